@@ -1,0 +1,1 @@
+"""The nouns of Epoxy. Imports nothing of ours."""

@@ -1,0 +1,43 @@
+"""Ballots: who may speak, and in which round.
+
+A ballot is (counter, replica_id), ordered lexicographically: the counter lets anybody overtake a stalled proposer, the
+replica id makes two ballots of one counter different. Counter 1 is special: it is *the* fast round, shared by all
+proposers of an instance, and a replica votes in it once. Everything from counter 2 on is classic Paxos.
+"""
+
+from msgspec import Struct
+
+FAST_COUNTER = 1
+FIRST_CLASSIC_COUNTER = 2
+
+
+class Ballot(Struct, frozen=True, order=True):
+    """Invariants: 1. counter >= 0, replica_id >= 0.  2. counter 0 only in `NO_BALLOT`."""
+
+    counter: int
+    replica_id: int
+
+    @property
+    def is_fast(self) -> bool:
+        return self.counter == FAST_COUNTER
+
+    @property
+    def is_classic(self) -> bool:
+        return self.counter >= FIRST_CLASSIC_COUNTER
+
+    def __str__(self) -> str:
+        return f"({self.counter},{self.replica_id})"
+
+
+NO_BALLOT = Ballot(0, 0)
+"""What a replica that promised nothing has promised; below every real ballot."""
+
+
+def fast_ballot(replica_id: int) -> Ballot:
+    return Ballot(FAST_COUNTER, replica_id)
+
+
+def next_classic(replica_id: int, *seen: Ballot) -> Ballot:
+    """The lowest classic ballot of this replica above everything it has seen."""
+    highest = max((ballot.counter for ballot in seen), default=0)
+    return Ballot(max(FIRST_CLASSIC_COUNTER, highest + 1), replica_id)

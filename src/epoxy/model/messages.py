@@ -1,0 +1,145 @@
+"""What replicas say to each other. A request gets one reply; both are values and carry no connection."""
+
+from msgspec import Struct
+
+from epoxy.model.ballot import Ballot
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.records import Proposal, Settled, Vote
+
+# Requests. All carry the sender's epoch; a decision (Commit) is safe to learn in any epoch.
+
+
+class Prepare(Struct, frozen=True, kw_only=True, tag=True):
+    """Phase 1a: promise me this classic ballot, and tell me your vote."""
+
+    key: bytes
+    epoch: int
+    ballot: Ballot
+    version: int
+
+
+class Accept(Struct, frozen=True, kw_only=True, tag=True):
+    """Phase 2a: vote for this proposal, in the fast round or at a classic ballot."""
+
+    key: bytes
+    epoch: int
+    ballot: Ballot
+    proposal: Proposal
+
+
+class Commit(Struct, frozen=True, kw_only=True, tag=True):
+    """Learn: this was decided."""
+
+    key: bytes
+    epoch: int
+    proposal: Proposal
+
+
+class Read(Struct, frozen=True, kw_only=True, tag=True):
+    """What do you hold: the committed value, and the vote in flight."""
+
+    key: bytes
+    epoch: int
+
+
+class UpdateConfig(Struct, frozen=True, kw_only=True, tag=True):
+    """Adopt this configuration, if it is newer than yours."""
+
+    config: ClusterConfig
+
+
+KeyRequest = Prepare | Accept | Commit | Read
+Request = KeyRequest | UpdateConfig
+
+# Replies.
+
+
+class PrepareOk(Struct, frozen=True, kw_only=True, tag=True):
+    """Phase 1b."""
+
+    vote: Vote | None
+
+
+class AcceptOk(Struct, frozen=True, kw_only=True, tag=True):
+    """Phase 2b."""
+
+
+class CommitOk(Struct, frozen=True, kw_only=True, tag=True):
+    """Learned just now."""
+
+
+class ReadOk(Struct, frozen=True, kw_only=True, tag=True):
+    committed: Proposal | None
+    vote: Vote | None
+
+
+class AlreadyCommitted(Struct, frozen=True, kw_only=True, tag=True):
+    """The instance is decided. The lineage tells an overtaken writer whose earlier versions were."""
+
+    committed: Proposal
+    lineage: tuple[Settled, ...] = ()
+
+
+class HigherBallot(Struct, frozen=True, kw_only=True, tag=True):
+    """Refused: this ballot was promised, or voted in, before yours."""
+
+    ballot: Ballot
+
+
+class Behind(Struct, frozen=True, kw_only=True, tag=True):
+    """Refused: I missed a commit and am still at this version. Send it, then ask again."""
+
+    version: int
+
+
+class StaleCommit(Struct, frozen=True, kw_only=True, tag=True):
+    """A commit of an older version than mine."""
+
+    version: int
+
+
+class StaleEpoch(Struct, frozen=True, kw_only=True, tag=True):
+    """Refused: your epoch is over. This is the configuration in force here."""
+
+    config: ClusterConfig
+
+
+class EpochAhead(Struct, frozen=True, kw_only=True, tag=True):
+    """Refused: I am still in this epoch. Send me the configuration, then ask again."""
+
+    epoch: int
+
+
+class CommitConflict(Struct, frozen=True, kw_only=True, tag=True):
+    """A broken invariant: another value is committed here for the same instance. Nothing was overwritten."""
+
+    committed: Proposal
+
+
+class ConfigOk(Struct, frozen=True, kw_only=True, tag=True):
+    """My epoch, after looking at yours."""
+
+    epoch: int
+
+
+class Failed(Struct, frozen=True, kw_only=True, tag=True):
+    """No usable reply: timeout, broken connection, refused by the transport. Says nothing about what the peer did."""
+
+    reason: str
+
+
+Reply = (
+    PrepareOk
+    | AcceptOk
+    | CommitOk
+    | ReadOk
+    | AlreadyCommitted
+    | HigherBallot
+    | Behind
+    | StaleCommit
+    | StaleEpoch
+    | EpochAhead
+    | CommitConflict
+    | ConfigOk
+    | Failed
+)

@@ -1,0 +1,91 @@
+"""Quorum arithmetic, all of it.
+
+Slow quorums are majorities. A fast quorum is n - e: the fast path still works with e replicas missing.
+
+`optimal` is the known optimum for leaderless consensus whose proposers are replicas themselves,
+n >= max(2e + f - 1, 2f + 1) (Ryabinin, Gotsman, Sutra, "Revisiting Lower Bounds for Two-Step Consensus"). It needs only
+2*fast + slow > 2n - 2, where Fast Paxos (Lamport 2006, section 2.2) needs > 2n. Two rules of the proposer buy the
+difference of 2: it votes for itself before it asks anybody, and it does not commit after promising a classic ballot,
+so a recovery can rule out every proposer it has heard from, and subtract those it has heard of.
+
+`fast-paxos` keeps Lamport's sizes. The recovery rule is safe under both.
+"""
+
+import enum
+from typing import assert_never
+
+from msgspec import Struct
+
+MAX_REPLICAS = 64
+"""A vote is one WAN message for each replica; nobody runs more datacenters than this. Bounds every tally."""
+
+
+class QuorumPolicy(enum.Enum):
+    OPTIMAL = "optimal"
+    FAST_PAXOS = "fast-paxos"
+
+
+class Target(enum.Enum):
+    """How many responses a fan-out waits for."""
+
+    FAST = "fast"
+    SLOW = "slow"
+    ALL = "all"
+    ANY = "any"
+
+
+class Quorums(Struct, frozen=True):
+    """The quorum sizes of one configuration.
+
+    Invariants: 1. 1 <= slow <= fast <= n.  2. Two slow quorums meet: 2*slow > n.
+    3. Recovery is unambiguous: 2*fast + slow > 2n - 2 (Fast Paxos: > 2n).
+    """
+
+    n: int
+    slow: int
+    fast: int
+    policy: QuorumPolicy = QuorumPolicy.OPTIMAL
+
+    def __post_init__(self) -> None:
+        slack = 2 if self.policy is QuorumPolicy.OPTIMAL else 0
+        assert 1 <= self.slow <= self.fast <= self.n <= MAX_REPLICAS, self
+        assert 2 * self.slow > self.n, self
+        assert 2 * self.fast + self.slow > 2 * self.n - slack, self
+
+    @property
+    def f(self) -> int:
+        """Replicas that may be missing while anything can be decided."""
+        return self.n - self.slow
+
+    @property
+    def e(self) -> int:
+        """Replicas that may be missing while the fast path works."""
+        return self.n - self.fast
+
+    def size(self, target: Target, *, excluding_sender: bool = False) -> int:
+        """Responses to wait for. A sender that does not ask itself already has its own; `Any` stays one response."""
+        match target:
+            case Target.ANY:
+                return 1
+            case Target.FAST:
+                size = self.fast
+            case Target.SLOW:
+                size = self.slow
+            case Target.ALL:
+                size = self.n
+            case _:
+                assert_never(target)
+        return size - 1 if excluding_sender else size
+
+
+def quorums(n: int, policy: QuorumPolicy = QuorumPolicy.OPTIMAL) -> Quorums:
+    """The sizes for n voting replicas."""
+    slow = n // 2 + 1
+    match policy:
+        case QuorumPolicy.OPTIMAL:
+            fast = n - min(n - slow, (slow + 1) // 2)
+        case QuorumPolicy.FAST_PAXOS:
+            fast = n - (slow - 1) // 2
+        case _:
+            assert_never(policy)
+    return Quorums(n=n, slow=slow, fast=fast, policy=policy)

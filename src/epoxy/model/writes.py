@@ -1,0 +1,122 @@
+"""What clients ask for, and what they are told."""
+
+import enum
+
+from msgspec import Struct
+
+from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
+
+
+class Consistency(enum.Enum):
+    OPTIMISTIC = "optimistic"
+    SKIP_CACHE = "skip_cache"
+    LINEARIZABLE = "linearizable"
+
+
+class Path(enum.Enum):
+    """How far a write had to travel."""
+
+    LOCAL = "local"
+    FAST = "fast"
+    SLOW = "slow"
+
+
+class Source(enum.Enum):
+    """Where a read found its answer."""
+
+    LOCAL = "local"
+    CACHE = "cache"
+    LEGACY = "legacy"
+    REMOTE = "remote"
+    QUORUM = "quorum"
+
+
+class Write(Struct, frozen=True, kw_only=True):
+    """One client write.
+
+    Immutable is set-if-absent: it takes a name nobody holds and keeps it for ever. Mutable overwrites; `if_version`
+    makes it a compare-and-set on the committed version (0: never written). A mutable write of None deletes.
+
+    Invariants: 1. key and value within limits.  2. Only mutable writes delete or compare.
+    """
+
+    key: bytes
+    value: bytes | None
+    mutable: bool = False
+    if_version: int | None = None
+
+    def __post_init__(self) -> None:
+        assert 1 <= len(self.key) <= MAX_KEY_BYTES
+        assert self.value is None or len(self.value) <= MAX_VALUE_BYTES
+        assert self.mutable or (self.value is not None and self.if_version is None)
+
+    @property
+    def is_delete(self) -> bool:
+        return self.value is None
+
+
+class Committed(Struct, frozen=True, kw_only=True):
+    """The value asked for is committed. `mine` tells whether this very write made it. `previous` is the version a
+    mutable write replaced."""
+
+    proposal: Proposal
+    mine: bool
+    path: Path
+    previous: Proposal | None = None
+
+
+class ExpectedValueDoesNotMatch(Struct, frozen=True, kw_only=True):
+    """The name is taken by another value."""
+
+    committed: Proposal
+    path: Path
+
+
+class VersionMismatch(Struct, frozen=True, kw_only=True):
+    """`if_version` is not, and never again will be, the committed version. None: the key was never written."""
+
+    committed: Proposal | None
+    path: Path
+
+
+class ImmutableKey(Struct, frozen=True, kw_only=True):
+    """A mutable write met an immutable key."""
+
+    committed: Proposal
+    path: Path
+
+
+class NothingToDelete(Struct, frozen=True, kw_only=True):
+    """The key was absent; nothing was written. `committed` is its tombstone, if it ever lived."""
+
+    committed: Proposal | None
+    path: Path
+
+
+class ConsensusFailed(Struct, frozen=True, kw_only=True):
+    """Nothing was decided in time. Indefinite: the write may still take effect."""
+
+    reason: str
+
+
+Outcome = Committed | ExpectedValueDoesNotMatch | VersionMismatch | ImmutableKey | NothingToDelete | ConsensusFailed
+
+
+class ReadResult(Struct, frozen=True, kw_only=True):
+    """`committed` None: never written, as far as `source` knows. A tombstone is a key that is absent now."""
+
+    committed: Proposal | None
+    source: Source
+
+    @property
+    def value(self) -> bytes | None:
+        return self.committed.value if self.committed is not None else None
+
+
+class ReadFailed(Struct, frozen=True, kw_only=True):
+    """Too few replicas answered to say anything, not even "absent". A read changes nothing, so this is definite."""
+
+    reason: str
+
+
+ReadOutcome = ReadResult | ReadFailed

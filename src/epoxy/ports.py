@@ -1,0 +1,88 @@
+"""The doors of the engine: what it needs from the world, as Protocols. Production and simulation each bring their own."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from epoxy.model.messages import Reply, Request
+
+T = TypeVar("T")
+
+KeyValue = tuple[bytes, bytes]
+
+
+class Snapshot(Protocol):
+    """A consistent view of ordered keys."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
+        """Up to `limit` pairs with begin <= key < end, ascending, or descending from the end."""
+
+
+class Transaction(Snapshot, Protocol):
+    """Serializable. Reads see the store as it was when the transaction began, plus its own writes; everything read
+    conflicts with later commits unless read through `snapshot`."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The same view, without read conflicts."""
+
+    def set(self, key: bytes, value: bytes) -> None: ...
+
+    def clear(self, key: bytes) -> None: ...
+
+    def clear_range(self, begin: bytes, end: bytes) -> None: ...
+
+    def add(self, key: bytes, delta: int) -> None:
+        """Add to a little-endian signed 64-bit integer (absent: 0), wrapping, without a read conflict."""
+
+    def set_stamped(self, prefix: bytes, suffix: bytes, value: bytes) -> None:
+        """Set prefix + stamp + suffix, where the 10-byte stamp is assigned inside the commit: stamps rise in the order
+        of commits, so a reader's cursor cannot pass a row that commits late."""
+
+    def add_read_conflict(self, begin: bytes, end: bytes) -> None:
+        """Conflict as if begin <= key < end had been read."""
+
+    def commit(self) -> None:
+        """Make the writes visible to later transactions, or raise Conflict. Durable later: see `Store.when_durable`."""
+
+
+class Store(Protocol):
+    def begin(self) -> Transaction: ...
+
+    def transact(self, body: Callable[[Transaction], T]) -> T:
+        """Run body in a transaction and commit it, again after each Conflict, up to a limit. The result must not leave
+        this process before `when_durable` says so: it may rest on writes, its own or others', that are not synced."""
+
+    def when_durable(self, done: Callable[[], None]) -> None:
+        """Call done once everything committed so far is durable. Never called if that fails: the process ends."""
+
+    def durable(self) -> Snapshot:
+        """Only what is durable. What is read here may be shown to anybody at once."""
+
+    def close(self) -> None: ...
+
+
+class Transport(Protocol):
+    def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
+        """Deliver requests to a peer in order, and hand the reply of the last one to `answered`, at most once. Loss is
+        silent or a `Failed` reply; without `answered` the replies are dropped."""
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    def now_ms(self) -> float:
+        """Monotonic."""
+
+    def call_later(self, delay_ms: float, then: Callable[[], None]) -> Timer: ...
+
+
+class Dice(Protocol):
+    def uniform(self) -> float:
+        """In [0, 1)."""
+
+    def nonce(self) -> int:
+        """64 bits that no other caller draws."""
