@@ -9,7 +9,7 @@ from epoxy.model.records import Proposal, Settled, Vote
 # Requests. All carry the sender's epoch; a decision (Commit) is safe to learn in any epoch.
 
 
-class Prepare(Struct, frozen=True, kw_only=True, tag=True):
+class Prepare(Struct, frozen=True, kw_only=True):
     """Phase 1a: promise me this classic ballot, and tell me your vote."""
 
     key: bytes
@@ -18,7 +18,7 @@ class Prepare(Struct, frozen=True, kw_only=True, tag=True):
     version: int
 
 
-class Accept(Struct, frozen=True, kw_only=True, tag=True):
+class Accept(Struct, frozen=True, kw_only=True):
     """Phase 2a: vote for this proposal, in the fast round or at a classic ballot."""
 
     key: bytes
@@ -27,7 +27,7 @@ class Accept(Struct, frozen=True, kw_only=True, tag=True):
     proposal: Proposal
 
 
-class Commit(Struct, frozen=True, kw_only=True, tag=True):
+class Commit(Struct, frozen=True, kw_only=True):
     """Learn: this was decided."""
 
     key: bytes
@@ -35,14 +35,14 @@ class Commit(Struct, frozen=True, kw_only=True, tag=True):
     proposal: Proposal
 
 
-class Read(Struct, frozen=True, kw_only=True, tag=True):
+class Read(Struct, frozen=True, kw_only=True):
     """What do you hold: the committed value, and the vote in flight."""
 
     key: bytes
     epoch: int
 
 
-class UpdateConfig(Struct, frozen=True, kw_only=True, tag=True):
+class UpdateConfig(Struct, frozen=True, kw_only=True):
     """Adopt this configuration, if it is newer than yours."""
 
     config: ClusterConfig
@@ -54,75 +54,75 @@ Request = KeyRequest | UpdateConfig
 # Replies.
 
 
-class PrepareOk(Struct, frozen=True, kw_only=True, tag=True):
+class PrepareOk(Struct, frozen=True, kw_only=True):
     """Phase 1b."""
 
     vote: Vote | None
 
 
-class AcceptOk(Struct, frozen=True, kw_only=True, tag=True):
+class AcceptOk(Struct, frozen=True, kw_only=True):
     """Phase 2b."""
 
 
-class CommitOk(Struct, frozen=True, kw_only=True, tag=True):
+class CommitOk(Struct, frozen=True, kw_only=True):
     """Learned just now."""
 
 
-class ReadOk(Struct, frozen=True, kw_only=True, tag=True):
+class ReadOk(Struct, frozen=True, kw_only=True):
     committed: Proposal | None
     vote: Vote | None
 
 
-class AlreadyCommitted(Struct, frozen=True, kw_only=True, tag=True):
+class AlreadyCommitted(Struct, frozen=True, kw_only=True):
     """The instance is decided. The lineage tells an overtaken writer whose earlier versions were."""
 
     committed: Proposal
     lineage: tuple[Settled, ...] = ()
 
 
-class HigherBallot(Struct, frozen=True, kw_only=True, tag=True):
+class HigherBallot(Struct, frozen=True, kw_only=True):
     """Refused: this ballot was promised, or voted in, before yours."""
 
     ballot: Ballot
 
 
-class Behind(Struct, frozen=True, kw_only=True, tag=True):
+class Behind(Struct, frozen=True, kw_only=True):
     """Refused: I missed a commit and am still at this version. Send it, then ask again."""
 
     version: int
 
 
-class StaleCommit(Struct, frozen=True, kw_only=True, tag=True):
+class StaleCommit(Struct, frozen=True, kw_only=True):
     """A commit of an older version than mine."""
 
     version: int
 
 
-class StaleEpoch(Struct, frozen=True, kw_only=True, tag=True):
+class StaleEpoch(Struct, frozen=True, kw_only=True):
     """Refused: your epoch is over. This is the configuration in force here."""
 
     config: ClusterConfig
 
 
-class EpochAhead(Struct, frozen=True, kw_only=True, tag=True):
+class EpochAhead(Struct, frozen=True, kw_only=True):
     """Refused: I am still in this epoch. Send me the configuration, then ask again."""
 
     epoch: int
 
 
-class CommitConflict(Struct, frozen=True, kw_only=True, tag=True):
+class CommitConflict(Struct, frozen=True, kw_only=True):
     """A broken invariant: another value is committed here for the same instance. Nothing was overwritten."""
 
     committed: Proposal
 
 
-class ConfigOk(Struct, frozen=True, kw_only=True, tag=True):
+class ConfigOk(Struct, frozen=True, kw_only=True):
     """My epoch, after looking at yours."""
 
     epoch: int
 
 
-class Failed(Struct, frozen=True, kw_only=True, tag=True):
+class Failed(Struct, frozen=True, kw_only=True):
     """No usable reply: timeout, broken connection, refused by the transport. Says nothing about what the peer did."""
 
     reason: str
