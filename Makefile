@@ -62,7 +62,7 @@ lint: setup ## ruff (lint and format), mypy --strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 .PHONY: sim
 sim: setup ## simulate immutable and mutable keys over SEEDS (default 0..10000)

@@ -1,0 +1,117 @@
+"""What holds for the repository as a whole. Every judge below is shown a planted fault as well."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PINS = ("run", "dev", "spec")
+
+# Hosts and folders that belong to one machine or one registry. The escapes keep this file from matching itself.
+HOSTS = re.compile(
+    r"pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|crates\.io|(?:index|find)-(?:url|links)", re.IGNORECASE
+)
+FOLDERS = re.compile(r"(?<![\w./}-])/(?:work|root|home|opt|Users)/\w")
+
+PIN = re.compile(r"[a-z0-9][a-z0-9._-]*==[\w.+!]+(?: ; [\w .'<>=!()]+)? \\")
+HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}(?: \\)?")
+NOTE = re.compile(r"    #(?: via| {3})[\w .<>-]*")
+
+
+def strangers(text: str) -> list[str]:
+    """The registry hosts and machine paths that `text` names."""
+    return [match.group() for pattern in (HOSTS, FOLDERS) for match in pattern.finditer(text)]
+
+
+def tracked_files() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    paths = (ROOT / name for name in listed.stdout.split("\0") if name)
+    return [path for path in paths if path.is_file()]
+
+
+def test_no_tracked_file_names_a_registry_or_a_machine() -> None:
+    files = tracked_files()
+    assert ROOT / "pyproject.toml" in files
+    found = {str(path.relative_to(ROOT)): strangers(path.read_text("utf-8", errors="replace")) for path in files}
+    assert {name: words for name, words in found.items() if words} == {}
+
+
+@pytest.mark.parametrize("parts", [("https://py", "pi.org/simple"), ("--index", "-url x"), ("cd /ho", "me/ada")])
+def test_a_planted_stranger_is_seen(parts: tuple[str, str]) -> None:
+    assert strangers("".join(parts))
+
+
+def test_paths_of_our_own_are_no_strangers() -> None:
+    assert strangers("docs/home/page src/work/x https://example.org/home/ada {key}/root/x") == []
+
+
+def misfits(text: str) -> list[str]:
+    """The lines of a pin file that are neither a version, a hash nor a note of where the pin came from."""
+    shapes = (PIN, HASH, NOTE)
+    return [line for line in text.splitlines() if not any(shape.fullmatch(line) for shape in shapes)]
+
+
+def pins(name: str) -> dict[str, str]:
+    lines = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8").splitlines()
+    return dict(line.split()[0].split("==") for line in lines if PIN.fullmatch(line))
+
+
+@pytest.mark.parametrize("name", PINS)
+def test_pins_carry_versions_and_hashes_alone(name: str) -> None:
+    text = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8")
+    assert misfits(text) == []
+    assert re.findall(r"\\\n(?!    --hash=)", text) == [], "a pin without a hash"
+    assert pins(name)
+
+
+@pytest.mark.parametrize("line", ["click>=8.1 \\", "click==8.1", "--pre", "    --hash=md5:00", "click @ file:x \\"])
+def test_a_planted_misfit_is_seen(line: str) -> None:
+    assert misfits(line) == [line]
+
+
+@pytest.mark.parametrize("name", PINS)
+def test_everything_asked_for_is_pinned(name: str) -> None:
+    asked = re.findall(r"^[a-z][\w-]*", (ROOT / "requirements" / f"{name}.in").read_text("utf-8"), re.MULTILINE)
+    assert asked
+    assert set(asked) <= set(pins(name))
+
+
+def test_what_users_run_is_what_tests_run() -> None:
+    assert pins("run").items() <= pins("dev").items()
+
+
+def mute_targets(makefile: str) -> set[str]:
+    """Targets that `make help` would not show."""
+    phony = set(re.findall(r"^\.PHONY: (\S+)$", makefile, re.MULTILINE))
+    return phony - set(re.findall(r"^([a-z]+):.* ## \S", makefile, re.MULTILINE))
+
+
+def test_every_make_target_says_what_it_is_for() -> None:
+    assert mute_targets((ROOT / "Makefile").read_text("utf-8")) == set()
+    assert mute_targets(".PHONY: loud\nloud: ## speaks\n.PHONY: mute\nmute: loud\n") == {"mute"}
+
+
+def test_help_lists_the_targets_the_documents_promise() -> None:
+    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    promised = ["setup", "demo", "test", "check", "lint", "sim", "soak", "fuzz", "spec", "bench", "lock", "clean"]
+    assert [name for name in promised if not re.search(rf"^ +{name} +\w", shown, re.MULTILINE)] == []
+
+
+def test_the_changelog_has_room_for_the_next_change() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert re.search(r"^## \[?Unreleased\]?\n+### \w+\n+- \S", text, re.MULTILINE)
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = ROOT / "docs" / "decisions"
+    records = sorted(path.name for path in folder.glob("[0-9]*.md"))
+    assert records[0].startswith("0001-")
+    assert re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text("utf-8")) == records
+
+
+def test_every_decision_weighs_alternatives() -> None:
+    headings = ["## Context", "## Decision", "## Alternatives", "## Consequences"]
+    for path in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")):
+        assert re.findall(r"^## .+$", path.read_text("utf-8"), re.MULTILINE) == headings, path.name
