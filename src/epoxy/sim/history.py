@@ -14,7 +14,7 @@ import msgspec
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True, tag=str.lower):
-    """Shape shared by kinds and outcomes: the class's name tells them apart in JSON. Without cycles, no gc is needed."""
+    """Shape shared by kinds and outcomes: the class's name tells them apart in JSON. No cycles, so no gc."""
 
 
 class Reserve(_Record, frozen=True):
