@@ -1,4 +1,4 @@
-"""The doors of the engine: what it needs from the world, as Protocols. Production and simulation each bring their own."""
+"""What the engine needs from the world, as Protocols. Production and simulation each bring their own."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar

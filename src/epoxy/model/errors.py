@@ -8,6 +8,7 @@
     │   ├── Oversized                       a length above its limit
     │   ├── NonCanonical                    a second spelling of a value
     │   ├── UnknownTag                      a union member the schema does not have
+    │   ├── InvalidValue                    the right shape, but no value the model has
     │   └── UnknownVersion                  a format version this code does not speak
     ├── StoreError
     │   ├── Conflict            definite    a transaction lost against another; it is run again
@@ -50,6 +51,10 @@ class NonCanonical(CodecError):
 
 
 class UnknownTag(CodecError):
+    pass
+
+
+class InvalidValue(CodecError):
     pass
 
 

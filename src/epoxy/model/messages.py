@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from epoxy.model.ballot import Ballot
+from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.records import Proposal, Settled, Vote
 
@@ -10,12 +10,16 @@ from epoxy.model.records import Proposal, Settled, Vote
 
 
 class Prepare(Struct, frozen=True, kw_only=True):
-    """Phase 1a: promise me this classic ballot, and tell me your vote."""
+    """Phase 1a: promise me this classic ballot, and tell me your vote. The fast round has no phase 1."""
 
     key: bytes
     epoch: int
     ballot: Ballot
     version: int
+
+    def __post_init__(self) -> None:
+        assert self.ballot.is_classic, self
+        assert self.version >= 1, self
 
 
 class Accept(Struct, frozen=True, kw_only=True):
@@ -25,6 +29,10 @@ class Accept(Struct, frozen=True, kw_only=True):
     epoch: int
     ballot: Ballot
     proposal: Proposal
+
+    def __post_init__(self) -> None:
+        assert self.ballot > NO_BALLOT, self
+        assert self.proposal.version >= 1, self
 
 
 class Commit(Struct, frozen=True, kw_only=True):

@@ -99,7 +99,15 @@ class ConsensusFailed(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-Outcome = Committed | ExpectedValueDoesNotMatch | VersionMismatch | ImmutableKey | NothingToDelete | ConsensusFailed
+class Busy(Struct, frozen=True, kw_only=True):
+    """Refused before anything was done: too many writes are queued for this key. Definite."""
+
+    queued: int
+
+
+Outcome = (
+    Committed | ExpectedValueDoesNotMatch | VersionMismatch | ImmutableKey | NothingToDelete | ConsensusFailed | Busy
+)
 
 
 class ReadResult(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,139 @@
+"""The acceptor: a key's state and a message in, a state and a reply out.
+
+The numbers are those of docs/protocol/per-key.md. Each call runs inside one transaction, and its reply leaves only
+when that transaction is durable.
+"""
+
+from typing import assert_never
+
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.messages import (
+    Accept,
+    AcceptOk,
+    AlreadyCommitted,
+    Behind,
+    Commit,
+    CommitConflict,
+    CommitOk,
+    EpochAhead,
+    HigherBallot,
+    KeyRequest,
+    Prepare,
+    PrepareOk,
+    Read,
+    ReadOk,
+    Reply,
+    StaleCommit,
+    StaleEpoch,
+)
+from epoxy.model.records import LINEAGE_LENGTH, KeyState, Proposal, Settled, Vote
+
+Step = tuple[KeyState, Reply]
+
+
+def step(state: KeyState, message: KeyRequest, config: ClusterConfig) -> Step:
+    match message:
+        case Commit():
+            return learn(state, message.proposal)
+        case Read():
+            return state, wrong_epoch(message.epoch, config) or ReadOk(committed=state.committed, vote=state.vote)
+        case Prepare():
+            refused = wrong_epoch(message.epoch, config) or wrong_version(state, message.version)
+            return (state, refused) if refused else prepare(state, message)
+        case Accept():
+            refused = wrong_epoch(message.epoch, config) or wrong_version(state, message.proposal.version)
+            return (state, refused) if refused else accept(state, message)
+        case _:
+            assert_never(message)
+
+
+def wrong_epoch(epoch: int, config: ClusterConfig) -> StaleEpoch | EpochAhead | None:
+    """Quorums of different epochs need not meet, so nobody votes outside its own."""
+    if epoch < config.epoch:
+        return StaleEpoch(config=config)
+    if epoch > config.epoch:
+        return EpochAhead(epoch=config.epoch)
+    return None
+
+
+def wrong_version(state: KeyState, version: int) -> AlreadyCommitted | Behind | None:
+    """Rules 1 and 2: requests are for the one version this key is working on."""
+    return already_decided(state, version) or missed_a_commit(state, version)
+
+
+def already_decided(state: KeyState, version: int) -> AlreadyCommitted | None:
+    """Rule 1."""
+    if state.committed is not None and (state.is_final or version <= state.version):
+        return AlreadyCommitted(committed=state.committed, lineage=state.lineage)
+    return None
+
+
+def missed_a_commit(state: KeyState, version: int) -> Behind | None:
+    """Rule 2. Entering a version without the one before would overwrite what may be the last vote for it."""
+    return Behind(version=state.version) if version > state.next_version else None
+
+
+def prepare(state: KeyState, message: Prepare) -> Step:
+    """Rule 3, phase 1b. A promise says nothing about the vote: the two are kept apart."""
+    if message.ballot <= state.promised:
+        return state, HigherBallot(ballot=state.promised)
+    return promise(state, message), PrepareOk(vote=state.vote)
+
+
+def promise(state: KeyState, message: Prepare) -> KeyState:
+    return KeyState(committed=state.committed, lineage=state.lineage, promised=message.ballot, vote=state.vote)
+
+
+def accept(state: KeyState, message: Accept) -> Step:
+    """Rules 4 and 5, phase 2b."""
+    refused = refuse_fast(state, message) if message.ballot.is_fast else refuse_classic(state, message)
+    return (state, refused) if refused else (vote(state, message), AcceptOk())
+
+
+def refuse_fast(state: KeyState, message: Accept) -> HigherBallot | None:
+    """Rule 4. One vote for each replica in the fast round, or two fast quorums could both succeed. A resend is not a
+    second vote."""
+    if state.promised.is_classic:
+        return HigherBallot(ballot=state.promised)
+    if state.vote is not None and state.vote != vote_for(message):
+        return HigherBallot(ballot=state.vote.ballot)
+    return None
+
+
+def refuse_classic(state: KeyState, message: Accept) -> HigherBallot | None:
+    """Rule 5."""
+    return HigherBallot(ballot=state.promised) if state.promised > message.ballot else None
+
+
+def vote_for(message: Accept) -> Vote:
+    return Vote(proposal=message.proposal, ballot=message.ballot, epoch=message.epoch)
+
+
+def vote(state: KeyState, message: Accept) -> KeyState:
+    """A classic vote is also a promise. A fast one is not: it leaves the way open for any classic ballot."""
+    promised = state.promised if message.ballot.is_fast else message.ballot
+    return KeyState(committed=state.committed, lineage=state.lineage, promised=promised, vote=vote_for(message))
+
+
+def learn(state: KeyState, proposal: Proposal) -> Step:
+    """Rule 6. A decision is safe to learn whatever was promised; a second decision for one instance is not a
+    decision but a bug, and nothing is overwritten by it."""
+    if state.committed is None or (proposal.version > state.version and not state.is_final):
+        return commit(state, proposal), CommitOk()
+    if proposal.version < state.version:
+        return state, StaleCommit(version=state.version)
+    if proposal == state.committed:
+        return state, AlreadyCommitted(committed=state.committed, lineage=state.lineage)
+    return state, CommitConflict(committed=state.committed)
+
+
+def commit(state: KeyState, proposal: Proposal) -> KeyState:
+    """The in-flight state belonged to the version now decided, so it goes."""
+    return KeyState(committed=proposal, lineage=lineage_after(state))
+
+
+def lineage_after(state: KeyState) -> tuple[Settled, ...]:
+    if state.committed is None:
+        return ()
+    newest = Settled(state.committed.version, state.committed.proposal_id)
+    return (newest, *state.lineage[: LINEAGE_LENGTH - 1])

@@ -1,0 +1,161 @@
+"""What a flow does at its own replica: each operation is one transaction there.
+
+`Select` and `Conclude` are where a proposer is also an acceptor, and where the small fast quorums are paid for: it
+votes for itself before it asks anybody, and it commits a fast round only if it has promised nothing since.
+"""
+
+from typing import assert_never
+
+from msgspec import Struct
+
+from epoxy.consensus import acceptor
+from epoxy.consensus.judge import Answered, Unconfirmed, judge
+from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot, next_classic
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.messages import Accept, AlreadyCommitted, Commit, HigherBallot, StaleEpoch
+from epoxy.model.records import KeyState, Proposal, ProposalId, Vote
+from epoxy.model.writes import Write
+
+
+class Select(Struct, frozen=True, kw_only=True):
+    """Begin a write: answer it, vote for it in the fast round, or reserve a classic ballot. `offered` is the version it
+    was put forward for already, 0 if none: that one must be settled before anything else is said."""
+
+    write: Write
+    proposal_id: ProposalId
+    offered: int
+    me: int
+    epoch: int
+
+    @property
+    def key(self) -> bytes:
+        return self.write.key
+
+
+class Reserve(Struct, frozen=True, kw_only=True):
+    """Promise myself the next classic ballot of an instance. Durable first, so that no ballot is ever used twice."""
+
+    key: bytes
+    version: int
+    above: Ballot
+    me: int
+    epoch: int
+
+
+class Conclude(Struct, frozen=True, kw_only=True):
+    """Commit what a fast quorum voted for."""
+
+    key: bytes
+    proposal: Proposal
+    epoch: int
+
+
+class Peek(Struct, frozen=True, kw_only=True):
+    """What this replica would answer a local reader: committed, legacy, or cached."""
+
+    key: bytes
+    use_cache: bool
+
+
+class Cache(Struct, frozen=True, kw_only=True):
+    """Keep a value found elsewhere."""
+
+    key: bytes
+    proposal: Proposal
+
+
+class Adopt(Struct, frozen=True, kw_only=True):
+    """Move to a newer configuration. Only ever upwards. Resumed with the configuration then in force."""
+
+    config: ClusterConfig
+
+
+KeyOp = Select | Reserve | Conclude | Commit
+HomeOp = KeyOp | Peek | Cache | Adopt
+
+
+class FastVote(Struct, frozen=True, kw_only=True):
+    """My own vote stands at (1, me)."""
+
+    proposal: Proposal
+    base: Proposal | None
+
+
+class Reserved(Struct, frozen=True, kw_only=True):
+    """My own promise stands at this ballot; `vote` is what I had voted for. `base` is the version before."""
+
+    ballot: Ballot
+    version: int
+    vote: Vote | None
+    base: Proposal | None
+
+
+class Concluded(Struct, frozen=True):
+    pass
+
+
+Selected = Answered | Unconfirmed | FastVote | Reserved | AlreadyCommitted
+
+
+def perform(state: KeyState, op: KeyOp, config: ClusterConfig) -> tuple[KeyState, object]:
+    """One home transaction."""
+    if not isinstance(op, Commit) and op.epoch != config.epoch:
+        return state, StaleEpoch(config=config)
+    match op:
+        case Select():
+            return select(state, op)
+        case Reserve():
+            return reserve(state, op)
+        case Conclude():
+            return conclude(state, op)
+        case Commit():
+            return acceptor.learn(state, op.proposal)
+        case _:
+            assert_never(op)
+
+
+def select(state: KeyState, op: Select) -> tuple[KeyState, Selected]:
+    """Proposer, step 1: one transaction looks, decides and votes."""
+    if op.offered and state.committed is not None and state.version >= op.offered:
+        return state, AlreadyCommitted(committed=state.committed, lineage=state.lineage)
+    verdict = judge(op.write, state.committed, confirmed=False)
+    if verdict is not None:
+        return state, verdict
+    if not state.is_untouched:
+        return take_ballot(state, op.me, NO_BALLOT)
+    proposal = propose_value(op.write, op.proposal_id, state.next_version)
+    vote = Accept(key=op.key, epoch=op.epoch, ballot=fast_ballot(op.me), proposal=proposal)
+    return acceptor.vote(state, vote), FastVote(proposal=proposal, base=state.committed)
+
+
+def propose_value(write: Write, proposal_id: ProposalId, version: int) -> Proposal:
+    return Proposal(value=write.value, version=version, mutable=write.mutable, proposal_id=proposal_id)
+
+
+def reserve(state: KeyState, op: Reserve) -> tuple[KeyState, Reserved | AlreadyCommitted]:
+    decided = acceptor.already_decided(state, op.version)
+    if decided is not None:
+        return state, decided
+    assert op.version == state.next_version, "a flow teaches its home the version before it works on the next"
+    return take_ballot(state, op.me, op.above)
+
+
+def take_ballot(state: KeyState, me: int, above: Ballot) -> tuple[KeyState, Reserved]:
+    ballot = next_classic(me, above, state.promised, state.vote.ballot if state.vote else NO_BALLOT)
+    promised = KeyState(committed=state.committed, lineage=state.lineage, promised=ballot, vote=state.vote)
+    return promised, Reserved(ballot=ballot, version=state.next_version, vote=state.vote, base=state.committed)
+
+
+def conclude(state: KeyState, op: Conclude) -> tuple[KeyState, Concluded | AlreadyCommitted | HigherBallot]:
+    """Proposer, step 5 after a fast round. Whoever recovers with my promise in hand has ruled me out, so a promise made
+    since I asked for votes forbids the commit. Do not optimise this re-read away."""
+    decided = acceptor.already_decided(state, op.proposal.version)
+    if decided is not None:
+        return state, decided
+    if promised_since(state):
+        return state, HigherBallot(ballot=state.promised)
+    return acceptor.commit(state, op.proposal), Concluded()
+
+
+def promised_since(state: KeyState) -> bool:
+    return state.promised.is_classic

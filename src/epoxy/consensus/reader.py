@@ -1,0 +1,98 @@
+"""Reads: at home if possible, elsewhere if not, with a quorum if asked."""
+
+from epoxy.consensus.effects import Context, EpochChanged, Expired, Flow, Next, Open, Pause, at_home
+from epoxy.consensus.home import Cache, Peek
+from epoxy.consensus.rounds import Decision, Free, GaveUp, Instance, adopt, classic_rounds, gather
+from epoxy.model.messages import Commit, Read, ReadOk
+from epoxy.model.records import Proposal
+from epoxy.model.writes import Consistency, ReadFailed, ReadOutcome, ReadResult, Source
+
+
+def read(key: bytes, consistency: Consistency, ctx: Context) -> Flow[ReadOutcome]:
+    if consistency is Consistency.LINEARIZABLE:
+        return (yield from linearizable(key, ctx))
+    use_cache = consistency is Consistency.OPTIMISTIC
+    here: ReadResult | None = yield from at_home(Peek(key=key, use_cache=use_cache))
+    if here is not None:
+        return here
+    found = yield from ask_everybody(key, ctx)
+    if use_cache and isinstance(found, ReadResult) and found.value is not None:
+        assert found.committed is not None
+        yield from at_home(Cache(key=key, proposal=found.committed))
+    return found
+
+
+def ask_everybody(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
+    """The first *value* found wins. "Not found" is only said when everybody reachable, and at least a slow quorum, has
+    said so: the first empty answer proves nothing."""
+    request = Read(key=key, epoch=ctx.config.epoch)
+    answered, failed, tombstone = 1, 0, None
+    yield Open(envelopes=dict.fromkeys(ctx.others(), (request,)), timer_ms=ctx.timing.round_timeout_ms)
+    while answered + failed < len(ctx.config.active):
+        event = yield Next()
+        if isinstance(event, Expired):
+            break
+        if not isinstance(event.reply, ReadOk):
+            failed += 1
+            continue
+        answered += 1
+        committed = event.reply.committed
+        if is_value(committed):
+            return ReadResult(committed=committed, source=Source.REMOTE)
+        tombstone = newest(tombstone, committed)
+    if answered < ctx.config.quorums.slow:
+        return ReadFailed(reason=f"only {answered} of {len(ctx.config.active)} replicas answered")
+    return ReadResult(committed=tombstone, source=Source.REMOTE)
+
+
+def linearizable(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
+    """Ask a slow quorum for committed and vote. A vote above what is committed may belong to an acknowledged write, so
+    that instance is finished first. Quiet keys cost one round trip."""
+    for attempt in range(ctx.timing.retries + 1):
+        try:
+            if attempt:
+                yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=key, version=1 << 63)
+            request = Read(key=key, epoch=ctx.config.epoch)
+            slow = ctx.config.quorums.slow
+            got = yield from gather(ctx, request, ctx.config.active, need=slow, own={}, base=None)
+            if got.reached:
+                replies = [reply for reply in got.oks.values() if isinstance(reply, ReadOk)]
+                settled = yield from settle(key, replies, ctx)
+                if settled is not None:
+                    return settled
+        except EpochChanged as change:
+            ctx = yield from adopt(ctx, change)
+    return ReadFailed(reason=f"no quorum after {ctx.timing.retries} retries")
+
+
+def settle(key: bytes, replies: list[ReadOk], ctx: Context) -> Flow[ReadResult | None]:
+    """The newest version a quorum knows of, after finishing what is in flight above it."""
+    committed: Proposal | None = None
+    for reply in replies:
+        committed = newest(committed, reply.committed)
+    version = committed.version + 1 if committed is not None else 1
+    if not in_flight(replies, version):
+        return ReadResult(committed=committed, source=Source.QUORUM)
+    if committed is not None:
+        yield from at_home(Commit(key=key, epoch=ctx.config.epoch, proposal=committed))
+    instance = Instance(key=key, version=version, base=committed)
+    outcome = yield from classic_rounds(ctx, instance, None, None)
+    match outcome:
+        case Decision():
+            return ReadResult(committed=outcome.committed, source=Source.QUORUM)
+        case Free():
+            return ReadResult(committed=committed, source=Source.QUORUM)
+        case GaveUp():
+            return None
+
+
+def in_flight(replies: list[ReadOk], version: int) -> bool:
+    return any(reply.vote is not None and reply.vote.proposal.version >= version for reply in replies)
+
+
+def newest(a: Proposal | None, b: Proposal | None) -> Proposal | None:
+    return max((p for p in (a, b) if p is not None), key=lambda p: p.version, default=None)
+
+
+def is_value(committed: Proposal | None) -> bool:
+    return committed is not None and not committed.is_tombstone

@@ -1,0 +1,60 @@
+"""Which value an earlier round may have chosen.
+
+A recovery holds the promises of a quorum Q. Nobody in Q will vote below its ballot again, so what an earlier round has
+chosen, or still could choose, is limited to what Q has seen plus what those outside Q may have done.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.records import Proposal, Vote
+
+Promises = Mapping[int, Vote | None]
+"""What each replica of Q had voted for when it promised."""
+
+
+def choose(promises: Promises, config: ClusterConfig) -> Proposal | None:
+    """The proposal that must be carried on, or None: nothing earlier was or will be chosen, the choice is free."""
+    votes = [vote for vote in promises.values() if vote is not None]
+    classic = [vote for vote in votes if vote.ballot.is_classic]
+    if classic:
+        return highest(classic).proposal
+    fast = [vote for vote in votes if vote.ballot.is_fast and still_counts(vote, config)]
+    possible = [p for p in candidates(fast, promises) if potential(p, fast, promises, config) >= config.quorums.fast]
+    assert len(possible) <= 1, "two proposals cannot both reach a fast quorum: see model.quorum"
+    return proposal_of(possible[0], fast) if possible else None
+
+
+def highest(votes: list[Vote]) -> Vote:
+    """Classic Paxos, phase 2a."""
+    return max(votes, key=lambda vote: vote.ballot)
+
+
+def still_counts(vote: Vote, config: ClusterConfig) -> bool:
+    """Fast votes of earlier epochs are known not to have been chosen: a change of members settles them first."""
+    return vote.epoch == config.epoch
+
+
+def proposers(fast: list[Vote]) -> set[int]:
+    """The fast ballot (1, p) names its proposer p, who voted for itself before it asked anybody."""
+    return {vote.ballot.replica_id for vote in fast}
+
+
+def candidates(fast: list[Vote], promises: Promises) -> list[int]:
+    """Proposers that may have committed in the fast round: those not in Q. One in Q had not committed when it promised,
+    and its own commit transaction will refuse to now."""
+    return sorted(proposers(fast) - promises.keys())
+
+
+def potential(proposer: int, fast: list[Vote], promises: Promises, config: ClusterConfig) -> int:
+    """How many fast votes a proposer can have at most: those seen in Q, and everybody outside Q except the other proposers
+    we know of, who voted for themselves."""
+    outside = set(config.active) - promises.keys()
+    others = (proposers(fast) & outside) - {proposer}
+    seen = Counter(vote.ballot.replica_id for vote in fast)[proposer]
+    return seen + len(outside) - len(others)
+
+
+def proposal_of(proposer: int, fast: list[Vote]) -> Proposal:
+    return next(vote.proposal for vote in fast if vote.ballot.replica_id == proposer)
