@@ -48,8 +48,8 @@ def candidates(fast: list[Vote], promises: Promises) -> list[int]:
 
 
 def potential(proposer: int, fast: list[Vote], promises: Promises, config: ClusterConfig) -> int:
-    """How many fast votes a proposer can have at most: those seen in Q, and everybody outside Q except the other proposers
-    we know of, who voted for themselves."""
+    """How many fast votes a proposer can have at most: those seen in Q, and everybody outside Q except the other
+    proposers we know of, who voted for themselves."""
     outside = set(config.active) - promises.keys()
     others = (proposers(fast) & outside) - {proposer}
     seen = Counter(vote.ballot.replica_id for vote in fast)[proposer]

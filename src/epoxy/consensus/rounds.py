@@ -143,8 +143,8 @@ def decide(ctx: Context, instance: Instance, mine: Proposal, start: FastVote | R
 
 
 def fast_round(ctx: Context, instance: Instance, mine: Proposal) -> Flow[Decision | None]:
-    """Proposer, step 2. My own vote stands since the selection. None: the fast quorum is out of reach, or I have promised
-    somebody a classic ballot meanwhile."""
+    """Proposer, step 2. My own vote stands since the selection. None: the fast quorum is out of reach, or I have
+    promised somebody a classic ballot meanwhile."""
     ballot, epoch = fast_ballot(ctx.me), ctx.config.epoch
     request = Accept(key=instance.key, epoch=epoch, ballot=ballot, proposal=mine)
     got = yield from gather(

@@ -10,8 +10,8 @@ every answered operation is placed. Five facts about this register keep the sear
 1. An operation that fits and changes nothing is placed at once. In any completion it could be moved to the front.
 2. Every change raises the version by one, and nearly every answer names its version. A configuration past the version
    that a waiting operation has seen is a dead end: writes with answers leave no choice, unknown ones fill gaps only.
-3. Unknown writes that nobody can tell apart are placed in order of invocation: an order that uses a later one can be
-   rewritten to use the earlier.
+3. Of the unknown writes that would do here what nobody can tell apart, one is tried: first those that expect this very
+   version, which have no other use, then by invocation. An order that uses another can be rewritten to use that one.
 4. An unknown write does not make a version that is known to hold something else.
 5. A value seen at k versions needs k writers. Without a writer to spare none of them makes any other version.
 """
@@ -214,6 +214,7 @@ class _Search:
             self._admit(operation)
         self._end = max(self._returned, default=0)
         self._needs = _needs(self._answered)
+        self._expecting = _expecting(self._unknown)
         self._gaps = _Gaps(self._answered, self._unknown)
 
     def _admit(self, operation: Operation) -> None:
@@ -289,19 +290,20 @@ class _Search:
         return here.answered & self._needs.get(here.register.version - 1, 0)
 
     def _guesses(self, here: _Configuration, deadline: int) -> Iterator[_Configuration]:
+        now_or_never = here.unknown & self._expecting.get(here.register.version, 0)
         tried: set[object] = set()
-        for index in _bits(here.unknown):
-            operation = self._unknown[index]
-            if operation.invoked > deadline:
-                return
-            likeness = self._gaps.likeness[index]
-            if likeness in tried:
-                continue
-            tried.add(likeness)
-            after, _ = answer(here.register, operation.kind)
-            if after is not here.register and self._gaps.admits(after):
-                trail = _Trail(here.trail, operation)
-                yield _Configuration(here.answered, here.unknown ^ (1 << index), after, trail)
+        for usable in (now_or_never, here.unknown & self._expecting.get(None, 0)):
+            for index in _bits(usable):
+                operation, likeness = self._unknown[index], self._gaps.likeness[index]
+                if operation.invoked > deadline:
+                    break
+                if likeness in tried:
+                    continue
+                tried.add(likeness)
+                after, _ = answer(here.register, operation.kind)
+                if after is not here.register and self._gaps.admits(after):
+                    left = here.unknown & ~now_or_never & ~(1 << index)
+                    yield _Configuration(here.answered, left, after, _Trail(here.trail, operation))
 
     def _refutation(self, deepest: _Settled, explored: int) -> NotLinearizable:
         here = deepest.configuration
@@ -350,10 +352,9 @@ class _Gaps:
         self._writers[value] = self._writers.get(value, 0) + 1
 
     def _likeness(self, kind: Kind) -> object:
-        """Equal for writes that no answer tells apart: values that nobody saw are all alike."""
+        """Equal for writes whose effect no answer tells apart: values that nobody saw are all alike."""
         value = _written(kind)
-        expected = None if isinstance(kind, Reserve | Read) else kind.if_version
-        return type(kind), expected, value in self._versions, value if value in self._versions else None
+        return (type(kind), value) if value in self._versions else type(kind)
 
 
 def _written(kind: Kind) -> bytes | None:
@@ -381,6 +382,15 @@ def _needs(answered: list[Operation]) -> dict[int, int]:
         version = outcome.version - (type(outcome) is Won)
         needs[version] = needs.get(version, 0) | 1 << index
     return needs
+
+
+def _expecting(unknown: list[Operation]) -> dict[int | None, int]:
+    """For each `if_version`, and None for no condition, the unknown writes that have it."""
+    expecting: dict[int | None, int] = {}
+    for index, operation in enumerate(unknown):
+        expected = operation.kind.if_version if isinstance(operation.kind, Put | Delete) else None
+        expecting[expected] = expecting.get(expected, 0) | 1 << index
+    return expecting
 
 
 def _full(operations: list[Operation]) -> int:
