@@ -1,0 +1,86 @@
+"""The public face of the codec: every message and every stored record, to bytes and back.
+
+`encode_x(value) -> bytes` and `decode_x(data) -> value`. Every encoding begins with the format version. Decoding raises
+a `CodecError` or returns a value that encodes to the same bytes; so does encoding a value outside the schema's limits,
+so that nothing is sent or stored that cannot be read again.
+
+A record does not say which kind it is: its place, a key of the store or the address of a request, does.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from epoxy.codec import epoxy_v2 as v2
+from epoxy.model.errors import Oversized, TrailingBytes, Truncated, UnknownVersion
+
+FORMAT_VERSION = 2
+HEADER = FORMAT_VERSION.to_bytes(2, "little")
+
+MAX_ENCODED_BYTES = 4 << 20
+"""The longest message, a ReadOk with a committed value and a vote, carries two values of 1 MiB. Twice that leaves room
+for a batch, and is little enough to hold for every connection at once."""
+
+MAX_BATCH = 4096
+"""Messages in one frame, as the schema says."""
+
+Value = TypeVar("Value")
+Encoder = Callable[[bytearray, Value], None]
+Decoder = Callable[[bytes, int], tuple[Value, int]]
+
+
+def pair(
+    encode_body: Encoder[Value], decode_body: Decoder[Value]
+) -> tuple[Callable[[Value], bytes], Callable[[bytes], Value]]:
+    """The public functions of one type, made of the generated ones."""
+
+    def encode(value: Value) -> bytes:
+        out = bytearray(HEADER)
+        encode_body(out, value)
+        check_size(len(out))
+        return bytes(out)
+
+    def decode(data: bytes) -> Value:
+        check_size(len(data))
+        check_version(data)
+        try:
+            value, position = decode_body(data, len(HEADER))
+        except IndexError:
+            raise Truncated(f"more wanted than {len(data)} bytes") from None
+        check_end(data, position)
+        return value
+
+    return encode, decode
+
+
+def check_size(size: int) -> None:
+    if size > MAX_ENCODED_BYTES:
+        raise Oversized(f"{size} bytes, above the limit of {MAX_ENCODED_BYTES}")
+
+
+def check_version(data: bytes) -> None:
+    if not data.startswith(HEADER):
+        if len(data) < len(HEADER):
+            raise Truncated(f"{len(data)} bytes hold no format version")
+        raise UnknownVersion(f"format version {int.from_bytes(data[: len(HEADER)], 'little')}")
+
+
+def check_end(data: bytes, position: int) -> None:
+    if position != len(data):
+        raise TrailingBytes(f"the value ends at byte {position} of {len(data)}")
+
+
+# Between peers.
+encode_peer_request, decode_peer_request = pair(v2.encode_peer_request, v2.decode_peer_request)
+encode_peer_response, decode_peer_response = pair(v2.encode_peer_response, v2.decode_peer_response)
+
+# Single messages.
+encode_request, decode_request = pair(v2.encode_request, v2.decode_request)
+encode_reply, decode_reply = pair(v2.encode_reply, v2.decode_reply)
+
+# Stored records: kv/{key}/value, ballot, accepted and cache; changelog/{sequence}; config.
+encode_committed_record, decode_committed_record = pair(v2.encode_committed_record, v2.decode_committed_record)
+encode_ballot, decode_ballot = pair(v2.encode_ballot, v2.decode_ballot)
+encode_vote, decode_vote = pair(v2.encode_vote, v2.decode_vote)
+encode_cached, decode_cached = pair(v2.encode_proposal, v2.decode_proposal)
+encode_changelog_entry, decode_changelog_entry = pair(v2.encode_changelog_entry, v2.decode_changelog_entry)
+encode_config, decode_config = pair(v2.encode_cluster_config, v2.decode_cluster_config)
