@@ -76,10 +76,7 @@ class KeyState(Struct, frozen=True, kw_only=True):
     vote: Vote | None = None
 
     def __post_init__(self) -> None:
-        assert self.vote is None or self.vote.proposal.version == self.next_version, self
-        assert self.vote is None or self.vote.ballot.is_fast or self.vote.ballot <= self.promised, self
-        assert not self.is_final or (self.vote is None and self.promised == NO_BALLOT), self
-        assert len(self.lineage) <= LINEAGE_LENGTH, self
+        assert_well_formed(self)
 
     @property
     def version(self) -> int:
@@ -98,6 +95,14 @@ class KeyState(Struct, frozen=True, kw_only=True):
     def is_untouched(self) -> bool:
         """Nothing in flight: the fast round of `next_version` is open here."""
         return self.vote is None and self.promised == NO_BALLOT
+
+
+def assert_well_formed(state: KeyState) -> None:
+    vote = state.vote
+    assert vote is None or vote.proposal.version == state.next_version, state
+    assert vote is None or vote.ballot.is_fast or vote.ballot <= state.promised, state
+    assert not state.is_final or (vote is None and state.promised == NO_BALLOT), state
+    assert len(state.lineage) <= LINEAGE_LENGTH, state
 
 
 FRESH = KeyState()

@@ -1,0 +1,1 @@
+"""One datacenter's replica at work: messages become transactions, flows are driven to their end."""

@@ -1,0 +1,221 @@
+"""Runs flows: turns their effects into transactions, messages and timers, and feeds the results back.
+
+No event loop of its own. Everything happens in callbacks of the store, the transport and the clock, one at a time, so
+production (asyncio) and simulation (virtual time) run this same code.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Generic, TypeVar, assert_never
+
+from epoxy.consensus import proposer, reader
+from epoxy.consensus.effects import (
+    Also,
+    Answer,
+    Context,
+    Effect,
+    Envelopes,
+    Event,
+    Expired,
+    Flow,
+    Home,
+    Next,
+    Open,
+    Pause,
+    Tell,
+    Timing,
+)
+from epoxy.model.errors import InvariantViolation
+from epoxy.model.messages import Reply
+from epoxy.model.records import KeyState
+from epoxy.model.writes import Busy, ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Write
+from epoxy.node.replica import Replica
+from epoxy.ports import Clock, Dice, Timer, Transport
+
+T = TypeVar("T")
+
+MAX_QUEUED_PER_KEY = 256
+"""Writes of one key that wait for each other here. A WAN round takes 100 ms, so the last would wait half a minute."""
+
+
+class Driver:
+    def __init__(
+        self,
+        replica: Replica,
+        transport: Transport,
+        clock: Clock,
+        dice: Dice,
+        timing: Timing,
+        alarm: Callable[[str], None],
+    ) -> None:
+        self.replica = replica
+        self.transport = transport
+        self.clock = clock
+        self._dice = dice
+        self._timing = timing
+        self.alarm = alarm
+        self._queues: dict[bytes, deque[tuple[Write, Callable[[Outcome], None]]]] = {}
+        self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
+        replica.watchers.append(self._wake)
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        """Writes of one key queue here: rivals within a replica would only cost each other the fast round."""
+        queue = self._queues.setdefault(write.key, deque())
+        if len(queue) >= MAX_QUEUED_PER_KEY:
+            answered(Busy(queued=len(queue)))
+            return
+        queue.append((write, answered))
+        if len(queue) == 1:
+            self._write_next(write.key)
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
+        flow = reader.read(key, consistency, self._context())
+        Run(self, flow, lambda reason: ReadFailed(reason=reason), answered).start()
+
+    def sleep(self, pause: Pause, wake: Callable[[], None]) -> None:
+        """Until the time is over or the key has moved on, whichever is first."""
+        entry = (pause.version, wake)
+        sleepers = self._sleepers.setdefault(pause.key, [])
+        sleepers.append(entry)
+
+        def time_is_over() -> None:
+            if entry in sleepers:
+                sleepers.remove(entry)
+                if not sleepers and self._sleepers.get(pause.key) is sleepers:
+                    del self._sleepers[pause.key]
+                wake()
+
+        self.clock.call_later(pause.delay_ms, time_is_over)
+
+    def _wake(self, key: bytes, before: KeyState, after: KeyState) -> None:
+        if after.version == before.version or key not in self._sleepers:
+            return
+        sleepers = self._sleepers[key]
+        for entry in [entry for entry in sleepers if entry[0] <= after.version]:
+            sleepers.remove(entry)
+            self.clock.call_later(0, entry[1])
+        if not sleepers:
+            del self._sleepers[key]
+
+    def _write_next(self, key: bytes) -> None:
+        write, answered = self._queues[key][0]
+
+        def finished(outcome: Outcome) -> None:
+            queue = self._queues[key]
+            queue.popleft()
+            if queue:
+                self.clock.call_later(0, partial(self._write_next, key))
+            else:
+                del self._queues[key]
+            answered(outcome)
+
+        flow = proposer.propose(write, self._context())
+        Run(self, flow, lambda reason: ConsensusFailed(reason=reason), finished).start()
+
+    def _context(self) -> Context:
+        return Context(me=self.replica.me, config=self.replica.config, dice=self._dice, timing=self._timing)
+
+
+class Run(Generic[T]):
+    """One flow on its way. Results that arrive while the flow is running wait in line, so it is never re-entered."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        flow: Flow[T],
+        broken: Callable[[str], T],
+        finished: Callable[[T], None],
+    ) -> None:
+        self._driver = driver
+        self._flow = flow
+        self._broken = broken
+        self._finished = finished
+        self._results: deque[object] = deque()
+        self._events: deque[Event] = deque()
+        self._round = 0
+        self._timer: Timer | None = None
+        self._pumping = False
+        self._waiting = False
+
+    def start(self) -> None:
+        self._feed(None)
+
+    def _feed(self, result: object) -> None:
+        self._results.append(result)
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while self._results:
+                self._perform(self._flow.send(self._results.popleft()))
+        except StopIteration as stop:
+            self._finish(stop.value)
+        except InvariantViolation as violation:
+            self._driver.alarm(str(violation))
+            self._finish(self._broken(str(violation)))
+        finally:
+            self._pumping = False
+
+    def _finish(self, value: T) -> None:
+        self._close_round()
+        self._finished(value)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Home():
+                self._driver.replica.perform(effect.op, self._feed)
+            case Open():
+                self._open_round(effect)
+            case Also():
+                self._send(effect.envelopes)
+                self._feed(None)
+            case Next():
+                self._next_event()
+            case Tell():
+                for to, requests in effect.envelopes.items():
+                    self._driver.transport.send(to, requests, None)
+                self._feed(None)
+            case Pause():
+                self._driver.sleep(effect, partial(self._feed, None))
+            case _:
+                assert_never(effect)
+
+    def _open_round(self, effect: Open) -> None:
+        self._close_round()
+        self._timer = self._driver.clock.call_later(effect.timer_ms, partial(self._happened, self._round, Expired()))
+        self._send(effect.envelopes)
+        self._feed(None)
+
+    def _close_round(self) -> None:
+        self._round += 1
+        self._events.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _send(self, envelopes: Envelopes) -> None:
+        """Own messages never touch the network."""
+        for to, requests in envelopes.items():
+            answered = partial(self._answered, self._round, to)
+            if to == self._driver.replica.me:
+                self._driver.replica.handle(requests, answered)
+            else:
+                self._driver.transport.send(to, requests, answered)
+
+    def _answered(self, round_number: int, sender: int, reply: Reply) -> None:
+        self._happened(round_number, Answer(sender, reply))
+
+    def _happened(self, round_number: int, event: Event) -> None:
+        if round_number != self._round:
+            return
+        self._events.append(event)
+        if self._waiting:
+            self._waiting = False
+            self._feed(self._events.popleft())
+
+    def _next_event(self) -> None:
+        if self._events:
+            self._feed(self._events.popleft())
+        else:
+            self._waiting = True

@@ -1,0 +1,108 @@
+"""One message, one transaction.
+
+Whatever comes in, from a peer or from this replica's own flows, the key's state is loaded, a pure rule is applied, and
+what changed is stored, all in one transaction. The answer leaves only when everything it rests on is durable, and that
+includes what other transactions wrote before it: a refusal, too, tells what was read.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from epoxy.consensus import acceptor, home
+from epoxy.consensus.home import Adopt, Cache, HomeOp, KeyOp, Peek
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.messages import CommitConflict, ConfigOk, KeyRequest, Reply, Request, UpdateConfig
+from epoxy.model.records import KeyState
+from epoxy.model.writes import ReadResult, Source
+from epoxy.ports import Store, Transaction
+from epoxy.store.keyspace import Keyspace
+
+R = TypeVar("R")
+
+Rule = Callable[[KeyState], tuple[KeyState, R]]
+Watcher = Callable[[bytes, KeyState, KeyState], None]
+"""Told of every change of a key's state, right after its transaction and before that is durable."""
+
+
+class Replica:
+    def __init__(self, me: int, store: Store, config: ClusterConfig, alarm: Callable[[str], None]) -> None:
+        """`config` is the operator's epoch 1, for a store that holds none yet."""
+        self.me = me
+        self.watchers: list[Watcher] = []
+        self._store = store
+        self._keyspace = Keyspace(me)
+        self._alarm = alarm
+        self.config = store.transact(lambda tx: self._adopt(tx, config))
+
+    def handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
+        """A peer's requests, in order; the reply is that of the last."""
+        replies = [self._request(request) for request in requests]
+        self._store.when_durable(lambda: answered(replies[-1]))
+
+    def perform(self, op: HomeOp, done: Callable[[object], None]) -> None:
+        """An operation of a flow of this replica's own."""
+        match op:
+            case Peek():
+                done(self._peek(op))
+            case Cache():
+                self._store.transact(lambda tx: self._keyspace.cache(tx, op.key, op.proposal))
+                done(None)
+            case Adopt():
+                config = self._update(op.config)
+                self._store.when_durable(lambda: done(config))
+            case _:
+                result = self._operation(op)
+                self._store.when_durable(lambda: done(result))
+
+    def _request(self, request: Request) -> Reply:
+        match request:
+            case UpdateConfig():
+                return ConfigOk(epoch=self._update(request.config).epoch)
+            case _:
+                return self._key_request(request)
+
+    def _key_request(self, request: KeyRequest) -> Reply:
+        reply = self._transition(request.key, lambda state: acceptor.step(state, request, self.config))
+        if isinstance(reply, CommitConflict):
+            self._alarm(f"two values for one instance: {request} against {reply.committed}; nothing was overwritten")
+        return reply
+
+    def _operation(self, op: KeyOp) -> object:
+        return self._transition(op.key, lambda state: home.perform(state, op, self.config))
+
+    def _transition(self, key: bytes, rule: Rule[R]) -> R:
+        """The one transaction. Its function may run twice, so watchers are told outside it."""
+
+        def body(tx: Transaction) -> tuple[KeyState, KeyState, R]:
+            before = self._keyspace.load(tx, key)
+            after, result = rule(before)
+            if after is not before:
+                self._keyspace.save(tx, key, before, after)
+            return before, after, result
+
+        before, after, result = self._store.transact(body)
+        if after is not before:
+            for watcher in self.watchers:
+                watcher(key, before, after)
+        return result
+
+    def _peek(self, op: Peek) -> ReadResult | None:
+        """Only what is durable is shown: a commit record that is not could still be lost, and with it the value."""
+        view = self._store.durable()
+        committed = self._keyspace.committed(view, op.key)
+        if committed is not None:
+            return ReadResult(committed=committed, source=Source.LOCAL if committed.version else Source.LEGACY)
+        cached = self._keyspace.cached(view, op.key) if op.use_cache else None
+        return ReadResult(committed=cached, source=Source.CACHE) if cached is not None else None
+
+    def _update(self, config: ClusterConfig) -> ClusterConfig:
+        self.config = self._store.transact(lambda tx: self._adopt(tx, config))
+        return self.config
+
+    def _adopt(self, tx: Transaction, config: ClusterConfig) -> ClusterConfig:
+        """Only ever upwards."""
+        mine = self._keyspace.config(tx)
+        if mine is not None and mine.epoch >= config.epoch:
+            return mine
+        self._keyspace.set_config(tx, config)
+        return config
