@@ -1,0 +1,216 @@
+"""A transaction's writes before its commit, and what it reads through them. Drivers bring the snapshot below."""
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import Protocol
+
+from epoxy.model.errors import InvalidRequest, TransactionTooLarge
+from epoxy.ports import KeyValue, Snapshot
+from epoxy.store.conflicts import Values
+from epoxy.store.limits import (
+    FIRST_RESERVED_KEY,
+    MAX_ROW_KEY_BYTES,
+    MAX_ROW_VALUE_BYTES,
+    MAX_STAMPED,
+    MAX_TRANSACTION_BYTES,
+)
+
+
+class Current(Protocol):
+    """The store at the moment of a commit."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def keys(self, begin: bytes, end: bytes) -> Iterable[bytes]: ...
+
+
+class WriteBuffer:
+    """Writes in the order they were asked for, folded so that every key has one: a value (None: cleared), or a number
+    to add to whatever the commit finds there. A cleared range hides what lies below it, not what is written later.
+
+    The class holds what most transactions never change, so that starting one costs little.
+    """
+
+    size: int = 0
+    cleared: tuple[tuple[bytes, bytes], ...] = ()
+    added: dict[bytes, int] | None = None
+    stamped: tuple[tuple[bytes, bytes, bytes], ...] = ()
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, bytes | None] = {}
+
+    def set(self, key: bytes, value: bytes) -> None:
+        self._admit(key, value)
+        self.values[key] = value
+        if self.added:
+            self.added.pop(key, None)
+
+    def clear(self, key: bytes) -> None:
+        self._admit(key, b"")
+        self.values[key] = None
+        if self.added:
+            self.added.pop(key, None)
+
+    def clear_range(self, begin: bytes, end: bytes) -> None:
+        if begin >= end:
+            return
+        self._admit(begin or b"\x00", b"")
+        if end > FIRST_RESERVED_KEY:
+            raise InvalidRequest("keys from ff on belong to the store")
+        self.values = {key: value for key, value in self.values.items() if not begin <= key < end}
+        if self.added:
+            self.added = {key: delta for key, delta in self.added.items() if not begin <= key < end}
+        self.cleared += ((begin, end),)
+
+    def add(self, key: bytes, delta: int) -> None:
+        self._admit(key, bytes(8))
+        if key in self.values or self.hides(key):
+            self.values[key] = plus(self.values.get(key), delta)
+            return
+        if self.added is None:
+            self.added = {}
+        self.added[key] = self.added.get(key, 0) + delta
+
+    def set_stamped(self, prefix: bytes, suffix: bytes, value: bytes) -> None:
+        self._admit(prefix + bytes(10) + suffix, value)
+        if len(self.stamped) == MAX_STAMPED:
+            raise TransactionTooLarge(f"more than {MAX_STAMPED} stamped rows")
+        self.stamped += ((prefix, suffix, value),)
+
+    def hides(self, key: bytes) -> bool:
+        """Whether a cleared range covers what the store holds for this key."""
+        return any(begin <= key < end for begin, end in self.cleared)
+
+    def effects(self, current: Current, sequence: int) -> Values:
+        """What a commit changes now. Stamped rows come last: nothing in their transaction could have named them."""
+        if not (self.cleared or self.added or self.stamped):
+            return self.values
+        effects: dict[bytes, bytes | None] = {}
+        for begin, end in self.cleared:
+            effects.update(dict.fromkeys(current.keys(begin, end)))
+        effects.update(self.values)
+        for key, delta in (self.added or {}).items():
+            effects[key] = plus(current.get(key), delta)
+        for index, (prefix, suffix, value) in enumerate(self.stamped):
+            effects[prefix + stamp(sequence, index) + suffix] = value
+        return effects
+
+    def _admit(self, key: bytes, value: bytes) -> None:
+        self.size += len(key) + len(value)
+        if key and self.size <= MAX_ROW_KEY_BYTES and key < FIRST_RESERVED_KEY:
+            return  # Nearly always: what is small altogether is small in every part.
+        if not key or key >= FIRST_RESERVED_KEY:
+            raise InvalidRequest("a key is not empty, and keys from ff on belong to the store")
+        if len(key) > MAX_ROW_KEY_BYTES:
+            raise TransactionTooLarge(f"a key of {len(key)} bytes; the limit is {MAX_ROW_KEY_BYTES}")
+        if len(value) > MAX_ROW_VALUE_BYTES:
+            raise TransactionTooLarge(f"a value of {len(value)} bytes; the limit is {MAX_ROW_VALUE_BYTES}")
+        if self.size > MAX_TRANSACTION_BYTES:
+            raise TransactionTooLarge(f"{self.size} bytes in one transaction; the limit is {MAX_TRANSACTION_BYTES}")
+
+
+class BufferedTransaction(WriteBuffer):
+    """Reads through the buffer to a snapshot, remembering what it read. A driver adds the commit."""
+
+    read_ranges: tuple[tuple[bytes, bytes], ...] = ()
+
+    def __init__(self, base: Snapshot) -> None:
+        self.values = {}
+        self.read_keys: set[bytes] = set()
+        self._base = base
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return Unwatched(self)
+
+    @property
+    def is_read_only(self) -> bool:
+        return not (self.values or self.cleared or self.added or self.stamped)
+
+    def get(self, key: bytes) -> bytes | None:
+        # What was written here is known whatever others commit. Otherwise the value rests on the store below.
+        if key in self.values:
+            return self.values[key]
+        self.read_keys.add(key)
+        if self.cleared or self.added:
+            return self.peek(key)
+        return self._base.get(key)
+
+    def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
+        rows = self.peek_range(begin, end, limit, reverse)
+        if len(rows) == limit:
+            # Nothing beyond the last row was looked at.
+            begin, end = (rows[-1][0], end) if reverse else (begin, rows[-1][0] + b"\x00")
+        self.add_read_conflict(begin, end)
+        return rows
+
+    def add_read_conflict(self, begin: bytes, end: bytes) -> None:
+        self.read_ranges += ((begin, end),)
+
+    def peek(self, key: bytes) -> bytes | None:
+        """`get` that does not remember."""
+        if key in self.values:
+            return self.values[key]
+        if self.hides(key):
+            return None
+        if self.added and key in self.added:
+            return plus(self._base.get(key), self.added[key])
+        return self._base.get(key)
+
+    def peek_range(self, begin: bytes, end: bytes, limit: int, reverse: bool) -> Sequence[KeyValue]:
+        """`range` that does not remember."""
+        own = [(key, self.peek(key)) for key in (*self.values, *(self.added or ())) if begin <= key < end]
+        if not own and not self.cleared:
+            return self._base.range(begin, end, limit=limit, reverse=reverse)
+        below = (row for row in scan(self._base, begin, end, limit, reverse) if not self.hides(row[0]))
+        return list(islice(layered(below, own, reverse), limit))
+
+
+class Unwatched:
+    """A transaction's reads without their conflicts."""
+
+    __slots__ = ("_transaction",)
+
+    def __init__(self, transaction: BufferedTransaction) -> None:
+        self._transaction = transaction
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._transaction.peek(key)
+
+    def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
+        return self._transaction.peek_range(begin, end, limit, reverse)
+
+
+def plus(value: bytes | None, delta: int) -> bytes:
+    """The sum as a little-endian signed 64-bit integer, wrapping; an absent value is 0."""
+    if value is not None and len(value) != 8:
+        raise InvalidRequest(f"{len(value)} bytes are not a 64-bit integer to add to")
+    total = int.from_bytes(value or b"", "little") + delta
+    return (total & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little")
+
+
+def stamp(sequence: int, index: int) -> bytes:
+    """Rises with the commits, and within one with the rows it stamps."""
+    return sequence.to_bytes(8, "big") + index.to_bytes(2, "big")
+
+
+def scan(view: Snapshot, begin: bytes, end: bytes, page: int, reverse: bool) -> Iterator[KeyValue]:
+    """All rows of a range, a page at a time."""
+    while True:
+        rows = view.range(begin, end, limit=page, reverse=reverse)
+        yield from rows
+        if len(rows) < page:
+            return
+        begin, end = (begin, rows[-1][0]) if reverse else (rows[-1][0] + b"\x00", end)
+
+
+def layered(rows: Iterable[KeyValue], changes: list[tuple[bytes, bytes | None]], reverse: bool) -> Iterator[KeyValue]:
+    """Ordered rows with the changes laid over them."""
+    changes = sorted(changes, key=itemgetter(0), reverse=reverse)
+    hidden = {key for key, _ in changes}
+    shown = (row for row in rows if row[0] not in hidden)
+    for key, value in heapq.merge(shown, changes, key=itemgetter(0), reverse=reverse):
+        if value is not None:
+            yield key, value

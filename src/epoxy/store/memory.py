@@ -1,0 +1,143 @@
+"""The store in memory: the reference for every driver, and the simulator's disk.
+
+Commits are visible at once and durable later, many in one flush, as with a real disk behind a group commit: what
+is committed while a flush is under way waits for the next one. The flush itself is given from outside, so the simulator
+can make it slow, lose it in a crash, or never finish it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from epoxy.model.errors import Conflict, StoreFailed, TooManyConflicts
+from epoxy.ports import Snapshot
+from epoxy.store.buffer import BufferedTransaction
+from epoxy.store.conflicts import Values, overlaps
+from epoxy.store.limits import MAX_ATTEMPTS
+from epoxy.store.versioned import VersionedMap, View
+
+T = TypeVar("T")
+Flush = Callable[[Callable[[], None]], None]
+"""Starts to sync what was committed so far, and calls back when that is durable; never, if it fails."""
+
+SEQUENCE_ROW = b"\xff/sequence"
+"""Among survivors: how far the stamps had come, so that they rise even when every stamped row has been cleared."""
+
+
+class MemoryTransaction(BufferedTransaction):
+    def __init__(self, store: "MemoryStore", view: View) -> None:
+        super().__init__(view)
+        self.view = view
+        self._store: MemoryStore | None = store
+
+    def commit(self) -> None:
+        store, self._store = self._store, None
+        assert store is not None, "a transaction is committed once"
+        if not self.is_read_only:
+            store.apply(self)
+        # The store keeps the written values until they are synced; a late write must not reach them.
+        self.values = {}
+
+
+class MemoryStore:
+    """`pending` transactions are committed and not yet durable. Without `flush` everything is durable at once."""
+
+    def __init__(self, flush: Flush | None = None, *, contents: Mapping[bytes, bytes] | None = None) -> None:
+        rows = dict(contents or {})
+        self._sequence = self._durable_sequence = int.from_bytes(rows.pop(SEQUENCE_ROW, b""), "big")
+        self._visible = VersionedMap(rows)
+        self._durable = self._visible if flush is None else VersionedMap(rows)
+        self._flush = flush
+        self._flushing = False
+        self._closed = False
+        self._pending: deque[tuple[Values, int]] = deque()
+        self._committed = self._synced = 0
+        # As long as its callers have requests in flight: whoever bounds those bounds this.
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+
+    def begin(self) -> MemoryTransaction:
+        if self._closed:
+            raise StoreFailed("the store is closed")
+        return MemoryTransaction(self, View(self._visible))
+
+    def transact(self, body: Callable[[MemoryTransaction], T]) -> T:
+        for _ in range(MAX_ATTEMPTS):
+            transaction = self.begin()
+            try:
+                result = body(transaction)
+                transaction.commit()
+            except Conflict:
+                continue
+            return result
+        raise TooManyConflicts(f"{MAX_ATTEMPTS} attempts, each overtaken by another transaction")
+
+    def when_durable(self, done: Callable[[], None]) -> None:
+        if self._closed:
+            return
+        if self._pending or self._waiting:
+            self._waiting.append((self._committed, done))
+        else:
+            done()
+
+    def durable(self) -> Snapshot:
+        if self._closed:
+            raise StoreFailed("the store is closed")
+        return View(self._durable)
+
+    def close(self) -> None:
+        """Nothing is acknowledged from here on, and every later transaction fails."""
+        self._closed = True
+        self._waiting.clear()
+
+    @property
+    def pending(self) -> int:
+        return len(self._pending)
+
+    def survivors(self, keep: int = 0) -> dict[bytes, bytes]:
+        """What a crash leaves: all that is durable, and of the rest the `keep` transactions committed first. A disk may
+        have written some of them, but none before those that came earlier."""
+        assert 0 <= keep <= len(self._pending), keep
+        contents, sequence = VersionedMap(self._durable.values), self._durable_sequence
+        for effects, sequence in list(self._pending)[:keep]:  # noqa: B007 (the last sequence is the one that counts)
+            contents.apply(effects)
+        if sequence:
+            contents.values[SEQUENCE_ROW] = sequence.to_bytes(8, "big")
+        return contents.values
+
+    def apply(self, transaction: MemoryTransaction) -> None:
+        """The commit: all of it or, after a conflict, nothing."""
+        if self._closed:
+            raise StoreFailed("the store is closed")
+        if overlaps(transaction.read_keys, transaction.read_ranges, transaction.view.changed):
+            raise Conflict("what this transaction read has changed since it began")
+        sequence = self._sequence + 1 if transaction.stamped else self._sequence
+        effects = transaction.effects(self._visible, sequence)
+        self._visible.apply(effects)
+        self._sequence = sequence
+        if self._flush is None:
+            self._durable_sequence = sequence
+            return
+        self._pending.append((effects, sequence))
+        self._committed += 1
+        if not self._flushing:
+            self._start_flush(self._flush)
+
+    def _start_flush(self, flush: Flush) -> None:
+        self._flushing = True
+        through = self._committed
+        flush(lambda: self._flushed(flush, through))
+
+    def _flushed(self, flush: Flush, through: int) -> None:
+        """Everything up to commit number `through` is durable. Whatever the callbacks commit shares the next flush."""
+        if self._closed:
+            return
+        assert self._synced < through, "a flush ends once"
+        while self._synced < through:
+            effects, self._durable_sequence = self._pending.popleft()
+            self._durable.apply(effects)
+            self._synced += 1
+        while self._waiting and self._waiting[0][0] <= self._synced:
+            self._waiting.popleft()[1]()
+        self._flushing = False
+        if self._pending and not self._closed:
+            self._start_flush(flush)
