@@ -1,0 +1,158 @@
+"""Where a replica keeps its rows. One subspace for each replica, tuple-encoded:
+
+    (2, replica, CONFIG)                        the configuration in force
+    (2, replica, KV, key, VALUE)                what is committed, with its lineage
+    (2, replica, KV, key, BALLOT)               the promise
+    (2, replica, KV, key, ACCEPTED)             the vote
+    (2, replica, KV, key, CACHE)                a value found elsewhere
+    (2, replica, CHANGELOG, versionstamp)       what was learned, in the order of the commits
+    (1, replica, KV, key, COMMITTED | VALUE)    values of the first layout, raw; read, never written
+
+Absent rows stand for "nothing": no promise, no vote. A row begins with the format version of its record.
+"""
+
+import heapq
+from collections.abc import Iterator
+from itertools import groupby, islice
+from operator import itemgetter
+
+from epoxy.codec import wire
+from epoxy.codec.tuple import STAMP_BYTES, escape, pack, pack_bytes, strinc, unpack
+from epoxy.model.ballot import NO_BALLOT
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.records import LEGACY_PROPOSAL_ID, ChangelogEntry, CommittedRecord, KeyState, Proposal
+from epoxy.ports import Snapshot, Transaction
+from epoxy.store.buffer import scan
+
+# The codes are part of the format: never renumber. Zero takes one byte and goes to what there is most of.
+LEGACY_LAYOUT, LAYOUT = 1, 2
+KV, CONFIG, CHANGELOG = 0, 1, 2
+VALUE, BALLOT, ACCEPTED, CACHE = map(pack, ((0,), (1,), (2,), (3,)))
+LEGACY_COMMITTED, LEGACY_VALUE = map(pack, ((0,), (1,)))
+
+VERSIONSTAMP = b"\x33"
+USER_VERSION = bytes(2)
+"""The store numbers the rows of one commit itself, so the caller's part of a versionstamp stays zero."""
+
+SCAN_ROWS = 256
+"""Rows fetched at a time while a page is filled: a key has at most four, and pages are a few hundred keys."""
+
+
+class Keyspace:
+    def __init__(self, replica_id: int) -> None:
+        self._config = pack((LAYOUT, replica_id, CONFIG))
+        self._keys = pack((LAYOUT, replica_id, KV))
+        self._changelog = pack((LAYOUT, replica_id, CHANGELOG)) + VERSIONSTAMP
+        self._legacy_keys = pack((LEGACY_LAYOUT, replica_id, KV))
+
+    def load(self, view: Snapshot, key: bytes) -> KeyState:
+        """Everything the acceptor holds for a key. A legacy value counts as committed."""
+        packed = pack_bytes(key)
+        row = self._keys + packed
+        value = view.get(row + VALUE)
+        if value is None and (legacy := self._legacy(view, packed)) is not None:
+            return KeyState(committed=legacy)
+        ballot = view.get(row + BALLOT)
+        vote = view.get(row + ACCEPTED)
+        record = wire.decode_committed_record(value) if value is not None else None
+        return KeyState(
+            committed=record.committed if record is not None else None,
+            lineage=record.lineage if record is not None else (),
+            promised=wire.decode_ballot(ballot) if ballot is not None else NO_BALLOT,
+            vote=wire.decode_vote(vote) if vote is not None else None,
+        )
+
+    def save(self, tx: Transaction, key: bytes, before: KeyState, after: KeyState) -> None:
+        """Write what differs. A new commit goes to the changelog too, and ends the cache: it is older by then."""
+        row = self._keys + pack_bytes(key)
+        if after.committed is not before.committed and after.committed != before.committed:
+            assert after.committed is not None, "a decision is never forgotten"
+            assert before.committed is None or before.version < after.version, (before, after)
+            record = CommittedRecord(committed=after.committed, lineage=after.lineage)
+            tx.set(row + VALUE, wire.encode_committed_record(record))
+            tx.clear(row + CACHE)
+            entry = ChangelogEntry(key=key, committed=after.committed)
+            tx.set_stamped(self._changelog, USER_VERSION, wire.encode_changelog_entry(entry))
+        if after.promised != before.promised:
+            write(tx, row + BALLOT, wire.encode_ballot(after.promised) if after.promised != NO_BALLOT else None)
+        if after.vote is not before.vote and after.vote != before.vote:
+            write(tx, row + ACCEPTED, wire.encode_vote(after.vote) if after.vote is not None else None)
+
+    def committed(self, view: Snapshot, key: bytes) -> Proposal | None:
+        """The committed value. A legacy one has version 0."""
+        packed = pack_bytes(key)
+        value = view.get(self._keys + packed + VALUE)
+        return wire.decode_committed_record(value).committed if value is not None else self._legacy(view, packed)
+
+    def cached(self, view: Snapshot, key: bytes) -> Proposal | None:
+        value = view.get(self._keys + pack_bytes(key) + CACHE)
+        return wire.decode_cached(value) if value is not None else None
+
+    def cache(self, tx: Transaction, key: bytes, proposal: Proposal) -> None:
+        """Keep a value found elsewhere, unless this replica knows better: by a commit, or by a later version."""
+        if self.committed(tx, key) is not None:
+            return
+        known = self.cached(tx, key)
+        if known is None or known.version < proposal.version:
+            tx.set(self._keys + pack_bytes(key) + CACHE, wire.encode_cached(proposal))
+
+    def config(self, view: Snapshot) -> ClusterConfig | None:
+        value = view.get(self._config)
+        return wire.decode_config(value) if value is not None else None
+
+    def set_config(self, tx: Transaction, config: ClusterConfig) -> None:
+        tx.set(self._config, wire.encode_config(config))
+
+    def page(self, view: Snapshot, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
+        """Up to `limit` committed keys that start with `prefix`, in order, from the first one beyond `after`."""
+        current = self._current_page(view, prefix, after)
+        legacy = self._legacy_page(view, prefix, after)
+        # The merge keeps the order of its arguments among equals, so the first of a group is the one `load` would take.
+        found = groupby(heapq.merge(current, legacy, key=itemgetter(0)), key=itemgetter(0))
+        return [next(group) for _, group in islice(found, limit)]
+
+    def changelog(self, view: Snapshot, after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
+        """Up to `limit` entries with their stamps, in the order of the commits, from the first one beyond `after`."""
+        begin = self._changelog if after is None else self._changelog + after + USER_VERSION + b"\x00"
+        rows = view.range(begin, strinc(self._changelog), limit=limit)
+        start = len(self._changelog)
+        return [(key[start : start + STAMP_BYTES], wire.decode_changelog_entry(value)) for key, value in rows]
+
+    def _legacy(self, view: Snapshot, packed_key: bytes) -> Proposal | None:
+        row = self._legacy_keys + packed_key
+        value = view.get(row + LEGACY_COMMITTED)
+        if value is None:
+            value = view.get(row + LEGACY_VALUE)
+        return legacy_proposal(value) if value is not None else None
+
+    def _current_page(self, view: Snapshot, prefix: bytes, after: bytes | None) -> Iterator[tuple[bytes, Proposal]]:
+        for key, field, value in fields(view, self._keys, prefix, after):
+            if field == VALUE:
+                yield key, wire.decode_committed_record(value).committed
+
+    def _legacy_page(self, view: Snapshot, prefix: bytes, after: bytes | None) -> Iterator[tuple[bytes, Proposal]]:
+        for key, field, value in fields(view, self._legacy_keys, prefix, after):
+            if field in (LEGACY_COMMITTED, LEGACY_VALUE):
+                yield key, legacy_proposal(value)
+
+
+def legacy_proposal(value: bytes) -> Proposal:
+    return Proposal(value=value, version=0, mutable=False, proposal_id=LEGACY_PROPOSAL_ID)
+
+
+def write(tx: Transaction, row: bytes, value: bytes | None) -> None:
+    if value is None:
+        tx.clear(row)
+    else:
+        tx.set(row, value)
+
+
+def fields(view: Snapshot, root: bytes, prefix: bytes, after: bytes | None) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """(key, field, value) for the rows below root whose key starts with `prefix` and lies beyond `after`."""
+    stem = root + b"\x01" + escape(prefix)
+    begin = stem if after is None else max(stem, root + pack_bytes(after) + b"\xff")
+    for row, value in scan(view, begin, strinc(stem), SCAN_ROWS, False):
+        key, field = unpack(row[len(root) :])
+        assert isinstance(key, bytes)
+        assert isinstance(field, int)
+        yield key, pack((field,)), value
