@@ -16,12 +16,13 @@ class Snapshot(Protocol):
     def get(self, key: bytes) -> bytes | None: ...
 
     def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
-        """Up to `limit` pairs with begin <= key < end, ascending, or descending from the end."""
+        """Up to `limit` (at least 1) pairs with begin <= key < end, ascending, or descending from the end."""
 
 
 class Transaction(Snapshot, Protocol):
     """Serializable. Reads see the store as it was when the transaction began, plus its own writes; everything read
-    conflicts with later commits unless read through `snapshot`."""
+    conflicts with later commits unless read through `snapshot`. Only a transaction that writes can lose by it. One that
+    is not wanted any more is simply dropped. Keys are not empty and start below ff; sizes are limited."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -38,16 +39,21 @@ class Transaction(Snapshot, Protocol):
 
     def set_stamped(self, prefix: bytes, suffix: bytes, value: bytes) -> None:
         """Set prefix + stamp + suffix, where the 10-byte stamp is assigned inside the commit: stamps rise in the order
-        of commits, so a reader's cursor cannot pass a row that commits late."""
+        of commits, and within one in the order of these calls, so a reader's cursor cannot pass a row that commits
+        late. The row is invisible to its own transaction, and no clear of that transaction reaches it."""
 
     def add_read_conflict(self, begin: bytes, end: bytes) -> None:
         """Conflict as if begin <= key < end had been read."""
 
     def commit(self) -> None:
-        """Make the writes visible to later transactions, or raise Conflict. Durable later: see `Store.when_durable`."""
+        """Make the writes visible to later transactions, or raise Conflict, and then nothing is written. Once for each
+        transaction. Durable later: see `Store.when_durable`."""
 
 
 class Store(Protocol):
+    """Belongs to one event loop. Transactions may interleave there, but nothing here waits. A store that is closed, or
+    that failed, raises StoreFailed."""
+
     def begin(self) -> Transaction: ...
 
     def transact(self, body: Callable[[Transaction], T]) -> T:
@@ -55,12 +61,14 @@ class Store(Protocol):
         this process before `when_durable` says so: it may rest on writes, its own or others', that are not synced."""
 
     def when_durable(self, done: Callable[[], None]) -> None:
-        """Call done once everything committed so far is durable. Never called if that fails: the process ends."""
+        """Call done once everything committed so far is durable, at once if it is; in the order of these calls. Never
+        called if that fails: the process ends."""
 
     def durable(self) -> Snapshot:
-        """Only what is durable. What is read here may be shown to anybody at once."""
+        """Only what is durable at this moment. What is read here may be shown to anybody at once."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is acknowledged from here on: `when_durable` calls nobody."""
 
 
 class Transport(Protocol):
