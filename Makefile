@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SPEC_READY := $(SPEC_VENV)/.ready
 
-# Two, because that is what the smallest machine we support has.
+# Two, the cores of the machine our time limits were set on.
 WORKERS ?= 2
 # The sizes the acceptance runs use; smaller ones make quick looks.
 SEEDS ?= 0..10000
