@@ -149,6 +149,17 @@ GOOD: dict[str, list[Row]] = {
         won(PUT_B, 2, 3, 2),
         read(4, 5, A, 3),
     ],
+    "only the compare-and-set can have made the first version": [
+        told(PUT_A, 0, 1, Unknown()),
+        told(Put(value=B, if_version=0), 0, 1, Unknown()),
+        won(PUT_C, 2, 3, 3),
+    ],
+    "an unknown delete fills a gap on a key that was read as absent": [
+        read(0, 1, None, 0),
+        won(PUT_A, 2, 3, 1),
+        told(Delete(), 4, 5, Unknown()),
+        won(PUT_B, 6, 7, 3),
+    ],
     "an unseen use of a value that is seen elsewhere": [
         told(PUT_A, 0, 1, Unknown()),
         told(PUT_A, 0, 1, Unknown()),
@@ -458,7 +469,7 @@ def gap(dice: random.Random) -> list[Operation]:
 
 
 def test_the_oracle_agrees_where_unknown_writes_fill_gaps() -> None:
-    """Facts 3 to 5 of the search matter only here, and such histories are rare by chance."""
+    """The third fact of the search matters only here, and such histories are rare by chance."""
     dice, refused = random.Random(5), 0
     for _ in range(500):
         operations = gap(dice)
@@ -517,7 +528,7 @@ def test_a_long_busy_history_stays_cheap(unknown_share: float) -> None:
     operations = busy(random.Random(3), 1000, 8, unknown_share)
     verdict = judge(operations)
     assert isinstance(verdict, Linearizable), verdict.explain()
-    assert verdict.explored < 3 * len(operations)
+    assert verdict.explored < len(operations)
     assert explains(operations, verdict.order)
 
 
