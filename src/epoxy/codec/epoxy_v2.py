@@ -355,6 +355,10 @@ def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, 
 
 
 def encode_prepare(out: bytearray, value: Prepare) -> None:
+    if not value.ballot.is_classic:
+        raise InvalidValue("the fast round has no phase 1")
+    if value.version < 1:
+        raise InvalidValue("version 0 is never voted on")
     encode_data(out, value.key, 1, 1024)
     if 0 <= value.epoch <= 0x7F:
         out.append(value.epoch)
@@ -380,11 +384,19 @@ def decode_prepare(buffer: bytes, position: int) -> tuple[Prepare, int]:
         position += 1
     else:
         version, position = decode_uint(buffer, position)
+    if not ballot.is_classic:
+        raise InvalidValue("the fast round has no phase 1")
+    if version < 1:
+        raise InvalidValue("version 0 is never voted on")
     record = Prepare(key=key, epoch=epoch, ballot=ballot, version=version)
     return record, position
 
 
 def encode_accept(out: bytearray, value: Accept) -> None:
+    if value.ballot.counter < 1:
+        raise InvalidValue("a vote needs a ballot")
+    if value.proposal.version < 1:
+        raise InvalidValue("version 0 is never voted on")
     encode_data(out, value.key, 1, 1024)
     if 0 <= value.epoch <= 0x7F:
         out.append(value.epoch)
@@ -403,6 +415,10 @@ def decode_accept(buffer: bytes, position: int) -> tuple[Accept, int]:
         epoch, position = decode_uint(buffer, position)
     ballot, position = decode_ballot(buffer, position)
     proposal, position = decode_proposal(buffer, position)
+    if ballot.counter < 1:
+        raise InvalidValue("a vote needs a ballot")
+    if proposal.version < 1:
+        raise InvalidValue("version 0 is never voted on")
     record = Accept(key=key, epoch=epoch, ballot=ballot, proposal=proposal)
     return record, position
 

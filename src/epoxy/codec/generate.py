@@ -47,6 +47,14 @@ Refusals = Mapping[str, tuple[tuple[str, str], ...]]
 REFUSALS: Refusals = {
     "Ballot": (("{counter} == 0 and {replica_id} != 0", "counter 0 belongs to the ballot (0,0) alone"),),
     "Proposal": (("{value} is None and not {mutable}", "an immutable key holds no tombstone"),),
+    "Prepare": (
+        ("not {ballot}.is_classic", "the fast round has no phase 1"),
+        ("{version} < 1", "version 0 is never voted on"),
+    ),
+    "Accept": (
+        ("{ballot}.counter < 1", "a vote needs a ballot"),
+        ("{proposal}.version < 1", "version 0 is never voted on"),
+    ),
     "ClusterConfig": (
         ("{epoch} < 1", "epochs begin at 1"),
         ("{replicas}[0].id < 1", "replica id 0 belongs to legacy values"),

@@ -1,0 +1,115 @@
+"""The values behind golden.txt, and the reader of that file."""
+
+from pathlib import Path
+from typing import Any
+
+from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot
+from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
+from epoxy.model.frames import PeerRequest, PeerResponse
+from epoxy.model.messages import (
+    Accept,
+    AcceptOk,
+    AlreadyCommitted,
+    Behind,
+    Commit,
+    CommitConflict,
+    CommitOk,
+    ConfigOk,
+    EpochAhead,
+    Failed,
+    HigherBallot,
+    Prepare,
+    PrepareOk,
+    Read,
+    ReadOk,
+    StaleCommit,
+    StaleEpoch,
+    UpdateConfig,
+)
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.model.records import (
+    LEGACY_PROPOSAL_ID,
+    ChangelogEntry,
+    CommittedRecord,
+    Proposal,
+    ProposalId,
+    Settled,
+    Vote,
+)
+
+GOLDEN = Path(__file__).with_name("golden.txt")
+
+WRITER = ProposalId(2, 0x1122334455667788)
+FIRST = Proposal(value=b"v", version=1, mutable=False, proposal_id=WRITER)
+TOMBSTONE = Proposal(value=None, version=300, mutable=True, proposal_id=ProposalId(200, 1))
+LEGACY = Proposal(value=b"", version=0, mutable=False, proposal_id=LEGACY_PROPOSAL_ID)
+VOTE = Vote(proposal=FIRST, ballot=fast_ballot(2), epoch=5)
+PREPARE = Prepare(key=b"k", epoch=5, ballot=Ballot(3, 2), version=7)
+LINEAGE = (Settled(299, WRITER), Settled(298, ProposalId(200, 2)))
+JOINT = ClusterConfig(
+    epoch=2,
+    coordinator_id=1,
+    replicas=(ReplicaInfo(id=1, url="http://a"), ReplicaInfo(id=2, status=ReplicaStatus.LEARNING)),
+    previous=(1, 3),
+    quorum_policy=QuorumPolicy.FAST_PAXOS,
+)
+
+VALUES: dict[str, Any] = {
+    "uint 0": 0,
+    "uint 1": 1,
+    "uint 126": 126,
+    "uint 127": 127,
+    "uint 128": 128,
+    "uint 129": 129,
+    "uint 255": 255,
+    "uint largest": 0xFFFF_FFFF_FFFF_FFFF,
+    "u64 counting": 0x0102030405060708,
+    "str bare": "BARE",
+    "str omega": "Ω",
+    "data four": b"\xde\xad\xbe\xef",
+    "request prepare": PREPARE,
+    "request accept": Accept(key=b"k", epoch=5, ballot=fast_ballot(2), proposal=FIRST),
+    "request commit-tombstone": Commit(key=b"k1", epoch=5, proposal=TOMBSTONE),
+    "request read": Read(key=b"k", epoch=128),
+    "request update-config": UpdateConfig(config=JOINT),
+    "reply prepare-ok-free": PrepareOk(vote=None),
+    "reply prepare-ok-vote": PrepareOk(vote=VOTE),
+    "reply accept-ok": AcceptOk(),
+    "reply commit-ok": CommitOk(),
+    "reply read-ok-nothing": ReadOk(committed=None, vote=None),
+    "reply read-ok-both": ReadOk(committed=TOMBSTONE, vote=VOTE),
+    "reply already-committed": AlreadyCommitted(committed=TOMBSTONE, lineage=LINEAGE),
+    "reply higher-ballot": HigherBallot(ballot=Ballot(128, 3)),
+    "reply behind": Behind(version=9),
+    "reply stale-commit": StaleCommit(version=10),
+    "reply stale-epoch": StaleEpoch(config=first_epoch((1,))),
+    "reply epoch-ahead": EpochAhead(epoch=4),
+    "reply commit-conflict": CommitConflict(committed=FIRST),
+    "reply config-ok": ConfigOk(epoch=6),
+    "reply failed": Failed(reason="timeout"),
+    "peer_request empty": PeerRequest(sender=1, recipient=2, requests=()),
+    "peer_request two": PeerRequest(sender=1, recipient=2, requests=(Read(key=b"k", epoch=5), PREPARE)),
+    "peer_response three": PeerResponse(replies=(AcceptOk(), Behind(version=9), CommitOk())),
+    "committed_record first": CommittedRecord(committed=FIRST),
+    "committed_record legacy": CommittedRecord(committed=LEGACY),
+    "ballot none": NO_BALLOT,
+    "ballot classic": Ballot(2, 64),
+    "vote fast": VOTE,
+    "cached tombstone": TOMBSTONE,
+    "changelog_entry first": ChangelogEntry(key=b"k", committed=FIRST),
+    "config joint": JOINT,
+}
+
+
+def read_golden() -> dict[str, bytes]:
+    """name -> bytes, in the order of the file."""
+    found: dict[str, bytes] = {}
+    name = ""
+    for line in GOLDEN.read_text("utf-8").splitlines():
+        if line.startswith("  "):
+            found[name] += bytes.fromhex(line.strip().split("  ")[0])
+        elif line and not line.startswith("#"):
+            name = line
+            assert name not in found, f"{name} twice"
+            found[name] = b""
+    return found

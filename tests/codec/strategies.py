@@ -1,0 +1,153 @@
+"""Hypothesis strategies for everything the codec carries, and the table of formats the tests walk over.
+
+Values stay within the model's invariants and the schema's limits; sizes are mostly small, with the limits themselves
+among the draws.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from epoxy.codec import wire
+from epoxy.model.ballot import FIRST_CLASSIC_COUNTER, NO_BALLOT, Ballot
+from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
+from epoxy.model.frames import PeerRequest, PeerResponse
+from epoxy.model.messages import (
+    Accept,
+    AcceptOk,
+    AlreadyCommitted,
+    Behind,
+    Commit,
+    CommitConflict,
+    CommitOk,
+    ConfigOk,
+    EpochAhead,
+    Failed,
+    HigherBallot,
+    Prepare,
+    PrepareOk,
+    Read,
+    ReadOk,
+    Reply,
+    Request,
+    StaleCommit,
+    StaleEpoch,
+    UpdateConfig,
+)
+from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
+from epoxy.model.records import (
+    LINEAGE_LENGTH,
+    MAX_KEY_BYTES,
+    MAX_VALUE_BYTES,
+    ChangelogEntry,
+    CommittedRecord,
+    Proposal,
+    ProposalId,
+    Settled,
+    Vote,
+)
+
+MAX_U64 = (1 << 64) - 1
+
+# Around the steps of the variable-length form, where a mistake would show.
+EDGES = [edge + delta for bits in range(7, 64, 7) for edge in (1 << bits,) for delta in (-1, 0)]
+
+uints = st.one_of(st.integers(0, 9), st.integers(0, MAX_U64), st.sampled_from([*EDGES, MAX_U64]))
+positive = uints.filter(bool)
+u64s = st.one_of(st.integers(0, 9), st.integers(0, MAX_U64))
+keys = st.one_of(st.binary(min_size=1, max_size=40), st.just(b"k" * MAX_KEY_BYTES))
+values = st.one_of(st.binary(max_size=200), st.sampled_from([b"", b"v" * 127, b"v" * 128, b"v" * MAX_VALUE_BYTES]))
+urls = st.one_of(st.text(max_size=40), st.just("u" * 2048))
+reasons = st.one_of(st.text(max_size=40), st.just("r" * 1024))
+
+real_ballots = st.builds(Ballot, positive, uints)
+classic_ballots = st.builds(Ballot, uints.filter(lambda counter: counter >= FIRST_CLASSIC_COUNTER), uints)
+ballots = st.just(NO_BALLOT) | real_ballots
+proposal_ids = st.builds(ProposalId, uints, u64s)
+
+
+@st.composite
+def proposals(draw: st.DrawFn, versions: st.SearchStrategy[int] = uints) -> Proposal:
+    value = draw(st.one_of(st.none(), values))
+    mutable = value is None or draw(st.booleans())
+    return Proposal(value=value, version=draw(versions), mutable=mutable, proposal_id=draw(proposal_ids))
+
+
+votes = st.builds(Vote, proposal=proposals(), ballot=ballots, epoch=uints)
+lineages = st.lists(st.builds(Settled, uints, proposal_ids), max_size=LINEAGE_LENGTH).map(tuple)
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> ClusterConfig:
+    ids = sorted(draw(st.one_of(st.sets(positive, min_size=1, max_size=9), st.just(range(1, MAX_REPLICAS + 1)))))
+    statuses = [draw(st.sampled_from(ReplicaStatus)) for _ in ids]
+    statuses[draw(st.integers(0, len(ids) - 1))] = ReplicaStatus.ACTIVE
+    members = (ReplicaInfo(id=id_, status=status, url=draw(urls)) for id_, status in zip(ids, statuses, strict=True))
+    return ClusterConfig(
+        epoch=draw(positive),
+        coordinator_id=draw(uints),
+        replicas=tuple(members),
+        previous=draw(st.none() | st.lists(uints, max_size=MAX_REPLICAS).map(tuple)),
+        quorum_policy=draw(st.sampled_from(QuorumPolicy)),
+    )
+
+
+requests: st.SearchStrategy[Request] = st.one_of(
+    st.builds(Prepare, key=keys, epoch=uints, ballot=classic_ballots, version=positive),
+    st.builds(Accept, key=keys, epoch=uints, ballot=real_ballots, proposal=proposals(positive)),
+    st.builds(Commit, key=keys, epoch=uints, proposal=proposals()),
+    st.builds(Read, key=keys, epoch=uints),
+    st.builds(UpdateConfig, config=configs()),
+)
+
+replies: st.SearchStrategy[Reply] = st.one_of(
+    st.builds(PrepareOk, vote=st.none() | votes),
+    st.builds(AcceptOk),
+    st.builds(CommitOk),
+    st.builds(ReadOk, committed=st.none() | proposals(), vote=st.none() | votes),
+    st.builds(AlreadyCommitted, committed=proposals(), lineage=lineages),
+    st.builds(HigherBallot, ballot=ballots),
+    st.builds(Behind, version=uints),
+    st.builds(StaleCommit, version=uints),
+    st.builds(StaleEpoch, config=configs()),
+    st.builds(EpochAhead, epoch=uints),
+    st.builds(CommitConflict, committed=proposals()),
+    st.builds(ConfigOk, epoch=uints),
+    st.builds(Failed, reason=reasons),
+)
+
+# Three of the largest messages still fit a frame; more small ones do too.
+peer_requests = st.builds(
+    PeerRequest, sender=uints, recipient=uints, requests=st.lists(requests, max_size=3).map(tuple)
+)
+peer_responses = st.builds(PeerResponse, replies=st.lists(replies, max_size=1).map(tuple))
+committed_records = st.builds(CommittedRecord, committed=proposals(), lineage=lineages)
+changelog_entries = st.builds(ChangelogEntry, key=keys, committed=proposals())
+
+
+class Format(Struct, frozen=True):
+    """One pair of public functions, and values for it."""
+
+    name: str
+    values: st.SearchStrategy[Any]
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
+
+
+FORMATS = {
+    form.name: form
+    for form in (
+        Format("peer_request", peer_requests, wire.encode_peer_request, wire.decode_peer_request),
+        Format("peer_response", peer_responses, wire.encode_peer_response, wire.decode_peer_response),
+        Format("request", requests, wire.encode_request, wire.decode_request),
+        Format("reply", replies, wire.encode_reply, wire.decode_reply),
+        Format("committed_record", committed_records, wire.encode_committed_record, wire.decode_committed_record),
+        Format("ballot", ballots, wire.encode_ballot, wire.decode_ballot),
+        Format("vote", votes, wire.encode_vote, wire.decode_vote),
+        Format("cached", proposals(), wire.encode_cached, wire.decode_cached),
+        Format("changelog_entry", changelog_entries, wire.encode_changelog_entry, wire.decode_changelog_entry),
+        Format("config", configs(), wire.encode_config, wire.decode_config),
+    )
+}

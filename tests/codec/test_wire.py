@@ -1,0 +1,230 @@
+"""The public face: what goes in comes out, and what is not ours stays out."""
+
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from epoxy.codec import bare, wire
+from epoxy.model.ballot import Ballot
+from epoxy.model.cluster import ReplicaStatus, first_epoch
+from epoxy.model.errors import (
+    CodecError,
+    InvalidValue,
+    NonCanonical,
+    Oversized,
+    TrailingBytes,
+    Truncated,
+    UnknownTag,
+    UnknownVersion,
+)
+from epoxy.model.frames import PeerResponse
+from epoxy.model.messages import AcceptOk, Behind, Commit, Failed, Read, ReadOk
+from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal, ProposalId, Vote
+from tests.codec.golden import FIRST, VOTE, read_golden
+from tests.codec.strategies import FORMATS, Format
+
+GOLDEN = {name: data for name, data in read_golden().items() if name.split()[0] in FORMATS}
+every_format = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
+every_golden = pytest.mark.parametrize("name", GOLDEN)
+
+
+def form_of(name: str) -> Format:
+    return FORMATS[name.split()[0]]
+
+
+@every_format
+@given(data=st.data())
+@settings(suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+def test_round_trip(form: Format, data: st.DataObject) -> None:
+    value = data.draw(form.values)
+    encoded = form.encode(value)
+    assert encoded[:2] == b"\x02\x00"
+    assert form.decode(encoded) == value
+
+
+def check_canonical(form: Format, data: bytes) -> bool:
+    """Either a typed error, or the one spelling of a value."""
+    try:
+        value = form.decode(data)
+    except CodecError:
+        return False
+    assert form.encode(value) == data, data.hex()
+    return True
+
+
+@every_format
+@given(body=st.binary(max_size=60))
+def test_random_bytes_are_refused_or_canonical(form: Format, body: bytes) -> None:
+    check_canonical(form, body)
+    check_canonical(form, wire.HEADER + body)
+
+
+@every_golden
+def test_every_truncation_is_refused(name: str) -> None:
+    data = GOLDEN[name]
+    for end in range(len(data)):
+        with pytest.raises(Truncated):
+            form_of(name).decode(data[:end])
+
+
+@every_golden
+def test_a_trailing_byte_is_refused(name: str) -> None:
+    for byte in range(256):
+        with pytest.raises(TrailingBytes):
+            form_of(name).decode(GOLDEN[name] + bytes([byte]))
+
+
+@every_golden
+def test_every_changed_byte_is_refused_or_canonical(name: str) -> None:
+    data = GOLDEN[name]
+    for position in range(len(data)):
+        for byte in range(256):
+            check_canonical(form_of(name), data[:position] + bytes([byte]) + data[position + 1 :])
+
+
+@every_golden
+@pytest.mark.parametrize("version", [0, 1, 3, 0x0200, 0xFFFF])
+def test_other_versions_are_refused(name: str, version: int) -> None:
+    with pytest.raises(UnknownVersion, match=str(version)):
+        form_of(name).decode(version.to_bytes(2, "little") + GOLDEN[name][2:])
+
+
+# What is wrong with bytes that are nearly right, each with its own error.
+REFUSED: dict[str, tuple[str, str, type[CodecError]]] = {
+    "epoch 5 in two bytes": ("request", "0200 03 016b 8500", NonCanonical),
+    "tag 3 in two bytes": ("request", "0200 8300 016b 05", NonCanonical),
+    "key length in two bytes": ("request", "0200 03 81006b 05", NonCanonical),
+    "count of replies in two bytes": ("peer_response", "0200 8100 01", NonCanonical),
+    "a counter in ten bytes": ("ballot", "0200 80808080808080808000 01", NonCanonical),
+    "a counter of 65 bits": ("ballot", "0200 80808080808080808002 01", Oversized),
+    "a counter of eleven bytes": ("ballot", "0200 8080808080808080808001 01", Oversized),
+    "a counter that never ends": ("ballot", "0200 80808080", Truncated),
+    "a bool of 2": ("cached", "0200 010176 01 02 02 8877665544332211", NonCanonical),
+    "an optional of 255": ("reply", "0200 00 ff", NonCanonical),
+    "request 5": ("request", "0200 05 016b 05", UnknownTag),
+    "reply 13": ("reply", "0200 0d", UnknownTag),
+    "reply 128": ("reply", "0200 8001", UnknownTag),
+    "reply that never ends": ("reply", "0200 80", Truncated),
+    "status 4": ("config", "0200 01 01 01 010400 00 00", UnknownTag),
+    "policy 2": ("config", "0200 01 01 01 010200 00 02", UnknownTag),
+    "an empty key": ("request", "0200 03 00 05", InvalidValue),
+    "a key of 1025 bytes": ("request", "0200 03 8108" + "6b" * 1025 + "05", Oversized),
+    "a value of 1 MiB and a byte": ("cached", "0200 01 818040", Oversized),
+    "a value longer than the frame": ("cached", "0200 01 808040 76", Truncated),
+    "nine settled versions": ("committed_record", "0200 010176 01 00 02 8877665544332211 09", Oversized),
+    "text that is not UTF-8": ("reply", "0200 0c 02c328", InvalidValue),
+    "an overlong NUL": ("reply", "0200 0c 02c080", InvalidValue),
+    "a lone surrogate": ("reply", "0200 0c 03eda080", InvalidValue),
+    "a reason of 1025 bytes": ("reply", "0200 0c 8108" + "72" * 1025, Oversized),
+    "an immutable tombstone": ("cached", "0200 00 01 00 02 8877665544332211", InvalidValue),
+    "counter 0 with a name": ("ballot", "0200 00 01", InvalidValue),
+    "a promise in the fast round": ("request", "0200 00 016b 05 0102 07", InvalidValue),
+    "a promise for version 0": ("request", "0200 00 016b 05 0302 00", InvalidValue),
+    "a vote without a ballot": ("request", "0200 01 016b 05 0000 010176 01 00 02 8877665544332211", InvalidValue),
+    "a vote for version 0": ("request", "0200 01 016b 05 0102 010176 00 00 02 8877665544332211", InvalidValue),
+    "epoch 0": ("config", "0200 00 01 01 010200 00 00", InvalidValue),
+    "no replicas": ("config", "0200 01 01 00 00 00", InvalidValue),
+    "65 replicas": ("config", "0200 01 01 41" + "010200" * 65 + "0000", Oversized),
+    "replica 0": ("config", "0200 01 01 01 000200 00 00", InvalidValue),
+    "the same replica twice": ("config", "0200 01 01 02 010200 010200 00 00", InvalidValue),
+    "replicas out of order": ("config", "0200 01 01 02 020200 010200 00 00", InvalidValue),
+    "nobody active": ("config", "0200 01 01 01 010100 00 00", InvalidValue),
+    "65 voters": ("config", "0200 01 01 01 010200 01 41" + "01" * 65 + "00", Oversized),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_by_name(case: str) -> None:
+    kind, text, error = REFUSED[case]
+    with pytest.raises(CodecError) as caught:
+        FORMATS[kind].decode(bytes.fromhex(text))
+    assert type(caught.value) is error
+
+
+@pytest.mark.parametrize("kind", ["peer_request", "peer_response", "request", "reply", "cached", "config"])
+@pytest.mark.parametrize("length", [1 << 13, 1 << 24, 1 << 40, (1 << 64) - 1])
+def test_a_huge_length_allocates_nothing(kind: str, length: int) -> None:
+    """Every place a length can stand, tried with one that promises more than there is."""
+    form = FORMATS[kind]
+    samples = [data for name, data in GOLDEN.items() if name.split()[0] == kind]
+    huge = bytearray()
+    bare.encode_uint(huge, length)
+    tracemalloc.start()
+    try:
+        for data in samples:
+            for position in range(2, len(data) + 1):
+                check_canonical(form, data[:position] + huge)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000
+
+
+def test_a_frame_above_its_limit_is_refused_before_it_is_read() -> None:
+    with pytest.raises(Oversized, match="4194305 bytes"):
+        wire.decode_peer_response(b"\x02\x00" + bytes(wire.MAX_ENCODED_BYTES - 1))
+
+
+def test_a_frame_above_its_limit_is_not_made() -> None:
+    proposal = Proposal(value=bytes(MAX_VALUE_BYTES), version=1, mutable=False, proposal_id=ProposalId(1, 1))
+    largest = ReadOk(committed=proposal, vote=Vote(proposal=proposal, ballot=Ballot(1, 1), epoch=1))
+    assert wire.decode_reply(wire.encode_reply(largest)) == largest
+    with pytest.raises(Oversized, match="above the limit of 4194304"):
+        wire.encode_peer_response(PeerResponse(replies=(largest, largest)))
+
+
+def test_a_batch_has_a_limit() -> None:
+    full = PeerResponse(replies=(AcceptOk(),) * wire.MAX_BATCH)
+    assert wire.decode_peer_response(wire.encode_peer_response(full)) == full
+    with pytest.raises(Oversized, match="limit of 4096"):
+        wire.encode_peer_response(PeerResponse(replies=(AcceptOk(),) * (wire.MAX_BATCH + 1)))
+    with pytest.raises(Oversized, match="limit of 4096"):
+        wire.decode_peer_response(b"\x02\x00\x81\x20" + b"\x01" * (wire.MAX_BATCH + 1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "error"),
+    [
+        ("request", Read(key=b"", epoch=1), InvalidValue),
+        ("request", Read(key=b"k" * (MAX_KEY_BYTES + 1), epoch=1), Oversized),
+        ("request", Read(key=b"k", epoch=-1), InvalidValue),
+        ("request", Read(key=b"k", epoch=1 << 64), InvalidValue),
+        ("reply", Behind(version=-1), InvalidValue),
+        ("reply", Failed(reason="\ud800"), InvalidValue),
+        ("reply", Failed(reason="é" * 513), Oversized),
+        ("ballot", Ballot(0, 1), InvalidValue),
+        (
+            "cached",
+            Proposal(value=bytes(MAX_VALUE_BYTES + 1), version=1, mutable=False, proposal_id=ProposalId(1, 1)),
+            Oversized,
+        ),
+        ("cached", Proposal(value=b"", version=1, mutable=False, proposal_id=ProposalId(1, 1 << 64)), InvalidValue),
+        ("cached", Proposal(value=b"", version=1, mutable=False, proposal_id=ProposalId(1, -1)), InvalidValue),
+    ],
+)
+def test_what_nobody_could_read_is_not_written(kind: str, value: Any, error: type[CodecError]) -> None:
+    with pytest.raises(CodecError) as caught:
+        FORMATS[kind].encode(value)
+    assert type(caught.value) is error
+
+
+def test_a_stored_record_is_no_other_record() -> None:
+    """Records do not name themselves; these at least cannot be taken for each other."""
+    with pytest.raises(CodecError):
+        wire.decode_ballot(wire.encode_vote(VOTE))
+    with pytest.raises(CodecError):
+        wire.decode_vote(wire.encode_cached(FIRST))
+
+
+def test_decoded_configs_are_usable() -> None:
+    config = wire.decode_config(wire.encode_config(first_epoch((3, 1, 2))))
+    assert config.quorums.fast == 2
+    assert all(replica.status is ReplicaStatus.ACTIVE for replica in config.replicas)
+
+
+def test_equal_values_have_equal_bytes() -> None:
+    make = [Commit(key=b"k", epoch=1, proposal=FIRST) for _ in range(2)]
+    assert wire.encode_request(make[0]) == wire.encode_request(make[1])
