@@ -31,7 +31,7 @@ class Accept(Struct, frozen=True, kw_only=True):
     proposal: Proposal
 
     def __post_init__(self) -> None:
-        assert self.ballot > NO_BALLOT, self
+        assert self.ballot.counter > NO_BALLOT.counter, self
         assert self.proposal.version >= 1, self
 
 
