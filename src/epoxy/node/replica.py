@@ -30,7 +30,7 @@ class Replica:
         self.me = me
         self.watchers: list[Watcher] = []
         self._store = store
-        self._keyspace = Keyspace(me)
+        self.keyspace = Keyspace(me)
         self._alarm = alarm
         self.config = store.transact(lambda tx: self._adopt(tx, config))
 
@@ -45,7 +45,7 @@ class Replica:
             case Peek():
                 done(self._peek(op))
             case Cache():
-                self._store.transact(lambda tx: self._keyspace.cache(tx, op.key, op.proposal))
+                self._store.transact(lambda tx: self.keyspace.cache(tx, op.key, op.proposal))
                 done(None)
             case Adopt():
                 config = self._update(op.config)
@@ -74,10 +74,10 @@ class Replica:
         """The one transaction. Its function may run twice, so watchers are told outside it."""
 
         def body(tx: Transaction) -> tuple[KeyState, KeyState, R]:
-            before = self._keyspace.load(tx, key)
+            before = self.keyspace.load(tx, key)
             after, result = rule(before)
             if after is not before:
-                self._keyspace.save(tx, key, before, after)
+                self.keyspace.save(tx, key, before, after)
             return before, after, result
 
         before, after, result = self._store.transact(body)
@@ -89,10 +89,10 @@ class Replica:
     def _peek(self, op: Peek) -> ReadResult | None:
         """Only what is durable is shown: a commit record that is not could still be lost, and with it the value."""
         view = self._store.durable()
-        committed = self._keyspace.committed(view, op.key)
+        committed = self.keyspace.committed(view, op.key)
         if committed is not None:
             return ReadResult(committed=committed, source=Source.LOCAL if committed.version else Source.LEGACY)
-        cached = self._keyspace.cached(view, op.key) if op.use_cache else None
+        cached = self.keyspace.cached(view, op.key) if op.use_cache else None
         return ReadResult(committed=cached, source=Source.CACHE) if cached is not None else None
 
     def _update(self, config: ClusterConfig) -> ClusterConfig:
@@ -101,8 +101,8 @@ class Replica:
 
     def _adopt(self, tx: Transaction, config: ClusterConfig) -> ClusterConfig:
         """Only ever upwards."""
-        mine = self._keyspace.config(tx)
+        mine = self.keyspace.config(tx)
         if mine is not None and mine.epoch >= config.epoch:
             return mine
-        self._keyspace.set_config(tx, config)
+        self.keyspace.set_config(tx, config)
         return config

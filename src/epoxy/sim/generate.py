@@ -1,0 +1,125 @@
+"""From a seed to a plan.
+
+Swarm testing: each seed draws its own cluster, its own workload and its own few kinds of fault, so that rare
+combinations come up and common ones do not drown them.
+"""
+
+from random import Random
+
+from epoxy.consensus.effects import Timing
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.model.writes import Consistency
+from epoxy.sim.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather
+
+MAX_N = 9
+SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7, 8, 9)
+"""Three and five are what people run; every size must work."""
+
+IMMUTABLE_ASKS = (Ask.RESERVE, Ask.RESERVE, Ask.RESERVE, Ask.READ, Ask.READ)
+MUTABLE_ASKS = (Ask.PUT, Ask.PUT, Ask.SWAP, Ask.INCREMENT, Ask.DELETE, Ask.READ, Ask.READ, Ask.RESERVE)
+WORKLOADS = {"per-key": IMMUTABLE_ASKS, "mutable": MUTABLE_ASKS}
+
+READS = (Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.OPTIMISTIC, Consistency.SKIP_CACHE)
+
+
+def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPolicy | None = None) -> Plan:
+    dice = Random(f"plan/{workload}/{seed}")
+    size = n if n is not None else dice.choice(SIZES)
+    faults_end_us = dice.randrange(1_000_000, 6_000_000)
+    slowest = dice.choice((2.0, 20.0, 100.0))
+    return Plan(
+        seed=seed,
+        n=size,
+        policy=policy if policy is not None else dice.choice(tuple(QuorumPolicy)),
+        timing=draw_timing(dice, slowest),
+        link_ms=(slowest / 10, slowest),
+        weather=draw_weather(dice),
+        skew=tuple(dice.choice((1.0, 1.0, dice.uniform(0.8, 1.25))) for _ in range(size)),
+        faults_end_us=faults_end_us,
+        clients=draw_clients(dice, workload, size, faults_end_us),
+        faults=draw_faults(dice, size, faults_end_us),
+        encoded=seed % 8 == 0,
+    )
+
+
+def draw_timing(dice: Random, slowest_ms: float) -> Timing:
+    """Timers range from hopelessly short to patient: they must never be a matter of safety."""
+    return Timing(
+        hedge_ms=slowest_ms * dice.choice((0.5, 2, 4, 8)),
+        round_timeout_ms=slowest_ms * dice.choice((3, 6, 10)),
+    )
+
+
+def draw_weather(dice: Random) -> Weather:
+    return Weather(
+        loss=dice.choice((0.0, 0.0, 0.02, 0.1, 0.3)),
+        commit_loss=dice.choice((0.0, 0.0, 0.3, 0.8, 1.0)),
+        duplicate=dice.choice((0.0, 0.05, 0.2)),
+        long_delay=dice.choice((0.0, 0.02, 0.1)),
+        jitter=dice.choice((0.05, 0.5, 3.0)),
+    )
+
+
+def draw_clients(dice: Random, workload: str, n: int, until_us: int) -> tuple[ClientPlan, ...]:
+    """One fresh key and everybody wants it, or several keys: at least one client in every datacenter."""
+    asks = dice.sample(WORKLOADS[workload], k=dice.randint(2, len(WORKLOADS[workload])))
+    keys = dice.choice((1, 1, 2, 4))
+    steps = dice.randint(2, 6)
+    race = dice.random() < 0.5
+    homes = [*range(1, n + 1), *(dice.randint(1, n) for _ in range(dice.randint(0, 2)))]
+    pace_us = until_us // (steps + 1)
+    return tuple(
+        ClientPlan(
+            home=home,
+            steps=tuple(
+                draw_step(dice, asks, keys, value=client * 100 + i, pace_us=100 if race and i == 0 else pace_us)
+                for i in range(steps)
+            ),
+        )
+        for client, home in enumerate(homes, start=1)
+    )
+
+
+def draw_step(dice: Random, asks: list[Ask], keys: int, *, value: int, pace_us: int) -> Step:
+    """Now and then two clients ask for the same value: an equal value is not the same write."""
+    return Step(
+        think_us=dice.randrange(0, pace_us * 2),
+        ask=dice.choice(asks),
+        key=dice.randrange(keys),
+        value=7 if dice.random() < 0.1 else value,
+        consistency=dice.choice(READS),
+    )
+
+
+def draw_faults(dice: Random, n: int, until_us: int) -> tuple[Fault, ...]:
+    kinds = dice.sample(sorted(EPISODES), k=dice.randint(0, 3))
+    faults: list[Fault] = []
+    for kind in kinds:
+        for _ in range(dice.randint(1, 3)):
+            faults.extend(draw_episode(dice, kind, n, until_us))
+    return tuple(sorted(faults, key=lambda fault: fault.at_us))
+
+
+EPISODES = {
+    "crash": (FaultKind.CRASH, FaultKind.RESTART),
+    "partition": (FaultKind.PARTITION, FaultKind.HEAL),
+    "one-way": (FaultKind.ONE_WAY, FaultKind.HEAL),
+    "pause": (FaultKind.PAUSE, FaultKind.RESUME),
+    "slow-disk": (FaultKind.SLOW_DISK, FaultKind.FAST_DISK),
+    "disk-full": (FaultKind.DISK_FULL, FaultKind.RESTART),
+    "fsync-fails": (FaultKind.FSYNC_FAILS, FaultKind.RESTART),
+}
+
+
+def draw_episode(dice: Random, kind: str, n: int, until_us: int) -> tuple[Fault, Fault]:
+    """A fault and its end, which may come very soon: many bugs hide in the first milliseconds after a restart."""
+    begins, ends = EPISODES[kind]
+    at_us = dice.randrange(until_us)
+    lasts_us = dice.choice((dice.randrange(20_000), dice.randrange(until_us)))
+    many = dice.randint(1, n // 2 + 1) if dice.random() < 0.3 else 1
+    machines = tuple(sorted(dice.sample(range(1, n + 1), k=min(n, many))))
+    keep = dice.choice((0.0, 0.0, dice.random(), 1.0))
+    return (
+        Fault(at_us=at_us, kind=begins, machines=machines, keep=keep),
+        Fault(at_us=min(until_us, at_us + lasts_us), kind=ends, machines=machines),
+    )

@@ -1,0 +1,157 @@
+"""A simulated datacenter: a disk that stays, and lives (processes) that come and go."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING
+
+from epoxy.consensus.effects import Timing
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.messages import Reply, Request
+from epoxy.model.records import KeyState
+from epoxy.node.driver import Driver
+from epoxy.node.replica import Replica
+from epoxy.sim.judge import Judge
+from epoxy.sim.world import Action, Event, World
+from epoxy.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from epoxy.sim.network import Network
+
+NAMES = "?ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class Machine:
+    """What survives a crash: the synced part of the disk."""
+
+    def __init__(
+        self,
+        machine_id: int,
+        world: World,
+        network: "Network",
+        judge: Judge,
+        *,
+        seed: int,
+        config: ClusterConfig,
+        timing: Timing,
+        clock_rate: float,
+    ) -> None:
+        self.id = machine_id
+        self.name = NAMES[machine_id]
+        self.world = world
+        self.network = network
+        self.judge = judge
+        self.config = config
+        self.timing = timing
+        self.clock_rate = clock_rate
+        self.dice = Random(f"machine/{machine_id}/{seed}")
+        self.disk_slow = False
+        self.disk_full = False
+        self.fsync_fails = False
+        self.paused = False
+        self.life: Life | None = None
+        self.stops: list[str] = []
+        self._backlog: list[Action] = []
+        self._contents: dict[bytes, bytes] = {}
+        self.lives = 0
+
+    def start(self) -> None:
+        if self.life is None:
+            self.lives += 1
+            self.life = Life(self, self._contents)
+            self.judge.started(self.id, self.life.load)
+
+    def crash(self, keep: float = 0.0) -> None:
+        """The process is gone, and of the unsynced transactions all but a first part of them."""
+        if self.life is not None:
+            self._contents = self.life.end(keep)
+            self.life = None
+            self._backlog.clear()
+
+    def stop(self, reason: str, keep: float) -> None:
+        """What production does when a write fails: end, with a line that says why."""
+        self.stops.append(reason)
+        if self.world.trace is not None:
+            self.world.note(f"{self.name} stops: {reason}")
+        self.crash(keep)
+
+    def run(self, life: "Life", action: Action) -> None:
+        """Everything a process does passes here: a dead one does nothing, a paused one does it later."""
+        if life is not self.life:
+            return
+        if self.paused:
+            self._backlog.append(lambda: self.run(life, action))
+        else:
+            action()
+
+    def resume(self) -> None:
+        """A paused process wakes up and finds all its mail and all its timers at once."""
+        self.paused = False
+        backlog, self._backlog = self._backlog, []
+        for action in backlog:
+            self.world.after(0, action)
+
+
+class Life:
+    """One process, from start to crash. It is the production replica's clock, transport, dice and disk."""
+
+    def __init__(self, machine: Machine, contents: dict[bytes, bytes]) -> None:
+        self.machine = machine
+        self.store = MemoryStore(self._flush, contents=contents)
+        alarm = machine.judge.alarm
+        self.replica = Replica(machine.id, self.store, machine.config, alarm)
+        self.replica.watchers.append(self._watch)
+        self.driver = Driver(self.replica, self, self, self, machine.timing, alarm)
+
+    def run(self, action: Action) -> None:
+        self.machine.run(self, action)
+
+    def load(self, key: bytes) -> KeyState:
+        return self.store.transact(lambda tx: self.replica.keyspace.load(tx, key))
+
+    def end(self, keep: float) -> dict[bytes, bytes]:
+        survivors = self.store.survivors(int(self.store.pending * keep))
+        self.store.close()
+        return survivors
+
+    # Clock
+
+    def now_ms(self) -> float:
+        return self.machine.world.now_us * self.machine.clock_rate / 1000
+
+    def call_later(self, delay_ms: float, then: Callable[[], None]) -> Event:
+        return self.machine.world.after(int(delay_ms * 1000 / self.machine.clock_rate), lambda: self.run(then))
+
+    # Transport
+
+    def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
+        self.machine.network.request(self, to, requests, answered)
+
+    # Dice
+
+    def uniform(self) -> float:
+        return self.machine.dice.random()
+
+    def nonce(self) -> int:
+        return self.machine.dice.getrandbits(64)
+
+    # Disk
+
+    def _flush(self, done: Callable[[], None]) -> None:
+        machine = self.machine
+        slowest_us = 200_000 if machine.disk_slow else 500
+        machine.world.after(machine.dice.randrange(50, slowest_us), lambda: self.run(lambda: self._synced(done)))
+
+    def _synced(self, done: Callable[[], None]) -> None:
+        machine = self.machine
+        if machine.disk_full:
+            machine.stop("no space left on the disk", machine.dice.random())
+        elif machine.fsync_fails:
+            machine.fsync_fails = False
+            machine.stop("fsync failed", machine.dice.random())
+        else:
+            done()
+
+    def _watch(self, key: bytes, before: KeyState, after: KeyState) -> None:
+        judge, replica_id = self.machine.judge, self.machine.id
+        judge.stepped(replica_id, key, before, after)
+        self.store.when_durable(lambda: judge.durable(replica_id, key, after))

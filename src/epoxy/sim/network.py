@@ -1,0 +1,117 @@
+"""The simulated network: it delays, loses, repeats and reorders, and never changes a message."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+
+from epoxy.codec import wire
+from epoxy.model.messages import Commit, Failed, Reply, Request
+from epoxy.model.records import Proposal, Vote
+from epoxy.sim.machine import Life, Machine
+from epoxy.sim.plan import Plan, Weather
+from epoxy.sim.world import World
+
+CALM = Weather()
+
+
+class Network:
+    def __init__(self, world: World, plan: Plan) -> None:
+        self.machines: dict[int, Machine] = {}
+        self.weather = plan.weather
+        self.sent = 0
+        self.suffered: Counter[str] = Counter()
+        self._world = world
+        self._dice = Random(f"network/{plan.seed}")
+        self._encoded = plan.encoded
+        self._blocked: set[tuple[int, int]] = set()
+        low, high = plan.link_ms
+        self._links = {
+            (a, b): int(1000 * self._dice.uniform(low, high)) for a in range(plan.n + 1) for b in range(plan.n + 1)
+        }
+
+    def block(self, senders: Sequence[int], receivers: Sequence[int]) -> None:
+        self._blocked.update((a, b) for a in senders for b in receivers if a != b)
+
+    def heal(self) -> None:
+        self._blocked.clear()
+
+    def calm(self) -> None:
+        self.weather = CALM
+        self.heal()
+
+    def request(
+        self, life: Life, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None
+    ) -> None:
+        """The way there. The answer, if anybody waits for one, is handed over once, however often it arrives."""
+        requests = [self._over_the_wire(request) for request in requests] if self._encoded else requests
+        waiting = [answered] if answered is not None else []
+
+        def hand_over(reply: Reply) -> None:
+            if waiting:
+                life.run(lambda: waiting.pop()(reply) if waiting else None)
+
+        def arrive() -> None:
+            self._deliver(life.machine.id, to, requests, hand_over)
+
+        extra_loss = self.weather.commit_loss if answered is None and isinstance(requests[-1], Commit) else 0.0
+        if self._world.trace is not None:
+            self._world.note(f"{life.machine.name} -> {self.machines[to].name}: {'; '.join(map(show, requests))}")
+        self._travel(life.machine.id, to, arrive, extra_loss)
+
+    def _deliver(self, sender: int, to: int, requests: Sequence[Request], hand_over: Callable[[Reply], None]) -> None:
+        receiver = self.machines[to].life
+        if receiver is None:
+            self._travel(to, sender, lambda: hand_over(Failed(reason="connection refused")), 0.0)
+            return
+
+        def answer(reply: Reply) -> None:
+            reply = wire.decode_reply(wire.encode_reply(reply)) if self._encoded else reply
+            if self._world.trace is not None:
+                self._world.note(f"{self.machines[sender].name} <- {receiver.machine.name}: {show(reply)}")
+            self._travel(to, sender, lambda: hand_over(reply), 0.0)
+
+        receiver.run(lambda: receiver.replica.handle(requests, answer))
+
+    def _travel(self, sender: int, to: int, arrive: Callable[[], None], extra_loss: float) -> None:
+        """One way. A message is lost if the link is cut when it leaves or when it arrives."""
+        self.sent += 1
+        weather, dice = self.weather, self._dice
+        if (sender, to) in self._blocked or dice.random() < weather.loss or dice.random() < extra_loss:
+            self.suffered["lost"] += 1
+            return
+        copies = 1
+        if dice.random() < weather.duplicate:
+            self.suffered["duplicated"] += 1
+            copies = 2
+        for _ in range(copies):
+            self._world.after(self._delay_us(sender, to), lambda: self._unless_cut(sender, to, arrive))
+
+    def _delay_us(self, sender: int, to: int) -> int:
+        delay = self._links[sender, to] * (1 + self._dice.random() * self.weather.jitter)
+        if self._dice.random() < self.weather.long_delay:
+            self.suffered["delayed"] += 1
+            delay *= self._dice.randint(5, 100)
+        return int(delay)
+
+    def _unless_cut(self, sender: int, to: int, arrive: Callable[[], None]) -> None:
+        if (sender, to) not in self._blocked:
+            arrive()
+
+    def _over_the_wire(self, request: Request) -> Request:
+        return wire.decode_request(wire.encode_request(request))
+
+
+def show(message: Request | Reply) -> str:
+    """One line of a trace: the message's name and what tells it from others."""
+    told = (name for name in message.__struct_fields__ if name not in ("key", "epoch"))
+    return " ".join((type(message).__name__, *(f"{name}={show_value(getattr(message, name))}" for name in told)))
+
+
+def show_value(value: object) -> str:
+    match value:
+        case Vote():
+            return f"{show_value(value.proposal)} at {value.ballot}"
+        case Proposal():
+            return f"{value.value!r} (version {value.version}, {value.proposal_id})"
+        case _:
+            return str(value)

@@ -1,0 +1,103 @@
+"""A plan is a whole run as data: who asks for what, and what breaks when.
+
+`generate` makes it from a seed, `simulation.run` plays it, `shrink` removes from it what a failure does not need.
+"""
+
+import enum
+
+import msgspec
+from msgspec import Struct
+
+from epoxy.consensus.effects import Timing
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.model.writes import Consistency
+
+
+class Ask(enum.Enum):
+    """What a client does in one step."""
+
+    RESERVE = "reserve"
+    PUT = "put"
+    SWAP = "swap"
+    """Compare-and-set on the version this client saw last."""
+    INCREMENT = "increment"
+    """Read with a quorum, then compare-and-set until it succeeds."""
+    DELETE = "delete"
+    READ = "read"
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    think_us: int
+    ask: Ask
+    key: int
+    value: int
+    consistency: Consistency = Consistency.OPTIMISTIC
+
+
+class ClientPlan(Struct, frozen=True, kw_only=True):
+    """Clients live in a datacenter and go to another one only while their own is down."""
+
+    home: int
+    steps: tuple[Step, ...]
+
+
+class FaultKind(enum.Enum):
+    CRASH = "crash"
+    RESTART = "restart"
+    PARTITION = "partition"
+    ONE_WAY = "one-way"
+    HEAL = "heal"
+    PAUSE = "pause"
+    RESUME = "resume"
+    SLOW_DISK = "slow-disk"
+    FAST_DISK = "fast-disk"
+    DISK_FULL = "disk-full"
+    FSYNC_FAILS = "fsync-fails"
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    """`machines` it concerns: one side of a partition, or whom it hits. `keep`: the share of unsynced transactions that
+    a crash leaves on the disk."""
+
+    at_us: int
+    kind: FaultKind
+    machines: tuple[int, ...]
+    keep: float = 0.0
+
+
+class Weather(Struct, frozen=True, kw_only=True):
+    """What messages suffer while faults last. Probabilities."""
+
+    loss: float = 0.0
+    commit_loss: float = 0.0
+    """Commits are sent once and nobody waits for an answer, so what their loss leaves behind deserves its own dial."""
+    duplicate: float = 0.0
+    long_delay: float = 0.0
+    jitter: float = 0.1
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    seed: int
+    n: int
+    policy: QuorumPolicy
+    timing: Timing
+    link_ms: tuple[float, float]
+    weather: Weather
+    skew: tuple[float, ...]
+    """How fast each machine's clock runs."""
+    faults_end_us: int
+    clients: tuple[ClientPlan, ...]
+    faults: tuple[Fault, ...]
+    encoded: bool
+    """Whether messages travel as bytes: slower, so only some runs."""
+
+    @property
+    def size(self) -> int:
+        return len(self.faults) + sum(1 + len(client.steps) for client in self.clients)
+
+    def keys(self) -> list[int]:
+        return sorted({step.key for client in self.clients for step in client.steps})
+
+
+def without(plan: Plan, **changes: object) -> Plan:
+    return msgspec.structs.replace(plan, **changes)

@@ -1,0 +1,148 @@
+"""One run: a plan in, a report out, and nothing else: a pure function, whatever process it runs in."""
+
+from collections import Counter
+
+from msgspec import Struct
+
+from epoxy.model.cluster import first_epoch
+from epoxy.model.writes import Committed, ConsensusFailed, Consistency, ReadFailed
+from epoxy.sim import history
+from epoxy.sim.client import Client, Recorder
+from epoxy.sim.judge import Judge, Violation
+from epoxy.sim.linearizability import Linearizable, check
+from epoxy.sim.machine import Machine
+from epoxy.sim.nemesis import Nemesis
+from epoxy.sim.network import Network
+from epoxy.sim.plan import Ask, ClientPlan, Plan, Step
+from epoxy.sim.world import World
+
+CALM_LIMIT_US = 300_000_000
+"""After the faults every client must be done within this virtual time: it has six steps at most, and each of them ends
+with its patience."""
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    rule: str
+    detail: str
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    plan: Plan
+    failure: Failure | None
+    virtual_us: int
+    events: int
+    messages: int
+    operations: int
+    paths: dict[str, int]
+    faults: dict[str, int]
+    trace: list[str] | None
+    history: list[history.Operation]
+
+
+def run(plan: Plan, *, tracing: bool = False) -> Report:
+    simulation = Simulation(plan, tracing=tracing)
+    failure: Failure | None = None
+    try:
+        simulation.play()
+        simulation.judge_history()
+    except Violation as violation:
+        failure = Failure(rule=violation.rule, detail=violation.detail)
+    except AssertionError as broken:
+        failure = Failure(rule="assertion", detail=str(broken) or "an assertion of the engine failed")
+    return simulation.report(failure)
+
+
+class Simulation:
+    def __init__(self, plan: Plan, *, tracing: bool) -> None:
+        self.plan = plan
+        self.world = World(tracing=tracing)
+        self.judge = Judge()
+        self.recorder = Recorder()
+        self.network = Network(self.world, plan)
+        config = first_epoch(tuple(range(1, plan.n + 1)), plan.policy)
+        self.machines = [
+            Machine(
+                i,
+                self.world,
+                self.network,
+                self.judge,
+                seed=plan.seed,
+                config=config,
+                timing=plan.timing,
+                clock_rate=plan.skew[i - 1],
+            )
+            for i in range(1, plan.n + 1)
+        ]
+        self.network.machines = {machine.id: machine for machine in self.machines}
+        self.nemesis = Nemesis(self.world, self.network, self.machines)
+        self.clients = [self._client(f"c{i}", client) for i, client in enumerate(plan.clients, start=1)]
+
+    def play(self) -> None:
+        for machine in self.machines:
+            machine.start()
+        self.nemesis.arrange(self.plan.faults)
+        for client in self.clients:
+            client.start()
+        self.world.after(self.plan.faults_end_us, self._faults_end)
+        self._must_finish(self.clients, "clients")
+        for plan in last_look(self.plan):
+            client = self._client(f"last-{plan.home}", plan)
+            client.start()
+            self._must_finish([client], "the last reads and writes")
+            if client.unanswered or any(isinstance(o, ReadFailed | ConsensusFailed) for o in client.outcomes):
+                raise Violation("liveness", f"calm, and yet {client.name} was told {client.outcomes[-1:]}")
+
+    def judge_history(self) -> None:
+        operations = list(self.recorder.operations.values())
+        for verdict in check(operations):
+            if not isinstance(verdict, Linearizable):
+                raise Violation("linearizability", verdict.explain())
+        for operation in operations:
+            if isinstance(operation.kind, history.Read) and not operation.kind.linearizable:
+                wrong = history.check_optimistic_read(operations, operation)
+                if wrong is not None:
+                    raise Violation("optimistic read", wrong)
+
+    def report(self, failure: Failure | None) -> Report:
+        paths = Counter(
+            outcome.path.value
+            for client in self.clients
+            for outcome in client.outcomes
+            if isinstance(outcome, Committed)
+        )
+        return Report(
+            plan=self.plan,
+            failure=failure,
+            virtual_us=self.world.now_us,
+            events=self.world.happened,
+            messages=self.network.sent,
+            operations=len(self.recorder.operations),
+            paths=dict(paths),
+            faults=dict(self.nemesis.struck + self.network.suffered),
+            trace=self.world.trace,
+            history=list(self.recorder.operations.values()),
+        )
+
+    def _client(self, name: str, plan: ClientPlan) -> Client:
+        return Client(name, plan, self.machines, self.world, self.judge, self.recorder)
+
+    def _faults_end(self) -> None:
+        if self.world.trace is not None:
+            self.world.note("all faults end")
+        self.nemesis.relent()
+
+    def _must_finish(self, clients: list[Client], who: str) -> None:
+        """Liveness: when faults stop, everybody gets an answer in bounded time."""
+        deadline_us = max(self.world.now_us, self.plan.faults_end_us) + CALM_LIMIT_US
+        if not self.world.run_until(lambda: all(client.done for client in clients), deadline_us):
+            raise Violation("liveness", f"{who} have no answer {CALM_LIMIT_US // 1_000_000} s after the last fault")
+
+
+def last_look(plan: Plan) -> list[ClientPlan]:
+    """When all is calm: reads with a quorum from several datacenters, one after the other, then a write. They leave no
+    lost or changed value unseen, and they must succeed."""
+    keys = plan.keys()
+    homes = sorted({1, (plan.n + 1) // 2, plan.n})
+    look = [Step(think_us=0, ask=Ask.READ, key=key, value=0, consistency=Consistency.LINEARIZABLE) for key in keys]
+    write = [Step(think_us=0, ask=Ask.PUT, key=key, value=9) for key in keys]
+    return [ClientPlan(home=home, steps=tuple(look)) for home in homes] + [ClientPlan(home=1, steps=tuple(write))]
