@@ -106,8 +106,13 @@ def _write(register: Register, value: bytes | None, *, mutable: bool) -> tuple[R
     return Register(version=version, value=value, mutable=mutable), Won(version=version)
 
 
-def _agrees(told: Outcome, truth: Outcome) -> bool:
-    return told == truth or (type(told) is Mismatch and type(truth) is Mismatch)
+def _agrees(operation: Operation, register: Register, truth: Outcome) -> bool:
+    """A mismatch is true wherever the versions differ, of an immutable key too: a replica that has not heard that the
+    key became immutable refuses a stale version all the same."""
+    kind = operation.kind
+    if type(operation.outcome) is Mismatch and isinstance(kind, Put | Delete):
+        return kind.if_version is not None and kind.if_version != register.version
+    return operation.outcome == truth
 
 
 class Linearizable(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,7 +267,7 @@ class _Search:
                 break
             rest ^= bit
             after, truth = answer(register, operation.kind)
-            fits = _agrees(operation.outcome, truth)
+            fits = _agrees(operation, register, truth)
             if fits and after is register:
                 answered ^= bit
                 trail = _Trail(trail, operation)

@@ -58,6 +58,7 @@ class Simulation:
         self.world = World(tracing=tracing)
         self.judge = Judge()
         self.recorder = Recorder()
+        self.calm = False
         self.network = Network(self.world, plan)
         config = first_epoch(tuple(range(1, plan.n + 1)), plan.policy)
         self.machines = [
@@ -130,11 +131,12 @@ class Simulation:
         if self.world.trace is not None:
             self.world.note("all faults end")
         self.nemesis.relent()
+        self.calm = True
 
     def _must_finish(self, clients: list[Client], who: str) -> None:
         """Liveness: when faults stop, everybody gets an answer in bounded time."""
         deadline_us = max(self.world.now_us, self.plan.faults_end_us) + CALM_LIMIT_US
-        if not self.world.run_until(lambda: all(client.done for client in clients), deadline_us):
+        if not self.world.run_until(lambda: self.calm and all(client.done for client in clients), deadline_us):
             raise Violation("liveness", f"{who} have no answer {CALM_LIMIT_US // 1_000_000} s after the last fault")
 
 
