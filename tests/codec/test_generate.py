@@ -1,0 +1,130 @@
+"""The generator: its output is the file that is committed, and it notices when schema and model part ways."""
+
+from typing import Any
+
+import pytest
+
+from epoxy.codec import bare, wire
+from epoxy.codec.generate import MODELS, REFUSALS, SCHEMA, TARGET, Refusals, generate
+from epoxy.codec.schema import Limit, SchemaError, parse
+from epoxy.model.errors import InvalidValue, UnknownTag
+from epoxy.model.quorum import MAX_REPLICAS
+from epoxy.model.records import LINEAGE_LENGTH, MAX_KEY_BYTES, MAX_VALUE_BYTES
+from tests.codec import toy_model
+from tests.codec.toy_model import Colour, Nothing, Pair
+
+TOY = """
+type Hash data[3]
+#! limit 0..5
+type Name str
+#! limit 1..2
+type Names list<Name>
+type Colour enum { RED = 0 DARK_BLUE = 7 }
+#! limit 0..2
+type Colours list<Colour>
+type Pair struct {
+  leftSide: uint
+  hash: optional<Hash>
+  flag: bool
+  narrow: u16
+  names: Names
+  colours: optional<Colours>
+  maybe: optional<bool>
+}
+type Nothing void
+type Choice union { Pair = 3 | Nothing = 5 }
+"""
+PAIR = Pair(left_side=300, hash=b"abc", flag=True, narrow=1, names=("x",), colours=(Colour.DARK_BLUE,), maybe=False)
+PAIR_BYTES = bytes.fromhex("03 ac02 01616263 01 0100 010178 010107 0100")
+
+
+def toy(text: str = TOY, refusals: Refusals | None = None) -> dict[str, Any]:
+    namespace: dict[str, Any] = {}
+    exec(generate(text, "toy.bare", (toy_model,), refusals or {}), namespace)
+    return namespace
+
+
+def test_the_committed_codec_is_up_to_date() -> None:
+    assert TARGET.read_text("utf-8") == generate(SCHEMA.read_text("utf-8"), SCHEMA.name), (
+        "run python -m epoxy.codec.generate"
+    )
+
+
+@pytest.mark.parametrize(("value", "data"), [(PAIR, PAIR_BYTES), (Nothing(), b"\x05")])
+def test_a_toy_codec_works(value: object, data: bytes) -> None:
+    codec = toy()
+    out = bytearray()
+    codec["encode_choice"](out, value)
+    assert bytes(out) == data
+    assert codec["decode_choice"](data, 0) == (value, len(data))
+
+
+def test_a_toy_codec_knows_its_tags() -> None:
+    codec = toy()
+    with pytest.raises(UnknownTag, match="Choice has no member 4"):
+        codec["decode_choice"](b"\x04", 0)
+    with pytest.raises(UnknownTag, match="Colour has no member 1"):
+        codec["decode_colour"](b"\x01", 0)
+
+
+def test_refusals_bind_both_directions() -> None:
+    codec = toy(refusals={"Pair": (("{left_side} > 200 and {flag}", "too far left"),)})
+    with pytest.raises(InvalidValue, match="too far left"):
+        codec["decode_choice"](PAIR_BYTES, 0)
+    with pytest.raises(InvalidValue, match="too far left"):
+        codec["encode_choice"](bytearray(), PAIR)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ("  narrow: u16\n", "", "Pair is .* in the schema, but .*'narrow'.* in the model"),
+        ("leftSide", "left", "Pair is .*'left'"),
+        ("flag: bool\n  narrow: u16", "narrow: u16\n  flag: bool", "Pair is"),
+        ("RED = 0 ", "", "Colour is .* in the schema, but .*'RED'"),
+        (" | Nothing = 5", "", "Choice is .* in the schema, but .*'Nothing'"),
+        ("type Nothing void", "type Nothing struct { some: uint }", "Nothing is"),
+        ("type Hash", "type Stranger struct { some: uint }\ntype Hash", "Stranger is in the schema, but not in"),
+    ],
+)
+def test_schema_and_model_may_not_part_ways(before: str, after: str, problem: str) -> None:
+    assert before in TOY
+    with pytest.raises(SchemaError, match=problem):
+        toy(TOY.replace(before, after))
+
+
+def test_limits_are_those_of_the_model() -> None:
+    limits = {definition.name: definition.limit for definition in parse(SCHEMA.read_text("utf-8"))}
+    assert {name: limit for name, limit in limits.items() if limit is not None} == {
+        "Key": Limit(1, MAX_KEY_BYTES),
+        "Value": Limit(0, MAX_VALUE_BYTES),
+        "Lineage": Limit(0, LINEAGE_LENGTH),
+        "Url": Limit(0, 2048),
+        "Members": Limit(1, MAX_REPLICAS),
+        "Voters": Limit(0, MAX_REPLICAS),
+        "Reason": Limit(0, 1024),
+        "Requests": Limit(0, wire.MAX_BATCH),
+        "Replies": Limit(0, wire.MAX_BATCH),
+    }
+
+
+def test_every_type_that_asserts_is_refused_politely() -> None:
+    """A model class with invariants of its own needs an entry in REFUSALS, or bytes could trip its asserts."""
+    names = {definition.name for definition in parse(SCHEMA.read_text("utf-8"))}
+    found = {name for module in MODELS for name, kind in vars(module).items() if hasattr(kind, "__post_init__")}
+    assert found & names <= set(REFUSALS)
+    assert set(REFUSALS) <= names
+
+
+def test_refusals_are_told_in_the_schema() -> None:
+    text = SCHEMA.read_text("utf-8")
+    for name in REFUSALS:
+        comment = text[: text.index(f"type {name} struct")].rsplit("\n\n", 1)[1]
+        assert "# Refused: " in comment, name
+
+
+def test_generated_code_imports_nothing_unused() -> None:
+    source = generate(TOY, "toy.bare", (toy_model,), {})
+    assert "pairwise" not in source
+    assert "InvalidValue" not in source
+    assert bare.encode_fixed.__name__ in source
