@@ -93,6 +93,11 @@ def test_schema_and_model_may_not_part_ways(before: str, after: str, problem: st
         toy(TOY.replace(before, after))
 
 
+def test_a_type_may_not_hide_a_primitive() -> None:
+    with pytest.raises(SchemaError, match="Flag would hide a primitive"):
+        toy("#! limit 0..1\ntype Flag list<bool>")
+
+
 def test_limits_are_those_of_the_model() -> None:
     limits = {definition.name: definition.limit for definition in parse(SCHEMA.read_text("utf-8"))}
     assert {name: limit for name, limit in limits.items() if limit is not None} == {

@@ -32,7 +32,7 @@ type Hash data[32]
 type Colour enum { RED = 0 DARK_BLUE = 7 }
 #! limit 0..3
 type Names list<Name>
-type Pair struct { left: Number right: optional<optional<Hash>> flag: bool wide: u64 }
+type Pair struct { left: Number right: optional<Hash> flag: bool wide: u64 }
 type Nothing void
 type Choice union { Pair = 0 | Nothing = 127 }
 """
@@ -41,7 +41,7 @@ type Choice union { Pair = 0 | Nothing = 127 }
 def test_everything_is_read() -> None:
     pair = (
         Field("left", Named("Number")),
-        Field("right", Optional(Optional(Named("Hash")))),
+        Field("right", Optional(Named("Hash"))),
         Field("flag", Scalar("bool")),
         Field("wide", Scalar("u64")),
     )
@@ -92,6 +92,10 @@ def test_an_empty_schema_defines_nothing() -> None:
         ("type A data[x]", "line 1, column 13: a number expected, not 'x'"),
         ("type A data[3", "line 1, column 14: ']' expected, not 'the end'"),
         ("type A optional uint", "line 1, column 17: '<' expected, not 'uint'"),
+        ("type A data[0]", "line 1, column 13: data of no bytes"),
+        ("type A optional<optional<uint>>", "line 1, column 8: an optional inside an optional"),
+        ("type A optional<bool> type B A type C optional<B>", "line 1, column 39: an optional inside an optional"),
+        ("type V void type W V type A optional<W>", "line 1, column 38: W is void, which only a union can hold"),
         ("type A enum { }", "line 1, column 15: a member expected, not '}'"),
         ("type A enum { X }", "line 1, column 17: '=' expected, not '}'"),
         ("type A enum { x = 0 }", "line 1, column 15: a member expected, not 'x'"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import assert_never, get_args
 
+from epoxy.codec import bare
 from epoxy.codec.schema import (
     Data,
     Definition,
@@ -71,22 +72,7 @@ HEADER = '''"""Made by `python -m epoxy.codec.generate` from schema/{schema}: ch
 
 '''
 
-RUNTIME = (
-    "decode_data",
-    "decode_fixed",
-    "decode_flag",
-    "decode_length",
-    "decode_str",
-    "decode_uint",
-    "decode_unsigned",
-    "encode_data",
-    "encode_fixed",
-    "encode_length",
-    "encode_str",
-    "encode_uint",
-    "encode_unsigned",
-    "unknown_tag",
-)
+PRIMITIVES = [name for name in vars(bare) if name.startswith(("encode_", "decode_", "unknown_"))]
 LINE = 120
 SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
 
@@ -133,7 +119,7 @@ class Generator:
         lines = ["from itertools import pairwise"] if "pairwise" in used else []
         lines += ["from typing import assert_never"] if "assert_never" in used else []
         lines += [""] if lines else []
-        lines += imported("epoxy.codec.bare", [name for name in RUNTIME if name in used])
+        lines += imported("epoxy.codec.bare", [name for name in PRIMITIVES if name in used])
         errors = [name for name in ("InvalidValue",) if name in used]
         modules = {module.__name__: self.names_of(module, used) for module in self.models}
         for module, names in sorted([*modules.items(), ("epoxy.model.errors", errors)]):
@@ -202,6 +188,8 @@ class Generator:
             case _:
                 return []
         hint, suffix = self.hint(kind, name), snake(name)
+        if {f"encode_{suffix}", f"decode_{suffix}"} & set(PRIMITIVES):
+            raise SchemaError(f"{name} would hide a primitive of the same name")
         return [
             *["", "", f"def encode_{suffix}(out: bytearray, value: {hint}) -> None:", *indented(encode)],
             *["", "", f"def decode_{suffix}(buffer: bytes, position: int) -> tuple[{hint}, int]:", *indented(decode)],

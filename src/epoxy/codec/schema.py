@@ -174,7 +174,7 @@ class Parser:
             case "list":
                 return List(self.bracketed())
             case "optional":
-                return Optional(self.bracketed())
+                return Optional(self.certain(token))
             case "void":
                 return Void()
             case "struct":
@@ -191,7 +191,7 @@ class Parser:
         found = self.outer()
         if not isinstance(found, Inner):
             raise token.error(f"{token.text} needs a name of its own here")
-        if isinstance(found, Named) and isinstance(self.known[found.name], Void):
+        if isinstance(self.resolve(found), Void):
             raise token.error(f"{token.text} is void, which only a union can hold")
         return found
 
@@ -200,11 +200,25 @@ class Parser:
             raise token.error(f"{token.text} is no type defined above")
         return Named(token.text)
 
+    def resolve(self, kind: Outer) -> Outer:
+        while isinstance(kind, Named):
+            kind = self.known[kind.name]
+        return kind
+
+    def certain(self, token: Token) -> Inner:
+        """What an optional may hold: anything but another one, for Python has only one None."""
+        element = self.bracketed()
+        if isinstance(self.resolve(element), Optional):
+            raise token.error("an optional inside an optional")
+        return element
+
     def data(self) -> Data | FixedData:
         if self.token.text != "[":
             return Data("data")
         self.advance()
-        size = self.number()
+        token, size = self.token, self.number()
+        if not size:
+            raise token.error("data of no bytes")
         self.sign("]")
         return FixedData(size)
 
