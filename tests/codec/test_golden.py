@@ -14,6 +14,7 @@ BYTES = read_golden()
 
 PRIMITIVES: dict[str, tuple[Callable[[bytearray, Any], None], Callable[[bytes, int], tuple[Any, int]]]] = {
     "uint": (bare.encode_uint, bare.decode_uint),
+    "u32": (lambda out, value: bare.encode_unsigned(out, value, 4), lambda data, at: bare.decode_unsigned(data, at, 4)),
     "u64": (lambda out, value: bare.encode_unsigned(out, value, 8), lambda data, at: bare.decode_unsigned(data, at, 8)),
     "str": (lambda out, value: bare.encode_str(out, value, 0, 9), lambda data, at: bare.decode_str(data, at, 0, 9)),
     "data": (lambda out, value: bare.encode_data(out, value, 0, 9), lambda data, at: bare.decode_data(data, at, 0, 9)),

@@ -11,7 +11,7 @@ Slices are silent about a missing end, so whoever slices asks first.
 from epoxy.model.errors import CodecError, InvalidValue, NonCanonical, Oversized, Truncated, UnknownTag
 
 MAX_UINT = (1 << 64) - 1
-"""BARE: "the maximum precision of a uint is 64 bits"."""
+"""BARE gives a uint 64 bits and no more."""
 
 LAST_SHIFT = 63
 """Nine bytes carry 63 bits; the tenth holds the last one and nothing else."""
