@@ -1,0 +1,178 @@
+"""The engine's values as words.
+
+`@1=ada/A1` is version 1, immutable, value ada, put forward by the first write of replica A; `@2:=bob/C3` is mutable.
+"""
+
+from typing import assert_never
+
+from epoxy.consensus.home import Adopt, Cache, Conclude, Concluded, FastVote, HomeOp, Peek, Reserve, Reserved, Select
+from epoxy.consensus.judge import Answered, Unconfirmed
+from epoxy.model.ballot import NO_BALLOT, Ballot
+from epoxy.model.messages import (
+    Accept,
+    AcceptOk,
+    AlreadyCommitted,
+    Behind,
+    Commit,
+    CommitConflict,
+    CommitOk,
+    ConfigOk,
+    EpochAhead,
+    Failed,
+    HigherBallot,
+    Prepare,
+    PrepareOk,
+    Read,
+    ReadOk,
+    Reply,
+    Request,
+    StaleCommit,
+    StaleEpoch,
+    UpdateConfig,
+)
+from epoxy.model.records import KeyState, Proposal, Vote
+from epoxy.model.writes import (
+    Busy,
+    Committed,
+    ConsensusFailed,
+    ExpectedValueDoesNotMatch,
+    ImmutableKey,
+    NothingToDelete,
+    Outcome,
+    ReadFailed,
+    ReadOutcome,
+    ReadResult,
+    VersionMismatch,
+)
+
+
+def name(replica_id: int) -> str:
+    return chr(ord("A") + replica_id - 1)
+
+
+def ballot(b: Ballot) -> str:
+    return f"({b.counter},{name(b.replica_id)})"
+
+
+def proposal(p: Proposal) -> str:
+    value = "(deleted)" if p.value is None else p.value.decode()
+    writer = f"{name(p.proposal_id.replica_id)}{p.proposal_id.nonce}"
+    return f"@{p.version}{':=' if p.mutable else '='}{value}/{writer}"
+
+
+def vote(v: Vote | None) -> str:
+    return "no vote" if v is None else f"vote {proposal(v.proposal)} at {ballot(v.ballot)}"
+
+
+def committed(p: Proposal | None) -> str:
+    return "nothing" if p is None else proposal(p)
+
+
+def request(r: Request) -> str:
+    match r:
+        case Prepare():
+            return f"Prepare @{r.version} at {ballot(r.ballot)}"
+        case Accept():
+            return f"Accept {proposal(r.proposal)} at {ballot(r.ballot)}"
+        case Commit():
+            return f"Commit {proposal(r.proposal)}"
+        case Read():
+            return "Read"
+        case UpdateConfig():
+            return f"UpdateConfig {r.config.epoch}"
+        case _:
+            assert_never(r)
+
+
+def requests(several: tuple[Request, ...]) -> str:
+    return ", then ".join(request(r) for r in several)
+
+
+def reply(r: Reply) -> str:
+    match r:
+        case PrepareOk():
+            return f"PrepareOk, {vote(r.vote)}"
+        case AcceptOk() | CommitOk():
+            return type(r).__name__
+        case ReadOk():
+            return f"ReadOk, {committed(r.committed)}, {vote(r.vote)}"
+        case AlreadyCommitted() | CommitConflict():
+            return f"{type(r).__name__} {proposal(r.committed)}"
+        case HigherBallot():
+            return f"HigherBallot {ballot(r.ballot)}"
+        case Behind() | StaleCommit():
+            return f"{type(r).__name__}, I am at {r.version}"
+        case StaleEpoch():
+            return f"StaleEpoch {r.config.epoch}"
+        case EpochAhead() | ConfigOk():
+            return f"{type(r).__name__} {r.epoch}"
+        case Failed():
+            return f"Failed: {r.reason}"
+        case _:
+            assert_never(r)
+
+
+def at_home(op: HomeOp, result: object) -> str:
+    match op:
+        case Select():
+            return f"selects: {home_result(result)}"
+        case Reserve():
+            return f"reserves @{op.version}: {home_result(result)}"
+        case Conclude():
+            return f"concludes {proposal(op.proposal)}: {home_result(result)}"
+        case Commit():
+            return f"learns {proposal(op.proposal)}: {home_result(result)}"
+        case Peek():
+            return "looks at home: nothing" if result is None else f"looks at home: {home_result(result)}"
+        case Cache():
+            return f"caches {proposal(op.proposal)}"
+        case Adopt():
+            return f"adopts epoch {op.config.epoch}"
+        case _:
+            assert_never(op)
+
+
+def home_result(result: object) -> str:
+    match result:
+        case FastVote():
+            return (
+                f"votes for its own {proposal(result.proposal)} at (1,{name(result.proposal.proposal_id.replica_id)})"
+            )
+        case Reserved():
+            return f"promises itself {ballot(result.ballot)} for @{result.version}, {vote(result.vote)}"
+        case Concluded():
+            return "committed"
+        case Answered():
+            return "knows the answer"
+        case Unconfirmed():
+            return "must ask a quorum"
+        case ReadResult():
+            return f"{committed(result.committed)} ({result.source.value})"
+        case AlreadyCommitted() | HigherBallot() | CommitOk() | StaleCommit() | CommitConflict() | StaleEpoch():
+            return reply(result)
+        case _:
+            raise AssertionError(result)
+
+
+def outcome(o: Outcome | ReadOutcome) -> str:
+    match o:
+        case Committed():
+            replaced = "" if o.previous is None else f", replacing {proposal(o.previous)}"
+            return f"Committed {proposal(o.proposal)}{replaced}, {'mine' if o.mine else 'not mine'} ({o.path.value})"
+        case ExpectedValueDoesNotMatch() | ImmutableKey() | VersionMismatch() | NothingToDelete():
+            return f"{type(o).__name__}, it holds {committed(o.committed)} ({o.path.value})"
+        case ConsensusFailed() | ReadFailed():
+            return f"{type(o).__name__}: {o.reason}"
+        case ReadResult():
+            return f"{committed(o.committed)} ({o.source.value})"
+        case Busy():
+            return f"Busy: {o.queued} queued"
+        case _:
+            assert_never(o)
+
+
+def state(s: KeyState) -> str:
+    parts = [f"committed {proposal(s.committed)}"] if s.committed is not None else []
+    parts += [f"promised {ballot(s.promised)}"] if s.promised != NO_BALLOT else []
+    parts += [vote(s.vote)] if s.vote is not None else []
+    return ", ".join(parts) or "nothing"

@@ -1,0 +1,220 @@
+"""The scenario language: command / ---- / output. See README.md beside this file for the commands."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from epoxy.consensus.proposer import propose
+from epoxy.consensus.reader import read
+from epoxy.model.cluster import first_epoch
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.model.records import FRESH
+from epoxy.model.writes import Consistency, Write
+from tests.scenarios import prose
+from tests.scenarios.world import ScenarioError, World
+
+SEPARATOR = "----"
+KEY = b"k"
+"""One scenario, one key: keys never meet, so a second one would only add noise."""
+
+MAX_DELIVERIES = 1000
+"""`run` stops here: the longest story needs a few dozen messages, so this one would never end."""
+
+
+class Block(Struct, frozen=True, kw_only=True):
+    """Comments, commands, and what they print. Without commands it is a block of comments alone."""
+
+    comments: tuple[str, ...]
+    commands: tuple[str, ...]
+    output: tuple[str, ...]
+
+    def __str__(self) -> str:
+        said = (SEPARATOR, *self.output) if self.commands else ()
+        return "".join(f"{line}\n" for line in (*self.comments, *self.commands, *said))
+
+
+def parse(text: str) -> list[Block]:
+    blocks = [parse_block(part) for part in re.split(r"\n\n+", text.strip("\n")) if part]
+    if not any(block.commands for block in blocks):
+        raise ScenarioError("a scenario without commands proves nothing")
+    return blocks
+
+
+def parse_block(text: str) -> Block:
+    head, separator, output = text.partition(f"\n{SEPARATOR}")
+    lines = head.splitlines()
+    comments = tuple(line for line in lines if line.startswith("#"))
+    commands = tuple(lines[len(comments) :])
+    if tuple(lines[: len(comments)]) != comments:
+        raise ScenarioError(f"comments stand above the commands: {head!r}")
+    if bool(commands) != bool(separator):
+        raise ScenarioError(f"commands and {SEPARATOR} belong together: {text!r}")
+    return Block(comments=comments, commands=commands, output=tuple(output.strip("\n").splitlines()))
+
+
+def play(blocks: list[Block]) -> list[Block]:
+    """The same story with the output the engine gives today."""
+    stage = Stage()
+    return [
+        Block(comments=block.comments, commands=block.commands, output=tuple(stage.lines_of(block.commands)))
+        for block in blocks
+    ]
+
+
+def render(blocks: list[Block]) -> str:
+    return "\n".join(str(block) for block in blocks)
+
+
+def scenario_files() -> list[Path]:
+    return sorted(Path(__file__).parent.glob("*.txt"))
+
+
+class Stage:
+    """Runs commands against a world and collects what happens, line by line."""
+
+    def __init__(self) -> None:
+        self._world: World | None = None
+        self._lines: list[str] = []
+        self._commands: dict[str, Callable[..., None]] = {
+            "cluster": self.cluster,
+            "propose": self.propose,
+            "put": self.put,
+            "delete": self.delete,
+            "read": self.read,
+            "deliver": self.deliver,
+            "drop": self.drop,
+            "duplicate": self.duplicate,
+            "run": self.run,
+            "timer": self.timer,
+            "crash": self.crash,
+            "restart": self.restart,
+            "state": self.state,
+            "network": self.network,
+        }
+
+    def lines_of(self, commands: tuple[str, ...]) -> list[str]:
+        self._lines = []
+        for command in commands:
+            self._do(command)
+        return self._lines
+
+    def _do(self, command: str) -> None:
+        verb, *arguments = command.split()
+        if verb not in self._commands:
+            raise ScenarioError(f"unknown command: {command}")
+        try:
+            self._commands[verb](*arguments)
+        except (TypeError, ValueError, KeyError) as error:
+            raise ScenarioError(f"cannot do: {command} ({error})") from error
+
+    @property
+    def world(self) -> World:
+        if self._world is None:
+            raise ScenarioError("a scenario begins with `cluster n=...`")
+        return self._world
+
+    def cluster(self, size: str, policy: str = "policy=optimal") -> None:
+        n = int(size.removeprefix("n="))
+        config = first_epoch(tuple(range(1, n + 1)), QuorumPolicy(policy.removeprefix("policy=")))
+        self._world = World(config, self._lines_append)
+        q = config.quorums
+        self._lines_append(f"replicas A to {prose.name(n)}, slow quorum {q.slow}, fast quorum {q.fast}")
+
+    def _lines_append(self, line: str) -> None:
+        self._lines.append(line)
+
+    def propose(self, who: str, value: str) -> None:
+        self._write(who, Write(key=KEY, value=value.encode()))
+
+    def put(self, who: str, value: str, condition: str | None = None) -> None:
+        self._write(who, Write(key=KEY, value=value.encode(), mutable=True, if_version=if_version(condition)))
+
+    def delete(self, who: str, condition: str | None = None) -> None:
+        self._write(who, Write(key=KEY, value=None, mutable=True, if_version=if_version(condition)))
+
+    def _write(self, who: str, write: Write) -> None:
+        self.world.start(self._replica(who), lambda ctx: propose(write, ctx))
+
+    def read(self, who: str, consistency: str) -> None:
+        self.world.start(self._replica(who), lambda ctx: read(KEY, Consistency(consistency), ctx))
+
+    def deliver(self, links: str, nth: str = "1") -> None:
+        for sender, to in self._matching(links):
+            self.world.deliver(sender, to, int(nth))
+
+    def drop(self, links: str, nth: str = "1") -> None:
+        for sender, to in self._matching(links):
+            packet = self.world.take(sender, to, int(nth))
+            self._lines_append(f"lost between {prose.name(sender)} and {prose.name(to)}: {packet}")
+
+    def duplicate(self, links: str, nth: str = "1") -> None:
+        for sender, to in self._matching(links):
+            packet = self.world.duplicate(sender, to, int(nth))
+            self._lines_append(f"twice from {prose.name(sender)} to {prose.name(to)}: {packet}")
+
+    def run(self) -> None:
+        """Everything in flight, oldest first on each link, links in order, until the network is quiet."""
+        for _ in range(MAX_DELIVERIES):
+            busy = self.world.busy_links()
+            if not busy:
+                return
+            self.world.deliver(*busy[0], 1)
+        raise ScenarioError(f"not quiet after {MAX_DELIVERIES} messages")
+
+    def timer(self, who: str) -> None:
+        self.world.ring(self._replica(who))
+
+    def crash(self, who: str) -> None:
+        self.world.crash(self._replica(who))
+
+    def restart(self, who: str) -> None:
+        self.world.restart(self._replica(who))
+
+    def state(self) -> None:
+        for replica in self.world.replicas.values():
+            down = "" if replica.up else " (down)"
+            cached = f", cached {prose.proposal(replica.cache[KEY])}" if KEY in replica.cache else ""
+            kept = prose.state(replica.keys.get(KEY, FRESH))
+            self._lines_append(f"{prose.name(replica.id)}{down}: {kept}{cached}")
+
+    def network(self) -> None:
+        busy = self.world.busy_links()
+        for sender, to in busy:
+            for packet in self.world.links[sender, to]:
+                self._lines_append(f"{prose.name(sender)}->{prose.name(to)}: {packet}")
+        if not busy:
+            self._lines_append("quiet")
+
+    def _replica(self, who: str) -> int:
+        replica_id = ord(who) - ord("A") + 1
+        if replica_id not in self.world.replicas:
+            raise ScenarioError(f"no replica {who}")
+        return replica_id
+
+    def _matching(self, links: str) -> list[tuple[int, int]]:
+        """`A->B` is one link, `*` in place of a name every busy one."""
+        sender, to = links.split("->")
+        if "*" not in (sender, to):
+            return [(self._replica(sender), self._replica(to))]
+        busy = self.world.busy_links()
+        found = [link for link in busy if self._fits(sender, link[0]) and self._fits(to, link[1])]
+        if not found:
+            raise ScenarioError(f"nothing in flight on {links}")
+        return found
+
+    def _fits(self, pattern: str, replica_id: int) -> bool:
+        return pattern == "*" or self._replica(pattern) == replica_id
+
+
+def if_version(condition: str | None) -> int | None:
+    return None if condition is None else int(condition.removeprefix("if="))
+
+
+def differences(path: Path) -> Iterator[str]:
+    """What a scenario says and the engine does not, or the other way round."""
+    told = parse(path.read_text("utf-8"))
+    for said, done in zip(told, play(told), strict=True):
+        if said != done:
+            yield f"said:\n{said}\ndone:\n{done}"

@@ -1,0 +1,298 @@
+"""A few replicas around one table: production code, and a network that moves only when told to."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from epoxy.consensus import acceptor, home
+from epoxy.consensus.effects import (
+    Also,
+    Answer,
+    Context,
+    Effect,
+    Event,
+    Expired,
+    Flow,
+    Home,
+    Next,
+    Open,
+    Pause,
+    Tell,
+    Timing,
+)
+from epoxy.consensus.home import Adopt, Cache, Peek
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.messages import Reply, Request, UpdateConfig
+from epoxy.model.records import FRESH, KeyState, Proposal
+from epoxy.model.writes import Committed, Outcome, ReadOutcome, ReadResult, Source
+from tests.scenarios import prose
+
+WriteOrRead = Flow[Outcome] | Flow[ReadOutcome]
+
+
+class ScenarioError(Exception):
+    """The script asks for something that makes no sense here."""
+
+
+class Packet(Struct, kw_only=True):
+    """One way of one exchange. `flow` None: nobody waits for an answer."""
+
+    requests: tuple[Request, ...] = ()
+    reply: Reply | None = None
+    flow: "Running | None" = None
+    round: int = 0
+
+    def __str__(self) -> str:
+        return prose.reply(self.reply) if self.reply is not None else prose.requests(self.requests)
+
+
+class Running(Struct, kw_only=True, eq=False):
+    """A flow under way."""
+
+    owner: int
+    steps: WriteOrRead
+    round: int = 0
+    inbox: list[Event] = msgspec.field(default_factory=list)
+    pause: Pause | None = None
+
+
+class Replica(Struct, kw_only=True, eq=False):
+    """What survives a crash, and the flows that do not."""
+
+    id: int
+    config: ClusterConfig
+    keys: dict[bytes, KeyState] = msgspec.field(default_factory=dict)
+    cache: dict[bytes, Proposal] = msgspec.field(default_factory=dict)
+    running: list[Running] = msgspec.field(default_factory=list)
+    nonces: int = 0
+    up: bool = True
+
+    def uniform(self) -> float:
+        return 0.0
+
+    def nonce(self) -> int:
+        self.nonces += 1
+        return self.nonces
+
+    def context(self) -> Context:
+        return Context(me=self.id, config=self.config, dice=self, timing=Timing())
+
+
+class World:
+    """`say` takes a line of the story. Messages wait on their link, oldest first, until somebody moves them."""
+
+    def __init__(self, config: ClusterConfig, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.replicas = {i: Replica(id=i, config=config) for i in config.everybody}
+        self.links: dict[tuple[int, int], list[Packet]] = {}
+        self._decided: dict[int, Proposal] = {}
+
+    # Flows
+
+    def start(self, owner: int, begin: Callable[[Context], WriteOrRead]) -> None:
+        replica = self.replicas[owner]
+        if not replica.up:
+            raise ScenarioError(f"{prose.name(owner)} is down")
+        running = Running(owner=owner, steps=begin(replica.context()))
+        replica.running.append(running)
+        self._resume(running, None)
+
+    def _resume(self, running: Running, value: object) -> None:
+        """On, until the flow waits for something that only the script can bring, or ends."""
+        while True:
+            try:
+                effect = running.steps.send(value)
+            except StopIteration as stop:
+                self._finish(running, stop.value)
+                return
+            if isinstance(effect, Next):
+                if not running.inbox:
+                    return
+                value = running.inbox.pop(0)
+            elif isinstance(effect, Pause):
+                self.say(f"{prose.name(running.owner)} waits {effect.delay_ms:g} ms")
+                running.pause = effect
+                return
+            else:
+                value = self._perform(running, effect)
+
+    def _perform(self, running: Running, effect: Effect) -> object:
+        match effect:
+            case Home():
+                return self._at_home(self.replicas[running.owner], effect)
+            case Open():
+                running.round += 1
+                running.inbox.clear()
+                self._send(running, "asks", effect.envelopes)
+            case Also():
+                self._send(running, "asks again", effect.envelopes)
+            case Tell():
+                self._send(running, "tells", effect.envelopes, waits=False)
+            case _:
+                raise AssertionError(effect)
+        return None
+
+    def _finish(self, running: Running, outcome: Outcome | ReadOutcome) -> None:
+        self.replicas[running.owner].running.remove(running)
+        self.say(f"{prose.name(running.owner)} answers its client: {prose.outcome(outcome)}")
+        if isinstance(outcome, Committed):
+            self._agree(outcome.proposal)
+
+    def _at_home(self, replica: Replica, effect: Home) -> object:
+        result = self._home_result(replica, effect)
+        self.say(f"{prose.name(replica.id)} {prose.at_home(effect.op, result)}")
+        return result
+
+    def _home_result(self, replica: Replica, effect: Home) -> object:
+        match effect.op:
+            case Peek() as op:
+                return self._peek(replica, op)
+            case Cache() as op:
+                replica.cache[op.key] = op.proposal
+                return None
+            case Adopt() as op:
+                return self._adopt(replica, op.config)
+            case op:
+                state, result = home.perform(replica.keys.get(op.key, FRESH), op, replica.config)
+                self._store(replica, op.key, state)
+                return result
+
+    def _peek(self, replica: Replica, op: Peek) -> ReadResult | None:
+        committed, cached = replica.keys.get(op.key, FRESH).committed, replica.cache.get(op.key)
+        if committed is not None:
+            return ReadResult(committed=committed, source=Source.LOCAL)
+        if op.use_cache and cached is not None:
+            return ReadResult(committed=cached, source=Source.CACHE)
+        return None
+
+    def _adopt(self, replica: Replica, config: ClusterConfig) -> ClusterConfig:
+        replica.config = max(replica.config, config, key=lambda c: c.epoch)
+        return replica.config
+
+    # Replicas
+
+    def _receive(self, replica: Replica, message: Request) -> Reply:
+        assert not isinstance(message, UpdateConfig), "scenarios stay in one epoch"
+        state, reply = acceptor.step(replica.keys.get(message.key, FRESH), message, replica.config)
+        self._store(replica, message.key, state)
+        return reply
+
+    def _store(self, replica: Replica, key: bytes, state: KeyState) -> None:
+        before = replica.keys.get(key, FRESH)
+        replica.keys[key] = state
+        if state.committed is not None and state.committed != before.committed:
+            self._agree(state.committed)
+            replica.cache.pop(key, None)
+
+    def _agree(self, proposal: Proposal) -> None:
+        """One instance, one value, whatever the script does. A scenario has one key."""
+        first = self._decided.setdefault(proposal.version, proposal)
+        assert first == proposal, f"two values for version {proposal.version}: {first} and {proposal}"
+
+    def _wake(self, replica: Replica, key: bytes) -> None:
+        """A pause ends early when its replica learns what the flow waits for."""
+        version = replica.keys.get(key, FRESH).version
+        for running in list(replica.running):
+            if running.pause is not None and running.pause.key == key and running.pause.version <= version:
+                self._end_pause(running)
+
+    def _end_pause(self, running: Running) -> None:
+        running.pause = None
+        self._resume(running, None)
+
+    # The network
+
+    def _send(
+        self, running: Running, verb: str, envelopes: Mapping[int, tuple[Request, ...]], *, waits: bool = True
+    ) -> None:
+        """Others hear of it when the script says so; a replica asks itself at once."""
+        me = running.owner
+        for requests in dict.fromkeys(envelopes.values()):
+            names = " ".join(prose.name(to) for to, asked in envelopes.items() if asked == requests)
+            self.say(f"{prose.name(me)} {verb} {names}: {prose.requests(requests)}")
+        for to, requests in envelopes.items():
+            if to == me:
+                reply = [self._receive(self.replicas[me], request) for request in requests][-1]
+                self.say(f"{prose.name(me)} answers itself: {prose.reply(reply)}")
+                running.inbox.append(Answer(me, reply))
+            else:
+                packet = Packet(requests=requests, flow=running if waits else None, round=running.round)
+                self.links.setdefault((me, to), []).append(packet)
+
+    def deliver(self, sender: int, to: int, nth: int) -> None:
+        packet = self.take(sender, to, nth)
+        replica = self.replicas[to]
+        if not replica.up:
+            self.say(f"{prose.name(to)} is down, lost: {packet}")
+        elif packet.reply is None:
+            self._deliver_requests(replica, sender, packet)
+        else:
+            self._deliver_reply(sender, packet)
+
+    def _deliver_requests(self, replica: Replica, sender: int, packet: Packet) -> None:
+        me = prose.name(replica.id)
+        reply: Reply | None = None
+        for request in packet.requests:
+            reply = self._receive(replica, request)
+            self.say(f"{me} gets {prose.request(request)}: {prose.reply(reply)}")
+        if packet.flow is not None:
+            answer = Packet(reply=reply, flow=packet.flow, round=packet.round)
+            self.links.setdefault((replica.id, sender), []).append(answer)
+        for request in packet.requests:
+            assert not isinstance(request, UpdateConfig)
+            self._wake(replica, request.key)
+
+    def _deliver_reply(self, sender: int, packet: Packet) -> None:
+        running, reply = packet.flow, packet.reply
+        assert running is not None
+        assert reply is not None
+        owner = self.replicas[running.owner]
+        if running not in owner.running or running.round != packet.round or running.pause is not None:
+            self.say(f"{prose.name(owner.id)} no longer waits for {prose.name(sender)}: {prose.reply(reply)}")
+            return
+        self.say(f"{prose.name(owner.id)} hears from {prose.name(sender)}: {prose.reply(reply)}")
+        self._resume(running, Answer(sender, reply))
+
+    def take(self, sender: int, to: int, nth: int) -> Packet:
+        waiting = self.links.get((sender, to), [])
+        if not 1 <= nth <= len(waiting):
+            raise ScenarioError(f"no message {nth} from {prose.name(sender)} to {prose.name(to)}")
+        return waiting.pop(nth - 1)
+
+    def duplicate(self, sender: int, to: int, nth: int) -> Packet:
+        packet = self.take(sender, to, nth)
+        self.links[sender, to][nth - 1 : nth - 1] = [packet, packet]
+        return packet
+
+    def busy_links(self) -> list[tuple[int, int]]:
+        return sorted(link for link, waiting in self.links.items() if waiting)
+
+    # Time and trouble
+
+    def ring(self, owner: int) -> None:
+        """The timer of the oldest flow of a replica: of its pause, or of its round."""
+        if not self.replicas[owner].running:
+            raise ScenarioError(f"{prose.name(owner)} waits for nothing")
+        running = self.replicas[owner].running[0]
+        self.say(f"{prose.name(owner)}'s timer rings")
+        if running.pause is not None:
+            self._end_pause(running)
+        else:
+            self._resume(running, Expired())
+
+    def crash(self, owner: int) -> None:
+        replica = self.replicas[owner]
+        if not replica.up:
+            raise ScenarioError(f"{prose.name(owner)} is down already")
+        lost = len(replica.running)
+        replica.up = False
+        replica.running.clear()
+        self.say(f"{prose.name(owner)} crashes" + (f", clients left without an answer: {lost}" if lost else ""))
+
+    def restart(self, owner: int) -> None:
+        replica = self.replicas[owner]
+        if replica.up:
+            raise ScenarioError(f"{prose.name(owner)} is up")
+        replica.up = True
+        self.say(f"{prose.name(owner)} is back, with what was on its disk")
