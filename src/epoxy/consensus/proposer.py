@@ -52,7 +52,7 @@ def propose(write: Write, ctx: Context) -> Flow[Outcome]:
         won = winner(offered, decision.committed, decision.lineage)
         if won is None:
             return ConsensusFailed(reason=f"overtaken: version {offered} was settled and forgotten")
-        if won == proposal_id:
+        if is_mine(won, proposal_id):
             made = propose_value(write, proposal_id, offered)
             return Committed(proposal=made, mine=True, path=travelled, previous=previous)
         offered = 0
@@ -71,6 +71,11 @@ def confirm(write: Write, ctx: Context) -> Flow[Outcome | None]:
     if truth.committed is not None:
         yield from at_home(Commit(key=write.key, epoch=ctx.config.epoch, proposal=truth.committed))
     return None
+
+
+def is_mine(won: ProposalId, proposal_id: ProposalId) -> bool:
+    """Compared by name, not by value: finishing somebody else's write is not winning."""
+    return won == proposal_id
 
 
 def instance_of(key: bytes, start: FastVote | Reserved) -> Instance:

@@ -47,10 +47,7 @@ class Quorums(Struct, frozen=True):
     policy: QuorumPolicy = QuorumPolicy.OPTIMAL
 
     def __post_init__(self) -> None:
-        slack = 2 if self.policy is QuorumPolicy.OPTIMAL else 0
-        assert 1 <= self.slow <= self.fast <= self.n <= MAX_REPLICAS, self
-        assert 2 * self.slow > self.n, self
-        assert 2 * self.fast + self.slow > 2 * self.n - slack, self
+        assert_quorums_meet(self)
 
     @property
     def f(self) -> int:
@@ -76,6 +73,13 @@ class Quorums(Struct, frozen=True):
             case _:
                 assert_never(target)
         return size - 1 if excluding_sender else size
+
+
+def assert_quorums_meet(sizes: Quorums) -> None:
+    slack = 2 if sizes.policy is QuorumPolicy.OPTIMAL else 0
+    assert 1 <= sizes.slow <= sizes.fast <= sizes.n <= MAX_REPLICAS, sizes
+    assert 2 * sizes.slow > sizes.n, sizes
+    assert 2 * sizes.fast + sizes.slow > 2 * sizes.n - slack, sizes
 
 
 def quorums(n: int, policy: QuorumPolicy = QuorumPolicy.OPTIMAL) -> Quorums:

@@ -137,7 +137,7 @@ class Client:
 
         respond = self._patiently(operation, answered, lambda: then(gave_up))
         self._note(life, operation)
-        life.run(lambda: life.driver.write(wish, respond))
+        life.run(lambda: life.driver.write(wish, life.answering(respond)))
 
     def read(self, key: bytes, consistency: Consistency, then: Callable[[ReadOutcome], None]) -> None:
         life = self._somebody_up()
@@ -157,7 +157,7 @@ class Client:
         gave_up = ReadFailed(reason="the client's patience ran out")
         respond = self._patiently(operation, answered, lambda: then(gave_up))
         self._note(life, operation)
-        life.run(lambda: life.driver.read(key, consistency, respond))
+        life.run(lambda: life.driver.read(key, consistency, life.answering(respond)))
 
     def _somebody_up(self) -> Life | None:
         return next((machine.life for machine in self._machines if machine.life is not None), None)

@@ -32,11 +32,11 @@ def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPo
         n=size,
         policy=policy if policy is not None else dice.choice(tuple(QuorumPolicy)),
         timing=draw_timing(dice, slowest),
-        link_ms=(slowest / 10, slowest),
+        places=tuple(slowest * dice.choice((0.0, dice.random(), 1.0)) for _ in range(size)),
         weather=draw_weather(dice),
         skew=tuple(dice.choice((1.0, 1.0, dice.uniform(0.8, 1.25))) for _ in range(size)),
         faults_end_us=faults_end_us,
-        clients=draw_clients(dice, workload, size, faults_end_us),
+        clients=draw_clients(dice, workload, size, faults_end_us, int(slowest * 1000)),
         faults=draw_faults(dice, size, faults_end_us),
         encoded=seed % 8 == 0,
     )
@@ -45,7 +45,7 @@ def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPo
 def draw_timing(dice: Random, slowest_ms: float) -> Timing:
     """Timers range from hopelessly short to patient: they must never be a matter of safety."""
     return Timing(
-        hedge_ms=slowest_ms * dice.choice((0.5, 2, 4, 8)),
+        hedge_ms=slowest_ms * dice.choice((0.5, 1, 2, 4, 8)),
         round_timeout_ms=slowest_ms * dice.choice((3, 6, 10)),
     )
 
@@ -60,24 +60,34 @@ def draw_weather(dice: Random) -> Weather:
     )
 
 
-def draw_clients(dice: Random, workload: str, n: int, until_us: int) -> tuple[ClientPlan, ...]:
-    """One fresh key and everybody wants it, or several keys: at least one client in every datacenter."""
+def draw_clients(dice: Random, workload: str, n: int, until_us: int, slowest_us: int) -> tuple[ClientPlan, ...]:
+    """One fresh key or several; everybody wants them, or only two or three: few rivals collide more cleanly."""
     asks = dice.sample(WORKLOADS[workload], k=dice.randint(2, len(WORKLOADS[workload])))
     keys = dice.choice((1, 1, 2, 4))
     steps = dice.randint(2, 6)
-    race = dice.random() < 0.5
-    homes = [*range(1, n + 1), *(dice.randint(1, n) for _ in range(dice.randint(0, 2)))]
+    poller = [draw_poller(dice, n, keys, slowest_us)] if dice.random() < 0.2 else []
+    homes = dice.choice((list(range(1, n + 1)), [dice.randint(1, n) for _ in range(dice.randint(2, 4))]))
     pace_us = until_us // (steps + 1)
-    return tuple(
-        ClientPlan(
-            home=home,
-            steps=tuple(
-                draw_step(dice, asks, keys, value=client * 100 + i, pace_us=100 if race and i == 0 else pace_us)
-                for i in range(steps)
-            ),
-        )
-        for client, home in enumerate(homes, start=1)
+    first_us = dice.choice((100, slowest_us, 3 * slowest_us, pace_us))
+    return (
+        *(
+            ClientPlan(
+                home=home,
+                steps=tuple(
+                    draw_step(dice, asks, keys, value=client * 100 + i, pace_us=pace_us if i else first_us)
+                    for i in range(steps)
+                ),
+            )
+            for client, home in enumerate(homes, start=1)
+        ),
+        *poller,
     )
+
+
+def draw_poller(dice: Random, n: int, keys: int, slowest_us: int) -> ClientPlan:
+    """A reader that keeps asking its own datacenter, and so looks into every small gap."""
+    step = Step(think_us=slowest_us // dice.choice((5, 20)), ask=Ask.READ, key=dice.randrange(keys), value=0)
+    return ClientPlan(home=dice.randint(1, n), steps=(step,) * 20)
 
 
 def draw_step(dice: Random, asks: list[Ask], keys: int, *, value: int, pace_us: int) -> Step:
@@ -108,18 +118,20 @@ EPISODES = {
     "slow-disk": (FaultKind.SLOW_DISK, FaultKind.FAST_DISK),
     "disk-full": (FaultKind.DISK_FULL, FaultKind.RESTART),
     "fsync-fails": (FaultKind.FSYNC_FAILS, FaultKind.RESTART),
+    "crash-on-answer": (FaultKind.CRASH_ON_ANSWER, FaultKind.RESTART),
+    "crash-on-send": (FaultKind.CRASH_ON_SEND, FaultKind.RESTART),
 }
 
 
 def draw_episode(dice: Random, kind: str, n: int, until_us: int) -> tuple[Fault, Fault]:
     """A fault and its end, which may come very soon: many bugs hide in the first milliseconds after a restart."""
     begins, ends = EPISODES[kind]
-    at_us = dice.randrange(until_us)
+    at_us = dice.choice((0, dice.randrange(until_us), dice.randrange(until_us)))
     lasts_us = dice.choice((dice.randrange(20_000), dice.randrange(until_us)))
     many = dice.randint(1, n // 2 + 1) if dice.random() < 0.3 else 1
     machines = tuple(sorted(dice.sample(range(1, n + 1), k=min(n, many))))
     keep = dice.choice((0.0, 0.0, dice.random(), 1.0))
     return (
-        Fault(at_us=at_us, kind=begins, machines=machines, keep=keep),
+        Fault(at_us=at_us, kind=begins, machines=machines, keep=keep, count=dice.choice((1, 1, 2, 3, 5, 9))),
         Fault(at_us=min(until_us, at_us + lasts_us), kind=ends, machines=machines),
     )

@@ -183,6 +183,18 @@ def check_optimistic_read(history: Iterable[Operation], read: Operation) -> str 
     return None
 
 
+def check_calm_read(history: Iterable[Operation], read: Operation) -> str | None:
+    """With everybody up and connected, even an optimistic read asks far enough: a name that somebody was told is taken,
+    for ever, must not look as if it had never been written. (A tombstone may be shown after its time.)"""
+    if read.outcome != Absent(version=0):
+        return None
+    for operation in history:
+        known = operation.returned is not None and operation.returned < read.invoked
+        if known and operation.key == read.key and _immutable_fact(operation) is not None:
+            return f"{read}: a taken name looks free, see {operation}"
+    return None
+
+
 def _may_have_written(operation: Operation, found: Found) -> bool:
     match operation.kind:
         case Reserve(value=value) if not found.mutable:

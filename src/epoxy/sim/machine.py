@@ -2,20 +2,24 @@
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from epoxy.consensus.effects import Timing
 from epoxy.model.cluster import ClusterConfig
+from epoxy.model.errors import StoreFailed
 from epoxy.model.messages import Reply, Request
 from epoxy.model.records import KeyState
 from epoxy.node.driver import Driver
 from epoxy.node.replica import Replica
 from epoxy.sim.judge import Judge
+from epoxy.sim.plan import FaultKind
 from epoxy.sim.world import Action, Event, World
 from epoxy.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from epoxy.sim.network import Network
+
+T = TypeVar("T")
 
 NAMES = "?ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -48,6 +52,8 @@ class Machine:
         self.disk_full = False
         self.fsync_fails = False
         self.paused = False
+        self.trap: FaultKind | None = None
+        self.trap_count = 0
         self.life: Life | None = None
         self.stops: list[str] = []
         self._backlog: list[Action] = []
@@ -74,14 +80,29 @@ class Machine:
             self.world.note(f"{self.name} stops: {reason}")
         self.crash(keep)
 
+    def spring(self, trap: FaultKind) -> None:
+        """Crash here and now, in the middle of whatever it is doing, and lose all that is not synced."""
+        if self.trap is not trap:
+            return
+        self.trap_count -= 1
+        if self.trap_count <= 0:
+            self.trap = None
+            if self.world.trace is not None:
+                self.world.note(f"fault: {trap.value} springs at {self.name}")
+            self.crash()
+
     def run(self, life: "Life", action: Action) -> None:
         """Everything a process does passes here: a dead one does nothing, a paused one does it later."""
         if life is not self.life:
             return
         if self.paused:
             self._backlog.append(lambda: self.run(life, action))
-        else:
+            return
+        try:
             action()
+        except StoreFailed:
+            if life is self.life:
+                raise
 
     def resume(self) -> None:
         """A paused process wakes up and finds all its mail and all its timers at once."""
@@ -104,6 +125,13 @@ class Life:
 
     def run(self, action: Action) -> None:
         self.machine.run(self, action)
+
+    def answering(self, respond: Callable[[T], None]) -> Callable[[T], None]:
+        def answer(outcome: T) -> None:
+            respond(outcome)
+            self.machine.spring(FaultKind.CRASH_ON_ANSWER)
+
+        return answer
 
     def load(self, key: bytes) -> KeyState:
         return self.store.transact(lambda tx: self.replica.keyspace.load(tx, key))

@@ -26,6 +26,7 @@ class Nemesis:
         self._network.calm()
         for machine in self._machines:
             machine.disk_slow = machine.disk_full = machine.fsync_fails = False
+            machine.trap = None
             machine.resume()
             machine.start()
 
@@ -68,6 +69,8 @@ class Nemesis:
                 machine.disk_full = True
             case FaultKind.FSYNC_FAILS:
                 machine.fsync_fails = True
+            case FaultKind.CRASH_ON_ANSWER | FaultKind.CRASH_ON_SEND:
+                machine.trap, machine.trap_count = fault.kind, fault.count
             case FaultKind.PARTITION | FaultKind.ONE_WAY | FaultKind.HEAL:
                 raise ValueError(fault.kind)
             case _:

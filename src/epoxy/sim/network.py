@@ -8,10 +8,13 @@ from epoxy.codec import wire
 from epoxy.model.messages import Commit, Failed, Reply, Request
 from epoxy.model.records import Proposal, Vote
 from epoxy.sim.machine import Life, Machine
-from epoxy.sim.plan import Plan, Weather
+from epoxy.sim.plan import FaultKind, Plan, Weather
 from epoxy.sim.world import World
 
 CALM = Weather()
+
+SHORTEST_US = 100
+"""Two machines in one building."""
 
 
 class Network:
@@ -24,10 +27,7 @@ class Network:
         self._dice = Random(f"network/{plan.seed}")
         self._encoded = plan.encoded
         self._blocked: set[tuple[int, int]] = set()
-        low, high = plan.link_ms
-        self._links = {
-            (a, b): int(1000 * self._dice.uniform(low, high)) for a in range(plan.n + 1) for b in range(plan.n + 1)
-        }
+        self._places_us = [int(1000 * place) for place in plan.places]
 
     def block(self, senders: Sequence[int], receivers: Sequence[int]) -> None:
         self._blocked.update((a, b) for a in senders for b in receivers if a != b)
@@ -43,6 +43,8 @@ class Network:
         self, life: Life, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None
     ) -> None:
         """The way there. The answer, if anybody waits for one, is handed over once, however often it arrives."""
+        if life.machine.life is not life:
+            return
         requests = [self._over_the_wire(request) for request in requests] if self._encoded else requests
         waiting = [answered] if answered is not None else []
 
@@ -57,6 +59,7 @@ class Network:
         if self._world.trace is not None:
             self._world.note(f"{life.machine.name} -> {self.machines[to].name}: {'; '.join(map(show, requests))}")
         self._travel(life.machine.id, to, arrive, extra_loss)
+        life.machine.spring(FaultKind.CRASH_ON_SEND)
 
     def _deliver(self, sender: int, to: int, requests: Sequence[Request], hand_over: Callable[[Reply], None]) -> None:
         receiver = self.machines[to].life
@@ -87,7 +90,8 @@ class Network:
             self._world.after(self._delay_us(sender, to), lambda: self._unless_cut(sender, to, arrive))
 
     def _delay_us(self, sender: int, to: int) -> int:
-        delay = self._links[sender, to] * (1 + self._dice.random() * self.weather.jitter)
+        distance_us = abs(self._places_us[sender - 1] - self._places_us[to - 1])
+        delay = (SHORTEST_US + distance_us) * (1 + self._dice.random() * self.weather.jitter)
         if self._dice.random() < self.weather.long_delay:
             self.suffered["delayed"] += 1
             delay *= self._dice.randint(5, 100)

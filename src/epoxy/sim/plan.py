@@ -53,16 +53,21 @@ class FaultKind(enum.Enum):
     FAST_DISK = "fast-disk"
     DISK_FULL = "disk-full"
     FSYNC_FAILS = "fsync-fails"
+    CRASH_ON_ANSWER = "crash-on-answer"
+    """kill -9 right behind an acknowledgement."""
+    CRASH_ON_SEND = "crash-on-send"
+    """kill -9 between two messages of one round."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):
     """`machines` it concerns: one side of a partition, or whom it hits. `keep`: the share of unsynced transactions that
-    a crash leaves on the disk."""
+    a crash leaves on the disk. `count`: which of the answers or messages to come springs a trap."""
 
     at_us: int
     kind: FaultKind
     machines: tuple[int, ...]
     keep: float = 0.0
+    count: int = 1
 
 
 class Weather(Struct, frozen=True, kw_only=True):
@@ -81,7 +86,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     n: int
     policy: QuorumPolicy
     timing: Timing
-    link_ms: tuple[float, float]
+    places: tuple[float, ...]
+    """Where each machine stands on a line, in milliseconds: how long a message takes is how far it has to go."""
     weather: Weather
     skew: tuple[float, ...]
     """How fast each machine's clock runs."""

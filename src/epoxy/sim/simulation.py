@@ -21,6 +21,10 @@ CALM_LIMIT_US = 300_000_000
 with its patience."""
 
 
+LAST = "last-"
+"""The names of the clients that come when all is calm begin with this."""
+
+
 class Failure(Struct, frozen=True, kw_only=True):
     rule: str
     detail: str
@@ -35,6 +39,8 @@ class Report(Struct, frozen=True, kw_only=True):
     operations: int
     paths: dict[str, int]
     faults: dict[str, int]
+    verdicts: dict[str, int]
+    """How many keys were judged linearizable, not linearizable, or undecided."""
     trace: list[str] | None
     history: list[history.Operation]
 
@@ -49,6 +55,8 @@ def run(plan: Plan, *, tracing: bool = False) -> Report:
         failure = Failure(rule=violation.rule, detail=violation.detail)
     except AssertionError as broken:
         failure = Failure(rule="assertion", detail=str(broken) or "an assertion of the engine failed")
+    except Exception as error:
+        failure = Failure(rule=type(error).__name__, detail=f"the engine raised {error!r}")
     return simulation.report(failure)
 
 
@@ -58,6 +66,7 @@ class Simulation:
         self.world = World(tracing=tracing)
         self.judge = Judge()
         self.recorder = Recorder()
+        self.verdicts: Counter[str] = Counter()
         self.calm = False
         self.network = Network(self.world, plan)
         config = first_epoch(tuple(range(1, plan.n + 1)), plan.policy)
@@ -87,7 +96,7 @@ class Simulation:
         self.world.after(self.plan.faults_end_us, self._faults_end)
         self._must_finish(self.clients, "clients")
         for plan in last_look(self.plan):
-            client = self._client(f"last-{plan.home}", plan)
+            client = self._client(f"{LAST}{plan.home}", plan)
             client.start()
             self._must_finish([client], "the last reads and writes")
             if client.unanswered or any(isinstance(o, ReadFailed | ConsensusFailed) for o in client.outcomes):
@@ -95,12 +104,16 @@ class Simulation:
 
     def judge_history(self) -> None:
         operations = list(self.recorder.operations.values())
-        for verdict in check(operations):
+        verdicts = check(operations)
+        self.verdicts.update(type(verdict).__name__ for verdict in verdicts)
+        for verdict in verdicts:
             if not isinstance(verdict, Linearizable):
                 raise Violation("linearizability", verdict.explain())
         for operation in operations:
             if isinstance(operation.kind, history.Read) and not operation.kind.linearizable:
                 wrong = history.check_optimistic_read(operations, operation)
+                if wrong is None and operation.client.startswith(LAST):
+                    wrong = history.check_calm_read(operations, operation)
                 if wrong is not None:
                     raise Violation("optimistic read", wrong)
 
@@ -120,6 +133,7 @@ class Simulation:
             operations=len(self.recorder.operations),
             paths=dict(paths),
             faults=dict(self.nemesis.struck + self.network.suffered),
+            verdicts=dict(self.verdicts),
             trace=self.world.trace,
             history=list(self.recorder.operations.values()),
         )
@@ -141,10 +155,14 @@ class Simulation:
 
 
 def last_look(plan: Plan) -> list[ClientPlan]:
-    """When all is calm: reads with a quorum from several datacenters, one after the other, then a write. They leave no
+    """When all is calm: reads of every kind from several datacenters, one after the other, then a write. They leave no
     lost or changed value unseen, and they must succeed."""
     keys = plan.keys()
     homes = sorted({1, (plan.n + 1) // 2, plan.n})
-    look = [Step(think_us=0, ask=Ask.READ, key=key, value=0, consistency=Consistency.LINEARIZABLE) for key in keys]
+    look = [
+        Step(think_us=0, ask=Ask.READ, key=key, value=0, consistency=consistency)
+        for consistency in (Consistency.OPTIMISTIC, Consistency.SKIP_CACHE, Consistency.LINEARIZABLE)
+        for key in keys
+    ]
     write = [Step(think_us=0, ask=Ask.PUT, key=key, value=9) for key in keys]
     return [ClientPlan(home=home, steps=tuple(look)) for home in homes] + [ClientPlan(home=1, steps=tuple(write))]

@@ -1,0 +1,48 @@
+"""Planting a fault: one rule of the production code is replaced while a run lasts.
+
+The production code knows nothing of this. A rule is a function, or a method of a class; wherever one of our modules
+holds that very function under some name, it now holds the broken one.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+from msgspec import Struct
+
+Rule = Callable[..., object]
+
+PLANTERS = ("epoxy.sim.mutants", "epoxy.sim.as_described")
+"""Broken rules may call the right ones, which they hold under names of their own."""
+
+
+class Patch(Struct, frozen=True):
+    """`owner` is the module or class the rule lives in."""
+
+    owner: ModuleType | type
+    name: str
+    broken: Rule
+
+
+@contextmanager
+def applied(patches: tuple[Patch, ...]) -> Iterator[None]:
+    undo: list[tuple[object, str, object]] = []
+    try:
+        for patch in patches:
+            rule = getattr(patch.owner, patch.name)
+            for holder, name in holders(patch, rule):
+                undo.append((holder, name, rule))
+                setattr(holder, name, patch.broken)
+        yield
+    finally:
+        for holder, name, rule in reversed(undo):
+            setattr(holder, name, rule)
+
+
+def holders(patch: Patch, rule: object) -> list[tuple[object, str]]:
+    """Everywhere the rule is known: its owner, and the modules that imported it by name."""
+    if not isinstance(patch.owner, ModuleType):
+        return [(patch.owner, patch.name)]
+    ours = [module for name, module in sys.modules.items() if name.startswith("epoxy.") and name not in PLANTERS]
+    return [(module, name) for module in ours for name, value in list(vars(module).items()) if value is rule]
