@@ -1,0 +1,1 @@
+"""The `epoxy` command: the only room that knows of a terminal."""

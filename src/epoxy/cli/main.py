@@ -1,0 +1,57 @@
+"""The front door: one group of commands, one way to say what went wrong."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from epoxy import __version__
+from epoxy.cli.groups import SETTINGS, Group
+from epoxy.cli.sim import sim
+
+INTERRUPTED = 130
+"""What a shell expects of a program that was ended by Ctrl-C: 128 and the number of the signal."""
+
+
+@click.group(cls=Group, context_settings=SETTINGS)
+@click.version_option(__version__, "--version", prog_name="epoxy", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Leaderless, geo-distributed consensus for one key at a time.
+
+    \b
+    Try:
+      epoxy sim per-key --seeds 0..200    simulate races, crashes and partitions
+      epoxy sim as-described              watch the checkers catch a broken protocol
+    """
+
+
+cli.add_command(sim)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """The exit status. Mistakes are one line on stderr: a person reads it, a script greps it."""
+    try:
+        status = cli.main(args=arguments, prog_name="epoxy", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as bare:
+        bare.show()
+        return bare.exit_code
+    except click.ClickException as mistake:
+        click.echo(f"epoxy: {mistake.format_message()}", err=True)
+        return mistake.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("epoxy: interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        return reader_left()
+    return status if isinstance(status, int) else 0
+
+
+def reader_left() -> int:
+    """As under `| head`. Nobody reads on, so Python must not complain when it flushes at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1

@@ -1,0 +1,89 @@
+"""What people type, checked before anything starts."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from epoxy.cli.groups import refuse
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.sim.crew import cores
+from epoxy.sim.generate import MAX_N
+from epoxy.sim.mutants import MUTANTS
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class SeedRange(click.ParamType[range]):
+    """`A..B`: from A to before B. `A` alone: that one."""
+
+    name = "A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        if isinstance(value, range):
+            return value
+        first, dots, end = value.partition("..")
+        if not (first.isdecimal() and (end.isdecimal() if dots else not end)):
+            self.fail(f"{value!r} is no range of seeds. Write A..B (B is not included) or one number.", param, ctx)
+        seeds = range(int(first), int(end) if dots else int(first) + 1)
+        if not seeds:
+            self.fail(f"{value!r} is empty: seeds go from A to before B.", param, ctx)
+        return seeds
+
+
+class MutantName(click.ParamType[str]):
+    name = "NAME"
+
+    def convert(self, value: Any, *_: object) -> str:
+        if value not in MUTANTS:
+            refuse(value, "mutant", list(MUTANTS))
+        return str(value)
+
+
+class Policy(click.ParamType[QuorumPolicy]):
+    name = "|".join(policy.value for policy in QuorumPolicy)
+
+    def convert(self, value: Any, *_: object) -> QuorumPolicy:
+        if isinstance(value, QuorumPolicy):
+            return value
+        known = {policy.value: policy for policy in QuorumPolicy}
+        if value not in known:
+            refuse(value, "quorum policy", list(known))
+        return known[value]
+
+
+def seeds_option(default: str) -> Callable[[Command], Command]:
+    return click.option(
+        "--seeds", type=SeedRange(), default=default, show_default=True, help="Seeds from A to before B, or one seed."
+    )
+
+
+n_option = click.option(
+    "--n", type=click.IntRange(1, MAX_N), metavar="N", help=f"Replicas, 1 to {MAX_N}.  [default: each seed draws]"
+)
+policy_option = click.option("--policy", type=Policy(), help="Quorum sizes.  [default: each seed draws]")
+mutant_option = click.option(
+    "--mutant",
+    type=MutantName(),
+    help="Plant a fault by name: it must be caught. `epoxy sim mutants` lists them.",
+)
+minutes_option = click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="M",
+    help="Go on from the first seed until M minutes are over.",
+)
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1, max=512),
+    metavar="J",
+    default=cores,
+    help="Processes. The result is the same for any number.  [default: the cores of this machine]",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+shrink_option = click.option(
+    "--shrink/--no-shrink",
+    "shrinking",
+    default=None,
+    help="Look for a shortest trace of a failure.  [default: yes, no in a replay]",
+)

@@ -1,0 +1,64 @@
+"""How far long work has come: a bar on a terminal, a plain line now and then elsewhere. Always on stderr, so that what
+is piped away is the result alone."""
+
+import time
+from types import TracebackType
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from epoxy.sim.campaign import Tally
+
+PLAIN_SECONDS = 10.0
+"""Between two plain lines: a log of an hour stays readable."""
+
+
+class Watch:
+    """Is told what was done so far. `total` None: nobody knows how much there will be."""
+
+    def __init__(self, title: str, total: int | None) -> None:
+        self._title = title
+        self._total = total
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[told]}"),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+            auto_refresh=False,  # a thread of rich's would make it unsafe to fork workers
+        )
+        self._task = self._bar.add_task(title, total=total, told="")
+        self._last_line = time.monotonic()
+
+    def __enter__(self) -> "Watch":
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._bar.stop()
+
+    def __call__(self, tally: Tally, seconds: float) -> None:
+        self.tell(tally.runs, words(tally, seconds))
+
+    def tell(self, done: int, told: str) -> None:
+        if self._console.is_terminal:
+            self._bar.update(self._task, completed=done, told=told, refresh=True)
+        elif time.monotonic() - self._last_line >= PLAIN_SECONDS:
+            self._last_line = time.monotonic()
+            of = f" of {self._total:,}" if self._total is not None else ""
+            click.echo(f"{self._title}: {done:,}{of}, {told}", err=True)
+
+
+def words(tally: Tally, seconds: float) -> str:
+    rate = tally.runs / seconds if seconds else 0.0
+    hours = tally.virtual_hours / (seconds / 60) if seconds else 0.0
+    failures = "no failure" if not tally.failures else f"{tally.failures:,} failed"
+    return f"{tally.runs:,} runs, {rate:,.0f}/s, {failures}, {hours:,.1f} virtual h/min"

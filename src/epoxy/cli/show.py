@@ -1,0 +1,154 @@
+"""Results in words for people and in JSON for programs. The numbers are the same."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+
+from epoxy.sim.campaign import Failed, Setup, Summary, Tally
+from epoxy.sim.describe import describe
+from epoxy.sim.exhaustive import Exploration
+from epoxy.sim.shrink import Shrunk
+from epoxy.sim.simulation import Report
+
+LABEL = 20
+"""Columns for what stands on the left of a summary."""
+
+
+def emit_json(document: object) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(document)).decode())
+
+
+def spinner(words: str) -> AbstractContextManager[object]:
+    """For work that cannot say how far it is. Silent when nobody is looking."""
+    return Console(stderr=True).status(words)
+
+
+def headline(words: str, *, held: bool) -> None:
+    click.secho(f"{words}: {'held' if held else 'VIOLATED'}", fg="green" if held else "red", bold=True)
+
+
+def row(label: str, text: str) -> None:
+    click.echo(f"  {label:<{LABEL}}{text}")
+
+
+def block(title: str, lines: list[str]) -> None:
+    click.secho(f"\n{title}", bold=True)
+    for line in lines:
+        click.echo(f"  {line}")
+
+
+def counts(named: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {times:,}" for name, times in sorted(named.items())) or "none"
+
+
+def show_tally(tally: Tally, seconds: float, rate: float) -> None:
+    row("runs", f"{tally.runs:,} in {seconds:,.1f} s")
+    row("virtual time", f"{tally.virtual_hours:,.2f} h: {rate:,.2f} virtual hours for each real minute")
+    row("messages", f"{tally.messages:,}")
+    row("operations", f"{tally.operations:,}")
+    row("committed writes", f"{counts(tally.paths)}{fast_share(tally)}")
+    row("faults", counts(tally.faults))
+    row("keys judged", counts(tally.verdicts))
+
+
+def fast_share(tally: Tally) -> str:
+    return f" (fast share {tally.fast_share:.1%})" if tally.fast_share is not None else ""
+
+
+def tally_json(tally: Tally, seconds: float) -> dict[str, Any]:
+    minutes = seconds / 60
+    return {
+        **msgspec.structs.asdict(tally),
+        "fast_share": tally.fast_share,
+        "virtual_hours": tally.virtual_hours,
+        "virtual_hours_per_real_minute": tally.virtual_hours / minutes if minutes else None,
+        "real_seconds": seconds,
+    }
+
+
+def show_summary(summary: Summary) -> None:
+    setup, tally = summary.setup, summary.tally
+    seeds = f"seeds {summary.first_seed}..{summary.first_seed + tally.runs}"
+    if summary.interrupted:
+        seeds = f"interrupted, {tally.runs:,} runs from seed {summary.first_seed}"
+    headline(f"{title(setup)}, {seeds}", held=summary.held)
+    show_tally(tally, summary.real_seconds, summary.virtual_hours_per_minute)
+    if summary.digest is not None:
+        row("digest", summary.digest)
+    if len(summary.failed) > 1:
+        row("failed seeds", ", ".join(str(failed.seed) for failed in summary.failed))
+
+
+def title(setup: Setup) -> str:
+    words = [setup.protocol]
+    if setup.mutant is not None and setup.mutant != setup.protocol:
+        words.append(f"with {setup.mutant} planted")
+    if setup.n is not None:
+        words.append(f"n = {setup.n}")
+    if setup.policy is not None:
+        words.append(f"{setup.policy.value} quorums")
+    return ", ".join(words)
+
+
+def summary_json(summary: Summary) -> dict[str, Any]:
+    return {
+        **setup_json(summary.setup),
+        "first_seed": summary.first_seed,
+        "held": summary.held,
+        "interrupted": summary.interrupted,
+        "digest": summary.digest,
+        "failed": summary.failed,
+        **tally_json(summary.tally, summary.real_seconds),
+    }
+
+
+def setup_json(setup: Setup) -> dict[str, Any]:
+    return {"protocol": setup.protocol, "n": setup.n, "policy": setup.policy, "mutant": setup.mutant}
+
+
+def show_failure(failed: Failed) -> None:
+    click.secho(f"\nSeed {failed.seed} breaks the rule: {failed.rule}", fg="red", bold=True)
+    click.echo(f"  {failed.detail}")
+
+
+def show_replay(setup: Setup, seed: int, report: Report) -> None:
+    block("The plan", describe(report.plan))
+    show_trace(report)
+    click.echo()
+    headline(f"{title(setup)}, seed {seed}", held=report.failure is None)
+
+
+def show_shrunk(shrunk: Shrunk) -> None:
+    how = "" if shrunk.complete else ", as far as the limit of the search allowed"
+    block(f"A smallest plan that breaks the same rule ({shrunk.runs:,} runs tried{how})", describe(shrunk.plan))
+    show_trace(shrunk.report)
+
+
+def show_trace(report: Report) -> None:
+    block("What happens", report.trace or [])
+    if report.failure is not None:
+        click.secho(f"  => {report.failure.rule}: {report.failure.detail}", fg="red")
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    return {
+        "failure": report.failure,
+        "plan": report.plan,
+        "plan_in_words": describe(report.plan),
+        "trace": report.trace,
+        "history": report.history,
+    }
+
+
+def show_exploration(exploration: Exploration, words: str) -> None:
+    headline(words, held=exploration.violation is None)
+    row("states", f"{exploration.states:,}{'' if exploration.complete else ' until then'}")
+    row("transitions", f"{exploration.transitions:,}")
+    row("depth", f"{exploration.depth} steps to the farthest state")
+    row("time", f"{exploration.seconds:,.1f} s")
+    if exploration.violation is not None:
+        block("A shortest way there", str(exploration.violation).splitlines())

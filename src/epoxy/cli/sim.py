@@ -1,0 +1,228 @@
+"""`epoxy sim`: deterministic simulation, with checkers that can fail."""
+
+import sys
+from typing import Any
+
+import click
+
+from epoxy.cli import parameters as options
+from epoxy.cli import show
+from epoxy.cli.groups import SETTINGS, Group
+from epoxy.cli.progress import Watch
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.sim.campaign import AS_DESCRIBED, Campaign, Setup, Summary, digest_of
+from epoxy.sim.crew import WorkerDied
+from epoxy.sim.exhaustive import World, explore
+from epoxy.sim.mutants import planted
+from epoxy.sim.plan import Plan
+from epoxy.sim.shrink import Shrunk, shrink
+from epoxy.sim.simulation import run
+
+HELD, VIOLATED, INTERRUPTED = 0, 1, 130
+
+
+@click.group(cls=Group, context_settings=SETTINGS)
+def sim() -> None:
+    """Deterministic simulation of PROTOCOL, with checkers.
+
+    The production code runs in virtual time over a network, disks and clocks that fail. Every run is a pure function of
+    its seed. A failure is shrunk to a short trace and printed with the command that replays it.
+
+    Exit status: 0 all promises held, 1 one was violated, 2 wrong usage, 130 interrupted.
+
+    \b
+    Examples:
+      epoxy sim per-key --seeds 0..2000          two thousand seeds on all cores
+      epoxy sim mutable --n 5 --minutes 10       five replicas, for ten minutes
+      epoxy sim per-key --mutant two-fast-votes  plant a fault and watch it being caught
+      epoxy sim per-key --replay 4711            one seed, with its full trace
+      epoxy sim exhaustive --n 3 --proposers 2   every reachable state of a small world
+    """
+
+
+def campaign_command(name: str, seeds: str, *, workload: str, mutant: str | None, text: str) -> None:
+    """One protocol on the command line. `mutant` is planted whatever the user asks for."""
+
+    def command(**asked: Any) -> None:
+        setup = Setup(
+            workload=workload, n=asked.pop("n"), policy=asked.pop("policy"), mutant=asked.pop("mutant", mutant)
+        )
+        sys.exit(simulate(setup, **asked))
+
+    decorators = [
+        click.command(name, help=text, context_settings=SETTINGS),
+        options.seeds_option(seeds),
+        options.n_option,
+        options.policy_option,
+        options.minutes_option,
+        click.option("--replay", type=click.IntRange(min=0), metavar="SEED", help="One seed, with its full trace."),
+        options.jobs_option,
+        click.option("--keep-going", is_flag=True, help="Do not stop at the first failure."),
+        options.shrink_option,
+        options.json_option,
+    ]
+    if mutant is None:
+        decorators.insert(4, options.mutant_option)
+    decorated: Any = command
+    for decorate in reversed(decorators):
+        decorated = decorate(decorated)
+    sim.add_command(decorated)
+
+
+campaign_command(
+    "per-key",
+    "0..1000",
+    workload="per-key",
+    mutant=None,
+    text="""Immutable keys: races for fresh names, mixed keys, reads of all three kinds.
+
+    \b
+    Examples:
+      epoxy sim per-key --seeds 0..2000
+      epoxy sim per-key --n 3 --policy optimal --mutant two-fast-votes
+      epoxy sim per-key --replay 4711 --n 3
+    """,
+)
+campaign_command(
+    "mutable",
+    "0..1000",
+    workload="mutable",
+    mutant=None,
+    text="""Mutable keys: overwrites, compare-and-set counters, deletes, and reservations among them.
+
+    \b
+    Examples:
+      epoxy sim mutable --seeds 0..2000
+      epoxy sim mutable --mutant no-behind
+    """,
+)
+campaign_command(
+    AS_DESCRIBED,
+    "0..2000",
+    workload="per-key",
+    mutant=AS_DESCRIBED,
+    text="""The protocol as it was first described, which loses acknowledged writes. Exits 1 and shows how.
+
+    \b
+    Example:
+      epoxy sim as-described
+    """,
+)
+
+
+def simulate(
+    setup: Setup,
+    *,
+    seeds: range,
+    minutes: float | None,
+    replay: int | None,
+    jobs: int,
+    keep_going: bool,
+    shrinking: bool | None,
+    as_json: bool,
+) -> int:
+    if replay is not None:
+        return replay_one(setup, replay, shrinking=bool(shrinking), as_json=as_json)
+    summary = run_campaign(setup, seeds, minutes, jobs, keep_going)
+    shrunk = None
+    if summary.failed and shrinking is not False and not summary.interrupted:
+        shrunk = shrink_plan(setup, setup.plan(summary.failed[0].seed), summary.failed[0].rule)
+    tell_campaign(summary, shrunk, as_json=as_json)
+    if summary.failed:
+        return VIOLATED
+    return INTERRUPTED if summary.interrupted else HELD
+
+
+def run_campaign(setup: Setup, seeds: range, minutes: float | None, jobs: int, keep_going: bool) -> Summary:
+    total = len(seeds) if minutes is None else None
+    try:
+        with Watch(show.title(setup), total) as watch:
+            return Campaign(
+                setup, seeds.start, seeds.stop, jobs=jobs, minutes=minutes, keep_going=keep_going, listener=watch
+            ).run()
+    except WorkerDied as died:
+        raise click.ClickException(str(died)) from died
+
+
+def shrink_plan(setup: Setup, plan: Plan, rule: str) -> Shrunk:
+    def told(runs: int, best: Plan) -> None:
+        watch.tell(runs, f"{runs:,} runs, {best.n} replicas, {best.size} steps and faults left")
+
+    with Watch("shrinking", None) as watch, planted(setup.mutant):
+        return shrink(plan, rule, listener=told)
+
+
+def tell_campaign(summary: Summary, shrunk: Shrunk | None, *, as_json: bool) -> None:
+    if as_json:
+        found = (
+            {"runs": shrunk.runs, "complete": shrunk.complete, **show.report_json(shrunk.report)} if shrunk else None
+        )
+        show.emit_json({**show.summary_json(summary), "shrunk": found})
+        return
+    show.show_summary(summary)
+    if summary.failed:
+        first = summary.failed[0]
+        show.show_failure(first)
+        if shrunk is not None:
+            show.show_shrunk(shrunk)
+        show.block("Replay with its full trace", [first.replay])
+
+
+def replay_one(setup: Setup, seed: int, *, shrinking: bool, as_json: bool) -> int:
+    plan = setup.plan(seed)
+    with planted(setup.mutant):
+        report = run(plan, tracing=True)
+    shrunk = shrink_plan(setup, plan, report.failure.rule) if shrinking and report.failure else None
+    if as_json:
+        told = {
+            **show.setup_json(setup),
+            "seed": seed,
+            "held": report.failure is None,
+            "digest": digest_of(report).hex(),
+        }
+        found = (
+            {"runs": shrunk.runs, "complete": shrunk.complete, **show.report_json(shrunk.report)} if shrunk else None
+        )
+        show.emit_json({**told, **show.report_json(report), "shrunk": found})
+    else:
+        show.show_replay(setup, seed, report)
+        if shrunk is not None:
+            show.show_shrunk(shrunk)
+    return HELD if report.failure is None else VIOLATED
+
+
+@sim.command(context_settings=SETTINGS)
+@click.option("--n", type=click.IntRange(1, 5), default=3, show_default=True, metavar="N", help="Replicas.")
+@click.option(
+    "--proposers", type=click.IntRange(1, 3), default=2, show_default=True, metavar="K", help="Rival writers."
+)
+@click.option(
+    "--recoveries", type=click.IntRange(0, 4), default=1, show_default=True, metavar="R", help="Classic ballots in all."
+)
+@click.option("--policy", type=options.Policy(), default="optimal", show_default=True, help="Quorum sizes.")
+@options.mutant_option
+@options.json_option
+def exhaustive(
+    n: int, proposers: int, recoveries: int, policy: QuorumPolicy, mutant: str | None, as_json: bool
+) -> None:
+    """Every reachable state of a small world: one key, N replicas, K rival writers, R recoveries.
+
+    \b
+    Examples:
+      epoxy sim exhaustive --n 3 --proposers 3 --recoveries 1
+      epoxy sim exhaustive --n 4 --mutant recover-highest-ballot
+    """
+    if proposers > n:
+        raise click.UsageError(f"{proposers} proposers do not fit on {n} replicas: each writes at a replica of its own")
+    world = World(n=n, proposers=tuple(range(1, proposers + 1)), recoveries=recoveries, policy=policy)
+    with show.spinner("visiting every reachable state"), planted(mutant):
+        exploration = explore(world)
+    words = f"exhaustive, n = {n}, {proposers} proposers, {recoveries} recoveries, {policy.value} quorums"
+    if as_json:
+        asked = {"n": n, "proposers": proposers, "recoveries": recoveries, "policy": policy, "mutant": mutant}
+        show.emit_json({"protocol": "exhaustive", **asked, "held": exploration.complete, "exploration": exploration})
+    else:
+        show.show_exploration(exploration, f"{words}, with {mutant} planted" if mutant else words)
+    if exploration.violation is None and not exploration.complete:
+        raise click.ClickException(f"this world is too large: gave up after {exploration.states:,} states")
+    sys.exit(HELD if exploration.violation is None else VIOLATED)

@@ -1,0 +1,260 @@
+"""Many runs, on every core. What comes out depends on the seeds alone, not on how many processes shared them."""
+
+import time
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from itertools import count
+
+import msgspec
+from msgspec import Struct
+
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.sim import history
+from epoxy.sim.crew import work
+from epoxy.sim.generate import generate
+from epoxy.sim.mutants import planted
+from epoxy.sim.plan import Plan
+from epoxy.sim.simulation import Failure, Report, run
+
+AS_DESCRIBED = "as-described"
+"""The mutant that replaces a whole protocol; on the command line it is a protocol of its own."""
+
+MAX_CHUNK = 16
+"""Seeds given to a process at a time. Half a second of work: enough to forget the cost of handing it over, and little
+enough for smooth progress."""
+
+DIGEST_BYTES = 16
+
+
+class Setup(Struct, frozen=True, kw_only=True):
+    """What all runs of a campaign share. None: each seed draws its own."""
+
+    workload: str
+    n: int | None = None
+    policy: QuorumPolicy | None = None
+    mutant: str | None = None
+
+    @property
+    def protocol(self) -> str:
+        return AS_DESCRIBED if self.mutant == AS_DESCRIBED else self.workload
+
+    def plan(self, seed: int) -> Plan:
+        return generate(seed, self.workload, n=self.n, policy=self.policy)
+
+    def replay_command(self, seed: int) -> str:
+        """The words that make this very run again, on any machine."""
+        words = ["epoxy", "sim", self.protocol, "--replay", str(seed)]
+        if self.n is not None:
+            words += ["--n", str(self.n)]
+        if self.policy is not None:
+            words += ["--policy", self.policy.value]
+        if self.mutant is not None and self.mutant != AS_DESCRIBED:
+            words += ["--mutant", self.mutant]
+        return " ".join(words)
+
+
+class Failed(Struct, frozen=True, kw_only=True):
+    seed: int
+    rule: str
+    detail: str
+    replay: str
+
+
+class Tally(Struct, kw_only=True):
+    """What a number of runs add up to."""
+
+    runs: int = 0
+    failures: int = 0
+    virtual_us: int = 0
+    events: int = 0
+    messages: int = 0
+    operations: int = 0
+    paths: dict[str, int] = {}
+    faults: dict[str, int] = {}
+    verdicts: dict[str, int] = {}
+
+    def add(self, other: "Tally") -> None:
+        for name in ("runs", "failures", "virtual_us", "events", "messages", "operations"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("paths", "faults", "verdicts"):
+            counts: dict[str, int] = getattr(self, name)
+            for word, times in getattr(other, name).items():
+                counts[word] = counts.get(word, 0) + times
+
+    @property
+    def virtual_hours(self) -> float:
+        return self.virtual_us / 3_600_000_000
+
+    @property
+    def fast_share(self) -> float | None:
+        """Of the committed writes that needed a round, those that needed only one. Local answers needed none."""
+        rounds = self.paths.get("fast", 0) + self.paths.get("slow", 0)
+        return self.paths.get("fast", 0) / rounds if rounds else None
+
+
+def tally_of(report: Report) -> Tally:
+    return Tally(
+        runs=1,
+        failures=int(report.failure is not None),
+        virtual_us=report.virtual_us,
+        events=report.events,
+        messages=report.messages,
+        operations=report.operations,
+        paths=report.paths,
+        faults=report.faults,
+        verdicts=report.verdicts,
+    )
+
+
+def digest_of(report: Report) -> bytes:
+    """Two runs with the same digest told their clients the same things in the same order, over as many events."""
+    facts = (
+        report.failure,
+        report.virtual_us,
+        report.events,
+        report.messages,
+        sorted(report.paths.items()),
+        sorted(report.faults.items()),
+    )
+    told = history.encode_lines(report.history)
+    return blake2b(told + msgspec.json.encode(facts), digest_size=DIGEST_BYTES).digest()
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """Seeds from `first` to before `end`, by one process."""
+
+    setup: Setup
+    first: int
+    end: int
+    keep_going: bool = False
+
+
+class Chunk(Struct, frozen=True, kw_only=True):
+    """What became of a task. It ends with its first failure unless it was told to keep going."""
+
+    task: Task
+    tally: Tally
+    failed: list[Failed]
+    digests: bytes
+
+
+def play(task: Task) -> Chunk:
+    setup, tally, failed, digests = task.setup, Tally(), list[Failed](), bytearray()
+    with planted(setup.mutant):
+        for seed in range(task.first, task.end):
+            report = run(setup.plan(seed))
+            tally.add(tally_of(report))
+            digests += digest_of(report)
+            if report.failure is not None:
+                failed.append(failed_at(setup, seed, report.failure))
+                if not task.keep_going:
+                    break
+    return Chunk(task=task, tally=tally, failed=failed, digests=bytes(digests))
+
+
+def failed_at(setup: Setup, seed: int, failure: Failure) -> Failed:
+    return Failed(seed=seed, rule=failure.rule, detail=failure.detail, replay=setup.replay_command(seed))
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """`digest` is one number for all runs in the order of their seeds: two machines that agree on it saw the same.
+    There is none after an interruption, which leaves gaps."""
+
+    setup: Setup
+    first_seed: int
+    tally: Tally
+    failed: list[Failed]
+    digest: str | None
+    real_seconds: float
+    interrupted: bool
+
+    @property
+    def held(self) -> bool:
+        return not self.failed
+
+    @property
+    def virtual_hours_per_minute(self) -> float:
+        return self.tally.virtual_hours / (self.real_seconds / 60) if self.real_seconds else 0.0
+
+
+Listener = Callable[[Tally, float], None]
+"""Is told what has been done so far, and in how many seconds."""
+
+
+def unheard(_: Tally, __: float) -> None:
+    return None
+
+
+class Campaign:
+    """Seeds from `first` to before `end`; with `minutes`, on and on until they are over. Stops at the first failure,
+    which is the one with the lowest seed, unless told to keep going."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        first: int,
+        end: int,
+        *,
+        jobs: int = 1,
+        minutes: float | None = None,
+        keep_going: bool = False,
+        listener: Listener = unheard,
+    ) -> None:
+        self.setup = setup
+        self.first = first
+        self.end = end
+        self.jobs = jobs
+        self.minutes = minutes
+        self.keep_going = keep_going
+        self.listener = listener
+        self._started = time.monotonic()
+        self._chunks: list[Chunk] = []
+        self._failed = False
+
+    def run(self) -> Summary:
+        so_far = Tally()
+        interrupted = False
+        try:
+            for chunk in work(play, self._tasks(), self.jobs):
+                self._chunks.append(chunk)
+                self._failed = self._failed or bool(chunk.failed)
+                so_far.add(chunk.tally)
+                self.listener(so_far, self._seconds())
+        except KeyboardInterrupt:
+            interrupted = True
+        return self._summary(interrupted)
+
+    def _tasks(self) -> Iterator[Task]:
+        """In rising order, so that after a failure only chunks below it are still at work or done."""
+        size = max(1, min(MAX_CHUNK, (self.end - self.first) // (4 * self.jobs)))
+        starts = range(self.first, self.end, size) if self.minutes is None else count(self.first, MAX_CHUNK)
+        for first in starts:
+            if (self._failed and not self.keep_going) or self._time_is_over():
+                return
+            end = min(first + size, self.end) if self.minutes is None else first + MAX_CHUNK
+            yield Task(setup=self.setup, first=first, end=end, keep_going=self.keep_going)
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    def _time_is_over(self) -> bool:
+        return self.minutes is not None and self._seconds() >= self.minutes * 60
+
+    def _summary(self, interrupted: bool) -> Summary:
+        """Chunks above the first failure were work in vain: counting them would make the result depend on `jobs`."""
+        tally, failed, digest = Tally(), list[Failed](), blake2b(digest_size=DIGEST_BYTES)
+        for chunk in sorted(self._chunks, key=lambda chunk: chunk.task.first):
+            tally.add(chunk.tally)
+            failed += chunk.failed
+            digest.update(chunk.digests)
+            if failed and not self.keep_going:
+                break
+        return Summary(
+            setup=self.setup,
+            first_seed=self.first,
+            tally=tally,
+            failed=failed,
+            digest=None if interrupted else digest.hexdigest(),
+            real_seconds=self._seconds(),
+            interrupted=interrupted,
+        )

@@ -1,0 +1,267 @@
+"""From a failing plan to a small one that breaks the same rule.
+
+Delta debugging (Zeller and Hildebrandt, 2002): leave something out, play it again, keep what still fails. A reduced
+plan meets its network at other moments, so each candidate is tried with a few network seeds. All of it is
+deterministic: the same failure shrinks to the same story everywhere.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import count
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from epoxy.sim.plan import ClientPlan, Fault, Plan, Step, Weather
+from epoxy.sim.simulation import Report, run
+
+LIMIT_EVENTS = 1_500_000
+"""Simulated events a search may cost, at some 50,000 events a second: half a minute. Counted in events, not in seconds,
+so that a slow machine finds the same plan."""
+
+NETWORK_SEEDS = 12
+"""Network seeds tried for a candidate. Most failures that survive a reduction at all survive it within ten."""
+
+STILL = Weather(jitter=0.0)
+ROUND_US = (1_000_000_000, 1_000_000, 100_000, 10_000, 1_000)
+"""A time is replaced by the next round one below it, roundest first. No plan lasts a thousand seconds: that is zero."""
+
+T = TypeVar("T")
+Attempt = Callable[[Plan], bool]
+Change = Callable[[Plan], Plan]
+
+
+class Shrunk(Struct, frozen=True, kw_only=True):
+    """The smallest failing plan found, its report with the trace, and how many runs that took."""
+
+    report: Report
+    runs: int
+    complete: bool
+    """Whether nothing more could be left out, or the search ran into its limit."""
+
+    @property
+    def plan(self) -> Plan:
+        return self.report.plan
+
+
+class OutOfPatience(Exception):
+    """The limit of the search is reached."""
+
+
+Listener = Callable[[int, Plan], None]
+
+
+def unheard(_: int, __: Plan) -> None:
+    return None
+
+
+def shrink(plan: Plan, rule: str, *, limit_events: int = LIMIT_EVENTS, listener: Listener = unheard) -> Shrunk:
+    """`plan` must break `rule`. Call it with the same fault planted, if there is one."""
+    search = Search(plan, rule, limit_events, listener)
+    complete = True
+    try:
+        search.to_the_end()
+    except OutOfPatience:
+        complete = False
+    return Shrunk(report=run(search.best, tracing=True), runs=search.runs, complete=complete)
+
+
+class Search:
+    def __init__(self, plan: Plan, rule: str, limit_events: int, listener: Listener) -> None:
+        self.best = plan
+        self.runs = 0
+        self._rule = rule
+        self._events_left = limit_events
+        self._listener = listener
+
+    def to_the_end(self) -> None:
+        """Each reduction may make room for another, so all are tried again until none helps."""
+        before = None
+        while before != self.best:
+            before = self.best
+            for reduce in (fewer_clients, fewer_faults, fewer_steps, fewer_replicas, calmer, simpler, rounder):
+                reduce(self.best, self.attempt)
+
+    def attempt(self, candidate: Plan) -> bool:
+        """Does it fail in the same way, with this network seed or another? Then it is the best."""
+        if replace(candidate, seed=self.best.seed) == self.best:
+            return False
+        for seed in (self.best.seed, *range(NETWORK_SEEDS)):
+            candidate = replace(candidate, seed=seed)
+            if self._breaks(candidate):
+                self.best = candidate
+                self._listener(self.runs, self.best)
+                return True
+        return False
+
+    def _breaks(self, plan: Plan) -> bool:
+        if self._events_left <= 0:
+            raise OutOfPatience
+        report = run(plan)
+        self.runs += 1
+        self._events_left -= report.events
+        return report.failure is not None and report.failure.rule == self._rule
+
+
+def fewer(items: tuple[T, ...], attempt: Callable[[tuple[T, ...]], bool]) -> None:
+    """Leave out half of the items, a quarter, ... one at a time."""
+    size = max(1, len(items) // 2)
+    while items:
+        at = 0
+        while at < len(items):
+            rest = items[:at] + items[at + size :]
+            if attempt(rest):
+                items = rest
+            else:
+                at += size
+        if size == 1:
+            return
+        size //= 2
+
+
+def fewer_clients(plan: Plan, attempt: Attempt) -> None:
+    fewer(plan.clients, lambda clients: bool(clients) and attempt(replace(plan, clients=clients)))
+
+
+def fewer_faults(plan: Plan, attempt: Attempt) -> None:
+    fewer(plan.faults, lambda faults: attempt(replace(plan, faults=faults)))
+
+
+def fewer_steps(plan: Plan, attempt: Attempt) -> None:
+    """What a client thought before a step that goes is thought before the next one, so that the rest keeps its time."""
+    steps = tuple((c, s) for c, client in enumerate(plan.clients) for s in range(len(client.steps)))
+    fewer(steps, lambda kept: bool(kept) and attempt(replace(plan, clients=keep_steps(plan.clients, set(kept)))))
+
+
+def keep_steps(clients: Sequence[ClientPlan], kept: set[tuple[int, int]]) -> tuple[ClientPlan, ...]:
+    left = []
+    for c, client in enumerate(clients):
+        steps, thought_us = list[Step](), 0
+        for s, step in enumerate(client.steps):
+            thought_us += step.think_us
+            if (c, s) in kept:
+                steps.append(replace(step, think_us=thought_us))
+                thought_us = 0
+        if steps:
+            left.append(replace(client, steps=tuple(steps)))
+    return tuple(left)
+
+
+def fewer_replicas(plan: Plan, attempt: Attempt) -> None:
+    gone = plan.n
+    while gone >= 1 and plan.n > 1:
+        smaller = without_replica(plan, gone)
+        if attempt(smaller):
+            plan = smaller
+        gone -= 1
+
+
+def without_replica(plan: Plan, gone: int) -> Plan:
+    """Those above it move down by one. Its clients go to the first."""
+
+    def renamed(i: int) -> int:
+        return i - 1 if i > gone else i
+
+    clients = (replace(c, home=1 if c.home == gone else renamed(c.home)) for c in plan.clients)
+    faults = (replace(f, machines=tuple(renamed(i) for i in f.machines if i != gone)) for f in plan.faults)
+    return replace(
+        plan,
+        n=plan.n - 1,
+        skew=plan.skew[: gone - 1] + plan.skew[gone:],
+        places=plan.places[: gone - 1] + plan.places[gone:],
+        clients=tuple(clients),
+        faults=tuple(fault for fault in faults if fault.machines),
+    )
+
+
+def calmer(plan: Plan, attempt: Attempt) -> None:
+    """One clock for all, no bytes on the wire, and one dial of the weather after the other to zero."""
+    changes: list[Change] = [one_clock, as_values]
+    changes += [partial(still, dial) for dial in Weather.__struct_fields__]
+    changes += [partial(plainest, i) for i in range(len(plan.faults))]
+    adopt(plan, attempt, changes)
+
+
+def adopt(plan: Plan, attempt: Attempt, changes: Iterable[Change]) -> Plan:
+    """One change after the other, each on top of those that worked."""
+    for change in changes:
+        candidate = change(plan)
+        if attempt(candidate):
+            plan = candidate
+    return plan
+
+
+def one_clock(plan: Plan) -> Plan:
+    return replace(plan, skew=(1.0,) * plan.n)
+
+
+def as_values(plan: Plan) -> Plan:
+    return replace(plan, encoded=False)
+
+
+def still(dial: str, plan: Plan) -> Plan:
+    return replace(plan, weather=replace(plan.weather, **{dial: getattr(STILL, dial)}))
+
+
+def plainest(fault: int, plan: Plan) -> Plan:
+    return with_fault(plan, fault, replace(plan.faults[fault], keep=0.0, count=1))
+
+
+def simpler(plan: Plan, attempt: Attempt) -> None:
+    """Keys from 0, and values that count up from 1."""
+    adopt(plan, attempt, [keys_from_0, values_from_1])
+
+
+def keys_from_0(plan: Plan) -> Plan:
+    keys = {key: i for i, key in enumerate(plan.keys())}
+    return with_steps(plan, lambda _, step: replace(step, key=keys[step.key]))
+
+
+def values_from_1(plan: Plan) -> Plan:
+    return with_steps(plan, lambda number, step: replace(step, value=number))
+
+
+def with_steps(plan: Plan, change: Callable[[int, Step], Step]) -> Plan:
+    """Every step changed, knowing its number in the whole plan, from 1."""
+    numbers = count(1)
+    clients = (
+        replace(client, steps=tuple(change(next(numbers), step) for step in client.steps)) for client in plan.clients
+    )
+    return replace(plan, clients=tuple(clients))
+
+
+def rounder(plan: Plan, attempt: Attempt) -> None:
+    """Times a person can read: zero, or the roundest number that still fails."""
+    steps = range(1, 1 + sum(len(client.steps) for client in plan.clients))
+    for unit in ROUND_US:
+        changes: list[Change] = [partial(end_rounded, unit)]
+        changes += [partial(place_rounded, unit, i) for i in range(plan.n)]
+        changes += [partial(fault_rounded, unit, i) for i in range(len(plan.faults))]
+        changes += [partial(step_rounded, unit, number) for number in steps]
+        plan = adopt(plan, attempt, changes)
+
+
+def end_rounded(unit_us: int, plan: Plan) -> Plan:
+    return replace(plan, faults_end_us=plan.faults_end_us // unit_us * unit_us)
+
+
+def place_rounded(unit_us: int, machine: int, plan: Plan) -> Plan:
+    place_ms = plan.places[machine] * 1000 // unit_us * unit_us / 1000
+    return replace(plan, places=(*plan.places[:machine], place_ms, *plan.places[machine + 1 :]))
+
+
+def fault_rounded(unit_us: int, fault: int, plan: Plan) -> Plan:
+    rounded = replace(plan.faults[fault], at_us=plan.faults[fault].at_us // unit_us * unit_us)
+    return with_fault(plan, fault, rounded)
+
+
+def step_rounded(unit_us: int, which: int, plan: Plan) -> Plan:
+    def rounded(number: int, step: Step) -> Step:
+        return replace(step, think_us=step.think_us // unit_us * unit_us) if number == which else step
+
+    return with_steps(plan, rounded)
+
+
+def with_fault(plan: Plan, i: int, fault: Fault) -> Plan:
+    return replace(plan, faults=(*plan.faults[:i], fault, *plan.faults[i + 1 :]))
