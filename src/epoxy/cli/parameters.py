@@ -8,7 +8,7 @@ import click
 from epoxy.cli.groups import refuse
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.sim.crew import cores
-from epoxy.sim.generate import MAX_N
+from epoxy.sim.generate import SIZES
 from epoxy.sim.mutants import MUTANTS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -52,6 +52,10 @@ class Policy(click.ParamType[QuorumPolicy]):
         return known[value]
 
 
+MAX_N = max(SIZES)
+MINUTES = click.FloatRange(min=0, min_open=True)
+
+
 def seeds_option(default: str) -> Callable[[Command], Command]:
     return click.option(
         "--seeds", type=SeedRange(), default=default, show_default=True, help="Seeds from A to before B, or one seed."
@@ -69,7 +73,7 @@ mutant_option = click.option(
 )
 minutes_option = click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=MINUTES,
     metavar="M",
     help="Go on from the first seed until M minutes are over.",
 )

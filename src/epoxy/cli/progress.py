@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from epoxy.cli.show import hours_per_minute
 from epoxy.sim.campaign import Tally
 
 PLAIN_SECONDS = 10.0
@@ -59,6 +60,6 @@ class Watch:
 
 def words(tally: Tally, seconds: float) -> str:
     rate = tally.runs / seconds if seconds else 0.0
-    hours = tally.virtual_hours / (seconds / 60) if seconds else 0.0
+    hours = hours_per_minute(tally, seconds)
     failures = "no failure" if not tally.failures else f"{tally.failures:,} failed"
     return f"{tally.runs:,} runs, {rate:,.0f}/s, {failures}, {hours:,.1f} virtual h/min"

@@ -45,7 +45,8 @@ def counts(named: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {times:,}" for name, times in sorted(named.items())) or "none"
 
 
-def show_tally(tally: Tally, seconds: float, rate: float) -> None:
+def show_tally(tally: Tally, seconds: float) -> None:
+    rate = hours_per_minute(tally, seconds)
     row("runs", f"{tally.runs:,} in {seconds:,.1f} s")
     row("virtual time", f"{tally.virtual_hours:,.2f} h: {rate:,.2f} virtual hours for each real minute")
     row("messages", f"{tally.messages:,}")
@@ -55,17 +56,20 @@ def show_tally(tally: Tally, seconds: float, rate: float) -> None:
     row("keys judged", counts(tally.verdicts))
 
 
+def hours_per_minute(tally: Tally, seconds: float) -> float:
+    return tally.virtual_hours / (seconds / 60) if seconds else 0.0
+
+
 def fast_share(tally: Tally) -> str:
     return f" (fast share {tally.fast_share:.1%})" if tally.fast_share is not None else ""
 
 
 def tally_json(tally: Tally, seconds: float) -> dict[str, Any]:
-    minutes = seconds / 60
     return {
         **msgspec.structs.asdict(tally),
         "fast_share": tally.fast_share,
         "virtual_hours": tally.virtual_hours,
-        "virtual_hours_per_real_minute": tally.virtual_hours / minutes if minutes else None,
+        "virtual_hours_per_real_minute": hours_per_minute(tally, seconds),
         "real_seconds": seconds,
     }
 
@@ -76,7 +80,7 @@ def show_summary(summary: Summary) -> None:
     if summary.interrupted:
         seeds = f"interrupted, {tally.runs:,} runs from seed {summary.first_seed}"
     headline(f"{title(setup)}, {seeds}", held=summary.held)
-    show_tally(tally, summary.real_seconds, summary.virtual_hours_per_minute)
+    show_tally(tally, summary.real_seconds)
     if summary.digest is not None:
         row("digest", summary.digest)
     if len(summary.failed) > 1:

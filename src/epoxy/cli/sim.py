@@ -8,7 +8,9 @@ import click
 from epoxy.cli import parameters as options
 from epoxy.cli import show
 from epoxy.cli.groups import SETTINGS, Group
+from epoxy.cli.mutants import mutants
 from epoxy.cli.progress import Watch
+from epoxy.cli.soak import soak
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.sim.campaign import AS_DESCRIBED, Campaign, Setup, Summary, digest_of
 from epoxy.sim.crew import WorkerDied
@@ -194,10 +196,10 @@ def replay_one(setup: Setup, seed: int, *, shrinking: bool, as_json: bool) -> in
 @sim.command(context_settings=SETTINGS)
 @click.option("--n", type=click.IntRange(1, 5), default=3, show_default=True, metavar="N", help="Replicas.")
 @click.option(
-    "--proposers", type=click.IntRange(1, 3), default=2, show_default=True, metavar="K", help="Rival writers."
+    "--proposers", type=click.IntRange(1, 3), default=3, show_default=True, metavar="K", help="Rival writers."
 )
 @click.option(
-    "--recoveries", type=click.IntRange(0, 4), default=1, show_default=True, metavar="R", help="Classic ballots in all."
+    "--recoveries", type=click.IntRange(0, 4), default=2, show_default=True, metavar="R", help="Classic ballots in all."
 )
 @click.option("--policy", type=options.Policy(), default="optimal", show_default=True, help="Quorum sizes.")
 @options.mutant_option
@@ -209,7 +211,8 @@ def exhaustive(
 
     \b
     Examples:
-      epoxy sim exhaustive --n 3 --proposers 3 --recoveries 1
+      epoxy sim exhaustive
+      epoxy sim exhaustive --n 5 --proposers 2 --recoveries 1
       epoxy sim exhaustive --n 4 --mutant recover-highest-ballot
     """
     if proposers > n:
@@ -226,3 +229,7 @@ def exhaustive(
     if exploration.violation is None and not exploration.complete:
         raise click.ClickException(f"this world is too large: gave up after {exploration.states:,} states")
     sys.exit(HELD if exploration.violation is None else VIOLATED)
+
+
+sim.add_command(soak)
+sim.add_command(mutants)

@@ -172,10 +172,6 @@ class Summary(Struct, frozen=True, kw_only=True):
     def held(self) -> bool:
         return not self.failed
 
-    @property
-    def virtual_hours_per_minute(self) -> float:
-        return self.tally.virtual_hours / (self.real_seconds / 60) if self.real_seconds else 0.0
-
 
 Listener = Callable[[Tally, float], None]
 """Is told what has been done so far, and in how many seconds."""

@@ -50,7 +50,7 @@ def step(planned: Step) -> str:
             asked = f"{asked} = {planned.value}"
         case Ask.INCREMENT | Ask.DELETE:
             pass
-    return f"after {milliseconds(planned.think_us)} {asked}" if planned.think_us else asked
+    return f"{asked} (at {milliseconds(planned.at_us)})"
 
 
 def fault(planned: Fault) -> str:

@@ -129,23 +129,16 @@ def fewer_faults(plan: Plan, attempt: Attempt) -> None:
 
 
 def fewer_steps(plan: Plan, attempt: Attempt) -> None:
-    """What a client thought before a step that goes is thought before the next one, so that the rest keeps its time."""
     steps = tuple((c, s) for c, client in enumerate(plan.clients) for s in range(len(client.steps)))
     fewer(steps, lambda kept: bool(kept) and attempt(replace(plan, clients=keep_steps(plan.clients, set(kept)))))
 
 
 def keep_steps(clients: Sequence[ClientPlan], kept: set[tuple[int, int]]) -> tuple[ClientPlan, ...]:
-    left = []
-    for c, client in enumerate(clients):
-        steps, thought_us = list[Step](), 0
-        for s, step in enumerate(client.steps):
-            thought_us += step.think_us
-            if (c, s) in kept:
-                steps.append(replace(step, think_us=thought_us))
-                thought_us = 0
-        if steps:
-            left.append(replace(client, steps=tuple(steps)))
-    return tuple(left)
+    left = (
+        replace(client, steps=tuple(step for s, step in enumerate(client.steps) if (c, s) in kept))
+        for c, client in enumerate(clients)
+    )
+    return tuple(client for client in left if client.steps)
 
 
 def fewer_replicas(plan: Plan, attempt: Attempt) -> None:
@@ -258,7 +251,7 @@ def fault_rounded(unit_us: int, fault: int, plan: Plan) -> Plan:
 
 def step_rounded(unit_us: int, which: int, plan: Plan) -> Plan:
     def rounded(number: int, step: Step) -> Step:
-        return replace(step, think_us=step.think_us // unit_us * unit_us) if number == which else step
+        return replace(step, at_us=step.at_us // unit_us * unit_us) if number == which else step
 
     return with_steps(plan, rounded)
 

@@ -1,0 +1,89 @@
+"""`epoxy sim mutants`: the planted faults, and proof that each is caught."""
+
+import sys
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from epoxy.cli import parameters as options
+from epoxy.cli import show
+from epoxy.cli.groups import SETTINGS, refuse
+from epoxy.cli.progress import Watch
+from epoxy.sim.hunt import LIMIT_SEEDS, Catch, hunt
+from epoxy.sim.mutants import MUTANTS
+
+LISTED = ("mutant", "what it breaks", "workload")
+CAUGHT = (*LISTED, "caught by", "where", "runs")
+
+
+@click.command(context_settings=SETTINGS)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--check", is_flag=True, help="Run each until a checker catches it; exit 1 if one survives.")
+@click.option("--markdown", is_flag=True, help="Print the table as it stands in docs/testing.md.")
+@options.jobs_option
+@options.json_option
+def mutants(names: tuple[str, ...], check: bool, markdown: bool, jobs: int, as_json: bool) -> None:
+    """The planted faults: each breaks one rule by name, and every one must be caught.
+
+    \b
+    Examples:
+      epoxy sim mutants
+      epoxy sim mutants --check
+      epoxy sim mutants --check no-behind cache-miss
+    """
+    for name in names:
+        if name not in MUTANTS:
+            refuse(name, "mutant", list(MUTANTS))
+    chosen = list(names or MUTANTS)
+    catches = chase_all(chosen, jobs) if check else []
+    if as_json:
+        show.emit_json(catches if check else [listed(name) for name in chosen])
+    else:
+        rows = [caught_row(catch) for catch in catches] if check else [listed_row(name) for name in chosen]
+        print_table(CAUGHT if check else LISTED, rows, markdown=markdown)
+    survivors = [catch.mutant for catch in catches if catch.rule is None]
+    if survivors:
+        raise click.exceptions.Exit(lament(survivors))
+    sys.exit(0)
+
+
+def chase_all(names: list[str], jobs: int) -> list[Catch]:
+    catches: list[Catch] = []
+    with Watch("mutants", len(names)) as watch:
+        for catch in hunt(names, jobs=jobs):
+            catches.append(catch)
+            watch.tell(len(catches), f"{catch.mutant}: {catch.rule or 'SURVIVED'}")
+    return catches
+
+
+def lament(survivors: list[str]) -> int:
+    click.echo(f"epoxy: survived {LIMIT_SEEDS:,} seeds: {', '.join(survivors)}", err=True)
+    return 1
+
+
+def listed(name: str) -> dict[str, str]:
+    mutant = MUTANTS[name]
+    return {"mutant": mutant.name, "breaks": mutant.breaks, "workload": mutant.workload}
+
+
+def listed_row(name: str) -> tuple[str, ...]:
+    return tuple(listed(name).values())
+
+
+def caught_row(catch: Catch) -> tuple[str, ...]:
+    where = f"seed {catch.seed}" if catch.seed is not None else "nowhere"
+    return catch.mutant, catch.breaks, catch.workload, catch.rule or "SURVIVED", where, f"{catch.runs:,}"
+
+
+def print_table(heads: tuple[str, ...], rows: list[tuple[str, ...]], *, markdown: bool) -> None:
+    if markdown:
+        for cells in (heads, ("---",) * len(heads), *rows):
+            click.echo(f"| {' | '.join(cells)} |")
+        return
+    table = Table(*heads, box=None, pad_edge=False, header_style="bold")
+    for cells in rows:
+        table.add_row(*cells)
+    console = Console()
+    # A pipe has no width: nothing should be cut or broken there.
+    console.print(table, width=None if console.is_terminal else 200)

@@ -1,0 +1,73 @@
+"""`epoxy sim soak`: simulation until told to stop."""
+
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from epoxy.cli import parameters as options
+from epoxy.cli import show
+from epoxy.cli.groups import SETTINGS
+from epoxy.cli.progress import Watch
+from epoxy.sim.crew import WorkerDied
+from epoxy.sim.soak import BadSummary, Soak, SoakSummary
+
+SHOWN = 10
+"""Failures on the screen; the summary file has more."""
+
+
+@click.command(context_settings=SETTINGS)
+@click.option("--minutes", type=options.MINUTES, metavar="M", help="Stop after M minutes.  [default: on Ctrl-C]")
+@click.option(
+    "--summary",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("soak-summary.json"),
+    show_default=True,
+    help="Where to keep what was found, and from where to go on.",
+)
+@options.jobs_option
+@options.json_option
+def soak(minutes: float | None, path: Path, jobs: int, as_json: bool) -> None:
+    """All workloads, sizes and quorum policies in turn, always with new seeds, until told to stop.
+
+    The summary file is written every few seconds; a later soak goes on from it. Exits 1 if any failure was found, in
+    this soak or an earlier one of the same file.
+
+    \b
+    Examples:
+      epoxy sim soak
+      epoxy sim soak --minutes 60 --summary nightly.json
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        summary = run(path, jobs, minutes)
+    except (BadSummary, WorkerDied) as error:
+        raise click.UsageError(str(error)) from error
+    if as_json:
+        numbers = show.tally_json(summary.tally, summary.real_seconds)
+        kept = {"summary": str(path), "next_seeds": summary.next_seeds, "failed": summary.failed}
+        show.emit_json({"protocol": "soak", "held": summary.held, **numbers, **kept})
+    else:
+        tell(summary, path)
+    sys.exit(0 if summary.held else 1)
+
+
+def run(path: Path, jobs: int, minutes: float | None) -> SoakSummary:
+    with Watch("soak", None) as watch:
+        return Soak(path, jobs=jobs, minutes=minutes, listener=lambda so_far: tell_progress(watch, so_far)).run()
+
+
+def tell_progress(watch: Watch, so_far: SoakSummary) -> None:
+    watch(so_far.tally, so_far.real_seconds)
+
+
+def tell(summary: SoakSummary, path: Path) -> None:
+    show.headline("soak", held=summary.held)
+    show.show_tally(summary.tally, summary.real_seconds)
+    show.row("summary", f"{path}, {len(summary.next_seeds)} lanes begun")
+    if summary.failed:
+        lines = [f"{failed.rule}: {failed.replay}" for failed in summary.failed[:SHOWN]]
+        more = summary.tally.failures - len(lines)
+        show.block("Failures", [*lines, f"and {more:,} more"] if more else lines)
