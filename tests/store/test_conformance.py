@@ -248,13 +248,10 @@ def test_the_suite_rejects(kind: type[MemoryStore], named: str) -> None:
     [
         SeesLaterCommits,
         RangesDoNotConflict,
-        PhantomsDoNotConflict,
         KeysDoNotConflict,
         OnlyOwnKeysConflict,
-        BlindWritesConflict,
         SnapshotReadsConflict,
         LosesAdds,
-        AddsConflict,
         RangesMissOwnWrites,
         ClearRangeSparesOwnWrites,
         StampsBeforeTheCommit,

@@ -7,6 +7,7 @@ can make it slow, lose it in a crash, or never finish it.
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import TypeVar
 
 from epoxy.model.errors import Conflict, StoreFailed, TooManyConflicts
@@ -98,8 +99,9 @@ class MemoryStore:
         have written some of them, but none before those that came earlier."""
         assert 0 <= keep <= len(self._pending), keep
         contents, sequence = VersionedMap(self._durable.values), self._durable_sequence
-        for effects, sequence in list(self._pending)[:keep]:  # noqa: B007 (the last sequence is the one that counts)
+        for effects, reached in islice(self._pending, keep):
             contents.apply(effects)
+            sequence = reached
         if sequence:
             contents.values[SEQUENCE_ROW] = sequence.to_bytes(8, "big")
         return contents.values

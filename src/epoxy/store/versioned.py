@@ -18,8 +18,8 @@ class VersionedMap:
     def __init__(self, contents: Mapping[bytes, bytes]) -> None:
         self.values = dict(contents)
         self.newest = Change()
-        self._order: SortedList[bytes] = SortedList(self.values)
-        self._unordered: set[bytes] = set()
+        self._order: SortedList[bytes] = SortedList()
+        self._unordered = set(self.values)
 
     def apply(self, effects: Values) -> None:
         """One commit. Clearing what is absent changes nothing, so nobody conflicts with it."""
@@ -43,13 +43,16 @@ class VersionedMap:
     def keys(self, begin: bytes, end: bytes, reverse: bool = False) -> Iterable[bytes]:
         if begin >= end:
             return ()
-        for key in self._unordered:
-            if key in self.values and key not in self._order:
-                self._order.add(key)
-            elif key not in self.values:
-                self._order.discard(key)
-        self._unordered.clear()
+        if self._unordered:
+            self._bring_in_order()
         return self._order.irange(begin, end, (True, False), reverse)
+
+    def _bring_in_order(self) -> None:
+        appeared = self._unordered & self.values.keys()
+        for key in self._unordered - appeared:
+            self._order.discard(key)
+        self._order.update(key for key in appeared if key not in self._order)
+        self._unordered.clear()
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[KeyValue]:
         values = self.values
