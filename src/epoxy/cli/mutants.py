@@ -14,10 +14,11 @@ from epoxy.sim.hunt import LIMIT_SEEDS, Catch, hunt
 from epoxy.sim.mutants import MUTANTS
 
 LISTED = ("mutant", "what it breaks", "workload")
+PIPE_WIDTH = 200
 CAUGHT = (*LISTED, "caught by", "where", "runs")
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(context_settings=SETTINGS, short_help="The planted faults; --check proves that each is caught.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--check", is_flag=True, help="Run each until a checker catches it; exit 1 if one survives.")
 @click.option("--markdown", is_flag=True, help="Print the table as it stands in docs/testing.md.")
@@ -84,6 +85,5 @@ def print_table(heads: tuple[str, ...], rows: list[tuple[str, ...]], *, markdown
     table = Table(*heads, box=None, pad_edge=False, header_style="bold")
     for cells in rows:
         table.add_row(*cells)
-    console = Console()
-    # A pipe has no width: nothing should be cut or broken there.
-    console.print(table, width=None if console.is_terminal else 200)
+    # A pipe has no width, so nothing should be broken there.
+    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)

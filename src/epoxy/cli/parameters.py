@@ -62,10 +62,10 @@ def seeds_option(default: str) -> Callable[[Command], Command]:
     )
 
 
-n_option = click.option(
-    "--n", type=click.IntRange(1, MAX_N), metavar="N", help=f"Replicas, 1 to {MAX_N}.  [default: each seed draws]"
+n_option = click.option("--n", type=click.IntRange(1, MAX_N), metavar="N", help="Replicas.  [default: each seed draws]")
+policy_option = click.option(
+    "--policy", type=Policy(), metavar=Policy.name, help="Quorum sizes.  [default: each seed draws]"
 )
-policy_option = click.option("--policy", type=Policy(), help="Quorum sizes.  [default: each seed draws]")
 mutant_option = click.option(
     "--mutant",
     type=MutantName(),

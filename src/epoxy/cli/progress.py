@@ -54,12 +54,12 @@ class Watch:
             self._bar.update(self._task, completed=done, told=told, refresh=True)
         elif time.monotonic() - self._last_line >= PLAIN_SECONDS:
             self._last_line = time.monotonic()
-            of = f" of {self._total:,}" if self._total is not None else ""
-            click.echo(f"{self._title}: {done:,}{of}, {told}", err=True)
+            so_far = f"{done:,} of {self._total:,}, " if self._total is not None else ""
+            click.echo(f"{self._title}: {so_far}{told}", err=True)
 
 
 def words(tally: Tally, seconds: float) -> str:
     rate = tally.runs / seconds if seconds else 0.0
     hours = hours_per_minute(tally, seconds)
     failures = "no failure" if not tally.failures else f"{tally.failures:,} failed"
-    return f"{tally.runs:,} runs, {rate:,.0f}/s, {failures}, {hours:,.1f} virtual h/min"
+    return f"{tally.runs:,} runs, {rate:,.0f} a second, {failures}, {hours:,.1f} virtual hours a minute"

@@ -11,11 +11,18 @@ from rich.console import Console
 from epoxy.sim.campaign import Failed, Setup, Summary, Tally
 from epoxy.sim.describe import describe
 from epoxy.sim.exhaustive import Exploration
+from epoxy.sim.plan import FaultKind
 from epoxy.sim.shrink import Shrunk
 from epoxy.sim.simulation import Report
 
 LABEL = 20
 """Columns for what stands on the left of a summary."""
+
+SUFFERED = ("lost", "duplicated", "delayed")
+"""What became of messages is counted beside the faults, and shown beside the messages."""
+
+ENDINGS = [kind.value for kind in (FaultKind.RESTART, FaultKind.HEAL, FaultKind.RESUME, FaultKind.FAST_DISK)]
+"""The ends of faults are in the plan as well. Nobody wants to read them twice."""
 
 
 def emit_json(document: object) -> None:
@@ -49,10 +56,11 @@ def show_tally(tally: Tally, seconds: float) -> None:
     rate = hours_per_minute(tally, seconds)
     row("runs", f"{tally.runs:,} in {seconds:,.1f} s")
     row("virtual time", f"{tally.virtual_hours:,.2f} h: {rate:,.2f} virtual hours for each real minute")
-    row("messages", f"{tally.messages:,}")
+    suffered = {name: tally.faults[name] for name in SUFFERED if name in tally.faults}
+    row("messages", f"{tally.messages:,} ({counts(suffered)})")
     row("operations", f"{tally.operations:,}")
     row("committed writes", f"{counts(tally.paths)}{fast_share(tally)}")
-    row("faults", counts(tally.faults))
+    row("faults", counts({kind: n for kind, n in tally.faults.items() if kind not in (*SUFFERED, *ENDINGS)}))
     row("keys judged", counts(tally.verdicts))
 
 

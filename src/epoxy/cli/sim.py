@@ -42,7 +42,7 @@ def sim() -> None:
     """
 
 
-def campaign_command(name: str, seeds: str, *, workload: str, mutant: str | None, text: str) -> None:
+def campaign_command(name: str, seeds: str, *, workload: str, mutant: str | None, short: str, text: str) -> None:
     """One protocol on the command line. `mutant` is planted whatever the user asks for."""
 
     def command(**asked: Any) -> None:
@@ -52,7 +52,7 @@ def campaign_command(name: str, seeds: str, *, workload: str, mutant: str | None
         sys.exit(simulate(setup, **asked))
 
     decorators = [
-        click.command(name, help=text, context_settings=SETTINGS),
+        click.command(name, short_help=short, help=text, context_settings=SETTINGS),
         options.seeds_option(seeds),
         options.n_option,
         options.policy_option,
@@ -76,6 +76,7 @@ campaign_command(
     "0..1000",
     workload="per-key",
     mutant=None,
+    short="Immutable keys: races for fresh names.",
     text="""Immutable keys: races for fresh names, mixed keys, reads of all three kinds.
 
     \b
@@ -90,6 +91,7 @@ campaign_command(
     "0..1000",
     workload="mutable",
     mutant=None,
+    short="Mutable keys: overwrites, counters, deletes.",
     text="""Mutable keys: overwrites, compare-and-set counters, deletes, and reservations among them.
 
     \b
@@ -103,6 +105,7 @@ campaign_command(
     "0..2000",
     workload="per-key",
     mutant=AS_DESCRIBED,
+    short="The protocol as first described: it fails, and this shows how.",
     text="""The protocol as it was first described, which loses acknowledged writes. Exits 1 and shows how.
 
     \b
@@ -193,7 +196,7 @@ def replay_one(setup: Setup, seed: int, *, shrinking: bool, as_json: bool) -> in
     return HELD if report.failure is None else VIOLATED
 
 
-@sim.command(context_settings=SETTINGS)
+@sim.command(context_settings=SETTINGS, short_help="Every reachable state of a small world.")
 @click.option("--n", type=click.IntRange(1, 5), default=3, show_default=True, metavar="N", help="Replicas.")
 @click.option(
     "--proposers", type=click.IntRange(1, 3), default=3, show_default=True, metavar="K", help="Rival writers."
@@ -201,7 +204,14 @@ def replay_one(setup: Setup, seed: int, *, shrinking: bool, as_json: bool) -> in
 @click.option(
     "--recoveries", type=click.IntRange(0, 4), default=2, show_default=True, metavar="R", help="Classic ballots in all."
 )
-@click.option("--policy", type=options.Policy(), default="optimal", show_default=True, help="Quorum sizes.")
+@click.option(
+    "--policy",
+    type=options.Policy(),
+    metavar=options.Policy.name,
+    default="optimal",
+    show_default=True,
+    help="Quorum sizes.",
+)
 @options.mutant_option
 @options.json_option
 def exhaustive(

@@ -17,7 +17,7 @@ SHOWN = 10
 """Failures on the screen; the summary file has more."""
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(context_settings=SETTINGS, short_help="Everything in turn, until told to stop.")
 @click.option("--minutes", type=options.MINUTES, metavar="M", help="Stop after M minutes.  [default: on Ctrl-C]")
 @click.option(
     "--summary",

@@ -101,7 +101,7 @@ def tally_of(report: Report) -> Tally:
         messages=report.messages,
         operations=report.operations,
         paths=report.paths,
-        faults=report.faults,
+        faults={**report.faults, "clock-skew": sum(rate != 1.0 for rate in report.plan.skew)},
         verdicts=report.verdicts,
     )
 
