@@ -1,6 +1,7 @@
 """A few replicas around one table: production code, and a network that moves only when told to."""
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -79,6 +80,14 @@ class Replica(Struct, kw_only=True, eq=False):
         return Context(me=self.id, config=self.config, dice=self, timing=Timing())
 
 
+class Witness(Protocol):
+    """Sees what clients see."""
+
+    def asked(self, running: Running) -> None: ...
+
+    def answered(self, running: Running, outcome: Outcome | ReadOutcome) -> None: ...
+
+
 class World:
     """`say` takes a line of the story. Messages wait on their link, oldest first, until somebody moves them."""
 
@@ -86,6 +95,7 @@ class World:
         self.say = say
         self.replicas = {i: Replica(id=i, config=config) for i in config.everybody}
         self.links: dict[tuple[int, int], list[Packet]] = {}
+        self.witness: Witness | None = None
         self._decided: dict[int, Proposal] = {}
 
     # Flows
@@ -96,6 +106,8 @@ class World:
             raise ScenarioError(f"{prose.name(owner)} is down")
         running = Running(owner=owner, steps=begin(replica.context()))
         replica.running.append(running)
+        if self.witness is not None:
+            self.witness.asked(running)
         self._resume(running, None)
 
     def _resume(self, running: Running, value: object) -> None:
@@ -138,6 +150,8 @@ class World:
         self.say(f"{prose.name(running.owner)} answers its client: {prose.outcome(outcome)}")
         if isinstance(outcome, Committed):
             self._agree(outcome.proposal)
+        if self.witness is not None:
+            self.witness.answered(running, outcome)
 
     def _at_home(self, replica: Replica, effect: Home) -> object:
         result = self._home_result(replica, effect)
