@@ -22,8 +22,8 @@ COLUMN_MASK = (1 << COLUMN_BITS) - 1
 
 NO_CONSENT = 0
 
-LIMIT_STATES = 12_000_000
-"""About 1.5 GB: an integer and its places in a set and a list take 120 bytes."""
+LIMIT_STATES = 5_000_000
+"""Below 2 GB: a state takes 120 bytes, and its share of the tables up to 200 more where few replicas say much."""
 
 
 class Violation(Struct, frozen=True, kw_only=True):
@@ -37,7 +37,8 @@ class Violation(Struct, frozen=True, kw_only=True):
 
 
 class Exploration(Struct, frozen=True, kw_only=True):
-    """`complete`: all reachable states were visited, and none is a violation. `depth`: steps to the farthest."""
+    """`complete`: all reachable states were visited, and none is a violation. `depth`: steps to the farthest state.
+    Everything but the time is a function of the world alone."""
 
     states: int
     transitions: int
@@ -60,7 +61,7 @@ class Plan:
 
     def __init__(self, talk: Talk, rules: Rules) -> None:
         self.talk = talk
-        self.menus = [rules.menu(talk, replica_id) for replica_id in rules.world.seats]
+        self.menus = rules.menus(talk)
         self.moves: list[dict[int, list[Step]]] = [{} for _ in self.menus]
         self.active = [(f, rules.need(flow)) for f, flow in enumerate(talk.flows) if not flow.done]
         self.spontaneous: list[dict[int, list[Step]]] = [{} for _ in talk.flows]
@@ -76,16 +77,16 @@ class Tables:
         self.shifts = [COLUMN_BITS * seat for seat in range(world.n)]
         self.top = COLUMN_BITS * world.n
         self.low_mask = (1 << self.top) - 1
-        self.crowd = COLUMN_BITS * len(world.proposers)
-        self.crowd_shifts = self.shifts[: world.n - len(world.proposers)]
+        self.crowd = COLUMN_BITS * len(world.homes)
+        self.crowd_shifts = self.shifts[: world.n - len(world.homes)]
         self.sorting: dict[int, int] = {}
         self.talks: dict[Talk, int] = {}
         self.plans: list[Plan] = []
         self.columns: dict[Column, int] = {}
         self.by_number: list[Column] = []
         self.oks: dict[Ok | None, int] = {None: NO_CONSENT}
-        self.consent: list[list[int]] = [[] for _ in world.proposers]
-        self.dropped: list[list[int]] = [[] for _ in world.proposers]
+        self.consent: list[list[int]] = [[] for _ in world.homes]
+        self.dropped: list[list[int]] = [[] for _ in world.homes]
         self.delivered: dict[tuple[Message, int | None, int], tuple[int, Reply]] = {}
 
     def first(self) -> int:
@@ -117,6 +118,8 @@ class Tables:
 
     def canonical(self, state: int) -> int:
         """The same state with the bystanders' columns in order."""
+        if len(self.crowd_shifts) < 2:
+            return state
         crowd = (state & self.low_mask) >> self.crowd
         delta = self.sorting.get(crowd)
         if delta is None:

@@ -8,7 +8,6 @@ from epoxy.model.messages import (
     Accept,
     AcceptOk,
     AlreadyCommitted,
-    Behind,
     Commit,
     CommitConflict,
     CommitOk,
@@ -20,20 +19,23 @@ from epoxy.model.records import Proposal, Vote
 
 
 class Promises(Struct, frozen=True):
-    """What a recovery has to choose from."""
+    """What a recovery chooses from."""
 
     quorum: tuple[int, ...]
 
 
 class Chosen(Struct, frozen=True):
-    """What it chose."""
+    """It carries this on."""
 
-    quorum: tuple[int, ...]
     request: Accept
 
 
+class Free(Struct, frozen=True):
+    """It is a reader, and there is nothing to carry on."""
+
+
 class Restarted(Struct, frozen=True):
-    pass
+    """It is forgotten."""
 
 
 Label = tuple[int, object, object]
@@ -57,6 +59,41 @@ def vote(v: Vote | None) -> str:
     return f"its vote {proposal(v.proposal)} at {ballot(v.ballot)}" if v is not None else "no vote"
 
 
+def describe(label: Label) -> str:
+    """One line of a trace."""
+    replica_id, asked, result = label
+    who = name(replica_id)
+    match asked, result:
+        case _, None:
+            return f"{who} stumbles over {request(asked)}"
+        case Accept(), AcceptOk():
+            return f"{who} votes {proposal(asked.proposal)} at {ballot(asked.ballot)}"
+        case Prepare(), PrepareOk():
+            return f"{who} promises {ballot(asked.ballot)} and tells {vote(result.vote)}"
+        case Commit(), CommitOk():
+            return f"{who} commits {proposal(asked.proposal)}"
+        case _:
+            return proposer(who, asked, result) or f"{who} answers {request(asked)} with {answer(result)}"
+
+
+def proposer(who: str, asked: object, result: object) -> str | None:
+    match result:
+        case FastVote():
+            return f"{who} votes {proposal(result.proposal)} at (1,{who}) for itself and sends Accept"
+        case Reserved():
+            return f"{who} promises itself {ballot(result.ballot)} with {vote(result.vote)} and sends Prepare"
+        case Chosen():
+            return f"{who} has {request(asked)} and sends {request(result.request)}"
+        case Free():
+            return f"{who} has {request(asked)} and finds that nothing was chosen"
+        case Concluded():
+            return f"{who} has {request(asked)} and commits"
+        case Restarted():
+            return f"{who} restarts and forgets what it was proposing"
+        case _:
+            return None
+
+
 def request(asked: object) -> str:
     match asked:
         case Prepare():
@@ -70,38 +107,11 @@ def request(asked: object) -> str:
         case Reserve():
             return "a retry"
         case Conclude():
-            return f"the fast votes for {proposal(asked.proposal)}"
+            return f"a fast quorum for {proposal(asked.proposal)}"
+        case Promises():
+            return f"the promises of {', '.join(map(name, asked.quorum))}"
         case _:
             return str(asked)
-
-
-def describe(label: Label) -> str:
-    """One line of a trace."""
-    replica_id, asked, result = label
-    who = name(replica_id)
-    match asked, result:
-        case _, FastVote():
-            return f"{who} votes {proposal(result.proposal)} at (1,{who}) for itself and sends Accept"
-        case _, Reserved():
-            return f"{who} promises itself {ballot(result.ballot)} with {vote(result.vote)} and sends Prepare"
-        case Accept(), AcceptOk():
-            return f"{who} votes {proposal(asked.proposal)} at {ballot(asked.ballot)}"
-        case Prepare(), PrepareOk():
-            return f"{who} promises {ballot(asked.ballot)} and tells {vote(result.vote)}"
-        case Chosen(), _:
-            quorum = ", ".join(map(name, asked.quorum))
-            chosen = f"Accept {ballot(asked.request.ballot)} {proposal(asked.request.proposal)}"
-            return f"{who} has the promises of {quorum} and sends {chosen}"
-        case Conclude(), Concluded():
-            return f"{who} has a fast quorum and commits {proposal(asked.proposal)}"
-        case Commit(), CommitOk():
-            return f"{who} commits {proposal(asked.proposal)}"
-        case Promises(), _:
-            return f"{who} has to choose from the promises of {', '.join(map(name, asked.quorum))}"
-        case Restarted(), _:
-            return f"{who} restarts and forgets what it was proposing"
-        case _:
-            return f"{who} answers {request(asked)} with {answer(result)}"
 
 
 def answer(result: object) -> str:
@@ -110,7 +120,5 @@ def answer(result: object) -> str:
             return f"HigherBallot {ballot(result.ballot)}"
         case AlreadyCommitted() | CommitConflict():
             return f"{type(result).__name__} {proposal(result.committed)}"
-        case Behind():
-            return f"Behind {result.version}"
         case _:
             return type(result).__name__

@@ -38,7 +38,7 @@ from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Commit, Com
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import FRESH, KeyState, Proposal, ProposalId
 from epoxy.model.writes import Write
-from epoxy.sim.exhaustive_words import Chosen, Label, Promises, Restarted, name, proposal
+from epoxy.sim.exhaustive_words import Chosen, Free, Label, Promises, Restarted, name, proposal
 
 KEY = b"k"
 T = TypeVar("T")
@@ -48,12 +48,14 @@ Ok = AcceptOk | PrepareOk
 
 
 class World(Struct, frozen=True, kw_only=True):
-    """What to explore. `recoveries` bounds the classic ballots of all proposers together, `restarts` how often a
-    proposer forgets what it was doing and begins a new write. With more than one of `versions` the key is mutable, and
-    a writer that lost one version goes on with the next. `invariants` False: look for broken agreement alone."""
+    """What to explore. `readers` recover without a value of their own, as a linearizable read does. `recoveries` bounds
+    the classic ballots of all together, `restarts` how often a proposer forgets what it was doing and begins a new
+    write. With more than one of `versions` the key is mutable, and a writer that lost one version goes on with the
+    next. `invariants` False: look for broken agreement alone."""
 
     n: int
     proposers: tuple[int, ...] = (1, 2)
+    readers: tuple[int, ...] = ()
     recoveries: int = 1
     restarts: int = 0
     versions: int = 1
@@ -63,7 +65,8 @@ class World(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         assert self.proposers, self
-        assert set(self.proposers) <= set(range(1, self.n + 1)), self
+        assert len(set(self.homes)) == len(self.homes), "one flow for each replica"
+        assert set(self.homes) <= set(range(1, self.n + 1)), self
         assert self.versions in (1, 2), "two versions meet; a third would meet the second in the same way"
         assert self.versions == 1 or self.commits, "the next version begins where a Commit has arrived"
 
@@ -72,9 +75,13 @@ class World(Struct, frozen=True, kw_only=True):
         return first_epoch(tuple(range(1, self.n + 1)), self.policy)
 
     @property
+    def homes(self) -> tuple[int, ...]:
+        return self.proposers + self.readers
+
+    @property
     def seats(self) -> tuple[int, ...]:
-        """Replica ids in the order of their columns: proposers first, so that proposer f lives at seat f."""
-        return self.proposers + tuple(i for i in range(1, self.n + 1) if i not in self.proposers)
+        """Replica ids in the order of their columns: flow f lives at seat f, bystanders come last."""
+        return self.homes + tuple(i for i in range(1, self.n + 1) if i not in self.homes)
 
 
 class Broken(Exception):
@@ -87,12 +94,14 @@ class Broken(Exception):
 
 
 class Flow(Struct, frozen=True, kw_only=True):
-    """A proposer, and the round it has open. None: it is about to begin, or done. A restart gives it a new life, and
-    with it a new client's write."""
+    """A proposer or reader, and the round it has open. None: it is about to begin, or done. A restart gives it a new
+    life, and with it a new client's write. `owed`: a reader that began after the decision."""
 
     home: int
+    reads: bool = False
     life: int = 1
     request: Request | None = None
+    owed: bool = False
     done: bool = False
 
     @property
@@ -110,7 +119,7 @@ class Talk(Struct, frozen=True, kw_only=True):
     @property
     def ballots(self) -> list[Ballot]:
         """The classic ballots reserved so far."""
-        return [message.ballot for message in self.sent if isinstance(message, Prepare)]
+        return sorted(message.ballot for message in self.sent if isinstance(message, Prepare))
 
     @property
     def restarts(self) -> int:
@@ -148,17 +157,15 @@ class Rules:
         self.chosen: dict[object, list[Choice]] = {}
 
     def first(self) -> tuple[Talk, Column]:
-        flows = tuple(Flow(home=replica_id) for replica_id in self.world.proposers)
+        flows = tuple(Flow(home=i, reads=i in self.world.readers) for i in self.world.homes)
         return Talk(flows=flows), Column(FRESH, (None,) * len(flows))
 
-    def menu(self, talk: Talk, replica_id: int) -> list[tuple[Message, int | None]]:
-        """What may arrive at a replica, and which proposer still waits for the answer."""
+    def menus(self, talk: Talk) -> list[list[tuple[Message, int | None]]]:
+        """For each seat: what may arrive there, and which flow still waits for the answer. Sorted, because the order
+        of a set differs from process to process, and with it the trace of a violation would."""
         waiting: dict[object, int] = {flow.request: f for f, flow in enumerate(talk.flows)}
-        return [
-            (message, waiting.get(message))
-            for message in talk.sent
-            if (self.world.commits or not isinstance(message, Commit)) and not in_person(message, replica_id)
-        ]
+        sent = [m for m in sorted(talk.sent, key=repr) if self.world.commits or not isinstance(m, Commit)]
+        return [[(m, waiting.get(m)) for m in sent if not in_person(m, seat)] for seat in self.world.seats]
 
     def deliver(self, replica_id: int, column: Column, message: Message, waiting: int | None) -> tuple[Column, Reply]:
         asked = (replica_id, message, None)
@@ -177,12 +184,12 @@ class Rules:
         flow = talk.flows[f]
         if flow.done:
             return
-        if flow.request is None:
+        if flow.request is None and not flow.reads:
             yield from self.begin(talk, f, column)
             return
-        yield from self.retry(talk, f, column, version_of(flow.request))
-        if talk.restarts < self.world.restarts:
-            yield talk.after(f, Flow(home=flow.home, life=flow.life + 1)), column, (flow.home, Restarted(), None)
+        yield from self.retry(talk, f, column, version_of(flow.request) if flow.request else column.state.next_version)
+        if talk.restarts < self.world.restarts and not flow.reads:
+            yield talk.after(f, Flow(home=flow.home, life=flow.life + 1)), column, (flow.home, None, Restarted())
 
     def begin(self, talk: Talk, f: int, column: Column) -> Iterator[Outcome]:
         """Proposer, step 1."""
@@ -212,10 +219,11 @@ class Rules:
     def retry(self, talk: Talk, f: int, column: Column, version: int) -> Iterator[Outcome]:
         """Proposer, step 3, above nothing in particular or above a ballot some refusal may have told of."""
         flow = talk.flows[f]
-        for above in (NO_BALLOT, *talk.ballots):
+        may_prepare = len(talk.ballots) < self.world.recoveries
+        for above in (NO_BALLOT, *talk.ballots) if may_prepare else (NO_BALLOT,):
             op = home.Reserve(key=KEY, version=version, above=above, me=flow.home, epoch=self.epoch)
             state, result = self.at_home(flow, column, op)
-            if isinstance(result, home.Reserved) and len(talk.ballots) < self.world.recoveries:
+            if isinstance(result, home.Reserved) and may_prepare:
                 yield self.prepare(talk, f, Column(state, column.oks), op, result)
             elif isinstance(result, AlreadyCommitted):
                 yield self.settled(talk, f, result.committed), column, (flow.home, op, result)
@@ -225,7 +233,10 @@ class Rules:
     ) -> Outcome:
         request = Prepare(key=KEY, epoch=self.epoch, ballot=reserved.ballot, version=reserved.version)
         promised = column.consenting(f, PrepareOk(vote=reserved.vote))
-        return opened(talk, f, request), promised, (talk.flows[f].home, op, reserved)
+        before = talk.flows[f]
+        owed = before.reads and any(decided.version == reserved.version for decided in talk.decided)
+        flow = replace(before, request=request, owed=owed)
+        return talk.after(f, flow, request), promised, (flow.home, op, reserved)
 
     def need(self, flow: Flow) -> int:
         """How many must consent before the round succeeds."""
@@ -249,8 +260,19 @@ class Rules:
         flow = talk.flows[f]
         mine = home.propose_value(self.write(flow), flow.proposal_id, request.version)
         for chosen, quorum in self.choices(flow.home, tuple(oks.items())):
+            if chosen is None and flow.reads:
+                yield self.free(talk, f, column, quorum)
+                continue
             accept = Accept(key=KEY, epoch=self.epoch, ballot=request.ballot, proposal=chosen or mine)
-            yield opened(talk, f, accept), column, (flow.home, Chosen(quorum, accept), None)
+            yield opened(talk, f, accept), column, (flow.home, Promises(quorum), Chosen(accept))
+
+    def free(self, talk: Talk, f: int, column: Column, quorum: tuple[int, ...]) -> Outcome:
+        """A reader ends with "nothing was chosen": wrong, if something was before it reserved its ballot."""
+        flow = talk.flows[f]
+        label = (flow.home, Promises(quorum), Free())
+        if flow.owed:
+            raise Broken(f"{name(flow.home)} reads nothing after {proposal(talk.decided[-1])} was decided", label)
+        return talk.after(f, replace(flow, request=None, done=True)), column, label
 
     def choices(self, home_id: int, oks: tuple[tuple[int, Ok | None], ...]) -> list[Choice]:
         """What may be chosen from any quorum of these promises, and one such quorum. Production stops counting at the
@@ -329,7 +351,7 @@ def lawful(asked: Label, rule: Callable[[], T]) -> T:
     try:
         return rule()
     except AssertionError as error:
-        raise Broken(f"assertion failed: {error}", asked) from error
+        raise Broken(f"an assertion fails: {error}", asked) from error
 
 
 def opened(talk: Talk, f: int, request: Request) -> Talk:
