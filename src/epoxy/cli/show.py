@@ -9,7 +9,7 @@ import msgspec
 from rich.console import Console
 
 from epoxy.sim.campaign import Failed, Setup, Summary, Tally
-from epoxy.sim.describe import describe
+from epoxy.sim.describe import condense, describe
 from epoxy.sim.exhaustive import Exploration
 from epoxy.sim.plan import FaultKind
 from epoxy.sim.shrink import Shrunk
@@ -141,7 +141,7 @@ def show_shrunk(shrunk: Shrunk) -> None:
 
 
 def show_trace(report: Report) -> None:
-    block("What happens", report.trace or [])
+    block("What happens", condense(report.trace or []))
     if report.failure is not None:
         click.secho(f"  => {report.failure.rule}: {report.failure.detail}", fg="red")
 

@@ -1,9 +1,10 @@
 """A plan in words, for the person who has to understand why it failed."""
 
+import re
 from collections.abc import Iterator
 
-from epoxy.sim.machine import NAMES
 from epoxy.sim.plan import Ask, Fault, FaultKind, Plan, Step, Weather
+from epoxy.sim.words import NAMES
 
 WEATHER = {
     "loss": "lost",
@@ -17,6 +18,38 @@ TRAPS = (FaultKind.CRASH_ON_ANSWER, FaultKind.CRASH_ON_SEND)
 
 def describe(plan: Plan) -> list[str]:
     return list(lines(plan))
+
+
+SENT = re.compile(r"(?P<when> *[\d.]+ ms)  (?P<sender>\w) -> (?P<to>\w): (?P<what>.*)")
+ANSWERED = re.compile(r" *[\d.]+ ms  (?P<to>\w) <- (?P<sender>\w): ")
+
+
+def condense(trace: list[str]) -> list[str]:
+    """One line for a message that goes to several replicas, and a loss noted at the message it befell."""
+    told: list[str] = []
+    for line in trace:
+        if not told or not (joined := joined_with(told[-1], line)):
+            told.append(line)
+        else:
+            told[-1] = joined
+    return told
+
+
+def joined_with(before: str, line: str) -> str | None:
+    """The two lines as one, if the second only adds a receiver or a loss to the first."""
+    sent = SENT.fullmatch(line)
+    if sent is None or not before.startswith(f"{sent['when']}  "):
+        return None
+    answered = ANSWERED.match(before)
+    if sent["what"] == "lost" and answered and (answered["to"], answered["sender"]) == (sent["to"], sent["sender"]):
+        return f"{before} (lost)"
+    way, colon, what = before.partition(": ")
+    if colon and f" {sent['sender']} -> " in way:
+        if sent["what"] == "lost" and way.endswith(sent["to"]):
+            return f"{way} (lost): {what}"
+        if sent["what"] == what:
+            return f"{way}, {sent['to']}: {what}"
+    return None
 
 
 def lines(plan: Plan) -> Iterator[str]:

@@ -16,6 +16,7 @@ from epoxy.model.writes import (
     ReadResult,
     VersionMismatch,
 )
+from epoxy.sim.words import NAMES, say
 
 
 class Violation(Exception):
@@ -39,19 +40,19 @@ class Judge:
     def stepped(self, replica: int, key: bytes, before: KeyState, after: KeyState) -> None:
         """3. Within a version promises only rise and a fast vote stays. 2. Across versions nothing goes back."""
         if after.version < before.version or (before.is_final and after.committed != before.committed):
-            raise Violation("committed goes back", f"replica {replica}, {key!r}: {before} became {after}")
+            raise Violation("committed goes back", f"{NAMES[replica]}, {key!r}: {say(before)} became {say(after)}")
         if after.version != before.version:
             return
         if after.promised < before.promised:
-            raise Violation("promise falls", f"replica {replica}, {key!r}: {before} became {after}")
+            raise Violation("promise falls", f"{NAMES[replica]}, {key!r}: {say(before)} became {say(after)}")
         if before.vote is not None and not vote_may_follow(before, after):
-            raise Violation("second vote", f"replica {replica}, {key!r}: {before} became {after}")
+            raise Violation("second vote", f"{NAMES[replica]}, {key!r}: {say(before)} became {say(after)}")
 
     def durable(self, replica: int, key: bytes, state: KeyState) -> None:
         """1. One instance, one value. Only what is durable counts: a commit record that is lost was never a fact."""
         self._durable[replica, key] = state
         if state.committed is not None:
-            self._one_value(key, state.committed, f"replica {replica}")
+            self._one_value(key, state.committed, f"replica {NAMES[replica]}")
 
     def started(self, replica: int, load: Callable[[bytes], KeyState]) -> None:
         """What was durable is still there: a restarted replica may know more than that, never less."""
@@ -61,7 +62,7 @@ class Judge:
             found = load(key)
             same_version = found.version == known.version
             if found.version < known.version or (same_version and not holds(found, known)):
-                raise Violation("durable state lost", f"replica {replica}, {key!r}: {known} became {found}")
+                raise Violation("durable state lost", f"{NAMES[replica]}, {key!r}: {say(known)} became {say(found)}")
             self._durable[replica, key] = found
 
     def write_answered(self, key: bytes, client: str, outcome: Outcome) -> None:
@@ -84,7 +85,7 @@ class Judge:
             return
         known, first = self._decided.setdefault((key, proposal.version), (proposal, witness))
         if known != proposal:
-            raise Violation("agreement", f"{key!r}: {first} has {known}, {witness} has {proposal}")
+            raise Violation("agreement", f"{key!r}: {first} has {say(known)}, {witness} has {say(proposal)}")
 
     def _one_winner(self, key: bytes, version: int, client: str) -> None:
         """6. Nobody else was told that this version is theirs."""

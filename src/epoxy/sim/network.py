@@ -6,9 +6,9 @@ from random import Random
 
 from epoxy.codec import wire
 from epoxy.model.messages import Commit, Failed, Reply, Request
-from epoxy.model.records import Proposal, Vote
 from epoxy.sim.machine import Life, Machine
 from epoxy.sim.plan import FaultKind, Plan, Weather
+from epoxy.sim.words import say
 from epoxy.sim.world import World
 
 CALM = Weather()
@@ -57,7 +57,7 @@ class Network:
 
         extra_loss = self.weather.commit_loss if answered is None and isinstance(requests[-1], Commit) else 0.0
         if self._world.trace is not None:
-            self._world.note(f"{life.machine.name} -> {self.machines[to].name}: {'; '.join(map(show, requests))}")
+            self._world.note(f"{life.machine.name} -> {self.machines[to].name}: {'; '.join(map(say, requests))}")
         self._travel(life.machine.id, to, arrive, extra_loss)
         life.machine.spring(FaultKind.CRASH_ON_SEND)
 
@@ -70,7 +70,7 @@ class Network:
         def answer(reply: Reply) -> None:
             reply = wire.decode_reply(wire.encode_reply(reply)) if self._encoded else reply
             if self._world.trace is not None:
-                self._world.note(f"{self.machines[sender].name} <- {receiver.machine.name}: {show(reply)}")
+                self._world.note(f"{self.machines[sender].name} <- {receiver.machine.name}: {say(reply)}")
             self._travel(to, sender, lambda: hand_over(reply), 0.0)
 
         receiver.run(lambda: receiver.replica.handle(requests, answer))
@@ -80,7 +80,7 @@ class Network:
         self.sent += 1
         weather, dice = self.weather, self._dice
         if (sender, to) in self._blocked or dice.random() < weather.loss or dice.random() < extra_loss:
-            self.suffered["lost"] += 1
+            self._lost(sender, to)
             return
         copies = 1
         if dice.random() < weather.duplicate:
@@ -98,24 +98,15 @@ class Network:
         return int(delay)
 
     def _unless_cut(self, sender: int, to: int, arrive: Callable[[], None]) -> None:
-        if (sender, to) not in self._blocked:
+        if (sender, to) in self._blocked:
+            self._lost(sender, to)
+        else:
             arrive()
+
+    def _lost(self, sender: int, to: int) -> None:
+        self.suffered["lost"] += 1
+        if self._world.trace is not None:
+            self._world.note(f"{self.machines[sender].name} -> {self.machines[to].name}: lost")
 
     def _over_the_wire(self, request: Request) -> Request:
         return wire.decode_request(wire.encode_request(request))
-
-
-def show(message: Request | Reply) -> str:
-    """One line of a trace: the message's name and what tells it from others."""
-    told = (name for name in message.__struct_fields__ if name not in ("key", "epoch"))
-    return " ".join((type(message).__name__, *(f"{name}={show_value(getattr(message, name))}" for name in told)))
-
-
-def show_value(value: object) -> str:
-    match value:
-        case Vote():
-            return f"{show_value(value.proposal)} at {value.ballot}"
-        case Proposal():
-            return f"{value.value!r} (version {value.version}, {value.proposal_id})"
-        case _:
-            return str(value)
