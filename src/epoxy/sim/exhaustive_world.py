@@ -209,7 +209,9 @@ class Rules:
                 if result.version <= self.world.versions and len(talk.ballots) < self.world.recoveries:
                     yield self.prepare(talk, f, Column(state, column.oks), op, result)
             case _:
-                yield talk.after(f, replace(flow, done=True)), column, (flow.home, op, result)
+                assert column.state.committed is not None, "nothing else is answered at once"
+                label = (flow.home, op, result)
+                yield self.settled(talk, f, column.state.committed, label), column, label
 
     def write(self, flow: Flow) -> Write:
         """a, b, c; and a2 for what A writes after a restart."""
@@ -226,7 +228,8 @@ class Rules:
             if isinstance(result, home.Reserved) and may_prepare:
                 yield self.prepare(talk, f, Column(state, column.oks), op, result)
             elif isinstance(result, AlreadyCommitted):
-                yield self.settled(talk, f, result.committed), column, (flow.home, op, result)
+                label = (flow.home, op, result)
+                yield self.settled(talk, f, result.committed, label), column, label
 
     def prepare(
         self, talk: Talk, f: int, column: Column, op: home.Select | home.Reserve, reserved: home.Reserved
@@ -297,10 +300,9 @@ class Rules:
         state, result = self.at_home(flow, column, op)
         label = (flow.home, op, result)
         if isinstance(result, home.Concluded):
-            self.agree(talk, request.proposal, label)
-            yield self.settled(talk, f, request.proposal), Column(state, column.oks), label
+            yield self.settled(talk, f, request.proposal, label), Column(state, column.oks), label
         elif isinstance(result, AlreadyCommitted):
-            yield self.settled(talk, f, result.committed), column, label
+            yield self.settled(talk, f, result.committed, label), column, label
 
     def decide(self, talk: Talk, f: int, column: Column, request: Accept) -> Outcome:
         """Proposer, step 5 after a classic round."""
@@ -308,11 +310,14 @@ class Rules:
         op = Commit(key=KEY, epoch=self.epoch, proposal=request.proposal)
         state, result = self.at_home(flow, column, op)
         label = (flow.home, op, result)
-        self.agree(talk, request.proposal, label)
-        return self.settled(talk, f, request.proposal), Column(state, column.oks), label
+        return self.settled(talk, f, request.proposal, label), Column(state, column.oks), label
 
-    def settled(self, talk: Talk, f: int, committed: Proposal) -> Talk:
-        """The version is decided. A writer that lost it goes on, if there is a next one."""
+    def settled(self, talk: Talk, f: int, committed: Proposal, label: Label) -> Talk:
+        """This is what the client will be told, so it must be what everybody is told. A writer that lost a version goes
+        on, if there is a next one."""
+        for other in talk.decided:
+            if other.version == committed.version and other != committed:
+                raise Broken(f"two values decided: {proposal(other)} and {proposal(committed)}", label)
         flow = talk.flows[f]
         lost = committed.proposal_id != flow.proposal_id
         goes_on = lost and committed.version < self.world.versions
@@ -324,12 +329,6 @@ class Rules:
         state, result = lawful((flow.home, op, None), lambda: home.perform(column.state, op, self.config))
         self.check(column.state, state, (flow.home, op, result))
         return state, result
-
-    def agree(self, talk: Talk, decided: Proposal, label: Label) -> None:
-        """One instance, one proposal."""
-        for other in talk.decided:
-            if other.version == decided.version and other != decided:
-                raise Broken(f"two values decided: {proposal(other)} and {proposal(decided)}", label)
 
     def check(self, before: KeyState, after: KeyState, label: Label) -> None:
         """What a replica must not do, whatever the others did."""
