@@ -32,7 +32,7 @@ from epoxy.model.messages import (
 )
 from epoxy.model.records import KeyState, Proposal, Vote
 from epoxy.model.writes import (
-    Busy,
+    Refused,
     Committed,
     ConsensusFailed,
     ExpectedValueDoesNotMatch,
@@ -165,8 +165,8 @@ def outcome(o: Outcome | ReadOutcome) -> str:
             return f"{type(o).__name__}: {o.reason}"
         case ReadResult():
             return f"{committed(o.committed)} ({o.source.value})"
-        case Busy():
-            return f"Busy: {o.queued} queued"
+        case Refused():
+            return f"Refused: {o.reason}"
         case _:
             assert_never(o)
 

@@ -100,6 +100,11 @@ class Context(Struct, frozen=True, kw_only=True):
     dice: Dice
     timing: Timing
 
+    @property
+    def votes(self) -> bool:
+        """Learners and leavers hear of decisions; their votes are in no quorum, so they propose nothing."""
+        return self.me in self.config.active
+
     def others(self) -> tuple[int, ...]:
         return tuple(replica_id for replica_id in self.config.active if replica_id != self.me)
 

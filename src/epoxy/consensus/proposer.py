@@ -1,62 +1,92 @@
 """One client write, told from top to bottom."""
 
 import msgspec
+from msgspec import Struct
 
 from epoxy.consensus.effects import Context, EpochChanged, Flow, at_home
 from epoxy.consensus.home import FastVote, Reserved, Select, Selected, propose_value
 from epoxy.consensus.judge import Answered, Unconfirmed, judge, winner
 from epoxy.consensus.reader import linearizable
-from epoxy.consensus.rounds import Decision, GaveUp, Instance, adopt, decide
-from epoxy.model.messages import AlreadyCommitted, Commit
-from epoxy.model.records import ProposalId
-from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, ReadFailed, Write
+from epoxy.consensus.rounds import Decision, GaveUp, Instance, adopt, decide, learned
+from epoxy.model.messages import AlreadyCommitted
+from epoxy.model.records import Proposal, ProposalId
+from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, ReadFailed, Refused, Write
 
 MAX_ROUNDS_LOST = 100
 """Versions a mutable write may lose to others before it gives up. Each loss is somebody else's success, so this bounds
 one client's wait, not the system's progress."""
 
 
+class Wish(Struct, kw_only=True):
+    """A write on its way. `offered` is the version it was put forward for, and `previous` the one before that; 0: none,
+    or lost for certain."""
+
+    write: Write
+    proposal_id: ProposalId
+    offered: int = 0
+    previous: Proposal | None = None
+    travelled: Path = Path.LOCAL
+
+
 def propose(write: Write, ctx: Context) -> Flow[Outcome]:
-    """From the vote at home to the answer. Whatever was put forward is settled before anything else is said: an earlier
-    version of this very write may have been finished by somebody else."""
-    proposal_id = ProposalId(ctx.me, ctx.dice.nonce())
-    offered, previous, travelled = 0, None, Path.LOCAL
-    decision: Decision | GaveUp
+    """From the vote at home to the answer. A write that lost its version to another looks again, and so does one whose
+    epoch changed under it."""
+    wish = Wish(write=write, proposal_id=ProposalId(ctx.me, ctx.dice.nonce()))
     for _ in range(MAX_ROUNDS_LOST):
         try:
-            selected: Selected = yield from at_home(
-                Select(write=write, proposal_id=proposal_id, offered=offered, me=ctx.me, epoch=ctx.config.epoch)
-            )
-            match selected:
-                case Answered():
-                    return travelled_at_least(selected.outcome, travelled)
-                case Unconfirmed():
-                    travelled = Path.SLOW
-                    answer = yield from confirm(write, ctx)
-                    if answer is not None:
-                        return answer
-                    continue
-                case AlreadyCommitted():
-                    decision = Decision(committed=selected.committed, lineage=selected.lineage, path=Path.SLOW)
-                case FastVote() | Reserved():
-                    instance = instance_of(write.key, selected)
-                    offered, previous = instance.version, instance.base
-                    mine = propose_value(write, proposal_id, instance.version)
-                    decision = yield from decide(ctx, instance, mine, selected)
+            answer = yield from try_once(wish, ctx)
         except EpochChanged as change:
             ctx = yield from adopt(ctx, change)
             continue
-        if isinstance(decision, GaveUp):
-            return ConsensusFailed(reason=decision.reason)
-        travelled = further(travelled, decision.path)
-        won = winner(offered, decision.committed, decision.lineage)
-        if won is None:
-            return ConsensusFailed(reason=f"overtaken: version {offered} was settled and forgotten")
-        if is_mine(won, proposal_id):
-            made = propose_value(write, proposal_id, offered)
-            return Committed(proposal=made, mine=True, path=travelled, previous=previous)
-        offered = 0
+        if answer is not None:
+            return answer
     return ConsensusFailed(reason=f"lost {MAX_ROUNDS_LOST} rounds to other writers")
+
+
+def try_once(wish: Wish, ctx: Context) -> Flow[Outcome | None]:
+    """One look at home, and what follows from it. None: look again. What was put forward before is settled before
+    anything else is said: somebody else may have finished it. Until it is, home has not moved, and judges as before."""
+    if not ctx.votes and not wish.offered:
+        return Refused(reason=f"replica {ctx.me} is not an active member")
+    selected: Selected = yield from at_home(
+        Select(write=wish.write, proposal_id=wish.proposal_id, offered=wish.offered, me=ctx.me, epoch=ctx.config.epoch)
+    )
+    match selected:
+        case Answered():
+            return travelled_at_least(selected.outcome, wish.travelled)
+        case Unconfirmed():
+            wish.travelled = Path.SLOW
+            return (yield from confirm(wish.write, ctx))
+        case AlreadyCommitted():
+            return settled(wish, Decision(committed=selected.committed, lineage=selected.lineage, path=Path.SLOW))
+        case FastVote() | Reserved():
+            return (yield from put_forward(wish, selected, ctx))
+
+
+def put_forward(wish: Wish, start: FastVote | Reserved, ctx: Context) -> Flow[Outcome | None]:
+    instance = instance_of(wish.write.key, start)
+    wish.offered, wish.previous = instance.version, instance.base
+    mine = propose_value(wish.write, wish.proposal_id, instance.version)
+    decision = yield from decide(ctx, instance, mine, start)
+    return ConsensusFailed(reason=decision.reason) if isinstance(decision, GaveUp) else settled(wish, decision)
+
+
+def settled(wish: Wish, decision: Decision) -> Outcome | None:
+    """Whose is the version this write was put forward for? None: somebody else's, for certain."""
+    wish.travelled = further(wish.travelled, decision.path)
+    won = winner(wish.offered, decision.committed, decision.lineage)
+    if won is None:
+        return ConsensusFailed(reason=f"overtaken: version {wish.offered} was settled and forgotten")
+    if is_mine(won, wish.proposal_id):
+        made = propose_value(wish.write, wish.proposal_id, wish.offered)
+        return Committed(proposal=made, mine=True, path=wish.travelled, previous=wish.previous)
+    wish.offered = 0
+    return None
+
+
+def is_mine(won: ProposalId, proposal_id: ProposalId) -> bool:
+    """Compared by name, not by value: finishing somebody else's write is not winning."""
+    return won == proposal_id
 
 
 def confirm(write: Write, ctx: Context) -> Flow[Outcome | None]:
@@ -69,13 +99,8 @@ def confirm(write: Write, ctx: Context) -> Flow[Outcome | None]:
         return verdict.outcome
     assert verdict is None, "nothing is left unconfirmed by a quorum"
     if truth.committed is not None:
-        yield from at_home(Commit(key=write.key, epoch=ctx.config.epoch, proposal=truth.committed))
+        yield from learned(ctx, write.key, AlreadyCommitted(committed=truth.committed), Path.SLOW)
     return None
-
-
-def is_mine(won: ProposalId, proposal_id: ProposalId) -> bool:
-    """Compared by name, not by value: finishing somebody else's write is not winning."""
-    return won == proposal_id
 
 
 def instance_of(key: bytes, start: FastVote | Reserved) -> Instance:
@@ -89,6 +114,6 @@ def further(a: Path, b: Path) -> Path:
 
 def travelled_at_least(outcome: Outcome, path: Path) -> Outcome:
     """A loser answers from its own replica in the end, but it took a round to get there."""
-    if isinstance(outcome, ConsensusFailed) or path is Path.LOCAL:
+    if path is Path.LOCAL or isinstance(outcome, ConsensusFailed | Refused):
         return outcome
     return msgspec.structs.replace(outcome, path=path)

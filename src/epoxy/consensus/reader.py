@@ -1,11 +1,16 @@
 """Reads: at home if possible, elsewhere if not, with a quorum if asked."""
 
-from epoxy.consensus.effects import Context, EpochChanged, Expired, Flow, Next, Open, Pause, at_home
+from collections.abc import Callable
+from typing import TypeGuard, TypeVar
+
+from epoxy.consensus.effects import Answer, Context, EpochChanged, Expired, Flow, Next, Open, Pause, at_home
 from epoxy.consensus.home import Cache, Peek
-from epoxy.consensus.rounds import Decision, Free, GaveUp, Instance, adopt, classic_rounds, gather
-from epoxy.model.messages import Commit, Read, ReadOk
+from epoxy.consensus.rounds import Decision, Free, GaveUp, Instance, adopt, classic_rounds, gather, learned
+from epoxy.model.messages import AlreadyCommitted, Read, ReadOk, StaleEpoch
 from epoxy.model.records import Proposal
-from epoxy.model.writes import Consistency, ReadFailed, ReadOutcome, ReadResult, Source
+from epoxy.model.writes import Consistency, Path, ReadFailed, ReadOutcome, ReadResult, Source
+
+T = TypeVar("T")
 
 
 def read(key: bytes, consistency: Consistency, ctx: Context) -> Flow[ReadOutcome]:
@@ -15,57 +20,63 @@ def read(key: bytes, consistency: Consistency, ctx: Context) -> Flow[ReadOutcome
     here: ReadResult | None = yield from at_home(Peek(key=key, use_cache=use_cache))
     if here is not None:
         return here
-    found = yield from ask_everybody(key, ctx)
-    if use_cache and isinstance(found, ReadResult) and found.value is not None:
-        assert found.committed is not None
+    found = yield from across_epochs(ctx, lambda ctx: ask_everybody(key, ctx))
+    if use_cache and isinstance(found, ReadResult) and is_value(found.committed):
         yield from at_home(Cache(key=key, proposal=found.committed))
     return found
+
+
+def across_epochs(ctx: Context, flow: Callable[[Context], Flow[T]]) -> Flow[T]:
+    """Again under the new configuration, as often as it changes: epochs only rise, and members change rarely."""
+    while True:
+        try:
+            return (yield from flow(ctx))
+        except EpochChanged as change:
+            ctx = yield from adopt(ctx, change)
 
 
 def ask_everybody(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
     """The first *value* found wins. "Not found" is only said when everybody reachable, and at least a slow quorum, has
     said so: the first empty answer proves nothing."""
     request = Read(key=key, epoch=ctx.config.epoch)
-    answered, failed, tombstone = 1, 0, None
+    answered, failed, found = int(ctx.votes), 0, None
     yield Open(envelopes=dict.fromkeys(ctx.others(), (request,)), timer_ms=ctx.timing.round_timeout_ms)
     while answered + failed < len(ctx.config.active):
-        event = yield Next()
+        event: Answer | Expired = yield Next()
         if isinstance(event, Expired):
             break
+        if isinstance(event.reply, StaleEpoch):
+            raise EpochChanged(event.reply.config)
         if not isinstance(event.reply, ReadOk):
             failed += 1
             continue
         answered += 1
-        committed = event.reply.committed
-        if is_value(committed):
-            return ReadResult(committed=committed, source=Source.REMOTE)
-        tombstone = newest(tombstone, committed)
-    if answered < ctx.config.quorums.slow:
+        found = newest(found, event.reply.committed)
+        if is_value(found):
+            break
+    if not is_value(found) and answered < ctx.config.quorums.slow:
         return ReadFailed(reason=f"only {answered} of {len(ctx.config.active)} replicas answered")
-    return ReadResult(committed=tombstone, source=Source.REMOTE)
+    return ReadResult(committed=found, source=Source.REMOTE)
 
 
 def linearizable(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
     """Ask a slow quorum for committed and vote. A vote above what is committed may belong to an acknowledged write, so
     that instance is finished first. Quiet keys cost one round trip."""
+    return (yield from across_epochs(ctx, lambda ctx: ask_quorum(key, ctx)))
+
+
+def ask_quorum(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
+    request, slow = Read(key=key, epoch=ctx.config.epoch), ctx.config.quorums.slow
     for attempt in range(ctx.timing.retries + 1):
-        try:
-            if attempt:
-                yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=key, version=1 << 63)
-            request = Read(key=key, epoch=ctx.config.epoch)
-            slow = ctx.config.quorums.slow
-            got = yield from gather(ctx, request, ctx.config.active, need=slow, own={}, base=None)
-            if got.reached:
-                replies = [reply for reply in got.oks.values() if isinstance(reply, ReadOk)]
-                settled = yield from settle(key, replies, ctx)
-                if settled is not None:
-                    return settled
-        except EpochChanged as change:
-            ctx = yield from adopt(ctx, change)
+        if attempt:
+            yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=key, version=0)
+        got = yield from gather(ctx, request, ctx.config.active, need=slow, own={}, base=None)
+        if got.reached:
+            return (yield from settle(key, [reply for reply in got.oks.values() if isinstance(reply, ReadOk)], ctx))
     return ReadFailed(reason=f"no quorum after {ctx.timing.retries} retries")
 
 
-def settle(key: bytes, replies: list[ReadOk], ctx: Context) -> Flow[ReadResult | None]:
+def settle(key: bytes, replies: list[ReadOk], ctx: Context) -> Flow[ReadOutcome]:
     """The newest version a quorum knows of, after finishing what is in flight above it."""
     committed: Proposal | None = None
     for reply in replies:
@@ -74,7 +85,7 @@ def settle(key: bytes, replies: list[ReadOk], ctx: Context) -> Flow[ReadResult |
     if not in_flight(replies, version):
         return ReadResult(committed=committed, source=Source.QUORUM)
     if committed is not None:
-        yield from at_home(Commit(key=key, epoch=ctx.config.epoch, proposal=committed))
+        yield from learned(ctx, key, AlreadyCommitted(committed=committed), Path.SLOW)
     instance = Instance(key=key, version=version, base=committed)
     outcome = yield from classic_rounds(ctx, instance, None, None)
     match outcome:
@@ -83,7 +94,7 @@ def settle(key: bytes, replies: list[ReadOk], ctx: Context) -> Flow[ReadResult |
         case Free():
             return ReadResult(committed=committed, source=Source.QUORUM)
         case GaveUp():
-            return None
+            return ReadFailed(reason=outcome.reason)
 
 
 def in_flight(replies: list[ReadOk], version: int) -> bool:
@@ -94,5 +105,5 @@ def newest(a: Proposal | None, b: Proposal | None) -> Proposal | None:
     return max((p for p in (a, b) if p is not None), key=lambda p: p.version, default=None)
 
 
-def is_value(committed: Proposal | None) -> bool:
+def is_value(committed: Proposal | None) -> TypeGuard[Proposal]:
     return committed is not None and not committed.is_tombstone

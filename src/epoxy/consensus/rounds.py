@@ -145,6 +145,8 @@ def decide(ctx: Context, instance: Instance, mine: Proposal, start: FastVote | R
 def fast_round(ctx: Context, instance: Instance, mine: Proposal) -> Flow[Decision | None]:
     """Proposer, step 2. My own vote stands since the selection. None: the fast quorum is out of reach, or I have
     promised somebody a classic ballot meanwhile."""
+    if not ctx.votes:
+        return None
     ballot, epoch = fast_ballot(ctx.me), ctx.config.epoch
     request = Accept(key=instance.key, epoch=epoch, ballot=ballot, proposal=mine)
     got = yield from gather(
@@ -169,13 +171,15 @@ def classic_rounds(
     ctx: Context, instance: Instance, mine: Proposal | None, reserved: Reserved | None
 ) -> Flow[Decision | Free | GaveUp]:
     """Proposer, steps 3 to 5, until something is decided. Without a value of its own this is a recovery."""
-    highest = NO_BALLOT
+    if not ctx.votes:
+        return GaveUp(f"replica {ctx.me} is not an active member")
+    above = NO_BALLOT
     for attempt in range(ctx.timing.retries + 1):
         if attempt:
             yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=instance.key, version=instance.version)
         if reserved is None:
             held = yield from at_home(
-                Reserve(key=instance.key, version=instance.version, above=highest, me=ctx.me, epoch=ctx.config.epoch)
+                Reserve(key=instance.key, version=instance.version, above=above, me=ctx.me, epoch=ctx.config.epoch)
             )
             if isinstance(held, AlreadyCommitted):
                 return Decision(committed=held.committed, lineage=held.lineage, path=Path.SLOW)
@@ -183,7 +187,7 @@ def classic_rounds(
         result = yield from classic_round(ctx, instance, mine, reserved)
         if not isinstance(result, Ballot):
             return result
-        highest, reserved = max(highest, result), None
+        above, reserved = result, None
     return GaveUp(f"no quorum after {ctx.timing.retries} retries")
 
 

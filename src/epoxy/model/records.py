@@ -9,8 +9,9 @@ MAX_VALUE_BYTES = 1 << 20
 """The interface's limits: a key of 1 to 1024 bytes, a value of up to 1 MiB."""
 
 LINEAGE_LENGTH = 8
-"""Settled versions remembered beside the newest one. A writer is overtaken by at most one version from each other
-replica before it hears of one of them, and the demo's largest cluster has nine."""
+"""Settled versions remembered beside the newest one, so that an overtaken writer can be told whose its version was. In
+the time of one round, each of the other replicas of the largest demo gets at most one version in: eight. Who is further
+behind than that, after an outage say, is told "unknown"."""
 
 
 class ProposalId(Struct, frozen=True, order=True):

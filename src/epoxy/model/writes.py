@@ -99,14 +99,14 @@ class ConsensusFailed(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Busy(Struct, frozen=True, kw_only=True):
-    """Refused before anything was done: too many writes are queued for this key. Definite."""
+class Refused(Struct, frozen=True, kw_only=True):
+    """Turned away before anything was done. Definite."""
 
-    queued: int
+    reason: str
 
 
 Outcome = (
-    Committed | ExpectedValueDoesNotMatch | VersionMismatch | ImmutableKey | NothingToDelete | ConsensusFailed | Busy
+    Committed | ExpectedValueDoesNotMatch | VersionMismatch | ImmutableKey | NothingToDelete | ConsensusFailed | Refused
 )
 
 

@@ -29,7 +29,7 @@ from epoxy.consensus.effects import (
 from epoxy.model.errors import InvariantViolation
 from epoxy.model.messages import Reply
 from epoxy.model.records import KeyState
-from epoxy.model.writes import Busy, ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Write
+from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
 from epoxy.node.replica import Replica
 from epoxy.ports import Clock, Dice, Timer, Transport
 
@@ -63,7 +63,7 @@ class Driver:
         """Writes of one key queue here: rivals within a replica would only cost each other the fast round."""
         queue = self._queues.setdefault(write.key, deque())
         if len(queue) >= MAX_QUEUED_PER_KEY:
-            answered(Busy(queued=len(queue)))
+            answered(Refused(reason=f"{len(queue)} writes are waiting for this key already"))
             return
         queue.append((write, answered))
         if len(queue) == 1:

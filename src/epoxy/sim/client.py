@@ -6,7 +6,6 @@ import msgspec
 
 from epoxy.model.records import Proposal
 from epoxy.model.writes import (
-    Busy,
     Committed,
     ConsensusFailed,
     Consistency,
@@ -16,6 +15,7 @@ from epoxy.model.writes import (
     Outcome,
     ReadFailed,
     ReadOutcome,
+    Refused,
     VersionMismatch,
     Write,
 )
@@ -23,6 +23,7 @@ from epoxy.sim import history
 from epoxy.sim.judge import Judge
 from epoxy.sim.machine import Life, Machine
 from epoxy.sim.plan import Ask, ClientPlan, Step
+from epoxy.sim.words import say
 from epoxy.sim.world import World
 
 PATIENCE_US = 20_000_000
@@ -78,7 +79,7 @@ class Client:
         if step is None:
             self.done = True
         else:
-            self._world.after(step.think_us, lambda: self._do(step))
+            self._world.after(step.at_us - self._world.now_us, lambda: self._do(step))
 
     def _do(self, step: Step) -> None:
         key = key_name(step.key)
@@ -135,7 +136,7 @@ class Client:
             self.outcomes.append(outcome)
             then(outcome)
 
-        respond = self._patiently(operation, answered, lambda: then(gave_up))
+        respond = self._patiently(life, operation, answered, lambda: then(gave_up))
         self._note(life, operation)
         life.run(lambda: life.driver.write(wish, life.answering(respond)))
 
@@ -155,7 +156,7 @@ class Client:
             then(outcome)
 
         gave_up = ReadFailed(reason="the client's patience ran out")
-        respond = self._patiently(operation, answered, lambda: then(gave_up))
+        respond = self._patiently(life, operation, answered, lambda: then(gave_up))
         self._note(life, operation)
         life.run(lambda: life.driver.read(key, consistency, life.answering(respond)))
 
@@ -167,9 +168,9 @@ class Client:
             self._seen[key] = committed.version
 
     def _patiently(
-        self, operation: int, answered: Callable[..., None], gave_up: Callable[[], None]
+        self, life: Life, operation: int, answered: Callable[..., None], gave_up: Callable[[], None]
     ) -> Callable[..., None]:
-        """The answer or the end of patience, whichever is first. An operation nobody answered stays open for ever, and
+        """The answer, the end of the connection or the end of patience, whichever is first. An operation nobody answered stays open for ever, and
         its client goes on under another name: it may still take effect while the client does other things."""
         self._call += 1
         call = self._call
@@ -180,17 +181,19 @@ class Client:
                 self.unanswered += 1
                 self.name += "'"
                 if self._world.trace is not None:
-                    self._world.note(f"client of operation {operation} gives up waiting")
+                    self._world.note(f"client of operation {operation} hears no more")
                 gave_up()
 
         timer = self._world.after(PATIENCE_US, out_of_patience)
+        life.farewells.append(out_of_patience)
 
         def respond(outcome: Outcome | ReadOutcome) -> None:
             if call == self._call:
                 self._call += 1
                 timer.cancel()
+                life.farewells.remove(out_of_patience)
                 if self._world.trace is not None:
-                    self._world.note(f"{self.name} is told, operation {operation}: {outcome}")
+                    self._world.note(f"{self.name} is told, operation {operation}: {say(outcome)}")
                 answered(outcome)
 
         return respond
@@ -232,7 +235,7 @@ def recorded(outcome: Outcome) -> history.Outcome:
             return history.Missing(version=version_of(outcome.committed))
         case ConsensusFailed():
             return history.Unknown()
-        case Busy():
+        case Refused():
             return history.Failed()
 
 

@@ -1,7 +1,7 @@
 """From a seed to a plan.
 
 Swarm testing: each seed draws its own cluster, its own workload and its own few kinds of fault, so that rare
-combinations come up and common ones do not drown them.
+combinations come up and common ones do not drown them. Every fourth seed is an ambush instead (see `ambush`).
 """
 
 from random import Random
@@ -9,9 +9,10 @@ from random import Random
 from epoxy.consensus.effects import Timing
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
+from epoxy.sim.ambush import ambush
 from epoxy.sim.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather
 
-MAX_N = 9
+POLLS = 20
 SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7, 8, 9)
 """Three and five are what people run; every size must work."""
 
@@ -23,6 +24,11 @@ READS = (Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.OPTIMIS
 
 
 def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPolicy | None = None) -> Plan:
+    draw = ambush if seed % 4 == 3 else swarm
+    return draw(seed, workload, n, policy)
+
+
+def swarm(seed: int, workload: str, n: int | None, policy: QuorumPolicy | None) -> Plan:
     dice = Random(f"plan/{workload}/{seed}")
     size = n if n is not None else dice.choice(SIZES)
     faults_end_us = dice.randrange(1_000_000, 6_000_000)
@@ -61,44 +67,52 @@ def draw_weather(dice: Random) -> Weather:
 
 
 def draw_clients(dice: Random, workload: str, n: int, until_us: int, slowest_us: int) -> tuple[ClientPlan, ...]:
-    """One fresh key or several; everybody wants them, or only two or three: few rivals collide more cleanly."""
+    """Everybody asks, or only two or three: few rivals collide more cleanly. They ask in step, and every time for a
+    fresh key, or for a few keys again and again."""
     asks = dice.sample(WORKLOADS[workload], k=dice.randint(2, len(WORKLOADS[workload])))
-    keys = dice.choice((1, 1, 2, 4))
     steps = dice.randint(2, 6)
-    poller = [draw_poller(dice, n, keys, slowest_us)] if dice.random() < 0.2 else []
-    homes = dice.choice((list(range(1, n + 1)), [dice.randint(1, n) for _ in range(dice.randint(2, 4))]))
+    keys = dice.choice((1, 2, 4, steps))
+    fresh = dice.random() < 0.5
     pace_us = until_us // (steps + 1)
-    first_us = dice.choice((100, slowest_us, 3 * slowest_us, pace_us))
-    return (
-        *(
-            ClientPlan(
-                home=home,
-                steps=tuple(
-                    draw_step(dice, asks, keys, value=client * 100 + i, pace_us=pace_us if i else first_us)
-                    for i in range(steps)
-                ),
-            )
-            for client, home in enumerate(homes, start=1)
-        ),
-        *poller,
+    apart_us = dice.choice((100, slowest_us, 3 * slowest_us, pace_us))
+    homes = dice.choice((list(range(1, n + 1)), [dice.randint(1, n) for _ in range(dice.randint(2, 4))]))
+    clients = [
+        ClientPlan(
+            home=home,
+            steps=tuple(
+                draw_step(
+                    dice,
+                    asks,
+                    at_us=i * pace_us + dice.randrange(apart_us),
+                    key=i % keys if fresh else dice.randrange(keys),
+                    value=client * 100 + i,
+                )
+                for i in range(steps)
+            ),
+        )
+        for client, home in enumerate(homes, start=1)
+    ]
+    if dice.random() < 0.2:
+        clients.append(draw_poller(dice, n, keys, slowest_us))
+    return tuple(clients)
+
+
+def draw_step(dice: Random, asks: list[Ask], *, at_us: int, key: int, value: int) -> Step:
+    """Now and then two clients ask for the same value: an equal value is not the same write."""
+    return Step(
+        at_us=at_us,
+        ask=dice.choice(asks),
+        key=key,
+        value=7 if dice.random() < 0.1 else value,
+        consistency=dice.choice(READS),
     )
 
 
 def draw_poller(dice: Random, n: int, keys: int, slowest_us: int) -> ClientPlan:
     """A reader that keeps asking its own datacenter, and so looks into every small gap."""
-    step = Step(think_us=slowest_us // dice.choice((5, 20)), ask=Ask.READ, key=dice.randrange(keys), value=0)
-    return ClientPlan(home=dice.randint(1, n), steps=(step,) * 20)
-
-
-def draw_step(dice: Random, asks: list[Ask], keys: int, *, value: int, pace_us: int) -> Step:
-    """Now and then two clients ask for the same value: an equal value is not the same write."""
-    return Step(
-        think_us=dice.randrange(0, pace_us * 2),
-        ask=dice.choice(asks),
-        key=dice.randrange(keys),
-        value=7 if dice.random() < 0.1 else value,
-        consistency=dice.choice(READS),
-    )
+    key, every_us = dice.randrange(keys), slowest_us // dice.choice((5, 20))
+    steps = (Step(at_us=i * every_us, ask=Ask.READ, key=key, value=0) for i in range(POLLS))
+    return ClientPlan(home=dice.randint(1, n), steps=tuple(steps))
 
 
 def draw_faults(dice: Random, n: int, until_us: int) -> tuple[Fault, ...]:

@@ -13,6 +13,7 @@ from epoxy.node.driver import Driver
 from epoxy.node.replica import Replica
 from epoxy.sim.judge import Judge
 from epoxy.sim.plan import FaultKind
+from epoxy.sim.words import NAMES
 from epoxy.sim.world import Action, Event, World
 from epoxy.store.memory import MemoryStore
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from epoxy.sim.network import Network
 
 T = TypeVar("T")
-
-NAMES = "?ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Machine:
@@ -117,6 +116,7 @@ class Life:
 
     def __init__(self, machine: Machine, contents: dict[bytes, bytes]) -> None:
         self.machine = machine
+        self.farewells: list[Action] = []
         self.store = MemoryStore(self._flush, contents=contents)
         alarm = machine.judge.alarm
         self.replica = Replica(machine.id, self.store, machine.config, alarm)
@@ -139,6 +139,8 @@ class Life:
     def end(self, keep: float) -> dict[bytes, bytes]:
         survivors = self.store.survivors(int(self.store.pending * keep))
         self.store.close()
+        for hang_up in self.farewells:
+            self.machine.world.after(0, hang_up)
         return survivors
 
     # Clock

@@ -27,7 +27,9 @@ class Ask(enum.Enum):
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    think_us: int
+    """Asked at `at_us`, or as soon as the step before is answered."""
+
+    at_us: int
     ask: Ask
     key: int
     value: int

@@ -160,9 +160,9 @@ def last_look(plan: Plan) -> list[ClientPlan]:
     keys = plan.keys()
     homes = sorted({1, (plan.n + 1) // 2, plan.n})
     look = [
-        Step(think_us=0, ask=Ask.READ, key=key, value=0, consistency=consistency)
+        Step(at_us=0, ask=Ask.READ, key=key, value=0, consistency=consistency)
         for consistency in (Consistency.OPTIMISTIC, Consistency.SKIP_CACHE, Consistency.LINEARIZABLE)
         for key in keys
     ]
-    write = [Step(think_us=0, ask=Ask.PUT, key=key, value=9) for key in keys]
+    write = [Step(at_us=0, ask=Ask.PUT, key=key, value=9) for key in keys]
     return [ClientPlan(home=home, steps=tuple(look)) for home in homes] + [ClientPlan(home=1, steps=tuple(write))]
