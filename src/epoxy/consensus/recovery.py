@@ -22,8 +22,13 @@ def choose(promises: Promises, config: ClusterConfig) -> Proposal | None:
         return highest(classic).proposal
     fast = [vote for vote in votes if vote.ballot.is_fast and still_counts(vote, config)]
     possible = [p for p in candidates(fast, promises) if potential(p, fast, promises, config) >= config.quorums.fast]
-    assert len(possible) <= 1, "two proposals cannot both reach a fast quorum: see model.quorum"
+    assert_unambiguous(possible)
     return proposal_of(possible[0], fast) if possible else None
+
+
+def assert_unambiguous(possible: list[int]) -> None:
+    """The quorums' third invariant at work."""
+    assert len(possible) <= 1, "two proposals cannot both reach a fast quorum: see model.quorum"
 
 
 def highest(votes: list[Vote]) -> Vote:

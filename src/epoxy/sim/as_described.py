@@ -1,9 +1,12 @@
 """The protocol as it was first described, rule by rule, in place of ours.
 
 Every proposer has a fast ballot (1, me) of its own, an acceptor replaces a vote at a lower ballot by one at a higher,
-and a recovery takes up the highest accepted ballot. It loses acknowledged writes: docs/protocol/why-not-as-described.md.
-It stays here because a checker that cannot find that loss is worth nothing.
+and a recovery takes up the highest accepted ballot. It loses acknowledged writes, as told in
+docs/protocol/why-not-as-described.md. It stays here because a checker that cannot find that loss is worth nothing.
 """
+
+# Its rules stand in for ours and keep their signatures, used or not.
+# ruff: noqa: ARG001
 
 from epoxy.consensus import acceptor, home, recovery, rounds
 from epoxy.consensus.effects import Context, Flow, at_home

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 Rule = Callable[..., object]
 
-PLANTERS = ("epoxy.sim.mutants", "epoxy.sim.as_described")
+PLANTERS = ("epoxy.sim.broken", "epoxy.sim.as_described")
 """Broken rules may call the right ones, which they hold under names of their own."""
 
 
