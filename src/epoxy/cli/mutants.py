@@ -10,12 +10,12 @@ from epoxy.cli import parameters as options
 from epoxy.cli import show
 from epoxy.cli.groups import SETTINGS, refuse
 from epoxy.cli.progress import Watch
-from epoxy.sim.hunt import LIMIT_SEEDS, Catch, hunt
+from epoxy.sim.hunt import LIMIT_SEEDS, Catch, chase
 from epoxy.sim.mutants import MUTANTS
 
 LISTED = ("mutant", "what it breaks", "workload")
 PIPE_WIDTH = 200
-CAUGHT = (*LISTED, "caught by", "where", "runs")
+CAUGHT = (*LISTED, "caught by", "where", "after runs")
 
 
 @click.command(context_settings=SETTINGS, short_help="The planted faults; --check proves that each is caught.")
@@ -52,14 +52,17 @@ def mutants(names: tuple[str, ...], check: bool, markdown: bool, jobs: int, as_j
 def chase_all(names: list[str], jobs: int) -> list[Catch]:
     catches: list[Catch] = []
     with Watch("mutants", len(names)) as watch:
-        for catch in hunt(names, jobs=jobs):
+        for name in names:
+            catch = chase(name, jobs=jobs)
             catches.append(catch)
             watch.tell(len(catches), f"{catch.mutant}: {catch.rule or 'SURVIVED'}")
     return catches
 
 
 def lament(survivors: list[str]) -> int:
-    click.echo(f"epoxy: survived {LIMIT_SEEDS:,} seeds: {', '.join(survivors)}", err=True)
+    click.echo(
+        f"epoxy: survived {LIMIT_SEEDS:,} seeds and every state of the small worlds: {', '.join(survivors)}", err=True
+    )
     return 1
 
 
@@ -73,8 +76,8 @@ def listed_row(name: str) -> tuple[str, ...]:
 
 
 def caught_row(catch: Catch) -> tuple[str, ...]:
-    where = f"seed {catch.seed}" if catch.seed is not None else "nowhere"
-    return catch.mutant, catch.breaks, catch.workload, catch.rule or "SURVIVED", where, f"{catch.runs:,}"
+    where = f"seed {catch.seed}" if catch.seed is not None else "every state" if catch.rule else "nowhere"
+    return catch.mutant, catch.breaks, catch.workload, catch.rule or "SURVIVED", where, f"{catch.tried:,}"
 
 
 def print_table(heads: tuple[str, ...], rows: list[tuple[str, ...]], *, markdown: bool) -> None:

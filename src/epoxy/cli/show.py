@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from textwrap import indent
 from typing import Any
 
 import click
@@ -9,7 +10,7 @@ import msgspec
 from rich.console import Console
 
 from epoxy.sim.campaign import Failed, Setup, Summary, Tally
-from epoxy.sim.describe import condense, describe
+from epoxy.sim.describe import condense, describe, until_blamed
 from epoxy.sim.exhaustive import Exploration
 from epoxy.sim.plan import FaultKind
 from epoxy.sim.shrink import Shrunk
@@ -124,7 +125,7 @@ def setup_json(setup: Setup) -> dict[str, Any]:
 
 def show_failure(failed: Failed) -> None:
     click.secho(f"\nSeed {failed.seed} breaks the rule: {failed.rule}", fg="red", bold=True)
-    click.echo(f"  {failed.detail}")
+    click.echo(indent(failed.detail, "  "))
 
 
 def show_replay(setup: Setup, seed: int, report: Report) -> None:
@@ -141,9 +142,12 @@ def show_shrunk(shrunk: Shrunk) -> None:
 
 
 def show_trace(report: Report) -> None:
-    block("What happens", condense(report.trace or []))
-    if report.failure is not None:
-        click.secho(f"  => {report.failure.rule}: {report.failure.detail}", fg="red")
+    failure = report.failure
+    if failure is None:
+        block("What happens", condense(report.trace or []))
+        return
+    block("What happens", condense(until_blamed(report.trace or [], failure)))
+    click.secho(indent(f"=> {failure.rule}: {failure.detail}", "  "), fg="red")
 
 
 def report_json(report: Report) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from epoxy.sim.plan import Ask, Fault, FaultKind, Plan, Step, Weather
+from epoxy.sim.simulation import Failure
 from epoxy.sim.words import NAMES
 
 WEATHER = {
@@ -20,6 +21,8 @@ def describe(plan: Plan) -> list[str]:
     return list(lines(plan))
 
 
+JUDGED_LATE = ("linearizability", "optimistic read")
+BLAMED = re.compile(r"#(\d+) ")
 SENT = re.compile(r"(?P<when> *[\d.]+ ms)  (?P<sender>\w) -> (?P<to>\w): (?P<what>.*)")
 ANSWERED = re.compile(r" *[\d.]+ ms  (?P<to>\w) <- (?P<sender>\w): ")
 
@@ -33,6 +36,13 @@ def condense(trace: list[str]) -> list[str]:
         else:
             told[-1] = joined
     return told
+
+
+def until_blamed(trace: list[str], failure: Failure) -> list[str]:
+    """A history is judged when all is over. What happened after the last operation it is blamed on does not matter."""
+    blamed = [f"operation {number}:" for number in BLAMED.findall(failure.detail)]
+    ends = [at for at, line in enumerate(trace) if any(operation in line for operation in blamed)]
+    return trace[: ends[-1] + 1] if ends and failure.rule in JUDGED_LATE else trace
 
 
 def joined_with(before: str, line: str) -> str | None:
@@ -54,7 +64,8 @@ def joined_with(before: str, line: str) -> str | None:
 
 def lines(plan: Plan) -> Iterator[str]:
     places = ", ".join(f"{NAMES[i]} at {place:.3g} ms" for i, place in enumerate(plan.places, start=1))
-    yield f"{plan.n} replicas on a line ({places}), {plan.policy.value} quorums, network seed {plan.seed}"
+    replicas = "1 replica" if plan.n == 1 else f"{plan.n} replicas on a line"
+    yield f"{replicas} ({places}), {plan.policy.value} quorums, network seed {plan.seed}"
     yield f"hedge after {plan.timing.hedge_ms:g} ms, timeout after {plan.timing.round_timeout_ms:g} ms"
     yield f"messages: {weather(plan.weather)}"
     skewed = [f"{NAMES[i]} runs at {rate:.2f}" for i, rate in enumerate(plan.skew, start=1) if rate != 1.0]

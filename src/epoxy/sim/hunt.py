@@ -1,45 +1,67 @@
 """Does anybody notice? Every planted fault is run until a checker catches it."""
 
-from collections.abc import Iterable, Iterator
-
 from msgspec import Struct
 
 from epoxy.sim.campaign import Campaign, Setup
-from epoxy.sim.mutants import MUTANTS, Mutant
+from epoxy.sim.exhaustive import World, explore
+from epoxy.sim.mutants import MUTANTS, Mutant, planted
 
 LIMIT_SEEDS = 2_000
 """A fault that two thousand seeds do not show is one that the simulator does not find."""
 
+WORLDS = (
+    World(n=3, proposers=(1, 2, 3), recoveries=2),
+    World(n=4, proposers=(1, 2), recoveries=2),
+    World(n=5, proposers=(1, 2, 3), recoveries=1),
+)
+"""What simulation has missed is looked for here, in every reachable state: a few seconds each."""
+
 
 class Catch(Struct, frozen=True, kw_only=True):
-    """What became of one fault. No rule: it survived."""
+    """What became of one fault. No rule: it survived. `tried`: runs of the simulator until then."""
 
     mutant: str
     breaks: str
     workload: str
-    runs: int
+    tried: int
     seed: int | None = None
     rule: str | None = None
     replay: str | None = None
 
 
-def hunt(names: Iterable[str], *, jobs: int, limit_seeds: int = LIMIT_SEEDS) -> Iterator[Catch]:
-    for name in names:
-        yield chase(MUTANTS[name], jobs, limit_seeds)
-
-
-def chase(mutant: Mutant, jobs: int, limit_seeds: int) -> Catch:
-    setup = Setup(workload=mutant.workload, mutant=mutant.name)
-    summary = Campaign(setup, 0, limit_seeds, jobs=jobs).run()
+def chase(name: str, *, jobs: int = 1, limit_seeds: int = LIMIT_SEEDS) -> Catch:
+    """First by simulation, then by visiting small worlds."""
+    mutant = MUTANTS[name]
+    summary = Campaign(Setup(workload=mutant.workload, mutant=name), 0, limit_seeds, jobs=jobs).run()
+    if summary.failed:
+        first = summary.failed[0]
+        return caught(mutant, summary.tally.runs, seed=first.seed, rule=first.rule, replay=first.replay)
     if summary.interrupted:
         raise KeyboardInterrupt
-    caught = summary.failed[0] if summary.failed else None
+    return explore_all(mutant, summary.tally.runs)
+
+
+def caught(mutant: Mutant, tried: int, *, rule: str | None, replay: str | None, seed: int | None = None) -> Catch:
     return Catch(
         mutant=mutant.name,
         breaks=mutant.breaks,
         workload=mutant.workload,
-        runs=summary.tally.runs,
-        seed=caught.seed if caught else None,
-        rule=caught.rule if caught else None,
-        replay=caught.replay if caught else None,
+        tried=tried,
+        seed=seed,
+        rule=rule,
+        replay=replay,
     )
+
+
+def explore_all(mutant: Mutant, tried: int) -> Catch:
+    for world in WORLDS:
+        with planted(mutant.name):
+            violation = explore(world).violation
+        if violation is not None:
+            return caught(mutant, tried, rule=violation.what, replay=explore_command(world, mutant.name))
+    return caught(mutant, tried, rule=None, replay=None)
+
+
+def explore_command(world: World, mutant: str) -> str:
+    size = f"--n {world.n} --proposers {len(world.proposers)} --recoveries {world.recoveries}"
+    return f"epoxy sim exhaustive {size} --mutant {mutant}"

@@ -26,6 +26,9 @@ NETWORK_SEEDS = 12
 STORIES = 60
 """Network seeds tried at the very end, when a run takes a millisecond."""
 
+SLACK, SLACK_EVENTS = 1.5, 10
+"""How much longer than the shortest one a story may be if its plan is simpler: a round or two."""
+
 STILL = Weather(jitter=0.0)
 ROUND_US = (1_000_000_000, 1_000_000, 100_000, 10_000, 1_000)
 """A time is replaced by the next round one below it, roundest first. No plan lasts a thousand seconds: that is zero."""
@@ -77,6 +80,7 @@ class Search:
         self._rule = rule
         self._events_left = limit_events
         self._listener = listener
+        self._fewest_events = run(plan).events
 
     def to_the_end(self) -> None:
         """Each reduction may make room for another, so all are tried again until none helps."""
@@ -112,13 +116,19 @@ class Search:
     def _breaks(self, plan: Plan) -> bool:
         if self._events_left <= 0:
             raise OutOfPatience
-        return self._is_same(self._play(plan))
+        report = self._play(plan)
+        return self._is_same(report) and self._is_short(report)
 
     def _play(self, plan: Plan) -> Report:
         report = run(plan)
         self.runs += 1
         self._events_left -= report.events
         return report
+
+    def _is_short(self, report: Report) -> bool:
+        """A plan without this or that may fail for another reason much later. That would be a worse story."""
+        self._fewest_events = min(self._fewest_events, report.events)
+        return report.events <= SLACK * self._fewest_events + SLACK_EVENTS
 
     def _is_same(self, report: Report) -> bool:
         return report.failure is not None and report.failure.rule == self._rule
@@ -257,7 +267,12 @@ def all_halved(plan: Plan) -> Plan:
 
 
 def end_halved(plan: Plan) -> Plan:
-    return replace(plan, faults_end_us=plan.faults_end_us // 2)
+    return ending(plan, plan.faults_end_us // 2)
+
+
+def ending(plan: Plan, at_us: int) -> Plan:
+    """Never before the last fault: one that strikes after the end would be taken for a broken promise."""
+    return replace(plan, faults_end_us=max([at_us, *(fault.at_us for fault in plan.faults)]))
 
 
 def rounder(plan: Plan, attempt: Attempt) -> None:
@@ -272,7 +287,7 @@ def rounder(plan: Plan, attempt: Attempt) -> None:
 
 
 def end_rounded(unit_us: int, plan: Plan) -> Plan:
-    return replace(plan, faults_end_us=plan.faults_end_us // unit_us * unit_us)
+    return ending(plan, plan.faults_end_us // unit_us * unit_us)
 
 
 def place_rounded(unit_us: int, machine: int, plan: Plan) -> Plan:
