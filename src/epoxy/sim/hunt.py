@@ -30,8 +30,10 @@ class Catch(Struct, frozen=True, kw_only=True):
 
 
 def chase(name: str, *, jobs: int = 1, limit_seeds: int = LIMIT_SEEDS) -> Catch:
-    """First by simulation, then by visiting small worlds."""
+    """By simulation, and where chance has no chance by visiting small worlds."""
     mutant = MUTANTS[name]
+    if mutant.exhaustive:
+        return explore_all(mutant, 0)
     summary = Campaign(Setup(workload=mutant.workload, mutant=name), 0, limit_seeds, jobs=jobs).run()
     if summary.failed:
         first = summary.failed[0]
