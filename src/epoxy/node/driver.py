@@ -26,7 +26,7 @@ from epoxy.consensus.effects import (
     Tell,
     Timing,
 )
-from epoxy.model.errors import InvariantViolation
+from epoxy.model.errors import InvariantViolation, StoreFailed
 from epoxy.model.messages import Reply
 from epoxy.model.records import KeyState
 from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
@@ -154,6 +154,12 @@ class Run(Generic[T]):
         except InvariantViolation as violation:
             self._driver.alarm(str(violation))
             self._finish(self._broken(str(violation)))
+        except StoreFailed:
+            raise
+        except Exception as error:
+            # A bug, and whoever called us will say so; but the writes queued behind this one must not wait for ever.
+            self._finish(self._broken(f"failed at {error!r}"))
+            raise
         finally:
             self._pumping = False
 
