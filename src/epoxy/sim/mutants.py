@@ -19,8 +19,8 @@ from epoxy.store.memory import MemoryStore
 
 
 class Mutant(Struct, frozen=True, kw_only=True):
-    """`workload`: the one in which it shows. `exhaustive`: chance meets it too rarely, so it is looked for in every state
-    of small worlds."""
+    """`workload`: the one in which it shows. `exhaustive`: chance meets it too rarely, so it is looked for in every
+    state of small worlds."""
 
     name: str
     breaks: str

@@ -1,0 +1,1 @@
+"""Measurements. Nothing here is a test: figures depend on the machine and are read as ratios."""
