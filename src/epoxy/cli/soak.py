@@ -40,7 +40,8 @@ def soak(minutes: float | None, path: Path, jobs: int, as_json: bool) -> None:
       epoxy sim soak
       epoxy sim soak --minutes 60 --summary nightly.json
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for told_to_stop in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs with the first one ignored
+        signal.signal(told_to_stop, signal.default_int_handler)
     try:
         summary = run(path, jobs, minutes)
     except (BadSummary, WorkerDied) as error:
