@@ -1,0 +1,121 @@
+"""Planted faults are planted everywhere, and gone afterwards."""
+
+import pytest
+
+from epoxy.consensus import acceptor, home, recovery
+from epoxy.model import ballot, cluster, quorum
+from epoxy.model.ballot import Ballot
+from epoxy.model.quorum import QuorumPolicy, Quorums
+from epoxy.node import replica
+from epoxy.node.replica import Replica
+from epoxy.sim.mutants import ALL, Mutant, planted
+from epoxy.sim.patching import PLANTERS, Patch, applied, holders
+from epoxy.store.memory import MemoryStore
+
+
+def always_two(replica_id: int, *_: Ballot) -> Ballot:
+    return Ballot(2, replica_id)
+
+
+def everybody(n: int, policy: QuorumPolicy = QuorumPolicy.OPTIMAL) -> Quorums:
+    return Quorums(n=n, slow=n, fast=n, policy=policy)
+
+
+def known_at_home() -> object:
+    """Imported there by name."""
+    return vars(home)["next_classic"]
+
+
+NEXT = Patch(ballot, "next_classic", always_two)
+SIZES = Patch(quorum, "quorums", everybody)
+
+
+def test_a_rule_is_broken_wherever_it_is_known_and_whole_again_afterwards() -> None:
+    right = ballot.next_classic
+    assert known_at_home() is right
+    with applied((NEXT,)):
+        assert ballot.next_classic is always_two
+        assert known_at_home() is always_two
+    assert ballot.next_classic is right
+    assert known_at_home() is right
+
+
+def test_callers_meet_the_broken_rule() -> None:
+    with applied((SIZES,)):
+        assert cluster.first_epoch((1, 2, 3)).quorums.slow == 3
+    assert cluster.first_epoch((1, 2, 3)).quorums.slow == 2
+
+
+def test_a_method_is_broken_in_its_class() -> None:
+    store, told = MemoryStore(lambda _: None), list[str]()
+    store.transact(lambda tx: tx.set(b"k", b"v"))
+
+    def at_once(_: MemoryStore, __: object) -> None:
+        told.append("at once")
+
+    right = MemoryStore.when_durable
+    with applied((Patch(MemoryStore, "when_durable", at_once),)):
+        store.when_durable(lambda: None)
+    store.when_durable(lambda: told.append("never"))
+    assert told == ["at once"]
+    assert MemoryStore.when_durable is right
+
+
+def test_rules_are_whole_again_after_an_exception() -> None:
+    rights = ballot.next_classic, quorum.quorums, known_at_home()
+    with pytest.raises(ZeroDivisionError), applied((NEXT, SIZES)):
+        raise ZeroDivisionError
+    assert (ballot.next_classic, quorum.quorums, known_at_home()) == rights
+
+
+def test_an_unknown_name_fails_loudly_and_leaves_nothing_broken() -> None:
+    rights = ballot.next_classic, known_at_home()
+    for wrong in (Patch(ballot, "no_such_rule", always_two), Patch(Replica, "no_such_method", always_two)):
+        with pytest.raises(AttributeError, match="no_such"), applied((NEXT, wrong)):
+            raise AssertionError("never reached")
+    assert (ballot.next_classic, known_at_home()) == rights
+
+
+def test_patches_nest() -> None:
+    right = ballot.next_classic
+
+    def always_three(replica_id: int, *_: Ballot) -> Ballot:
+        return Ballot(3, replica_id)
+
+    with applied((NEXT,)):
+        with applied((Patch(ballot, "next_classic", always_three),)):
+            assert known_at_home() is always_three
+        assert known_at_home() is always_two
+    assert known_at_home() is right
+
+
+def test_nothing_planted_changes_nothing() -> None:
+    before = dict(vars(acceptor))
+    with planted(None):
+        assert vars(acceptor) == before
+
+
+@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
+def test_every_planted_fault_reaches_its_rule_and_goes_again(mutant: Mutant) -> None:
+    """A mutant whose rule was renamed, or is held where nobody looks, would be no fault at all."""
+    rules = [getattr(patch.owner, patch.name) for patch in mutant.patches]
+    places = [holders(patch, rule) for patch, rule in zip(mutant.patches, rules, strict=True)]
+    assert all(places)
+    with planted(mutant.name):
+        for patch, held in zip(mutant.patches, places, strict=True):
+            assert all(getattr(holder, name) is patch.broken for holder, name in held)
+    for rule, held in zip(rules, places, strict=True):
+        assert all(getattr(holder, name) is rule for holder, name in held)
+
+
+def test_planters_keep_the_right_rules_under_names_of_their_own() -> None:
+    held = holders(Patch(recovery, "choose", always_two), recovery.choose)
+    assert (recovery, "choose") in held
+    assert not {getattr(holder, "__name__", "") for holder, _ in held} & set(PLANTERS)
+
+
+def test_only_the_very_same_function_is_replaced() -> None:
+    """A namesake elsewhere is another rule."""
+    names = {name for _, name in holders(Patch(acceptor, "commit", always_two), acceptor.commit)}
+    assert names == {"commit"}
+    assert (replica, "Replica") not in holders(Patch(acceptor, "step", always_two), acceptor.step)
