@@ -26,6 +26,8 @@ from epoxy.model.messages import (
     EpochAhead,
     Failed,
     HigherBallot,
+    Inspect,
+    Inspected,
     Prepare,
     PrepareOk,
     Read,
@@ -100,6 +102,7 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(Commit, key=keys, epoch=uints, proposal=proposals()),
     st.builds(Read, key=keys, epoch=uints),
     st.builds(UpdateConfig, config=configs()),
+    st.builds(Inspect, key=keys),
 )
 
 replies: st.SearchStrategy[Reply] = st.one_of(
@@ -116,6 +119,16 @@ replies: st.SearchStrategy[Reply] = st.one_of(
     st.builds(CommitConflict, committed=proposals()),
     st.builds(ConfigOk, epoch=uints),
     st.builds(Failed, reason=reasons),
+    st.builds(
+        Inspected,
+        epoch=uints,
+        committed=st.none() | proposals(),
+        lineage=lineages,
+        promised=ballots,
+        vote=st.none() | votes,
+        cached=st.none() | proposals(),
+        changelog=st.lists(st.binary(min_size=10, max_size=10), max_size=3).map(tuple),
+    ),
 )
 
 # Three of the largest messages still fit a frame; more small ones do too.

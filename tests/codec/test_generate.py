@@ -108,6 +108,7 @@ def test_limits_are_those_of_the_model() -> None:
         "Members": Limit(1, MAX_REPLICAS),
         "Voters": Limit(0, MAX_REPLICAS),
         "Reason": Limit(0, 1024),
+        "Stamps": Limit(0, 64),
         "Requests": Limit(0, wire.MAX_BATCH),
         "Replies": Limit(0, wire.MAX_BATCH),
     }

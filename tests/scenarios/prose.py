@@ -20,6 +20,8 @@ from epoxy.model.messages import (
     EpochAhead,
     Failed,
     HigherBallot,
+    Inspect,
+    Inspected,
     Prepare,
     PrepareOk,
     Read,
@@ -80,6 +82,8 @@ def request(r: Request) -> str:
             return "Read"
         case UpdateConfig():
             return f"UpdateConfig {r.config.epoch}"
+        case Inspect():
+            return "Inspect"
         case _:
             assert_never(r)
 
@@ -108,6 +112,8 @@ def reply(r: Reply) -> str:
             return f"{type(r).__name__} {r.epoch}"
         case Failed():
             return f"Failed: {r.reason}"
+        case Inspected():
+            return f"Inspected, {committed(r.committed)}, {vote(r.vote)}, promised {ballot(r.promised)}"
         case _:
             assert_never(r)
 

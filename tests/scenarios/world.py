@@ -24,7 +24,7 @@ from epoxy.consensus.effects import (
 )
 from epoxy.consensus.home import Adopt, Cache, Peek
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.messages import Reply, Request, UpdateConfig
+from epoxy.model.messages import Inspect, Reply, Request, UpdateConfig
 from epoxy.model.records import FRESH, KeyState, Proposal
 from epoxy.model.writes import Committed, Outcome, ReadOutcome, ReadResult, Source
 from tests.scenarios import prose
@@ -187,7 +187,7 @@ class World:
     # Replicas
 
     def _receive(self, replica: Replica, message: Request) -> Reply:
-        assert not isinstance(message, UpdateConfig), "scenarios stay in one epoch"
+        assert not isinstance(message, UpdateConfig | Inspect), "scenarios stay in one epoch, and show states themselves"
         state, reply = acceptor.step(replica.keys.get(message.key, FRESH), message, replica.config)
         self._store(replica, message.key, state)
         return reply

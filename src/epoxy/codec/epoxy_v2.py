@@ -7,12 +7,14 @@ from typing import assert_never
 
 from epoxy.codec.bare import (
     decode_data,
+    decode_fixed,
     decode_flag,
     decode_length,
     decode_str,
     decode_uint,
     decode_unsigned,
     encode_data,
+    encode_fixed,
     encode_length,
     encode_str,
     encode_uint,
@@ -35,6 +37,8 @@ from epoxy.model.messages import (
     EpochAhead,
     Failed,
     HigherBallot,
+    Inspect,
+    Inspected,
     Prepare,
     PrepareOk,
     Read,
@@ -473,6 +477,16 @@ def decode_update_config(buffer: bytes, position: int) -> tuple[UpdateConfig, in
     return record, position
 
 
+def encode_inspect(out: bytearray, value: Inspect) -> None:
+    encode_data(out, value.key, 1, 1024)
+
+
+def decode_inspect(buffer: bytes, position: int) -> tuple[Inspect, int]:
+    key, position = decode_data(buffer, position, 1, 1024)
+    record = Inspect(key=key)
+    return record, position
+
+
 def encode_request(out: bytearray, value: Request) -> None:
     match value:
         case Prepare():
@@ -490,6 +504,9 @@ def encode_request(out: bytearray, value: Request) -> None:
         case UpdateConfig():
             out.append(4)
             encode_update_config(out, value)
+        case Inspect():
+            out.append(5)
+            encode_inspect(out, value)
         case _:
             assert_never(value)
 
@@ -506,6 +523,8 @@ def decode_request(buffer: bytes, position: int) -> tuple[Request, int]:
             return decode_read(buffer, position + 1)
         case 4:
             return decode_update_config(buffer, position + 1)
+        case 5:
+            return decode_inspect(buffer, position + 1)
         case _:
             raise unknown_tag("Request", buffer, position)
 
@@ -673,6 +692,79 @@ def decode_failed(buffer: bytes, position: int) -> tuple[Failed, int]:
     return record, position
 
 
+def encode_stamps(out: bytearray, value: tuple[bytes, ...]) -> None:
+    encode_length(out, len(value), 0, 64)
+    for item in value:
+        encode_fixed(out, item, 10)
+
+
+def decode_stamps(buffer: bytes, position: int) -> tuple[tuple[bytes, ...], int]:
+    length, position = decode_length(buffer, position, 0, 64)
+    items: list[bytes] = []
+    for _ in range(length):
+        item, position = decode_fixed(buffer, position, 10)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_inspected(out: bytearray, value: Inspected) -> None:
+    if 0 <= value.epoch <= 0x7F:
+        out.append(value.epoch)
+    else:
+        encode_uint(out, value.epoch)
+    if value.committed is None:
+        out.append(0)
+    else:
+        out.append(1)
+        encode_proposal(out, value.committed)
+    encode_lineage(out, value.lineage)
+    encode_ballot(out, value.promised)
+    if value.vote is None:
+        out.append(0)
+    else:
+        out.append(1)
+        encode_vote(out, value.vote)
+    if value.cached is None:
+        out.append(0)
+    else:
+        out.append(1)
+        encode_proposal(out, value.cached)
+    encode_stamps(out, value.changelog)
+
+
+def decode_inspected(buffer: bytes, position: int) -> tuple[Inspected, int]:
+    epoch = buffer[position]
+    if epoch <= 0x7F:
+        position += 1
+    else:
+        epoch, position = decode_uint(buffer, position)
+    committed: Proposal | None = None
+    present, position = decode_flag(buffer, position)
+    if present:
+        committed, position = decode_proposal(buffer, position)
+    lineage, position = decode_lineage(buffer, position)
+    promised, position = decode_ballot(buffer, position)
+    vote: Vote | None = None
+    present, position = decode_flag(buffer, position)
+    if present:
+        vote, position = decode_vote(buffer, position)
+    cached: Proposal | None = None
+    present, position = decode_flag(buffer, position)
+    if present:
+        cached, position = decode_proposal(buffer, position)
+    changelog, position = decode_stamps(buffer, position)
+    record = Inspected(
+        epoch=epoch,
+        committed=committed,
+        lineage=lineage,
+        promised=promised,
+        vote=vote,
+        cached=cached,
+        changelog=changelog,
+    )
+    return record, position
+
+
 def encode_reply(out: bytearray, value: Reply) -> None:
     match value:
         case PrepareOk():
@@ -712,6 +804,9 @@ def encode_reply(out: bytearray, value: Reply) -> None:
         case Failed():
             out.append(12)
             encode_failed(out, value)
+        case Inspected():
+            out.append(13)
+            encode_inspected(out, value)
         case _:
             assert_never(value)
 
@@ -744,6 +839,8 @@ def decode_reply(buffer: bytes, position: int) -> tuple[Reply, int]:
             return decode_config_ok(buffer, position + 1)
         case 12:
             return decode_failed(buffer, position + 1)
+        case 13:
+            return decode_inspected(buffer, position + 1)
         case _:
             raise unknown_tag("Reply", buffer, position)
 

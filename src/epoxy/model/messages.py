@@ -56,8 +56,14 @@ class UpdateConfig(Struct, frozen=True, kw_only=True):
     config: ClusterConfig
 
 
+class Inspect(Struct, frozen=True, kw_only=True):
+    """Everything you hold for this key, for a person who looks into a problem. No epoch: it is asked when those differ."""
+
+    key: bytes
+
+
 KeyRequest = Prepare | Accept | Commit | Read
-Request = KeyRequest | UpdateConfig
+Request = KeyRequest | UpdateConfig | Inspect
 
 # Replies.
 
@@ -130,6 +136,18 @@ class ConfigOk(Struct, frozen=True, kw_only=True):
     epoch: int
 
 
+class Inspected(Struct, frozen=True, kw_only=True):
+    """`changelog`: the stamps of this key's rows among the newest ones."""
+
+    epoch: int
+    committed: Proposal | None
+    lineage: tuple[Settled, ...]
+    promised: Ballot
+    vote: Vote | None
+    cached: Proposal | None
+    changelog: tuple[bytes, ...]
+
+
 class Failed(Struct, frozen=True, kw_only=True):
     """No usable reply: timeout, broken connection, refused by the transport. Says nothing about what the peer did."""
 
@@ -150,4 +168,5 @@ Reply = (
     | CommitConflict
     | ConfigOk
     | Failed
+    | Inspected
 )

@@ -11,13 +11,28 @@ from typing import TypeVar
 from epoxy.consensus import acceptor, home
 from epoxy.consensus.home import Adopt, Cache, HomeOp, KeyOp, Peek
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.messages import CommitConflict, ConfigOk, KeyRequest, Reply, Request, UpdateConfig
+from epoxy.model.messages import (
+    CommitConflict,
+    ConfigOk,
+    Inspect,
+    Inspected,
+    KeyRequest,
+    Reply,
+    Request,
+    UpdateConfig,
+)
 from epoxy.model.records import KeyState
 from epoxy.model.writes import ReadResult, Source
 from epoxy.ports import Store, Transaction
 from epoxy.store.keyspace import Keyspace
 
 R = TypeVar("R")
+
+INSPECTED_ROWS = 1_000
+"""Rows of the changelog that an inspection looks through: a few milliseconds on the event loop, not more."""
+
+INSPECTED_STAMPS = 64
+"""What the schema carries."""
 
 Rule = Callable[[KeyState], tuple[KeyState, R]]
 Watcher = Callable[[bytes, KeyState, KeyState], None]
@@ -58,6 +73,8 @@ class Replica:
         match request:
             case UpdateConfig():
                 return ConfigOk(epoch=self._update(request.config).epoch)
+            case Inspect():
+                return self._store.transact(lambda tx: self._inspect(tx, request.key))
             case _:
                 return self._key_request(request)
 
@@ -66,6 +83,19 @@ class Replica:
         if isinstance(reply, CommitConflict):
             self._alarm(f"two values for one instance: {request} against {reply.committed}; nothing was overwritten")
         return reply
+
+    def _inspect(self, tx: Transaction, key: bytes) -> Inspected:
+        state = self.keyspace.load(tx, key)
+        newest = self.keyspace.changelog(tx.snapshot, None, INSPECTED_ROWS, newest_first=True)
+        return Inspected(
+            epoch=self.config.epoch,
+            committed=state.committed,
+            lineage=state.lineage,
+            promised=state.promised,
+            vote=state.vote,
+            cached=self.keyspace.cached(tx, key),
+            changelog=tuple(stamp for stamp, entry in newest if entry.key == key)[:INSPECTED_STAMPS],
+        )
 
     def _operation(self, op: KeyOp) -> object:
         return self._transition(op.key, lambda state: home.perform(state, op, self.config))

@@ -111,10 +111,13 @@ class Keyspace:
         found = groupby(heapq.merge(current, legacy, key=itemgetter(0)), key=itemgetter(0))
         return [next(group) for _, group in islice(found, limit)]
 
-    def changelog(self, view: Snapshot, after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
-        """Up to `limit` entries with their stamps, in the order of the commits, from the first one beyond `after`."""
+    def changelog(
+        self, view: Snapshot, after: bytes | None, limit: int, *, newest_first: bool = False
+    ) -> list[tuple[bytes, ChangelogEntry]]:
+        """Up to `limit` entries with their stamps, in the order of the commits, from the first one beyond `after`, or
+        from the newest one back to it."""
         begin = self._changelog if after is None else self._changelog + after + USER_VERSION + b"\x00"
-        rows = view.range(begin, strinc(self._changelog), limit=limit)
+        rows = view.range(begin, strinc(self._changelog), limit=limit, reverse=newest_first)
         start = len(self._changelog)
         return [(key[start : start + STAMP_BYTES], wire.decode_changelog_entry(value)) for key, value in rows]
 
