@@ -6,7 +6,7 @@ from epoxy.sim.campaign import Setup
 from epoxy.sim.describe import condense, describe, until_blamed
 from epoxy.sim.mutants import planted
 from epoxy.sim.plan import Plan
-from epoxy.sim.shrink import LIMIT_EVENTS, REDUCTIONS, Attempt, Shrunk, fewer, shrink, without_replica
+from epoxy.sim.shrink import LIMIT_EVENTS, REDUCTIONS, Attempt, Shrunk, fewer, shrink, with_replicas
 from epoxy.sim.simulation import Failure, run
 
 SETUP = Setup(workload="per-key", mutant="two-fast-votes", n=5)
@@ -90,7 +90,7 @@ def remembering(candidates: list[Plan], accepting: bool) -> Attempt:
 
 def test_without_a_replica_the_others_move_down() -> None:
     plan = Setup(workload="per-key", n=5).plan(2)
-    smaller = without_replica(plan, 2)
+    smaller = with_replicas(plan, (1, 3, 4, 5))
     assert (smaller.n, len(smaller.skew), len(smaller.places)) == (4, 4, 4)
     renamed = {1: 1, 2: 1, 3: 2, 4: 3, 5: 4}
     assert [client.home for client in smaller.clients] == [renamed[client.home] for client in plan.clients]
