@@ -2,6 +2,7 @@
 
     EpoxyError
     ├── InvalidRequest          definite    the caller's input is outside the contract
+    ├── ConfigError             definite    a setting that is unknown or out of range; nothing was started
     ├── CodecError              definite    bytes that are not what the schema says
     │   ├── Truncated                       they end too early
     │   ├── TrailingBytes                   they go on too long
@@ -15,10 +16,21 @@
     │   ├── TooManyConflicts    definite    ... until its limit
     │   ├── TransactionTooLarge definite    it was not started
     │   └── StoreFailed         indefinite  a write or fsync failed: the process must end
-    └── InvariantViolation      indefinite  two values for one instance: stop believing, call somebody
+    ├── InvariantViolation      indefinite  two values for one instance: stop believing, call somebody
+    └── ClientError                         what a client raises about a request of its own
+        ├── Unavailable         definite    no node took the request on
+        ├── WriteConflict       definite    not written, because of what stands there; it comes along
+        │   ├── VersionMismatch             `if_version` is not the committed version
+        │   └── ImmutableKey                the name is reserved, for ever
+        └── OutcomeUnknown      indefinite  a write was sent, and what became of it is not known
+            ├── ConsensusFailed             the node stopped working on it before it was settled
+            ├── Timeout                     no answer in time
+            ├── ConnectionLost              the connection ended before the answer came
+            └── UnexpectedAnswer            an answer that no Epoxy node gives
 
 Definite: it did not happen. Indefinite: it may have happened, or may still. Outcomes the protocol expects (a name
-already taken, no quorum in time) are values, not exceptions: see `model.writes`.
+already taken, no quorum in time) are values on the server's side: see `model.writes`. A client turns them into results
+where its caller asked a question, and into exceptions where the caller gave an order that was not carried out.
 """
 
 
@@ -27,6 +39,10 @@ class EpoxyError(Exception):
 
 
 class InvalidRequest(EpoxyError):
+    pass
+
+
+class ConfigError(EpoxyError):
     pass
 
 
@@ -84,3 +100,49 @@ class StoreFailed(StoreError):
 
 class InvariantViolation(EpoxyError):
     definite = False
+
+
+class ClientError(EpoxyError):
+    pass
+
+
+class Unavailable(ClientError):
+    pass
+
+
+class WriteConflict(ClientError):
+    """`value` None and `version` 0: as far as the node knows, the key was never written. A tombstone has a version and
+    no value."""
+
+    def __init__(self, message: str, *, value: bytes | None = None, version: int = 0) -> None:
+        super().__init__(message)
+        self.value = value
+        self.version = version
+
+
+class VersionMismatch(WriteConflict):
+    pass
+
+
+class ImmutableKey(WriteConflict):
+    pass
+
+
+class OutcomeUnknown(ClientError):
+    definite = False
+
+
+class ConsensusFailed(OutcomeUnknown):
+    pass
+
+
+class Timeout(OutcomeUnknown):
+    pass
+
+
+class ConnectionLost(OutcomeUnknown):
+    pass
+
+
+class UnexpectedAnswer(OutcomeUnknown):
+    pass
