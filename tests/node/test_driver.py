@@ -178,6 +178,19 @@ def test_the_timer_of_an_earlier_round_does_not_end_a_later_one() -> None:
     assert kinds(node.transport.take()) == {B: [Accept], C: [Accept]}
 
 
+def test_an_answer_that_waited_for_its_turn_goes_with_its_round() -> None:
+    """It came while the flow was busy at home, and the flow came back for another round."""
+    node, fast = writing()
+    node.handle(prepare(Ballot(5, C)))
+    fast[B].answer(AcceptOk())
+    fast[C].answer(AcceptOk())
+    node.disk.sync()
+    prepares = node.transport.take()
+    assert prepares[B].requests == (prepare(Ballot(6, A)),)
+    prepares[B].answer(PrepareOk(vote=None))
+    assert kinds(node.transport.take()) == {B: [Accept], C: [Accept]}
+
+
 def test_an_answer_after_the_end_is_nothing() -> None:
     node, accepts = writing()
     accepts[B].answer(AcceptOk())

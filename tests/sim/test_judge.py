@@ -247,6 +247,13 @@ def test_what_a_restart_found_is_durable_from_then_on() -> None:
     assert rule_of(lambda: judge.started(A, lambda _: promised(2))) == "durable state lost"
 
 
+def test_a_commit_that_a_crash_left_on_the_disk_is_a_fact_too() -> None:
+    judge = Judge()
+    judge.durable(A, K, promised(2))
+    judge.durable(B, K, holding(NAME))
+    assert rule_of(lambda: judge.started(A, lambda _: holding(OTHER))) == "agreement"
+
+
 def test_every_key_is_looked_at() -> None:
     judge = Judge()
     states = {b"1": promised(2), b"2": holding(NAME), b"3": voted(b"x", FAST)}

@@ -87,6 +87,16 @@ def test_a_duplicate_is_delivered_twice_and_answered_once() -> None:
     assert here.network.suffered["duplicated"] == 3, "the request, and each of its two answers"
 
 
+def test_a_paused_asker_finds_one_answer_however_often_it_came() -> None:
+    here = town(duplicate=1.0)
+    replies = here.send(A, B, READ)
+    here.machine(A).paused = True
+    here.pass_ms(100)
+    here.machine(A).resume()
+    here.pass_ms(1)
+    assert replies == [ReadOk(committed=None, vote=None)]
+
+
 def test_messages_overtake_each_other() -> None:
     here = town(jitter=3.0, long_delay=0.1)
     mail = here.mailbox(B)

@@ -1,8 +1,8 @@
 """Plans that lie in wait for the moment between a promise and the disk.
 
-One machine is the victim. It is killed in the very step in which it sends or answers, comes back at once without what it
-had not synced, and is asked again for the same key, while hardly a Commit gets through and rivals pick up the pieces.
-Swarms come here too, but once in many thousand seeds.
+One machine is the victim. It is killed in the very step in which it sends or answers, comes back at once without what
+it had not synced, and is asked again for the same key, while hardly a Commit gets through and rivals pick up the
+pieces. Swarms come here too, but once in many thousand seeds.
 """
 
 from random import Random

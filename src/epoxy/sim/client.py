@@ -170,8 +170,9 @@ class Client:
     def _patiently(
         self, life: Life, operation: int, answered: Callable[..., None], gave_up: Callable[[], None]
     ) -> Callable[..., None]:
-        """The answer, the end of the connection or the end of patience, whichever is first. An operation nobody answered stays open for ever, and
-        its client goes on under another name: it may still take effect while the client does other things."""
+        """The answer, the end of the connection or the end of patience, whichever is first. An operation nobody
+        answered stays open for ever, and its client goes on under another name: it may still take effect while the
+        client does other things."""
         self._call += 1
         call = self._call
 

@@ -63,7 +63,7 @@ class Judge:
             same_version = found.version == known.version
             if found.version < known.version or (same_version and not holds(found, known)):
                 raise Violation("durable state lost", f"{NAMES[replica]}, {key!r}: {say(known)} became {say(found)}")
-            self._durable[replica, key] = found
+            self.durable(replica, key, found)
 
     def write_answered(self, key: bytes, client: str, outcome: Outcome) -> None:
         match outcome:
