@@ -34,7 +34,6 @@ from epoxy.model.messages import (
 )
 from epoxy.model.records import KeyState, Proposal, Vote
 from epoxy.model.writes import (
-    Refused,
     Committed,
     ConsensusFailed,
     ExpectedValueDoesNotMatch,
@@ -44,6 +43,7 @@ from epoxy.model.writes import (
     ReadFailed,
     ReadOutcome,
     ReadResult,
+    Refused,
     VersionMismatch,
 )
 

@@ -187,7 +187,7 @@ class World:
     # Replicas
 
     def _receive(self, replica: Replica, message: Request) -> Reply:
-        assert not isinstance(message, UpdateConfig | Inspect), "scenarios stay in one epoch, and show states themselves"
+        assert not isinstance(message, UpdateConfig | Inspect), "scenarios stay in one epoch and look for themselves"
         state, reply = acceptor.step(replica.keys.get(message.key, FRESH), message, replica.config)
         self._store(replica, message.key, state)
         return reply

@@ -15,6 +15,7 @@
     │   ├── Conflict            definite    a transaction lost against another; it is run again
     │   ├── TooManyConflicts    definite    ... until its limit
     │   ├── TransactionTooLarge definite    it was not started
+    │   ├── StoreRefused        definite    a data directory that must not be opened; it was left as it is
     │   └── StoreFailed         indefinite  a write or fsync failed: the process must end
     ├── InvariantViolation      indefinite  two values for one instance: stop believing, call somebody
     └── ClientError                         what a client raises about a request of its own
@@ -91,6 +92,10 @@ class TooManyConflicts(StoreError):
 
 
 class TransactionTooLarge(StoreError):
+    pass
+
+
+class StoreRefused(StoreError):
     pass
 
 

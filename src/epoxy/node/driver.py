@@ -53,7 +53,7 @@ class Driver:
         self.transport = transport
         self.clock = clock
         self._dice = dice
-        self._timing = timing
+        self.timing = timing
         self.alarm = alarm
         self._queues: dict[bytes, deque[tuple[Write, Callable[[Outcome], None]]]] = {}
         self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
@@ -114,7 +114,7 @@ class Driver:
         Run(self, flow, lambda reason: ConsensusFailed(reason=reason), finished).start()
 
     def _context(self) -> Context:
-        return Context(me=self.replica.me, config=self.replica.config, dice=self._dice, timing=self._timing)
+        return Context(me=self.replica.me, config=self.replica.config, dice=self._dice, timing=self.timing)
 
 
 class Run(Generic[T]):

@@ -58,7 +58,7 @@ class Replica:
         """An operation of a flow of this replica's own."""
         match op:
             case Peek():
-                done(self._peek(op))
+                done(self.peek(op.key, use_cache=op.use_cache))
             case Cache():
                 self._store.transact(lambda tx: self.keyspace.cache(tx, op.key, op.proposal))
                 done(None)
@@ -116,13 +116,13 @@ class Replica:
                 watcher(key, before, after)
         return result
 
-    def _peek(self, op: Peek) -> ReadResult | None:
+    def peek(self, key: bytes, *, use_cache: bool) -> ReadResult | None:
         """Only what is durable is shown: a commit record that is not could still be lost, and with it the value."""
         view = self._store.durable()
-        committed = self.keyspace.committed(view, op.key)
+        committed = self.keyspace.committed(view, key)
         if committed is not None:
             return ReadResult(committed=committed, source=Source.LOCAL if committed.version else Source.LEGACY)
-        cached = self.keyspace.cached(view, op.key) if op.use_cache else None
+        cached = self.keyspace.cached(view, key) if use_cache else None
         return ReadResult(committed=cached, source=Source.CACHE) if cached is not None else None
 
     def _update(self, config: ClusterConfig) -> ClusterConfig:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from epoxy.consensus import acceptor, home, reader, recovery
 from epoxy.consensus.effects import Answer, Context, Event, Flow, Home, Next, Open
-from epoxy.consensus.home import FastVote, HomeOp, Peek, Select, Selected
+from epoxy.consensus.home import FastVote, HomeOp, Select, Selected
 from epoxy.consensus.recovery import Promises
 from epoxy.model import quorum, records
 from epoxy.model.ballot import Ballot
@@ -146,8 +146,8 @@ def acknowledge_at_once(store: MemoryStore, done: Callable[[], None]) -> None:
     done()
 
 
-def peek_at_undurable(replica: Replica, op: Peek) -> ReadResult | None:
-    committed = replica._store.transact(lambda tx: replica.keyspace.committed(tx, op.key))
+def peek_at_undurable(replica: Replica, key: bytes, *, use_cache: bool) -> ReadResult | None:
+    committed = replica._store.transact(lambda tx: replica.keyspace.committed(tx, key))
     return ReadResult(committed=committed, source=Source.LOCAL) if committed is not None else None
 
 

@@ -101,7 +101,7 @@ ALL = (
     mutant(
         "read-undurable",
         "a local read shows what may be lost",
-        Patch(Replica, "_peek", broken.peek_at_undurable),
+        Patch(Replica, "peek", broken.peek_at_undurable),
     ),
     mutant("wrong-winner", "finishing somebody's write counts as winning", Patch(proposer, "is_mine", broken.always)),
     mutant(

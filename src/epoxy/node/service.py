@@ -1,0 +1,274 @@
+"""One datacenter's node, as its doors see it: writes, reads, pages, changes, and how it is doing."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from msgspec import Struct
+
+from epoxy.consensus.effects import Timing
+from epoxy.model.messages import Failed, Inspect, Inspected, Reply
+from epoxy.model.records import ChangelogEntry, KeyState, Proposal
+from epoxy.model.writes import (
+    Committed,
+    ConsensusFailed,
+    Consistency,
+    Outcome,
+    Path,
+    ReadFailed,
+    ReadOutcome,
+    ReadResult,
+    Refused,
+    Write,
+)
+from epoxy.node.config import Settings
+from epoxy.node.driver import Driver
+from epoxy.node.replica import Replica
+from epoxy.ports import Clock, Dice, Store, Transport
+
+RETIME_EVERY_MS = 1000.0
+"""How often the timers follow the measured round trips: links change by the minute, not by the message."""
+
+SHORTEST_HEDGE_MS = 25.0
+LONGEST_HEDGE_MS = 3000.0
+"""Below, a busy event loop would be taken for a slow link; above, a person would give up."""
+
+UNKNOWN_RTT_MS = 300.0
+"""A peer nobody has measured yet may be on the other side of the world."""
+
+
+class Links(Transport, Protocol):
+    """The transport, and what it knows of the peers."""
+
+    def rtt_ms(self, peer: int) -> float | None: ...
+
+    def reachable(self, peer: int) -> bool: ...
+
+
+class PeerStatus(Struct, frozen=True, kw_only=True):
+    id: int
+    datacenter: str
+    url: str
+    rtt_ms: float | None
+    reachable: bool
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """`tolerated_failures`: how many more replicas may fail before nothing can be decided; negative: nothing can now.
+    `floor_ms`: the round trip to the nearest fast quorum, below which no fresh key commits."""
+
+    id: int
+    datacenter: str
+    pid: int
+    epoch: int
+    ready: bool
+    available: bool
+    tolerated_failures: int
+    fast_path_share: float | None
+    floor_ms: float | None
+    quorum_policy: str
+    replicas: int
+    slow_quorum: int
+    fast_quorum: int
+    writes_in_flight: int
+    uptime_s: float
+    peers: list[PeerStatus]
+
+
+class ReplicaView(Struct, frozen=True, kw_only=True):
+    """What one replica holds for a key; `held` None: it did not answer."""
+
+    id: int
+    datacenter: str
+    held: Inspected | None
+    reason: str = ""
+
+
+class Node:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        links: Links,
+        clock: Clock,
+        dice: Dice,
+        alarm: Callable[[str], None],
+    ) -> None:
+        self.settings = settings
+        self.me = settings.node.id
+        self.ready = False
+        self.in_flight = 0
+        self.paths: Counter[Path] = Counter()
+        self.replica = Replica(self.me, store, settings.first_config(), alarm)
+        self.driver = Driver(self.replica, links, clock, dice, Timing(), alarm)
+        self.links = links
+        self.clock = clock
+        self._store = store
+        self._started_ms = clock.now_ms()
+        self._listeners: list[Callable[[], None]] = []
+        self._telling = False
+        self.replica.watchers.append(self._changed)
+
+    def start(self) -> None:
+        """Ready as soon as there is a configuration and a store: a peer may be absent."""
+        self._retime()
+        self._store.when_durable(self._become_ready)
+
+    def stop(self) -> None:
+        self.ready = False
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        limit = self.settings.limits.writes_in_flight
+        if not self.ready or self.in_flight >= limit:
+            reason = f"{limit} writes are in flight already" if self.ready else "the node is not ready"
+            answered(Refused(reason=reason))
+            return
+        self.in_flight += 1
+        self.driver.write(write, self._in_time(partial(self._written, answered)))
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
+        if not self.ready:
+            answered(ReadFailed(reason="the node is not ready"))
+            return
+        self.driver.read(key, consistency, answered)
+
+    def peek(self, key: bytes) -> ReadResult | None:
+        """What an optimistic read finds without asking anybody."""
+        return self.replica.peek(key, use_cache=True)
+
+    def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
+        return self.replica.keyspace.page(self._store.durable(), prefix, after, limit)
+
+    def changes(self, after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
+        return self.replica.keyspace.changelog(self._store.durable(), after, limit)
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Told when `changes` may have more; returns what ends it."""
+        self._listeners.append(listener)
+        return partial(self._listeners.remove, listener)
+
+    def inspect(self, key: bytes, answered: Callable[[list[ReplicaView]], None]) -> None:
+        """Ask every replica; those that do not answer in time are shown as silent."""
+        waiting = set(self.replica.config.everybody)
+        views: dict[int, ReplicaView] = {}
+
+        def heard(replica: int, reply: Reply) -> None:
+            if replica not in waiting:
+                return
+            waiting.discard(replica)
+            held = reply if isinstance(reply, Inspected) else None
+            reason = reply.reason if isinstance(reply, Failed) else ""
+            views[replica] = ReplicaView(
+                id=replica, datacenter=self.settings.datacenter_of(replica), held=held, reason=reason
+            )
+            if not waiting:
+                answered([views[i] for i in sorted(views)])
+
+        def give_up() -> None:
+            for replica in sorted(waiting):
+                heard(replica, Failed(reason="no answer in time"))
+
+        self.clock.call_later(self.driver.timing.round_timeout_ms, give_up)
+        for replica in sorted(waiting):
+            self._ask(replica, [Inspect(key=key)], partial(heard, replica))
+
+    def status(self) -> Status:
+        config = self.replica.config
+        sizes = config.quorums
+        reachable = sum(peer == self.me or self.links.reachable(peer) for peer in config.active)
+        committed = sum(self.paths.values())
+        return Status(
+            id=self.me,
+            datacenter=self.settings.node.datacenter,
+            pid=os.getpid(),
+            epoch=config.epoch,
+            ready=self.ready,
+            available=reachable >= sizes.slow,
+            tolerated_failures=reachable - sizes.slow,
+            fast_path_share=self.paths[Path.FAST] / committed if committed else None,
+            floor_ms=self._floor_ms(),
+            quorum_policy=config.quorum_policy.value,
+            replicas=sizes.n,
+            slow_quorum=sizes.slow,
+            fast_quorum=sizes.fast,
+            writes_in_flight=self.in_flight,
+            uptime_s=(self.clock.now_ms() - self._started_ms) / 1000,
+            peers=[self._peer(info.id, info.url) for info in config.replicas if info.id != self.me],
+        )
+
+    def _ask(self, replica: int, requests: Sequence[Inspect], heard: Callable[[Reply], None]) -> None:
+        if replica == self.me:
+            self.replica.handle(requests, heard)
+        else:
+            self.links.send(replica, requests, heard)
+
+    def _peer(self, peer: int, url: str) -> PeerStatus:
+        return PeerStatus(
+            id=peer,
+            datacenter=self.settings.datacenter_of(peer),
+            url=url,
+            rtt_ms=self.links.rtt_ms(peer),
+            reachable=self.links.reachable(peer),
+        )
+
+    def _become_ready(self) -> None:
+        self.ready = True
+
+    def _written(self, answered: Callable[[Outcome], None], outcome: Outcome) -> None:
+        self.in_flight -= 1
+        if isinstance(outcome, Committed) and outcome.mine:
+            self.paths[outcome.path] += 1
+        answered(outcome)
+
+    def _in_time(self, answered: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
+        """The flow goes on when the client's time is over: what it put forward may still be decided."""
+        waiting = [answered]
+
+        def too_late() -> None:
+            if waiting:
+                waiting.pop()(ConsensusFailed(reason="not decided in time; it may still take effect"))
+
+        timer = self.clock.call_later(self.settings.limits.request_timeout_ms, too_late)
+
+        def in_time(outcome: Outcome) -> None:
+            if waiting:
+                timer.cancel()
+                waiting.pop()(outcome)
+
+        return in_time
+
+    def _changed(self, _key: bytes, before: KeyState, after: KeyState) -> None:
+        """One call for many commits: listeners read on from where they are."""
+        if after.version != before.version and self._listeners and not self._telling:
+            self._telling = True
+            self._store.when_durable(self._tell)
+
+    def _tell(self) -> None:
+        self._telling = False
+        for listener in list(self._listeners):
+            listener()
+
+    def _floor_ms(self) -> float | None:
+        """To the farthest of the nearest peers that make a fast quorum with this replica."""
+        config = self.replica.config
+        known = sorted(
+            rtt
+            for peer in config.active
+            if peer != self.me and self.links.reachable(peer) and (rtt := self.links.rtt_ms(peer)) is not None
+        )
+        need = config.quorums.fast - 1
+        if need == 0:
+            return 0.0
+        return known[need - 1] if len(known) >= need else None
+
+    def _retime(self) -> None:
+        """Timers follow the links: patient enough for the farthest quorum, not more."""
+        floor = self._floor_ms()
+        hedge = 2 * (floor if floor is not None else UNKNOWN_RTT_MS) + SHORTEST_HEDGE_MS
+        farthest = max((self.links.rtt_ms(peer) or UNKNOWN_RTT_MS for peer in self.replica.config.active), default=0.0)
+        self.driver.timing = Timing(
+            hedge_ms=min(LONGEST_HEDGE_MS, hedge), round_timeout_ms=2 * farthest + 4 * SHORTEST_HEDGE_MS
+        )
+        self.clock.call_later(RETIME_EVERY_MS, self._retime)
