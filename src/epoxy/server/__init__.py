@@ -1,0 +1,1 @@
+"""The doors: HTTP for everybody, RESP for Redis clients."""

@@ -1,0 +1,151 @@
+"""Prometheus metrics of one node.
+
+Counting happens on the hot path and is a dictionary or list entry raised by one; everything that Prometheus wants to
+see in another shape is made when it asks. The names are part of the interface.
+"""
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from epoxy.model.writes import Path
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4.encode()
+
+BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 3, 10)
+"""Seconds. From an answer at home (0.1 ms) over the round trips between continents (close together from 50 to 300 ms)
+to the last retry of a write that nobody answers (16 s)."""
+
+NO_PATH = "none"
+
+
+class Gauges(Struct, frozen=True, kw_only=True):
+    """What is looked up when somebody asks, instead of being kept up to date."""
+
+    changelog_rows: int = 0
+    replicas: Mapping[str, int] = {}
+    """By status."""
+    peer_rtt_seconds: Mapping[str, float] = {}
+    """By peer; those never heard of are left out."""
+
+
+class Histogram:
+    """Durations by bucket."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS) + 1)
+        self.sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(BUCKETS, seconds)] += 1
+        self.sum += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """As Prometheus has them: each includes those below."""
+        return list(zip((*map(str, BUCKETS), "+Inf"), accumulate(self.counts), strict=True))
+
+
+class Metrics(Collector):
+    """An Observer that Prometheus can ask."""
+
+    def __init__(self, gauges: Callable[[], Gauges] = Gauges) -> None:
+        self.gauges = gauges
+        self._proposals: Counter[tuple[str, str]] = Counter()
+        self._proposal_seconds = Histogram()
+        self._prepares = self._retries = self._bumps = self._violations = 0
+        self._requests: Counter[tuple[str, str]] = Counter()
+        self._request_seconds: dict[str, Histogram] = {}
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def proposal_done(
+        self, outcome: str, path: Path | None, seconds: float, *, prepares: int = 0, retries: int = 0, bumps: int = 0
+    ) -> None:
+        self._proposals[outcome, NO_PATH if path is None else path.value] += 1
+        self._proposal_seconds.observe(seconds)
+        self._prepares += prepares
+        self._retries += retries
+        self._bumps += bumps
+
+    def request_handled(self, request_type: str, result: str, seconds: float) -> None:
+        self._requests[request_type, result] += 1
+        histogram = self._request_seconds.get(request_type)
+        if histogram is None:
+            histogram = self._request_seconds[request_type] = Histogram()
+        histogram.observe(seconds)
+
+    def invariant_violation(self, text: str) -> None:  # noqa: ARG002 (the log has the text)
+        self._violations += 1
+
+    def took(self, path: Path) -> int:
+        """Writes that took this path."""
+        return sum(count for (_, taken), count in self._proposals.items() if taken == path.value)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._proposal_families()
+        yield from self._request_families()
+        yield from self._gauge_families()
+        yield counter(
+            "invariant_violations", "Broken invariants seen. Anything but 0 is an emergency", self._violations
+        )
+
+    def _proposal_families(self) -> Iterator[Metric]:
+        yield labelled("proposals", "Writes answered, by outcome and path", ("result", "path"), self._proposals)
+        seconds = HistogramMetricFamily("epoxy_proposal_duration_seconds", "From a write to its answer")
+        seconds.add_metric((), self._proposal_seconds.buckets(), self._proposal_seconds.sum)
+        yield seconds
+        yield counter("fast_path", "Writes settled in the fast round", self.took(Path.FAST))
+        yield counter("slow_path", "Writes settled in a classic round", self.took(Path.SLOW))
+        yield counter("prepare", "Prepare rounds begun", self._prepares)
+        yield counter("prepare_retry", "Prepare rounds after a write's first", self._retries)
+        yield counter("ballot_bump", "Ballots raised above somebody else's", self._bumps)
+
+    def _request_families(self) -> Iterator[Metric]:
+        yield labelled("requests", "Requests of clients and peers", ("request_type", "result"), self._requests)
+        seconds = HistogramMetricFamily(
+            "epoxy_request_duration_seconds", "From a request to its answer", labels=("request_type",)
+        )
+        for request_type, histogram in self._request_seconds.items():
+            seconds.add_metric((snake_case(request_type),), histogram.buckets(), histogram.sum)
+        yield seconds
+
+    def _gauge_families(self) -> Iterator[Metric]:
+        now = self.gauges()
+        yield GaugeMetricFamily("epoxy_changelog_rows", "Rows of this replica's changelog", now.changelog_rows)
+        replicas = GaugeMetricFamily("epoxy_replicas", "Members of the cluster", labels=("status",))
+        for status, count in now.replicas.items():
+            replicas.add_metric((status,), count)
+        yield replicas
+        rtt = GaugeMetricFamily("epoxy_peer_rtt_seconds", "Round trip to a peer", labels=("peer",))
+        for peer, seconds in now.peer_rtt_seconds.items():
+            rtt.add_metric((peer,), seconds)
+        yield rtt
+
+
+def counter(name: str, words: str, value: int) -> Metric:
+    """Prometheus adds `_total` to its name."""
+    return CounterMetricFamily(f"epoxy_{name}", words, value)
+
+
+def labelled(name: str, words: str, labels: tuple[str, str], counts: Mapping[tuple[str, str], int]) -> Metric:
+    family = CounterMetricFamily(f"epoxy_{name}", words, labels=labels)
+    for values, count in counts.items():
+        family.add_metric([snake_case(value) for value in values], count)
+    return family
+
+
+def snake_case(name: str) -> str:
+    """Types are counted under their own names (PrepareOk); labels are written as Prometheus does (prepare_ok)."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
