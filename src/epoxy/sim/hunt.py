@@ -6,8 +6,8 @@ from epoxy.sim.campaign import Campaign, Setup
 from epoxy.sim.exhaustive import World, explore
 from epoxy.sim.mutants import MUTANTS, Mutant, planted
 
-LIMIT_SEEDS = 2_000
-"""A fault that two thousand seeds do not show is one that the simulator does not find."""
+LIMIT_SEEDS = 5_000
+"""A minute. A fault that needs longer than that is one that the simulator does not find."""
 
 WORLDS = (
     World(n=3, proposers=(1, 2, 3), recoveries=2),

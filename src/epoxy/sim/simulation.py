@@ -14,6 +14,7 @@ from epoxy.sim.machine import Machine
 from epoxy.sim.nemesis import Nemesis
 from epoxy.sim.network import Network
 from epoxy.sim.plan import Ask, ClientPlan, Plan, Step
+from epoxy.sim.words import say
 from epoxy.sim.world import World
 
 CALM_LIMIT_US = 300_000_000
@@ -99,8 +100,10 @@ class Simulation:
             client = self._client(f"{LAST}{plan.home}", plan)
             client.start()
             self._must_finish([client], "the last reads and writes")
-            if client.unanswered or any(isinstance(o, ReadFailed | ConsensusFailed) for o in client.outcomes):
-                raise Violation("liveness", f"calm, and yet {client.name} was told {client.outcomes[-1:]}")
+            failed = [outcome for outcome in client.outcomes if isinstance(outcome, ReadFailed | ConsensusFailed)]
+            if client.unanswered or failed:
+                told = say(failed[0]) if failed else "nothing"
+                raise Violation("liveness", f"calm, and yet {client.name} was told {told}")
 
     def judge_history(self) -> None:
         operations = list(self.recorder.operations.values())
