@@ -1,0 +1,71 @@
+"""The open connections of a door: how many, and which of them have had their time."""
+
+import asyncio
+from typing import Protocol
+
+SWEEP_S = 1.0
+"""The shortest limit on time is two of these. One timer for all connections: a timer for each request costs as much as
+reading it."""
+
+
+class Connection(Protocol):
+    def sweep(self, now: float) -> None:
+        """Hang up if a limit on time is over."""
+
+    def drain(self) -> None:
+        """Begin nothing new, finish what is under way, then close."""
+
+    def abort(self) -> None: ...
+
+
+class Connections:
+    """Shared by the connections of one door. `now` is the loop's time to the second, and costs nothing to read."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.now = 0.0
+        self.draining = False
+        self._open: set[Connection] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._empty: asyncio.Future[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, connection: Connection) -> bool:
+        """False: one too many. It is swept like the others until it has gone."""
+        self._open.add(connection)
+        if self._timer is None:
+            self._tick()
+        return len(self._open) <= self.limit and not self.draining
+
+    def forget(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        if self._open:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._empty is not None and not self._empty.done():
+            self._empty.set_result(None)
+
+    def sweep(self, now: float) -> None:
+        self.now = now
+        for connection in tuple(self._open):
+            connection.sweep(now)
+
+    async def drain(self, grace_s: float) -> None:
+        """Wait until everything under way is answered, at most `grace_s`, then hang up on the rest."""
+        self.draining = True
+        for connection in tuple(self._open):
+            connection.drain()
+        if self._open:
+            self._empty = asyncio.get_running_loop().create_future()
+            await asyncio.wait((self._empty,), timeout=grace_s)
+        for connection in tuple(self._open):
+            connection.abort()
+
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(SWEEP_S, self._tick)
+        self.sweep(loop.time())

@@ -1,0 +1,146 @@
+"""One request and its one answer, as a door's handler sees them."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from epoxy.transport import response
+from epoxy.transport.response import Headers
+
+
+class Request(Struct, frozen=True):
+    method: str
+    path: bytes
+    """As it was sent, still percent-encoded, without the query."""
+    query: bytes
+    headers: dict[bytes, bytes]
+    """By lower-case name. A header sent twice is joined with a comma."""
+    body: bytes
+
+
+Handler = Callable[["Exchange"], None]
+
+
+class Owner(Protocol):
+    """The connection an exchange belongs to."""
+
+    def advance(self) -> None:
+        """Send what may be sent."""
+
+    def follow(self, stream: "Stream") -> None:
+        """This answer goes on until further notice."""
+
+    def flowing(self, exchange: "Exchange") -> bool:
+        """Whether what this exchange adds would leave at once."""
+
+
+class Exchange:
+    """One request and its one answer. An answer after the client has gone is ignored."""
+
+    __slots__ = ("_connection", "_pieces", "answered", "close", "request", "stream_open")
+
+    def __init__(self, request: Request, connection: Owner, close: bool) -> None:
+        self.request = request
+        self.close = close
+        self.answered = False
+        self.stream_open = False
+        self._connection: Owner | None = connection
+        self._pieces: list[bytes] = []
+
+    def respond(
+        self,
+        status: int,
+        body: bytes = b"",
+        *,
+        content_type: bytes = b"application/octet-stream",
+        headers: Headers = (),
+    ) -> None:
+        assert not self.answered, "one answer for each request"
+        self.answered = True
+        if (connection := self._connection) is None:
+            return
+        framing = b"" if status in response.WITHOUT_BODY else response.length(len(body))
+        start = response.head(status, content_type, headers, framing=framing, close=self.close)
+        silent = not framing or self.request.method == "HEAD"
+        self._pieces = [start] if silent else [start, body]
+        connection.advance()
+
+    def fail(self, status: int, code: str, message: str, *, definite: bool = True) -> None:
+        """Answer with an error in the one shape all of them have."""
+        self.respond(status, response.problem(code, message, definite=definite), content_type=response.JSON)
+
+    def stream(self, status: int, *, content_type: bytes, headers: Headers = ()) -> "Stream":
+        """An answer in pieces, over when the stream is closed. The connection serves nothing else afterwards."""
+        assert not self.answered, "one answer for each request"
+        self.answered = self.stream_open = self.close = True
+        framing = b"transfer-encoding: chunked\r\n"
+        self._pieces = [response.head(status, content_type, headers, framing=framing, close=True)]
+        stream = Stream(self)
+        if self._connection is None:
+            stream.lost()
+        else:
+            self._connection.follow(stream)
+        return stream
+
+    def take(self) -> list[bytes]:
+        """What may leave now."""
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+    def add(self, *pieces: bytes) -> None:
+        if self._connection is not None:
+            self._pieces += pieces
+            self._connection.advance()
+
+    @property
+    def flowing(self) -> bool:
+        return self._connection is not None and self._connection.flowing(self)
+
+    def lost(self) -> None:
+        self._connection = None
+
+
+class Stream:
+    """The body of an answer that goes on. Look at `writable` before writing more than one can afford to hold."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._drained: list[Callable[[], None]] = []
+        self._closed: list[Callable[[], None]] = []
+        self._gone = False
+
+    @property
+    def writable(self) -> bool:
+        """False: the client does not keep up, or earlier requests of its connection are not answered yet."""
+        return not self._gone and self._exchange.flowing
+
+    def write(self, data: bytes) -> None:
+        if data and not self._gone:
+            self._exchange.add(*response.chunk(data))
+
+    def close(self) -> None:
+        if not self._gone:
+            self._exchange.stream_open = False
+            self._exchange.add(response.LAST_CHUNK)
+
+    def on_drain(self, callback: Callable[[], None]) -> None:
+        """Called whenever the stream becomes writable again."""
+        self._drained.append(callback)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Called once, when the stream is over, whoever ended it; at once if it is."""
+        if self._gone:
+            callback()
+        else:
+            self._closed.append(callback)
+
+    def drained(self) -> None:
+        for callback in self._drained:
+            callback()
+
+    def lost(self) -> None:
+        self._gone = True
+        closed, self._closed = self._closed, []
+        for callback in closed:
+            callback()

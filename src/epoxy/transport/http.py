@@ -1,0 +1,380 @@
+"""The server's side of HTTP/1.1, for every door that speaks it.
+
+One protocol object for each connection around the httptools parser, callbacks all the way and no task for a request.
+Requests may be pipelined; answers leave in the order of the requests, whenever the handler has them. Whatever a client
+can make us hold is bounded, and whoever is slow beyond the limits is hung up on.
+"""
+
+import asyncio
+import math
+import ssl as tls
+from collections import deque
+from enum import Enum, auto
+from functools import partial
+from typing import assert_never, cast
+
+import httptools
+
+from epoxy.transport import response
+from epoxy.transport.connections import Connections
+from epoxy.transport.exchange import Exchange as Exchange
+from epoxy.transport.exchange import Handler as Handler
+from epoxy.transport.exchange import Request as Request
+from epoxy.transport.exchange import Stream as Stream
+from epoxy.transport.limits import HttpLimits
+
+SLICE_BYTES = 16 << 10
+"""The parser cannot be stopped in the middle of a piece, and the shortest request has 18 bytes: a piece of this size
+overshoots the limit on pipelined requests by 900 at most, where a whole read of 256 KiB would by 14,000."""
+
+BACKLOG = 1024
+"""Connections the kernel holds until they are accepted: a whole pool that comes back after a restart."""
+
+
+BODY_HEADERS = (b"content-length", b"transfer-encoding")
+NO_REQUEST = Request(method="", path=b"", query=b"", headers={}, body=b"")
+
+
+class StopReading(Exception):
+    """Out of a callback of the parser: the request was refused, and the rest of it is of no interest."""
+
+
+class Phase(Enum):
+    """What is wanted next from the client."""
+
+    REQUEST = auto()
+    HEAD = auto()
+    BODY = auto()
+    NOTHING = auto()
+    """The last request of this connection has been read, or refused. More is dropped unread."""
+
+
+class HttpServer(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, handler: Handler, limits: HttpLimits, connections: Connections) -> None:
+        self._handler = handler
+        self._limits = limits
+        self._connections = connections
+        self._exchanges: deque[Exchange] = deque()
+        self._stream: Stream | None = None
+        self._phase = Phase.REQUEST
+        self._backlog = b""
+        self._held = 0
+        self._feeding = self._choked = self._paused = self._owes_continue = self._lingers = self._hung_up = False
+        self._read_deadline = self._write_deadline = math.inf
+        self._begin()
+
+    def _begin(self) -> None:
+        self._url = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._head_size = 0
+        self._body: list[bytes] = []
+        self._body_size = 0
+        self._body_limit = self._limits.body_bytes
+        self._body_raw = 0
+
+    # The transport calls these.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self._parser = httptools.HttpRequestParser(self)
+        self._expect(Phase.REQUEST)
+        if not self._connections.admit(self):
+            self._refuse(503, "too_many_connections", f"{self._connections.limit} connections are open already")
+            self._steer()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._connections.forget(self)
+        self._phase = Phase.NOTHING
+        self._backlog = b""
+        self._drop_exchanges()
+        del self._parser
+
+    def data_received(self, data: bytes) -> None:
+        if self._phase is Phase.NOTHING:
+            return
+        if self._backlog:
+            self._backlog += data
+            return
+        if self._phase is Phase.REQUEST:
+            self._expect(Phase.HEAD)
+        elif self._phase is Phase.HEAD:
+            self._count_head(len(data))
+        else:
+            self._count_framing(len(data))
+        self._feed(data)
+        self._steer()
+
+    def eof_received(self) -> bool:
+        """A client that has said all it has to say may still want its answers."""
+        self._phase = Phase.NOTHING
+        self._backlog = b""
+        self._lingers = False
+        return bool(self._exchanges) and self._stream is None and self._transport.can_write_eof()
+
+    def pause_writing(self) -> None:
+        self._choked = True
+        self._write_deadline = self._connections.now + self._limits.write_timeout_s
+
+    def resume_writing(self) -> None:
+        self._choked = False
+        self._write_deadline = math.inf
+        self._steer()
+        if self._stream is not None and self._stream.writable:
+            self._stream.drained()
+
+    # The parser calls these.
+
+    def on_message_begin(self) -> None:
+        if self._phase is Phase.NOTHING:
+            raise StopReading
+        self._begin()
+        self._expect(Phase.HEAD)
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+        self._count_head(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count_head(len(name) + len(value) + 4)
+        if self._phase is Phase.BODY:
+            return  # A trailer. Nobody here wants one, and it must not pass for a header.
+        name = name.lower()
+        earlier = self._headers.get(name)
+        self._headers[name] = value if earlier is None else earlier + b", " + value
+
+    def on_headers_complete(self) -> None:
+        self._expect(Phase.BODY)
+        if self._parser.should_upgrade() and not self._headers.keys().isdisjoint(BODY_HEADERS):
+            # The parser takes the body for the first words of the other protocol.
+            self._refuse(501, "not_implemented", "no upgrade of a request with a body: speak HTTP/1.1")
+            raise StopReading
+        self._body_limit = self._limits.body_limits.get(self._url, self._limits.body_bytes)
+        self._count_body(int(self._headers.get(b"content-length", b"0")))
+        if self._headers.get(b"expect", b"").lower() == b"100-continue":
+            self._owes_continue = True
+            self._keep_promise()
+
+    def on_body(self, data: bytes) -> None:
+        self._body_size += len(data)
+        self._count_body(self._body_size)
+        self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        self._owes_continue = False
+        path, _, query = self._url.partition(b"#")[0].partition(b"?")
+        if not path.startswith(b"/"):
+            path = self._origin_form(path)
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        method = self._parser.get_method().decode("ascii")
+        last = not self._parser.should_keep_alive() or self._parser.should_upgrade() or self._connections.draining
+        self._expect(Phase.NOTHING if last else Phase.REQUEST)
+        self._serve(Exchange(Request(method, path, query, self._headers, body), self, last))
+
+    # Everything else.
+
+    def advance(self) -> None:
+        """Send what may be sent: the answer of the oldest request, then of the next, as far as they are there."""
+        while self._exchanges and self._exchanges[0].answered:
+            exchange = self._exchanges[0]
+            self._transport.writelines(exchange.take())
+            if exchange.stream_open:
+                break
+            self._exchanges.popleft()
+            self._held -= len(exchange.request.body)
+            exchange.lost()
+            if exchange.close:
+                self._drop_exchanges()
+        if not self._feeding:
+            self._steer()
+
+    def flowing(self, exchange: Exchange) -> bool:
+        return not self._choked and bool(self._exchanges) and self._exchanges[0] is exchange
+
+    def follow(self, stream: Stream) -> None:
+        self._stream = stream
+        self._expect(Phase.NOTHING)
+        self.advance()
+
+    def drain(self) -> None:
+        if self._phase is Phase.REQUEST:
+            self._expect(Phase.NOTHING)
+            if self._exchanges:
+                self._exchanges[-1].close = True
+            self._steer()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def sweep(self, now: float) -> None:
+        """Hang up if a limit on time is over."""
+        if now > self._write_deadline:
+            self._transport.abort()
+        elif now > self._read_deadline:
+            if self._phase in (Phase.HEAD, Phase.BODY):
+                self._refuse(408, "timeout", "the request took too long to arrive")
+                self._steer()
+            else:
+                self._transport.abort()
+
+    def _feed(self, data: bytes) -> None:
+        self._feeding = True
+        view = memoryview(data)
+        for start in range(0, len(data), SLICE_BYTES):
+            if self._phase is Phase.NOTHING:
+                break
+            if self._full:
+                self._backlog = bytes(view[start:])
+                break
+            self._parse(view[start : start + SLICE_BYTES])
+        self._feeding = False
+
+    def _parse(self, piece: memoryview) -> None:
+        try:
+            self._parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:
+            pass  # Nobody here speaks another protocol. The request was served as plain HTTP, as RFC 9110 allows.
+        except httptools.HttpParserCallbackError as error:
+            if not isinstance(error.__context__, StopReading):
+                raise
+        except httptools.HttpParserError as error:
+            if self._phase is not Phase.NOTHING:
+                self._refuse(400, "bad_request", f"not HTTP/1.1: {error}")
+
+    def _serve(self, exchange: Exchange) -> None:
+        self._exchanges.append(exchange)
+        self._held += len(exchange.request.body)
+        try:
+            self._handler(exchange)
+        except Exception as error:
+            self._report(error)
+            if not exchange.answered:
+                exchange.fail(500, "internal", "a bug; the log has more", definite=False)
+
+    def _report(self, error: Exception) -> None:
+        asyncio.get_running_loop().call_exception_handler({"message": "a request's handler failed", "exception": error})
+
+    def _refuse(self, status: int, code: str, message: str) -> None:
+        """The last answer of this connection, in its turn."""
+        self._expect(Phase.NOTHING)
+        self._backlog = b""
+        self._lingers = True
+        exchange = Exchange(NO_REQUEST, self, True)
+        self._exchanges.append(exchange)
+        exchange.fail(status, code, message)
+
+    def _origin_form(self, target: bytes) -> bytes:
+        """`http://host/path` is what proxies are sent."""
+        _, scheme, rest = target.partition(b"://")
+        host, slash, path = rest.partition(b"/")
+        if not scheme or not host:
+            self._refuse(400, "bad_request", "the request's target is neither a path nor an address")
+            raise StopReading
+        return slash + path or b"/"
+
+    def _count_head(self, size: int) -> None:
+        self._head_size += size
+        if self._head_size > self._limits.head_bytes and self._phase is not Phase.NOTHING:
+            self._refuse(431, "head_too_large", f"address and headers have more than {self._limits.head_bytes} bytes")
+            if self._feeding:
+                raise StopReading
+
+    def _count_body(self, size: int) -> None:
+        if size > self._body_limit:
+            self._refuse(413, "body_too_large", f"the body has more than {self._body_limit} bytes")
+            raise StopReading
+
+    def _count_framing(self, size: int) -> None:
+        """Chunks of one byte cost six. Whoever sends more around the body than that is not sending a body."""
+        if self._body_raw > 8 * self._body_size + self._limits.head_bytes:
+            self._refuse(400, "bad_request", "far more framing than body")
+        self._body_raw += size
+
+    def _keep_promise(self) -> None:
+        """100 Continue, once it is this request's turn."""
+        if self._owes_continue and not self._exchanges:
+            self._owes_continue = False
+            self._transport.write(response.CONTINUE)
+
+    @property
+    def _full(self) -> bool:
+        """Enough requests, or bytes of them, are under way, or the client does not read its answers."""
+        return (
+            self._choked or len(self._exchanges) >= self._limits.pipelined or self._held >= self._limits.pipelined_bytes
+        )
+
+    def _expect(self, phase: Phase) -> None:
+        self._phase = phase
+        match phase:
+            case Phase.REQUEST:
+                timeout_s = math.inf if self._exchanges else self._limits.idle_timeout_s
+            case Phase.HEAD:
+                timeout_s = self._limits.head_timeout_s
+            case Phase.BODY:
+                timeout_s = self._limits.body_timeout_s
+            case Phase.NOTHING:
+                timeout_s = math.inf
+            case _:
+                assert_never(phase)
+        self._read_deadline = self._connections.now + timeout_s
+
+    def _steer(self) -> None:
+        """Go on reading, stop reading, or hang up, as things are now."""
+        while self._backlog and not self._full:
+            backlog, self._backlog = self._backlog, b""
+            self._feed(backlog)
+        if self._phase is Phase.NOTHING and not self._exchanges:
+            self._hang_up()
+            return
+        self._keep_promise()
+        if (self._full and self._phase is not Phase.NOTHING) != self._paused:
+            self._toggle_reading()
+        elif self._phase is Phase.REQUEST and not self._exchanges:
+            self._expect(Phase.REQUEST)
+
+    def _toggle_reading(self) -> None:
+        self._paused = not self._paused
+        if self._paused:
+            self._transport.pause_reading()
+            self._read_deadline = math.inf
+        else:
+            self._transport.resume_reading()
+            self._expect(self._phase)
+
+    def _drop_exchanges(self) -> None:
+        for exchange in self._exchanges:
+            exchange.lost()
+        self._exchanges.clear()
+        if self._stream is not None:
+            stream, self._stream = self._stream, None
+            stream.lost()
+
+    def _hang_up(self) -> None:
+        if self._hung_up or self._transport.is_closing():
+            return
+        self._hung_up = True
+        self._write_deadline = self._connections.now + self._limits.write_timeout_s
+        if not self._lingers or not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        if self._paused:
+            self._toggle_reading()
+        self._transport.write_eof()
+        self._read_deadline = self._connections.now + self._limits.linger_s
+
+
+async def serve_http(
+    handler: Handler,
+    host: str,
+    port: int,
+    *,
+    ssl: tls.SSLContext | None = None,
+    limits: HttpLimits | None = None,
+    connections: Connections | None = None,
+) -> asyncio.Server:
+    """Listen. Whoever wants to drain the connections when it is over brings its own `connections`."""
+    limits = limits or HttpLimits()
+    connections = connections or Connections(limits.connections)
+    make = partial(HttpServer, handler, limits, connections)
+    return await asyncio.get_running_loop().create_server(make, host, port, ssl=ssl, backlog=BACKLOG)

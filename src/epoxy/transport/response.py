@@ -1,0 +1,47 @@
+"""The bytes of an answer in HTTP/1.1, and the one shape of an error."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+
+import msgspec
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+JSON = b"application/json"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+LINE_ENDS = frozenset(b"\r\n")
+LAST_CHUNK = b"0\r\n\r\n"
+STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+WITHOUT_BODY = frozenset((HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED))
+
+
+def head(status: int, content_type: bytes, headers: Headers, *, framing: bytes, close: bool) -> bytes:
+    """Everything up to the body. `framing` is the header line that tells where the body ends."""
+    parts = [STATUS_LINES[status], b"content-type: ", content_type, b"\r\n", framing]
+    for name, value in headers:
+        # Nothing a client sent may end a line of ours and begin one of its own.
+        assert not LINE_ENDS.intersection(value), (name, value)
+        parts += (name, b": ", value, b"\r\n")
+    parts.append(b"connection: close\r\n\r\n" if close else b"\r\n")
+    return b"".join(parts)
+
+
+def length(size: int) -> bytes:
+    return b"content-length: %d\r\n" % size
+
+
+def chunk(data: bytes) -> tuple[bytes, bytes, bytes]:
+    return b"%x\r\n" % len(data), data, b"\r\n"
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    code: str
+    message: str
+    definite: bool
+    retry_after_ms: int | None = None
+
+
+def problem(code: str, message: str, *, definite: bool = True, retry_after_ms: int | None = None) -> bytes:
+    """The body of every error answer. Definite: what was asked for did not happen."""
+    found = Problem(code=code, message=message, definite=definite, retry_after_ms=retry_after_ms)
+    return msgspec.json.encode({"error": found})
