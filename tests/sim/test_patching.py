@@ -76,12 +76,20 @@ def test_an_unknown_name_fails_loudly_and_leaves_nothing_broken() -> None:
     assert (ballot.next_classic, known_at_home()) == rights
 
 
+def always_three(replica_id: int, *_: Ballot) -> Ballot:
+    return Ballot(3, replica_id)
+
+
+def test_of_two_patches_of_one_rule_the_last_counts_and_both_go() -> None:
+    right = ballot.next_classic
+    with applied((NEXT, Patch(ballot, "next_classic", always_three))):
+        assert known_at_home() is always_three
+    assert ballot.next_classic is right
+    assert known_at_home() is right
+
+
 def test_patches_nest() -> None:
     right = ballot.next_classic
-
-    def always_three(replica_id: int, *_: Ballot) -> Ballot:
-        return Ballot(3, replica_id)
-
     with applied((NEXT,)):
         with applied((Patch(ballot, "next_classic", always_three),)):
             assert known_at_home() is always_three
