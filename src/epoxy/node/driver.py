@@ -27,9 +27,10 @@ from epoxy.consensus.effects import (
     Timing,
 )
 from epoxy.model.errors import InvariantViolation, StoreFailed
-from epoxy.model.messages import Reply
+from epoxy.model.messages import Prepare, Reply
 from epoxy.model.records import KeyState
 from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
+from epoxy.node.observer import Observer, Unobserved
 from epoxy.node.replica import Replica
 from epoxy.ports import Clock, Dice, Timer, Transport
 
@@ -55,6 +56,7 @@ class Driver:
         self._dice = dice
         self.timing = timing
         self.alarm = alarm
+        self.observer: Observer = Unobserved()
         self._queues: dict[bytes, deque[tuple[Write, Callable[[Outcome], None]]]] = {}
         self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
         replica.watchers.append(self._wake)
@@ -100,8 +102,10 @@ class Driver:
 
     def _write_next(self, key: bytes) -> None:
         write, answered = self._queues[key][0]
+        begun_ms = self.clock.now_ms()
 
         def finished(outcome: Outcome) -> None:
+            self._observe(outcome, run, begun_ms)
             queue = self._queues[key]
             queue.popleft()
             if queue:
@@ -111,7 +115,15 @@ class Driver:
             answered(outcome)
 
         flow = proposer.propose(write, self._context())
-        Run(self, flow, lambda reason: ConsensusFailed(reason=reason), finished).start()
+        run: Run[Outcome] = Run(self, flow, lambda reason: ConsensusFailed(reason=reason), finished)
+        run.start()
+
+    def _observe(self, outcome: Outcome, run: "Run[Outcome]", begun_ms: float) -> None:
+        path = None if isinstance(outcome, ConsensusFailed | Refused) else outcome.path
+        seconds, retries = (self.clock.now_ms() - begun_ms) / 1000, max(0, run.prepares - 1)
+        self.observer.proposal_done(
+            type(outcome).__name__, path, seconds, prepares=run.prepares, retries=retries, bumps=retries
+        )
 
     def _context(self) -> Context:
         return Context(me=self.replica.me, config=self.replica.config, dice=self._dice, timing=self.timing)
@@ -133,6 +145,7 @@ class Run(Generic[T]):
         self._finished = finished
         self._results: deque[object] = deque()
         self._events: deque[Event] = deque()
+        self.prepares = 0
         self._round = 0
         self._timer: Timer | None = None
         self._pumping = False
@@ -189,6 +202,8 @@ class Run(Generic[T]):
 
     def _open_round(self, effect: Open) -> None:
         self._close_round()
+        if any(isinstance(requests[-1], Prepare) for requests in effect.envelopes.values()):
+            self.prepares += 1
         self._timer = self._driver.clock.call_later(effect.timer_ms, partial(self._happened, self._round, Expired()))
         self._send(effect.envelopes)
         self._feed(None)
