@@ -1,0 +1,123 @@
+"""A data directory belongs to one replica, is in one format, and is used by one process at a time.
+
+format      {"format": 1, "replica": id}, written when the directory is made
+lock        held by the process that uses the directory, and naming it
+log, tree   the embedded store
+"""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from msgspec import DecodeError, Struct, ValidationError, json
+
+from epoxy.model.errors import StoreRefused
+from epoxy.store.log import sync_folder
+
+FORMAT = 1
+FORMAT_FILE, FORMAT_DRAFT, LOCK_FILE = "format", "format.next", "lock"
+
+
+class Description(Struct, frozen=True, kw_only=True):
+    format: int
+    replica: int
+
+
+class DataDir:
+    """Open: the lock is held. It goes with the process, however that ends."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self._lock = lock
+
+    @classmethod
+    def open(cls, path: Path, *, replica: int, name: str) -> Self:
+        """Take the directory for this replica, and make it if there is none. `name` tells others who holds it."""
+        try:
+            make_folder(path)
+            lock = take_lock(path, name)
+        except OSError as error:
+            raise StoreRefused(f"data directory {path}: {error.strerror}") from error
+        try:
+            describe(path, replica)
+        except OSError as error:
+            os.close(lock)
+            raise StoreRefused(f"data directory {path}: {error.strerror}") from error
+        except BaseException:
+            os.close(lock)
+            raise
+        return cls(path, lock)
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+
+def make_folder(path: Path) -> None:
+    """Refuse a folder that holds something else before anything is put into it."""
+    if not path.exists():
+        path.mkdir(mode=0o700, parents=True)
+        sync_folder(path.parent)
+    if not path.is_dir():
+        raise StoreRefused(f"data directory {path}: not a directory")
+    # A crash while the directory was made leaves these two at most.
+    others = {entry.name for entry in path.iterdir()} - {LOCK_FILE, FORMAT_DRAFT}
+    if others and FORMAT_FILE not in others:
+        raise StoreRefused(f"data directory {path}: not empty, and not made by Epoxy (it has no file `{FORMAT_FILE}`)")
+
+
+def take_lock(path: Path, name: str) -> int:
+    lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(lock, 1024, 0).decode(errors="replace").strip()
+        os.close(lock)
+        raise StoreRefused(f"data directory {path}: in use by {holder or 'another process'}") from None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{name} (pid {os.getpid()})\n".encode(), 0)
+    return lock
+
+
+def describe(path: Path, replica: int) -> None:
+    """Check the description, or write it into a directory that has none."""
+    file = path / FORMAT_FILE
+    if not file.exists():
+        write_whole(file, json.encode(Description(format=FORMAT, replica=replica)))
+        return
+    found = read_description(file)
+    if found.format != FORMAT:
+        raise StoreRefused(f"data directory {path}: format {found.format}; this version reads format {FORMAT}")
+    if found.replica != replica:
+        raise StoreRefused(f"data directory {path}: belongs to replica {found.replica}, this is replica {replica}")
+
+
+def read_description(file: Path) -> Description:
+    """A newer format is known by its number, whatever else it says."""
+    try:
+        version = json.decode(file.read_bytes(), type=dict[str, object]).get("format")
+        if isinstance(version, int) and version > FORMAT:
+            return Description(format=version, replica=0)
+        return json.decode(file.read_bytes(), type=Description)
+    except (DecodeError, ValidationError) as error:
+        raise StoreRefused(f"data directory {file.parent}: the file `{file.name}` is damaged: {error}") from None
+
+
+def write_whole(file: Path, data: bytes) -> None:
+    """All of it under its name, or nothing."""
+    draft = file.with_name(FORMAT_DRAFT)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(descriptor, data)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(draft, file)
+    sync_folder(file.parent)
