@@ -13,9 +13,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-LAYERS, PURITY, TERMINAL = (contract["name"] for contract in CONTRACTS)
+LAYERS, PURITY, TERMINAL, CLIENT = (contract["name"] for contract in CONTRACTS)
 FORBIDDEN = CONTRACTS[1]["forbidden_modules"]
-ROOMS = ("cli", "sim", "server", "node", "store", "codec", "consensus", "ports", "model")
+ROOMS = ("cli", "sim", "server", "node", "transport", "store", "client", "codec", "consensus", "ports", "model")
 
 
 def judge(folder: Path, planted: dict[str, str]) -> tuple[int, str]:
@@ -31,7 +31,7 @@ def judge(folder: Path, planted: dict[str, str]) -> tuple[int, str]:
 
 
 def broken(report: str) -> set[str]:
-    return {name for name in (LAYERS, PURITY, TERMINAL) if f"{name} BROKEN" in report}
+    return {name for name in (LAYERS, PURITY, TERMINAL, CLIENT) if f"{name} BROKEN" in report}
 
 
 def test_a_tree_that_keeps_the_rules_is_accepted(tmp_path: Path) -> None:
@@ -54,8 +54,9 @@ def test_a_tree_that_keeps_the_rules_is_accepted(tmp_path: Path) -> None:
         ({"sim": "import epoxy.server"}, LAYERS),
         ({"attic": ""}, LAYERS),
         ({"store": "import rich"}, TERMINAL),
+        ({"client": "import epoxy.consensus"}, CLIENT),
     ],
-    ids=["upwards", "the lowest room looks up", "siblings", "a room without a place", "terminal"],
+    ids=["upwards", "the lowest room looks up", "siblings", "a room without a place", "terminal", "client"],
 )
 def test_a_planted_import_breaks_its_contract(tmp_path: Path, planted: dict[str, str], contract: str) -> None:
     status, report = judge(tmp_path, planted)

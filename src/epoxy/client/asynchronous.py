@@ -1,0 +1,133 @@
+"""The client for asyncio. It belongs to one event loop; its calls may run at the same time."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Iterable
+from types import TracebackType
+from typing import Self, TypeVar
+
+import msgspec
+
+from epoxy.client import calls
+from epoxy.client.async_pool import Pool
+from epoxy.client.calls import Call
+from epoxy.client.feed import Feed
+from epoxy.client.http1 import Answer
+from epoxy.client.limits import CONNECT_TIMEOUT_S, MAX_CONNECTIONS, SILENCE_S, TIMEOUT_S, checked_timeout
+from epoxy.client.pool import reason_of
+from epoxy.client.results import Change, Deletion, Page, Reading, Reservation, Status, Value, Written
+from epoxy.client.routing import Attempt, Outcome, conduct, fleet_of
+from epoxy.model.writes import Consistency
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """As `Client`, with `await`. A call that is cancelled after its write was sent is as indefinite as one that timed
+    out."""
+
+    def __init__(
+        self,
+        *urls: str | Iterable[str],
+        timeout: float = TIMEOUT_S,
+        connect_timeout: float = CONNECT_TIMEOUT_S,
+        max_connections: int = MAX_CONNECTIONS,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._fleet = fleet_of(urls)
+        self._timeout = checked_timeout(timeout)
+        wait = checked_timeout(connect_timeout)
+        self._pools = {node: Pool(node, wait, max_connections, tls) for node in self._fleet.nodes}
+
+    async def reserve(self, key: bytes | str, value: bytes | str, *, timeout: float | None = None) -> Reservation:
+        """Take a name for ever, if nobody holds it. Having lost is a result, not an error."""
+        return await self._run(calls.reserve(key, value), timeout)
+
+    async def put(
+        self, key: bytes | str, value: bytes | str, *, if_version: int | None = None, timeout: float | None = None
+    ) -> Written:
+        """Write the next version. Raises VersionMismatch, or ImmutableKey over a reserved name."""
+        return await self._run(calls.put(key, value, if_version), timeout)
+
+    async def delete(
+        self, key: bytes | str, *, if_version: int | None = None, timeout: float | None = None
+    ) -> Deletion:
+        return await self._run(calls.delete(key, if_version), timeout)
+
+    async def get(
+        self, key: bytes | str, *, read: str | Consistency = Consistency.OPTIMISTIC, timeout: float | None = None
+    ) -> Value | None:
+        """The value, or None. Bytes that carry their version: see `read` for all that came along."""
+        return (await self.read(key, read=read, timeout=timeout)).as_value()
+
+    async def read(
+        self, key: bytes | str, *, read: str | Consistency = Consistency.OPTIMISTIC, timeout: float | None = None
+    ) -> Reading:
+        return await self._run(calls.get(key, read), timeout)
+
+    async def page(
+        self,
+        prefix: bytes | str = b"",
+        *,
+        after: bytes | str | None = None,
+        limit: int | None = None,
+        timeout: float | None = None,
+    ) -> Page:
+        """Keys in order, as one node knows them: no promise that it has heard of all."""
+        return await self._run(calls.page(prefix, after, limit), timeout)
+
+    async def status(self, *, timeout: float | None = None) -> Status:
+        return await self._run(calls.status(), timeout)
+
+    async def inspect(self, key: bytes | str, *, timeout: float | None = None) -> dict[str, object]:
+        """What every replica holds for the key, as the node tells it."""
+        return await self._run(calls.inspect(key), timeout)
+
+    async def changes(self, prefix: bytes | str = b"", *, after: str | None = None) -> AsyncIterator[Change]:
+        """Commits as one node learns of them, for ever. Sticks to the node that answers first, comes back to it after
+        a lost connection, and goes on where it was."""
+        feed = Feed(self._fleet, prefix, after)
+        while True:
+            await asyncio.sleep(feed.pause_s)
+            try:
+                async with self._pools[feed.node].stream(feed.request(), SILENCE_S) as arriving:
+                    async for data in arriving:
+                        for change in feed.feed(data):
+                            yield change
+                reason = "the connection ended"
+            except OSError as error:
+                reason = reason_of(error)
+            feed.failed(reason)
+
+    async def aclose(self) -> None:
+        for pool in self._pools.values():
+            pool.close()
+        await asyncio.sleep(0)  # the transports say goodbye on the next turn of the loop
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _run(self, call: Call[T], timeout: float | None) -> T:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        deadline = began + (self._timeout if timeout is None else checked_timeout(timeout))
+        flow = conduct(call, self._fleet, began)
+        try:
+            attempt = next(flow)
+            while True:
+                attempt = flow.send(await self._try(call, attempt, began, deadline))
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    async def _try(self, call: Call[T], attempt: Attempt, began: float, deadline: float) -> Outcome:
+        loop = asyncio.get_running_loop()
+        outcome = await self._pools[attempt.node].ask(call, (deadline - loop.time()) * attempt.share)
+        if not isinstance(outcome, Answer):
+            return outcome
+        return msgspec.structs.replace(outcome, latency_ms=(loop.time() - began) * 1000)

@@ -1,0 +1,336 @@
+"""What can be asked of a node, and what its answers mean, without IO.
+
+An answer becomes a result or an exception here, so that both clients agree on every case.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, NoReturn, TypeVar
+from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
+
+import msgspec
+from msgspec import Struct
+
+from epoxy.client.http1 import Answer
+from epoxy.client.results import Change, Deletion, Item, Page, Reading, Reservation, Status, Written
+from epoxy.model.errors import (
+    ConsensusFailed,
+    ImmutableKey,
+    InvalidRequest,
+    OutcomeUnknown,
+    Unavailable,
+    UnexpectedAnswer,
+    VersionMismatch,
+)
+from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES
+from epoxy.model.writes import Consistency, Path, Source
+
+T = TypeVar("T")
+
+JSON = "application/json"
+NAMED_PATHS = {path.value: path for path in Path}
+NAMED_SOURCES = {source.value: source for source in Source}
+MAX_VERSION = (1 << 64) - 1
+"""Versions travel as 64-bit numbers."""
+
+MAX_PAGE = 1000
+"""Keys on a page: a node's own limit."""
+
+
+class Call(Struct, Generic[T], frozen=True, kw_only=True):
+    """One request and how to read its answer. `writes`: it must not be sent twice, since it may take effect twice."""
+
+    method: str
+    target: str
+    read: Callable[[Answer], T]
+    body: bytes | None = None
+    writes: bool = False
+    accept: str = "application/octet-stream"
+
+
+class ErrorBody(Struct, frozen=True, kw_only=True):
+    code: str
+    message: str
+    definite: bool
+    retry_after_ms: float | None = None
+
+
+class ErrorDocument(Struct, frozen=True, kw_only=True):
+    error: ErrorBody
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """A committed key in JSON. The key is percent-encoded, so that any bytes fit."""
+
+    key: str
+    value_base64: bytes | None
+    version: int
+    mutable: bool
+
+    @property
+    def raw_key(self) -> bytes:
+        return unquote_to_bytes(self.key)
+
+
+class PageDocument(Struct, frozen=True, kw_only=True):
+    keys: list[Record]
+    next: str | None
+
+
+# Requests.
+
+
+def reserve(key: bytes | str, value: bytes | str) -> Call[Reservation]:
+    name, wanted = checked_key(key), checked_value(value)
+
+    def read(answer: Answer) -> Reservation:
+        taken = answer.status == 409 and answer.headers.get("epoxy-error") == "taken"
+        if answer.status not in (200, 201) and not taken:
+            fail(answer, writes=True)
+        return Reservation(
+            key=name,
+            won=answer.headers.get("epoxy-mine") == "true",
+            agreed=not taken,
+            value=answer.body if taken else wanted,
+            version=version_of(answer),
+            mutable=answer.headers.get("epoxy-mutable") == "true",
+            path=travelled(answer),
+            latency_ms=answer.latency_ms,
+        )
+
+    return Call(method="PUT", target=f"{kv(name)}?mode=reserve", body=wanted, writes=True, read=read)
+
+
+def put(key: bytes | str, value: bytes | str, if_version: int | None = None) -> Call[Written]:
+    name, wanted = checked_key(key), checked_value(value)
+
+    def read(answer: Answer) -> Written:
+        if answer.status not in (200, 201):
+            fail(answer, writes=True)
+        return Written(
+            key=name,
+            version=version_of(answer),
+            created=answer.status == 201,
+            path=travelled(answer),
+            latency_ms=answer.latency_ms,
+        )
+
+    target = f"{kv(name)}?{urlencode({'mode': 'put'} | condition(if_version))}"
+    return Call(method="PUT", target=target, body=wanted, writes=True, read=read)
+
+
+def delete(key: bytes | str, if_version: int | None = None) -> Call[Deletion]:
+    name = checked_key(key)
+
+    def read(answer: Answer) -> Deletion:
+        if answer.status not in (200, 204) and not says_absent(answer):
+            fail(answer, writes=True)
+        return Deletion(
+            key=name,
+            deleted=answer.status != 404,
+            version=version_of(answer, absent=0),
+            path=travelled(answer),
+            latency_ms=answer.latency_ms,
+        )
+
+    asked = urlencode(condition(if_version))
+    return Call(method="DELETE", target=f"{kv(name)}?{asked}" if asked else kv(name), writes=True, read=read)
+
+
+def get(key: bytes | str, consistency: str | Consistency = Consistency.OPTIMISTIC) -> Call[Reading]:
+    name = checked_key(key)
+
+    def read(answer: Answer) -> Reading:
+        if answer.status != 200 and not says_absent(answer):
+            fail(answer, writes=False)
+        return Reading(
+            key=name,
+            value=answer.body if answer.status == 200 else None,
+            version=version_of(answer, absent=0),
+            mutable=answer.headers.get("epoxy-mutable") == "true",
+            source=found_at(answer),
+            latency_ms=answer.latency_ms,
+        )
+
+    return Call(method="GET", target=f"{kv(name)}?read={checked_consistency(consistency).value}", read=read)
+
+
+def status() -> Call[Status]:
+    def read(answer: Answer) -> Status:
+        if answer.status != 200:
+            fail(answer, writes=False)
+        told = decoded(answer, Status)
+        told.document = decoded(answer, dict)
+        return told
+
+    return Call(method="GET", target="/v2/status", accept=JSON, read=read)
+
+
+def page(prefix: bytes | str, after: bytes | str | None, limit: int | None) -> Call[Page]:
+    def read(answer: Answer) -> Page:
+        if answer.status != 200:
+            fail(answer, writes=False)
+        told = decoded(answer, PageDocument)
+        items = [
+            Item(key=row.raw_key, value=row.value_base64, version=row.version, mutable=row.mutable) for row in told.keys
+        ]
+        return Page(items=items, after=unquote_to_bytes(told.next) if told.next is not None else None)
+
+    asked: dict[str, bytes | int] = {"prefix": as_bytes(prefix, "prefix")}
+    if after is not None:
+        asked["after"] = checked_key(after)
+    if limit is not None:
+        asked["limit"] = checked_limit(limit)
+    return Call(method="GET", target=f"/v2/kv?{urlencode(asked)}", accept=JSON, read=read)
+
+
+def inspect(key: bytes | str) -> Call[Any]:
+    def read(answer: Answer) -> Any:
+        if answer.status != 200:
+            fail(answer, writes=False)
+        return decoded(answer, object)
+
+    name = quote_from_bytes(checked_key(key), safe="")
+    return Call(method="GET", target=f"/v2/inspect/{name}", accept=JSON, read=read)
+
+
+def change(cursor: str, data: str) -> Change:
+    """One event of the stream of changes."""
+    try:
+        row = msgspec.json.decode(data, type=Record)
+    except msgspec.MsgspecError as error:
+        raise Unavailable(f"sent a change that no Epoxy node sends ({error})") from error
+    return Change(cursor=cursor, key=row.raw_key, value=row.value_base64, version=row.version, mutable=row.mutable)
+
+
+# Input, checked before anything is sent.
+
+
+def checked_key(key: bytes | str) -> bytes:
+    plain = as_bytes(key, "key")
+    if not 1 <= len(plain) <= MAX_KEY_BYTES:
+        raise InvalidRequest(f"a key has 1 to {MAX_KEY_BYTES:,} bytes, not {len(plain):,}")
+    return plain
+
+
+def checked_value(value: bytes | str) -> bytes:
+    plain = as_bytes(value, "value")
+    if len(plain) > MAX_VALUE_BYTES:
+        raise InvalidRequest(f"a value has at most {MAX_VALUE_BYTES:,} bytes, not {len(plain):,}")
+    return plain
+
+
+def as_bytes(given: object, what: str) -> bytes:
+    """Text is UTF-8. Numbers are refused: bytes(3) would quietly be three zeros."""
+    match given:
+        case str():
+            return given.encode()
+        case bytes() | bytearray() | memoryview():
+            return bytes(given)
+        case _:
+            raise InvalidRequest(f"a {what} is bytes or str, not {type(given).__name__}")
+
+
+def condition(if_version: int | None) -> dict[str, str]:
+    if if_version is None:
+        return {}
+    if not 0 <= if_version <= MAX_VERSION:
+        raise InvalidRequest(f"a version is between 0 (never written) and {MAX_VERSION}, not {if_version}")
+    return {"if_version": str(if_version)}
+
+
+def checked_limit(limit: int) -> int:
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidRequest(f"a page has 1 to {MAX_PAGE:,} keys, not {limit:,}")
+    return limit
+
+
+def checked_consistency(consistency: str | Consistency) -> Consistency:
+    try:
+        return Consistency(consistency)
+    except ValueError:
+        known = ", ".join(kind.value for kind in Consistency)
+        raise InvalidRequest(f"unknown consistency {consistency!r}; there are: {known}") from None
+
+
+def kv(key: bytes) -> str:
+    return f"/v2/kv/{quote_from_bytes(key, safe='')}"
+
+
+# Answers.
+
+
+def fail(answer: Answer, *, writes: bool) -> NoReturn:
+    """The exception for an answer that is no result. Unavailable means: another node may be asked."""
+    if answer.status == 409 and answer.headers.get("epoxy-error") in ("version_mismatch", "immutable"):
+        raise conflict(answer)
+    error = error_of(answer)
+    if error is None:
+        raise stranger(answer, writes=writes)
+    told = f"{error.message} ({error.code})"
+    if not error.definite:
+        raise ConsensusFailed(told) if error.code == "consensus_failed" else OutcomeUnknown(told)
+    if answer.status >= 500 or answer.status == 429:
+        raise Unavailable(told)
+    raise InvalidRequest(told)
+
+
+def conflict(answer: Answer) -> VersionMismatch | ImmutableKey:
+    """What stands there is the body, unless a proxy made an error of its own out of it."""
+    version = version_of(answer, absent=0)
+    value = answer.body if version and not is_error(answer) else None
+    if answer.headers.get("epoxy-error") == "immutable":
+        return ImmutableKey(f"the name is reserved, for ever, as version {version}", value=value, version=version)
+    stands = f"version {version} stands" if version else "the key was never written"
+    return VersionMismatch(f"not the version asked for: {stands}", value=value, version=version)
+
+
+def stranger(answer: Answer, *, writes: bool) -> Unavailable | UnexpectedAnswer:
+    """Not in our words. A status of 4xx says that nothing was done, whoever says it; anything else may hide a proxy
+    that lost a node's answer on its way."""
+    told = f"answered {answer.status} ({answer.media_type or 'no content type'}), which no Epoxy node says"
+    if writes and not (400 <= answer.status < 500 and answer.status != 408):
+        return UnexpectedAnswer(told)
+    return Unavailable(f"{told}; is this the address of an Epoxy node?")
+
+
+def is_error(answer: Answer) -> bool:
+    return answer.media_type == JSON
+
+
+def error_of(answer: Answer) -> ErrorBody | None:
+    if not is_error(answer):
+        return None
+    try:
+        return msgspec.json.decode(answer.body, type=ErrorDocument).error
+    except msgspec.MsgspecError:
+        return None
+
+
+def says_absent(answer: Answer) -> bool:
+    """A 404 of ours and not of some other server, which would make every name look free."""
+    return answer.status == 404 and answer.headers.get("epoxy-error") == "not_found"
+
+
+def version_of(answer: Answer, absent: int | None = None) -> int:
+    told = answer.headers.get("epoxy-version")
+    if told is None and absent is not None:
+        return absent
+    if told is None or not told.isdecimal():
+        raise UnexpectedAnswer(f"answered {answer.status} without a version; is this the address of an Epoxy node?")
+    return int(told)
+
+
+def travelled(answer: Answer) -> Path:
+    """A node that does not say is taken to have gone as far as there is."""
+    return NAMED_PATHS.get(answer.headers.get("epoxy-path", ""), Path.SLOW)
+
+
+def found_at(answer: Answer) -> Source:
+    return NAMED_SOURCES.get(answer.headers.get("epoxy-source", ""), Source.REMOTE)
+
+
+def decoded(answer: Answer, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(answer.body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise Unavailable(f"answered what no Epoxy node says ({error}); is this the address of one?") from error

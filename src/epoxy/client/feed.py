@@ -1,0 +1,119 @@
+"""The stream of changes without a socket: server-sent events in, changes out, and where to go on after a loss."""
+
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from epoxy.client import calls
+from epoxy.client.http1 import AnswerReader, Node, NotHttp, encode_request
+from epoxy.client.limits import FIRST_PAUSE_S, MAX_EVENT_BYTES, MAX_PAUSE_S
+from epoxy.client.results import Change
+from epoxy.client.routing import Fleet
+from epoxy.model.errors import Unavailable
+
+EVENT_STREAM = "text/event-stream"
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    id: str
+    kind: str
+    data: str
+
+
+class EventReader:
+    """Server-sent events, of which we use `id`, `event` and `data`. Lines end with LF or CR LF; our nodes send no lone
+    CR."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._fields: dict[str, list[str]] = {}
+        self._size = 0
+
+    def feed(self, part: bytes) -> Iterator[Event]:
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        if len(self._rest) + self._size > MAX_EVENT_BYTES:
+            raise NotHttp(f"an event of more than {MAX_EVENT_BYTES >> 20} MiB")
+        for line in lines:
+            yield from self._line(line.removesuffix(b"\r").decode("utf-8", errors="replace"))
+
+    def _line(self, line: str) -> Iterator[Event]:
+        if line:
+            name, _, text = line.partition(":")
+            self._fields.setdefault(name, []).append(text.removeprefix(" "))
+            self._size += len(line)
+            return
+        fields, self._fields, self._size = self._fields, {}, 0
+        if "data" in fields:
+            kind = fields.get("event", ["message"])[-1]
+            yield Event(id=fields.get("id", [""])[-1], kind=kind, data="\n".join(fields["data"]))
+
+
+class Feed:
+    """Follows the changes of one node. Which one is settled by the first that answers: a cursor means nothing to
+    another. Whoever brings a cursor has settled it already, and means the first address."""
+
+    def __init__(self, fleet: Fleet, prefix: bytes | str, after: str | None) -> None:
+        self._prefix = calls.as_bytes(prefix, "prefix")
+        self._cursor = after
+        self._candidates = list(fleet.nodes[:1] if after is not None else fleet.nodes)
+        self._failures: list[str] = []
+        self._settled = False
+        self.pause_s = 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._parts: list[bytes] = []
+        self._reader = AnswerReader(on_body=self._parts.append)
+        self._events = EventReader()
+
+    @property
+    def node(self) -> Node:
+        return self._candidates[0]
+
+    def request(self) -> bytes:
+        """Opens the stream where it ended."""
+        self._begin()
+        asked = urlencode({"after": self._cursor} if self._cursor is not None else {})
+        return encode_request(self.node, "GET", f"/v2/changes?{asked}".rstrip("?"), accept=EVENT_STREAM)
+
+    def feed(self, data: bytes) -> Iterator[Change]:
+        try:
+            answer = self._reader.feed(data)
+        except NotHttp as error:
+            raise Unavailable(f"{self.node.url}: answered something that is no HTTP: {error}") from error
+        head = self._reader.head
+        if answer is not None and (answer.status != 200 or answer.media_type != EVENT_STREAM):
+            calls.fail(answer, writes=False)
+        if head is not None and head.status == 200 and head.media_type == EVENT_STREAM:
+            self._settle()
+            yield from self._changes()
+
+    def _settle(self) -> None:
+        self._settled = True
+        self._candidates = self._candidates[:1]
+        self.pause_s = FIRST_PAUSE_S
+
+    def _changes(self) -> Iterator[Change]:
+        parts = self._parts[:]
+        self._parts.clear()
+        for part in parts:
+            for event in self._events.feed(part):
+                yield from self._change(event)
+
+    def _change(self, event: Event) -> Iterator[Change]:
+        change = calls.change(event.id, event.data)
+        self._cursor = change.cursor
+        if change.key.startswith(self._prefix):
+            yield change
+
+    def failed(self, reason: str) -> None:
+        """The connection could not be made, or ended. Before any node has answered the next is tried, and if there is
+        none the caller hears of it; afterwards we come back for as long as it takes."""
+        if self._settled:
+            self.pause_s = min(MAX_PAUSE_S, max(FIRST_PAUSE_S, self.pause_s * 2))
+            return
+        self._failures.append(f"{self.node.url}: {reason}")
+        self._candidates = self._candidates[1:]
+        if not self._candidates:
+            raise Unavailable("; ".join(self._failures))

@@ -1,0 +1,44 @@
+"""The numbers both clients share, and where each comes from."""
+
+from epoxy.model.errors import InvalidRequest
+
+TIMEOUT_S = 20.0
+"""For a whole call. A node that finds no quorum says so after 13 to 16 seconds, and its word is better than silence."""
+
+MAX_TIMEOUT_S = 3600.0
+"""Nobody waits longer for one answer; whoever asks for more has mistaken the unit."""
+
+CONNECT_TIMEOUT_S = 3.0
+"""Ten times the longest round trip between two datacenters of our table: time for one lost SYN."""
+
+MAX_CONNECTIONS = 64
+"""For each node. More calls than that at once wait for one another; a node's own limit is far above it."""
+
+IDLE_S = 30.0
+"""A connection unused for longer is not trusted with a write: the node may be about to close it. Well below the 75
+seconds that a node is patient."""
+
+READ_BYTES = 64 << 10
+"""From a socket at a time: most answers are far smaller, and the largest value takes sixteen."""
+
+SILENCE_S = 60.0
+"""A stream of changes that says nothing for this long is opened anew: the node may be gone without a word."""
+
+FIRST_PAUSE_S = 0.1
+MAX_PAUSE_S = 5.0
+"""Between two tries to open a stream of changes: doubling from the first to the second."""
+
+MAX_EVENT_BYTES = 16 << 20
+"""One event carries one value of up to 1 MiB, at most six bytes for each of its own when written as text."""
+
+
+def checked_timeout(seconds: float) -> float:
+    if not 0 < seconds <= MAX_TIMEOUT_S:
+        raise InvalidRequest(f"a timeout is above 0 and at most {MAX_TIMEOUT_S:,.0f} seconds, not {seconds}")
+    return seconds
+
+
+def checked_connections(limit: int) -> int:
+    if not 1 <= limit <= 65_536:
+        raise InvalidRequest(f"a client has 1 to 65,536 connections to a node, not {limit}")
+    return limit

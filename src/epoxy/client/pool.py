@@ -1,0 +1,197 @@
+"""Blocking sockets, pooled for each node."""
+
+import contextlib
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from typing import TypeVar
+
+from epoxy.client.calls import Call
+from epoxy.client.http1 import Answer, AnswerReader, Node, NotHttp, encode_request
+from epoxy.client.limits import IDLE_S, READ_BYTES, checked_connections
+from epoxy.client.routing import Lost, NotSent, Outcome
+
+T = TypeVar("T")
+
+
+class Connection:
+    """One socket and the answers that come out of it. Used by one thread at a time."""
+
+    def __init__(self, node: Node, timeout: float, tls: ssl.SSLContext | None) -> None:
+        plain = socket.create_connection((node.host, node.port), timeout=timeout)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = plain
+        if node.secure:
+            with closed_on_error(plain):
+                self.socket = (tls or ssl.create_default_context()).wrap_socket(plain, server_hostname=node.host)
+        self._reader = AnswerReader()
+        self.fit = True
+        """May serve another request: nothing is on its way, and the node keeps it open."""
+        self._idle_since = time.monotonic()
+
+    def exchange(self, request: bytes, deadline: float) -> Outcome:
+        self.fit = False
+        unsent = self._send(request, deadline)
+        if unsent is not None:
+            return unsent
+        try:
+            return self._receive(deadline)
+        except TimeoutError:
+            return Lost("no answer in time", timed_out=True)
+        except OSError as error:
+            return Lost(reason_of(error))
+        except NotHttp as error:
+            return Lost(f"answered something that is no HTTP: {error}")
+
+    def _send(self, request: bytes, deadline: float) -> NotSent | None:
+        """A node acts on whole requests only, so one that was cut off on its way out had no effect."""
+        left = memoryview(request)
+        try:
+            while left:
+                self.socket.settimeout(remaining(deadline))
+                left = left[self.socket.send(left) :]
+        except OSError as error:
+            return NotSent(reason_of(error))
+        return None
+
+    def _receive(self, deadline: float) -> Outcome:
+        while True:
+            self.socket.settimeout(remaining(deadline))
+            data = self.socket.recv(READ_BYTES)
+            if not data:
+                return Lost("the connection was closed")
+            if (answer := self._reader.feed(data)) is not None:
+                self.fit = self._reader.keep_alive
+                self._idle_since = time.monotonic()
+                return answer
+
+    def stream(self, request: bytes, silence_s: float) -> Iterator[bytes]:
+        """What comes after `request`, as it comes, until the connection ends or is silent for too long."""
+        self.fit = False
+        try:
+            self.socket.settimeout(silence_s)
+            self.socket.sendall(request)
+            while data := self.socket.recv(READ_BYTES):
+                yield data
+        except OSError:
+            return
+
+    def still_good(self) -> bool:
+        """Not idle for long, and nothing to read: an idle connection has something to say only when it ends."""
+        if time.monotonic() - self._idle_since > IDLE_S:
+            return False
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        return not poll.poll(0)
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Pool:
+    """Connections to one node: at most `limit`, borrowed newest first, so that those not needed grow old and go."""
+
+    def __init__(self, node: Node, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
+        self._node = node
+        self._connect_timeout = connect_timeout
+        self._tls = tls
+        self._limit = checked_connections(limit)
+        self._free = threading.BoundedSemaphore(self._limit)
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+
+    def ask(self, call: Call[T], deadline: float) -> Outcome:
+        request = encode_request(self._node, call.method, call.target, call.body, call.accept)
+        if not self._free.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            return NotSent(f"all {self._limit} connections were busy")
+        try:
+            return self._exchange(request, call, deadline)
+        finally:
+            self._free.release()
+
+    def _exchange(self, request: bytes, call: Call[T], deadline: float) -> Outcome:
+        """A kept connection may have died in its sleep. Then a new one is tried, if that cannot repeat a write."""
+        kept = self._take()
+        if kept is not None:
+            outcome = self._use(kept, request, deadline)
+            if not stale(outcome, writes=call.writes):
+                return outcome
+        try:
+            fresh = self.connect(deadline)
+        except OSError as error:
+            return NotSent(reason_of(error))
+        return self._use(fresh, request, deadline)
+
+    def _use(self, connection: Connection, request: bytes, deadline: float) -> Outcome:
+        try:
+            return connection.exchange(request, deadline)
+        finally:
+            self._give_back(connection)
+
+    def connect(self, deadline: float) -> Connection:
+        return Connection(self._node, min(self._connect_timeout, remaining(deadline)), self._tls)
+
+    def _take(self) -> Connection | None:
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                connection = self._idle.pop()
+            if connection.still_good():
+                return connection
+            connection.close()
+
+    def _give_back(self, connection: Connection) -> None:
+        if not connection.fit:
+            connection.close()
+            return
+        with self._lock:
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
+def stale(outcome: Outcome, *, writes: bool) -> bool:
+    match outcome:
+        case NotSent():
+            return True
+        case Lost(timed_out=timed_out):
+            return not writes and not timed_out
+        case Answer():
+            return False
+
+
+def remaining(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def reason_of(error: OSError) -> str:
+    """In the words of the system, without its numbers."""
+    match error:
+        case TimeoutError():
+            return "no connection in time"
+        case ssl.SSLError():
+            return f"no TLS connection ({error.reason or error})"
+        case socket.gaierror():
+            return "no such host"
+        case _:
+            return (error.strerror or str(error) or type(error).__name__).lower()
+
+
+@contextlib.contextmanager
+def closed_on_error(plain: socket.socket) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        plain.close()
+        raise

@@ -1,0 +1,132 @@
+"""What a client hands to its caller."""
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from epoxy.model.writes import Path, Source
+
+
+class Value(bytes):
+    """Bytes that know which version they are, so that a compare-and-set can follow a read:
+
+    value = client.get(b"cfg")
+    client.put(b"cfg", b"new", if_version=value.version)
+    """
+
+    version: int
+    mutable: bool
+    source: Source
+    latency_ms: float
+
+    @property
+    def value(self) -> bytes:
+        return bytes(self)
+
+
+class Reservation(Struct, frozen=True, kw_only=True):
+    """`won`: this very call took the name; over all calls in the whole cluster that is told once. `agreed`: the name
+    holds the value asked for, whoever wrote it. Neither: lost, and `value` is the winner's."""
+
+    key: bytes
+    won: bool
+    agreed: bool
+    value: bytes
+    version: int
+    mutable: bool
+    path: Path
+    latency_ms: float
+
+
+class Written(Struct, frozen=True, kw_only=True):
+    """`created`: nothing lived under the key before."""
+
+    key: bytes
+    version: int
+    created: bool
+    path: Path
+    latency_ms: float
+
+
+class Deletion(Struct, frozen=True, kw_only=True):
+    """`deleted` False: there was nothing to delete, and nothing was written. `version` is the tombstone's, 0 if the key
+    never lived or the node does not say."""
+
+    key: bytes
+    deleted: bool
+    version: int
+    path: Path
+    latency_ms: float
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """A read with all that came along. `value` None: absent. `version` of an absent key is that of its tombstone."""
+
+    key: bytes
+    value: bytes | None
+    version: int
+    mutable: bool
+    source: Source
+    latency_ms: float
+
+    @property
+    def found(self) -> bool:
+        return self.value is not None
+
+    def as_value(self) -> Value | None:
+        if self.value is None:
+            return None
+        value = Value(self.value)
+        value.version, value.mutable = self.version, self.mutable
+        value.source, value.latency_ms = self.source, self.latency_ms
+        return value
+
+
+class Item(Struct, frozen=True, kw_only=True):
+    """One key of a page."""
+
+    key: bytes
+    value: bytes | None
+    version: int
+    mutable: bool
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """Keys in order, as one node knows them. `after` is where the next page begins; None: this was the last."""
+
+    items: list[Item]
+    after: bytes | None
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """A commit that a node learned of. `value` None: the key was deleted. `cursor` continues at this node and no
+    other: every node learns in an order of its own."""
+
+    cursor: str
+    key: bytes
+    value: bytes | None
+    version: int
+    mutable: bool
+
+
+class Peer(Struct, kw_only=True):
+    id: int
+    datacenter: str = ""
+    rtt_ms: float | None = None
+    reachable: bool = False
+    url: str | None = None
+
+
+class Status(Struct, kw_only=True):
+    """A node on itself and on its peers. `document` is all it said; newer nodes may say more than is named here."""
+
+    id: int
+    datacenter: str = ""
+    pid: int = 0
+    epoch: int = 0
+    ready: bool = False
+    tolerated_failures: int = 0
+    fast_path_share: float | None = None
+    floor_ms: float | None = None
+    peers: list[Peer] = []
+    document: dict[str, Any] | UnsetType = UNSET

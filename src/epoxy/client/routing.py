@@ -1,0 +1,104 @@
+"""Which node is asked next. One call is one generator: it yields whom to try, is sent what came of it, and returns the
+result or raises. Both clients drive it.
+
+1. Nodes are tried in the order given, nearest first; those that were out of reach a moment ago come last.
+2. What never left whole was not acted upon: the next node is tried.
+3. An answer that says "not here, not done" (Unavailable) sends us on, too.
+4. A write that left and got no answer may have happened. It is raised, never sent again: the caller knows whether a
+   second one would do harm, we do not.
+5. A read changes nothing, so it always goes on.
+"""
+
+from collections.abc import Generator, Iterable
+from typing import TypeVar
+
+from msgspec import Struct
+
+from epoxy.client.calls import Call
+from epoxy.client.http1 import Answer, Node, parse_url
+from epoxy.model.errors import ConnectionLost, InvalidRequest, OutcomeUnknown, Timeout, Unavailable
+
+T = TypeVar("T")
+
+COOLDOWN_S = 1.0
+"""How long a node that could not be reached comes last. Long enough that a dead nearest node does not slow every call,
+short enough that nobody notices when it is back."""
+
+MAX_NODES = 64
+"""Far more datacenters than there are in any cluster."""
+
+
+class NotSent(Struct, frozen=True):
+    """The request did not leave whole, so nobody acted on it."""
+
+    reason: str
+
+
+class Lost(Struct, frozen=True):
+    """The request left; no answer came."""
+
+    reason: str
+    timed_out: bool = False
+
+
+class Attempt(Struct, frozen=True):
+    """Ask `node`, within `share` of the time that is left: a silent node must not use up what the others need. A write
+    that was sent is not sent again, so it may take all."""
+
+    node: Node
+    share: float
+
+
+Outcome = Answer | NotSent | Lost
+
+
+class Fleet:
+    """The nodes a client knows, nearest first."""
+
+    def __init__(self, nodes: tuple[Node, ...]) -> None:
+        self.nodes = nodes
+        self._down_until = dict.fromkeys(nodes, 0.0)
+
+    def in_order(self, now: float) -> list[Node]:
+        return sorted(self.nodes, key=lambda node: self._down_until[node] > now)
+
+    def out_of_reach(self, node: Node, now: float) -> None:
+        self._down_until[node] = now + COOLDOWN_S
+
+
+def fleet_of(urls: Iterable[str | Iterable[str]]) -> Fleet:
+    flat = [url for given in urls for url in ([given] if isinstance(given, str) else given)]
+    nodes = tuple(dict.fromkeys(parse_url(url) for url in flat))
+    if not 1 <= len(nodes) <= MAX_NODES:
+        raise InvalidRequest(f"a client needs 1 to {MAX_NODES} addresses of nodes, not {len(nodes)}")
+    return Fleet(nodes)
+
+
+def conduct(call: Call[T], fleet: Fleet, now: float) -> Generator[Attempt, Outcome, T]:
+    failures: list[str] = []
+    nodes = fleet.in_order(now)
+    for tried, node in enumerate(nodes):
+        share = 1.0 if call.writes else 1.0 / (len(nodes) - tried)
+        match (yield Attempt(node, share)):
+            case NotSent(reason):
+                fleet.out_of_reach(node, now)
+                failures.append(f"{node.url}: {reason}")
+            case Lost(reason, timed_out) if call.writes:
+                raise unknown(node, reason, timed_out)
+            case Lost(reason):
+                failures.append(f"{node.url}: {reason}")
+            case Answer() as answer:
+                try:
+                    return call.read(answer)
+                except Unavailable as error:
+                    failures.append(f"{node.url}: {error}")
+                except OutcomeUnknown as error:
+                    if call.writes:
+                        raise type(error)(f"{node.url}: {error}") from None
+                    failures.append(f"{node.url}: {error}")
+    raise Unavailable("; ".join(failures))
+
+
+def unknown(node: Node, reason: str, timed_out: bool) -> OutcomeUnknown:
+    kind = Timeout if timed_out else ConnectionLost
+    return kind(f"{node.url}: {reason} after the write was sent")

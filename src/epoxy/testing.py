@@ -1,0 +1,238 @@
+"""A real cluster for your own tests: processes, sockets and disks, on this machine.
+
+    with epoxy.testing.cluster(3) as cluster:
+        client = cluster.client()
+        client.reserve(b"user/ada", b"eu-west-1")
+        cluster[1].kill()
+        client.reserve(b"user/bob", b"us-east-1")
+
+Each node is an `epoxy serve` of its own on free ports of the loopback, with its data in a temporary folder that goes when
+the cluster does.
+"""
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from epoxy.client import AsyncClient, Client, Status
+from epoxy.model.errors import InvalidRequest, Unavailable
+from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
+
+START_S = 30.0
+"""For all nodes to know each other. One takes well under a second; a busy machine of a test run many times that."""
+
+STOP_S = 15.0
+"""For a node to let its work finish. After that it is killed."""
+
+POLL_S = 0.02
+LOG_LINES = 20
+"""Of a node that failed, shown with the error."""
+
+
+class ClusterNode:
+    """One process. What is done to it is done by its own pid and nobody else's."""
+
+    def __init__(self, *, node_id: int, datacenter: str, folder: Path, http: int, resp: int) -> None:
+        self.id = node_id
+        self.datacenter = datacenter
+        self.url = f"http://127.0.0.1:{http}"
+        self.resp_port = resp
+        self.config = folder / f"{datacenter}.toml"
+        self.log = folder / f"{datacenter}.log"
+        self.data_dir = folder / datacenter
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """None while it is down."""
+        return self._process.pid if self.running and self._process is not None else None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *, wait: bool = True) -> None:
+        """`wait`: until it is ready."""
+        if self.running:
+            raise InvalidRequest(f"node {self.id} is running already")
+        command = [sys.executable, "-m", "epoxy", "serve", "--config", str(self.config)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=clean_environment(os.environ)
+            )
+        if wait:
+            self.wait_until(lambda status: status.ready, "ready")
+
+    def kill(self) -> None:
+        """As a power cut would: no warning, nothing flushed."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """As an operator would: it finishes what it has begun."""
+        self._end(signal.SIGTERM)
+
+    def pause(self) -> None:
+        """Neither dead nor alive: connections stay, nobody answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def restart(self) -> None:
+        """With the data it had."""
+        if self.running:
+            self.stop()
+        self.start()
+
+    def client(self, *, timeout: float = START_S) -> Client:
+        """For this node alone."""
+        return Client(self.url, timeout=timeout)
+
+    def wait_until(self, condition: Callable[[Status], bool], words: str) -> None:
+        deadline = time.monotonic() + START_S
+        with self.client(timeout=2.0) as client:
+            while not self._holds(client, condition):
+                if not self.running:
+                    raise Unavailable(f"node {self.id} ended before it was {words}:\n{self.last_words()}")
+                if time.monotonic() > deadline:
+                    raise Unavailable(f"node {self.id} was not {words} in {START_S:.0f} s:\n{self.last_words()}")
+                time.sleep(POLL_S)
+
+    def _holds(self, client: Client, condition: Callable[[Status], bool]) -> bool:
+        """The pid is compared because somebody else may have taken the port first."""
+        try:
+            status = client.status()
+        except Unavailable:
+            return False
+        return status.pid == self.pid and condition(status)
+
+    def last_words(self) -> str:
+        lines = self.log.read_text("utf-8", errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join(lines[-LOG_LINES:]) or "(it said nothing)"
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is None or not self.running:
+            raise InvalidRequest(f"node {self.id} is not running")
+        self._process.send_signal(number)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None or not self.running:
+            return
+        self._process.send_signal(number)
+        self._process.send_signal(signal.SIGCONT)  # one that is paused would never hear the other
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Cluster(Sequence[ClusterNode]):
+    """The nodes in order; `cluster[0]` is the nearest to `cluster.client()`."""
+
+    def __init__(self, nodes: list[ClusterNode], folder: Path) -> None:
+        self.nodes = nodes
+        self.folder = folder
+
+    @property
+    def urls(self) -> list[str]:
+        return [node.url for node in self.nodes]
+
+    def client(self, first: int = 0, *, timeout: float = START_S) -> Client:
+        """Knows all nodes, `first` being the nearest."""
+        return Client(self.urls[first:] + self.urls[:first], timeout=timeout)
+
+    def async_client(self, first: int = 0, *, timeout: float = START_S) -> AsyncClient:
+        return AsyncClient(self.urls[first:] + self.urls[:first], timeout=timeout)
+
+    def start(self) -> None:
+        for node in self.nodes:
+            node.start(wait=False)
+        self.wait_until_connected()
+
+    def wait_until_connected(self) -> None:
+        """Every node that runs is ready and reaches every other that runs."""
+        alive = {node.id for node in self.nodes if node.running}
+        for node in self.nodes:
+            if node.running:
+                node.wait_until(lambda status: status.ready and alive <= reached(status), "in touch with its peers")
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            node.kill()
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __getitem__(self, index: int) -> ClusterNode:  # type: ignore[override]
+        return self.nodes[index]
+
+
+@contextmanager
+def cluster(n: int = 3, *, quorum_policy: str = "optimal", folder: Path | None = None) -> Iterator[Cluster]:
+    """`n` nodes, ready and in touch with each other. With `folder` the data stays there afterwards."""
+    if not 1 <= n <= MAX_REPLICAS:
+        raise InvalidRequest(f"a cluster has 1 to {MAX_REPLICAS} nodes, not {n}")
+    with ExitStack() as stack:
+        home = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="epoxy-test-")))
+        home.mkdir(parents=True, exist_ok=True)
+        made = Cluster(lay_out(home, n, QuorumPolicy(quorum_policy)), home)
+        stack.callback(made.stop)
+        made.start()
+        yield made
+
+
+def lay_out(folder: Path, n: int, policy: QuorumPolicy) -> list[ClusterNode]:
+    """A configuration file for each node, and one secret for all."""
+    secret = folder / "secret"
+    secret.write_text(secrets.token_hex(32))
+    secret.chmod(0o600)
+    ports = free_ports(2 * n)
+    nodes = [
+        ClusterNode(node_id=i, datacenter=f"dc-{i}", folder=folder, http=ports[2 * i - 2], resp=ports[2 * i - 1])
+        for i in range(1, n + 1)
+    ]
+    for node in nodes:
+        node.config.write_text(configuration(node, nodes, secret, policy), "utf-8")
+    return nodes
+
+
+def configuration(node: ClusterNode, nodes: Sequence[ClusterNode], secret: Path, policy: QuorumPolicy) -> str:
+    members = "".join(
+        f'    {{ id = {other.id}, datacenter = "{other.datacenter}", url = "{other.url}" }},\n' for other in nodes
+    )
+    return (
+        f'[node]\nid = {node.id}\ndatacenter = "{node.datacenter}"\ndata_dir = {quoted(node.data_dir)}\n'
+        f'http = "{node.url.removeprefix("http://")}"\nresp = "127.0.0.1:{node.resp_port}"\n\n'
+        f'[cluster]\nquorum_policy = "{policy.value}"\nsecret_file = {quoted(secret)}\nmembers = [\n{members}]\n'
+    )
+
+
+def quoted(path: Path) -> str:
+    escaped = str(path.absolute()).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def free_ports(count: int) -> list[int]:
+    """All held at once, so that none is given twice. Between here and the node somebody else may take one; then the
+    node says so and ends."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [taken.getsockname()[1] for taken in sockets]
+
+
+def reached(status: Status) -> set[int]:
+    return {status.id} | {peer.id for peer in status.peers if peer.reachable}
+
+
+def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """A node's settings come from its file alone, whatever the shell around the tests has set."""
+    return {name: value for name, value in environment.items() if not name.startswith("EPOXY_")}
