@@ -15,6 +15,7 @@ from epoxy.model.cluster import ClusterConfig, first_epoch
 from epoxy.model.messages import (
     Accept,
     Commit,
+    Inspect,
     KeyRequest,
     Prepare,
     Read,
@@ -165,7 +166,7 @@ class Bench:
     def own_answer(self) -> Answer:
         """The home replica's answer to what the open round asked it."""
         (request,) = self._asked[self.me]
-        assert not isinstance(request, UpdateConfig)
+        assert not isinstance(request, UpdateConfig | Inspect)
         return Answer(self.me, self.receive(request))
 
 

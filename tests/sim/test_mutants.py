@@ -7,11 +7,24 @@ from epoxy.sim.hunt import chase
 from epoxy.sim.mutants import ALL, MUTANTS, planted
 from epoxy.sim.simulation import run
 
-NAMED_BY_THE_DESIGN = """
-    no-commit-guard two-fast-votes recover-highest-ballot promise-falls no-behind ack-before-fsync cache-miss
-    first-empty-read-wins proposer-not-excluded fast-quorum-too-small late-commit-clears-vote vote-after-send
-    wrong-winner stale-linearizable-read reset-on-restart as-described
-""".split()
+NAMED_BY_THE_DESIGN = [
+    "no-commit-guard",
+    "two-fast-votes",
+    "recover-highest-ballot",
+    "promise-falls",
+    "no-behind",
+    "ack-before-fsync",
+    "cache-miss",
+    "first-empty-read-wins",
+    "proposer-not-excluded",
+    "fast-quorum-too-small",
+    "late-commit-clears-vote",
+    "vote-after-send",
+    "wrong-winner",
+    "stale-linearizable-read",
+    "reset-on-restart",
+    "as-described",
+]
 
 
 @pytest.mark.parametrize("name", MUTANTS)

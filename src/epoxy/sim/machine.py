@@ -70,6 +70,7 @@ class Machine:
         if self.life is not None:
             self._contents = self.life.end(keep)
             self.life = None
+            self.paused = False
             self._backlog.clear()
 
     def stop(self, reason: str, keep: float) -> None:

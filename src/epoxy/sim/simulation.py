@@ -18,9 +18,8 @@ from epoxy.sim.words import say
 from epoxy.sim.world import World
 
 CALM_LIMIT_US = 300_000_000
-"""After the faults every client must be done within this virtual time: it has six steps at most, and each of them ends
-with its patience."""
-
+"""After the faults every client must be done within this virtual time. A step ends with its client's patience, and few
+steps wait so long."""
 
 LAST = "last-"
 """The names of the clients that come when all is calm begin with this."""
