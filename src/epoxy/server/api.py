@@ -1,0 +1,102 @@
+"""The HTTP door: one handler for everything a node serves on its port.
+
+A request finds its route by its path alone, a key's by its prefix. What a client may have done wrong is answered here,
+in one place; what the node answers is put into words by the routes.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from epoxy.node.observer import Observer
+from epoxy.server.backend import Backend
+from epoxy.server.calls import Call, Route
+from epoxy.server.inputs import Rejected, shown
+from epoxy.server.metrics import Metrics
+from epoxy.server.routes_changes import Changes
+from epoxy.server.routes_kv import KEYS, Keys
+from epoxy.server.routes_status import INSPECT, State, not_built, not_ready
+from epoxy.transport.exchange import Exchange, Handler
+
+
+class Resource(Struct, frozen=True):
+    """What may be done at one address. `routes` has for each method its route and what that is counted under."""
+
+    routes: dict[str, tuple[str, Route]]
+    needs_ready: bool = False
+
+    @property
+    def allow(self) -> bytes:
+        return ", ".join(sorted(self.routes)).encode()
+
+
+class Api:
+    """A Handler. `extra` are other handlers on the same port (peers, links, pages), by their exact path."""
+
+    def __init__(self, node: Backend, metrics: Metrics, extra: Mapping[bytes, Handler]) -> None:
+        self._node = node
+        self._observer: Observer = metrics
+        self._changes = Changes(node)
+        keys, state = Keys(node), State(node, metrics)
+        self._key = Resource(
+            reading("key", keys.get) | {"PUT": ("http_put_key", keys.put), "DELETE": ("http_delete_key", keys.delete)},
+            needs_ready=True,
+        )
+        self._inspect = Resource(reading("inspect", state.inspect), needs_ready=True)
+        self._resources = {
+            b"/v2/kv": Resource(reading("keys", keys.page), needs_ready=True),
+            b"/v2/changes": Resource({"GET": ("http_get_changes", self._changes.get)}, needs_ready=True),
+            b"/v2/status": Resource(reading("status", state.status)),
+            b"/v2/members": Resource(
+                reading("members", state.members)
+                | {"POST": ("http_post_members", not_built("changing the members is"))}
+            ),
+            b"/v2/txn": Resource({"POST": ("http_post_txn", not_built("transactions are"))}),
+            b"/metrics": Resource(reading("metrics", state.metrics)),
+            b"/healthz": Resource(reading("healthz", state.healthz)),
+            b"/readyz": Resource(reading("readyz", state.readyz)),
+            b"/openapi.json": Resource(reading("openapi", state.openapi)),
+        }
+        self._extra = dict(extra)
+
+    def __call__(self, exchange: Exchange) -> None:
+        path = exchange.request.path
+        if path.startswith(KEYS):
+            self._serve(exchange, self._key)
+        elif (handler := self._extra.get(path)) is not None:
+            handler(exchange)
+        elif (resource := self._resources.get(path)) is not None:
+            self._serve(exchange, resource)
+        elif path.startswith(INSPECT):
+            self._serve(exchange, self._inspect)
+        else:
+            call = Call(exchange, "http_unknown", self._observer)
+            call.fail(404, "no_such_route", f"nothing is at '{shown(path)}'; GET /openapi.json lists what there is")
+
+    def close(self) -> None:
+        """End what would not end by itself, so that the connections can be drained."""
+        self._changes.close()
+
+    def _serve(self, exchange: Exchange, resource: Resource) -> None:
+        method = exchange.request.method
+        kind, route = resource.routes.get(method, ("http_unknown", None))
+        call = Call(exchange, kind, self._observer)
+        if route is None:
+            message = f"{shown(method.encode())} is not possible here"
+            call.fail(405, "method_not_allowed", message, headers=((b"Allow", resource.allow),))
+        elif resource.needs_ready and not self._node.ready:
+            not_ready(call)
+        else:
+            try:
+                route(call)
+            except Rejected as rejected:
+                call.reject(rejected)
+
+
+def reading(name: str, route: Route) -> dict[str, tuple[str, Route]]:
+    """HEAD is a GET whose body the transport keeps to itself."""
+    return dict.fromkeys(("GET", "HEAD"), (f"http_get_{name}", route))
+
+
+def build_api(node: Backend, metrics: Metrics, extra: Mapping[bytes, Handler] | None = None) -> Api:
+    return Api(node, metrics, extra or {})

@@ -1,0 +1,41 @@
+"""The side of a node that the HTTP door sees. `epoxy.node.service.Node` has it; a test may bring its own."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.records import ChangelogEntry, Proposal
+from epoxy.model.writes import Consistency, Outcome, ReadOutcome, ReadResult, Write
+
+
+class Member(Protocol):
+    @property
+    def config(self) -> ClusterConfig: ...
+
+
+class Backend(Protocol):
+    @property
+    def ready(self) -> bool: ...
+
+    @property
+    def replica(self) -> Member: ...
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None: ...
+
+    def peek(self, key: bytes) -> ReadResult | None:
+        """What this replica knows by itself, at once."""
+
+    def page(self, prefix: bytes, after: bytes | None, limit: int) -> Sequence[tuple[bytes, Proposal]]: ...
+
+    def changes(self, after: bytes | None, limit: int) -> Sequence[tuple[bytes, ChangelogEntry]]: ...
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """`listener` is told when `changes` may have more, not before that is durable. Returns how to end it."""
+
+    def status(self) -> object:
+        """Something that encodes to JSON."""
+
+    def inspect(self, key: bytes, answered: Callable[[Sequence[Any]], None]) -> None:
+        """`answered` gets something for each replica that encodes to JSON."""

@@ -1,0 +1,301 @@
+"""The HTTP API for machines: an OpenAPI 3.1 document, complete with every error, checked against the running door."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import epoxy
+from epoxy.model.records import MAX_KEY_BYTES
+from epoxy.model.writes import Consistency, Path, Source
+from epoxy.server.inputs import MAX_VERSION
+
+Json = dict[str, Any]
+
+OCTETS: Json = {"application/octet-stream": {}}
+STRING: Json = {"type": "string"}
+BOOLEAN: Json = {"type": "boolean"}
+COUNT: Json = {"type": "integer", "minimum": 0}
+VERSION: Json = {"type": "integer", "minimum": 0, "maximum": MAX_VERSION}
+
+
+def document() -> Json:
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Epoxy",
+            "version": epoxy.__version__,
+            "summary": "Names and values that several datacenters agree on.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths(),
+        "components": {"schemas": schemas()},
+    }
+
+
+def paths() -> Json:
+    return {
+        "/v2/kv/{key}": {"parameters": [key_parameter()], "get": get_key(), "put": put_key(), "delete": delete_key()},
+        "/v2/kv": {"get": list_keys()},
+        "/v2/changes": {"get": changes()},
+        "/v2/status": {"get": asking("getStatus", "How this node and its links are doing", as_json("Status"))},
+        "/v2/members": {
+            "get": asking("getMembers", "Who belongs to the cluster", as_json("Members")),
+            "post": not_built("changeMembers", "Change who belongs to the cluster"),
+        },
+        "/v2/inspect/{key}": {"parameters": [key_parameter()], "get": inspect()},
+        "/v2/txn": {"post": not_built("transact", "A transaction over several keys")},
+        "/metrics": {"get": asking("getMetrics", "Prometheus metrics", {"text/plain": {"schema": STRING}})},
+        "/healthz": {"get": asking("getHealth", "Is the process alive", {"text/plain": {"schema": STRING}})},
+        "/readyz": {"get": ready()},
+        "/openapi.json": {"get": asking("getOpenapi", "This document", {"application/json": {"schema": {}}})},
+    }
+
+
+# Operations
+
+
+def get_key() -> Json:
+    read = query("read", {"enum": [each.value for each in Consistency], "default": "optimistic"}, "How sure to be.")
+    headers = committed_headers() | {"Epoxy-Source": header(enum(Source), "Where the answer was found.")}
+    answers = {
+        "200": {"description": "The value.", "headers": headers, "content": OCTETS | as_json("Record")},
+        "404": failure("Absent. A key that was deleted still has an Epoxy-Version."),
+    }
+    return operation("getKey", "Read a key", answers, bad=True, ready=True) | {"parameters": [read]}
+
+
+def put_key() -> Json:
+    parameters = [
+        query(
+            "mode", {"enum": ["reserve", "put"], "default": "reserve"}, "Take a free name for ever, or write a version."
+        ),
+        {
+            **query("mode", {"enum": ["reserve", "put"]}, "As the parameter; they must agree."),
+            "in": "header",
+            "name": "Epoxy-Mode",
+        },
+        if_version("With mode=put only."),
+    ]
+    answers = {
+        "200": written("It was there: the same value reserved before, or a newer version of a mutable key."),
+        "201": written("This write made the key."),
+        "404": failure("No such route: clients resolve /../ before they send it."),
+        "409": conflict(),
+        "411": failure("Neither a body nor a Content-Length."),
+        "413": failure("The value has more than 1 MiB."),
+    }
+    body = {"required": True, "description": "The value, up to 1 MiB.", "content": OCTETS}
+    extra = {"parameters": parameters, "requestBody": body}
+    return operation("putKey", "Reserve a name, or write a mutable key", answers, bad=True, ready=True) | extra
+
+
+def delete_key() -> Json:
+    answers = {
+        "200": written("Deleted: the version is that of the tombstone."),
+        "404": failure("There is nothing to delete."),
+        "409": conflict(),
+    }
+    extra = {"parameters": [if_version("Delete only this version.")]}
+    return operation("deleteKey", "Delete a mutable key", answers, bad=True, ready=True) | extra
+
+
+def list_keys() -> Json:
+    parameters = [
+        query("prefix", fragment(), "Only keys that begin with this."),
+        query("after", fragment(), "Only keys beyond this one: `next` of the page before."),
+        query("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}, "Keys on the page."),
+    ]
+    answers = {"200": {"description": "A page.", "content": as_json("Page")}}
+    found = operation("listKeys", "Committed keys of this replica, in order", answers, bad=True, ready=True)
+    return found | {"parameters": parameters}
+
+
+def changes() -> Json:
+    cursor = {"type": "string", "pattern": "^([0-9a-fA-F]{20}|now)$"}
+    parameters = [
+        query("after", cursor, "The id of the last event seen, or now."),
+        {**query("x", cursor, "The same, and it wins."), "in": "header", "name": "Last-Event-ID"},
+        query("prefix", fragment(), "Only keys that begin with this."),
+        query("follow", {"enum": ["true", "false"], "default": "true"}, "Whether to wait for what comes."),
+    ]
+    answers = {
+        "200": {
+            "description": "Server-sent events, each a Record.",
+            "content": {"text/event-stream": {"schema": STRING}},
+        },
+        "429": failure("Too many streams are open."),
+    }
+    found = operation("getChanges", "What this replica learned, as it learns it", answers, bad=True, ready=True)
+    return found | {"parameters": parameters}
+
+
+def inspect() -> Json:
+    answers = {
+        "200": {"description": "What they hold.", "content": as_json("Inspection")},
+        "404": failure("No such route: clients resolve /../ before they send it."),
+    }
+    return operation("inspectKey", "What every replica holds for a key", answers, bad=True, ready=True)
+
+
+def ready() -> Json:
+    answers = {"200": {"description": "Yes.", "content": {"text/plain": {"schema": STRING}}}}
+    return operation("getReady", "Does the node serve keys", answers, ready=True)
+
+
+def asking(name: str, summary: str, content: Json) -> Json:
+    """Operations that only tell."""
+    return operation(name, summary, {"200": {"description": summary, "content": content}}, bad=name != "getOpenapi")
+
+
+def not_built(name: str, summary: str) -> Json:
+    return operation(name, summary, {"501": failure("Not built yet.")})
+
+
+def operation(name: str, summary: str, answers: Json, *, bad: bool = False, ready: bool = False) -> Json:
+    common = {"default": failure("Anything else that is wrong with the request or with the node.")}
+    if bad:
+        common["400"] = failure("The request is outside the contract.")
+    if ready:
+        common["503"] = failure(
+            "Not now: not ready, overloaded, or no quorum. `definite` tells whether it may have happened."
+        )
+    return {"operationId": name, "summary": summary, "responses": answers | common}
+
+
+# Parts of operations
+
+
+def query(name: str, schema: Json, words: str) -> Json:
+    return {"name": name, "in": "query", "required": False, "schema": schema, "description": words}
+
+
+def key_parameter() -> Json:
+    words = f"The key, 1 to {MAX_KEY_BYTES} bytes, percent-encoded; a plain / may stay."
+    return {
+        "name": "key",
+        "in": "path",
+        "required": True,
+        "schema": fragment() | {"minLength": 1},
+        "description": words,
+    }
+
+
+def fragment() -> Json:
+    return {"type": "string", "maxLength": MAX_KEY_BYTES}
+
+
+def if_version(words: str) -> Json:
+    return query("if_version", VERSION, f"Only if this is the committed version; 0: never written. {words}")
+
+
+def header(schema: Json, words: str) -> Json:
+    return {"schema": schema, "description": words}
+
+
+def enum(kind: type[Path] | type[Source]) -> Json:
+    return {"type": "string", "enum": [each.value for each in kind]}
+
+
+def committed_headers() -> Json:
+    return {
+        "Epoxy-Version": header(VERSION, "The committed version; 0 is a value of the first layout."),
+        "Epoxy-Mutable": header(BOOLEAN, "Whether it can change."),
+    }
+
+
+def write_headers() -> Json:
+    return {
+        "Epoxy-Path": header(enum(Path), "How far the write had to travel."),
+        "Epoxy-Mine": header(BOOLEAN, "Whether this very request made what is committed."),
+    }
+
+
+def written(words: str) -> Json:
+    headers = committed_headers() | write_headers()
+    return {"description": words, "headers": headers, "content": OCTETS | as_json("Record")}
+
+
+def conflict() -> Json:
+    words = "Not written: taken, immutable or version_mismatch (Epoxy-Error says which). What is there is the body."
+    headers = write_headers() | {"Epoxy-Error": header(STRING, "The code.")}
+    return {"description": words, "headers": headers, "content": OCTETS | as_json("Conflict")}
+
+
+def failure(words: str) -> Json:
+    headers = {"Epoxy-Error": header(STRING, "The code.")}
+    return {"description": words, "headers": headers, "content": as_json("Error")}
+
+
+def as_json(schema: str) -> Json:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+
+
+# Schemas
+
+
+def schemas() -> Json:
+    record = {"$ref": "#/components/schemas/Record"}
+    return {
+        "Error": shape({"error": problem()}),
+        "Conflict": shape({"error": problem(), "committed": {"anyOf": [record, {"type": "null"}]}}),
+        "Record": record_shape(),
+        "Page": shape({"keys": {"type": "array", "items": record}, "next": {"type": ["string", "null"]}}),
+        "Status": status(),
+        "Members": members(),
+        "Inspection": shape({"key": STRING, "replicas": {"type": "array", "items": {"type": "object"}}}),
+    }
+
+
+def shape(properties: Mapping[str, Json], optional: Mapping[str, Json] | None = None) -> Json:
+    """Everything named is there; more may come with later versions."""
+    return {"type": "object", "required": list(properties), "properties": {**properties, **(optional or {})}}
+
+
+def problem() -> Json:
+    words = "False: it may have happened, or may still."
+    return shape(
+        {"code": STRING, "message": STRING, "definite": BOOLEAN | {"description": words}}, {"retry_after_ms": COUNT}
+    )
+
+
+def record_shape() -> Json:
+    exact = {"type": ["string", "null"], "contentEncoding": "base64", "description": "The value exactly."}
+    text = {"type": ["string", "null"], "description": "The value as text, if it is UTF-8."}
+    always = {
+        "key": STRING | {"description": "Percent-encoded."},
+        "value": text,
+        "value_base64": exact,
+        "version": VERSION,
+        "mutable": BOOLEAN,
+        "deleted": BOOLEAN,
+    }
+    return shape(always, {"mine": BOOLEAN, "path": enum(Path), "source": enum(Source)})
+
+
+def status() -> Json:
+    number = {"type": ["number", "null"]}
+    peer = shape({"id": COUNT, "datacenter": STRING, "rtt_ms": number, "reachable": BOOLEAN})
+    return shape(
+        {
+            "id": COUNT,
+            "datacenter": STRING,
+            "pid": COUNT,
+            "epoch": COUNT,
+            "ready": BOOLEAN,
+            "tolerated_failures": {"type": "integer"},
+            "fast_path_share": number,
+            "peers": {"type": "array", "items": peer},
+        }
+    )
+
+
+def members() -> Json:
+    replica = shape({"id": COUNT, "status": STRING, "url": STRING})
+    return shape(
+        {
+            "epoch": COUNT,
+            "coordinator_id": COUNT,
+            "quorum_policy": STRING,
+            "quorums": shape({"fast": COUNT, "slow": COUNT}),
+            "replicas": {"type": "array", "items": replica},
+        }
+    )

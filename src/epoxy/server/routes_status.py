@@ -1,0 +1,91 @@
+"""How the node is doing, for people, for monitors and for tools."""
+
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from epoxy.model.cluster import ClusterConfig, ReplicaInfo
+from epoxy.server.backend import Backend
+from epoxy.server.calls import RETRY_AFTER_MS, Call, Route
+from epoxy.server.inputs import key_of, parameters, spelled
+from epoxy.server.metrics import CONTENT_TYPE, Metrics
+from epoxy.server.openapi import document
+from epoxy.transport.response import JSON
+
+INSPECT = b"/v2/inspect/"
+TEXT = b"text/plain; charset=utf-8"
+NO_PARAMETERS: frozenset[bytes] = frozenset()
+
+
+class Sizes(Struct, frozen=True, kw_only=True):
+    fast: int
+    slow: int
+
+
+class Members(Struct, frozen=True, kw_only=True):
+    epoch: int
+    coordinator_id: int
+    quorum_policy: str
+    quorums: Sizes
+    replicas: tuple[ReplicaInfo, ...]
+
+
+class Inspection(Struct, frozen=True, kw_only=True):
+    key: str
+    replicas: list[Any]
+
+
+class State:
+    def __init__(self, node: Backend, metrics: Metrics) -> None:
+        self._node = node
+        self._metrics = metrics
+        self._openapi = msgspec.json.encode(document())
+
+    def status(self, call: Call) -> None:
+        parameters(call.request.query, NO_PARAMETERS)
+        call.json(200, self._node.status())
+
+    def members(self, call: Call) -> None:
+        parameters(call.request.query, NO_PARAMETERS)
+        call.json(200, members(self._node.replica.config))
+
+    def inspect(self, call: Call) -> None:
+        parameters(call.request.query, NO_PARAMETERS)
+        key = key_of(call.request.path[len(INSPECT) :])
+        self._node.inspect(key, lambda views: call.json(200, Inspection(key=spelled(key), replicas=list(views))))
+
+    def metrics(self, call: Call) -> None:
+        call.answer(200, self._metrics.text(), content_type=CONTENT_TYPE)
+
+    def healthz(self, call: Call) -> None:
+        call.answer(200, b"ok\n", content_type=TEXT)
+
+    def readyz(self, call: Call) -> None:
+        if self._node.ready:
+            call.answer(200, b"ready\n", content_type=TEXT)
+        else:
+            not_ready(call)
+
+    def openapi(self, call: Call) -> None:
+        call.answer(200, self._openapi, content_type=JSON)
+
+
+def members(config: ClusterConfig) -> Members:
+    return Members(
+        epoch=config.epoch,
+        coordinator_id=config.coordinator_id,
+        quorum_policy=config.quorum_policy.value,
+        quorums=Sizes(fast=config.quorums.fast, slow=config.quorums.slow),
+        replicas=config.replicas,
+    )
+
+
+def not_ready(call: Call) -> None:
+    call.fail(503, "not_ready", "the node is starting or stopping", retry_after_ms=RETRY_AFTER_MS)
+
+
+def not_built(what: str) -> Route:
+    """Routes that are promised but not there yet."""
+    return partial(Call.fail, status=501, code="not_implemented", message=f"{what} not built yet")
