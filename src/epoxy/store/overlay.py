@@ -22,11 +22,8 @@ Before = dict[bytes, bytes | TreeView | None]
 """Replaced values. A value that was only in the tree is not read for this: the tree's view stands for it."""
 
 
-class Missing:
-    """Neither a value nor its absence: look one level below."""
-
-
-MISSING: Final = Missing()
+MISSING: Final = bytes(bytearray(b"missing"))
+"""Neither a value nor its absence: look one level below. Known by its identity; equal bytes are a value."""
 
 
 class Past:
@@ -49,44 +46,33 @@ class Past:
 class Layer:
     """The rows of one generation; None: cleared. Order is brought up to date when a range asks for it."""
 
-    __slots__ = ("_order", "_unordered", "values")
+    __slots__ = ("_order", "values")
 
     def __init__(self) -> None:
         self.values: dict[bytes, bytes | None] = {}
         self._order: SortedList[bytes] = SortedList()
-        self._unordered: list[bytes] = []
-
-    def set(self, key: bytes, value: bytes | None) -> None:
-        if key not in self.values:
-            self._unordered.append(key)
-        self.values[key] = value
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[Row]:
         if begin >= end or not self.values:
             return iter(())
-        if self._unordered:
-            self._order.update(self._unordered)
-            self._unordered = []
         values = self.values
+        if len(self._order) < len(values):
+            # A dict keeps its keys in the order they came, and none is ever removed: the new ones are the last.
+            self._order.update(islice(values, len(self._order), None))
         return ((key, values[key]) for key in self._order.irange(begin, end, (True, False), reverse))
 
 
 class Levels:
     """Where to look for a row, the newest first. Commits go to `active`; `frozen` is on its way to the tree."""
 
-    __slots__ = ("active", "frozen", "tree")
+    __slots__ = ("active", "frozen", "newer", "older", "tree")
 
     def __init__(self, active: Layer, frozen: Layer, tree: TreeView) -> None:
         self.active = active
         self.frozen = frozen
         self.tree = tree
-
-    def find(self, key: bytes) -> bytes | TreeView | None:
-        """The value, or the tree if only that may know it."""
-        value = self.active.values.get(key, MISSING)
-        if value is MISSING:
-            value = self.frozen.values.get(key, MISSING)
-        return self.tree if isinstance(value, Missing) else value
+        self.newer = active.values
+        self.older = frozen.values
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> list[Iterator[Row]]:
         return [level.rows(begin, end, reverse) for level in (self.active, self.frozen, self.tree)]
@@ -95,16 +81,17 @@ class Levels:
         """Commit: what this changes, and what it replaces. Clearing what is absent changes nothing."""
         changed: dict[bytes, bytes | None] = {}
         before: Before = {}
+        newer, older, tree = self.newer, self.older, self.tree
         for key, value in effects.items():
-            old = self.find(key)
-            if value is None:
-                old = resolve(old, key)
-                if old is None:
-                    continue
-            changed[key] = value
-            before[key] = old
-        for key, value in changed.items():
-            self.active.set(key, value)
+            old: bytes | TreeView | None = newer.get(key, MISSING)
+            if old is MISSING:
+                old = older.get(key, MISSING)
+                if old is MISSING:
+                    old = tree if value is not None else tree.get(key)
+            if value is not None or old is not None:
+                changed[key] = value
+                before[key] = old
+        newer.update(changed)
         return changed, before
 
 
@@ -123,7 +110,13 @@ class View:
             if key in past.before:
                 return resolve(past.before[key], key)
             past = past.next
-        return resolve(self._levels.find(key), key)
+        levels = self._levels
+        value = levels.newer.get(key, MISSING)
+        if value is MISSING:
+            value = levels.older.get(key, MISSING)
+            if value is MISSING:
+                return levels.tree.get(key)
+        return value
 
     def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
         assert limit >= 1, "a range without rows was not meant"
@@ -135,27 +128,26 @@ class View:
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[KeyValue]:
         undone = self._undone(begin, end)
         undone.sort(key=itemgetter(0), reverse=reverse)
-        return newest_of_each(
-            heapq.merge(undone, *self._levels.rows(begin, end, reverse), key=itemgetter(0), reverse=reverse)
-        )
+        levels = self._levels.rows(begin, end, reverse)
+        return newest_of_each(heapq.merge(undone, *levels, key=itemgetter(0), reverse=reverse))
 
-    def has_changed(self, keys: set[bytes], ranges: Iterable[tuple[bytes, bytes]]) -> bool:
+    def has_changed(self, keys: set[bytes], ranges: tuple[tuple[bytes, bytes], ...]) -> bool:
         """Whether any of this was committed after the view's moment."""
-        ranges = tuple(ranges)
-        return any(overlaps(keys, ranges, past.before.keys()) for past in self._pasts())
-
-    def _pasts(self) -> Iterator[Past]:
         past: Past | None = self._later
         while past is not None:
-            yield past
+            if overlaps(keys, ranges, past.before):
+                return True
             past = past.next
+        return False
 
     def _undone(self, begin: bytes, end: bytes) -> list[Row]:
         undone: dict[bytes, bytes | None] = {}
-        for past in self._pasts():
+        past: Past | None = self._later
+        while past is not None:
             for key, value in past.before.items():
                 if begin <= key < end and key not in undone:
                     undone[key] = resolve(value, key)
+            past = past.next
         return list(undone.items())
 
 

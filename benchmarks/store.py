@@ -1,0 +1,166 @@
+"""The embedded store alone, with real syncs: commits a second, reads a second, start, memory.
+
+    python -m benchmarks.store [--folder DIR] [--seconds 5] [--rows 1000000]
+
+A writer does what a replica does for one fresh key: five reads that find nothing, three rows, one of them stamped; and
+waits for the sync before the next one. Run it on the disk you want to know about.
+"""
+
+import argparse
+import asyncio
+import gc
+import os
+import resource
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from epoxy.model.errors import StoreFailed
+from epoxy.ports import Transaction
+from epoxy.store.embedded import EmbeddedStore
+
+VALUE = bytes(range(100))
+WRITERS = (1, 16, 64, 256)
+
+
+def opened(folder: Path) -> EmbeddedStore:
+    def give_up(error: StoreFailed) -> None:
+        raise SystemExit(str(error))
+
+    loop = asyncio.get_running_loop()
+    return EmbeddedStore(folder, post=loop.call_soon_threadsafe, schedule=loop.call_soon, on_failure=give_up)
+
+
+class Load:
+    """Writers in a closed loop, each with one commit under way."""
+
+    def __init__(self, store: EmbeddedStore, seconds: float) -> None:
+        self._store = store
+        self._until = time.perf_counter() + seconds
+        self._running = 0
+        self._ended = asyncio.get_running_loop().create_future()
+        self.latencies: list[float] = []
+        self.busy = 0.0
+
+    async def run(self, writers: int) -> None:
+        self._running = writers
+        for _ in range(writers):
+            self._write()
+        await self._ended
+
+    def _write(self) -> None:
+        key = b"\x15\x02\x15\x01\x14\x01user/" + os.urandom(12).hex().encode() + b"\x00"
+        started = time.perf_counter()
+        self._store.transact(lambda tx: write_key(tx, key))
+        self.busy += time.perf_counter() - started
+        self._store.when_durable(lambda: self._written(started))
+
+    def _written(self, started: float) -> None:
+        now = time.perf_counter()
+        self.latencies.append(now - started)
+        if now < self._until:
+            # A tick of its own, as a request would have.
+            asyncio.get_running_loop().call_soon(self._write)
+            return
+        self._running -= 1
+        if not self._running:
+            self._ended.set_result(None)
+
+
+def write_key(tx: Transaction, key: bytes) -> None:
+    for field in (b"\x14", b"\x15\x01", b"\x15\x02", b"\x15\x03", b"\x15\x04"):
+        tx.get(key + field)
+    tx.set(key + b"\x14", VALUE)
+    tx.set(key + b"\x15\x02", VALUE)
+    tx.set_stamped(b"\x15\x02\x15\x01\x15\x02\x33", b"\x00\x00", key + VALUE)
+
+
+async def commits(folder: Path, seconds: float) -> None:
+    for writers in WRITERS:
+        store = opened(folder)
+        cpu = time.process_time()
+        load = Load(store, seconds)
+        await load.run(writers)
+        cpu = time.process_time() - cpu
+        count = len(load.latencies)
+        load.latencies.sort()
+        print(
+            f"{writers:4} writers  {count / seconds:8.0f} commits/s  p50 {load.latencies[count // 2] * 1e3:6.2f} ms  "
+            f"p99 {load.latencies[count * 99 // 100] * 1e3:6.2f} ms  max {load.latencies[-1] * 1e3:6.1f} ms  "
+            f"on the loop {load.busy / count * 1e6:5.1f} us  CPU {cpu / count * 1e6:5.1f} us each"
+        )
+        store.close()
+
+
+async def fill(folder: Path, rows: int) -> None:
+    store = opened(folder)
+    for start in range(0, rows, 1000):
+        synced = asyncio.get_running_loop().create_future()
+        tx = store.begin()
+        for number in range(start, min(start + 1000, rows)):
+            tx.set(stored_key(number), VALUE)
+        tx.commit()
+        store.when_durable(lambda synced=synced: synced.set_result(None))  # type: ignore[misc]
+        await synced
+    store.close()
+
+
+def stored_key(number: int) -> bytes:
+    """Spread over the tree."""
+    return b"k%016x" % (number * 0x9E3779B97F4A7C15 % (1 << 64))
+
+
+async def start_and_reads(folder: Path, rows: int) -> None:
+    started = time.perf_counter()
+    store = opened(folder)
+    print(f"start with {rows} rows  {(time.perf_counter() - started) * 1e3:.0f} ms")
+    keys = [stored_key(number * 7919 % rows) for number in range(200_000)]
+    for name, suffix in (("found", b""), ("absent", b"x")):
+        wanted = [key + suffix for key in keys]
+        started = time.perf_counter()
+        for key in wanted:
+            store.durable().get(key)
+        print(f"durable().get, {name}  {len(wanted) / (time.perf_counter() - started):.0f}/s")
+    times = []
+    for number in range(2000):
+        started = time.perf_counter()
+        store.durable().range(keys[number], b"l", limit=100)
+        times.append(time.perf_counter() - started)
+    print(f"durable().range, 100 rows  {statistics.median(times) * 1e6:.0f} us")
+    store.close()
+
+
+def memory() -> str:
+    """What the process itself holds; LMDB's mapped pages belong to the system."""
+    pages = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return f"{int(pages['RssAnon'].split()[0]) // 1024} MB anonymous, {peak} MB at most with mapped pages"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    options = parser.parse_args()
+    sys.setswitchinterval(0.0005)
+    gc.freeze()
+    home = Path(tempfile.mkdtemp(prefix="epoxy-bench-", dir=options.folder))
+    try:
+        print(f"memory at the start  {memory()}")
+        asyncio.run(commits(home, options.seconds))
+        print(f"memory after commits  {memory()}")
+        asyncio.run(fill(home, options.rows))
+        asyncio.run(start_and_reads(home, options.rows))
+        print(f"memory with {options.rows} rows  {memory()}")
+        size = sum(file.stat().st_blocks * 512 for file in home.rglob("*"))
+        print(f"disk  {size >> 20} MB")
+    finally:
+        shutil.rmtree(home)
+
+
+if __name__ == "__main__":
+    main()
