@@ -13,6 +13,7 @@ from epoxy.model.messages import (
     EpochAhead,
     Failed,
     HigherBallot,
+    Inspected,
     PrepareOk,
     ReadOk,
     Reply,
@@ -233,10 +234,46 @@ def test_a_write_overtaken_after_it_lost_starts_again_above() -> None:
     assert result == won(put(4), Path.FAST, previous=theirs(3))
 
 
+def remembers(*lineage: Settled) -> Inspected:
+    return Inspected(
+        epoch=1, committed=theirs(30), lineage=lineage, promised=NO_BALLOT, vote=None, cached=None, changelog=()
+    )
+
+
+OVERTAKEN = Answer(B, decided(theirs(30), Settled(29, ProposalId(B, 1))))
+
+
 def test_a_write_overtaken_too_long_ago_cannot_be_told_no() -> None:
     bench = Bench()
-    result = bench.run(propose(PUT, bench.context()), Answer(B, decided(theirs(30), Settled(29, ProposalId(B, 1)))))
-    assert result == ConsensusFailed(reason="overtaken: version 1 was settled and forgotten")
+    result = bench.run(propose(PUT, bench.context()), OVERTAKEN, Answer(B, remembers()), Answer(C, remembers()))
+    assert result == ConsensusFailed(reason="overtaken: nobody remembers whose version 1 was")
+
+
+def test_nobody_is_waited_for_for_ever_to_remember() -> None:
+    bench = Bench()
+    result = bench.run(propose(PUT, bench.context()), OVERTAKEN, Answer(C, remembers()), EXPIRED)
+    assert result == ConsensusFailed(reason="overtaken: nobody remembers whose version 1 was")
+
+
+def test_what_one_replica_slept_through_another_remembers() -> None:
+    bench = Bench()
+    mine = Settled(1, ProposalId(1, 1))
+    result = bench.run(propose(PUT, bench.context()), OVERTAKEN, Answer(B, remembers()), Answer(C, remembers(mine)))
+    assert result == won(put(1), Path.FAST)
+
+
+def test_a_write_that_lost_long_ago_goes_on_once_somebody_remembers() -> None:
+    bench = Bench()
+    other = Settled(1, ProposalId(C, 9))
+    events = [OVERTAKEN, Answer(C, remembers(other)), Answer(B, OK)]
+    assert bench.run(propose(PUT, bench.context()), *events) == won(put(31), Path.FAST, previous=theirs(30))
+
+
+def test_what_was_never_put_forward_cannot_have_won() -> None:
+    """Home held somebody's vote, so nothing of this write left it before it learned how far it was behind."""
+    bench = Bench(KeyState(vote=fast_vote(theirs(1))))
+    result = bench.run(propose(PUT, bench.context()), OVERTAKEN, Answer(B, OK))
+    assert result == won(put(31), Path.SLOW, previous=theirs(30))
 
 
 def test_an_overwrite_that_finds_the_key_immutable() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from epoxy.consensus.effects import Answer, EpochChanged, Home, Pause, Tell
 from epoxy.consensus.home import Conclude, FastVote, Reserve, Reserved
-from epoxy.consensus.rounds import Decision, Free, Gathered, GaveUp, Instance, classic_rounds, decide, gather
+from epoxy.consensus.rounds import Decision, Free, Gathered, GaveUp, Instance, Offer, classic_rounds, decide, gather
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.errors import InvariantViolation
@@ -22,7 +22,7 @@ from epoxy.model.messages import (
     UpdateConfig,
 )
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.model.records import FRESH, KeyState, Settled
+from epoxy.model.records import FRESH, KeyState, Proposal, Settled
 from epoxy.model.writes import Path
 from tests.consensus.harness import (
     EXPIRED,
@@ -76,6 +76,10 @@ def refused(counter: int, by: int = C) -> HigherBallot:
 
 
 # Gathering
+
+
+def offer(proposal: Proposal) -> Offer:
+    return Offer(proposal=proposal)
 
 
 @pytest.mark.parametrize("reply", [NO, Behind(version=0), refused(2), EpochAhead(epoch=1), StaleCommit(version=3)])
@@ -154,7 +158,7 @@ def test_a_replica_in_an_earlier_epoch_is_sent_the_configuration_once() -> None:
 
 def test_the_fast_path() -> None:
     bench = Bench(VOTED)
-    result = bench.run(decide(bench.context(), INSTANCE, MINE, START), Answer(C, OK))
+    result = bench.run(decide(bench.context(), INSTANCE, offer(MINE), START), Answer(C, OK))
     assert result == Decision(committed=MINE, path=Path.FAST)
     assert bench.effects == [
         asking_fast(accept(MINE, FAST), B, C),
@@ -166,20 +170,20 @@ def test_the_fast_path() -> None:
 
 def test_the_fast_path_waits_for_its_own_policy() -> None:
     bench = Bench(VOTED, config=config_of(policy=QuorumPolicy.FAST_PAXOS))
-    result = bench.run(decide(bench.context(), INSTANCE, MINE, START), Answer(C, OK), Answer(B, OK))
+    result = bench.run(decide(bench.context(), INSTANCE, offer(MINE), START), Answer(C, OK), Answer(B, OK))
     assert result == Decision(committed=MINE, path=Path.FAST)
 
 
 def test_one_replica_decides_alone() -> None:
     bench = Bench(VOTED, config=config_of(1))
-    assert bench.run(decide(bench.context(), INSTANCE, MINE, START)) == Decision(committed=MINE, path=Path.FAST)
+    assert bench.run(decide(bench.context(), INSTANCE, offer(MINE), START)) == Decision(committed=MINE, path=Path.FAST)
     assert bench.effects == [concluding(), Tell(envelopes={})]
 
 
 def test_commits_reach_learners_who_were_never_asked() -> None:
     members = (*config_of(3).replicas, ReplicaInfo(id=D, status=ReplicaStatus.LEARNING))
     bench = Bench(VOTED, config=ClusterConfig(epoch=1, coordinator_id=A, replicas=members))
-    bench.run(decide(bench.context(), INSTANCE, MINE, START), Answer(B, OK))
+    bench.run(decide(bench.context(), INSTANCE, offer(MINE), START), Answer(B, OK))
     assert bench.effects == [
         asking_fast(accept(MINE, FAST), B, C),
         concluding(),
@@ -199,7 +203,7 @@ CLASSIC_AT_2 = [
 def test_refused_votes_lead_to_a_classic_round_at_once() -> None:
     bench = Bench(VOTED)
     events: list[Scripted] = [Answer(B, refused(1)), Answer(C, refused(1)), Answer(B, PROMISE), own, Answer(B, OK)]
-    result = bench.run(decide(bench.context(), INSTANCE, MINE, START), *events)
+    result = bench.run(decide(bench.context(), INSTANCE, offer(MINE), START), *events)
     assert result == Decision(committed=MINE, path=Path.SLOW)
     assert bench.effects == [asking_fast(accept(MINE, FAST), B, C), *CLASSIC_AT_2]
     assert bench.state == KeyState(committed=MINE)
@@ -208,7 +212,7 @@ def test_refused_votes_lead_to_a_classic_round_at_once() -> None:
 def test_the_hedge_timer_leads_to_a_classic_round() -> None:
     bench = Bench(VOTED)
     events: list[Scripted] = [EXPIRED, Answer(C, PROMISE), own, Answer(C, OK)]
-    assert bench.run(decide(bench.context(), INSTANCE, MINE, START), *events) == Decision(
+    assert bench.run(decide(bench.context(), INSTANCE, offer(MINE), START), *events) == Decision(
         committed=MINE, path=Path.SLOW
     )
     assert bench.effects == [asking_fast(accept(MINE, FAST), B, C), *CLASSIC_AT_2]
@@ -217,7 +221,7 @@ def test_the_hedge_timer_leads_to_a_classic_round() -> None:
 def test_a_promise_made_meanwhile_forbids_the_fast_commit() -> None:
     bench = Bench(VOTED)
     events: list[Scripted] = [after(prepare(Ballot(2, C)), Answer(B, OK)), Answer(B, PROMISE), own, Answer(B, OK)]
-    result = bench.run(decide(bench.context(), INSTANCE, MINE, START), *events)
+    result = bench.run(decide(bench.context(), INSTANCE, offer(MINE), START), *events)
     assert result == Decision(committed=MINE, path=Path.SLOW)
     assert bench.effects == [
         asking_fast(accept(MINE, FAST), B, C),
@@ -232,7 +236,7 @@ def test_a_promise_made_meanwhile_forbids_the_fast_commit() -> None:
 
 def test_a_preempted_fast_round_may_find_its_own_value_decided() -> None:
     bench = Bench(VOTED)
-    result = bench.run(decide(bench.context(), INSTANCE, MINE, START), after(commit(MINE), Answer(B, OK)))
+    result = bench.run(decide(bench.context(), INSTANCE, offer(MINE), START), after(commit(MINE), Answer(B, OK)))
     assert result == Decision(committed=MINE, path=Path.FAST)
     assert bench.effects == [asking_fast(accept(MINE, FAST), B, C), concluding()]
 
@@ -240,7 +244,7 @@ def test_a_preempted_fast_round_may_find_its_own_value_decided() -> None:
 def test_already_committed_in_the_fast_round_is_learned_first() -> None:
     bench = Bench(VOTED)
     events: list[Scripted] = [Answer(B, AlreadyCommitted(committed=OTHERS))]
-    result = bench.run(decide(bench.context(), INSTANCE, MINE, START), *events)
+    result = bench.run(decide(bench.context(), INSTANCE, offer(MINE), START), *events)
     assert result == Decision(committed=OTHERS, path=Path.FAST)
     assert bench.effects == [asking_fast(accept(MINE, FAST), B, C), Home(commit(OTHERS))]
     assert bench.state == KeyState(committed=OTHERS)
@@ -253,7 +257,7 @@ def test_already_committed_in_phase_one_is_learned_first() -> None:
     bench = Bench()
     lineage = (Settled(1, ONE.proposal_id),)
     later = AlreadyCommitted(committed=prop(b"2", 2, by=B, mutable=True), lineage=lineage)
-    result = bench.run(classic_rounds(bench.context(), INSTANCE, MINE, None), Answer(B, later))
+    result = bench.run(classic_rounds(bench.context(), INSTANCE, offer(MINE), None), Answer(B, later))
     assert result == Decision(committed=later.committed, lineage=lineage, path=Path.SLOW)
     assert bench.effects == [reserve(), asking(prepare(Ballot(2, A)), B, C), Home(commit(later.committed))]
 
@@ -261,7 +265,7 @@ def test_already_committed_in_phase_one_is_learned_first() -> None:
 def test_already_committed_in_phase_two_is_learned_first() -> None:
     bench = Bench()
     events: list[Scripted] = [Answer(B, PROMISE), Answer(C, AlreadyCommitted(committed=OTHERS))]
-    result = bench.run(classic_rounds(bench.context(), INSTANCE, MINE, None), *events)
+    result = bench.run(classic_rounds(bench.context(), INSTANCE, offer(MINE), None), *events)
     assert result == Decision(committed=OTHERS, path=Path.SLOW)
     assert bench.effects == [
         reserve(),
@@ -273,7 +277,7 @@ def test_already_committed_in_phase_two_is_learned_first() -> None:
 
 def test_already_committed_at_home_when_reserving() -> None:
     bench = Bench(KeyState(committed=OTHERS))
-    result = bench.run(classic_rounds(bench.context(), INSTANCE, MINE, None))
+    result = bench.run(classic_rounds(bench.context(), INSTANCE, offer(MINE), None))
     assert result == Decision(committed=OTHERS, path=Path.SLOW)
     assert bench.effects == [reserve()]
 
@@ -281,14 +285,14 @@ def test_already_committed_at_home_when_reserving() -> None:
 def test_a_reservation_made_by_the_selection_is_used() -> None:
     bench = Bench(KeyState(promised=Ballot(5, A)))
     held = Reserved(ballot=Ballot(5, A), version=1, vote=None, base=None)
-    bench.run(decide(bench.context(), INSTANCE, MINE, held), Answer(C, PROMISE), own, Answer(C, OK))
+    bench.run(decide(bench.context(), INSTANCE, offer(MINE), held), Answer(C, PROMISE), own, Answer(C, OK))
     assert bench.effects[0] == asking(prepare(Ballot(5, A)), B, C)
 
 
 def test_what_an_earlier_round_may_have_chosen_is_carried_on() -> None:
     bench = Bench()
     events: list[Scripted] = [Answer(B, PrepareOk(vote=fast_vote(OTHERS))), Answer(B, OK), Answer(C, OK)]
-    result = bench.run(classic_rounds(bench.context(), INSTANCE, MINE, None), *events)
+    result = bench.run(classic_rounds(bench.context(), INSTANCE, offer(MINE), None), *events)
     assert result == Decision(committed=OTHERS, path=Path.SLOW)
     assert bench.effects[2] == asking(accept(OTHERS, Ballot(2, A)), A, B, C)
 
@@ -297,7 +301,7 @@ def test_the_own_vote_counts_among_the_promises() -> None:
     voted = vote_at(OTHERS, Ballot(2, C))
     bench = Bench(KeyState(promised=Ballot(2, C), vote=voted))
     events: list[Scripted] = [Answer(B, PROMISE), own, Answer(B, OK)]
-    result = bench.run(classic_rounds(bench.context(), INSTANCE, MINE, None), *events)
+    result = bench.run(classic_rounds(bench.context(), INSTANCE, offer(MINE), None), *events)
     assert result == Decision(committed=OTHERS, path=Path.SLOW)
 
 
@@ -305,7 +309,7 @@ def test_the_fan_out_may_be_outvoted_at_home() -> None:
     """A rival's promise at home refuses the own vote; a quorum elsewhere still decides."""
     bench = Bench()
     events: list[Scripted] = [after(prepare(Ballot(7, C)), Answer(B, PROMISE)), own, Answer(B, OK), Answer(C, OK)]
-    assert bench.run(classic_rounds(bench.context(), INSTANCE, MINE, None), *events) == Decision(
+    assert bench.run(classic_rounds(bench.context(), INSTANCE, offer(MINE), None), *events) == Decision(
         committed=MINE, path=Path.SLOW
     )
     assert bench.state == KeyState(committed=MINE)
@@ -331,7 +335,7 @@ def test_a_classic_round_helps_those_behind_in_both_phases() -> None:
         *(Answer(B, Behind(version=0)), Answer(B, PROMISE)),
         *(Answer(C, Behind(version=0)), Answer(C, OK), Answer(B, OK)),
     ]
-    result = bench.run(classic_rounds(bench.context(), SECOND, TWO, None), *events)
+    result = bench.run(classic_rounds(bench.context(), SECOND, offer(TWO), None), *events)
     assert result == Decision(committed=TWO, path=Path.SLOW)
     assert bench.effects == [
         reserve(version=2),
@@ -352,7 +356,7 @@ def test_the_next_ballot_is_above_the_highest_refusal_of_either_phase() -> None:
         *(Answer(B, PROMISE), Answer(B, refused(20, B)), Answer(C, refused(12, B))),
         *(Answer(B, PROMISE), own, Answer(B, OK)),
     ]
-    result = bench.run(classic_rounds(bench.context(), INSTANCE, MINE, None), *events)
+    result = bench.run(classic_rounds(bench.context(), INSTANCE, offer(MINE), None), *events)
     assert result == Decision(committed=MINE, path=Path.SLOW)
     assert bench.effects == [
         reserve(),
@@ -379,7 +383,7 @@ def test_the_next_ballot_is_above_the_highest_refusal_of_either_phase() -> None:
 )
 def test_ten_retries_with_jitter_then_it_gives_up(uniform: float, pauses: list[float]) -> None:
     bench = Bench()
-    flow = classic_rounds(bench.context(uniform=uniform), INSTANCE, MINE, None)
+    flow = classic_rounds(bench.context(uniform=uniform), INSTANCE, offer(MINE), None)
     result = bench.run(flow, *[EXPIRED] * 11)
     assert result == GaveUp("no quorum after 10 retries")
     assert [effect.delay_ms for effect in bench.effects if isinstance(effect, Pause)] == pauses
@@ -394,7 +398,7 @@ def test_a_conflict_at_home_is_a_broken_invariant() -> None:
     bench = Bench()
     events: list[Scripted] = [after(commit(OTHERS), Answer(B, AlreadyCommitted(committed=prop(b"third", by=B))))]
     with pytest.raises(InvariantViolation) as violation:
-        bench.run(classic_rounds(bench.context(), INSTANCE, MINE, None), *events)
+        bench.run(classic_rounds(bench.context(), INSTANCE, offer(MINE), None), *events)
     assert not violation.value.definite
     assert bench.state == KeyState(committed=OTHERS)
 
@@ -403,11 +407,12 @@ def test_a_stale_epoch_ends_the_flow_for_its_caller_to_begin_again() -> None:
     bench = Bench()
     with pytest.raises(EpochChanged):
         bench.run(
-            classic_rounds(bench.context(), INSTANCE, MINE, None), Answer(B, StaleEpoch(config=config_of(epoch=2)))
+            classic_rounds(bench.context(), INSTANCE, offer(MINE), None),
+            Answer(B, StaleEpoch(config=config_of(epoch=2))),
         )
     bench = Bench(FRESH, config=config_of(epoch=2))
     context = Bench().context()
     with pytest.raises(EpochChanged) as change:
-        bench.run(classic_rounds(context, INSTANCE, MINE, None))
+        bench.run(classic_rounds(context, INSTANCE, offer(MINE), None))
     assert change.value.config.epoch == 2
     assert bench.effects == [reserve()]

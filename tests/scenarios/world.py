@@ -24,7 +24,7 @@ from epoxy.consensus.effects import (
 )
 from epoxy.consensus.home import Adopt, Cache, Peek
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.messages import Inspect, Reply, Request, UpdateConfig
+from epoxy.model.messages import Inspect, Inspected, Reply, Request, UpdateConfig
 from epoxy.model.records import FRESH, KeyState, Proposal
 from epoxy.model.writes import Committed, Outcome, ReadOutcome, ReadResult, Source
 from tests.scenarios import prose
@@ -187,7 +187,9 @@ class World:
     # Replicas
 
     def _receive(self, replica: Replica, message: Request) -> Reply:
-        assert not isinstance(message, UpdateConfig | Inspect), "scenarios stay in one epoch and look for themselves"
+        assert not isinstance(message, UpdateConfig), "scenarios stay in one epoch"
+        if isinstance(message, Inspect):
+            return inspected(replica.keys.get(message.key, FRESH), replica.config.epoch)
         state, reply = acceptor.step(replica.keys.get(message.key, FRESH), message, replica.config)
         self._store(replica, message.key, state)
         return reply
@@ -310,3 +312,15 @@ class World:
             raise ScenarioError(f"{prose.name(owner)} is up")
         replica.up = True
         self.say(f"{prose.name(owner)} is back, with what was on its disk")
+
+
+def inspected(state: KeyState, epoch: int) -> Inspected:
+    return Inspected(
+        epoch=epoch,
+        committed=state.committed,
+        lineage=state.lineage,
+        promised=state.promised,
+        vote=state.vote,
+        cached=None,
+        changelog=(),
+    )

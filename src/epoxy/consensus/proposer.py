@@ -3,14 +3,16 @@
 import msgspec
 from msgspec import Struct
 
-from epoxy.consensus.effects import Context, EpochChanged, Flow, at_home
+from epoxy.consensus.effects import Answer, Context, EpochChanged, Expired, Flow, Next, Open, at_home
 from epoxy.consensus.home import FastVote, Reserved, Select, Selected, propose_value
 from epoxy.consensus.judge import Answered, Unconfirmed, judge, winner
 from epoxy.consensus.reader import linearizable
-from epoxy.consensus.rounds import Decision, GaveUp, Instance, adopt, decide, learned
-from epoxy.model.messages import AlreadyCommitted
+from epoxy.consensus.rounds import Decision, GaveUp, Instance, Offer, adopt, decide, learned
+from epoxy.model.messages import AlreadyCommitted, Inspect, Inspected
 from epoxy.model.records import Proposal, ProposalId
 from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, ReadFailed, Refused, Write
+
+OVERTAKEN = "overtaken"
 
 MAX_ROUNDS_LOST = 100
 """Versions a mutable write may lose to others before it gives up. Each loss is somebody else's success, so this bounds
@@ -18,14 +20,19 @@ one client's wait, not the system's progress."""
 
 
 class Wish(Struct, kw_only=True):
-    """A write on its way. `offered` is the version it was put forward for, and `previous` the one before that; 0: none,
-    or lost for certain."""
+    """A write on its way. `offer` is what is or was put forward for it, None once that has lost for certain; `previous`
+    is the version before that one."""
 
     write: Write
     proposal_id: ProposalId
-    offered: int = 0
+    offer: Offer | None = None
     previous: Proposal | None = None
     travelled: Path = Path.LOCAL
+
+    @property
+    def offered(self) -> int:
+        """The version this write may have become, 0 if none."""
+        return self.offer.proposal.version if self.offer is not None and self.offer.made else 0
 
 
 def propose(write: Write, ctx: Context) -> Flow[Outcome]:
@@ -58,29 +65,51 @@ def try_once(wish: Wish, ctx: Context) -> Flow[Outcome | None]:
             wish.travelled = Path.SLOW
             return (yield from confirm(wish.write, ctx))
         case AlreadyCommitted():
-            return settled(wish, Decision(committed=selected.committed, lineage=selected.lineage, path=Path.SLOW))
+            decision = Decision(committed=selected.committed, lineage=selected.lineage, path=Path.SLOW)
+            return (yield from settled(wish, decision, ctx))
         case FastVote() | Reserved():
             return (yield from put_forward(wish, selected, ctx))
 
 
 def put_forward(wish: Wish, start: FastVote | Reserved, ctx: Context) -> Flow[Outcome | None]:
     instance = instance_of(wish.write.key, start)
-    wish.offered, wish.previous = instance.version, instance.base
-    mine = propose_value(wish.write, wish.proposal_id, instance.version)
-    decision = yield from decide(ctx, instance, mine, start)
-    return ConsensusFailed(reason=decision.reason) if isinstance(decision, GaveUp) else settled(wish, decision)
+    wish.offer = Offer(proposal=propose_value(wish.write, wish.proposal_id, instance.version))
+    wish.previous = instance.base
+    decision = yield from decide(ctx, instance, wish.offer, start)
+    if isinstance(decision, GaveUp):
+        return ConsensusFailed(reason=decision.reason)
+    return (yield from settled(wish, decision, ctx))
 
 
-def settled(wish: Wish, decision: Decision) -> Outcome | None:
+def settled(wish: Wish, decision: Decision, ctx: Context) -> Flow[Outcome | None]:
     """Whose is the version this write was put forward for? None: somebody else's, for certain."""
     wish.travelled = further(wish.travelled, decision.path)
-    won = winner(wish.offered, decision.committed, decision.lineage)
-    if won is None:
-        return ConsensusFailed(reason=f"overtaken: version {wish.offered} was settled and forgotten")
-    if is_mine(won, wish.proposal_id):
-        made = propose_value(wish.write, wish.proposal_id, wish.offered)
-        return Committed(proposal=made, mine=True, path=wish.travelled, previous=wish.previous)
-    wish.offered = 0
+    if wish.offer is not None and wish.offer.made:
+        version = wish.offer.proposal.version
+        won = winner(version, decision.committed, decision.lineage)
+        if won is None:
+            won = yield from ask_whose(wish.write.key, version, ctx)
+        if won is None:
+            return ConsensusFailed(reason=f"{OVERTAKEN}: nobody remembers whose version {version} was")
+        if is_mine(won, wish.proposal_id):
+            return Committed(proposal=wish.offer.proposal, mine=True, path=wish.travelled, previous=wish.previous)
+    wish.offer = None
+    return None
+
+
+def ask_whose(key: bytes, version: int, ctx: Context) -> Flow[ProposalId | None]:
+    """A replica that slept through a version does not remember it; the others may."""
+    others = ctx.others()
+    yield Open(envelopes=dict.fromkeys(others, (Inspect(key=key),)), timer_ms=ctx.timing.round_timeout_ms)
+    for _ in others:
+        event: Answer | Expired = yield Next()
+        if isinstance(event, Expired):
+            break
+        held = event.reply
+        if isinstance(held, Inspected) and held.committed is not None:
+            won = winner(version, held.committed, held.lineage)
+            if won is not None:
+                return won
     return None
 
 

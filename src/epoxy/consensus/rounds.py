@@ -42,6 +42,14 @@ class Instance(Struct, frozen=True, kw_only=True):
     base: Proposal | None
 
 
+class Offer(Struct, kw_only=True):
+    """My own proposal, and whether it has been put forward: from then on anybody may finish it, and I may not say that
+    it lost without knowing whose its version became."""
+
+    proposal: Proposal
+    made: bool = False
+
+
 class Decision(Struct, frozen=True, kw_only=True):
     """Something decided at the instance, or above it."""
 
@@ -130,10 +138,11 @@ def what_it_missed(
             return None
 
 
-def decide(ctx: Context, instance: Instance, mine: Proposal, start: FastVote | Reserved) -> Flow[Decision | GaveUp]:
+def decide(ctx: Context, instance: Instance, mine: Offer, start: FastVote | Reserved) -> Flow[Decision | GaveUp]:
     """Get the instance decided, with my proposal if that is still possible."""
     if isinstance(start, FastVote):
-        fast = yield from fast_round(ctx, instance, mine)
+        mine.made = True
+        fast = yield from fast_round(ctx, instance, mine.proposal)
         if fast is not None:
             return fast
     reserved = start if isinstance(start, Reserved) else None
@@ -168,7 +177,7 @@ def fast_round(ctx: Context, instance: Instance, mine: Proposal) -> Flow[Decisio
 
 
 def classic_rounds(
-    ctx: Context, instance: Instance, mine: Proposal | None, reserved: Reserved | None
+    ctx: Context, instance: Instance, mine: Offer | None, reserved: Reserved | None
 ) -> Flow[Decision | Free | GaveUp]:
     """Proposer, steps 3 to 5, until something is decided. Without a value of its own this is a recovery."""
     if not ctx.votes:
@@ -192,7 +201,7 @@ def classic_rounds(
 
 
 def classic_round(
-    ctx: Context, instance: Instance, mine: Proposal | None, reserved: Reserved
+    ctx: Context, instance: Instance, mine: Offer | None, reserved: Reserved
 ) -> Flow[Decision | Free | Ballot]:
     """Phase 1 and phase 2 at one ballot. A ballot as the result is the highest one met: try above it."""
     ballot, epoch, slow = reserved.ballot, ctx.config.epoch, ctx.config.quorums.slow
@@ -203,9 +212,11 @@ def classic_round(
         return (yield from learned(ctx, instance.key, promises.decided, Path.SLOW))
     if not promises.reached:
         return promises.highest
-    chosen = choose({i: ok.vote for i, ok in promises.oks.items() if isinstance(ok, PrepareOk)}, ctx.config) or mine
+    chosen = choose({i: ok.vote for i, ok in promises.oks.items() if isinstance(ok, PrepareOk)}, ctx.config)
     if chosen is None:
-        return Free()
+        if mine is None:
+            return Free()
+        mine.made, chosen = True, mine.proposal
     vote = Accept(key=instance.key, epoch=epoch, ballot=ballot, proposal=chosen)
     votes = yield from gather(ctx, vote, ctx.config.active, need=slow, own={}, base=instance.base)
     if votes.decided is not None:

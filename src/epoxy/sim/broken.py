@@ -122,6 +122,16 @@ def count_old_answers(run: Run[object], round_number: int, event: Event) -> None
 happened = Run._happened
 
 
+def remember_only_the_newest(version: int, committed: Proposal, lineage: tuple[Settled, ...]) -> ProposalId | None:
+    return committed.proposal_id if committed.version == version else None
+
+
+def nobody_asked(key: bytes, version: int, ctx: Context) -> Flow[ProposalId | None]:
+    """Forgotten is taken for lost."""
+    yield from ()
+    return ProposalId(0, 0)
+
+
 # Durability
 
 

@@ -135,6 +135,13 @@ ALL = (
         "answers of an earlier round are counted",
         Patch(Run, "_happened", broken.count_old_answers),
     ),
+    mutant(
+        "forgotten-is-lost",
+        "a version nobody remembers counts as somebody else's",
+        Patch(judge, "winner", broken.remember_only_the_newest),
+        Patch(proposer, "ask_whose", broken.nobody_asked),
+        workload="mutable",
+    ),
     mutant("as-described", "the protocol as first described", *as_described.PATCHES),
 )
 
