@@ -6,8 +6,8 @@
         cluster[1].kill()
         client.reserve(b"user/bob", b"us-east-1")
 
-Each node is an `epoxy serve` of its own on free ports of the loopback, with its data in a temporary folder that goes when
-the cluster does.
+Each node is an `epoxy serve` of its own on free ports of the loopback, with its data in a temporary folder that goes
+when the cluster does.
 """
 
 import os
@@ -135,7 +135,7 @@ class ClusterNode:
             self._process.wait()
 
 
-class Cluster(Sequence[ClusterNode]):
+class Cluster:
     """The nodes in order; `cluster[0]` is the nearest to `cluster.client()`."""
 
     def __init__(self, nodes: list[ClusterNode], folder: Path) -> None:
@@ -172,7 +172,10 @@ class Cluster(Sequence[ClusterNode]):
     def __len__(self) -> int:
         return len(self.nodes)
 
-    def __getitem__(self, index: int) -> ClusterNode:  # type: ignore[override]
+    def __iter__(self) -> Iterator[ClusterNode]:
+        return iter(self.nodes)
+
+    def __getitem__(self, index: int) -> ClusterNode:
         return self.nodes[index]
 
 

@@ -145,16 +145,10 @@ class Pool:
             connection.close()
         return None
 
-    @contextlib.asynccontextmanager
-    async def stream(self, request: bytes, silence_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """What comes after `request`, as it comes, until the connection ends or is silent for too long."""
+    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection of its own, for a stream that may never end."""
         async with asyncio.timeout(self._connect_timeout):
-            reader, writer = await asyncio.open_connection(self._node.host, self._node.port, ssl=self._tls)
-        try:
-            writer.write(request)
-            yield pieces(reader, silence_s)
-        finally:
-            writer.close()
+            return await asyncio.open_connection(self._node.host, self._node.port, ssl=self._tls)
 
     def close(self) -> None:
         while self._idle:
@@ -162,6 +156,7 @@ class Pool:
 
 
 async def pieces(reader: asyncio.StreamReader, silence_s: float) -> AsyncIterator[bytes]:
+    """What comes, as it comes, until the connection ends or is silent for too long."""
     with contextlib.suppress(OSError):
         while data := await asyncio.wait_for(reader.read(READ_BYTES), silence_s):
             yield data

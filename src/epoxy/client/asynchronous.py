@@ -2,14 +2,14 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from types import TracebackType
 from typing import Self, TypeVar
 
 import msgspec
 
 from epoxy.client import calls
-from epoxy.client.async_pool import Pool
+from epoxy.client.async_pool import Pool, pieces
 from epoxy.client.calls import Call
 from epoxy.client.feed import Feed
 from epoxy.client.http1 import Answer
@@ -83,21 +83,30 @@ class AsyncClient:
         """What every replica holds for the key, as the node tells it."""
         return await self._run(calls.inspect(key), timeout)
 
-    async def changes(self, prefix: bytes | str = b"", *, after: str | None = None) -> AsyncIterator[Change]:
-        """Commits as one node learns of them, for ever. Sticks to the node that answers first, comes back to it after
-        a lost connection, and goes on where it was."""
-        feed = Feed(self._fleet, prefix, after)
-        while True:
+    async def changes(
+        self, prefix: bytes | str = b"", *, after: str | None = None, follow: bool = True
+    ) -> AsyncGenerator[Change, None]:
+        """Commits as one node learns of them: all it knows, or those after a cursor, or from "now" on; and then, if
+        `follow`, whatever comes. Sticks to the node that answers first, and comes back to it after a lost connection to
+        go on where it was."""
+        feed = Feed(self._fleet, prefix, after, follow=follow)
+        while not feed.done:
             await asyncio.sleep(feed.pause_s)
             try:
-                async with self._pools[feed.node].stream(feed.request(), SILENCE_S) as arriving:
-                    async for data in arriving:
-                        for change in feed.feed(data):
-                            yield change
-                reason = "the connection ended"
+                reader, writer = await self._pools[feed.node].open()
             except OSError as error:
-                reason = reason_of(error)
-            feed.failed(reason)
+                feed.ended(reason_of(error))
+                continue
+            try:
+                writer.write(feed.request())
+                async for data in pieces(reader, SILENCE_S):
+                    for change in feed.feed(data):
+                        yield change
+                    if feed.over:
+                        break
+            finally:
+                writer.close()
+            feed.ended("the connection ended")
 
     async def aclose(self) -> None:
         for pool in self._pools.values():

@@ -2,7 +2,7 @@
 
 import ssl
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from types import TracebackType
 from typing import Self, TypeVar
@@ -12,7 +12,7 @@ import msgspec
 from epoxy.client import calls
 from epoxy.client.calls import Call
 from epoxy.client.feed import Feed
-from epoxy.client.http1 import Answer, Node
+from epoxy.client.http1 import Answer
 from epoxy.client.limits import CONNECT_TIMEOUT_S, MAX_CONNECTIONS, SILENCE_S, TIMEOUT_S, checked_timeout
 from epoxy.client.pool import Pool, reason_of
 from epoxy.client.results import Change, Deletion, Page, Reading, Reservation, Status, Value, Written
@@ -83,24 +83,29 @@ class Client:
         """What every replica holds for the key, as the node tells it."""
         return self._run(calls.inspect(key), timeout)
 
-    def changes(self, prefix: bytes | str = b"", *, after: str | None = None) -> Iterator[Change]:
-        """Commits as one node learns of them, for ever. Sticks to the node that answers first, comes back to it after
-        a lost connection, and goes on where it was."""
-        feed = Feed(self._fleet, prefix, after)
-        while True:
+    def changes(
+        self, prefix: bytes | str = b"", *, after: str | None = None, follow: bool = True
+    ) -> Generator[Change, None, None]:
+        """Commits as one node learns of them: all it knows, or those after a cursor, or from "now" on; and then, if
+        `follow`, whatever comes. Sticks to the node that answers first, and comes back to it after a lost connection to
+        go on where it was."""
+        feed = Feed(self._fleet, prefix, after, follow=follow)
+        while not feed.done:
             time.sleep(feed.pause_s)
-            yield from self._follow(feed, feed.node)
+            yield from self._follow(feed)
 
-    def _follow(self, feed: Feed, node: Node) -> Iterator[Change]:
+    def _follow(self, feed: Feed) -> Generator[Change, None, None]:
         try:
-            connection = self._pools[node].connect(time.monotonic() + SILENCE_S)
+            connection = self._pools[feed.node].connect(time.monotonic() + SILENCE_S)
         except OSError as error:
-            feed.failed(reason_of(error))
+            feed.ended(reason_of(error))
             return
         with closing(connection):
             for data in connection.stream(feed.request(), SILENCE_S):
                 yield from feed.feed(data)
-        feed.failed("the connection ended")
+                if feed.over:
+                    break
+        feed.ended("the connection ended")
 
     def close(self) -> None:
         for pool in self._pools.values():

@@ -127,7 +127,7 @@ def delete(key: bytes | str, if_version: int | None = None) -> Call[Deletion]:
         return Deletion(
             key=name,
             deleted=answer.status != 404,
-            version=version_of(answer, absent=0),
+            version=version_of(answer),
             path=travelled(answer),
             latency_ms=answer.latency_ms,
         )
@@ -145,7 +145,7 @@ def get(key: bytes | str, consistency: str | Consistency = Consistency.OPTIMISTI
         return Reading(
             key=name,
             value=answer.body if answer.status == 200 else None,
-            version=version_of(answer, absent=0),
+            version=version_of(answer),
             mutable=answer.headers.get("epoxy-mutable") == "true",
             source=found_at(answer),
             latency_ms=answer.latency_ms,
@@ -198,7 +198,7 @@ def change(cursor: str, data: str) -> Change:
     try:
         row = msgspec.json.decode(data, type=Record)
     except msgspec.MsgspecError as error:
-        raise Unavailable(f"sent a change that no Epoxy node sends ({error})") from error
+        raise UnexpectedAnswer(f"sent a change that no Epoxy node sends ({error})") from error
     return Change(cursor=cursor, key=row.raw_key, value=row.value_base64, version=row.version, mutable=row.mutable)
 
 
@@ -276,7 +276,7 @@ def fail(answer: Answer, *, writes: bool) -> NoReturn:
 
 def conflict(answer: Answer) -> VersionMismatch | ImmutableKey:
     """What stands there is the body, unless a proxy made an error of its own out of it."""
-    version = version_of(answer, absent=0)
+    version = version_of(answer)
     value = answer.body if version and not is_error(answer) else None
     if answer.headers.get("epoxy-error") == "immutable":
         return ImmutableKey(f"the name is reserved, for ever, as version {version}", value=value, version=version)
@@ -311,12 +311,14 @@ def says_absent(answer: Answer) -> bool:
     return answer.status == 404 and answer.headers.get("epoxy-error") == "not_found"
 
 
-def version_of(answer: Answer, absent: int | None = None) -> int:
+def version_of(answer: Answer) -> int:
+    """Whoever says that something stands must say which version. Nothing stands after a 404, nor before a first write
+    that came with a condition, and then there may be none to name."""
     told = answer.headers.get("epoxy-version")
-    if told is None and absent is not None:
-        return absent
+    if told is None and answer.status in (404, 409):
+        return 0
     if told is None or not told.isdecimal():
-        raise UnexpectedAnswer(f"answered {answer.status} without a version; is this the address of an Epoxy node?")
+        raise UnexpectedAnswer(f"answered {answer.status} without a version, which no Epoxy node does")
     return int(told)
 
 

@@ -16,14 +16,14 @@ EVENT_STREAM = "text/event-stream"
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    id: str
-    kind: str
-    data: str
+    """Without data it only moves the cursor on."""
+
+    cursor: str | None
+    data: str | None
 
 
 class EventReader:
-    """Server-sent events, of which we use `id`, `event` and `data`. Lines end with LF or CR LF; our nodes send no lone
-    CR."""
+    """Server-sent events, of which we use `id` and `data`. Lines end with LF or CR LF; our nodes send no lone CR."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -44,28 +44,33 @@ class EventReader:
             self._size += len(line)
             return
         fields, self._fields, self._size = self._fields, {}, 0
-        if "data" in fields:
-            kind = fields.get("event", ["message"])[-1]
-            yield Event(id=fields.get("id", [""])[-1], kind=kind, data="\n".join(fields["data"]))
+        data = "\n".join(fields["data"]) if "data" in fields else None
+        yield Event(cursor=fields["id"][-1] if "id" in fields else None, data=data)
 
 
 class Feed:
     """Follows the changes of one node. Which one is settled by the first that answers: a cursor means nothing to
     another. Whoever brings a cursor has settled it already, and means the first address."""
 
-    def __init__(self, fleet: Fleet, prefix: bytes | str, after: str | None) -> None:
+    def __init__(self, fleet: Fleet, prefix: bytes | str, after: str | None, *, follow: bool) -> None:
         self._prefix = calls.as_bytes(prefix, "prefix")
         self._cursor = after
+        self._follow = follow
         self._candidates = list(fleet.nodes[:1] if after is not None else fleet.nodes)
         self._failures: list[str] = []
         self._settled = False
         self.pause_s = 0.0
+        self.done = False
+        """All there was has been told, and nobody wants to wait for more."""
         self._begin()
 
     def _begin(self) -> None:
         self._parts: list[bytes] = []
         self._reader = AnswerReader(on_body=self._parts.append)
         self._events = EventReader()
+        self._refusal: str | None = None
+        self.over = False
+        """Nothing more will come out of this connection."""
 
     @property
     def node(self) -> Node:
@@ -74,46 +79,54 @@ class Feed:
     def request(self) -> bytes:
         """Opens the stream where it ended."""
         self._begin()
-        asked = urlencode({"after": self._cursor} if self._cursor is not None else {})
-        return encode_request(self.node, "GET", f"/v2/changes?{asked}".rstrip("?"), accept=EVENT_STREAM)
+        asked: dict[str, str | bytes] = {"prefix": self._prefix} if self._prefix else {}
+        if self._cursor is not None:
+            asked["after"] = self._cursor
+        if not self._follow:
+            asked["follow"] = "false"
+        target = f"/v2/changes?{urlencode(asked)}" if asked else "/v2/changes"
+        return encode_request(self.node, "GET", target, accept=EVENT_STREAM)
 
     def feed(self, data: bytes) -> Iterator[Change]:
         try:
             answer = self._reader.feed(data)
+            head = self._reader.head
+            if head is not None and head.status == 200 and head.media_type == EVENT_STREAM:
+                yield from self._changes()
+            elif answer is not None:
+                calls.fail(answer, writes=False)
         except NotHttp as error:
-            raise Unavailable(f"{self.node.url}: answered something that is no HTTP: {error}") from error
-        head = self._reader.head
-        if answer is not None and (answer.status != 200 or answer.media_type != EVENT_STREAM):
-            calls.fail(answer, writes=False)
-        if head is not None and head.status == 200 and head.media_type == EVENT_STREAM:
-            self._settle()
-            yield from self._changes()
-
-    def _settle(self) -> None:
-        self._settled = True
-        self._candidates = self._candidates[:1]
-        self.pause_s = FIRST_PAUSE_S
+            self._refusal = f"answered something that is no HTTP: {error}"
+        except Unavailable as error:
+            self._refusal = str(error)
+        else:
+            self.over = answer is not None
+            self.done = self.over and not self._follow
+            return
+        self.over = True
 
     def _changes(self) -> Iterator[Change]:
+        self._settle()
         parts = self._parts[:]
         self._parts.clear()
         for part in parts:
             for event in self._events.feed(part):
-                yield from self._change(event)
+                if event.data is not None:
+                    yield calls.change(event.cursor or "", event.data)
+                self._cursor = event.cursor or self._cursor
 
-    def _change(self, event: Event) -> Iterator[Change]:
-        change = calls.change(event.id, event.data)
-        self._cursor = change.cursor
-        if change.key.startswith(self._prefix):
-            yield change
+    def _settle(self) -> None:
+        self._settled = True
+        self._candidates = self._candidates[:1]
+        self.pause_s = 0.0
 
-    def failed(self, reason: str) -> None:
-        """The connection could not be made, or ended. Before any node has answered the next is tried, and if there is
-        none the caller hears of it; afterwards we come back for as long as it takes."""
+    def ended(self, reason: str) -> None:
+        """The connection could not be made, or is over. Before any node has answered the next is tried, and if there
+        is none the caller hears of it; afterwards we come back for as long as it takes."""
         if self._settled:
             self.pause_s = min(MAX_PAUSE_S, max(FIRST_PAUSE_S, self.pause_s * 2))
             return
-        self._failures.append(f"{self.node.url}: {reason}")
+        self._failures.append(f"{self.node.url}: {self._refusal or reason}")
         self._candidates = self._candidates[1:]
         if not self._candidates:
             raise Unavailable("; ".join(self._failures))

@@ -128,7 +128,8 @@ class AnswerReader:
     def on_message_complete(self) -> None:
         self.keep_alive = self._parser.should_keep_alive()
         status = self._parser.get_status_code()
-        self.answer = Answer(status=status, headers=self._headers, body=b"".join(self._parts))
+        if status >= 200:  # below are announcements that an answer will come
+            self.answer = Answer(status=status, headers=self._headers, body=b"".join(self._parts))
         self._begin()
 
     def _count(self, size: int) -> None:

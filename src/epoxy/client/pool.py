@@ -184,6 +184,8 @@ def reason_of(error: OSError) -> str:
             return f"no TLS connection ({error.reason or error})"
         case socket.gaierror():
             return "no such host"
+        case ConnectionRefusedError():
+            return "connection refused"
         case _:
             return (error.strerror or str(error) or type(error).__name__).lower()
 
