@@ -1,0 +1,365 @@
+"""The door for Redis clients.
+
+Replies leave in the order of the commands, whatever the order their operations finish in. Commands of one connection
+that name the same key run one after the other, unless all of them only read; others run at the same time, because a
+write may take a round trip around the world. Nothing is read from a connection that has commands waiting or replies
+unsent, so what a client may make us hold is bounded, and it bounds itself alone.
+"""
+
+import asyncio
+import logging
+import ssl as tls
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from epoxy.codec import resp
+from epoxy.codec.resp import CommandReader, ReaderLimits
+from epoxy.model.errors import InvalidRequest, StoreFailed
+from epoxy.model.records import MAX_VALUE_BYTES
+from epoxy.server import resp_admin, resp_keys, resp_scan
+from epoxy.server.resp_command import Answer, Arguments, Command, RespNode, Session, shown, table_of
+
+log = logging.getLogger(__name__)
+
+STRANGERS = ReaderLimits(arguments=10, argument_bytes=16 << 10, command_bytes=16 << 10)
+"""Who has not shown the password gets room for that, and no more. The sizes are those of Redis."""
+
+READ_WEIGHT = 64 << 10
+"""What a value on its way from another region is taken to weigh; with the default limit one connection asks for 64."""
+
+FLUSH_BYTES = 64 << 10
+"""Replies are sent together, up to about what a socket takes at once."""
+
+
+class RespLimits(Struct, frozen=True, kw_only=True):
+    """For each connection, but the first.
+
+    `connections`: a process has so many files; half of the usual 1,024 stay for peers, HTTP and the store.
+    `arguments`: keys in one MGET or DEL.
+    `argument_bytes`: twice the longest value, so that one a little too long gets an answer rather than a cut line.
+    `command_bytes`: an MGET of that many of the longest keys, and a SET, fit in.
+    `pipeline`: commands under way; at 100 ms for a round trip one connection may still write 10,000 times a second.
+    `held_bytes`: what commands under way hold, and replies that wait for an earlier one. As much again may wait for
+    the client to take it.
+    """
+
+    connections: int = 512
+    arguments: int = 1026
+    argument_bytes: int = 2 * MAX_VALUE_BYTES
+    command_bytes: int = 4 * MAX_VALUE_BYTES
+    pipeline: int = 1024
+    held_bytes: int = 4 * MAX_VALUE_BYTES
+
+    @property
+    def reader(self) -> ReaderLimits:
+        return ReaderLimits(
+            arguments=self.arguments, argument_bytes=self.argument_bytes, command_bytes=self.command_bytes
+        )
+
+
+class RespDoor:
+    """What the connections of one node share."""
+
+    def __init__(self, node: RespNode, limits: RespLimits | None = None, password: str | None = None) -> None:
+        self.node = node
+        self.limits = limits if limits is not None else RespLimits()
+        self.password = password.encode() if password is not None else None
+        self.connections: dict[int, RespConnection] = {}
+        self.table = table_of(
+            [*resp_keys.COMMANDS, *resp_scan.commands(resp_scan.Cursors()), *resp_admin.commands(self)]
+        )
+        self._numbers = 0
+
+    async def serve(self, host: str, port: int, *, ssl: tls.SSLContext | None = None) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(lambda: RespConnection(self), host, port, ssl=ssl)
+
+    def close(self) -> None:
+        """Commands under way are still answered, and then the connections go."""
+        for connection in list(self.connections.values()):
+            connection.leave()
+
+    def abort(self) -> None:
+        """... whether they are answered or not."""
+        for connection in list(self.connections.values()):
+            connection.abort()
+
+    def next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def sessions(self) -> Sequence[Session]:
+        return list(self.connections.values())
+
+    def settings(self) -> dict[str, str]:
+        """What redis-benchmark and client libraries look up."""
+        return {
+            "save": "",
+            "appendonly": "yes",
+            "databases": "1",
+            "timeout": "0",
+            "maxmemory": "0",
+            "maxclients": str(self.limits.connections),
+            "proto-max-bulk-len": str(self.limits.argument_bytes),
+        }
+
+    def depart(self, session: Session) -> None:
+        self.connections[session.id].leave()
+
+    def admitted(self, session: Session) -> None:
+        session.authenticated = True
+        self.connections[session.id].reader.limits = self.limits.reader
+
+
+class Slot:
+    """A place in the line of replies; `reply` None: not known yet."""
+
+    __slots__ = ("reply",)
+
+    def __init__(self, reply: bytes | None = None) -> None:
+        self.reply = reply
+
+
+class RespConnection(Session, asyncio.Protocol):
+    """Invariants: 1. replies leave in the order of `_slots`, and what is in `_out` comes before them.
+    2. commands in `_queue` have not begun.  3. while `_queue` is not empty nothing is read.
+    """
+
+    def __init__(self, door: RespDoor) -> None:
+        super().__init__(door.node, door.next_number(), authenticated=door.password is None)
+        self.reader = CommandReader(door.limits.reader if door.password is None else STRANGERS)
+        self._door = door
+        self._limits = door.limits
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._queue: deque[Arguments] = deque()
+        self._slots: deque[Slot] = deque()
+        self._held = 0
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._reading: Counter[bytes] = Counter()
+        self._writing: Counter[bytes] = Counter()
+        self._running: tuple[Command, Arguments] | None = None
+        self._promised: Answer | None = None
+        self._working = self._scheduled = False
+        self._clogged = self._paused = False
+        self._leaving = self._ended = False
+
+    # What the transport tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        if len(self._door.connections) >= self._limits.connections:
+            transport.write(resp.error("ERR max number of clients reached"))
+            transport.close()
+            return
+        self._transport = transport
+        transport.set_write_buffer_limits(high=self._limits.held_bytes)
+        self._door.connections[self.id] = self
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Operations under way go on; nobody will hear of them."""
+        self._transport = None
+        self._door.connections.pop(self.id, None)
+        self._queue.clear()
+        self._slots.clear()
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is not None and not self._leaving:
+            self._queue.extend(self.reader.feed(data))
+            self._work()
+
+    def eof_received(self) -> bool:
+        """Who sends a script and closes its half still wants the answers. TLS has no halves."""
+        transport = self._transport
+        if transport is None or transport.get_extra_info("sslcontext") is not None:
+            return False
+        self._ended = True
+        self._schedule()
+        return True
+
+    def pause_writing(self) -> None:
+        self._clogged = True
+
+    def resume_writing(self) -> None:
+        self._clogged = False
+        self._schedule()
+
+    # What commands use.
+
+    def promise(self) -> Answer:
+        assert self._running is not None, "promises are made while a command runs"
+        command, arguments = self._running
+        slot, keys = Slot(), command.keys(arguments) if command.first_key else []
+        busy, weight = self._writing, sum(map(len, arguments))
+        if not command.writes:
+            busy, weight = self._reading, weight + len(keys) * READ_WEIGHT
+        self._slots.append(slot)
+        self._held += weight
+        busy.update(keys)
+
+        def answer(reply: bytes) -> None:
+            if slot.reply is not None:
+                return  # An operation that meets a bug may answer and raise as well.
+            slot.reply = reply
+            self._held += len(reply) - weight
+            release(busy, keys)
+            self._schedule()
+
+        self._promised = answer
+        return answer
+
+    def soon(self, step: Callable[[], None]) -> None:
+        """Not for somebody who has left."""
+        self._loop.call_soon(lambda: step() if self._transport is not None else None)
+
+    def leave(self) -> None:
+        """Answer what has begun, then close."""
+        self._leaving = True
+        self._schedule()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # The line.
+
+    def _schedule(self) -> None:
+        """Answers of one turn of the loop leave together."""
+        if not self._scheduled and not self._working and self._transport is not None:
+            self._scheduled = True
+            self._loop.call_soon(self._work)
+
+    def _work(self) -> None:
+        """Begin what may begin, send what is ready."""
+        self._scheduled = False
+        if self._transport is None:
+            return
+        self._working = True
+        try:
+            self._collect()
+            while self._queue and self._may_begin():
+                self._begin(self._queue.popleft())
+                if self._slots:
+                    self._collect()
+        finally:
+            self._working = False
+        if self.reader.fault is not None and not self._queue and not self._leaving:
+            self._reply(resp.error(f"ERR Protocol error: {self.reader.fault}"))
+            self._collect()
+            self._leaving = True
+        self._flush()
+        self._pace()
+
+    def _may_begin(self) -> bool:
+        if not self._slots:
+            return not self._clogged and not self._leaving
+        if self._clogged or self._leaving or len(self._slots) >= self._limits.pipeline:
+            return False
+        return self._held < self._limits.held_bytes and not self._must_wait(self._queue[0])
+
+    def _must_wait(self, arguments: Arguments) -> bool:
+        """For an earlier command of this connection: replies must read as if commands ran one after the other."""
+        command = self._command(arguments[0])
+        if command is None or not (command.alone or command.first_key):
+            return False
+        if command.alone:
+            return True
+        keys = command.keys(arguments)
+        if any(key in self._writing for key in keys):
+            return True
+        return command.writes and any(key in self._reading for key in keys)
+
+    def _begin(self, arguments: Arguments) -> None:
+        self._promised = None
+        try:
+            reply = self._run(arguments)
+        except InvalidRequest as error:
+            reply = resp.error(f"ERR {error}")
+        except StoreFailed:
+            raise
+        except Exception:
+            log.exception("a command failed: %s", shown(arguments[0]))
+            reply = resp.error("ERR internal error, outcome unknown")
+        if reply is None:
+            assert self._promised is not None, "a reply or a promise"
+        elif self._promised is not None:
+            self._promised(reply)
+        else:
+            self._reply(reply)
+
+    def _run(self, arguments: Arguments) -> bytes | None:
+        command = self._command(arguments[0])
+        if command is None:
+            raise InvalidRequest(f"unknown command {shown(arguments[0])}")
+        if not self.authenticated and not command.open_to_strangers:
+            return resp.error("NOAUTH Authentication required.")
+        if not command.accepts(len(arguments)):
+            raise InvalidRequest(f"wrong number of arguments for '{command.name}' command")
+        self._running = command, arguments
+        return command.run(self, arguments)
+
+    def _command(self, name: bytes) -> Command | None:
+        table = self._door.table
+        return table.get(name) or table.get(name.upper())
+
+    def _reply(self, reply: bytes) -> None:
+        if self._slots:
+            self._slots.append(Slot(reply))
+            self._held += len(reply)
+        else:
+            self._send(reply)
+
+    def _send(self, reply: bytes) -> None:
+        self._out.append(reply)
+        self._out_bytes += len(reply)
+        if self._out_bytes >= FLUSH_BYTES:
+            self._flush()
+
+    def _collect(self) -> None:
+        while self._slots and not self._clogged and (reply := self._slots[0].reply) is not None:
+            self._slots.popleft()
+            self._held -= len(reply)
+            self._send(reply)
+
+    def _flush(self) -> None:
+        if self._out and self._transport is not None:
+            self._transport.write(b"".join(self._out) if len(self._out) > 1 else self._out[0])
+            self._out.clear()
+            self._out_bytes = 0
+
+    def _pace(self) -> None:
+        """Read on only when there is nothing left to do for what was read."""
+        if self._transport is None:
+            return
+        if not self._slots and (self._leaving or (self._ended and not self._queue)):
+            self._transport.close()
+            return
+        if self._paused != (wanted := bool(self._queue) or self._clogged or self._leaving):
+            self._paused = wanted
+            if wanted:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+
+def release(busy: Counter[bytes], keys: Sequence[bytes]) -> None:
+    for key in keys:
+        busy[key] -= 1
+        if not busy[key]:
+            del busy[key]
+
+
+async def serve_resp(
+    node: RespNode,
+    host: str,
+    port: int,
+    *,
+    ssl: tls.SSLContext | None = None,
+    limits: RespLimits | None = None,
+    password: str | None = None,
+) -> asyncio.Server:
+    """For whoever ends the connections too, on the way out: `RespDoor`."""
+    return await RespDoor(node, limits, password).serve(host, port, ssl=ssl)

@@ -1,0 +1,403 @@
+"""Commands that read and write keys.
+
+Reads are answered at once if this node knows, and so without a message. Writes, and reads it has to ask for, keep their
+place in the line of replies.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import assert_never
+
+from epoxy.codec import resp
+from epoxy.model.errors import InvalidRequest
+from epoxy.model.records import Proposal
+from epoxy.model.writes import (
+    Committed,
+    ConsensusFailed,
+    Consistency,
+    ExpectedValueDoesNotMatch,
+    ImmutableKey,
+    NothingToDelete,
+    Outcome,
+    ReadFailed,
+    ReadOutcome,
+    ReadResult,
+    Refused,
+    VersionMismatch,
+    Write,
+)
+from epoxy.server.resp_command import (
+    Answer,
+    Arguments,
+    Command,
+    Session,
+    checked_integer,
+    checked_key,
+    checked_value,
+    shown,
+)
+
+MAX_REPLY_BYTES = 16 << 20
+"""Sixteen of the longest values: a reply is put together in memory before it leaves."""
+
+MAX_INCREMENT_TRIES = 32
+"""Each lost try is somebody else's success, so this bounds one client's wait. A loser tries again one round trip later,
+and of nine regions that count on one key, each gets its turn long before this."""
+
+EXPIRY = {b"EX", b"PX", b"EXAT", b"PXAT", b"KEEPTTL"}
+
+Piece = Callable[[bytes | None], bytes]
+
+
+def known(session: Session, key: bytes) -> ReadResult | None:
+    """What this node may answer by itself. A reserved name never changes, so it serves consistent reads as well."""
+    here = session.node.peek(key)
+    if here is None or not session.consistent:
+        return here
+    return here if here.committed is not None and not here.committed.mutable else None
+
+
+def get(session: Session, arguments: Arguments) -> bytes | None:
+    key = arguments[1]
+    here = known(session, checked_key(key))
+    if here is None:
+        return ask(session, key, lambda value: resp.maybe_bulk(value, session.protocol))
+    return resp.maybe_bulk(here.value, session.protocol)
+
+
+def read_one(piece: Piece) -> Callable[[Session, Arguments], bytes | None]:
+    """A command that tells something about the value of one key."""
+
+    def run(session: Session, arguments: Arguments) -> bytes | None:
+        here = known(session, checked_key(arguments[1]))
+        return piece(here.value) if here is not None else ask(session, arguments[1], piece)
+
+    return run
+
+
+def ask(session: Session, key: bytes, piece: Piece) -> bytes | None:
+    answer = session.promise()
+
+    def heard(outcome: ReadOutcome) -> None:
+        answer(unreadable(key, outcome) if isinstance(outcome, ReadFailed) else piece(outcome.value))
+
+    session.node.read(key, session.consistency, heard)
+    return None
+
+
+def unreadable(key: bytes, outcome: ReadFailed) -> bytes:
+    return resp.error(f"UNAVAILABLE {shown(key)} cannot be read now: {outcome.reason}")
+
+
+class Pieces:
+    """One reply out of what several keys hold."""
+
+    def __init__(self, keys: Sequence[bytes], piece: Piece, whole: Callable[[Sequence[bytes]], bytes]) -> None:
+        self._keys = keys
+        self._piece = piece
+        self._whole = whole
+        self._pieces = [b""] * len(keys)
+        self._missing = len(keys)
+        self._bytes = 0
+        self._failure: bytes | None = None
+
+    def read(self, session: Session) -> bytes | None:
+        elsewhere = []
+        for index, key in enumerate(self._keys):
+            here = known(session, key)
+            if here is not None:
+                self._heard(index, here)
+            else:
+                elsewhere.append(index)
+        if not elsewhere:
+            return self._reply()
+        answer = session.promise()
+        for index in elsewhere:
+            session.node.read(self._keys[index], session.consistency, partial(self._heard, index, answer=answer))
+        return None
+
+    def _heard(self, index: int, outcome: ReadOutcome, answer: Answer | None = None) -> None:
+        self._missing -= 1
+        if isinstance(outcome, ReadFailed):
+            self._failure = unreadable(self._keys[index], outcome)
+        elif self._failure is None:
+            self._keep(index, self._piece(outcome.value))
+        if not self._missing and answer is not None:
+            answer(self._reply())
+
+    def _keep(self, index: int, piece: bytes) -> None:
+        self._pieces[index] = piece
+        self._bytes += len(piece)
+        if self._bytes > MAX_REPLY_BYTES:
+            self._failure = resp.error(f"ERR the reply exceeds {MAX_REPLY_BYTES} bytes; ask for fewer keys at a time")
+            self._pieces = []
+
+    def _reply(self) -> bytes:
+        return self._failure if self._failure is not None else self._whole(self._pieces)
+
+
+def mget(session: Session, arguments: Arguments) -> bytes | None:
+    keys = [checked_key(key) for key in arguments[1:]]
+    return Pieces(keys, lambda value: resp.maybe_bulk(value, session.protocol), resp.array).read(session)
+
+
+def exists(session: Session, arguments: Arguments) -> bytes | None:
+    """A key named twice counts twice, as in Redis."""
+    keys = [checked_key(key) for key in arguments[1:]]
+    return Pieces(keys, presence, lambda pieces: resp.integer(pieces.count(b"+"))).read(session)
+
+
+def presence(value: bytes | None) -> bytes:
+    return b"" if value is None else b"+"
+
+
+def length(value: bytes | None) -> bytes:
+    return resp.integer(len(value) if value is not None else 0)
+
+
+def type_name(value: bytes | None) -> bytes:
+    return resp.simple("none" if value is None else "string")
+
+
+def time_to_live(value: bytes | None) -> bytes:
+    """-2: no such key. -1: it never expires, as no key here does."""
+    return resp.integer(-2 if value is None else -1)
+
+
+def put(session: Session, write: Write, shape: Callable[[Outcome], bytes]) -> bytes | None:
+    answer = session.promise()
+    session.node.write(write, lambda outcome: answer(shape(outcome)))
+    return None
+
+
+def set_(session: Session, arguments: Arguments) -> bytes | None:
+    key, value = checked_key(arguments[1]), checked_value(arguments[2])
+    options = [option.upper() for option in arguments[3:]]
+    for option in options:
+        check_option(option)
+    if b"NX" not in options:
+        shape = partial(replaced, session) if b"GET" in options else written
+        return put(session, Write(key=key, value=value, mutable=True), partial(shape, key))
+    winner = partial(winning_value, key) if b"GET" in options else partial(won, session, key)
+    return put(session, Write(key=key, value=value), winner)
+
+
+def check_option(option: bytes) -> None:
+    if option in EXPIRY:
+        raise InvalidRequest(f"SET {option.decode()} is refused: no key expires here")
+    if option == b"XX":
+        raise InvalidRequest("SET XX is refused: there is no set-if-present here")
+    if option not in (b"NX", b"GET"):
+        raise InvalidRequest("syntax error")
+
+
+def setnx(session: Session, arguments: Arguments) -> bytes | None:
+    key, value = checked_key(arguments[1]), checked_value(arguments[2])
+    return put(session, Write(key=key, value=value), partial(taken, key))
+
+
+def getset(session: Session, arguments: Arguments) -> bytes | None:
+    key, value = checked_key(arguments[1]), checked_value(arguments[2])
+    return put(session, Write(key=key, value=value, mutable=True), partial(replaced, session, key))
+
+
+def written(key: bytes, outcome: Outcome) -> bytes:
+    return resp.OK if isinstance(outcome, Committed) else failure(key, outcome)
+
+
+def replaced(session: Session, key: bytes, outcome: Outcome) -> bytes:
+    if not isinstance(outcome, Committed):
+        return failure(key, outcome)
+    previous = outcome.previous.value if outcome.previous is not None else None
+    return resp.maybe_bulk(previous, session.protocol)
+
+
+def won(session: Session, key: bytes, outcome: Outcome) -> bytes:
+    """Only the very write that took the name, as in Redis: an equal value of somebody else's is a loss."""
+    match outcome:
+        case Committed():
+            return resp.OK if outcome.mine else resp.null(session.protocol)
+        case ExpectedValueDoesNotMatch():
+            return resp.null(session.protocol)
+        case _:
+            return failure(key, outcome)
+
+
+def taken(key: bytes, outcome: Outcome) -> bytes:
+    match outcome:
+        case Committed():
+            return resp.integer(int(outcome.mine))
+        case ExpectedValueDoesNotMatch():
+            return resp.integer(0)
+        case _:
+            return failure(key, outcome)
+
+
+def winning_value(key: bytes, outcome: Outcome) -> bytes:
+    """Everybody who asks is told the same value."""
+    match outcome:
+        case Committed(proposal=winner) | ExpectedValueDoesNotMatch(committed=winner):
+            assert winner.value is not None, "a name that was deleted is free"
+            return resp.bulk(winner.value)
+        case _:
+            return failure(key, outcome)
+
+
+def failure(key: bytes, outcome: Outcome) -> bytes:
+    """What a write is told that did not do what it was asked to."""
+    match outcome:
+        case ImmutableKey():
+            return resp.error(f"IMMUTABLE {shown(key)} is reserved for ever and cannot be overwritten or deleted")
+        case ConsensusFailed():
+            return resp.error(f"TRYAGAIN no decision about {shown(key)}, outcome unknown: {outcome.reason}")
+        case Refused():
+            return resp.error(f"BUSY nothing was written to {shown(key)}: {outcome.reason}")
+        case Committed() | ExpectedValueDoesNotMatch() | VersionMismatch() | NothingToDelete():
+            raise AssertionError(outcome)
+        case _:
+            assert_never(outcome)
+
+
+class Deletion:
+    """Several keys at once, each decided by itself. One that failed is told, with how many were deleted anyway; of
+    several the one whose outcome is unknown."""
+
+    def __init__(self, answer: Answer, count: int) -> None:
+        self._answer = answer
+        self._missing = self._count = count
+        self._deleted = 0
+        self._failures: list[tuple[bytes, Outcome]] = []
+
+    def heard(self, key: bytes, outcome: Outcome) -> None:
+        self._missing -= 1
+        if isinstance(outcome, Committed):
+            self._deleted += 1
+        elif not isinstance(outcome, NothingToDelete):
+            self._failures.append((key, outcome))
+        if not self._missing:
+            self._answer(self._reply())
+
+    def _reply(self) -> bytes:
+        if not self._failures:
+            return resp.integer(self._deleted)
+        key, outcome = max(self._failures, key=lambda failed: isinstance(failed[1], ConsensusFailed))
+        message = failure(key, outcome)
+        if self._count == 1:
+            return message
+        return resp.error(f"{message[1:-2].decode()}; {self._deleted} of {self._count} keys were deleted")
+
+
+def delete(session: Session, arguments: Arguments) -> None:
+    keys = [checked_key(key) for key in arguments[1:]]
+    deletion = Deletion(session.promise(), len(keys))
+    for key in keys:
+        session.node.write(Write(key=key, value=None, mutable=True), partial(deletion.heard, key))
+
+
+class Increment:
+    """Read, add, compare-and-set, until nobody came between. The first read is what this node holds: a version names
+    one value only, so an old one costs a try and never a wrong sum. What it holds is not enough to tell a client "no
+    integer", though; that takes a consistent read."""
+
+    def __init__(self, session: Session, key: bytes, delta: int) -> None:
+        self._node = session.node
+        self._key = key
+        self._delta = delta
+        self._tries = 0
+        self._sum = 0
+        self._version = -1
+        self._answer = session.promise()
+
+    def start(self) -> None:
+        here = self._node.peek(self._key)
+        if here is None:
+            self._read()
+        else:
+            self._add(here.committed, confirmed=False)
+
+    def _read(self) -> None:
+        self._node.read(self._key, Consistency.LINEARIZABLE, self._heard)
+
+    def _heard(self, outcome: ReadOutcome) -> None:
+        if isinstance(outcome, ReadFailed):
+            self._answer(unreadable(self._key, outcome))
+        else:
+            self._add(outcome.committed, confirmed=True)
+
+    def _add(self, committed: Proposal | None, *, confirmed: bool) -> None:
+        try:
+            self._sum = added(committed, self._delta)
+        except InvalidRequest as error:
+            if confirmed:
+                self._answer(resp.error(f"ERR {error}"))
+            else:
+                self._read()
+            return
+        self._tries += 1
+        self._version = committed.version if committed is not None else 0
+        write = Write(key=self._key, value=b"%d" % self._sum, mutable=True, if_version=self._version)
+        self._node.write(write, self._written)
+
+    def _written(self, outcome: Outcome) -> None:
+        match outcome:
+            case Committed():
+                self._answer(resp.integer(self._sum))
+            case VersionMismatch() if self._tries >= MAX_INCREMENT_TRIES:
+                reason = f"{self._tries} tries were overtaken by other writers"
+                self._answer(failure(self._key, Refused(reason=reason)))
+            case VersionMismatch(committed=Proposal() as newer) if newer.version > self._version:
+                self._add(newer, confirmed=False)
+            case VersionMismatch():
+                self._read()
+            case _:
+                self._answer(failure(self._key, outcome))
+
+
+def added(committed: Proposal | None, delta: int) -> int:
+    value = committed.value if committed is not None else None
+    total = (checked_integer(value) if value is not None else 0) + delta
+    if not -(1 << 63) <= total < 1 << 63:
+        raise InvalidRequest("increment or decrement would overflow")
+    return total
+
+
+def increment(sign: int) -> Callable[[Session, Arguments], None]:
+    def run(session: Session, arguments: Arguments) -> None:
+        delta = checked_integer(arguments[2]) if len(arguments) > 2 else 1
+        Increment(session, checked_key(arguments[1]), sign * delta).start()
+
+    return run
+
+
+def read(name: str, run: Callable[[Session, Arguments], bytes | None], summary: str, *, many: bool = False) -> Command:
+    last, arity = (-1, -2) if many else (1, 2)
+    return Command(name=name, run=run, arity=arity, first_key=1, last_key=last, summary=summary, group="string")
+
+
+def write(
+    name: str, run: Callable[[Session, Arguments], bytes | None], arity: int, summary: str, *, many: bool = False
+) -> Command:
+    last = -1 if many else 1
+    return Command(
+        name=name, run=run, arity=arity, first_key=1, last_key=last, summary=summary, group="string", writes=True
+    )
+
+
+COMMANDS = (
+    read("get", get, "The value of a key, or nil."),
+    read("mget", mget, "The values of several keys.", many=True),
+    read("exists", exists, "How many of the keys named exist.", many=True),
+    read("strlen", read_one(length), "The length of a value; 0 without one."),
+    read("type", read_one(type_name), "string, or none."),
+    read("ttl", read_one(time_to_live), "-1: never expires. -2: no such key."),
+    read("pttl", read_one(time_to_live), "-1: never expires. -2: no such key."),
+    write("set", set_, -3, "Write a mutable key; with NX reserve an immutable one."),
+    write("setnx", setnx, 3, "Reserve an immutable key: 1 if this call took it."),
+    write("getset", getset, 3, "Write a mutable key and return what it replaced."),
+    write("del", delete, -2, "Delete mutable keys.", many=True),
+    write("unlink", delete, -2, "Delete mutable keys.", many=True),
+    write("incr", increment(1), 2, "Add 1 to a mutable integer."),
+    write("incrby", increment(1), 3, "Add to a mutable integer."),
+    write("decr", increment(-1), 2, "Subtract 1 from a mutable integer."),
+    write("decrby", increment(-1), 3, "Subtract from a mutable integer."),
+)
