@@ -78,9 +78,11 @@ class HttpServer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self.certified = bool(transport.get_extra_info("peercert"))
         self._parser = httptools.HttpRequestParser(self)
+        admitted = self._connections.admit(self)  # First: it sets the time that limits count from.
         self._expect(Phase.REQUEST)
-        if not self._connections.admit(self):
+        if not admitted:
             self._refuse(503, "too_many_connections", f"{self._connections.limit} connections are open already")
             self._steer()
 

@@ -1,0 +1,114 @@
+"""What Prometheus is told: the names of the interface, and figures that add up."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from epoxy.model.writes import Path
+from epoxy.node.observer import Observer, Unobserved
+from epoxy.server.metrics import BUCKETS, Gauges, Metrics, snake_case
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+INTERFACE = {
+    "epoxy_proposals",
+    "epoxy_proposal_duration_seconds",
+    "epoxy_fast_path",
+    "epoxy_slow_path",
+    "epoxy_prepare",
+    "epoxy_prepare_retry",
+    "epoxy_ballot_bump",
+    "epoxy_requests",
+    "epoxy_request_duration_seconds",
+    "epoxy_changelog_rows",
+    "epoxy_replicas",
+    "epoxy_peer_rtt_seconds",
+    "epoxy_invariant_violations",
+}
+
+
+def samples(metrics: Metrics) -> Samples:
+    families = text_string_to_metric_families(metrics.text().decode())
+    return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
+
+
+def test_the_names_are_those_of_the_interface() -> None:
+    families = text_string_to_metric_families(Metrics().text().decode())
+    assert {family.name for family in families if family.name.startswith("epoxy_")} == INTERFACE
+
+
+def test_proposals_by_outcome_and_path() -> None:
+    metrics = Metrics()
+    metrics.proposal_done("Committed", Path.FAST, 0.07)
+    metrics.proposal_done("Committed", Path.FAST, 0.07)
+    metrics.proposal_done("ExpectedValueDoesNotMatch", Path.SLOW, 0.3, prepares=3, retries=2, bumps=1)
+    metrics.proposal_done("ConsensusFailed", None, 14.0, prepares=11, retries=10, bumps=4)
+    found = samples(metrics)
+    assert found["epoxy_proposals_total", (("path", "fast"), ("result", "committed"))] == 2
+    assert found["epoxy_proposals_total", (("path", "slow"), ("result", "expected_value_does_not_match"))] == 1
+    assert found["epoxy_proposals_total", (("path", "none"), ("result", "consensus_failed"))] == 1
+    assert found["epoxy_fast_path_total", ()] == 2
+    assert found["epoxy_slow_path_total", ()] == 1
+    assert found["epoxy_prepare_total", ()] == 14
+    assert found["epoxy_prepare_retry_total", ()] == 12
+    assert found["epoxy_ballot_bump_total", ()] == 5
+    assert found["epoxy_proposal_duration_seconds_count", ()] == 4
+    assert found["epoxy_proposal_duration_seconds_sum", ()] == pytest.approx(14.44)
+
+
+def test_requests_by_type_and_result() -> None:
+    metrics = Metrics()
+    metrics.request_handled("Prepare", "PrepareOk", 0.001)
+    metrics.request_handled("Prepare", "HigherBallot", 0.001)
+    metrics.request_handled("http_get_key", "ok", 0.0001)
+    found = samples(metrics)
+    assert found["epoxy_requests_total", (("request_type", "prepare"), ("result", "prepare_ok"))] == 1
+    assert found["epoxy_requests_total", (("request_type", "prepare"), ("result", "higher_ballot"))] == 1
+    assert found["epoxy_requests_total", (("request_type", "http_get_key"), ("result", "ok"))] == 1
+    assert found["epoxy_request_duration_seconds_count", (("request_type", "prepare"),)] == 2
+    assert found["epoxy_request_duration_seconds_count", (("request_type", "http_get_key"),)] == 1
+
+
+@pytest.mark.parametrize(("seconds", "smallest"), [(0.0, "0.0001"), (0.1, "0.1"), (0.1001, "0.15"), (99.0, "+Inf")])
+def test_a_duration_is_in_its_bucket_and_all_above(seconds: float, smallest: str) -> None:
+    metrics = Metrics()
+    metrics.proposal_done("Committed", Path.FAST, seconds)
+    found = samples(metrics)
+    bounds = [*map(str, BUCKETS), "+Inf"]
+    counts = [found["epoxy_proposal_duration_seconds_bucket", (("le", bound),)] for bound in bounds]
+    assert counts == [0] * bounds.index(smallest) + [1] * (len(bounds) - bounds.index(smallest))
+
+
+def test_gauges_are_looked_up_when_asked() -> None:
+    now = Gauges()
+    metrics = Metrics(lambda: now)
+    assert samples(metrics)["epoxy_changelog_rows", ()] == 0
+    now = Gauges(changelog_rows=7, replicas={"active": 3, "learning": 1}, peer_rtt_seconds={"2": 0.0714})
+    found = samples(metrics)
+    assert found["epoxy_changelog_rows", ()] == 7
+    assert found["epoxy_replicas", (("status", "active"),)] == 3
+    assert found["epoxy_replicas", (("status", "learning"),)] == 1
+    assert found["epoxy_peer_rtt_seconds", (("peer", "2"),)] == 0.0714
+
+
+def test_violations_are_there_before_the_first() -> None:
+    metrics = Metrics()
+    assert samples(metrics)["epoxy_invariant_violations_total", ()] == 0
+    metrics.invariant_violation("two values for one instance")
+    assert samples(metrics)["epoxy_invariant_violations_total", ()] == 1
+
+
+def test_both_are_observers() -> None:
+    observers: list[Observer] = [Metrics(), Unobserved()]
+    for observer in observers:
+        observer.proposal_done("Committed", None, 0.1)
+        observer.request_handled("Read", "ReadOk", 0.1)
+        observer.invariant_violation("planted")
+    assert isinstance(observers[0], Metrics)
+    assert samples(observers[0])["epoxy_invariant_violations_total", ()] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "label"), [("PrepareOk", "prepare_ok"), ("http_get_key", "http_get_key"), ("Read", "read")]
+)
+def test_labels(name: str, label: str) -> None:
+    assert snake_case(name) == label
