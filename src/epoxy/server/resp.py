@@ -11,6 +11,7 @@ import logging
 import ssl as tls
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from msgspec import Struct
 
@@ -150,7 +151,7 @@ class RespConnection(Session, asyncio.Protocol):
     # What the transport tells.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop's are no subclass.
         if len(self._door.connections) >= self._limits.connections:
             transport.write(resp.error("ERR max number of clients reached"))
             transport.close()

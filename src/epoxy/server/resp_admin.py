@@ -212,11 +212,13 @@ def described(session: Session) -> str:
 
 
 def signature(command: Command) -> bytes:
-    """Name, arity, flags, and where its keys are: what clients route by."""
+    """Name, arity, flags, and where its keys are: what clients route by. Of what Redis 7 adds, only the category."""
     flags = [*(["write"] if command.writes else ["readonly"] if command.first_key else []), "fast"]
     places = (command.first_key, command.last_key, 1 if command.first_key else 0)
     flagged = resp.array([resp.simple(flag) for flag in flags])
-    return resp.array([resp.bulk_text(command.name), resp.integer(command.arity), flagged, *map(resp.integer, places)])
+    numbers = [resp.integer(place) for place in places]
+    more = [resp.array([resp.simple(f"@{command.group}")]), *[resp.array([])] * 3]
+    return resp.array([resp.bulk_text(command.name), resp.integer(command.arity), flagged, *numbers, *more])
 
 
 def documentation(command: Command, session: Session) -> bytes:
@@ -231,7 +233,7 @@ def section(name: str, lines: dict[str, str]) -> str:
 def flat(status: dict[str, object]) -> Iterable[tuple[str, str]]:
     """A line for each field; a list gives a numbered line for each member."""
     for name, value in status.items():
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             for index, member in enumerate(value):
                 yield f"{name}{index}", ",".join(f"{key}={plain(each)}" for key, each in member.items())
         else:
