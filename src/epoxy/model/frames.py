@@ -17,6 +17,7 @@ class PeerRequest(Struct, frozen=True, kw_only=True):
 
 
 class PeerResponse(Struct, frozen=True, kw_only=True):
-    """One reply for each request, in the same order."""
+    """One reply for each request, in the same order. Those that would not fit into a frame are missing at the end, and
+    asked for again."""
 
     replies: tuple[Reply, ...]

@@ -25,6 +25,8 @@ Handler = Callable[["Exchange"], None]
 class Owner(Protocol):
     """The connection an exchange belongs to."""
 
+    certified: bool
+
     def advance(self) -> None:
         """Send what may be sent."""
 
@@ -92,6 +94,11 @@ class Exchange:
         if self._connection is not None:
             self._pieces += pieces
             self._connection.advance()
+
+    @property
+    def certified(self) -> bool:
+        """Whether the client has shown a certificate that our authority signed."""
+        return self._connection is not None and self._connection.certified
 
     @property
     def flowing(self) -> bool:

@@ -34,3 +34,38 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     """That a client may leave its answers unread."""
     linger_s: float = 2.0
     """After an answer that refuses the rest of a request: hanging up at once would destroy that answer on its way."""
+
+
+class PeerLimits(Struct, frozen=True, kw_only=True):
+    """Of the link to one peer."""
+
+    queue_messages: int = 8192
+    """Waiting to leave: a second's worth, after which whoever sent them has given up."""
+    queue_bytes: int = 32 << 20
+    """As many messages of 4 KiB."""
+    batch_messages: int = 1024
+    """In one request. From 16 on, more in one hardly pays; a quarter of what the schema allows."""
+    batch_bytes: int = 1 << 20
+    """After which no other message is added. With one more of the longest this is half of what a frame may have."""
+    eager_batches: int = 4
+    """Under way at which the next leaves at once. With more, messages gather for `gather_ms`, or until an answer."""
+    gather_ms: float = 1.0
+    """The finest timer the event loop has; little against any round trip that takes longer."""
+    flying_batches: int = 1024
+    """Under way at most: one each millisecond, as long as we wait for the slowest."""
+    flying_bytes: int = 32 << 20
+    """Under way at most: 100 MB/s on a link around the world."""
+    connections: int = 2
+    """One lost packet, or one long value, holds up half of the messages and not all."""
+    timeout_ms: float = 2000.0
+    """For an answer. A round gives up after one second, so nobody waits for one that takes two."""
+    tick_ms: float = 250.0
+    """How often timeouts are looked at, and a peer that is down is asked whether it is back."""
+    probe_ms: float = 1000.0
+    """How often a peer is asked for nothing, to measure the round trip."""
+    connect_timeout_ms: float = 3000.0
+    """Ten round trips around the world: TCP's and TLS's handshakes, and a packet lost in each."""
+    backoff_ms: float = 50.0
+    backoff_cap_ms: float = 1000.0
+    """Between attempts to connect, doubled each time, spread by half either way. A region that is back is used within
+    two seconds, and one attempt a second costs nothing."""

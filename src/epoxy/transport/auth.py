@@ -1,0 +1,176 @@
+"""Only those who hold the cluster's secret are heard, and only once.
+
+    authorization: Epoxy v1,<sender>,<recipient>,<epoch>,<time_ms>,<nonce>,<mac>
+    epoxy-mac: <mac>                                                            of an answer
+
+The MAC is HMAC-SHA256 under the secret over all of that, the address and the body. A request that is repeated is
+refused while its time is within the window, by its nonce, and afterwards by its time. The MAC of an answer covers that
+of its request, so an answer cannot be made up or moved to another question either. What is said stays readable: that
+is what TLS is for.
+"""
+
+import hmac
+import time
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+WINDOW_MS = 30_000
+"""How far two clocks may be apart, with what a request spends on its way. Unattended, they drift a second a day."""
+
+MAX_NONCES = 1 << 13
+"""Remembered of one sender, in each of two generations: 2 MB. A sender makes 2,000 batches a second at most, so what it
+refuses for its age is 4 seconds old, twice what the sender waits for an answer."""
+
+MAX_SENDERS = 256
+"""Whose nonces are remembered: every replica a cluster can have, all of them replaced a few times."""
+
+OPERATOR = 0
+"""The sender of requests that no replica makes. Ids of replicas are positive."""
+
+SCHEME = b"Epoxy v1,"
+MAC_HEADER = b"epoxy-mac"
+
+Admits = Callable[[int, int], bool]
+"""Whether a sender may speak, by its id and its epoch."""
+
+
+class Unauthenticated(Exception):
+    """Says which of the rules failed: an operator whose clocks differ must be able to see that."""
+
+
+class Claim(Struct, frozen=True):
+    """What a request says of itself."""
+
+    sender: int
+    recipient: int
+    epoch: int
+    time_ms: int
+    nonce: int
+
+    def words(self) -> bytes:
+        return b"%d,%d,%d,%d,%016x" % (self.sender, self.recipient, self.epoch, self.time_ms, self.nonce)
+
+
+class Signed(Struct, frozen=True):
+    """A request as it was let in, and what its answer is signed with."""
+
+    claim: Claim
+    mac: bytes
+
+
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def sign(secret: bytes, claim: Claim, path: bytes, body: bytes) -> tuple[bytes, bytes]:
+    """The value of the authorization header, and the MAC in it that the answer's is made with."""
+    words = claim.words()
+    mac = request_mac(secret, words, path, body)
+    return b"%b%b,%b" % (SCHEME, words, mac), mac
+
+
+def request_mac(secret: bytes, words: bytes, path: bytes, body: bytes) -> bytes:
+    """The parts before the body hold no line end, so no two requests read the same."""
+    return mac_of(secret, b"request\n%b\n%b\n" % (path, words), body)
+
+
+def answer_mac(secret: bytes, mac: bytes, status: int, body: bytes) -> bytes:
+    return mac_of(secret, b"answer\n%b\n%d\n" % (mac, status), body)
+
+
+def mac_of(secret: bytes, head: bytes, body: bytes) -> bytes:
+    return hmac.digest(secret, head + body, "sha256").hex().encode("ascii")
+
+
+def anybody(sender: int, epoch: int) -> bool:  # noqa: ARG001
+    """Whoever holds the secret."""
+    return True
+
+
+class Verifier:
+    """Lets requests in, each once. The cheap checks come first and touch nothing."""
+
+    def __init__(
+        self,
+        me: int,
+        secret: bytes,
+        *,
+        admits: Admits = anybody,
+        now_ms: Callable[[], int] = wall_ms,
+    ) -> None:
+        self.me = me
+        self._secret = secret
+        self._admits = admits
+        self._now_ms = now_ms
+        self._seen: dict[int, Nonces] = {}
+
+    def verify(self, headers: Mapping[bytes, bytes], path: bytes, body: bytes) -> Signed:
+        claim, words, mac = read_authorization(headers.get(b"authorization", b""))
+        if not hmac.compare_digest(mac, request_mac(self._secret, words, path, body)):
+            raise Unauthenticated("the signature is not the cluster's")
+        if claim.recipient != self.me:
+            raise Unauthenticated(f"meant for replica {claim.recipient}; this is {self.me}")
+        if abs(self._now_ms() - claim.time_ms) > WINDOW_MS:
+            raise Unauthenticated(f"signed at {claim.time_ms}, more than {WINDOW_MS} ms from this clock: compare them")
+        if claim.sender != OPERATOR and not self._admits(claim.sender, claim.epoch):
+            raise Unauthenticated(f"replica {claim.sender} has no part in epoch {claim.epoch}")
+        if not self._nonces(claim.sender).add(claim.nonce, claim.time_ms, self._now_ms()):
+            raise Unauthenticated("a repetition")
+        return Signed(claim, mac)
+
+    def _nonces(self, sender: int) -> "Nonces":
+        found = self._seen.get(sender)
+        if found is None:
+            if len(self._seen) >= MAX_SENDERS:
+                raise Unauthenticated(f"{MAX_SENDERS} other senders are remembered already")
+            found = self._seen[sender] = Nonces()
+        return found
+
+    def answer(self, signed: Signed, status: int, body: bytes) -> tuple[bytes, bytes]:
+        """The header that proves the answer."""
+        return MAC_HEADER, answer_mac(self._secret, signed.mac, status, body)
+
+
+def read_authorization(value: bytes) -> tuple[Claim, bytes, bytes]:
+    """The claim, the words it was read from, and the MAC. One spelling only, so the words may be signed as they are."""
+    words, _, mac = value.removeprefix(SCHEME).rpartition(b",")
+    fields = words.split(b",")
+    if not value.startswith(SCHEME) or len(fields) != 5:
+        raise Unauthenticated("peers sign their requests with the cluster's secret; this one is not signed")
+    try:
+        sender, recipient, epoch, time_ms = map(int, fields[:4])
+        claim = Claim(sender, recipient, epoch, time_ms, int(fields[4], 16))
+    except ValueError:
+        raise Unauthenticated("a signature that cannot be read") from None
+    if claim.words() != words:
+        raise Unauthenticated("a signature in an unusual spelling")
+    return claim, words, mac
+
+
+class Nonces:
+    """The nonces of one sender, of the last while, in two generations. What is not younger than the last one forgotten
+    is a repetition for all we know, and refused. By the sender's own clock: another's may be ahead."""
+
+    def __init__(self) -> None:
+        self._young: set[int] = set()
+        self._old: set[int] = set()
+        self._began_ms = 0
+        self._young_newest_ms = self._old_newest_ms = self._forgotten_ms = 0
+
+    def add(self, nonce: int, time_ms: int, now_ms: int) -> bool:
+        """False: it was there, or may have been."""
+        if time_ms <= self._forgotten_ms or nonce in self._young or nonce in self._old:
+            return False
+        # A nonce is wanted while its time is within the window, on either side of now: for two windows.
+        if len(self._young) >= MAX_NONCES or now_ms - self._began_ms > 2 * WINDOW_MS:
+            self._age(now_ms)
+        self._young.add(nonce)
+        self._young_newest_ms = max(self._young_newest_ms, time_ms)
+        return True
+
+    def _age(self, now_ms: int) -> None:
+        self._forgotten_ms = max(self._forgotten_ms, self._old_newest_ms)
+        self._old, self._old_newest_ms = self._young, self._young_newest_ms
+        self._young, self._young_newest_ms = set(), 0
+        self._began_ms = now_ms

@@ -1,0 +1,303 @@
+"""The link to one peer: messages wait here, leave together, and come back as answers or as `Failed`.
+
+A message leaves at once while few batches are under way. With more they gather, and a batch carries whatever came
+together in a millisecond or while an answer was awaited. So an idle link adds no delay, and a busy one few batches.
+
+    hoping    no verdict yet: messages wait for the first connection
+    up        answers come
+    down      connecting failed, or an answer did not come in time: messages fail at once, and probes look for life
+"""
+
+import asyncio
+import hmac
+import logging
+import math
+import ssl as tls
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
+
+from msgspec import Struct
+
+from epoxy.codec import wire
+from epoxy.model.errors import CodecError
+from epoxy.model.frames import PeerRequest
+from epoxy.model.messages import Reply, Request
+from epoxy.ports import Clock, Dice, Timer
+from epoxy.transport import auth
+from epoxy.transport.batch import Answered, Batch, Envelope, Shortest, weight
+from epoxy.transport.dial import Answer
+from epoxy.transport.lanes import Lanes, Told
+from epoxy.transport.limits import MESSAGE_PATH, PeerLimits
+from epoxy.transport.link import Link
+
+TOOK_HEADER = b"epoxy-took-us"
+LOST_STATUS = 504
+"""The answer of an emulated link that is cut: to be treated like no answer."""
+
+log = logging.getLogger("epoxy.peers")
+
+
+class State(Enum):
+    HOPING = "hoping"
+    UP = "up"
+    DOWN = "down"
+
+
+class Identity(Struct, frozen=True):
+    """Who speaks, and how it proves that."""
+
+    me: int
+    secret: bytes
+    epoch: Callable[[], int]
+    wall_ms: Callable[[], int] = auth.wall_ms
+
+
+class World(Struct, frozen=True):
+    """What the link needs from outside."""
+
+    clock: Clock
+    dice: Dice
+    link: Link
+    ssl: tls.SSLContext | None
+
+
+class Peer:
+    def __init__(self, peer: int, url: str, identity: Identity, world: World, limits: PeerLimits) -> None:
+        self.id = peer
+        self.state = State.HOPING
+        self.rtt = Shortest()
+        self.messages_sent = 0
+        self.batches_sent = 0
+        self._identity = identity
+        self._world = world
+        self._limits = limits
+        self._lanes = Lanes(url, world.ssl, world.dice, limits, Told(self._ready, self._failed))
+        self._head = b"POST %b HTTP/1.1\r\nhost: %b\r\nauthorization: " % (MESSAGE_PATH, self._lanes.netloc)
+        self._queue: deque[Envelope] = deque()
+        self._queue_bytes = 0
+        self._flying: deque[Batch] = deque()
+        self._flying_count = self._flying_bytes = 0
+        self._probed_ms = -math.inf
+        self._flush_is_next = False
+        self._gathering: Timer | None = None
+
+    def start(self) -> None:
+        self._lanes.start()
+
+    async def stop(self) -> None:
+        """Everything that waits fails."""
+        self.state = State.DOWN
+        await self._lanes.stop()
+        self._expire(math.inf)
+
+    @property
+    def reachable(self) -> bool:
+        return self.state is State.UP
+
+    def send(self, requests: Sequence[Request], answered: Answered | None) -> None:
+        size = sum(map(weight, requests))
+        envelope = Envelope(requests, answered, size, self._world.clock.now_ms())
+        if self.state is State.DOWN:
+            envelope.fail("unreachable")
+        elif len(self._queue) >= self._limits.queue_messages or self._queue_bytes >= self._limits.queue_bytes:
+            envelope.fail("queue full")
+        else:
+            self._queue.append(envelope)
+            self._queue_bytes += size
+            self._flush_soon()
+
+    def tick(self) -> None:
+        """Time passes: what waited too long fails, and now and then the round trip is measured."""
+        now_ms = self._world.clock.now_ms()
+        self._expire(now_ms - self._limits.timeout_ms)
+        every_ms = self._limits.tick_ms if self.state is State.DOWN else self._limits.probe_ms
+        if now_ms - self._probed_ms >= every_ms:
+            self._probe()
+
+    # Leaving.
+
+    def _probe(self) -> None:
+        if self._lanes.best() is not None:
+            self._probed_ms = self._world.clock.now_ms()
+            self._leave(Batch([], 0, self._probed_ms))
+
+    def _flush_soon(self) -> None:
+        """Together with what else comes up in this turn of the event loop, or in the next millisecond."""
+        if self._flush_is_next:
+            return
+        if self._flying_count < self._limits.eager_batches:
+            self._flush_is_next = True
+            asyncio.get_running_loop().call_soon(self._flush)
+        elif self._gathering is None:
+            self._gathering = self._world.clock.call_later(self._limits.gather_ms, self._flush)
+
+    def _flush(self) -> None:
+        self._flush_is_next = False
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        while self._queue and self._has_room and self._lanes.best() is not None:
+            self._leave(self._gather())
+
+    @property
+    def _has_room(self) -> bool:
+        return self._flying_count < self._limits.flying_batches and self._flying_bytes < self._limits.flying_bytes
+
+    def _gather(self) -> Batch:
+        envelopes: list[Envelope] = []
+        count = size = 0
+        while self._queue and count < self._limits.batch_messages and size < self._limits.batch_bytes:
+            envelope = self._queue.popleft()
+            envelopes.append(envelope)
+            count += len(envelope.requests)
+            size += envelope.size
+        self._queue_bytes -= size
+        self.messages_sent += count
+        return Batch(envelopes, size, self._world.clock.now_ms())
+
+    def _leave(self, batch: Batch) -> None:
+        requests = tuple(request for envelope in batch.envelopes for request in envelope.requests)
+        frame = PeerRequest(sender=self._identity.me, recipient=self.id, requests=requests)
+        try:
+            body = wire.encode_peer_request(frame)
+        except CodecError as error:
+            log.error("a batch for replica %d cannot be encoded: %r", self.id, error)
+            batch.fail(str(error))
+            return
+        self.batches_sent += 1
+        self._flying.append(batch)
+        self._flying_count += 1
+        self._flying_bytes += batch.size
+        self._world.link.there(self.id, partial(self._post, batch, body, time.perf_counter()))
+
+    def _post(self, batch: Batch, body: bytes, left_s: float) -> None:
+        if batch.over:
+            return
+        dial = self._lanes.best()
+        if dial is None:
+            self._finish(batch)
+            batch.fail("connection lost")
+            return
+        identity = self._identity
+        claim = auth.Claim(identity.me, self.id, identity.epoch(), identity.wall_ms(), self._world.dice.nonce())
+        signature, batch.mac = auth.sign(identity.secret, claim, MESSAGE_PATH, body)
+        batch.dial = dial
+        batch.there_ms = (time.perf_counter() - left_s) * 1000
+        head = b"%b%b\r\ncontent-length: %d\r\n\r\n" % (self._head, signature, len(body))
+        dial.request(head, body, partial(self._heard, batch, left_s))
+
+    # Coming back.
+
+    def _heard(self, batch: Batch, left_s: float, answer: Answer | None) -> None:
+        batch.dial = None
+        if answer is None:
+            self._finish(batch)
+            batch.fail("connection lost")
+        elif answer.status != LOST_STATUS:
+            self._world.link.back(self.id, batch.there_ms, partial(self._back, batch, left_s, answer))
+
+    def _back(self, batch: Batch, left_s: float, answer: Answer) -> None:
+        if batch.over:
+            return
+        self._finish(batch)
+        try:
+            replies = self._replies(batch, answer)
+        except (CodecError, Refused) as error:
+            self._went_down(f"answered {answer.status}: {error}")
+            batch.fail(str(error))
+            return
+        self._measure(answer, (time.perf_counter() - left_s) * 1000)
+        self._went_up()
+        self._hand_over(batch, replies)
+        if self._queue:
+            self._flush_soon()
+
+    def _replies(self, batch: Batch, answer: Answer) -> Sequence[Reply]:
+        expected = auth.answer_mac(self._identity.secret, batch.mac, answer.status, answer.body)
+        if answer.status != 200:
+            raise Refused(words_of(answer))
+        if not hmac.compare_digest(answer.headers.get(auth.MAC_HEADER, b""), expected):
+            raise Refused("not signed with the cluster's secret")
+        replies = wire.decode_peer_response(answer.body).replies
+        if len(replies) > sum(len(envelope.requests) for envelope in batch.envelopes):
+            raise Refused("more replies than requests")
+        return replies
+
+    def _hand_over(self, batch: Batch, replies: Sequence[Reply]) -> None:
+        """Replies that did not fit into the answer are missing at its end, and asked for again."""
+        position = answered = 0
+        for envelope in batch.envelopes:
+            position += len(envelope.requests)
+            if position > len(replies):
+                break
+            answered += 1
+            if envelope.answered is not None:
+                envelope.answered(replies[position - 1])
+        rest = batch.envelopes[answered:]
+        if rest and not answered:
+            rest.pop(0).fail("the answer does not fit into a frame")
+        self._queue.extendleft(reversed(rest))
+        self._queue_bytes += sum(envelope.size for envelope in rest)
+
+    def _measure(self, answer: Answer, elapsed_ms: float) -> None:
+        """What the peer spent on its disk is no part of the distance."""
+        took = answer.headers.get(TOOK_HEADER, b"")
+        took_ms = int(took) / 1000 if took.isdigit() and len(took) < 10 else 0.0
+        self.rtt.add(max(0.0, elapsed_ms - took_ms), self._world.clock.now_ms())
+
+    def _finish(self, batch: Batch) -> None:
+        if not batch.over:
+            batch.over = True
+            self._flying_count -= 1
+            self._flying_bytes -= batch.size
+
+    # Failing.
+
+    def _expire(self, before_ms: float) -> None:
+        while self._flying and (self._flying[0].over or self._flying[0].left_ms <= before_ms):
+            batch = self._flying.popleft()
+            if not batch.over:
+                self._finish(batch)
+                self._went_down("no answer in time")
+                if batch.dial is not None:
+                    batch.dial.abort()
+                batch.fail("timeout")
+        while self._queue and self._queue[0].since_ms <= before_ms:
+            envelope = self._queue.popleft()
+            self._queue_bytes -= envelope.size
+            envelope.fail("timeout")
+
+    def _give_up(self, reason: str) -> None:
+        queue, self._queue, self._queue_bytes = self._queue, deque(), 0
+        for envelope in queue:
+            envelope.fail(reason)
+
+    def _ready(self) -> None:
+        if self.state is not State.UP:
+            self._probe()
+        self._flush_soon()
+
+    def _failed(self, reason: str) -> None:
+        self._went_down(reason)
+        self._give_up("unreachable")
+
+    def _went_up(self) -> None:
+        if self.state is not State.UP:
+            log.info("replica %d is reachable", self.id)
+            self.state = State.UP
+
+    def _went_down(self, reason: str) -> None:
+        if self.state is not State.DOWN:
+            log.warning("replica %d is unreachable: %s", self.id, reason)
+            self.state = State.DOWN
+
+
+class Refused(Exception):
+    """The peer, or whoever is there, answered something else than replies."""
+
+
+def words_of(answer: Answer) -> str:
+    return answer.body[:200].decode("utf-8", "replace")

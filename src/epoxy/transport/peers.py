@@ -1,0 +1,183 @@
+"""The transport between replicas: `Peers` asks, `PeerEndpoint` answers."""
+
+import ssl as tls
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from epoxy.codec import wire
+from epoxy.codec.wire import MAX_ENCODED_BYTES
+from epoxy.model.errors import CodecError, Oversized
+from epoxy.model.frames import PeerRequest, PeerResponse
+from epoxy.model.messages import Failed, Reply, Request
+from epoxy.ports import Clock, Dice, Timer
+from epoxy.transport import auth
+from epoxy.transport.auth import OPERATOR, Signed, Unauthenticated, Verifier
+from epoxy.transport.exchange import Exchange
+from epoxy.transport.limits import CHANGELOG_READ_PATH, PeerLimits
+from epoxy.transport.link import Link
+from epoxy.transport.peer import LOST_STATUS, TOOK_HEADER, Identity, Peer, World
+
+Handle = Callable[[Sequence[Request], Callable[[Reply], None]], None]
+"""A replica: requests in order, and the reply of the last, once all it rests on is durable."""
+
+PENDING = Failed(reason="pending")
+
+
+class Peers:
+    """`ports.Transport` on real links. Own messages never get here."""
+
+    def __init__(
+        self,
+        me: int,
+        secret: bytes,
+        links: Mapping[int, str],
+        *,
+        epoch: Callable[[], int],
+        clock: Clock,
+        dice: Dice,
+        limits: PeerLimits | None = None,
+        ssl: tls.SSLContext | None = None,
+        link: Link | None = None,
+        wall_ms: Callable[[], int] = auth.wall_ms,
+    ) -> None:
+        """`links`: the address of every peer. `link`: delays and cuts; none if left out."""
+        assert me not in links, "a replica is not its own peer"
+        self._limits = limits or PeerLimits()
+        self._clock = clock
+        self._timer: Timer | None = None
+        identity = Identity(me, secret, epoch, wall_ms)
+        world = World(clock, dice, link or Link(clock), ssl)
+        self._peers = {peer: Peer(peer, url, identity, world, self._limits) for peer, url in links.items()}
+
+    def start(self) -> None:
+        for peer in self._peers.values():
+            peer.start()
+        self._tick()
+
+    async def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for peer in self._peers.values():
+            await peer.stop()
+
+    def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
+        peer = self._peers.get(to)
+        if peer is not None:
+            peer.send(requests, answered)
+        elif answered is not None:
+            answered(Failed(reason=f"replica {to} has no address here"))
+
+    def rtt_ms(self, peer: int) -> float | None:
+        """Of the way alone, without what the peer does. None: never measured."""
+        return self._peers[peer].rtt.value if peer in self._peers else None
+
+    def reachable(self, peer: int) -> bool:
+        return peer in self._peers and self._peers[peer].reachable
+
+    @property
+    def messages_sent(self) -> Counter[int]:
+        return Counter({peer: link.messages_sent for peer, link in self._peers.items()})
+
+    @property
+    def batches_sent(self) -> Counter[int]:
+        """Probes, too."""
+        return Counter({peer: link.batches_sent for peer, link in self._peers.items()})
+
+    def _tick(self) -> None:
+        self._timer = self._clock.call_later(self._limits.tick_ms, self._tick)
+        for peer in self._peers.values():
+            peer.tick()
+
+
+class PeerEndpoint:
+    """The handler of the peers' addresses. Nothing of a request is looked at before its signature."""
+
+    def __init__(
+        self, handle: Handle, verifier: Verifier, *, link: Link | None = None, certificates: bool = False
+    ) -> None:
+        """`certificates`: only connections that have shown a client's certificate are answered."""
+        self._handle = handle
+        self._verifier = verifier
+        self._link = link
+        self._certificates = certificates
+
+    def __call__(self, exchange: Exchange) -> None:
+        began_s = time.perf_counter()
+        request = exchange.request
+        try:
+            if self._certificates and not exchange.certified:
+                raise Unauthenticated("peers show a certificate")
+            signed = self._verifier.verify(request.headers, request.path, request.body)
+            if signed.claim.sender == OPERATOR:
+                raise Unauthenticated("the operator is no replica")
+        except Unauthenticated as refusal:
+            exchange.fail(401, "unauthenticated", str(refusal))
+            return
+        if request.path == CHANGELOG_READ_PATH:
+            exchange.fail(501, "not_implemented", "this version reads no changelogs of peers")
+            return
+        if self._link is not None and not self._link.hears(signed.claim.sender):
+            exchange.fail(LOST_STATUS, "link_cut", "this link is cut on purpose")
+            return
+        self._answer(exchange, signed, began_s)
+
+    def _answer(self, exchange: Exchange, signed: Signed, began_s: float) -> None:
+        try:
+            frame = wire.decode_peer_request(exchange.request.body)
+        except CodecError as error:
+            exchange.fail(400, "bad_frame", repr(error))
+            return
+        if frame.sender != signed.claim.sender or frame.recipient != signed.claim.recipient:
+            exchange.fail(400, "bad_frame", "the frame names other replicas than its signature")
+            return
+        Gathering(frame, lambda replies: self._respond(exchange, signed, replies, began_s)).run(self._handle)
+
+    def _respond(self, exchange: Exchange, signed: Signed, replies: Sequence[Reply], began_s: float) -> None:
+        if self._link is not None and not self._link.sends(signed.claim.sender):
+            exchange.fail(LOST_STATUS, "link_cut", "this link is cut on purpose")
+            return
+        body = encode_replies(replies)
+        took = b"%d" % ((time.perf_counter() - began_s) * 1e6)
+        exchange.respond(200, body, headers=(self._verifier.answer(signed, 200, body), (TOOK_HEADER, took)))
+
+
+class Gathering:
+    """The replies to one frame, until all are there."""
+
+    def __init__(self, frame: PeerRequest, complete: Callable[[Sequence[Reply]], None]) -> None:
+        self._requests = frame.requests
+        self._replies: list[Reply] = [PENDING] * len(frame.requests)
+        self._missing = len(frame.requests)
+        self._complete = complete
+
+    def run(self, handle: Handle) -> None:
+        if not self._requests:
+            self._complete(())
+        for position, request in enumerate(self._requests):
+            handle((request,), partial(self._put, position))
+
+    def _put(self, position: int, reply: Reply) -> None:
+        self._replies[position] = reply
+        self._missing -= 1
+        if not self._missing:
+            self._complete(self._replies)
+
+
+def encode_replies(replies: Sequence[Reply]) -> bytes:
+    """What fits into a frame. The sender asks again for what is missing at the end."""
+    try:
+        return wire.encode_peer_response(PeerResponse(replies=tuple(replies)))
+    except Oversized:
+        return wire.encode_peer_response(PeerResponse(replies=tuple(replies[: how_many_fit(replies)])))
+
+
+def how_many_fit(replies: Sequence[Reply]) -> int:
+    """Each is counted with the two bytes of a header of its own, which is more than it takes in a frame."""
+    size = 8
+    for count, reply in enumerate(replies):
+        size += len(wire.encode_reply(reply))
+        if size > MAX_ENCODED_BYTES:
+            return count
+    return len(replies)
