@@ -1,0 +1,143 @@
+"""RESP: every reply spelled out, every stream read the same however it is cut, nothing taken on trust."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import hiredis
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from epoxy.codec import resp
+from epoxy.codec.resp import MAX_HEADER_BYTES, SHORT_ARGUMENTS, SHORT_BYTES, CommandReader, ReaderLimits
+from epoxy.model.errors import InvalidValue, Oversized
+
+LIMITS = ReaderLimits(arguments=16, argument_bytes=2048, command_bytes=8192)
+
+ARGUMENTS = st.binary(max_size=40) | st.sampled_from(
+    [b"", b"\r\n", b"*2\r\n", b"$3\r\nabc\r\n", b"x" * (SHORT_BYTES + 1)]
+)
+COMMANDS = st.lists(st.lists(ARGUMENTS, min_size=1, max_size=6), max_size=8)
+
+
+def packed(commands: list[list[bytes]]) -> bytes:
+    return b"".join(resp.array([resp.bulk(argument) for argument in command]) for command in commands)
+
+
+def read(data: bytes, *cuts: int) -> tuple[list[list[bytes]], CommandReader]:
+    reader, commands = CommandReader(LIMITS), []
+    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    for begin, end in pairwise(places):
+        commands += reader.feed(data[begin:end])
+    return commands, reader
+
+
+@pytest.mark.parametrize(
+    ("encoded", "expected"),
+    [
+        (resp.simple("PONG"), b"+PONG\r\n"),
+        (resp.error("ERR no"), b"-ERR no\r\n"),
+        (resp.integer(-7), b":-7\r\n"),
+        (resp.bulk(b""), b"$0\r\n\r\n"),
+        (resp.bulk(b"a\r\nb"), b"$4\r\na\r\nb\r\n"),
+        (resp.bulk_text("é"), b"$2\r\n\xc3\xa9\r\n"),
+        (resp.null(2), b"$-1\r\n"),
+        (resp.null(3), b"_\r\n"),
+        (resp.maybe_bulk(None, 3), b"_\r\n"),
+        (resp.maybe_bulk(b"v", 2), b"$1\r\nv\r\n"),
+        (resp.array([]), b"*0\r\n"),
+        (resp.array([resp.integer(1), resp.bulk(b"x")]), b"*2\r\n:1\r\n$1\r\nx\r\n"),
+        (resp.mapping([(resp.bulk(b"k"), resp.integer(1))], 2), b"*2\r\n$1\r\nk\r\n:1\r\n"),
+        (resp.mapping([(resp.bulk(b"k"), resp.integer(1))], 3), b"%1\r\n$1\r\nk\r\n:1\r\n"),
+        (resp.verbatim("hi", 2), b"$2\r\nhi\r\n"),
+        (resp.verbatim("hi", 3), b"=6\r\ntxt:hi\r\n"),
+    ],
+)
+def test_replies(encoded: bytes, expected: bytes) -> None:
+    assert encoded == expected
+
+
+@given(st.text(max_size=60))
+def test_a_message_cannot_end_its_own_line(text: str) -> None:
+    for encoded in (resp.error(text), resp.simple(text)):
+        assert encoded[1:].find(b"\r") == encoded.find(b"\n") - 2 == len(encoded) - 3
+
+
+@given(COMMANDS, st.lists(st.integers(min_value=0, max_value=4000), max_size=6))
+@example([[b"GET", b"k"], [b"SET", b"k", b"\r\n*1\r\n$4\r\nPING\r\n"]], [])
+def test_a_stream_is_read_the_same_however_it_is_cut(commands: list[list[bytes]], cuts: list[int]) -> None:
+    got, reader = read(packed(commands), *cuts)
+    assert got == commands
+    assert reader.fault is None
+
+
+@given(COMMANDS)
+def test_byte_by_byte(commands: list[list[bytes]]) -> None:
+    data = packed(commands)
+    assert read(data, *range(len(data)))[0] == commands
+
+
+@given(COMMANDS)
+def test_the_reference_reads_and_writes_the_same(commands: list[list[bytes]]) -> None:
+    pack: Callable[[tuple[bytes, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
+    assert b"".join(pack(tuple(command)) for command in commands) == packed(commands)
+    reader = hiredis.Reader()
+    reader.feed(packed(commands))
+    assert [reader.gets() for _ in commands] == read(packed(commands))[0]
+
+
+@given(
+    st.binary(max_size=200) | st.text(alphabet="*$0123456789\r\nab", max_size=60).map(str.encode), st.integers(0, 200)
+)
+def test_garbage_is_read_the_same_however_it_is_cut(data: bytes, cut: int) -> None:
+    whole, first = read(data)
+    parts, second = read(data, cut)
+    assert whole == parts
+    assert (first.fault is None) == (second.fault is None)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "words"),
+    [
+        (b"GET k\r\n", InvalidValue, "expected '*', got b'G'"),
+        (b"\r\n", InvalidValue, "expected '*'"),
+        (b"*x\r\n", InvalidValue, "no length"),
+        (b"*-1\r\n", InvalidValue, "no length"),
+        (b"*\r\n", InvalidValue, "no length"),
+        (b"* 1\r\n", InvalidValue, "no length"),
+        (b"*1\r\n:1\r\n", InvalidValue, "expected '$', got b':'"),
+        (b"*1\r\n*1\r\n", InvalidValue, "expected '$', got b'*'"),
+        (b"*1\r\n$-1\r\n", InvalidValue, "no length"),
+        (b"*1\r\n$2\r\nabcd\r\n", InvalidValue, "does not end there"),
+        (b"*1\r\n$1" + b"0" * MAX_HEADER_BYTES, InvalidValue, "ten digits"),
+        (b"*17\r\n", Oversized, "17 arguments, the limit is 16"),
+        (b"*4294967295\r\n", Oversized, "the limit is 16"),
+        (b"*1\r\n$2049\r\n", Oversized, "2049 bytes, the limit is 2048"),
+        (b"*16\r\n" + resp.bulk(b"x" * 2048) * 4 + b"$1\r\n", Oversized, "more than 8192"),
+    ],
+)
+def test_faults(data: bytes, kind: type[Exception], words: str) -> None:
+    """An announced size is refused before a byte of it has come."""
+    commands, reader = read(packed([[b"PING"]]) + data)
+    assert commands == [[b"PING"]]
+    assert isinstance(reader.fault, kind)
+    assert words in str(reader.fault)
+    assert reader.feed(packed([[b"PING"]])) == []
+
+
+def test_the_limits_themselves_pass() -> None:
+    commands = [[b"x"] * 16, [b"x" * 2048] * 4]
+    assert read(packed(commands))[0] == commands
+
+
+def test_an_empty_array_is_no_command() -> None:
+    assert read(b"*0\r\n" + packed([[b"PING"]]) + b"*0\r\n")[0] == [[b"PING"]]
+
+
+def test_a_header_cut_between_its_line_ends() -> None:
+    assert read(b"*1\r\n$4\r\nPING\r\n", 3, 7, 13)[0] == [[b"PING"]]
+
+
+def test_limits_that_a_short_command_would_exceed_are_refused() -> None:
+    with pytest.raises(AssertionError):
+        ReaderLimits(arguments=SHORT_ARGUMENTS - 1, argument_bytes=2048, command_bytes=8192)

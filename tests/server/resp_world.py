@@ -1,0 +1,266 @@
+"""Doors on real sockets, in front of a node that is told what to say, and of a cluster in one process."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from random import Random
+
+import uvloop
+from msgspec import Struct
+
+from epoxy.codec.resp import array, bulk
+from epoxy.consensus.effects import Timing
+from epoxy.model.cluster import first_epoch
+from epoxy.model.messages import Failed, Reply, Request
+from epoxy.model.records import Proposal, ProposalId
+from epoxy.model.writes import (
+    Committed,
+    Consistency,
+    Outcome,
+    Path,
+    ReadOutcome,
+    ReadResult,
+    Source,
+    Write,
+)
+from epoxy.node.driver import Driver
+from epoxy.node.replica import Replica
+from epoxy.server.resp import RespDoor, RespLimits
+from epoxy.store.memory import MemoryStore
+
+MINE = ProposalId(1, 1)
+
+
+class FakePeer(Struct, frozen=True, kw_only=True):
+    id: int
+    rtt_ms: float | None
+    reachable: bool
+
+
+class FakeStatus(Struct, frozen=True, kw_only=True):
+    id: int = 1
+    datacenter: str = "eu-west-1"
+    ready: bool = True
+    fast_path_share: float | None = None
+    peers: tuple[FakePeer, ...] = (FakePeer(id=2, rtt_ms=68.5, reachable=True),)
+
+
+def proposal(value: bytes | None, *, version: int = 1, mutable: bool = True) -> Proposal:
+    return Proposal(value=value, version=version, mutable=mutable, proposal_id=MINE)
+
+
+def committed(value: bytes | None, *, mine: bool = True, previous: bytes | None = None) -> Committed:
+    before = proposal(previous, version=1) if previous is not None else None
+    return Committed(proposal=proposal(value, version=2), mine=mine, path=Path.FAST, previous=before)
+
+
+def found(value: bytes | None) -> ReadResult:
+    return ReadResult(committed=proposal(value) if value is not None else None, source=Source.QUORUM)
+
+
+class FakeNode:
+    """Holds what it is given, and asks the test for every outcome, which may come at any time."""
+
+    def __init__(self) -> None:
+        self.held: dict[bytes, Proposal] = {}
+        self.writes: deque[tuple[Write, Callable[[Outcome], None]]] = deque()
+        self.reads: deque[tuple[bytes, Consistency, Callable[[ReadOutcome], None]]] = deque()
+        self.outcomes: deque[Outcome | Exception] = deque()
+        self.asked = 0
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        self.asked += 1
+        if not self.outcomes:
+            self.writes.append((write, answered))
+            return
+        outcome = self.outcomes.popleft()
+        if isinstance(outcome, Exception):
+            raise outcome
+        answered(outcome)
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
+        self.asked += 1
+        self.reads.append((key, consistency, answered))
+
+    def peek(self, key: bytes) -> ReadResult | None:
+        here = self.held.get(key)
+        return ReadResult(committed=here, source=Source.LOCAL) if here is not None else None
+
+    def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
+        keys = sorted(key for key in self.held if key.startswith(prefix) and (after is None or key > after))
+        return [(key, self.held[key]) for key in keys[:limit]]
+
+    def status(self) -> Struct:
+        return FakeStatus()
+
+
+class Rope:
+    """A client that sends bytes and reads bytes: what a library hides, a test wants to see."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self.writer = writer
+
+    def send(self, *commands: str | bytes) -> None:
+        """Each command's words are parted by blanks."""
+        self.writer.write(b"".join(packed(command) for command in commands))
+
+    def raw(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def expect(self, expected: bytes) -> None:
+        got = await self._reader.readexactly(len(expected))
+        assert got == expected
+
+    async def line(self) -> str:
+        return (await self._reader.readline()).decode().removesuffix("\r\n")
+
+    async def rest(self) -> bytes:
+        """Until the door closes."""
+        return await self._reader.read()
+
+    async def says(self, command: str | bytes, expected: bytes) -> None:
+        self.send(command)
+        await self.expect(expected)
+
+
+def packed(command: str | bytes) -> bytes:
+    words = command.encode().split() if isinstance(command, str) else command.split()
+    return array([bulk(word) for word in words])
+
+
+class World:
+    def __init__(self, node: FakeNode, door: RespDoor, port: int) -> None:
+        self.node = node
+        self.door = door
+        self.port = port
+        self._ropes: list[Rope] = []
+
+    async def connect(self) -> Rope:
+        rope = Rope(*await asyncio.open_connection("127.0.0.1", self.port))
+        self._ropes.append(rope)
+        return rope
+
+    async def close(self) -> None:
+        for rope in self._ropes:
+            rope.writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await rope.writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def world(limits: RespLimits | None = None, password: str | None = None) -> AsyncIterator[World]:
+    node = FakeNode()
+    door = RespDoor(node, limits, password)
+    server = await door.serve("127.0.0.1", 0)
+    at = World(node, door, server.sockets[0].getsockname()[1])
+    try:
+        yield at
+    finally:
+        server.close()
+        door.abort()
+        await at.close()
+        await turns()
+
+
+async def turns(count: int = 5) -> None:
+    """Let everybody who can go on, go on."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Sockets take their own number of turns; a test that waits for what never comes is ended from outside."""
+    while not condition():
+        await asyncio.sleep(0)
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    """On both event loops: their transports differ. A story has half a minute, and needs a blink."""
+
+    async def limited() -> None:
+        await asyncio.wait_for(story(), 30)
+
+    asyncio.run(limited())
+    uvloop.run(limited())
+
+
+class ClusterNode:
+    """One replica of a cluster in this process, with what a door needs."""
+
+    def __init__(self, cluster: "Cluster", me: int) -> None:
+        self.store = MemoryStore()
+        self.replica = Replica(me, self.store, cluster.config, cluster.alarm)
+        self.driver = Driver(self.replica, cluster, cluster, cluster, Timing(), cluster.alarm)
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        self.driver.write(write, answered)
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
+        self.driver.read(key, consistency, answered)
+
+    def peek(self, key: bytes) -> ReadResult | None:
+        return self.replica.peek(key, use_cache=True)
+
+    def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
+        return self.replica.keyspace.page(self.store.durable(), prefix, after, limit)
+
+    def status(self) -> Struct:
+        return FakeStatus(id=self.replica.me)
+
+
+class Cluster:
+    """Replicas on one event loop. A message takes a turn of it, so rivals interleave; who is `down` is unreachable."""
+
+    def __init__(self, n: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._dice = Random(7)
+        self.config = first_epoch(tuple(range(1, n + 1)))
+        self.messages = 0
+        self.down: set[int] = set()
+        self.nodes = {i: ClusterNode(self, i) for i in self.config.active}
+
+    def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
+        self.messages += 1
+        self._loop.call_soon(self._deliver, to, requests, answered)
+
+    def _deliver(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
+        def answer(reply: Reply) -> None:
+            if answered is not None:
+                self._loop.call_soon(answered, reply)
+
+        if to in self.down:
+            answer(Failed(reason="down"))
+        else:
+            self.nodes[to].replica.handle(requests, answer)
+
+    def now_ms(self) -> float:
+        return self._loop.time() * 1000
+
+    def call_later(self, delay_ms: float, then: Callable[[], None]) -> asyncio.TimerHandle:
+        return self._loop.call_later(delay_ms / 1000, then)
+
+    def uniform(self) -> float:
+        return self._dice.random()
+
+    def nonce(self) -> int:
+        return self._dice.getrandbits(64)
+
+    def alarm(self, text: str) -> None:
+        raise AssertionError(text)
+
+
+@contextlib.asynccontextmanager
+async def cluster(n: int = 3) -> AsyncIterator[tuple[Cluster, list[int]]]:
+    """The cluster, and the port of each replica's door."""
+    built = Cluster(n)
+    doors = [RespDoor(node) for node in built.nodes.values()]
+    servers = [await door.serve("127.0.0.1", 0) for door in doors]
+    try:
+        yield built, [server.sockets[0].getsockname()[1] for server in servers]
+    finally:
+        for server, door in zip(servers, doors, strict=True):
+            server.close()
+            door.abort()
+        await turns()
