@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from epoxy import InvalidRequest, Value
+from epoxy.model.ballot import Ballot
 from epoxy.model.errors import ImmutableKey, VersionMismatch
+from epoxy.model.messages import Inspected
+from epoxy.model.records import Proposal, ProposalId, Settled
 from epoxy.model.writes import Path, Source
 from tests.client.both import BOTH
 from tests.client.fake import FakeNode, Held
@@ -110,10 +113,28 @@ def test_status_has_names_and_all_that_was_said(node: FakeNode, client_type: Any
     assert status.document["fans"] == 3
 
 
-def test_inspect_tells_what_the_node_says(node: FakeNode, client_type: Any) -> None:
-    node.inspected = {"key": "k", "replicas": [{"id": 1}]}
+def test_inspect_tells_what_every_replica_holds(node: FakeNode, client_type: Any) -> None:
+    committed = Proposal(value=b"\xff", version=2, mutable=True, proposal_id=ProposalId(1, 7))
+    held = Inspected(
+        epoch=1,
+        committed=committed,
+        lineage=(Settled(1, ProposalId(2, 5)),),
+        promised=Ballot(2, 1),
+        vote=None,
+        cached=None,
+        changelog=(bytes(10),),
+    )
+    node.inspected = {
+        "key": "k",
+        "replicas": [
+            {"id": 1, "datacenter": "a", "held": held, "reason": ""},
+            {"id": 2, "datacenter": "b", "held": None, "reason": "no answer in time"},
+        ],
+    }
     with client_type(node.url) as client:
-        assert client.inspect(b"k") == node.inspected
+        here, there = client.inspect(b"k").replicas
+    assert (here.id, here.held) == (1, held)
+    assert (there.datacenter, there.held, there.reason) == ("b", None, "no answer in time")
 
 
 def test_connections_are_kept(node: FakeNode, client_type: Any) -> None:

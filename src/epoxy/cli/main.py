@@ -8,25 +8,39 @@ import click
 
 from epoxy import __version__
 from epoxy.cli.groups import SETTINGS, Group
-from epoxy.cli.sim import sim
 
 INTERRUPTED = 130
 """What a shell expects of a program that was ended by Ctrl-C: 128 and the number of the signal."""
 
 
-@click.group(cls=Group, context_settings=SETTINGS)
+ROOMS = {
+    "reserve": "writes",
+    "put": "writes",
+    "delete": "writes",
+    "get": "reads",
+    "watch": "reads",
+    "status": "health",
+    "doctor": "health",
+    "inspect": "inspection",
+    "bench": "bench",
+    "sim": "sim",
+}
+"""Each command and the module it lives in, in the order in which people need them."""
+
+
+@click.group(cls=Group, rooms=ROOMS, context_settings=SETTINGS)
 @click.version_option(__version__, "--version", prog_name="epoxy", message="%(prog)s %(version)s")
 def cli() -> None:
     """Leaderless, geo-distributed consensus for one key at a time.
 
     \b
     Try:
+      epoxy reserve user/ada eu-west-1    take a name for ever, if nobody holds it
+      epoxy get user/ada                  who holds it
+      epoxy status                        how many more datacenters may fail
       epoxy sim per-key --seeds 0..200    simulate races, crashes and partitions
       epoxy sim as-described              watch the checkers catch a broken protocol
     """
-
-
-cli.add_command(sim)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

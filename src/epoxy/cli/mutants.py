@@ -3,18 +3,15 @@
 import sys
 
 import click
-from rich.console import Console
-from rich.table import Table
 
+from epoxy.cli import output
 from epoxy.cli import parameters as options
-from epoxy.cli import show
 from epoxy.cli.groups import SETTINGS, refuse
 from epoxy.cli.progress import Watch
 from epoxy.sim.hunt import LIMIT_SEEDS, Catch, chase
 from epoxy.sim.mutants import MUTANTS
 
 LISTED = ("mutant", "what it breaks", "workload")
-PIPE_WIDTH = 200
 CAUGHT = (*LISTED, "caught by", "where", "after runs")
 
 
@@ -39,7 +36,7 @@ def mutants(names: tuple[str, ...], check: bool, markdown: bool, jobs: int, as_j
     chosen = list(names or MUTANTS)
     catches = chase_all(chosen, jobs) if check else []
     if as_json:
-        show.emit_json(catches if check else [listed(name) for name in chosen])
+        output.emit_json(catches if check else [listed(name) for name in chosen])
     else:
         rows = [caught_row(catch) for catch in catches] if check else [listed_row(name) for name in chosen]
         print_table(CAUGHT if check else LISTED, rows, markdown=markdown)
@@ -85,8 +82,4 @@ def print_table(heads: tuple[str, ...], rows: list[tuple[str, ...]], *, markdown
         for cells in (heads, ("---",) * len(heads), *rows):
             click.echo(f"| {' | '.join(cells)} |")
         return
-    table = Table(*heads, box=None, pad_edge=False, header_style="bold")
-    for cells in rows:
-        table.add_row(*cells)
-    # A pipe has no width, so nothing should be broken there.
-    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)
+    output.table(heads, rows)

@@ -1,23 +1,19 @@
 """Results in words for people and in JSON for programs. The numbers are the same."""
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from textwrap import indent
 from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
 
+from epoxy.cli import output
 from epoxy.sim.campaign import Failed, Setup, Summary, Tally
 from epoxy.sim.describe import condense, describe, until_blamed
 from epoxy.sim.exhaustive import Exploration
 from epoxy.sim.plan import FaultKind
 from epoxy.sim.shrink import Shrunk
 from epoxy.sim.simulation import Report
-
-LABEL = 20
-"""Columns for what stands on the left of a summary."""
 
 SUFFERED = ("lost", "duplicated", "delayed")
 """What became of messages is counted beside the faults, and shown beside the messages."""
@@ -26,27 +22,8 @@ ENDINGS = [kind.value for kind in (FaultKind.RESTART, FaultKind.HEAL, FaultKind.
 """The ends of faults are in the plan as well. Nobody wants to read them twice."""
 
 
-def emit_json(document: object) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(document)).decode())
-
-
-def spinner(words: str) -> AbstractContextManager[object]:
-    """For work that cannot say how far it is. Silent when nobody is looking."""
-    return Console(stderr=True).status(words)
-
-
 def headline(words: str, *, held: bool) -> None:
     click.secho(f"{words}: {'held' if held else 'VIOLATED'}", fg="green" if held else "red", bold=True)
-
-
-def row(label: str, text: str) -> None:
-    click.echo(f"  {label:<{LABEL}}{text}")
-
-
-def block(title: str, lines: list[str]) -> None:
-    click.secho(f"\n{title}", bold=True)
-    for line in lines:
-        click.echo(f"  {line}")
 
 
 def counts(named: Mapping[str, int]) -> str:
@@ -55,14 +32,14 @@ def counts(named: Mapping[str, int]) -> str:
 
 def show_tally(tally: Tally, seconds: float) -> None:
     rate = hours_per_minute(tally, seconds)
-    row("runs", f"{tally.runs:,} in {seconds:,.1f} s")
-    row("virtual time", f"{tally.virtual_hours:,.2f} h: {rate:,.2f} virtual hours for each real minute")
+    output.row("runs", f"{tally.runs:,} in {seconds:,.1f} s")
+    output.row("virtual time", f"{tally.virtual_hours:,.2f} h: {rate:,.2f} virtual hours for each real minute")
     suffered = {name: tally.faults[name] for name in SUFFERED if name in tally.faults}
-    row("messages", f"{tally.messages:,} ({counts(suffered)})")
-    row("operations", f"{tally.operations:,}")
-    row("committed writes", f"{counts(tally.paths)}{fast_share(tally)}")
-    row("faults", counts({kind: n for kind, n in tally.faults.items() if kind not in (*SUFFERED, *ENDINGS)}))
-    row("keys judged", counts(tally.verdicts))
+    output.row("messages", f"{tally.messages:,} ({counts(suffered)})")
+    output.row("operations", f"{tally.operations:,}")
+    output.row("committed writes", f"{counts(tally.paths)}{fast_share(tally)}")
+    output.row("faults", counts({kind: n for kind, n in tally.faults.items() if kind not in (*SUFFERED, *ENDINGS)}))
+    output.row("keys judged", counts(tally.verdicts))
 
 
 def hours_per_minute(tally: Tally, seconds: float) -> float:
@@ -91,9 +68,9 @@ def show_summary(summary: Summary) -> None:
     headline(f"{title(setup)}, {seeds}", held=summary.held)
     show_tally(tally, summary.real_seconds)
     if summary.digest is not None:
-        row("digest", summary.digest)
+        output.row("digest", summary.digest)
     if len(summary.failed) > 1:
-        row("failed seeds", ", ".join(str(failed.seed) for failed in summary.failed))
+        output.row("failed seeds", ", ".join(str(failed.seed) for failed in summary.failed))
 
 
 def title(setup: Setup) -> str:
@@ -129,7 +106,7 @@ def show_failure(failed: Failed) -> None:
 
 
 def show_replay(setup: Setup, seed: int, report: Report) -> None:
-    block("The plan", describe(report.plan))
+    output.block("The plan", describe(report.plan))
     show_trace(report)
     click.echo()
     headline(f"{title(setup)}, seed {seed}", held=report.failure is None)
@@ -137,16 +114,16 @@ def show_replay(setup: Setup, seed: int, report: Report) -> None:
 
 def show_shrunk(shrunk: Shrunk) -> None:
     how = "" if shrunk.complete else ", as far as the limit of the search allowed"
-    block(f"A smallest plan that breaks the same rule ({shrunk.runs:,} runs tried{how})", describe(shrunk.plan))
+    output.block(f"A smallest plan that breaks the same rule ({shrunk.runs:,} runs tried{how})", describe(shrunk.plan))
     show_trace(shrunk.report)
 
 
 def show_trace(report: Report) -> None:
     failure = report.failure
     if failure is None:
-        block("What happens", condense(report.trace or []))
+        output.block("What happens", condense(report.trace or []))
         return
-    block("What happens", condense(until_blamed(report.trace or [], failure)))
+    output.block("What happens", condense(until_blamed(report.trace or [], failure)))
     click.secho(indent(f"=> {failure.rule}: {failure.detail}", "  "), fg="red")
 
 
@@ -162,9 +139,9 @@ def report_json(report: Report) -> dict[str, Any]:
 
 def show_exploration(exploration: Exploration, words: str) -> None:
     headline(words, held=exploration.violation is None)
-    row("states", f"{exploration.states:,}{'' if exploration.complete else ' until then'}")
-    row("transitions", f"{exploration.transitions:,}")
-    row("depth", f"{exploration.depth} steps to the farthest state")
-    row("time", f"{exploration.seconds:,.1f} s")
+    output.row("states", f"{exploration.states:,}{'' if exploration.complete else ' until then'}")
+    output.row("transitions", f"{exploration.transitions:,}")
+    output.row("depth", f"{exploration.depth} steps to the farthest state")
+    output.row("time", f"{exploration.seconds:,.1f} s")
     if exploration.violation is not None:
-        block("A shortest way there", str(exploration.violation).splitlines())
+        output.block("A shortest way there", str(exploration.violation).splitlines())

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
+from epoxy.cli import output, show
 from epoxy.cli import parameters as options
-from epoxy.cli import show
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.mutants import mutants
 from epoxy.cli.progress import Watch
@@ -162,7 +162,7 @@ def tell_campaign(summary: Summary, shrunk: Shrunk | None, *, as_json: bool) -> 
         found = (
             {"runs": shrunk.runs, "complete": shrunk.complete, **show.report_json(shrunk.report)} if shrunk else None
         )
-        show.emit_json({**show.summary_json(summary), "shrunk": found})
+        output.emit_json({**show.summary_json(summary), "shrunk": found})
         return
     show.show_summary(summary)
     if summary.failed:
@@ -170,7 +170,7 @@ def tell_campaign(summary: Summary, shrunk: Shrunk | None, *, as_json: bool) -> 
         show.show_failure(first)
         if shrunk is not None:
             show.show_shrunk(shrunk)
-        show.block("Replay with its full trace", [first.replay])
+        output.block("Replay with its full trace", [first.replay])
 
 
 def replay_one(setup: Setup, seed: int, *, shrinking: bool, as_json: bool) -> int:
@@ -188,7 +188,7 @@ def replay_one(setup: Setup, seed: int, *, shrinking: bool, as_json: bool) -> in
         found = (
             {"runs": shrunk.runs, "complete": shrunk.complete, **show.report_json(shrunk.report)} if shrunk else None
         )
-        show.emit_json({**told, **show.report_json(report), "shrunk": found})
+        output.emit_json({**told, **show.report_json(report), "shrunk": found})
     else:
         show.show_replay(setup, seed, report)
         if shrunk is not None:
@@ -228,12 +228,12 @@ def exhaustive(
     if proposers > n:
         raise click.UsageError(f"{proposers} proposers do not fit on {n} replicas: each writes at a replica of its own")
     world = World(n=n, proposers=tuple(range(1, proposers + 1)), recoveries=recoveries, policy=policy)
-    with show.spinner("visiting every reachable state"), planted(mutant):
+    with output.spinner("visiting every reachable state"), planted(mutant):
         exploration = explore(world)
     words = f"exhaustive, n = {n}, {proposers} proposers, {recoveries} recoveries, {policy.value} quorums"
     if as_json:
         asked = {"n": n, "proposers": proposers, "recoveries": recoveries, "policy": policy, "mutant": mutant}
-        show.emit_json({"protocol": "exhaustive", **asked, "held": exploration.complete, "exploration": exploration})
+        output.emit_json({"protocol": "exhaustive", **asked, "held": exploration.complete, "exploration": exploration})
     else:
         show.show_exploration(exploration, f"{words}, with {mutant} planted" if mutant else words)
     if exploration.violation is None and not exploration.complete:

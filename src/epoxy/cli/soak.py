@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from epoxy.cli import output, show
 from epoxy.cli import parameters as options
-from epoxy.cli import show
 from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import Watch
 from epoxy.sim.crew import WorkerDied
@@ -49,7 +49,7 @@ def soak(minutes: float | None, path: Path, jobs: int, as_json: bool) -> None:
     if as_json:
         numbers = show.tally_json(summary.tally, summary.real_seconds)
         kept = {"summary": str(path), "next_seeds": summary.next_seeds, "failed": summary.failed}
-        show.emit_json({"protocol": "soak", "held": summary.held, **numbers, **kept})
+        output.emit_json({"protocol": "soak", "held": summary.held, **numbers, **kept})
     else:
         tell(summary, path)
     sys.exit(0 if summary.held else 1)
@@ -67,8 +67,8 @@ def tell_progress(watch: Watch, so_far: SoakSummary) -> None:
 def tell(summary: SoakSummary, path: Path) -> None:
     show.headline("soak", held=summary.held)
     show.show_tally(summary.tally, summary.real_seconds)
-    show.row("summary", f"{path}, {len(summary.next_seeds)} lanes begun")
+    output.row("summary", f"{path}, {len(summary.next_seeds)} lanes begun")
     if summary.failed:
         lines = [f"{failed.rule}: {failed.replay}" for failed in summary.failed[:SHOWN]]
         more = summary.tally.failures - len(lines)
-        show.block("Failures", [*lines, f"and {more:,} more"] if more else lines)
+        output.block("Failures", [*lines, f"and {more:,} more"] if more else lines)

@@ -6,13 +6,14 @@ next) and `http1` (bytes of HTTP). `blocking` and `asynchronous` only move bytes
 
 from epoxy.client.asynchronous import AsyncClient
 from epoxy.client.blocking import Client
-from epoxy.client.results import Change, Deletion, Item, Page, Reading, Reservation, Status, Value, Written
+from epoxy.client.results import Change, Deletion, Inspection, Item, Page, Reading, Reservation, Status, Value, Written
 
 __all__ = [
     "AsyncClient",
     "Change",
     "Client",
     "Deletion",
+    "Inspection",
     "Item",
     "Page",
     "Reading",

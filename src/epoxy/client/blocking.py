@@ -15,7 +15,7 @@ from epoxy.client.feed import Feed
 from epoxy.client.http1 import Answer
 from epoxy.client.limits import CONNECT_TIMEOUT_S, MAX_CONNECTIONS, SILENCE_S, TIMEOUT_S, checked_timeout
 from epoxy.client.pool import Pool, reason_of
-from epoxy.client.results import Change, Deletion, Page, Reading, Reservation, Status, Value, Written
+from epoxy.client.results import Change, Deletion, Inspection, Page, Reading, Reservation, Status, Value, Written
 from epoxy.client.routing import Attempt, Outcome, conduct, fleet_of
 from epoxy.model.writes import Consistency
 
@@ -79,8 +79,8 @@ class Client:
     def status(self, *, timeout: float | None = None) -> Status:
         return self._run(calls.status(), timeout)
 
-    def inspect(self, key: bytes | str, *, timeout: float | None = None) -> dict[str, object]:
-        """What every replica holds for the key, as the node tells it."""
+    def inspect(self, key: bytes | str, *, timeout: float | None = None) -> Inspection:
+        """What every replica holds for the key."""
         return self._run(calls.inspect(key), timeout)
 
     def changes(

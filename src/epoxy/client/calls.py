@@ -4,14 +4,14 @@ An answer becomes a result or an exception here, so that both clients agree on e
 """
 
 from collections.abc import Callable
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Generic, NoReturn, TypeVar
 from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
 
 import msgspec
 from msgspec import Struct
 
 from epoxy.client.http1 import Answer
-from epoxy.client.results import Change, Deletion, Item, Page, Reading, Reservation, Status, Written
+from epoxy.client.results import Change, Deletion, Inspection, Item, Page, Reading, Reservation, Status, Written
 from epoxy.model.errors import (
     ConsensusFailed,
     ImmutableKey,
@@ -183,11 +183,11 @@ def page(prefix: bytes | str, after: bytes | str | None, limit: int | None) -> C
     return Call(method="GET", target=f"/v2/kv?{urlencode(asked)}", accept=JSON, read=read)
 
 
-def inspect(key: bytes | str) -> Call[Any]:
-    def read(answer: Answer) -> Any:
+def inspect(key: bytes | str) -> Call[Inspection]:
+    def read(answer: Answer) -> Inspection:
         if answer.status != 200:
             fail(answer, writes=False)
-        return decoded(answer, object)
+        return decoded(answer, Inspection)
 
     name = quote_from_bytes(checked_key(key), safe="")
     return Call(method="GET", target=f"/v2/inspect/{name}", accept=JSON, read=read)

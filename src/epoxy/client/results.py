@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
+from epoxy.model.messages import Inspected
 from epoxy.model.writes import Path, Source
 
 
@@ -109,6 +110,22 @@ class Change(Struct, frozen=True, kw_only=True):
     mutable: bool
 
 
+class Holding(Struct, frozen=True, kw_only=True):
+    """What one replica holds for a key. `held` None: it did not answer, and why."""
+
+    id: int
+    datacenter: str
+    held: Inspected | None
+    reason: str = ""
+
+
+class Inspection(Struct, frozen=True, kw_only=True):
+    """`key` is percent-encoded."""
+
+    key: str
+    replicas: list[Holding]
+
+
 class Peer(Struct, kw_only=True):
     id: int
     datacenter: str = ""
@@ -128,5 +145,10 @@ class Status(Struct, kw_only=True):
     tolerated_failures: int = 0
     fast_path_share: float | None = None
     floor_ms: float | None = None
+    quorum_policy: str | None = None
+    replicas: int | None = None
+    slow_quorum: int | None = None
+    fast_quorum: int | None = None
+    uptime_s: float | None = None
     peers: list[Peer] = []
     document: dict[str, Any] | UnsetType = UNSET

@@ -1,0 +1,177 @@
+"""What a doctor concludes from what the nodes say. Pure: statuses in, findings out."""
+
+import enum
+from collections.abc import Iterator
+from ipaddress import ip_address
+
+from msgspec import Struct
+
+from epoxy.client.http1 import parse_url
+from epoxy.client.results import Status
+
+LOW_FAST_SHARE = 0.8
+"""Quiet keys are always fast. If more than every fifth write was slow, writers meet on the same keys, or a quorum is
+only just there."""
+
+SAME_BUILDING_MS = 0.5
+"""No two datacenters are nearer than 50 km of fibre."""
+
+
+class Severity(enum.Enum):
+    FINE = "ok"
+    WARNING = "warning"
+    BROKEN = "BROKEN"
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    severity: Severity
+    words: str
+    advice: str = ""
+
+
+class Visit(Struct, frozen=True, kw_only=True):
+    """`status` None: nobody there, and why."""
+
+    url: str
+    status: Status | None
+    reason: str = ""
+
+
+def fine(words: str) -> Finding:
+    return Finding(severity=Severity.FINE, words=words)
+
+
+def warning(words: str, advice: str = "") -> Finding:
+    return Finding(severity=Severity.WARNING, words=words, advice=advice)
+
+
+def broken(words: str, advice: str = "") -> Finding:
+    return Finding(severity=Severity.BROKEN, words=words, advice=advice)
+
+
+def diagnose(visits: list[Visit]) -> list[Finding]:
+    """The worst first."""
+    statuses = [visit.status for visit in visits if visit.status is not None]
+    found = [*attendance(visits)]
+    if statuses:
+        for look in (availability, links, agreement, size, paths, distances):
+            found += look(statuses)
+        found += encryption(visits)
+    order = (Severity.BROKEN, Severity.WARNING, Severity.FINE)
+    return sorted(found, key=lambda finding: order.index(finding.severity))
+
+
+def attendance(visits: list[Visit]) -> Iterator[Finding]:
+    """One that does not answer us may still do its work; whether the cluster does is judged apart."""
+    for visit in visits:
+        if visit.status is None:
+            advice = "Is it running, and is this its address? `epoxy serve` logs why a node does not start."
+            yield broken(f"{visit.url} does not answer: {visit.reason}", advice)
+        elif not visit.status.ready:
+            yield broken(
+                f"{name(visit.status)} is not ready", "It is starting or stopping; its log says what it waits for."
+            )
+    if present := [visit for visit in visits if visit.status is not None and visit.status.ready]:
+        yield fine(f"{len(present)} of {len(visits)} nodes answer and are ready")
+
+
+def availability(statuses: list[Status]) -> Iterator[Finding]:
+    for status in statuses:
+        if status.tolerated_failures < 0:
+            yield broken(
+                f"{name(status)} reaches no quorum: nothing can be written there",
+                "Names reserved earlier can still be read. Bring back datacenters or mend its links.",
+            )
+        elif status.tolerated_failures == 0 and status.replicas not in (1, 2):
+            yield warning(
+                f"from {name(status)}, not one more datacenter may fail", "Bring back the others before anything else."
+            )
+    spare = min(status.tolerated_failures for status in statuses)
+    if spare > 0:
+        yield fine(f"available everywhere; {spare} more datacenter{'' if spare == 1 else 's'} may fail")
+
+
+def links(statuses: list[Status]) -> Iterator[Finding]:
+    """A link that one side calls dead while both answer us is cut between them, not at their ends."""
+    answering = {status.id for status in statuses}
+    for status in statuses:
+        for peer in status.peers:
+            if not peer.reachable and peer.id in answering:
+                yield broken(
+                    f"{name(status)} does not reach {peer.datacenter}, though both answer",
+                    "Look at routes, firewalls, certificates and the cluster's secret between the two.",
+                )
+
+
+def agreement(statuses: list[Status]) -> Iterator[Finding]:
+    epochs = {status.epoch for status in statuses}
+    if len(epochs) > 1:
+        said = ", ".join(f"{name(status)}: {status.epoch}" for status in statuses)
+        yield broken(f"the nodes are in different epochs ({said})", "Those behind have missed a change of members.")
+    ids = [status.id for status in statuses]
+    for twice in sorted({i for i in ids if ids.count(i) > 1}):
+        yield broken(f"two addresses say that they are replica {twice}", "Two nodes with one id lose writes. Stop one.")
+    policies = {status.quorum_policy for status in statuses}
+    if len(policies) > 1:
+        yield broken(
+            "the nodes count quorums by different policies", "cluster.quorum_policy must be the same everywhere."
+        )
+
+
+def size(statuses: list[Status]) -> Iterator[Finding]:
+    """The first speaks for all: disagreement is reported apart."""
+    status = statuses[0]
+    match status.replicas:
+        case None:
+            return
+        case 1:
+            yield warning("one replica: when it is down nothing works", "Three tolerate the loss of one.")
+        case 2:
+            yield warning("two replicas: when either is down nothing can be written", "Three tolerate the loss of one.")
+        case n if n % 2 == 0:
+            yield warning(f"{n} replicas tolerate no more failures than {n - 1}", f"{n + 1} would tolerate one more.")
+    if status.quorum_policy == "fast-paxos" and status.replicas > 2:
+        yield warning(
+            f"quorum_policy is fast-paxos: a fresh key waits for {status.fast_quorum} of {status.replicas} replicas",
+            "The default, optimal, is as safe and needs fewer.",
+        )
+
+
+def paths(statuses: list[Status]) -> Iterator[Finding]:
+    for status in statuses:
+        if status.fast_path_share is not None and status.fast_path_share < LOW_FAST_SHARE:
+            yield warning(
+                f"only {status.fast_path_share:.0%} of the writes at {name(status)} took one round trip",
+                "Several datacenters write the same keys, or too few replicas answer. Let each write its own.",
+            )
+
+
+def distances(statuses: list[Status]) -> Iterator[Finding]:
+    for status in statuses:
+        for peer in status.peers:
+            apart = peer.rtt_ms
+            if apart is not None and apart < SAME_BUILDING_MS and not is_local(peer.url) and status.id < peer.id:
+                yield warning(
+                    f"{status.datacenter} and {peer.datacenter} are {apart:.1f} ms apart",
+                    "They may share a building, and fail together.",
+                )
+
+
+def encryption(visits: list[Visit]) -> Iterator[Finding]:
+    plain = [visit.url for visit in visits if visit.url.startswith("http:") and not is_local(visit.url)]
+    if plain:
+        yield warning(
+            f"no encryption: {', '.join(plain)}", "Keys and values can be read on the way. Set cert and key in [tls]."
+        )
+
+
+def name(status: Status) -> str:
+    return f"{status.datacenter or 'replica'} ({status.id})"
+
+
+def is_local(url: str | None) -> bool:
+    host = parse_url(url).host if url is not None else "localhost"
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,145 @@
+"""`epoxy status` and `epoxy doctor`: how a cluster is doing, in words a person can use."""
+
+import click
+
+from epoxy.cli import output, target
+from epoxy.cli.diagnosis import Finding, Severity, Visit, diagnose
+from epoxy.cli.groups import SETTINGS
+from epoxy.client import Client, Status
+from epoxy.client.results import Peer
+from epoxy.model.errors import ClientError
+
+VISIT_S = 3.0
+"""For one node to say how it is. Ten times the longest round trip of our table."""
+
+
+@click.command(context_settings=SETTINGS, short_help="Available or not, and how many more datacenters may fail.")
+@target.url_option
+@target.timeout_option
+@target.json_option
+def status(urls: list[str], timeout: float, as_json: bool) -> None:
+    """How the cluster looks from one node: the first of --url that answers.
+
+    Exit status: 0 available, 1 not available or nobody answers.
+
+    \b
+    Example:
+      epoxy status --url http://127.0.0.1:7810
+    """
+    with target.talking_to(urls, timeout, as_json=as_json) as client:
+        told = client.status()
+    if as_json:
+        output.emit_json(told.document)
+    else:
+        tell_status(told)
+    raise click.exceptions.Exit(0 if is_available(told) else 1)
+
+
+def is_available(told: Status) -> bool:
+    return told.ready and told.tolerated_failures >= 0
+
+
+def tell_status(told: Status) -> None:
+    click.secho(headline(told), fg="green" if is_available(told) else "red", bold=True)
+    output.row("this node", f"{told.datacenter}, replica {told.id}, pid {told.pid}")
+    output.row("configuration", f"epoch {told.epoch}{sizes(told)}")
+    if told.fast_path_share is not None:
+        output.row("fast path", f"{told.fast_path_share:.1%} of the writes decided here took one round trip")
+    if told.floor_ms is not None:
+        output.row("floor", f"{told.floor_ms:.1f} ms: the round trip to the nearest quorum, for a fresh key")
+    if told.uptime_s is not None:
+        output.row("up for", duration(told.uptime_s))
+    if told.peers:
+        click.echo()
+        output.table(("datacenter", "replica", "round trip", "state"), [peer_row(peer) for peer in told.peers])
+
+
+def headline(told: Status) -> str:
+    if not told.ready:
+        return f"Not ready: {told.datacenter} is starting or stopping."
+    match told.tolerated_failures:
+        case missing if missing < 0:
+            return f"Not available: {output.plural(-missing, 'datacenter')} too few can be reached to decide anything."
+        case 0:
+            return "Available, but not one more datacenter may fail."
+        case spare:
+            return f"Available. {output.plural(spare, 'more datacenter')} may fail."
+
+
+def sizes(told: Status) -> str:
+    if told.replicas is None:
+        return ""
+    quorums = f"a fresh key needs {told.fast_quorum} of them, a contended one {told.slow_quorum}"
+    return f", {output.plural(told.replicas, 'replica')}; {quorums}"
+
+
+def peer_row(peer: Peer) -> tuple[str, ...]:
+    trip = f"{peer.rtt_ms:.1f} ms" if peer.rtt_ms is not None else "unknown"
+    return peer.datacenter, str(peer.id), trip, "reachable" if peer.reachable else "OUT OF REACH"
+
+
+def duration(seconds: float) -> str:
+    """The two largest units: nobody wants to read the seconds of a week."""
+    units = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+    left, parts = int(seconds), []
+    for name, size in units:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {name}")
+    return " ".join(parts[:2]) or "less than a second"
+
+
+@click.command(context_settings=SETTINGS, short_help="Ask every node, and say what is wrong or dangerous.")
+@target.url_option
+@target.json_option
+def doctor(urls: list[str], as_json: bool) -> None:
+    """Visits the nodes of --url and all their peers, compares what they say, and names what is wrong, what is
+    configured dangerously, and what to do.
+
+    Exit status: 0 nothing is broken (there may be warnings), 1 something is.
+
+    \b
+    Example:
+      epoxy doctor
+    """
+    with output.spinner("asking every node"):
+        findings = diagnose(visit_all(urls))
+    if as_json:
+        output.emit_json({"healthy": not broken(findings), "findings": findings})
+    else:
+        for finding in findings:
+            tell_finding(finding)
+    raise click.exceptions.Exit(1 if broken(findings) else 0)
+
+
+def broken(findings: list[Finding]) -> bool:
+    return any(finding.severity is Severity.BROKEN for finding in findings)
+
+
+def visit_all(urls: list[str]) -> list[Visit]:
+    """Those named, and then those they know of."""
+    visits = {url: visit(url) for url in urls}
+    peers = [peer for seen in visits.values() if seen.status is not None for peer in seen.status.peers]
+    known = {seen.status.id for seen in visits.values() if seen.status is not None}
+    for peer in peers:
+        if peer.id not in known and peer.url is not None and peer.url not in visits:
+            visits[peer.url] = visit(peer.url)
+    return list(visits.values())
+
+
+def visit(url: str) -> Visit:
+    try:
+        with Client(url, timeout=VISIT_S, connect_timeout=VISIT_S) as client:
+            return Visit(url=url, status=client.status())
+    except ClientError as error:
+        return Visit(url=url, status=None, reason=str(error).removeprefix(f"{url}: "))
+
+
+COLOURS = {Severity.FINE: "green", Severity.WARNING: "yellow", Severity.BROKEN: "red"}
+
+
+def tell_finding(finding: Finding) -> None:
+    click.secho(f"{finding.severity.value:<8}", fg=COLOURS[finding.severity], bold=True, nl=False)
+    click.echo(finding.words)
+    if finding.advice:
+        click.echo(f"{'':<8}{finding.advice}")

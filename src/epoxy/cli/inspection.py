@@ -1,0 +1,85 @@
+"""`epoxy inspect`: what every replica holds for a key."""
+
+import click
+
+from epoxy.cli import output, target
+from epoxy.cli.groups import SETTINGS
+from epoxy.client import Inspection
+from epoxy.client.results import Holding
+from epoxy.model.ballot import NO_BALLOT, Ballot
+from epoxy.model.messages import Inspected
+from epoxy.model.records import Proposal
+
+HEADS = ("datacenter", "replica", "committed", "promised", "vote", "cache", "changelog rows")
+
+
+@click.command(context_settings=SETTINGS, short_help="What every replica holds for a key.")
+@target.key_argument
+@target.url_option
+@target.timeout_option
+@target.json_option
+def inspect(key: bytes, urls: list[str], timeout: float, as_json: bool) -> None:
+    """What every replica holds for KEY: committed value, promise and vote in flight, cache, rows of the changelog.
+
+    Exit status: 0 all of them answered, 1 not all.
+
+    \b
+    Example:
+      epoxy inspect user/ada
+    """
+    with target.talking_to(urls, timeout, as_json=as_json) as client:
+        seen = client.inspect(key)
+    if as_json:
+        output.emit_json(seen)
+    else:
+        output.table(HEADS, [cells(replica) for replica in seen.replicas])
+        click.echo(f"\n{verdict(seen)}")
+    raise click.exceptions.Exit(0 if all(replica.held is not None for replica in seen.replicas) else 1)
+
+
+def cells(replica: Holding) -> tuple[str, ...]:
+    held = replica.held
+    if held is None:
+        return replica.datacenter, str(replica.id), f"did not answer: {replica.reason}", "", "", "", ""
+    return (
+        replica.datacenter,
+        str(replica.id),
+        proposal(held.committed),
+        ballot(held.promised),
+        f"{proposal(held.vote.proposal)} in {ballot(held.vote.ballot)}" if held.vote is not None else "-",
+        proposal(held.cached),
+        str(len(held.changelog)),
+    )
+
+
+def proposal(held: Proposal | None) -> str:
+    if held is None:
+        return "-"
+    value = output.text_of(held.value) if held.value is not None else "(deleted)"
+    return f"{value}, {'version ' + str(held.version) if held.mutable else 'reserved'}, by {held.proposal_id}"
+
+
+def ballot(promised: Ballot) -> str:
+    if promised == NO_BALLOT:
+        return "-"
+    return f"{promised}, fast" if promised.is_fast else str(promised)
+
+
+def verdict(seen: Inspection) -> str:
+    """One sentence on what the table means. A replica that is behind is nothing to worry about: it is told when it
+    matters to it."""
+    held = [replica.held for replica in seen.replicas if replica.held is not None]
+    committed = [state.committed for state in held if state.committed is not None]
+    if not committed:
+        return "No replica that answered has a committed value." + in_flight(held)
+    newest = max(committed, key=lambda known: known.version)
+    having = sum(known == newest for known in committed)
+    words = f"{having} of {len(seen.replicas)} replicas hold the newest value, version {newest.version}."
+    behind = len(held) - having
+    late = f" {behind} will hear of it when it matters." if behind else ""
+    return words + late + in_flight(held)
+
+
+def in_flight(held: list[Inspected]) -> str:
+    votes = sum(state.vote is not None for state in held)
+    return f" {output.plural(votes, 'vote')} in flight." if votes else ""

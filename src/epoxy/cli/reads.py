@@ -1,0 +1,112 @@
+"""`epoxy get` and `epoxy watch`."""
+
+import sys
+
+import click
+
+from epoxy.cli import output, target
+from epoxy.cli.groups import SETTINGS
+from epoxy.client import Change, Reading
+from epoxy.client.limits import TIMEOUT_S
+from epoxy.model.writes import Consistency
+
+
+@click.command(context_settings=SETTINGS, short_help="The value of a key, on stdout.")
+@target.key_argument
+@click.option(
+    "--read",
+    "consistency",
+    type=click.Choice([kind.value for kind in Consistency]),
+    default=Consistency.OPTIMISTIC.value,
+    show_default=True,
+    help="How fresh the answer must be.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Add version, source and latency, on stderr.")
+@target.url_option
+@target.timeout_option
+@target.json_option
+def get(key: bytes, consistency: str, verbose: bool, urls: list[str], timeout: float, as_json: bool) -> None:
+    """The value of KEY on stdout, byte for byte; only on a terminal a line break is added.
+
+    Exit status: 0 found, 4 not found, 1 failed.
+
+    \b
+    Examples:
+      epoxy get user/ada
+      epoxy get cfg --read linearizable -v
+    """
+    with target.talking_to(urls, timeout, as_json=as_json) as client:
+        result = client.read(key, read=consistency)
+    if as_json:
+        output.emit_json(reading_json(result))
+    elif result.value is not None:
+        sys.stdout.buffer.write(result.value + (b"\n" if sys.stdout.isatty() else b""))
+        sys.stdout.buffer.flush()
+    else:
+        click.echo(f"epoxy: nothing is committed under {output.text_of(key)}", err=True)
+    if verbose and not as_json:
+        click.echo(in_words(result), err=True)
+    raise click.exceptions.Exit(0 if result.found else target.NOT_FOUND)
+
+
+def in_words(result: Reading) -> str:
+    kind = "mutable" if result.mutable else "reserved"
+    version = f"version {result.version}, {kind}, " if result.version or result.found else ""
+    return f"{version}source {result.source.value}, {result.latency_ms:.1f} ms"
+
+
+def reading_json(result: Reading) -> dict[str, object]:
+    return {
+        "key": target.key_json(result.key),
+        "found": result.found,
+        **target.value_json(result.value),
+        "version": result.version,
+        "mutable": result.mutable,
+        "source": result.source.value,
+        "latency_ms": round(result.latency_ms, 3),
+    }
+
+
+@click.command(context_settings=SETTINGS, short_help="Follow committed changes.")
+@click.option("--prefix", type=target.Argument(), default="", metavar="P", help="Only keys that begin with P.")
+@click.option(
+    "--after", metavar="CURSOR", help="Only what follows; `now` leaves out the past.  [default: all there is]"
+)
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Stop after N changes.  [default: on Ctrl-C]")
+@click.option("--follow/--no-follow", default=True, show_default=True, help="Wait for more when all is told.")
+@target.url_option
+@target.json_option
+def watch(prefix: bytes, after: str | None, count: int | None, follow: bool, urls: list[str], as_json: bool) -> None:
+    """Changes as one node learns of them, one on a line: cursor, what happened, key, value.
+
+    A lost connection is made again, and nothing is left out. A cursor is good for the node that gave it.
+
+    \b
+    Examples:
+      epoxy watch --prefix user/ --after now
+      epoxy watch --json --no-follow
+    """
+    tell = tell_json if as_json else tell_words
+    with target.talking_to(urls, TIMEOUT_S, as_json=as_json) as client:
+        for told, change in enumerate(client.changes(prefix, after=after, follow=follow), start=1):
+            tell(change)
+            if told == count:
+                return
+
+
+def tell_words(change: Change) -> None:
+    what = "deleted" if change.value is None else "put" if change.mutable else "reserved"
+    value = f" = {output.text_of(change.value)}" if change.value is not None else ""
+    click.echo(f"{change.cursor}  {what:<8}  {output.text_of(change.key)}{value}  (version {change.version})")
+
+
+def tell_json(change: Change) -> None:
+    output.emit_json_line(
+        {
+            "cursor": change.cursor,
+            "key": target.key_json(change.key),
+            **target.value_json(change.value),
+            "version": change.version,
+            "mutable": change.mutable,
+        }
+    )

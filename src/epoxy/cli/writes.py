@@ -1,0 +1,156 @@
+"""`epoxy reserve`, `put` and `delete`."""
+
+import click
+
+from epoxy.cli import output, target
+from epoxy.cli.groups import SETTINGS
+from epoxy.client import Client, Deletion, Reservation, Written
+from epoxy.model.errors import ClientError
+from epoxy.model.writes import Path
+
+if_version_option = click.option(
+    "--if-version",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Only over version N; 0: only if the key was never written.",
+)
+
+TRAVELLED = {
+    Path.LOCAL: "local: no message to anybody",
+    Path.FAST: "fast: one round trip to the nearest quorum",
+    Path.SLOW: "slow: somebody else was writing the key, or too few answered at once",
+}
+
+
+@click.command(context_settings=SETTINGS, short_help="Take a name for ever, if nobody holds it.")
+@target.key_argument
+@target.value_argument
+@target.url_option
+@target.timeout_option
+@target.json_option
+def reserve(key: bytes, value: bytes, urls: list[str], timeout: float, as_json: bool) -> None:
+    """Take the name KEY for ever, with VALUE, if nobody holds it. VALUE `-` reads stdin.
+
+    Exit status: 0 won, or the name holds this very value already; 3 lost, another value holds it; 1 failed.
+
+    \b
+    Examples:
+      epoxy reserve user/ada eu-west-1
+      epoxy reserve licence - < licence.bin
+    """
+    with target.talking_to(urls, timeout, as_json=as_json, writes=True) as client:
+        result = client.reserve(key, value)
+        floor_ms = floor_of(client) if result.path is not Path.LOCAL else None
+    tell = reserve_json if as_json else reserve_words
+    tell(result, floor_ms)
+    raise click.exceptions.Exit(0 if result.agreed else target.LOST)
+
+
+def outcome_of(result: Reservation) -> str:
+    return "won" if result.won else "same value" if result.agreed else "lost"
+
+
+def reserve_words(result: Reservation, floor_ms: float | None) -> None:
+    colour = "green" if result.agreed else "yellow"
+    forever = "" if result.mutable else ", for ever"
+    click.secho(f"{outcome_of(result)}: ", fg=colour, bold=True, nl=False)
+    click.echo(f"{output.text_of(result.key)} is {output.text_of(result.value)}{forever}")
+    output.row("version", str(result.version))
+    journey(result.path, result.latency_ms, floor_ms)
+
+
+def reserve_json(result: Reservation, floor_ms: float | None) -> None:
+    output.emit_json(
+        {
+            "key": target.key_json(result.key),
+            "outcome": outcome_of(result),
+            "won": result.won,
+            **target.value_json(result.value),
+            "version": result.version,
+            "mutable": result.mutable,
+            **journey_json(result.path, result.latency_ms, floor_ms),
+        }
+    )
+
+
+@click.command(context_settings=SETTINGS, short_help="Write the next version of a key.")
+@target.key_argument
+@target.value_argument
+@if_version_option
+@target.url_option
+@target.timeout_option
+@target.json_option
+def put(key: bytes, value: bytes, if_version: int | None, urls: list[str], timeout: float, as_json: bool) -> None:
+    """Write VALUE as the next version of KEY. VALUE `-` reads stdin.
+
+    Exit status: 0 written; 3 not written, because of what stands there (another version, or a reserved name); 1 failed.
+
+    \b
+    Examples:
+      epoxy put cfg 1
+      epoxy put cfg 2 --if-version 1
+    """
+    with target.talking_to(urls, timeout, as_json=as_json, writes=True) as client:
+        result = client.put(key, value, if_version=if_version)
+        floor_ms = floor_of(client)
+    if as_json:
+        output.emit_json({**written_json(result, floor_ms), "created": result.created})
+        return
+    click.secho("written: ", fg="green", bold=True, nl=False)
+    click.echo(f"{output.text_of(key)}, version {result.version}{', a new key' if result.created else ''}")
+    journey(result.path, result.latency_ms, floor_ms)
+
+
+@click.command(context_settings=SETTINGS, short_help="Delete a key that was put.")
+@target.key_argument
+@if_version_option
+@target.url_option
+@target.timeout_option
+@target.json_option
+def delete(key: bytes, if_version: int | None, urls: list[str], timeout: float, as_json: bool) -> None:
+    """Delete KEY. A reserved name cannot be deleted.
+
+    Exit status: 0 deleted; 4 there was nothing to delete; 3 another version stands, or the name is reserved; 1 failed.
+
+    \b
+    Example:
+      epoxy delete cfg --if-version 2
+    """
+    with target.talking_to(urls, timeout, as_json=as_json, writes=True) as client:
+        result = client.delete(key, if_version=if_version)
+        floor_ms = floor_of(client)
+    if as_json:
+        output.emit_json({**written_json(result, floor_ms), "deleted": result.deleted})
+    elif result.deleted:
+        click.secho("deleted: ", fg="green", bold=True, nl=False)
+        click.echo(f"{output.text_of(key)}, version {result.version} is a tombstone")
+        journey(result.path, result.latency_ms, floor_ms)
+    else:
+        click.echo(f"epoxy: there is nothing to delete under {output.text_of(key)}", err=True)
+    raise click.exceptions.Exit(0 if result.deleted else target.NOT_FOUND)
+
+
+def written_json(result: Written | Deletion, floor_ms: float | None) -> dict[str, object]:
+    return {
+        "key": target.key_json(result.key),
+        "version": result.version,
+        **journey_json(result.path, result.latency_ms, floor_ms),
+    }
+
+
+def floor_of(client: Client) -> float | None:
+    """The write is done and told; a status that fails now must not spoil it."""
+    try:
+        return client.status(timeout=1.0).floor_ms
+    except ClientError:
+        return None
+
+
+def journey(path: Path, latency_ms: float, floor_ms: float | None) -> None:
+    output.row("path", TRAVELLED[path])
+    against = f", {latency_ms - floor_ms:+.1f} to the floor of {floor_ms:.1f}" if floor_ms is not None else ""
+    output.row("latency", f"{latency_ms:.1f} ms{against if path is not Path.LOCAL else ''}")
+
+
+def journey_json(path: Path, latency_ms: float, floor_ms: float | None) -> dict[str, object]:
+    return {"path": path.value, "latency_ms": round(latency_ms, 3), "floor_ms": floor_ms}
