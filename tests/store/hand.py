@@ -93,6 +93,10 @@ class EmbeddedBench:
     def sync(self) -> None:
         if not self.checkpointer.report():
             self.checkpointer.work()
+        self.flush()
+
+    def flush(self) -> None:
+        """Let the log come to its end. A checkpoint stays where it is."""
         while self.tick() or self.writer.work() or self.writer.report():
             pass
 

@@ -12,6 +12,7 @@ length of the log, never on the number of rows.
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
@@ -242,13 +243,13 @@ def open_folder(folder: Path, log_bytes: int) -> tuple[Tree, Log, Position]:
     for part in (log_folder, tree_folder):
         part.mkdir(mode=0o700, exist_ok=True)
     sync_folder(folder)
-    tree = Tree(tree_folder)
-    try:
+    with ExitStack() as undo:
+        tree = Tree(tree_folder)
+        undo.callback(tree.close)
         effects, reached = recover(log_folder, tree.position())
         log = Log(log_folder, reached, log_bytes)
+        undo.callback(log.close)
         tree.apply(effects, reached)
         log.drop(reached.generation)
-    except BaseException:
-        tree.close()
-        raise
+        undo.pop_all()
     return tree, log, reached
