@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
 
 from epoxy.client import AsyncClient, Client, Status
 from epoxy.model.errors import InvalidRequest, Unavailable
@@ -63,13 +64,15 @@ class ClusterNode:
         """`wait`: until it is ready."""
         if self.running:
             raise InvalidRequest(f"node {self.id} is running already")
-        command = [sys.executable, "-m", "epoxy", "serve", "--config", str(self.config)]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=clean_environment(os.environ)
-            )
+            self._process = self._spawn([sys.executable, "-m", "epoxy", "serve", "--config", str(self.config)], log)
         if wait:
             self.wait_until(lambda status: status.ready, "ready")
+
+    def _spawn(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Apart, for whoever keeps a cluster in another way."""
+        environment = clean_environment(os.environ)
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
 
     def kill(self) -> None:
         """As a power cut would: no warning, nothing flushed."""
