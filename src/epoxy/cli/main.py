@@ -14,6 +14,7 @@ INTERRUPTED = 130
 
 
 ROOMS = {
+    "serve": "serve",
     "reserve": "writes",
     "put": "writes",
     "delete": "writes",

@@ -1,0 +1,197 @@
+"""The process of one node: everything is put together here, started, and ended in order."""
+
+import asyncio
+import gc
+import os
+import signal
+import ssl
+import sys
+from collections.abc import Awaitable
+from typing import NoReturn
+
+from epoxy.model.cluster import ReplicaStatus
+from epoxy.model.errors import ConfigError, StoreFailed
+from epoxy.node.clock import LoopClock, SystemDice
+from epoxy.node.config import Address, Settings, read_secret
+from epoxy.node.service import Node
+from epoxy.server.api import build_api
+from epoxy.server.logs import LOGGER
+from epoxy.server.metrics import Gauges, Metrics
+from epoxy.server.resp import RespDoor, RespLimits
+from epoxy.store.datadir import DataDir
+from epoxy.store.embedded import EmbeddedStore
+from epoxy.transport import aws, tls
+from epoxy.transport.auth import Verifier
+from epoxy.transport.connections import Connections
+from epoxy.transport.exchange import Handler
+from epoxy.transport.http import serve_http
+from epoxy.transport.limits import CHANGELOG_READ_PATH, MESSAGE_PATH, HttpLimits, PeerLimits
+from epoxy.transport.link import Link, LinkAdmin
+from epoxy.transport.peers import PeerEndpoint, Peers
+
+LINKS_PATH = b"/v2/admin/links"
+
+SWITCH_INTERVAL_S = 0.0005
+"""The log's thread must get the interpreter back quickly after each sync, or every commit waits for a busy loop."""
+
+DRAIN_S = 10.0
+"""A write that is not decided by then is unknown to its client anyway: no round trip on earth takes so long."""
+
+EXIT_STORE = 74
+"""sysexits' EX_IOERR: a supervisor should look at the disk before it starts us again."""
+
+
+class Process:
+    """One node and its doors. Made inside a running event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._loop = asyncio.get_running_loop()
+        secret = read_secret(settings)
+        self._doors_tls, self._links_tls = tls_contexts(settings)
+        name = f"{settings.node.datacenter} (replica {settings.node.id})"
+        self._data_dir = DataDir.open(settings.node.data_dir, replica=settings.node.id, name=name)
+        self._store = EmbeddedStore(
+            settings.node.data_dir,
+            post=self._loop.call_soon_threadsafe,
+            schedule=self._loop.call_soon,
+            on_failure=self._store_failed,
+        )
+        self.metrics = Metrics(self._gauges)
+        clock, dice = LoopClock(self._loop), SystemDice()
+        self._link = Link(clock, emulated_rtts(settings))
+        self._peers = Peers(
+            settings.node.id,
+            secret,
+            {member.id: member.url for member in settings.cluster.members if member.id != settings.node.id},
+            epoch=lambda: self.node.replica.config.epoch,
+            clock=clock,
+            dice=dice,
+            limits=PeerLimits(queue_messages=settings.limits.peer_queue),
+            ssl=self._links_tls,
+            link=self._link,
+        )
+        self.node = Node(settings, self._store, self._peers, clock, dice, self._alarm)
+        self.node.driver.observer = self.metrics
+        verifier = Verifier(settings.node.id, secret, admits=self._admits)
+        mutual = settings.tls is not None and settings.tls.ca is not None
+        endpoint = PeerEndpoint(self.node.replica.handle, verifier, link=self._link, certificates=mutual)
+        links = LinkAdmin(self._link, verifier, frozenset(m.id for m in settings.cluster.members) - {settings.node.id})
+        extra: dict[bytes, Handler] = {MESSAGE_PATH: endpoint, CHANGELOG_READ_PATH: endpoint, LINKS_PATH: links}
+        self._api = build_api(self.node, self.metrics, extra)
+        self._connections = Connections(settings.limits.connections)
+        limits = RespLimits(connections=settings.limits.connections, pipeline=settings.limits.pipeline)
+        self._resp = RespDoor(self.node, limits)
+        self._servers: list[asyncio.Server] = []
+
+    async def start(self) -> None:
+        """Peers may be absent: a node is ready when it has its configuration and its store."""
+        node = self.settings.node
+        limits = HttpLimits(connections=self.settings.limits.connections)
+        await self._listen(
+            "http",
+            node.http,
+            serve_http(
+                self._api,
+                node.http.host,
+                node.http.port,
+                ssl=self._doors_tls,
+                limits=limits,
+                connections=self._connections,
+            ),
+        )
+        if node.resp is not None:
+            await self._listen("resp", node.resp, self._resp.serve(node.resp.host, node.resp.port, ssl=self._doors_tls))
+        self._peers.start()
+        self.node.start()
+        LOGGER.info(
+            "started",
+            extra={
+                "replica": node.id,
+                "datacenter": node.datacenter,
+                "pid": os.getpid(),
+                "epoch": self.node.replica.config.epoch,
+                "http": str(node.http),
+                "resp": str(node.resp) if node.resp is not None else None,
+            },
+        )
+
+    async def stop(self) -> None:
+        """No new work, what is under way is answered, and only then the links and the store go."""
+        LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
+        for server in self._servers:
+            server.close()
+        self._api.close()
+        self._resp.close()
+        await self._connections.drain(DRAIN_S)
+        self._resp.abort()
+        self.node.stop()
+        await self._peers.stop()
+        self._store.close()
+        self._data_dir.close()
+        LOGGER.info("stopped")
+
+    async def _listen(self, what: str, address: Address, listening: Awaitable[asyncio.Server]) -> None:
+        try:
+            self._servers.append(await listening)
+        except OSError as error:
+            raise ConfigError(f"node.{what}: cannot listen on {address}: {error.strerror}") from error
+
+    def _admits(self, sender: int, _epoch: int) -> bool:
+        return sender in self.node.replica.config.everybody
+
+    def _gauges(self) -> Gauges:
+        config = self.node.replica.config
+        statuses = [replica.status for replica in config.replicas]
+        peers = (replica.id for replica in config.replicas if replica.id != self.settings.node.id)
+        rtts = {str(peer): rtt / 1000 for peer in peers if (rtt := self._peers.rtt_ms(peer)) is not None}
+        return Gauges(
+            replicas={status.value: statuses.count(status) for status in ReplicaStatus}, peer_rtt_seconds=rtts
+        )
+
+    def _alarm(self, text: str) -> None:
+        self.metrics.invariant_violation(text)
+        LOGGER.critical("invariant violated", extra={"detail": text})
+
+    def _store_failed(self, error: StoreFailed) -> NoReturn:
+        """Nothing that is not on the disk may be acknowledged, and what is in memory may not be: so nobody gets another
+        word from this process, not even a goodbye."""
+        LOGGER.critical("the store failed; ending without another answer", extra={"detail": str(error)})
+        sys.stderr.flush()
+        os._exit(EXIT_STORE)
+
+
+def tls_contexts(settings: Settings) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    """For the doors, and for the links to the peers."""
+    files = settings.tls
+    if files is None:
+        return None, None
+    try:
+        return tls.server_context(files.cert, files.key, files.ca), tls.client_context(files.cert, files.key, files.ca)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"[tls]: {files.cert}, {files.key}, {files.ca}: {error}") from error
+
+
+def emulated_rtts(settings: Settings) -> dict[int, float]:
+    if not settings.emulate_wan:
+        return {}
+    here = settings.node.datacenter
+    try:
+        return {m.id: aws.rtt_ms(here, m.datacenter) for m in settings.cluster.members if m.id != settings.node.id}
+    except KeyError as error:
+        raise ConfigError(f"wan.emulate: no round trip is known for datacenter {error}") from error
+
+
+async def serve(settings: Settings) -> int:
+    """Until a signal says so."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    process = Process(settings)
+    await process.start()
+    gc.freeze()
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, over.set)
+    await over.wait()
+    await process.stop()
+    return 0
