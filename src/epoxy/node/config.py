@@ -200,9 +200,13 @@ class Source:
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
+        self.outside: dict[str, str] = {}
         self._lines = text.splitlines()
 
     def where(self, section: str, key: str | None) -> str:
+        """`outside` has the settings that were given elsewhere."""
+        if f"{section}.{key}" in self.outside:
+            return self.outside[f"{section}.{key}"]
         inside = False
         for number, line in enumerate(self._lines, start=1):
             words = line.split("#")[0].strip()
@@ -220,9 +224,10 @@ def load(path: Path, *, flags: Mapping[str, str] | None = None, environ: Mapping
     source, document = parse(path)
     for section, values in document.items():
         check_known(source, section, values)
-    for name, value in overrides(environ or {}, flags or {}).items():
+    for name, (where, value) in overrides(environ or {}, flags or {}).items():
         section, key = name.split(".")
         document.setdefault(section, {})[key] = value
+        source.outside[name] = where
     return assemble(source, {section: read_section(source, section, document) for section in TABLE})
 
 
@@ -247,20 +252,21 @@ def check_known(source: Source, section: str, values: Any) -> None:
             raise ConfigError(f"{source.where(section, key)}: unknown setting {section}.{key}; known: {known}")
 
 
-def overrides(environ: Mapping[str, str], flags: Mapping[str, str]) -> dict[str, str]:
-    """Settings given outside the file, as `section.key`. A variable that looks like ours but is not is refused."""
+def overrides(environ: Mapping[str, str], flags: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Settings given outside the file, as `section.key`: where, and what. A variable that looks like ours but is not is
+    refused."""
     named = {f"EPOXY_{section}_{key}".upper(): f"{section}.{key}" for section in TABLE for key in TABLE[section]}
     found = {}
     for variable, value in environ.items():
         if variable in named:
-            found[named[variable]] = value
+            found[named[variable]] = (variable, value)
         elif variable.startswith(tuple(f"EPOXY_{section.upper()}_" for section in TABLE)):
             raise ConfigError(f"environment: unknown setting {variable}; known: {', '.join(named)}")
     for name, value in flags.items():
         section, _, key = name.partition(".")
         if key not in TABLE.get(section, {}):
             raise ConfigError(f"command line: unknown setting {name}")
-        found[name] = value
+        found[name] = ("command line", value)
     return found
 
 
