@@ -1,0 +1,1 @@
+"""The systems that are measured, each on this machine, one process for each region."""

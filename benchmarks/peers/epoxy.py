@@ -1,0 +1,98 @@
+"""Our own nodes: `epoxy serve`, one for each region, behind the delay proxy or with the WAN they emulate themselves."""
+
+import secrets
+from collections.abc import Sequence
+from itertools import permutations
+from pathlib import Path
+
+from benchmarks.load import Client, Request, ask_once, fresh_key, get, put
+from benchmarks.peers.wan import VALUE, links
+from benchmarks.proxy import DelayProxy
+from epoxy.testing import ClusterNode, free_ports, quoted, reached
+
+
+class EpoxyCluster:
+    def __init__(self, regions: Sequence[str], folder: Path, *, emulated: bool = False) -> None:
+        """`emulated`: the nodes delay their own messages, as in the demo, and there is no proxy."""
+        self.regions = tuple(regions)
+        pairs = list(permutations(regions, 2))
+        ports = free_ports(2 * len(regions) + len(pairs))
+        self.ports = dict(zip(regions, ports, strict=False))
+        self.link_ports = dict(zip(pairs, ports[2 * len(regions) :], strict=True))
+        resp = dict(zip(regions, ports[len(regions) :], strict=False))
+        self.nodes = {
+            region: ClusterNode(node_id=i, datacenter=region, folder=folder, http=self.ports[region], resp=resp[region])
+            for i, region in enumerate(regions, start=1)
+        }
+        secret = folder / "secret"
+        secret.write_text(secrets.token_hex(32))
+        for region in regions:
+            self.nodes[region].config.write_text(self._configuration(region, secret, emulated), "utf-8")
+        self.proxy: DelayProxy | None = None
+        if not emulated:
+            between = links(regions, lambda here, there: self.link_ports[here, there], self.ports.__getitem__)
+            self.proxy = DelayProxy(between)
+
+    def start(self) -> None:
+        for node in self.nodes.values():
+            node.start(wait=False)
+        self.wait_until_connected()
+
+    def wait_until_connected(self) -> None:
+        alive = {node.id for node in self.nodes.values() if node.running}
+        for node in self.nodes.values():
+            if node.running:
+                node.wait_until(lambda status: status.ready and alive <= reached(status), "in touch with its peers")
+
+    def kill(self, region: str) -> None:
+        self.nodes[region].kill()
+
+    def revive(self, region: str) -> None:
+        self.nodes[region].start()
+        self.wait_until_connected()
+
+    def stop(self) -> None:
+        for node in self.nodes.values():
+            node.kill()
+        if self.proxy is not None:
+            self.proxy.stop()
+
+    def clients(self, each: int) -> list[Client]:
+        return [Client(region, self.ports[region], reserve_fresh) for region in self.regions for _ in range(each)]
+
+    async def status(self, region: str) -> bytes:
+        return (await ask_once(self.ports[region], get("/v2/status")))[1]
+
+    async def metrics(self, region: str) -> bytes:
+        return (await ask_once(self.ports[region], get("/metrics")))[1]
+
+    def _configuration(self, region: str, secret: Path, emulated: bool) -> str:
+        """Every node has other addresses for its peers: those of its own links."""
+        node = self.nodes[region]
+        members = "".join(
+            f'    {{ id = {other.id}, datacenter = "{there}", url = "{self._url(region, there, emulated)}" }},\n'
+            for there, other in self.nodes.items()
+        )
+        return (
+            f'[node]\nid = {node.id}\ndatacenter = "{region}"\ndata_dir = {quoted(node.data_dir)}\n'
+            f'http = "127.0.0.1:{self.ports[region]}"\n\n[wan]\nemulate = {str(emulated).lower()}\n\n'
+            f"[cluster]\nsecret_file = {quoted(secret)}\nmembers = [\n{members}]\n"
+        )
+
+    def _url(self, here: str, there: str, emulated: bool) -> str:
+        direct = emulated or here == there
+        return f"http://127.0.0.1:{self.ports[there] if direct else self.link_ports[here, there]}"
+
+
+def reserve(key: bytes, status: int) -> Request:
+    """201: this request took the name. 200: it has the value already."""
+    return Request(put(f"/v2/kv/{key.decode()}", VALUE), lambda answered, _: answered == status)
+
+
+def reserve_fresh() -> Request:
+    return reserve(fresh_key(), 201)
+
+
+def read(key: bytes, consistency: str) -> Request:
+    path = f"/v2/kv/{key.decode()}?read={consistency}"
+    return Request(get(path), lambda status, body: status == 200 and body == VALUE)
