@@ -117,6 +117,7 @@ class Wire:
     """A connection with one exchange on it. Reads everything at once, unless it is told to `choke`."""
 
     def __init__(self, request: transport.Request) -> None:
+        self.certified = False
         self.exchange = transport.Exchange(request, self, False)
         self.sent = b""
         self.choked = False
@@ -264,6 +265,15 @@ class Cluster:
         done: Future[Any] = Future()
         self._loop.call_soon_threadsafe(lambda: done.set_result(work()))
         return done.result(PATIENCE_S)
+
+    def every(self, seconds: float, work: Callable[[], None]) -> None:
+        """Again and again, in the loop's thread, as long as the cluster runs."""
+
+        def again() -> None:
+            work()
+            self._loop.call_later(seconds, again)
+
+        self.call(again)
 
     async def _main(self, up: "Future[None]") -> None:
         self._over = asyncio.Event()

@@ -463,6 +463,7 @@ def test_head_is_get_without_the_body(door: Door) -> None:
             "bad_parameter",
             "a cursor is 20 hexadecimal digits, or now, not 'zz000000000000000000'",
         ),
+        ("GET", "/v2/changes?prefix=" + "p" * 1025, "bad_parameter", "prefix has at most 1024 bytes, not 1025"),
         ("GET", "/v2/changes?follow=no", "bad_parameter", "follow is one of true, false, not 'no'"),
     ],
 )

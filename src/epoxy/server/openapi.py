@@ -60,7 +60,7 @@ def get_key() -> Json:
         "200": {"description": "The value.", "headers": headers, "content": OCTETS | as_json("Record")},
         "404": failure("Absent. A key that was deleted still has an Epoxy-Version."),
     }
-    return operation("getKey", "Read a key", answers, bad=True, ready=True) | {"parameters": [read]}
+    return operation("getKey", "Read a key", answers) | {"parameters": [read]}
 
 
 def put_key() -> Json:
@@ -81,11 +81,10 @@ def put_key() -> Json:
         "404": failure("No such route: clients resolve /../ before they send it."),
         "409": conflict(),
         "411": failure("Neither a body nor a Content-Length."),
-        "413": failure("The value has more than 1 MiB."),
     }
     body = {"required": True, "description": "The value, up to 1 MiB.", "content": OCTETS}
     extra = {"parameters": parameters, "requestBody": body}
-    return operation("putKey", "Reserve a name, or write a mutable key", answers, bad=True, ready=True) | extra
+    return operation("putKey", "Reserve a name, or write a mutable key", answers) | extra
 
 
 def delete_key() -> Json:
@@ -95,7 +94,7 @@ def delete_key() -> Json:
         "409": conflict(),
     }
     extra = {"parameters": [if_version("Delete only this version.")]}
-    return operation("deleteKey", "Delete a mutable key", answers, bad=True, ready=True) | extra
+    return operation("deleteKey", "Delete a mutable key", answers) | extra
 
 
 def list_keys() -> Json:
@@ -105,12 +104,12 @@ def list_keys() -> Json:
         query("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}, "Keys on the page."),
     ]
     answers = {"200": {"description": "A page.", "content": as_json("Page")}}
-    found = operation("listKeys", "Committed keys of this replica, in order", answers, bad=True, ready=True)
+    found = operation("listKeys", "Committed keys of this replica, in order", answers)
     return found | {"parameters": parameters}
 
 
 def changes() -> Json:
-    cursor = {"type": "string", "pattern": "^([0-9a-fA-F]{20}|now)$"}
+    cursor = {"type": "string", "pattern": "^([0-9a-fA-F]{20}|now)?$"}
     parameters = [
         query("after", cursor, "The id of the last event seen, or now."),
         {**query("x", cursor, "The same, and it wins."), "in": "header", "name": "Last-Event-ID"},
@@ -118,13 +117,10 @@ def changes() -> Json:
         query("follow", {"enum": ["true", "false"], "default": "true"}, "Whether to wait for what comes."),
     ]
     answers = {
-        "200": {
-            "description": "Server-sent events, each a Record.",
-            "content": {"text/event-stream": {"schema": STRING}},
-        },
+        "200": {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": event()}}},
         "429": failure("Too many streams are open."),
     }
-    found = operation("getChanges", "What this replica learned, as it learns it", answers, bad=True, ready=True)
+    found = operation("getChanges", "What this replica learned, as it learns it", answers)
     return found | {"parameters": parameters}
 
 
@@ -133,32 +129,34 @@ def inspect() -> Json:
         "200": {"description": "What they hold.", "content": as_json("Inspection")},
         "404": failure("No such route: clients resolve /../ before they send it."),
     }
-    return operation("inspectKey", "What every replica holds for a key", answers, bad=True, ready=True)
+    return operation("inspectKey", "What every replica holds for a key", answers)
 
 
 def ready() -> Json:
     answers = {"200": {"description": "Yes.", "content": {"text/plain": {"schema": STRING}}}}
-    return operation("getReady", "Does the node serve keys", answers, ready=True)
+    return operation("getReady", "Does the node serve keys", answers)
 
 
 def asking(name: str, summary: str, content: Json) -> Json:
     """Operations that only tell."""
-    return operation(name, summary, {"200": {"description": summary, "content": content}}, bad=name != "getOpenapi")
+    return operation(name, summary, {"200": {"description": summary, "content": content}})
 
 
 def not_built(name: str, summary: str) -> Json:
     return operation(name, summary, {"501": failure("Not built yet.")})
 
 
-def operation(name: str, summary: str, answers: Json, *, bad: bool = False, ready: bool = False) -> Json:
-    common = {"default": failure("Anything else that is wrong with the request or with the node.")}
-    if bad:
-        common["400"] = failure("The request is outside the contract.")
-    if ready:
-        common["503"] = failure(
-            "Not now: not ready, overloaded, or no quorum. `definite` tells whether it may have happened."
-        )
-    return {"operationId": name, "summary": summary, "responses": answers | common}
+def operation(name: str, summary: str, answers: Json) -> Json:
+    """With what may go wrong anywhere. No `default`: an answer that is not listed is a mistake, here or in the door."""
+    common = {
+        "400": failure("The request is outside the contract."),
+        "408": failure("The request took too long to arrive."),
+        "413": failure("The body has more than 1 MiB."),
+        "431": failure("Address and headers are too long."),
+        "500": failure("A bug; the log has more. Not definite."),
+        "503": failure("Not now: not ready, overloaded, or no quorum. `definite` tells whether it may have happened."),
+    }
+    return {"operationId": name, "summary": summary, "responses": common | answers}
 
 
 # Parts of operations
@@ -269,6 +267,13 @@ def record_shape() -> Json:
         "deleted": BOOLEAN,
     }
     return shape(always, {"mine": BOOLEAN, "path": enum(Path), "source": enum(Source)})
+
+
+def event() -> Json:
+    """The schema of each event, as those read it who know of server-sent events."""
+    record = {"$ref": "#/components/schemas/Record"}
+    data = STRING | {"contentMediaType": "application/json", "contentSchema": record}
+    return shape({"id": STRING | {"pattern": "^[0-9a-f]{20}$"}, "data": data})
 
 
 def status() -> Json:

@@ -39,14 +39,16 @@ class Changes:
 
     def get(self, call: Call) -> None:
         given = parameters(call.request.query, PARAMETERS)
-        cursor = self._cursor(call.request.headers.get(b"last-event-id") or given.get(b"after") or None)
+        asked = self._cursor(given.get(b"after", b""))
+        cursor = self._cursor(call.request.headers.get(b"last-event-id", b"")) or asked
+        prefix = fragment(given, b"prefix")
         follow = choice("follow", given.get(b"follow", b"true"), (b"true", b"false")) == b"true"
         if len(self._feeds) >= MAX_STREAMS:
             message = f"{MAX_STREAMS} streams of changes are open already"
             call.fail(429, "too_many_streams", message, retry_after_ms=RETRY_AFTER_MS)
             return
         stream = call.stream(b"text/event-stream", HEADERS)
-        feed = Feed(self._node, stream, cursor, fragment(given, b"prefix"), follow)
+        feed = Feed(self._node, stream, cursor, prefix, follow)
         self._feeds.add(feed)
         stream.on_close(lambda: self._feeds.discard(feed))
 
@@ -55,8 +57,8 @@ class Changes:
         for feed in tuple(self._feeds):
             feed.close()
 
-    def _cursor(self, text: bytes | None) -> bytes | None:
-        if text is None:
+    def _cursor(self, text: bytes) -> bytes | None:
+        if not text:
             return None
         if text == b"now":
             return newest(self._node)
