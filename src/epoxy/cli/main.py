@@ -14,6 +14,7 @@ INTERRUPTED = 130
 
 
 ROOMS = {
+    "demo": "demo.command",
     "serve": "serve",
     "reserve": "writes",
     "put": "writes",
@@ -36,6 +37,7 @@ def cli() -> None:
 
     \b
     Try:
+      epoxy demo                          a whole cluster on this machine, in seconds
       epoxy reserve user/ada eu-west-1    take a name for ever, if nobody holds it
       epoxy get user/ada                  who holds it
       epoxy status                        how many more datacenters may fail

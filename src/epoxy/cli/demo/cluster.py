@@ -1,0 +1,254 @@
+"""The running demo: its regions, what was done to them, and what that means."""
+
+import socket
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import click
+
+from epoxy.cli.demo.desk import Order, Told
+from epoxy.cli.demo.plan import SECRET, Plan
+from epoxy.cli.demo.region import RegionNode
+from epoxy.cli.groups import refuse
+from epoxy.model.errors import EpoxyError, InvalidRequest, Unavailable
+from epoxy.testing import reached
+
+Link = frozenset[str]
+"""Two regions."""
+
+
+class DemoCluster:
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.nodes = plan.lay_out()
+        self.by_name = {node.datacenter: node for node in self.nodes}
+        self.cuts: set[Link] = set()
+        self._expected_down: set[str] = set()
+        self._secret = (plan.folder / SECRET).read_bytes().strip()
+
+    # From start to end.
+
+    def start(self, tell: Callable[[RegionNode], None]) -> None:
+        """Until every region is ready and in touch with every other. `tell` hears of each that is ready."""
+        check_ports(self.nodes)
+        for node in self.nodes:
+            node.start(wait=False)
+        for node in self.nodes:
+            node.wait_until(lambda status: status.ready, "ready")
+            tell(node)
+        everybody = {node.id for node in self.nodes}
+        for node in self.nodes:
+            node.wait_until(lambda status: everybody <= reached(status), "in touch with the others")
+
+    def stop(self) -> None:
+        """All at the same time, so that none waits for those that are gone already."""
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            list(pool.map(RegionNode.stop, self.nodes))
+
+    def kill(self) -> None:
+        for node in self.nodes:
+            node.kill()
+
+    def fallen(self) -> list[RegionNode]:
+        """Regions that ended without an order, each told once."""
+        found = [n for n in self.nodes if not n.running and n.datacenter not in self._expected_down]
+        self._expected_down |= {node.datacenter for node in found}
+        return found
+
+    # Orders.
+
+    def perform(self, order: Order) -> Told:
+        orders: dict[str, Callable[[Order], list[str]]] = {
+            "ps": lambda _: [],
+            "kill": self._kill,
+            "pause": self._pause,
+            "resume": self._resume,
+            "revive": self._revive,
+            "cut": self._cut,
+            "heal": self._heal,
+        }
+        try:
+            lines = orders[order.verb](order) if order.verb in orders else refuse_order(order)
+        except EpoxyError as error:
+            return Told(done=False, lines=[str(error)], demo=self.document())
+        except click.UsageError as mistake:
+            return Told(done=False, lines=[mistake.message], demo=self.document())
+        return Told(done=True, lines=lines, demo=self.document())
+
+    def _kill(self, order: Order) -> list[str]:
+        node = self._region(order.region)
+        pid = node.pid
+        if pid is None:
+            raise InvalidRequest(f"{node.datacenter} is down already; `epoxy demo revive {node.datacenter}` starts it")
+        self._expected_down.add(node.datacenter)
+        node.kill()
+        return [f"{node.datacenter} is dead: SIGKILL to pid {pid}, as a power cut would.", *self.consequences()]
+
+    def _pause(self, order: Order) -> list[str]:
+        node = self._running(order.region)
+        if node.paused:
+            raise InvalidRequest(f"{node.datacenter} is paused already")
+        node.pause()
+        return [
+            f"{node.datacenter} is paused (SIGSTOP, pid {node.pid}): its connections stay, but nobody answers.",
+            *self.consequences(),
+        ]
+
+    def _resume(self, order: Order) -> list[str]:
+        node = self._running(order.region)
+        if not node.paused:
+            raise InvalidRequest(f"{node.datacenter} is not paused")
+        node.resume()
+        self._cut_own_side(node)
+        return [f"{node.datacenter} goes on (pid {node.pid}), as if no time had passed.", *self.consequences()]
+
+    def _revive(self, order: Order) -> list[str]:
+        node = self._region(order.region)
+        if node.paused and node.running:
+            return self._resume(order)
+        if node.running:
+            raise InvalidRequest(f"{node.datacenter} is running (pid {node.pid})")
+        try:
+            node.start()
+        finally:
+            if node.running:
+                self._expected_down.discard(node.datacenter)
+        self._cut_own_side(node)
+        return [
+            f"{node.datacenter} is back with the data it had (pid {node.pid}). "
+            "What it missed it learns when somebody asks for it.",
+            *self.consequences(),
+        ]
+
+    def _cut(self, order: Order) -> list[str]:
+        links = self._links(order)
+        self.cuts |= links
+        self._change_links(links, cut=True)
+        return [f"{between(order)} cut: nothing gets through, in either direction.", *self.consequences()]
+
+    def _heal(self, order: Order) -> list[str]:
+        links = self._links(order)
+        if not links & self.cuts:
+            raise InvalidRequest(f"{between(order)} not cut")
+        self.cuts -= links
+        self._change_links(links, cut=False)
+        return [f"{between(order)} whole again.", *self.consequences()]
+
+    def _links(self, order: Order) -> set[Link]:
+        here = self._region(order.region).datacenter
+        others = [self._region(name).datacenter for name in order.others] or self.plan.names
+        if here in order.others:
+            raise InvalidRequest(f"{here} has no link to itself")
+        return {frozenset((here, there)) for there in others if there != here}
+
+    def _change_links(self, links: Iterable[Link], *, cut: bool) -> None:
+        """On both sides of each. One that does not run now is asked when it does."""
+        for node in self.nodes:
+            ids = {self.by_name[other].id for link in links if node.datacenter in link for other in link} - {node.id}
+            if ids and node.up:
+                node.change_links(self._secret, **{"cut" if cut else "heal": ids})
+
+    def _cut_own_side(self, node: RegionNode) -> None:
+        """After a time in which it could not be asked."""
+        theirs = {self.by_name[o].id for link in self.cuts if node.datacenter in link for o in link} - {node.id}
+        rest = {other.id for other in self.nodes} - theirs - {node.id}
+        node.change_links(self._secret, cut=theirs, heal=rest)
+
+    def _region(self, name: str) -> RegionNode:
+        if name not in self.by_name:
+            refuse(name, "region", list(self.by_name))
+        return self.by_name[name]
+
+    def _running(self, name: str) -> RegionNode:
+        node = self._region(name)
+        if not node.running:
+            raise InvalidRequest(f"{name} is down; `epoxy demo revive {name}` starts it again")
+        return node
+
+    # What it means.
+
+    def within_reach(self, here: str) -> list[str]:
+        """`here` and those it can talk to; nobody, if it does not run itself."""
+        if not self.by_name[here].up:
+            return []
+        return [
+            name
+            for name, node in self.by_name.items()
+            if name == here or (node.up and frozenset((here, name)) not in self.cuts)
+        ]
+
+    def condition(self, here: str) -> str:
+        """How the region is, in a word."""
+        node = self.by_name[here]
+        if not node.running:
+            return "down"
+        if node.paused:
+            return "paused"
+        return "cut off" if any(here in link for link in self.cuts) and self.within_reach(here) == [here] else "up"
+
+    def can(self, here: str) -> str:
+        """What a client of this region may expect, in words."""
+        sizes, near = self.plan.sizes, len(self.within_reach(here))
+        if not self.by_name[here].up:
+            return "answers nobody"
+        if near < sizes.slow:
+            return f"cannot write: reaches {near} of {sizes.n}, needs {sizes.slow}; still reads what it knows"
+        if near < sizes.fast:
+            return f"writes in two round trips: reaches {near} of {sizes.n}, one round trip needs {sizes.fast}"
+        floor = self.plan.floor_ms(here, self.within_reach(here))
+        return "writes in one round trip" + (f" of {floor:.0f} ms" if floor is not None else "")
+
+    def consequences(self) -> list[str]:
+        reach = {name: len(self.within_reach(name)) for name in self.plan.names}
+        able = [name for name in self.plan.names if reach[name] >= self.plan.sizes.slow]
+        head = "No majority is left: nobody can write until regions come back. Nothing is lost."
+        if able:
+            left = min(reach[name] for name in able) - self.plan.sizes.slow
+            head = f"{len(able)} of {self.plan.regions} regions go on writing; {left} more may fail."
+        return [head, *(f"  {name:<15} {self.can(name)}" for name in self.plan.names)]
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "dir": str(self.plan.folder.absolute()),
+            "port_base": self.plan.port_base,
+            "wan": self.plan.wan,
+            "regions": [self._described(node) for node in self.nodes],
+        }
+
+    def _described(self, node: RegionNode) -> dict[str, Any]:
+        name = node.datacenter
+        return {
+            "region": name,
+            "id": node.id,
+            "pid": node.pid,
+            "condition": self.condition(name),
+            "http": node.url,
+            "resp": f"127.0.0.1:{node.resp_port}",
+            "floor_ms": self.plan.floor_ms(name, self.plan.names),
+            "floor_now_ms": self.plan.floor_ms(name, self.within_reach(name)),
+            "can": self.can(name),
+            "log": str(node.log.absolute()),
+            "config": str(node.config.absolute()),
+        }
+
+
+def between(order: Order) -> str:
+    others = " and ".join(order.others) if order.others else "all others"
+    return f"The links between {order.region} and {others} are"
+
+
+def refuse_order(order: Order) -> list[str]:
+    raise InvalidRequest(f"this demo knows no order {order.verb!r}")
+
+
+def check_ports(nodes: Iterable[RegionNode]) -> None:
+    for node in nodes:
+        for door, port in (("HTTP", int(node.url.rpartition(":")[2])), ("RESP", node.resp_port)):
+            try:
+                socket.create_server(("127.0.0.1", port)).close()
+            except OSError as error:
+                raise Unavailable(
+                    f"port {port}, for {door} of {node.datacenter}, cannot be used: {error.strerror}. "
+                    "If another demo is running, `epoxy demo ps` shows it; --port-base chooses other ports"
+                ) from error

@@ -1,0 +1,116 @@
+"""Which regions a demo has, where they listen, and what is written down for them before they start."""
+
+import secrets
+from collections.abc import Collection
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from epoxy.cli.demo.region import RegionNode
+from epoxy.model.errors import ConfigError
+from epoxy.model.quorum import QuorumPolicy, Quorums, quorums
+from epoxy.testing import configuration
+from epoxy.transport import aws
+
+REGIONS: dict[int, tuple[str, ...]] = {
+    3: ("us-east-1", "eu-west-1", "ap-northeast-1"),
+    5: ("us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1", "sa-east-1"),
+    7: ("us-east-1", "us-west-2", "eu-west-1", "eu-central-1", "ap-northeast-1", "ap-southeast-1", "sa-east-1"),
+    9: aws.REGIONS,
+}
+PORT_BASE = 7800
+PORTS_APART = 10
+"""From one region to the next: HTTP, RESP one above, and room for doors to come."""
+
+HIGHEST_PORT_BASE = 65535 - PORTS_APART * max(REGIONS)
+MANIFEST, SECRET = "demo.json", "secret"
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """What a folder was made for. Its data knows the members by number and address, so neither may change."""
+
+    regions: int
+    port_base: int
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    folder: Path
+    regions: int
+    port_base: int
+    wan: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return REGIONS[self.regions]
+
+    @property
+    def sizes(self) -> Quorums:
+        return quorums(self.regions)
+
+    def floor_ms(self, here: str, within_reach: Collection[str]) -> float | None:
+        """The round trip to the nearest fast quorum within reach; None: there is none. `here` is within its own."""
+        if not self.wan:
+            return None
+        trips = sorted(aws.rtt_ms(here, there) for there in within_reach if there != here)
+        needed = self.sizes.fast - 1
+        return trips[needed - 1] if len(trips) >= needed else None
+
+    def lay_out(self) -> list[RegionNode]:
+        """The secret and the manifest are written once; the configuration anew each time."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        nodes = [
+            RegionNode(
+                node_id=i + 1,
+                datacenter=name,
+                folder=self.folder,
+                http=self.port_base + PORTS_APART * i,
+                resp=self.port_base + PORTS_APART * i + 1,
+            )
+            for i, name in enumerate(self.names)
+        ]
+        secret = kept_secret(self.folder)
+        for node in nodes:
+            settings = configuration(node, nodes, secret, QuorumPolicy.OPTIMAL)
+            node.config.write_text(f"{settings}\n[wan]\nemulate = {str(self.wan).lower()}\n", "utf-8")
+        manifest = Manifest(regions=self.regions, port_base=self.port_base)
+        (self.folder / MANIFEST).write_bytes(msgspec.json.encode(manifest) + b"\n")
+        return nodes
+
+
+def kept_secret(folder: Path) -> Path:
+    secret = folder / SECRET
+    if not secret.exists():
+        secret.touch(mode=0o600)
+        secret.write_text(secrets.token_hex(32))
+    return secret
+
+
+def plan(folder: Path, *, regions: int | None, port_base: int | None, wan: bool) -> Plan:
+    """What was asked for, or else what the folder was made for, or else three regions at the usual ports."""
+    made = read_manifest(folder)
+    if made is None:
+        return Plan(folder=folder, regions=regions or 3, port_base=port_base or PORT_BASE, wan=wan)
+    if regions not in (None, made.regions):
+        raise ConfigError(f"{folder} holds a demo of {made.regions} regions, not {regions}; choose another --dir")
+    if port_base not in (None, made.port_base):
+        raise ConfigError(
+            f"{folder} was made with --port-base {made.port_base}, and its members know each other by their addresses;"
+            f" use that, or another --dir"
+        )
+    return Plan(folder=folder, regions=made.regions, port_base=made.port_base, wan=wan)
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    file = folder / MANIFEST
+    try:
+        made = msgspec.json.decode(file.read_bytes(), type=Manifest)
+    except FileNotFoundError:
+        if folder.exists() and any(folder.iterdir()):
+            raise ConfigError(f"{folder} is not empty, and no demo was made there; choose another --dir") from None
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigError(f"{file} cannot be read: {error}") from error
+    if made.regions not in REGIONS:
+        raise ConfigError(f"{file}: a demo of {made.regions} regions; there are {', '.join(map(str, REGIONS))}")
+    return made

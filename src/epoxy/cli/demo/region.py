@@ -1,0 +1,94 @@
+"""One region of the demo: a process that never outlives its demo, and links that can be cut."""
+
+import ctypes
+import http.client
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from typing import IO
+
+import msgspec
+
+from epoxy.model.errors import InvalidRequest, Unavailable
+from epoxy.testing import ClusterNode, clean_environment
+from epoxy.transport.auth import OPERATOR, Claim, sign, wall_ms
+from epoxy.transport.link import Change
+
+LINKS_PATH = "/v2/admin/links"
+LINKS_S = 3.0
+"""For a node on this machine to change a setting: it answers in milliseconds."""
+
+PR_SET_PDEATHSIG = 1
+"""From Linux's prctl.h."""
+
+
+class RegionNode(ClusterNode):
+    paused = False
+
+    @property
+    def up(self) -> bool:
+        return self.running and not self.paused
+
+    def pause(self) -> None:
+        super().pause()
+        self.paused = True
+
+    def resume(self) -> None:
+        super().resume()
+        self.paused = False
+
+    def start(self, *, wait: bool = True) -> None:
+        self.paused = False
+        super().start(wait=wait)
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.poll() if self._process is not None else None
+
+    def change_links(self, secret: bytes, *, cut: Iterable[int] = (), heal: Iterable[int] = ()) -> None:
+        """Ask the node to change its own side, signed with the cluster's secret."""
+        body = msgspec.json.encode(Change(cut=sorted(cut), heal=sorted(heal)))
+        claim = Claim(OPERATOR, self.id, 1, wall_ms(), secrets.randbits(64))
+        signature, _ = sign(secret, claim, LINKS_PATH.encode(), body)
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=LINKS_S)
+        try:
+            connection.request("POST", LINKS_PATH, body, {"authorization": signature.decode()})
+            answer = connection.getresponse()
+            told = answer.read().decode("utf-8", "replace")
+        except OSError as error:
+            raise Unavailable(f"{self.datacenter} does not answer: {error}") from error
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise InvalidRequest(f"{self.datacenter} refused to change its links: {answer.status} {told.strip()}")
+
+    def _spawn(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        """In a group of its own: Ctrl-C is for the demo, which ends its regions in order. Between fork and exec the
+        kernel is called twice and no lock is taken, so threads do no harm."""
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=clean_environment(os.environ),
+            process_group=0,
+            preexec_fn=with_its_parent(os.getpid()),  # noqa: PLW1509
+        )
+
+
+def with_its_parent(parent: int) -> Callable[[], None] | None:
+    """However the demo ends, Linux ends its regions too; a store survives that by design. The library is loaded before
+    the fork: after it, little is safe. Elsewhere a demo that is killed with -9 leaves its regions behind."""
+    if not sys.platform.startswith("linux"):
+        return None
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def arrange() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return arrange

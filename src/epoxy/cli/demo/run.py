@@ -1,0 +1,194 @@
+"""From the first process to the last: a demo in the foreground."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+from msgspec import Struct
+
+from epoxy.cli import output
+from epoxy.cli.demo import show
+from epoxy.cli.demo.cluster import DemoCluster
+from epoxy.cli.demo.desk import Desk, Order, Told
+from epoxy.cli.demo.plan import Plan, plan
+from epoxy.cli.demo.region import RegionNode
+
+LOOK_S = 0.1
+"""How often regions that ended by themselves are looked for."""
+
+LAST_CHANCE_S = 5.0
+"""For the command of --exec to end when the demo has to."""
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What the command line said."""
+
+    regions: int | None
+    port_base: int | None
+    wan: bool
+    folder: Path | None
+    command: str | None
+    as_json: bool
+
+
+class Ended(BaseException):
+    """By a signal. It passes through everything on its way to those who clean up."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def run_demo(wanted: Wanted) -> int:
+    """The exit status: that of the command, or 0 when somebody ended a demo that ran."""
+    with ExitStack() as stack:
+        stack.enter_context(ended_by_signals())
+        folder = wanted.folder or Path(tempfile.mkdtemp(prefix="epoxy-demo-"))
+        if wanted.folder is None:
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        planned = plan(folder, regions=wanted.regions, port_base=wanted.port_base, wan=wanted.wan)
+        cluster = DemoCluster(planned)
+        stack.callback(end, cluster)
+        demo = Demo(cluster, wanted)
+        demo.start(stack)
+        try:
+            return demo.run_command(wanted.command) if wanted.command is not None else demo.run_for_ever()
+        except Ended as ended:
+            demo.say("")
+            return 0 if wanted.command is None else 128 + ended.number
+
+
+class Demo:
+    def __init__(self, cluster: DemoCluster, wanted: Wanted) -> None:
+        self.cluster = cluster
+        self._wanted = wanted
+        self._aside = wanted.command is not None or wanted.as_json
+
+    def say(self, line: str) -> None:
+        """On stdout, unless that belongs to a command or a program."""
+        click.echo(line, err=self._aside)
+
+    def start(self, stack: ExitStack) -> None:
+        began = time.monotonic()
+        with progress(self.cluster.plan) as tell:
+            self.cluster.start(tell)
+        self._desk = Desk(self.cluster.plan.port_base)
+        stack.callback(self._desk.close)
+        document = self.cluster.document()
+        if self._wanted.as_json:
+            output.emit_json(document)
+            return
+        kept = self._wanted.folder is not None
+        for line in show.welcome(self.cluster.plan, document, time.monotonic() - began, kept=kept):
+            self.say(line)
+
+    def run_for_ever(self) -> int:
+        while True:
+            self._attend()
+
+    def run_command(self, command: str) -> int:
+        urls = [node.url for node in self.cluster.nodes]
+        running = subprocess.Popen(command, shell=True, env=command_environment(urls))
+        try:
+            while running.poll() is None:
+                self._attend()
+        finally:
+            end_command(running)
+        return running.returncode if running.returncode >= 0 else 128 - running.returncode
+
+    def _attend(self) -> None:
+        self._desk.serve(self._perform, LOOK_S)
+        for node in self.cluster.fallen():
+            self._tell_fallen(node)
+
+    def _perform(self, order: Order) -> Told:
+        told = self.cluster.perform(order)
+        if order.verb != "ps":
+            click.echo(
+                f"{time.strftime('%H:%M:%S')}  {' '.join((order.verb, order.region))}: {told.lines[0]}", err=True
+            )
+        return told
+
+    def _tell_fallen(self, node: RegionNode) -> None:
+        code = node.exit_code
+        how = f"was ended by signal {-code}" if code is not None and code < 0 else f"ended by itself (status {code})"
+        lines = [f"{time.strftime('%H:%M:%S')}  {node.datacenter} {how}."]
+        if code is not None and code > 0:
+            lines += ["Its last words:", node.last_words()]
+        lines += [*self.cluster.consequences(), f"{show.our_name()} demo revive {node.datacenter}   starts it again"]
+        click.echo("\n".join(lines), err=True)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    def end_it(number: int, _: FrameType | None) -> None:
+        raise Ended(number)
+
+    before = {number: signal.signal(number, end_it) for number in SIGNALS}
+    try:
+        yield
+    except Ended as ended:
+        raise click.exceptions.Exit(128 + ended.number) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def end(cluster: DemoCluster) -> None:
+    """In order; whoever cannot wait says so a second time, and then it is done at once."""
+
+    def at_once(_number: int, _: FrameType | None) -> None:
+        cluster.kill()
+
+    for number in SIGNALS:
+        signal.signal(number, at_once)
+    cluster.stop()
+
+
+def command_environment(urls: list[str]) -> dict[str, str]:
+    """This very program is found by its name, even where nobody has put it on the path."""
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
+    return {**os.environ, "PATH": path, "EPOXY_URL": urls[0], "EPOXY_URLS": ",".join(urls)}
+
+
+def end_command(running: subprocess.Popen[bytes]) -> None:
+    if running.poll() is None:
+        running.terminate()
+        try:
+            running.wait(LAST_CHANCE_S)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+
+
+@contextmanager
+def progress(planned: Plan) -> Iterator[Callable[[RegionNode], None]]:
+    """A line that changes on a terminal, a line for each region elsewhere."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    began, ready = time.monotonic(), 0
+
+    def words() -> str:
+        return f"{ready} of {planned.regions} regions ready"
+
+    with console.status(f"starting {planned.regions} regions") as status:
+
+        def tell(node: RegionNode) -> None:
+            nonlocal ready
+            ready += 1
+            status.update(words())
+            if not console.is_terminal:
+                click.echo(f"{node.datacenter} is ready, {time.monotonic() - began:.1f} s ({words()})", err=True)
+
+        yield tell

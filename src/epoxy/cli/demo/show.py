@@ -1,0 +1,79 @@
+"""What the demo says."""
+
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from epoxy.cli.demo.plan import PORT_BASE, Plan
+
+
+def welcome(plan: Plan, demo: dict[str, Any], seconds: float, *, kept: bool) -> list[str]:
+    regions = demo["regions"]
+    distance = "with the round trips between their AWS regions" if plan.wan else "without a WAN between them"
+    first = regions[0]["http"]
+    rows = [(r["region"], r["http"], r["resp"], floor_words(r["floor_ms"]), str(r["pid"])) for r in regions]
+    quorum = f"{plan.sizes.fast} of {plan.sizes.n}, itself included"
+    return [
+        f"{plan.regions} regions are up after {seconds:.1f} s, {distance}.",
+        "",
+        *columns(("region", "HTTP", "RESP (Redis)", "commit floor", "pid"), rows),
+        "",
+        f"  floor    the round trip to the nearest {quorum}: no fresh key commits sooner",
+        f"  status   {first}/v2/status    metrics  {first}/metrics    API  {first}/openapi.json",
+        f"  data     {plan.folder.absolute()} ({'kept' if kept else 'removed at the end'})",
+        "",
+        "Try, in a second terminal:",
+        *(f"  {line}" for line in suggestions(plan, regions)),
+        "",
+        "Ctrl-C ends it.",
+    ]
+
+
+def suggestions(plan: Plan, regions: Sequence[dict[str, Any]]) -> list[str]:
+    """The first five minutes. Only with programs that are there."""
+    epoxy, second, last = our_name(), regions[1], regions[-1]
+    here = "" if plan.port_base == PORT_BASE else f" --url {regions[0]['http']}"
+    redis_cli = shutil.which("redis-cli") or next(
+        (str(found) for found in [Path(sys.argv[0]).with_name("redis-cli")] if found.exists()), None
+    )
+    redis = [f"{redis_cli} -p {last['resp'].rpartition(':')[2]} SET user/ada mine NX GET"] if redis_cli else []
+    return [
+        f"{epoxy} reserve user/ada {regions[0]['region']}{here}",
+        f"{epoxy} reserve user/ada {second['region']} --url {second['http']}",
+        *redis,
+        f"curl {last['http']}/v2/kv/user%2Fada",
+        f"{epoxy} demo kill {second['region']}",
+        f"{epoxy} reserve user/bob {last['region']} --url {last['http']}",
+        f"{epoxy} demo revive {second['region']}",
+        f"{epoxy} demo ps",
+    ]
+
+
+def our_name() -> str:
+    """How this program was called, so that what is shown can be copied."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return f"{Path(sys.executable).name} -m epoxy"
+    found = shutil.which("epoxy")
+    return "epoxy" if found is not None and Path(found).resolve() == called.resolve() else str(called)
+
+
+def listing(demo: dict[str, Any]) -> list[str]:
+    rows = [
+        (r["region"], r["condition"], str(r["pid"] or "-"), r["http"], r["resp"], r["can"]) for r in demo["regions"]
+    ]
+    return columns(("region", "is", "pid", "HTTP", "RESP (Redis)", "and a client of it"), rows)
+
+
+def columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    table = [heads, *rows]
+    widths = [max(len(row[i]) for row in table) for i in range(len(heads))]
+    return [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
+    ]
+
+
+def floor_words(floor_ms: float | None) -> str:
+    return "none" if floor_ms is None else f"{floor_ms:.0f} ms"
