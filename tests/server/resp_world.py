@@ -113,6 +113,9 @@ class Rope:
         got = await self._reader.readexactly(len(expected))
         assert got == expected
 
+    async def take(self, size: int) -> bytes:
+        return await self._reader.readexactly(size)
+
     async def line(self) -> str:
         return (await self._reader.readline()).decode().removesuffix("\r\n")
 

@@ -297,6 +297,8 @@ class RespConnection(Session, asyncio.Protocol):
             raise InvalidRequest(f"unknown command {shown(arguments[0])}")
         if not self.authenticated and not command.open_to_strangers:
             return resp.error("NOAUTH Authentication required.")
+        if self.in_refused_multi and not command.ends_multi:
+            raise InvalidRequest("nothing is done until EXEC or DISCARD, because MULTI was refused")
         if not command.accepts(len(arguments)):
             raise InvalidRequest(f"wrong number of arguments for '{command.name}' command")
         self._running = command, arguments

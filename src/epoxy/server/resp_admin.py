@@ -19,7 +19,8 @@ REDIS_VERSION = "7.0.0"
 MAX_NAME_BYTES = 64
 """A client's name is for people who look at a list."""
 
-NOT_YET = ("multi", "exec", "discard", "watch", "unwatch")
+ORDERED = "comes with the ordered engine, which is not there yet"
+NOT_YET = ("watch", "unwatch")
 REFUSED = "refused"
 NEVER = ("expire", "pexpire", "expireat", "pexpireat", "setex", "psetex", "getex", "persist")
 
@@ -108,7 +109,7 @@ class Admin:
         return greeting(session)
 
     def reset(self, session: Session, _arguments: Arguments) -> bytes:
-        session.protocol, session.consistent, session.name = 2, False, b""
+        session.protocol, session.consistent, session.name, session.in_refused_multi = 2, False, b"", False
         session.authenticated = self._room.password is None
         return resp.simple("RESET")
 
@@ -261,9 +262,28 @@ def refusal(name: str, reason: str) -> Command:
     return Command(name=name, run=run, arity=-1, summary=f"Not offered: {reason}.", group=REFUSED)
 
 
+def multi(session: Session, _arguments: Arguments) -> bytes:
+    """Clients send the whole transaction without waiting for this answer; its commands must not be done one by one."""
+    session.in_refused_multi = True
+    return resp.error(f"ERR MULTI {ORDERED}")
+
+
+def end_of_multi(session: Session, arguments: Arguments) -> bytes:
+    if not session.in_refused_multi:
+        raise InvalidRequest(f"{arguments[0].upper().decode()} without MULTI, which {ORDERED}")
+    session.in_refused_multi = False
+    return resp.error(f"EXECABORT nothing was done: MULTI {ORDERED}")
+
+
 def refusals() -> list[Command]:
-    not_yet = [refusal(name, "comes with the ordered engine, which is not there yet") for name in NOT_YET]
-    return not_yet + [refusal(name, "is refused: no key expires here") for name in NEVER]
+    on = partial(Command, arity=1, group=REFUSED, summary=f"Not offered: it {ORDERED}.", ends_multi=True)
+    transactions = [
+        on(name="multi", run=multi),
+        on(name="exec", run=end_of_multi),
+        on(name="discard", run=end_of_multi),
+    ]
+    not_yet = [refusal(name, ORDERED) for name in NOT_YET]
+    return transactions + not_yet + [refusal(name, "is refused: no key expires here") for name in NEVER]
 
 
 def commands(room: Room) -> tuple[Command, ...]:
@@ -278,8 +298,10 @@ def commands(room: Room) -> tuple[Command, ...]:
         on(name="readoptimistic", run=read_optimistic, arity=1, summary="Optimistic reads from here on."),
         stranger(name="auth", run=admin.auth, arity=-2, summary="Show the password."),
         stranger(name="hello", run=admin.hello, arity=-1, summary="Choose RESP2 or RESP3.", alone=True),
-        stranger(name="reset", run=admin.reset, arity=1, summary="Back to a fresh connection.", alone=True),
-        stranger(name="quit", run=admin.quit, arity=-1, summary="Close the connection."),
+        stranger(
+            name="reset", run=admin.reset, arity=1, summary="Back to a fresh connection.", alone=True, ends_multi=True
+        ),
+        stranger(name="quit", run=admin.quit, arity=-1, summary="Close the connection.", ends_multi=True),
         on(name="client", run=admin.client, arity=-2, summary="Name and number of this connection; all of them."),
         on(name="config", run=admin.config, arity=-2, summary="CONFIG GET: what clients ask for on their own."),
         on(name="command", run=admin.command, arity=-1, summary="What this door understands."),

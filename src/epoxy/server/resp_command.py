@@ -40,6 +40,7 @@ class Session:
         self.protocol = 2
         self.consistent = False
         self.authenticated = authenticated
+        self.in_refused_multi = False
 
     @property
     def consistency(self) -> Consistency:
@@ -61,7 +62,7 @@ Handler = Callable[[Session, Arguments], bytes | None]
 class Command(Struct, frozen=True, kw_only=True):
     """`arity` counts the name; negative: at least so many. `first_key` 0: it names no keys; `last_key` counts from the
     end if negative, as in Redis. `alone`: it starts when everything before it is answered, because it looks at more
-    than keys it names, or changes how replies are written."""
+    than keys it names, or changes how replies are written. `ends_multi`: it runs inside a MULTI that was refused."""
 
     name: str
     run: Handler
@@ -73,6 +74,7 @@ class Command(Struct, frozen=True, kw_only=True):
     last_key: int = 0
     alone: bool = False
     open_to_strangers: bool = False
+    ends_multi: bool = False
 
     def keys(self, arguments: Arguments) -> Arguments:
         if self.last_key == self.first_key:
