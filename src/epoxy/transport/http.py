@@ -21,7 +21,7 @@ from epoxy.transport.exchange import Exchange as Exchange
 from epoxy.transport.exchange import Handler as Handler
 from epoxy.transport.exchange import Request as Request
 from epoxy.transport.exchange import Stream as Stream
-from epoxy.transport.limits import HttpLimits
+from epoxy.transport.limits import HttpLimits as HttpLimits
 
 SLICE_BYTES = 16 << 10
 """The parser cannot be stopped in the middle of a piece, and the shortest request has 18 bytes: a piece of this size
@@ -377,6 +377,7 @@ async def serve_http(
 ) -> asyncio.Server:
     """Listen. Whoever wants to drain the connections when it is over brings its own `connections`."""
     limits = limits or HttpLimits()
-    connections = connections or Connections(limits.connections)
+    if connections is None:
+        connections = Connections(limits.connections)
     make = partial(HttpServer, handler, limits, connections)
     return await asyncio.get_running_loop().create_server(make, host, port, ssl=ssl, backlog=BACKLOG)
