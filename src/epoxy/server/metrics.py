@@ -30,7 +30,8 @@ NO_PATH = "none"
 class Gauges(Struct, frozen=True, kw_only=True):
     """What is looked up when somebody asks, instead of being kept up to date."""
 
-    changelog_rows: int = 0
+    changelog_rows: int | None = None
+    """None: nobody has counted."""
     replicas: Mapping[str, int] = {}
     """By status."""
     peer_rtt_seconds: Mapping[str, float] = {}
@@ -123,7 +124,10 @@ class Metrics(Collector):
 
     def _gauge_families(self) -> Iterator[Metric]:
         now = self.gauges()
-        yield GaugeMetricFamily("epoxy_changelog_rows", "Rows of this replica's changelog", now.changelog_rows)
+        rows = GaugeMetricFamily("epoxy_changelog_rows", "Rows of this replica's changelog")
+        if now.changelog_rows is not None:
+            rows.add_metric((), now.changelog_rows)
+        yield rows
         replicas = GaugeMetricFamily("epoxy_replicas", "Members of the cluster", labels=("status",))
         for status, count in now.replicas.items():
             replicas.add_metric((status,), count)
