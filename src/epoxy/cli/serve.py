@@ -9,7 +9,7 @@ import msgspec
 
 from epoxy.cli.groups import SETTINGS
 from epoxy.model.errors import EpoxyError
-from epoxy.node.config import Settings, load
+from epoxy.node.config import Settings, in_force, load
 
 EXIT_CONFIG = 78
 """sysexits' EX_CONFIG: starting it again without changing something is pointless."""
@@ -66,7 +66,7 @@ def serve(
 
 
 def shown(settings: Settings) -> str:
-    return msgspec.json.format(msgspec.json.encode(settings, enc_hook=str)).decode()
+    return msgspec.json.format(msgspec.json.encode(in_force(settings))).decode()
 
 
 def run(settings: Settings, log_level: str) -> int:

@@ -2,7 +2,8 @@
 
 Each setting has a type, a range and a default in one table. Whatever is unknown or out of range is refused with one
 line that names the setting, the line of the file it stands in, and what would be allowed. A command line flag beats an
-environment variable (EPOXY_NODE_HTTP for `http` in [node]), which beats the file.
+environment variable (EPOXY_NODE_HTTP for `http` in [node]), which beats the file. A relative path in the file begins
+at the file's folder, one from outside at the working directory.
 """
 
 import tomllib
@@ -17,6 +18,7 @@ from msgspec import Struct
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo
 from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
+from epoxy.node.toml_file import Source, parse
 
 MIN_SECRET_BYTES = 16
 """128 bits: what it takes to make guessing hopeless."""
@@ -75,6 +77,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     tls: TlsSettings | None
     limits: Limits
     emulate_wan: bool
+    store_driver: str = "embedded"
 
     def first_config(self) -> ClusterConfig:
         """Epoch 1 as the operator's file has it; a store that knows a later one keeps that."""
@@ -96,6 +99,8 @@ class Field(Struct, frozen=True):
     read: Callable[[Any], Any]
     allowed: str
     default: Any = msgspec.UNSET
+    from_text: Callable[[str], Any] = str
+    """What a variable or a flag says, as the file would say it."""
 
 
 class Invalid(Exception):
@@ -104,12 +109,17 @@ class Invalid(Exception):
 
 def whole(low: int, high: int, default: Any = msgspec.UNSET) -> Field:
     def read(value: Any) -> int:
-        number = int(value) if isinstance(value, str) and value.strip().isdigit() else value
-        if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise Invalid
-        return number
+        return value
 
-    return Field(read, f"a whole number from {low} to {high}", default)
+    return Field(read, f"a whole number from {low} to {high}", default, digits)
+
+
+def digits(value: str) -> int | str:
+    """Twenty are more than any range has, and fewer than int() minds."""
+    short = value.isascii() and value.isdecimal() and len(value) <= 20
+    return int(value) if short else value
 
 
 def text(default: Any = msgspec.UNSET) -> Field:
@@ -135,14 +145,12 @@ def choice(*words: str, default: Any = msgspec.UNSET) -> Field:
 
 
 def switch(default: bool) -> Field:
-    words = {"true": True, "false": False, True: True, False: False}
-
     def read(value: Any) -> bool:
-        if not isinstance(value, str | bool) or value not in words:
+        if not isinstance(value, bool):
             raise Invalid
-        return words[value]
+        return value
 
-    return Field(read, "true or false", default)
+    return Field(read, "true or false", default, lambda value: {"true": True, "false": False}.get(value, value))
 
 
 def address(default: Any = msgspec.UNSET) -> Field:
@@ -150,17 +158,32 @@ def address(default: Any = msgspec.UNSET) -> Field:
 
 
 def read_address(value: Any) -> Address:
-    host, colon, port = str(value).rpartition(":")
-    if not isinstance(value, str) or not colon or not host or not port.isdigit() or int(port) > 65535:
+    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    number = digits(port)
+    if not host.strip("[] ") or not isinstance(number, int) or number > 65535:
         raise Invalid
-    return Address(host.strip("[]"), int(port))
+    return Address(host.strip("[]"), number)
 
 
 def read_url(value: Any) -> str:
-    parts = urlsplit(value) if isinstance(value, str) else urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    """Of a peer: where it is and whether it speaks TLS, nothing more."""
+    try:
+        parts = urlsplit(value.rstrip("/") if isinstance(value, str) else "")
+        whole_url = f"{parts.scheme}://{parts.netloc}" == parts.geturl() and parts.username is None
+        if parts.scheme not in ("http", "https") or not parts.hostname or not whole_url or parts.port == 0:
+            raise Invalid
+    except ValueError:  # urlsplit's, about brackets and ports
+        raise Invalid from None
+    if not parts.netloc.isascii() or not parts.netloc.isprintable() or " " in parts.netloc:
         raise Invalid
-    return str(value).rstrip("/")
+    return parts.geturl()
+
+
+def read_toml(value: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {value}")["value"]
+    except ValueError:
+        return value
 
 
 URL = 'a url, as "http://10.0.0.1:7800"'
@@ -177,7 +200,7 @@ TABLE: dict[str, dict[str, Field]] = {
         "advertise_url": Field(read_url, URL, None),
     },
     "cluster": {
-        "members": Field(lambda value: value, "a list of tables with id, datacenter and url"),
+        "members": Field(lambda value: value, "a list of tables with id, datacenter and url", from_text=read_toml),
         "quorum_policy": choice("optimal", "fast-paxos", default="optimal"),
         "secret_file": file_path(),
     },
@@ -195,30 +218,6 @@ TABLE: dict[str, dict[str, Field]] = {
 REQUIRED = ("node", "cluster")
 
 
-class Source:
-    """The file's text, to say where a setting stands."""
-
-    def __init__(self, name: str, text: str) -> None:
-        self.name = name
-        self.outside: dict[str, str] = {}
-        self._lines = text.splitlines()
-
-    def where(self, section: str, key: str | None) -> str:
-        """`outside` has the settings that were given elsewhere."""
-        if f"{section}.{key}" in self.outside:
-            return self.outside[f"{section}.{key}"]
-        inside = False
-        for number, line in enumerate(self._lines, start=1):
-            words = line.split("#")[0].strip()
-            if words.startswith("["):
-                inside = words.strip("[] ") == section
-                if inside and key is None:
-                    return f"{self.name}, line {number}"
-            elif inside and key is not None and words.split("=")[0].strip() == key:
-                return f"{self.name}, line {number}"
-        return self.name
-
-
 def load(path: Path, *, flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """`flags` are named as `section.key`."""
     source, document = parse(path)
@@ -226,26 +225,17 @@ def load(path: Path, *, flags: Mapping[str, str] | None = None, environ: Mapping
         check_known(source, section, values)
     for name, (where, value) in overrides(environ or {}, flags or {}).items():
         section, key = name.split(".")
-        document.setdefault(section, {})[key] = value
+        document.setdefault(section, {})[key] = TABLE[section][key].from_text(value)
         source.outside[name] = where
     return assemble(source, {section: read_section(source, section, document) for section in TABLE})
 
 
-def parse(path: Path) -> tuple[Source, dict[str, Any]]:
-    try:
-        text = path.read_text("utf-8")
-        return Source(str(path), text), tomllib.loads(text)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: is not UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: is not TOML: {error}") from error
-
-
 def check_known(source: Source, section: str, values: Any) -> None:
-    if section not in TABLE or not isinstance(values, dict):
-        raise ConfigError(f"{source.where(section, None)}: unknown section [{section}]; known: {', '.join(TABLE)}")
+    if section not in TABLE:
+        what = f"section [{section}]" if isinstance(values, dict | list) else f"setting {section}, outside all sections"
+        raise ConfigError(f"{source.where(section)}: unknown {what}; known sections: {', '.join(TABLE)}")
+    if not isinstance(values, dict):
+        raise ConfigError(f"{source.where(section)}: {section} is {values!r}; it is a section, written [{section}]")
     for key in values:
         if key not in TABLE[section]:
             known = ", ".join(TABLE[section])
@@ -265,7 +255,8 @@ def overrides(environ: Mapping[str, str], flags: Mapping[str, str]) -> dict[str,
     for name, value in flags.items():
         section, _, key = name.partition(".")
         if key not in TABLE.get(section, {}):
-            raise ConfigError(f"command line: unknown setting {name}")
+            known = ", ".join(f"{section}.{key}" for section in TABLE for key in TABLE[section])
+            raise ConfigError(f"command line: unknown setting {name}; known: {known}")
         found[name] = ("command line", value)
     return found
 
@@ -284,11 +275,13 @@ def read_fields(source: Source, section: str, fields: Mapping[str, Field], given
     for key, field in fields.items():
         if key not in given:
             if field.default is msgspec.UNSET:
-                raise ConfigError(f"{source.where(section, None)}: {section}.{key} is missing: {field.allowed}")
+                raise ConfigError(f"{source.where(section)}: {section}.{key} is missing: {field.allowed}")
             values[key] = field.default
             continue
         try:
-            values[key] = field.read(given[key])
+            value = field.read(given[key])
+            folder = Path.cwd() if f"{section}.{key}" in source.outside else source.folder
+            values[key] = folder / value if isinstance(value, Path) else value
         except Invalid:
             where = source.where(section, key)
             raise ConfigError(f"{where}: {section}.{key} is {given[key]!r}; allowed: {field.allowed}") from None
@@ -310,13 +303,24 @@ def assemble(source: Source, sections: Mapping[str, Any]) -> Settings:
     node = {**node, "datacenter": me.datacenter, "advertise_url": node["advertise_url"] or me.url}
     policy = QuorumPolicy(cluster["quorum_policy"])
     tls = TlsSettings(**sections["tls"]) if sections["tls"] is not None else None
+    check_schemes(source, members, tls)
     return Settings(
         node=NodeSettings(**node),
         cluster=ClusterSettings(members=members, quorum_policy=policy, secret_file=cluster["secret_file"]),
         tls=tls,
         limits=Limits(**sections["limits"]),
         emulate_wan=sections["wan"]["emulate"],
+        store_driver=sections["store"]["driver"],
     )
+
+
+def check_schemes(source: Source, members: tuple[Member, ...], tls: TlsSettings | None) -> None:
+    """A node has one port for all: either everybody speaks TLS to it or nobody does."""
+    scheme, reason = ("http", "there is no [tls]") if tls is None else ("https", "there is [tls]")
+    for member in members:
+        if urlsplit(member.url).scheme != scheme:
+            where = source.where("cluster", "members")
+            raise ConfigError(f"{where}: member {member.id} is at {member.url}, but {reason}: allowed: {scheme}://")
 
 
 def read_members(source: Source, given: Any) -> tuple[Member, ...]:
@@ -327,7 +331,7 @@ def read_members(source: Source, given: Any) -> tuple[Member, ...]:
     for number, entry in enumerate(given, start=1):
         name = f"cluster.members[{number}]"
         if not isinstance(entry, dict) or set(entry) != set(MEMBER):
-            raise ConfigError(f"{where}: {name} needs exactly {', '.join(MEMBER)}")
+            raise ConfigError(f"{where}: {name} is {entry!r}; allowed: a table of exactly {', '.join(MEMBER)}")
         try:
             members.append(Member(**{key: field.read(entry[key]) for key, field in MEMBER.items()}))
         except Invalid:
@@ -350,3 +354,31 @@ def read_secret(settings: Settings) -> bytes:
     if len(secret) < MIN_SECRET_BYTES:
         raise ConfigError(f"cluster.secret_file {path}: {len(secret)} bytes; at least {MIN_SECRET_BYTES}")
     return secret
+
+
+def in_force(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Under the names of the file, and as the file would have it; what was not given and has no default is left out."""
+    members = [msgspec.structs.asdict(member) for member in settings.cluster.members]
+    sections = {
+        "node": msgspec.structs.asdict(settings.node),
+        "cluster": {**msgspec.structs.asdict(settings.cluster), "members": members},
+        "tls": msgspec.structs.asdict(settings.tls) if settings.tls is not None else {},
+        "store": {"driver": settings.store_driver},
+        "limits": msgspec.structs.asdict(settings.limits),
+        "wan": {"emulate": settings.emulate_wan},
+    }
+    return {
+        section: {key: plain_value(value) for key, value in values.items() if value is not None}
+        for section, values in sections.items()
+        if values
+    }
+
+
+def plain_value(value: Any) -> Any:
+    match value:
+        case QuorumPolicy():
+            return value.value
+        case Address() | Path():
+            return str(value)
+        case _:
+            return value

@@ -1,0 +1,61 @@
+"""The text of epoxy.toml, to say on which line a setting stands. The parser keeps no lines."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from epoxy.model.errors import ConfigError
+
+HEADER = re.compile(r"\s*\[{1,2}([^\[\]]+)\]{1,2}\s*(?:#.*)?$")
+QUOTES_AND_SPACE = re.compile(r"[\s\"']")
+
+
+class Source:
+    """`outside` has the settings that were given elsewhere, by `section.key`, and where."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.name = str(path)
+        self.folder = path.absolute().parent
+        self.outside: dict[str, str] = {}
+        self._names = list(names(text))
+
+    def where(self, section: str, key: str | None = None) -> str:
+        """The setting's line; else that of its section, which may be written on one line; else the file."""
+        if f"{section}.{key}" in self.outside:
+            return self.outside[f"{section}.{key}"]
+        found = (self._line(f"{section}.{key}") if key else None) or self._line(section)
+        return f"{self.name}, line {found}" if found else self.name
+
+    def _line(self, wanted: str) -> int | None:
+        return next((line for line, name in self._names if name == wanted or name.startswith(f"{wanted}.")), None)
+
+
+def names(text: str) -> Iterator[tuple[int, str]]:
+    """What each line begins, as a dotted name: a table, or a setting of the table above it."""
+    table = ""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if header := HEADER.match(line):
+            table = plain(header.group(1))
+            yield number, table
+        elif "=" in line:
+            key = plain(line.partition("=")[0])
+            yield number, f"{table}.{key}" if table else key
+
+
+def plain(name: str) -> str:
+    """`"node" . 'id'` and node.id are one name."""
+    return QUOTES_AND_SPACE.sub("", name)
+
+
+def parse(path: Path) -> tuple[Source, dict[str, Any]]:
+    try:
+        text = path.read_text("utf-8")
+        return Source(path, text), tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 (byte {error.start})") from error
+    except ValueError as error:  # tomllib's own, and int()'s about a number of thousands of digits
+        raise ConfigError(f"{path}: is not TOML: {error}") from error
