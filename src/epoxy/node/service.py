@@ -26,7 +26,7 @@ from epoxy.model.writes import (
 from epoxy.node.config import Settings
 from epoxy.node.driver import Driver
 from epoxy.node.replica import Replica
-from epoxy.ports import Clock, Dice, Store, Transport
+from epoxy.ports import Clock, Dice, Store, Timer, Transport
 
 RETIME_EVERY_MS = 1000.0
 """How often the timers follow the measured round trips: links change by the minute, not by the message."""
@@ -34,6 +34,9 @@ RETIME_EVERY_MS = 1000.0
 SHORTEST_HEDGE_MS = 25.0
 LONGEST_HEDGE_MS = 3000.0
 """Below, a busy event loop would be taken for a slow link; above, a person would give up."""
+
+SHORTEST_ROUND_MS = 500.0
+"""A disk may pause for as long now and then, however near its datacenter is."""
 
 UNKNOWN_RTT_MS = 300.0
 """A peer nobody has measured yet may be on the other side of the world."""
@@ -87,6 +90,9 @@ class ReplicaView(Struct, frozen=True, kw_only=True):
 
 
 class Node:
+    """`in_flight` are the writes the driver still works on, whether their clients wait or have been told that their
+    time is over: it is what admission must bound."""
+
     def __init__(
         self,
         settings: Settings,
@@ -108,7 +114,8 @@ class Node:
         self._store = store
         self._started_ms = clock.now_ms()
         self._listeners: list[Callable[[], None]] = []
-        self._telling = False
+        self._telling = self._more = False
+        self._retiming: Timer | None = None
         self.replica.watchers.append(self._changed)
 
     def start(self) -> None:
@@ -118,6 +125,8 @@ class Node:
 
     def stop(self) -> None:
         self.ready = False
+        if self._retiming is not None:
+            self._retiming.cancel()
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         limit = self.settings.limits.writes_in_flight
@@ -126,7 +135,7 @@ class Node:
             answered(Refused(reason=reason))
             return
         self.in_flight += 1
-        self.driver.write(write, self._in_time(partial(self._written, answered)))
+        self.driver.write(write, partial(self._written, self._in_time(answered)))
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
         if not self.ready:
@@ -164,13 +173,14 @@ class Node:
                 id=replica, datacenter=self.settings.datacenter_of(replica), held=held, reason=reason
             )
             if not waiting:
+                timer.cancel()
                 answered([views[i] for i in sorted(views)])
 
         def give_up() -> None:
             for replica in sorted(waiting):
                 heard(replica, Failed(reason="no answer in time"))
 
-        self.clock.call_later(self.driver.timing.round_timeout_ms, give_up)
+        timer = self.clock.call_later(self.driver.timing.round_timeout_ms, give_up)
         for replica in sorted(waiting):
             self._ask(replica, [Inspect(key=key)], partial(heard, replica))
 
@@ -240,13 +250,24 @@ class Node:
         return in_time
 
     def _changed(self, _key: bytes, before: KeyState, after: KeyState) -> None:
-        """One call for many commits: listeners read on from where they are."""
-        if after.version != before.version and self._listeners and not self._telling:
-            self._telling = True
-            self._store.when_durable(self._tell)
+        """One call for many commits: listeners read on from where they are. Also with no listener yet: one that comes
+        before this is durable does not see it in `changes`, and must be told."""
+        if after.version == before.version:
+            return
+        if self._telling:
+            self._more = True
+        else:
+            self._tell_when_durable()
+
+    def _tell_when_durable(self) -> None:
+        self._telling, self._more = True, False
+        self._store.when_durable(self._tell)
 
     def _tell(self) -> None:
+        """What was committed since this call was asked for may need another sync, and then another call."""
         self._telling = False
+        if self._more:
+            self._tell_when_durable()
         for listener in list(self._listeners):
             listener()
 
@@ -267,8 +288,10 @@ class Node:
         """Timers follow the links: patient enough for the farthest quorum, not more."""
         floor = self._floor_ms()
         hedge = 2 * (floor if floor is not None else UNKNOWN_RTT_MS) + SHORTEST_HEDGE_MS
-        farthest = max((self.links.rtt_ms(peer) or UNKNOWN_RTT_MS for peer in self.replica.config.active), default=0.0)
+        rtts = (self.links.rtt_ms(peer) for peer in self.replica.config.active if peer != self.me)
+        farthest = max((UNKNOWN_RTT_MS if rtt is None else rtt for rtt in rtts), default=0.0)
         self.driver.timing = Timing(
-            hedge_ms=min(LONGEST_HEDGE_MS, hedge), round_timeout_ms=2 * farthest + 4 * SHORTEST_HEDGE_MS
+            hedge_ms=min(LONGEST_HEDGE_MS, hedge),
+            round_timeout_ms=max(SHORTEST_ROUND_MS, 2 * farthest + 4 * SHORTEST_HEDGE_MS),
         )
-        self.clock.call_later(RETIME_EVERY_MS, self._retime)
+        self._retiming = self.clock.call_later(RETIME_EVERY_MS, self._retime)
