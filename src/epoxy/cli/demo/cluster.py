@@ -1,5 +1,6 @@
 """The running demo: its regions, what was done to them, and what that means."""
 
+import os
 import socket
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -125,7 +126,7 @@ class DemoCluster:
         links = self._links(order)
         self.cuts |= links
         self._change_links(links, cut=True)
-        return [f"{between(order)} cut: nothing gets through, in either direction.", *self.consequences()]
+        return [f"Now {between(order)} cut: nothing gets through, in either direction.", *self.consequences()]
 
     def _heal(self, order: Order) -> list[str]:
         links = self._links(order)
@@ -133,7 +134,7 @@ class DemoCluster:
             raise InvalidRequest(f"{between(order)} not cut")
         self.cuts -= links
         self._change_links(links, cut=False)
-        return [f"{between(order)} whole again.", *self.consequences()]
+        return [f"Now {between(order)} whole again.", *self.consequences()]
 
     def _links(self, order: Order) -> set[Link]:
         here = self._region(order.region).datacenter
@@ -234,8 +235,10 @@ class DemoCluster:
 
 
 def between(order: Order) -> str:
-    others = " and ".join(order.others) if order.others else "all others"
-    return f"The links between {order.region} and {others} are"
+    if len(order.others) == 1:
+        return f"the link between {order.region} and {order.others[0]} is"
+    others = ", ".join(order.others) if order.others else "all others"
+    return f"the links between {order.region} and {others} are"
 
 
 def refuse_order(order: Order) -> list[str]:
@@ -249,6 +252,6 @@ def check_ports(nodes: Iterable[RegionNode]) -> None:
                 socket.create_server(("127.0.0.1", port)).close()
             except OSError as error:
                 raise Unavailable(
-                    f"port {port}, for {door} of {node.datacenter}, cannot be used: {error.strerror}. "
+                    f"port {port}, for {door} of {node.datacenter}, cannot be used: {os.strerror(error.errno or 0)}. "
                     "If another demo is running, `epoxy demo ps` shows it; --port-base chooses other ports"
                 ) from error

@@ -107,7 +107,8 @@ def find(*, folder: Path | None, port_base: int | None) -> Path:
     ]
     meant = [path for path, demo in running if folder is None or demo.get("dir") == str(folder.absolute())]
     if not meant:
-        raise InvalidRequest("no demo is running that is meant here; `epoxy demo` starts one")
+        where = f" in {folder}" if folder is not None else f" at --port-base {port_base}" if port_base else ""
+        raise InvalidRequest(f"no demo is running{where}; `epoxy demo` starts one")
     if len(meant) > 1:
         bases = ", ".join(path.stem for path in meant)
         raise InvalidRequest(f"{len(meant)} demos are running; say which with --port-base ({bases})")

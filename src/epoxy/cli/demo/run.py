@@ -88,9 +88,11 @@ class Demo:
         if self._wanted.as_json:
             output.emit_json(document)
             return
-        kept = self._wanted.folder is not None
-        for line in show.welcome(self.cluster.plan, document, time.monotonic() - began, kept=kept):
-            self.say(line)
+        kept, seconds = self._wanted.folder is not None, time.monotonic() - began
+        lines = show.welcome(self.cluster.plan, document, seconds, kept=kept)
+        if self._wanted.command is None:
+            lines += show.invitation(self.cluster.plan, document)
+        self.say("\n".join(lines))
 
     def run_for_ever(self) -> int:
         while True:

@@ -23,12 +23,12 @@ def welcome(plan: Plan, demo: dict[str, Any], seconds: float, *, kept: bool) -> 
         f"  floor    the round trip to the nearest {quorum}: no fresh key commits sooner",
         f"  status   {first}/v2/status    metrics  {first}/metrics    API  {first}/openapi.json",
         f"  data     {plan.folder.absolute()} ({'kept' if kept else 'removed at the end'})",
-        "",
-        "Try, in a second terminal:",
-        *(f"  {line}" for line in suggestions(plan, regions)),
-        "",
-        "Ctrl-C ends it.",
     ]
+
+
+def invitation(plan: Plan, demo: dict[str, Any]) -> list[str]:
+    tries = (f"  {line}" for line in suggestions(plan, demo["regions"]))
+    return ["", "Try, in a second terminal:", *tries, "", "Ctrl-C ends it."]
 
 
 def suggestions(plan: Plan, regions: Sequence[dict[str, Any]]) -> list[str]:
