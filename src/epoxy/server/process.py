@@ -6,11 +6,12 @@ import os
 import signal
 import ssl
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
 from epoxy.model.cluster import ReplicaStatus
 from epoxy.model.errors import ConfigError, StoreFailed
+from epoxy.model.messages import Reply, Request
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.node.config import Address, Settings, read_secret
 from epoxy.node.service import Node
@@ -75,7 +76,7 @@ class Process:
         self.node.driver.observer = self.metrics
         verifier = Verifier(settings.node.id, secret, admits=self._admits)
         mutual = settings.tls is not None and settings.tls.ca is not None
-        endpoint = PeerEndpoint(self.node.replica.handle, verifier, link=self._link, certificates=mutual)
+        endpoint = PeerEndpoint(self._handle, verifier, link=self._link, certificates=mutual)
         links = LinkAdmin(self._link, verifier, frozenset(m.id for m in settings.cluster.members) - {settings.node.id})
         extra: dict[bytes, Handler] = {MESSAGE_PATH: endpoint, CHANGELOG_READ_PATH: endpoint, LINKS_PATH: links}
         self._api = build_api(self.node, self.metrics, extra)
@@ -137,6 +138,17 @@ class Process:
         except OSError as error:
             raise ConfigError(f"node.{what}: cannot listen on {address}: {error.strerror}") from error
 
+    def _handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
+        """A peer's requests, counted."""
+        begun_s = self._loop.time()
+
+        def reply_to_peer(reply: Reply) -> None:
+            seconds = self._loop.time() - begun_s
+            self.metrics.request_handled(type(requests[-1]).__name__, type(reply).__name__, seconds)
+            answered(reply)
+
+        self.node.replica.handle(requests, reply_to_peer)
+
     def _admits(self, sender: int, _epoch: int) -> bool:
         return sender in self.node.replica.config.everybody
 
@@ -145,8 +157,11 @@ class Process:
         statuses = [replica.status for replica in config.replicas]
         peers = (replica.id for replica in config.replicas if replica.id != self.settings.node.id)
         rtts = {str(peer): rtt / 1000 for peer in peers if (rtt := self._peers.rtt_ms(peer)) is not None}
+        newest = self.node.changes_newest()
         return Gauges(
-            replicas={status.value: statuses.count(status) for status in ReplicaStatus}, peer_rtt_seconds=rtts
+            changelog_rows=newest,
+            replicas={status.value: statuses.count(status) for status in ReplicaStatus},
+            peer_rtt_seconds=rtts,
         )
 
     def _alarm(self, text: str) -> None:
