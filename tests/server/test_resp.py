@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import ssl as tls
 
 import pytest
+import trustme
 
 from epoxy.codec import resp
 from epoxy.model.records import MAX_VALUE_BYTES
-from epoxy.server.resp import RespLimits, serve_resp
+from epoxy.server.resp import RespDoor, RespLimits, serve_resp
 from tests.server.resp_world import FakeNode, Rope, World, committed, found, packed, proposal, run, turns, until, world
 
 BIG = b"x" * MAX_VALUE_BYTES
@@ -316,6 +318,26 @@ def test_unknown_commands_and_wrong_numbers_of_arguments() -> None:
             await client.says("GET a b", b"-ERR wrong number of arguments for 'get' command\r\n")
             await client.says("MGET", b"-ERR wrong number of arguments for 'mget' command\r\n")
             await client.says("SET k", b"-ERR wrong number of arguments for 'set' command\r\n")
+
+    run(story)
+
+
+def test_the_door_speaks_tls() -> None:
+    async def story() -> None:
+        authority = trustme.CA()
+        theirs, ours = tls.create_default_context(tls.Purpose.CLIENT_AUTH), tls.create_default_context()
+        authority.issue_cert("localhost").configure_cert(theirs)
+        authority.configure_trust(ours)
+        door = RespDoor(FakeNode())
+        server = await door.serve("127.0.0.1", 0, ssl=theirs)
+        port = server.sockets[0].getsockname()[1]
+        client = Rope(*await asyncio.open_connection("127.0.0.1", port, ssl=ours, server_hostname="localhost"))
+        await client.says("PING", b"+PONG\r\n")
+        await client.says("QUIT", b"+OK\r\n")
+        assert await client.rest() == b""
+        client.writer.close()
+        server.close()
+        await until(lambda: not door.connections)
 
     run(story)
 

@@ -133,6 +133,7 @@ class RespConnection(Session, asyncio.Protocol):
         self.reader = CommandReader(door.limits.reader if door.password is None else STRANGERS)
         self._door = door
         self._limits = door.limits
+        self._table = door.table
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._queue: deque[Arguments] = deque()
@@ -241,7 +242,9 @@ class RespConnection(Session, asyncio.Protocol):
         self._working = True
         try:
             self._collect()
-            while self._queue and self._may_begin():
+            while self._queue and not (self._clogged or self._leaving):
+                if self._slots and self._must_wait(self._queue[0]):
+                    break
                 self._begin(self._queue.popleft())
                 if self._slots:
                     self._collect()
@@ -254,21 +257,15 @@ class RespConnection(Session, asyncio.Protocol):
         self._flush()
         self._pace()
 
-    def _may_begin(self) -> bool:
-        if not self._slots:
-            return not self._clogged and not self._leaving
-        if self._clogged or self._leaving or len(self._slots) >= self._limits.pipeline:
-            return False
-        return self._held < self._limits.held_bytes and not self._must_wait(self._queue[0])
-
     def _must_wait(self, arguments: Arguments) -> bool:
-        """For an earlier command of this connection: replies must read as if commands ran one after the other."""
-        command = self._command(arguments[0])
-        if command is None or not (command.alone or command.first_key):
-            return False
-        if command.alone:
+        """For earlier commands of this connection: to keep within the limits, and because replies must read as if
+        commands that share a key ran one after the other."""
+        if len(self._slots) >= self._limits.pipeline or self._held >= self._limits.held_bytes:
             return True
-        keys = command.keys(arguments)
+        command = self._command(arguments[0])
+        if command is None or command.alone:
+            return command is not None
+        keys = command.keys(arguments) if command.first_key else []
         if any(key in self._writing for key in keys):
             return True
         return command.writes and any(key in self._reading for key in keys)
@@ -292,21 +289,20 @@ class RespConnection(Session, asyncio.Protocol):
             self._reply(reply)
 
     def _run(self, arguments: Arguments) -> bytes | None:
-        command = self._command(arguments[0])
+        command = self._table.get(arguments[0]) or self._command(arguments[0])
         if command is None:
             raise InvalidRequest(f"unknown command {shown(arguments[0])}")
         if not self.authenticated and not command.open_to_strangers:
             return resp.error("NOAUTH Authentication required.")
         if self.in_refused_multi and not command.ends_multi:
             raise InvalidRequest("nothing is done until EXEC or DISCARD, because MULTI was refused")
-        if not command.accepts(len(arguments)):
+        if len(arguments) != command.arity and not command.accepts(len(arguments)):
             raise InvalidRequest(f"wrong number of arguments for '{command.name}' command")
         self._running = command, arguments
         return command.run(self, arguments)
 
     def _command(self, name: bytes) -> Command | None:
-        table = self._door.table
-        return table.get(name) or table.get(name.upper())
+        return self._table.get(name) or self._table.get(name.upper())
 
     def _reply(self, reply: bytes) -> None:
         if self._slots:

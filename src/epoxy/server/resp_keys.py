@@ -58,8 +58,8 @@ def known(session: Session, key: bytes) -> ReadResult | None:
 
 
 def get(session: Session, arguments: Arguments) -> bytes | None:
-    key = arguments[1]
-    here = known(session, checked_key(key))
+    key = checked_key(arguments[1])
+    here = known(session, key) if session.consistent else session.node.peek(key)
     if here is None:
         return ask(session, key, lambda value: resp.maybe_bulk(value, session.protocol))
     return resp.maybe_bulk(here.value, session.protocol)
