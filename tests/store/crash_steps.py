@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from epoxy.ports import Transaction
+from epoxy.store import log as log_module
 from epoxy.store import tree as tree_module
 from epoxy.store.embedded import EmbeddedStore
 from epoxy.store.log import Log, segments
@@ -102,10 +103,10 @@ class CrashMachine(RuleBasedStateMachine):
             self.bench.checkpointer.work()
         self.crash()
 
-    @rule()
-    def crash_at_the_start_too(self) -> None:
-        """The start itself is cut short, and the next one finds what is left."""
-        with patch.object(tree_module, "write", dies_after(0, tree_module.write)), suppress(Crash):
+    @rule(function=st.sampled_from(["write", "sync_folder"]))
+    def crash_at_the_start_too(self, function: str) -> None:
+        """The start itself is cut short, before or after its segment has a name; the next one finds what is left."""
+        with patch.object(log_module, function, dies_after(0, getattr(log_module, function))), suppress(Crash):
             self.bench.crash()
         self.crash()
 

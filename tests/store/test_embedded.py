@@ -224,6 +224,7 @@ def test_a_view_outlives_the_generations_it_looks_through() -> None:
 
 def test_commits_go_on_during_a_checkpoint() -> None:
     bench = EmbeddedBench(log_bytes=TINY)
+    bench.settle()
     while not bench.checkpointer.jobs:
         put(bench.store, b"a", value=b"frozen" * 20)
         bench.flush()
@@ -340,7 +341,7 @@ def test_with_threads_on_an_event_loop(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "tree")
     effects, _ = recover(tmp_path / "log", tree.position())
     tree.close()
-    store = EmbeddedStore(tmp_path, post=unused, schedule=unused, on_failure=unused)
+    store = EmbeddedStore(tmp_path, post=lambda _: None, schedule=unused, on_failure=unused)
     assert [key for key, _ in rows(store.durable())] == sorted(told)
     assert len(effects) < 2000, "most of it was in the tree by then"
     store.close()

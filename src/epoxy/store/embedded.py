@@ -4,7 +4,7 @@
     end of a tick   the batch becomes one frame of the log, written and synced in a thread; then those who wait are told
     log is long     the layer is frozen, and commits go on in a new one with a new segment of the log; the frozen layer
                     goes to the tree in one synced transaction, in a second thread, and its segment is deleted
-    start           what the log is ahead of the tree goes to the tree, and a new segment is begun
+    start           what the log is ahead of the tree is read into a frozen layer, and a new segment is begun
 
 Reads look into the layer commits go to, the frozen one, and the tree. Memory and the time a start takes depend on the
 length of the log, never on the number of rows.
@@ -82,24 +82,26 @@ class EmbeddedStore:
         lane: Callable[[str, Post], Lane] = ThreadLane,
         log_bytes: int = LOG_BYTES,
     ) -> None:
-        self._tree, self._log, reached = open_folder(folder, log_bytes)
+        self._tree, self._log, replayed, reached = open_folder(folder, log_bytes)
         self._schedule = schedule
         self._on_failure = on_failure
         self._log_limit = log_bytes
         self._writer = lane("epoxy-log", post)
         self._checkpointer = lane("epoxy-checkpoint", post)
-        self._levels = Levels(Layer(), Layer(), self._tree.view())
+        self._levels = Levels(Layer(), Layer(replayed), self._tree.view())
         self._newest = Past()
         self._batch = Batch()
         self._unsynced: Past = self._batch
         self._sequence = reached.sequence
         self._committed = self._synced = 0
         self._log_bytes = 0
-        self._scheduled = self._flushing = self._checkpointing = False
+        self._scheduled = self._flushing = False
         self._closed = False
         self._dead: str | None = None
         # As long as its callers have requests in flight: whoever bounds those bounds this.
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._checkpointing = True
+        self._frozen(reached)
 
     def begin(self) -> EmbeddedTransaction:
         self._assert_alive()
@@ -236,9 +238,9 @@ class EmbeddedStore:
             raise StoreFailed(self._dead)
 
 
-def open_folder(folder: Path, log_bytes: int) -> tuple[Tree, Log, Position]:
-    """Bring the tree up to date with the log, and begin the next generation. The new segment is there before the old
-    ones may go, so a tree without a log behind it is never right."""
+def open_folder(folder: Path, log_bytes: int) -> tuple[Tree, Log, dict[bytes, bytes | None], Position]:
+    """Tree and log, what the log is ahead, and how far it reaches. The next segment is there before the older ones may
+    go, so a tree that was ever written always has a log behind it."""
     log_folder, tree_folder = folder / "log", folder / "tree"
     for part in (log_folder, tree_folder):
         part.mkdir(mode=0o700, exist_ok=True)
@@ -246,10 +248,11 @@ def open_folder(folder: Path, log_bytes: int) -> tuple[Tree, Log, Position]:
     with ExitStack() as undo:
         tree = Tree(tree_folder)
         undo.callback(tree.close)
-        effects, reached = recover(log_folder, tree.position())
+        written = tree.position()
+        replayed, reached = recover(log_folder, written)
         log = Log(log_folder, reached, log_bytes)
         undo.callback(log.close)
-        tree.apply(effects, reached)
-        log.drop(reached.generation)
+        if written is None:
+            tree.apply({}, reached)
         undo.pop_all()
-    return tree, log, reached
+    return tree, log, replayed, reached

@@ -91,7 +91,7 @@ class Segment:
             os.fsync(descriptor)
             os.rename(draft, segment_path(folder, generation))
             sync_folder(folder)
-        except OSError:
+        except BaseException:
             os.close(descriptor)
             raise
         return cls(descriptor, header)

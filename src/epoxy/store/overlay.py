@@ -48,8 +48,8 @@ class Layer:
 
     __slots__ = ("_order", "values")
 
-    def __init__(self) -> None:
-        self.values: dict[bytes, bytes | None] = {}
+    def __init__(self, values: dict[bytes, bytes | None] | None = None) -> None:
+        self.values = {} if values is None else values
         self._order: SortedList[bytes] = SortedList()
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[Row]:
