@@ -68,7 +68,7 @@ class HttpServer(asyncio.Protocol):
     def _begin(self) -> None:
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
-        self._head_size = 0
+        self._head_size = self._head_raw = 0
         self._body: list[bytes] = []
         self._body_size = 0
         self._body_limit = self._limits.body_bytes
@@ -99,13 +99,14 @@ class HttpServer(asyncio.Protocol):
         if self._backlog:
             self._backlog += data
             return
-        if self._phase is Phase.REQUEST:
-            self._expect(Phase.HEAD)
-        elif self._phase is Phase.HEAD:
-            self._count_head(len(data))
-        else:
+        if self._phase is Phase.BODY:
             self._count_framing(len(data))
+        elif self._phase is Phase.REQUEST:
+            self._expect(Phase.HEAD)
+        headers = self._headers
         self._feed(data)
+        if self._phase is Phase.HEAD and self._headers is headers:
+            self._count_unfinished(len(data))
         self._steer()
 
     def eof_received(self) -> bool:
@@ -171,8 +172,11 @@ class HttpServer(asyncio.Protocol):
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         method = self._parser.get_method().decode("ascii")
         last = not self._parser.should_keep_alive() or self._parser.should_upgrade() or self._connections.draining
+        exchange = Exchange(Request(method, path, query, self._headers, body), self, last)
+        self._exchanges.append(exchange)
+        self._held += len(body)
         self._expect(Phase.NOTHING if last else Phase.REQUEST)
-        self._serve(Exchange(Request(method, path, query, self._headers, body), self, last))
+        self._serve(exchange)
 
     # Everything else.
 
@@ -245,8 +249,6 @@ class HttpServer(asyncio.Protocol):
                 self._refuse(400, "bad_request", f"not HTTP/1.1: {error}")
 
     def _serve(self, exchange: Exchange) -> None:
-        self._exchanges.append(exchange)
-        self._held += len(exchange.request.body)
         try:
             self._handler(exchange)
         except Exception as error:
@@ -277,10 +279,18 @@ class HttpServer(asyncio.Protocol):
 
     def _count_head(self, size: int) -> None:
         self._head_size += size
-        if self._head_size > self._limits.head_bytes and self._phase is not Phase.NOTHING:
-            self._refuse(431, "head_too_large", f"address and headers have more than {self._limits.head_bytes} bytes")
-            if self._feeding:
-                raise StopReading
+        if self._head_size > self._limits.head_bytes:
+            self._refuse_head()
+            raise StopReading
+
+    def _count_unfinished(self, size: int) -> None:
+        """The parser keeps a line to itself until it ends."""
+        self._head_raw += size
+        if self._head_raw > self._limits.head_bytes:
+            self._refuse_head()
+
+    def _refuse_head(self) -> None:
+        self._refuse(431, "head_too_large", f"address and headers have more than {self._limits.head_bytes} bytes")
 
     def _count_body(self, size: int) -> None:
         if size > self._body_limit:
