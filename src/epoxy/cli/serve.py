@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from epoxy.cli.groups import SETTINGS
-from epoxy.model.errors import EpoxyError
+from epoxy.model.errors import EpoxyError, StoreFailed
 from epoxy.node.config import Settings, in_force, load
 
 EXIT_CONFIG = 78
@@ -44,7 +44,7 @@ def serve(
     Exit status:
       0   ended as told
       74  the disk failed; nothing unsynced was acknowledged
-      78  a setting is wrong; one line says which
+      78  a setting or the data directory is wrong; one line says how
     """
     named = {"node.id": node_id, "node.data_dir": data_dir, "node.http": http, "node.resp": resp}
     flags = {name: value for name, value in named.items() if value is not None}
@@ -76,4 +76,8 @@ def run(settings: Settings, log_level: str) -> int:
     from epoxy.server import logs, process
 
     logs.set_up(log_level)
-    return uvloop.run(process.serve(settings))
+    try:
+        return uvloop.run(process.serve(settings))
+    except StoreFailed as error:
+        click.echo(f"epoxy: {error}", err=True)
+        return process.EXIT_STORE

@@ -7,7 +7,8 @@ import signal
 import ssl
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 from epoxy.model.cluster import ReplicaStatus
 from epoxy.model.errors import ConfigError, StoreFailed
@@ -38,6 +39,9 @@ SWITCH_INTERVAL_S = 0.0005
 DRAIN_S = 10.0
 """A write that is not decided by then is unknown to its client anyway: no round trip on earth takes so long."""
 
+DRAIN_LOOK_S = 0.01
+"""How often it is looked whether the last Redis client has gone: once in the life of a process."""
+
 EXIT_STORE = 74
 """sysexits' EX_IOERR: a supervisor should look at the disk before it starts us again."""
 
@@ -48,19 +52,15 @@ class Process:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._loop = asyncio.get_running_loop()
-        secret = read_secret(settings)
+        self._loop.set_exception_handler(self._unexpected)
+        secret, rtts = read_secret(settings), emulated_rtts(settings)
         self._doors_tls, self._links_tls = tls_contexts(settings)
-        name = f"{settings.node.datacenter} (replica {settings.node.id})"
+        name = f"{settings.node.datacenter}, replica {settings.node.id}"
         self._data_dir = DataDir.open(settings.node.data_dir, replica=settings.node.id, name=name)
-        self._store = EmbeddedStore(
-            settings.node.data_dir,
-            post=self._loop.call_soon_threadsafe,
-            schedule=self._loop.call_soon,
-            on_failure=self._store_failed,
-        )
+        self._store = self._open_store()
         self.metrics = Metrics(self._gauges)
         clock, dice = LoopClock(self._loop), SystemDice()
-        self._link = Link(clock, emulated_rtts(settings))
+        self._link = Link(clock, rtts)
         self._peers = Peers(
             settings.node.id,
             secret,
@@ -123,20 +123,45 @@ class Process:
         for server in self._servers:
             server.close()
         self._api.close()
-        self._resp.close()
-        await self._connections.drain(DRAIN_S)
-        self._resp.abort()
+        await asyncio.gather(self._connections.drain(DRAIN_S), self._drain_resp())
         self.node.stop()
         await self._peers.stop()
+        self.close()
+        LOGGER.info("stopped")
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
         self._store.close()
         self._data_dir.close()
-        LOGGER.info("stopped")
+
+    async def _drain_resp(self) -> None:
+        """Its connections close when what they have begun is answered."""
+        self._resp.close()
+        deadline = self._loop.time() + DRAIN_S
+        while self._resp.connections and self._loop.time() < deadline:
+            await asyncio.sleep(DRAIN_LOOK_S)
+        self._resp.abort()
+
+    def _open_store(self) -> EmbeddedStore:
+        folder = self.settings.node.data_dir
+        try:
+            return EmbeddedStore(
+                folder,
+                post=self._loop.call_soon_threadsafe,
+                schedule=self._loop.call_soon,
+                on_failure=self._store_failed,
+            )
+        except OSError as error:
+            raise StoreFailed(f"data directory {folder}: {error.strerror}") from error
 
     async def _listen(self, what: str, address: Address, listening: Awaitable[asyncio.Server]) -> None:
         try:
             self._servers.append(await listening)
         except OSError as error:
-            raise ConfigError(f"node.{what}: cannot listen on {address}: {error.strerror}") from error
+            # The loop wraps the system's words into its own; those of a name that is not found have no such number.
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            raise ConfigError(f"node.{what}: cannot listen on {address}: {reason}") from error
 
     def _handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
         """A peer's requests, counted."""
@@ -168,6 +193,13 @@ class Process:
         self.metrics.invariant_violation(text)
         LOGGER.critical("invariant violated", extra={"detail": text})
 
+    def _unexpected(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An exception nobody caught: a bug, or the end of the store seen by somebody who reads from it."""
+        error = context.get("exception")
+        if isinstance(error, StoreFailed):
+            self._store_failed(error)
+        LOGGER.error(context["message"], exc_info=error)
+
     def _store_failed(self, error: StoreFailed) -> NoReturn:
         """Nothing that is not on the disk may be acknowledged, and what is in memory may not be: so nobody gets another
         word from this process, not even a goodbye."""
@@ -181,32 +213,49 @@ def tls_contexts(settings: Settings) -> tuple[ssl.SSLContext | None, ssl.SSLCont
     files = settings.tls
     if files is None:
         return None, None
+    for name, path in (("cert", files.cert), ("key", files.key), ("ca", files.ca)):
+        check_readable(f"tls.{name}", path)
     try:
         return tls.server_context(files.cert, files.key, files.ca), tls.client_context(files.cert, files.key, files.ca)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"[tls]: {files.cert}, {files.key}, {files.ca}: {error}") from error
+    except OSError as error:  # ssl's errors are such
+        given = ", ".join(str(path) for path in (files.cert, files.key, files.ca) if path is not None)
+        raise ConfigError(f"[tls]: no certificate with its key, or no authority, in {given}: {error}") from error
+
+
+def check_readable(name: str, path: Path | None) -> None:
+    """OpenSSL does not say which of its files is missing."""
+    try:
+        if path is not None:
+            path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{name} {path}: cannot be read: {error.strerror}") from error
 
 
 def emulated_rtts(settings: Settings) -> dict[int, float]:
     if not settings.emulate_wan:
         return {}
+    for member in settings.cluster.members:
+        if member.datacenter not in aws.REGIONS:
+            known = ", ".join(aws.REGIONS)
+            raise ConfigError(f"wan.emulate: no round trips are known for {member.datacenter!r}; allowed: {known}")
     here = settings.node.datacenter
-    try:
-        return {m.id: aws.rtt_ms(here, m.datacenter) for m in settings.cluster.members if m.id != settings.node.id}
-    except KeyError as error:
-        raise ConfigError(f"wan.emulate: no round trip is known for datacenter {error}") from error
+    return {m.id: aws.rtt_ms(here, m.datacenter) for m in settings.cluster.members if m.id != settings.node.id}
 
 
 async def serve(settings: Settings) -> int:
     """Until a signal says so."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    process = Process(settings)
-    await process.start()
-    gc.freeze()
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, over.set)
+    process = Process(settings)
+    try:
+        await process.start()
+    except ConfigError:
+        process.close()
+        raise
+    gc.freeze()
     await over.wait()
     await process.stop()
     return 0
