@@ -64,14 +64,6 @@ ROOMS = dict.fromkeys(__all__, "epoxy.model.errors") | dict.fromkeys(
 )
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'epoxy' has no attribute {name!r}")
-    found = load(name)
-    globals()[name] = found
-    return found
-
-
 def load(name: str) -> Any:
     match name:
         case "__version__":
@@ -80,6 +72,16 @@ def load(name: str) -> Any:
             return import_module("epoxy.testing")
         case _:
             return getattr(import_module(ROOMS[name]), name)
+
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and should complain about any other
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'epoxy' has no attribute {name!r}")
+        found = load(name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

@@ -5,14 +5,18 @@ from collections.abc import AsyncGenerator, Generator
 from types import TracebackType
 from typing import Any, Self
 
+import uvloop
+
 from epoxy import AsyncClient, Change, Client
 
 
 class Driven:
     """An AsyncClient with the blocking client's face. Every call runs on one loop that rests in between."""
 
+    loop_factory: Any = None
+
     def __init__(self, *urls: str, **settings: Any) -> None:
-        self._runner = asyncio.Runner()
+        self._runner = asyncio.Runner(loop_factory=self.loop_factory)
         self._client = self._runner.run(self._make(*urls, **settings))
 
     async def _make(self, *urls: str, **settings: Any) -> AsyncClient:
@@ -45,4 +49,10 @@ class Driven:
         self._runner.close()
 
 
-BOTH = [Client, Driven]
+class DrivenByUvloop(Driven):
+    """Its transports are not quite asyncio's."""
+
+    loop_factory = staticmethod(uvloop.new_event_loop)
+
+
+BOTH = [Client, Driven, DrivenByUvloop]

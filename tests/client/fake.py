@@ -102,6 +102,7 @@ class FakeNode:
         self.status: dict[str, Any] = dict(STATUS)
         self.inspected: object = []
         self.events: list[bytes] = []
+        self.changes_later: list[tuple[bytes, Held]] = []
         self._server = FakeServer(("127.0.0.1", 0), Handler)
         self._server.fake = self
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -184,6 +185,8 @@ class FakeNode:
         body = b"".join(self.events[begin:])
         request.close_connection = True
         request.reply(200, body, "text/event-stream", Connection="close")
+        while self.changes_later:
+            self.commit_event(*self.changes_later.pop(0))
 
     def commit_event(self, key: bytes, held: Held) -> None:
         data = msgspec.json.encode(record(key, held))

@@ -12,6 +12,7 @@ from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS
 from epoxy.cli.load import Load, Tally, Workload
 from epoxy.cli.progress import Watch
+from epoxy.model.errors import EpoxyError
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.model.writes import Consistency
 
@@ -101,7 +102,9 @@ def measure(load: Load, plan: Workload) -> None:
         with Watch(f"bench {plan.name}", plan.count) as watch, asyncio.Runner(loop_factory=fast_loop()) as runner:
             runner.run(load.run(told))
     except ExceptionGroup as group:
-        raise click.ClickException(f"nothing to measure: {group.exceptions[0]}") from group
+        if group.subgroup(EpoxyError) is None:
+            raise
+        raise click.ClickException(f"nothing to read: {group.exceptions[0]}") from group
 
 
 def fast_loop() -> Any:

@@ -30,11 +30,16 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Visit(Struct, frozen=True, kw_only=True):
-    """`status` None: nobody there, and why."""
+    """`status` None: nobody there, and why. `datacenter` is what its peers call it."""
 
     url: str
     status: Status | None
     reason: str = ""
+    datacenter: str = ""
+
+    @property
+    def place(self) -> str:
+        return f"{self.datacenter} at {self.url}" if self.datacenter else self.url
 
 
 def fine(words: str) -> Finding:
@@ -66,7 +71,7 @@ def attendance(visits: list[Visit]) -> Iterator[Finding]:
     for visit in visits:
         if visit.status is None:
             advice = "Is it running, and is this its address? `epoxy serve` logs why a node does not start."
-            yield broken(f"{visit.url} does not answer: {visit.reason}", advice)
+            yield broken(f"{visit.place} does not answer: {visit.reason}", advice)
         elif not visit.status.ready:
             yield broken(
                 f"{name(visit.status)} is not ready", "It is starting or stopping; its log says what it waits for."

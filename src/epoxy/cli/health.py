@@ -123,16 +123,17 @@ def visit_all(urls: list[str]) -> list[Visit]:
     known = {seen.status.id for seen in visits.values() if seen.status is not None}
     for peer in peers:
         if peer.id not in known and peer.url is not None and peer.url not in visits:
-            visits[peer.url] = visit(peer.url)
+            visits[peer.url] = visit(peer.url, peer.datacenter)
     return list(visits.values())
 
 
-def visit(url: str) -> Visit:
+def visit(url: str, datacenter: str = "") -> Visit:
     try:
         with Client(url, timeout=VISIT_S, connect_timeout=VISIT_S) as client:
             return Visit(url=url, status=client.status())
     except ClientError as error:
-        return Visit(url=url, status=None, reason=str(error).removeprefix(f"{url}: "))
+        reason = str(error).removeprefix(f"{url}: ")
+        return Visit(url=url, status=None, reason=reason, datacenter=datacenter)
 
 
 COLOURS = {Severity.FINE: "green", Severity.WARNING: "yellow", Severity.BROKEN: "red"}

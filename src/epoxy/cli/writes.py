@@ -39,8 +39,8 @@ def reserve(key: bytes, value: bytes, urls: list[str], timeout: float, as_json: 
       epoxy reserve licence - < licence.bin
     """
     with target.talking_to(urls, timeout, as_json=as_json, writes=True) as client:
+        floor_ms = floor_of(client)
         result = client.reserve(key, value)
-        floor_ms = floor_of(client) if result.path is not Path.LOCAL else None
     tell = reserve_json if as_json else reserve_words
     tell(result, floor_ms)
     raise click.exceptions.Exit(0 if result.agreed else target.LOST)
@@ -91,8 +91,8 @@ def put(key: bytes, value: bytes, if_version: int | None, urls: list[str], timeo
       epoxy put cfg 2 --if-version 1
     """
     with target.talking_to(urls, timeout, as_json=as_json, writes=True) as client:
-        result = client.put(key, value, if_version=if_version)
         floor_ms = floor_of(client)
+        result = client.put(key, value, if_version=if_version)
     if as_json:
         output.emit_json({**written_json(result, floor_ms), "created": result.created})
         return
@@ -117,8 +117,8 @@ def delete(key: bytes, if_version: int | None, urls: list[str], timeout: float, 
       epoxy delete cfg --if-version 2
     """
     with target.talking_to(urls, timeout, as_json=as_json, writes=True) as client:
-        result = client.delete(key, if_version=if_version)
         floor_ms = floor_of(client)
+        result = client.delete(key, if_version=if_version)
     if as_json:
         output.emit_json({**written_json(result, floor_ms), "deleted": result.deleted})
     elif result.deleted:
@@ -139,7 +139,8 @@ def written_json(result: Written | Deletion, floor_ms: float | None) -> dict[str
 
 
 def floor_of(client: Client) -> float | None:
-    """The write is done and told; a status that fails now must not spoil it."""
+    """Asked before the write: it opens the connection, so that the write is measured and not the handshake. Whatever
+    is wrong with it, the write will find out for itself."""
     try:
         return client.status(timeout=1.0).floor_ms
     except ClientError:

@@ -5,7 +5,7 @@ import contextlib
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from epoxy.client.calls import Call
 from epoxy.client.http1 import AnswerReader, Node, NotHttp, encode_request
@@ -28,8 +28,7 @@ class Connection(asyncio.Protocol):
         """May serve another request: nothing is on its way, and the node keeps it open."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
 
     async def exchange(self, request: bytes, timeout: float) -> Outcome:
         assert self._transport is not None

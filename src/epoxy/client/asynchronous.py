@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import time
 from collections.abc import AsyncGenerator, Iterable
 from types import TracebackType
 from typing import Self, TypeVar
@@ -122,8 +123,7 @@ class AsyncClient:
         await self.aclose()
 
     async def _run(self, call: Call[T], timeout: float | None) -> T:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+        began = time.monotonic()  # the loop's own clock may tick in milliseconds
         deadline = began + (self._timeout if timeout is None else checked_timeout(timeout))
         flow = conduct(call, self._fleet, began)
         try:
@@ -135,8 +135,7 @@ class AsyncClient:
             return result
 
     async def _try(self, call: Call[T], attempt: Attempt, began: float, deadline: float) -> Outcome:
-        loop = asyncio.get_running_loop()
-        outcome = await self._pools[attempt.node].ask(call, (deadline - loop.time()) * attempt.share)
+        outcome = await self._pools[attempt.node].ask(call, (deadline - time.monotonic()) * attempt.share)
         if not isinstance(outcome, Answer):
             return outcome
-        return msgspec.structs.replace(outcome, latency_ms=(loop.time() - began) * 1000)
+        return msgspec.structs.replace(outcome, latency_ms=(time.monotonic() - began) * 1000)
