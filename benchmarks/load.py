@@ -9,6 +9,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import httptools
 from msgspec import Struct
@@ -55,8 +56,7 @@ class Connection(asyncio.Protocol):
         self._body = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by name
 
     async def ask(self, raw: bytes) -> tuple[int, bytes]:
         assert self._transport is not None
@@ -167,8 +167,8 @@ def fresh_key() -> bytes:
 
 
 def post(path: str, body: bytes) -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def get(path: str) -> bytes:

@@ -1,5 +1,6 @@
 """The arithmetic: percentiles, floors, medians of rounds, ratios. No IO, no clock."""
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -128,4 +129,4 @@ def longest_gap_ms(samples: Iterable[Sample], begin_s: float, end_s: float) -> f
     """The longest time between two successes, or between one and either end, within a window."""
     ended = sorted(sample.ended_s for sample in samples if sample.ok and begin_s <= sample.ended_s <= end_s)
     marks = [begin_s, *ended, end_s]
-    return max(later - earlier for earlier, later in zip(marks, marks[1:], strict=False)) * 1000
+    return max(later - earlier for earlier, later in itertools.pairwise(marks)) * 1000

@@ -31,6 +31,7 @@ from epoxy.store.log import Log, Position
 VALUE = bytes(range(100))
 WRITERS = (1, 16, 64, 256)
 COMPARED_ROUNDS = 200
+SETTLE_S = 3
 
 
 def opened(folder: Path) -> EmbeddedStore:
@@ -124,6 +125,8 @@ async def start_and_reads(folder: Path, rows: int) -> None:
     started = time.perf_counter()
     store = opened(folder)
     print(f"start with {rows} rows  {(time.perf_counter() - started) * 1e3:.0f} ms")
+    # The log's tail goes to the tree first; a start does not wait for that.
+    await asyncio.sleep(SETTLE_S)
     keys = [stored_key(number * 7919 % rows) for number in range(200_000)]
     for name, suffix in (("found", b""), ("absent", b"x")):
         wanted = [key + suffix for key in keys]

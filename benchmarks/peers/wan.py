@@ -17,9 +17,7 @@ def link_name(here: str, there: str) -> str:
     return f"{here}>{there}"
 
 
-def links(
-    regions: Sequence[str], listen: Callable[[str, str], int | str], target: Callable[[str], int]
-) -> list[Link]:
+def links(regions: Sequence[str], listen: Callable[[str, str], int | str], target: Callable[[str], int]) -> list[Link]:
     """One for each pair and who calls whom; `listen` says where `here` finds `there`."""
     return [
         Link(

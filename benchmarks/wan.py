@@ -1,0 +1,369 @@
+"""Five regions of the world on one machine, beside etcd: `python -m benchmarks.wan --etcd PATH [--quick] [--write]`.
+
+    fresh keys     from a client in every region to the node of its own region, ours and etcd's in turns, etcd's with
+                   every region as leader; with 5 regions and with 3
+    emulated       ours with the delays that nodes emulate themselves, as in the demo
+    killed         ours, each region in turn ended by SIGKILL while the others write
+    local          reserving again what is reserved, and reading it: what should need nobody else
+
+Both systems' links go through the same delay proxy. Everything runs on the loopback; every process that is started is
+ended by its pid. A whole run takes some nine minutes; `--quick` under two, with one round instead of three, for a look.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import uvloop
+from msgspec import Struct
+
+from benchmarks import report
+from benchmarks.findings import Counted, Emulated, Findings, Fresh, Killed, Local, Survivor
+from benchmarks.load import Client, Load, Request, Sample, ask_once, fresh_key, get, run_count, run_for
+from benchmarks.machine import Watch, commit, machine
+from benchmarks.peers import epoxy, etcd
+from benchmarks.peers.epoxy import EpoxyCluster
+from benchmarks.peers.etcd import EtcdCluster
+from benchmarks.peers.wan import FIVE, THREE
+from benchmarks.stats import (
+    Summary,
+    by_region,
+    combine,
+    epoxy_floor,
+    longest_gap_ms,
+    percentile,
+    raft_floor,
+    ratios,
+    summarize,
+    summarize_regions,
+)
+from epoxy.transport.aws import rtt_ms
+
+SETTLE_S = 0.4
+"""After something changed: longer than any round trip, so that what is under way has arrived."""
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """`passes` of every comparison; `seconds` of each stretch of load, `kill_seconds` before a kill and after it.
+    `clients` in each region: two, so that a region's writes overlap, and the machine is far from busy."""
+
+    passes: int = 3
+    clients: int = 2
+    seconds: float = 4.0
+    kill_seconds: float = 4.0
+    repeats: int = 200
+    victims: tuple[str, ...] = FIVE
+
+
+FULL = Plan()
+QUICK = Plan(passes=1, seconds=1.5, kill_seconds=2.5, repeats=100, victims=("us-east-1",))
+
+
+def say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+@contextlib.asynccontextmanager
+async def running_epoxy(regions: Sequence[str], folder: Path, *, emulated: bool = False) -> AsyncIterator[EpoxyCluster]:
+    folder.mkdir()
+    cluster = EpoxyCluster(regions, folder, emulated=emulated)
+    try:
+        cluster.start()
+        await warm_up(cluster.clients(1))
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@contextlib.asynccontextmanager
+async def running_etcd(binary: Path, regions: Sequence[str], folder: Path) -> AsyncIterator[EtcdCluster]:
+    folder.mkdir()
+    cluster = EtcdCluster(binary, regions, folder)
+    try:
+        await cluster.start()
+        await warm_up(cluster.clients(1))
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+async def warm_up(clients: Sequence[Client]) -> None:
+    """First requests pay for connections and for code that has never run."""
+    await run_count(clients, 3)
+
+
+# Fresh keys.
+
+
+async def fresh(ours: EpoxyCluster, theirs: EtcdCluster, plan: Plan, folder: Path) -> Fresh:
+    """In turns: a stretch of ours before each leader of theirs."""
+    regions = ours.regions
+    watch = Watch(folder)
+    our_rounds: list[dict[str, Summary]] = []
+    their_rounds: dict[str, list[dict[str, Summary]]] = {leader: [] for leader in regions}
+    for number in range(plan.passes):
+        for leader in regions:
+            our_rounds.append(await stretch(ours.clients(plan.clients), plan.seconds))
+            await theirs.lead(leader)
+            await warm_up(theirs.clients(1))
+            their_rounds[leader].append(await stretch(theirs.clients(plan.clients), plan.seconds))
+        say(f"  {len(regions)} regions, fresh keys: pass {number + 1} of {plan.passes}")
+    mine = combine(our_rounds)
+    by_leader = {leader: combine(rounds) for leader, rounds in their_rounds.items()}
+    return Fresh(
+        regions=regions,
+        floors={region: epoxy_floor(region, regions) for region in regions},
+        ours=mine,
+        etcd=by_leader,
+        etcd_floors={leader: {here: raft_floor(here, leader, regions) for here in regions} for leader in regions},
+        ratios=ratios(mine, by_leader),
+        conditions=watch.read(),
+    )
+
+
+async def stretch(clients: Sequence[Client], seconds: float) -> dict[str, Summary]:
+    samples = await run_for(clients, seconds)
+    return summarize_regions(samples)
+
+
+async def emulated(plan: Plan, folder: Path) -> Emulated:
+    watch = Watch(folder)
+    async with running_epoxy(FIVE, folder / "emulated", emulated=True) as cluster:
+        rounds = [await stretch(cluster.clients(plan.clients), plan.seconds) for _ in range(plan.passes)]
+    floors = {region: epoxy_floor(region, FIVE) for region in FIVE}
+    return Emulated(floors=floors, ours=combine(rounds), conditions=watch.read())
+
+
+# A region is killed.
+
+
+class Kill(Struct, frozen=True):
+    """One of them: when, and what the clients elsewhere saw from well before to well after."""
+
+    at_s: float
+    began_s: float
+    ended_s: float
+    samples: list[Sample]
+
+
+async def killed(cluster: EpoxyCluster, plan: Plan, folder: Path) -> Killed:
+    watch = Watch(folder)
+    kills: dict[str, list[Kill]] = {victim: [] for victim in plan.victims}
+    for number in range(plan.passes):
+        for victim in plan.victims:
+            kills[victim].append(await kill_once(cluster, victim, plan))
+            cluster.revive(victim)
+        say(f"  killed: pass {number + 1} of {plan.passes}")
+    return Killed(
+        victims={victim: survivors(victim, of_victim) for victim, of_victim in kills.items()}, conditions=watch.read()
+    )
+
+
+async def kill_once(cluster: EpoxyCluster, victim: str, plan: Plan) -> Kill:
+    load = Load([client for client in cluster.clients(plan.clients) if client.region != victim])
+    await asyncio.sleep(SETTLE_S)
+    await load.start()
+    began = time.perf_counter()
+    await asyncio.sleep(plan.kill_seconds)
+    at = time.perf_counter()
+    cluster.kill(victim)
+    await asyncio.sleep(plan.kill_seconds)
+    ended = time.perf_counter()
+    return Kill(at, began, ended, await load.stop())
+
+
+def survivors(victim: str, kills: Sequence[Kill]) -> dict[str, Survivor]:
+    return {region: survivor(region, victim, kills) for region in FIVE if region != victim}
+
+
+def survivor(region: str, victim: str, kills: Sequence[Kill]) -> Survivor:
+    seen = [(kill, by_region(kill.samples)[region]) for kill in kills]
+    before = [sample for kill, samples in seen for sample in samples if sample.ended_s <= kill.at_s]
+    after = [sample for kill, samples in seen for sample in samples if sample.began_s >= kill.at_s]
+    touched = [sample for kill, samples in seen for sample in samples if sample.ended_s > kill.at_s]
+    return Survivor(
+        floor=epoxy_floor(region, FIVE, missing=[victim]),
+        before=summarize(before),
+        after=summarize(after),
+        failed=sum(not sample.ok for sample in touched),
+        worst_ms=max(sample.took_ms for sample in touched),
+        pause_before_ms=max(longest_gap_ms(samples, kill.began_s, kill.at_s) for kill, samples in seen),
+        pause_after_ms=max(longest_gap_ms(samples, kill.at_s, kill.ended_s) for kill, samples in seen),
+    )
+
+
+# Answers that need nobody else.
+
+
+async def local(ours: EpoxyCluster, theirs: EtcdCluster, plan: Plan, folder: Path) -> Local:
+    watch = Watch(folder)
+    keys = [fresh_key() for _ in range(plan.repeats)]
+    await prepare(ours.ports["us-east-1"], [epoxy.reserve(key, 201) for key in keys])
+    await prepare(theirs.ports["us-east-1"], [etcd.create(key, succeeds=True) for key in keys])
+    await asyncio.sleep(2 * SETTLE_S)
+    mine: dict[str, Callable[[bytes], Request]] = {
+        "reserving again": lambda key: epoxy.reserve(key, 200),
+        "reading": lambda key: epoxy.read(key, "optimistic"),
+    }
+    other: dict[str, Callable[[bytes], Request]] = {
+        "creating again": lambda key: etcd.create(key, succeeds=False),
+        "reading, serializable": lambda key: etcd.read(key, linearizable=False),
+        "reading, linearizable": lambda key: etcd.read(key, linearizable=True),
+    }
+    found: dict[str, list[Summary]] = {name: [] for name in (*mine, *other)}
+    counts: dict[str, list[Counted]] = {name: [] for name in mine}
+    for _ in range(plan.passes):
+        for name, make in mine.items():
+            summary, counted = await counting(ours, keys, make)
+            found[name].append(summary)
+            counts[name].append(counted)
+        for name, make in other.items():
+            found[name].append(summarize(await repeat(theirs.ports, keys[: plan.repeats // 10], make)))
+    combined = combine([{name: rounds[i] for name, rounds in found.items()} for i in range(plan.passes)])
+    return Local(
+        ours={name: combined[name] for name in mine},
+        etcd={name: combined[name] for name in other},
+        counted={name: add_up(rounds) for name, rounds in counts.items()},
+        conditions=watch.read(),
+    )
+
+
+async def prepare(port: int, requests: Sequence[Request]) -> None:
+    """Eight at a time: a WAN is slow, and nobody measures this."""
+    left = iter(requests)
+    lanes = [Client("nowhere", port, lambda: next(left)) for _ in range(8)]
+    samples = await run_count(lanes, len(requests) // len(lanes))
+    rest = await run_count([Client("nowhere", port, lambda: next(left))], len(requests) % len(lanes))
+    if not all(sample.ok for sample in samples + rest):
+        raise RuntimeError("a key that was to be measured could not be written")
+
+
+async def repeat(ports: dict[str, int], keys: Sequence[bytes], make: Callable[[bytes], Request]) -> list[Sample]:
+    """Region after region, so that nobody waits for a core."""
+    samples: list[Sample] = []
+    for region, port in ports.items():
+        left = iter([make(key) for key in keys])
+        samples += await run_count([Client(region, port, left.__next__)], len(keys))
+    return samples
+
+
+async def counting(
+    cluster: EpoxyCluster, keys: Sequence[bytes], make: Callable[[bytes], Request]
+) -> tuple[Summary, Counted]:
+    messages, pieces, began = await messages_sent(cluster), passed(cluster), time.monotonic()
+    samples = await repeat(cluster.ports, keys, make)
+    took, busy = time.monotonic() - began, passed(cluster)
+    sent = await messages_sent(cluster)
+    await asyncio.sleep(SETTLE_S)
+    before_idle = passed(cluster)
+    await asyncio.sleep(took)
+    counted = Counted(
+        requests=len(samples),
+        pieces=busy - pieces,
+        idle_pieces=passed(cluster) - before_idle,
+        messages=sent - messages if sent is not None and messages is not None else None,
+    )
+    return summarize(samples), counted
+
+
+def add_up(rounds: Sequence[Counted]) -> Counted:
+    told = [each.messages for each in rounds if each.messages is not None]
+    return Counted(
+        requests=sum(each.requests for each in rounds),
+        pieces=sum(each.pieces for each in rounds),
+        idle_pieces=sum(each.idle_pieces for each in rounds),
+        messages=sum(told) if len(told) == len(rounds) else None,
+    )
+
+
+def passed(cluster: EpoxyCluster) -> int:
+    assert cluster.proxy is not None
+    return sum(counted.pieces for counted in cluster.proxy.counted().values())
+
+
+async def messages_sent(cluster: EpoxyCluster) -> int | None:
+    """By all nodes to all peers. None: the nodes do not say."""
+    states = [json.loads(await cluster.status(region)) for region in cluster.regions]
+    counts = [peer.get("messages_sent") for state in states for peer in state["peers"]]
+    return sum(counts) if None not in counts else None
+
+
+# The whole.
+
+
+async def proxy_adds_ms(cluster: EpoxyCluster, times: int = 5) -> float:
+    """What a round trip through the proxy takes beyond the table's: the median over all links."""
+
+    async def above(here: str, there: str) -> float:
+        began = time.perf_counter()
+        await ask_once(cluster.link_ports[here, there], get("/healthz"))
+        return (time.perf_counter() - began) * 1000 - rtt_ms(here, there)
+
+    return percentile([await above(*pair) for pair in cluster.link_ports for _ in range(times)], 0.5)
+
+
+async def measure(binary: Path, plan: Plan, folder: Path) -> Findings:
+    say("starting five regions of each")
+    async with (
+        running_epoxy(FIVE, folder / "epoxy-5") as ours,
+        running_etcd(binary, FIVE, folder / "etcd-5") as theirs,
+    ):
+        adds, version = await proxy_adds_ms(ours), await theirs.version()
+        five = await fresh(ours, theirs, plan, folder)
+        say("answers that need nobody else")
+        at_home = await local(ours, theirs, plan, folder)
+    say("starting three regions of each")
+    async with (
+        running_epoxy(THREE, folder / "epoxy-3") as ours,
+        running_etcd(binary, THREE, folder / "etcd-3") as theirs,
+    ):
+        three = await fresh(ours, theirs, plan, folder)
+    say("the nodes' own delay")
+    demo = await emulated(plan, folder)
+    say("killing regions")
+    async with running_epoxy(FIVE, folder / "epoxy-kill") as ours:
+        gone = await killed(ours, plan, folder)
+    return Findings(
+        when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        commit=commit(),
+        machine=machine(),
+        etcd=version,
+        passes=plan.passes,
+        clients_each=plan.clients,
+        quick=plan is QUICK,
+        proxy_adds_ms=adds,
+        five=five,
+        three=three,
+        emulated=demo,
+        killed=gone,
+        local=at_home,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--etcd", type=Path, required=True, help="the etcd server's binary")
+    parser.add_argument("--quick", action="store_true", help="one round, short: a look, not a result")
+    parser.add_argument("--write", action="store_true", help="renew benchmarks/results/wan.json and docs/benchmarks.md")
+    parser.add_argument("--folder", type=Path, help="where data goes: the disk that is measured")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="epoxy-wan-", dir=options.folder) as folder:
+        plan = QUICK if options.quick else FULL
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            findings = runner.run(measure(options.etcd.resolve(), plan, Path(folder)))
+    print(report.text(findings))
+    if options.write:
+        report.RESULT.write_bytes(msgspec.json.format(msgspec.json.encode(findings)) + b"\n")
+        report.renew()
+
+
+if __name__ == "__main__":
+    main()
