@@ -156,6 +156,22 @@ def test_a_client_that_does_not_read_holds_little_and_hurts_nobody() -> None:
     run(story)
 
 
+def test_a_long_pipeline_lets_others_have_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any time of its own, a connection begins one command in each turn of the loop."""
+    monkeypatch.setattr("epoxy.server.resp.TURN_S", -1.0)
+
+    async def story() -> None:
+        async with world() as at:
+            busy, other = await at.connect(), await at.connect()
+            busy.send(*["PING"] * 5000)
+            await until(lambda: bool(at.door.connections) and len(at.door.connections[1]._queue) > 1000)
+            await other.says("PING", b"+PONG\r\n")
+            assert len(at.door.connections[1]._queue) > 0
+            await busy.expect(b"+PONG\r\n" * 5000)
+
+    run(story)
+
+
 @pytest.mark.parametrize(
     ("garbage", "words"),
     [
