@@ -1,5 +1,6 @@
 """A node that speaks the HTTP contract out of a dict, and misbehaves on demand."""
 
+import ssl
 import threading
 from base64 import b64encode
 from collections import deque
@@ -49,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
     server: "FakeServer"
 
     def handle(self) -> None:
-        with suppress(ConnectionError):
+        with suppress(OSError):  # the client has gone, or does not like our certificate
             super().handle()
 
     def log_message(self, *_: object) -> None:
@@ -93,7 +94,7 @@ class FakeServer(ThreadingHTTPServer):
 
 
 class FakeNode:
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.lock = threading.RLock()
         self.kv: dict[bytes, Held] = {}
         self.requests: list[str] = []
@@ -106,6 +107,9 @@ class FakeNode:
         self._server = FakeServer(("127.0.0.1", 0), Handler)
         self._server.fake = self
         self.url = f"http://127.0.0.1:{self._server.server_port}"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+            self.url = f"https://localhost:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 
     def __enter__(self) -> Self:

@@ -10,8 +10,9 @@ from typing import TypeVar, cast
 from epoxy.client.calls import Call
 from epoxy.client.http1 import AnswerReader, Node, NotHttp, encode_request
 from epoxy.client.limits import IDLE_S, READ_BYTES, checked_connections
-from epoxy.client.pool import reason_of, stale
+from epoxy.client.pool import reason_of, stale, tls_for
 from epoxy.client.routing import Lost, NotSent, Outcome
+from epoxy.model.errors import InvalidRequest
 
 T = TypeVar("T")
 
@@ -85,12 +86,15 @@ class Pool:
     def __init__(self, node: Node, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
         self._node = node
         self._connect_timeout = connect_timeout
-        self._tls = (tls or ssl.create_default_context()) if node.secure else None
+        self._tls = tls_for(node, tls)
         self._limit = checked_connections(limit)
         self._free = asyncio.Semaphore(self._limit)
         self._idle: deque[Connection] = deque()
+        self._closed = False
 
     async def ask(self, call: Call[T], timeout: float) -> Outcome:
+        if self._closed:
+            raise InvalidRequest("this client is closed")
         request = encode_request(self._node, call.method, call.target, call.body, call.accept)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
@@ -98,7 +102,7 @@ class Pool:
             try:
                 await asyncio.wait_for(self._free.acquire(), timeout)
             except TimeoutError:
-                return NotSent(f"all {self._limit} connections were busy")
+                return NotSent(f"all {self._limit} connections were busy", unreachable=False)
         else:
             await self._free.acquire()
         try:
@@ -124,7 +128,7 @@ class Pool:
         try:
             return await connection.exchange(request, timeout)
         finally:
-            if connection.fit:
+            if connection.fit and not self._closed:
                 self._idle.append(connection)
             else:
                 connection.close()
@@ -150,6 +154,7 @@ class Pool:
             return await asyncio.open_connection(self._node.host, self._node.port, ssl=self._tls)
 
     def close(self) -> None:
+        self._closed = True
         while self._idle:
             self._idle.pop().close()
 

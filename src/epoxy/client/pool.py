@@ -13,6 +13,7 @@ from epoxy.client.calls import Call
 from epoxy.client.http1 import Answer, AnswerReader, Node, NotHttp, encode_request
 from epoxy.client.limits import IDLE_S, READ_BYTES, checked_connections
 from epoxy.client.routing import Lost, NotSent, Outcome
+from epoxy.model.errors import InvalidRequest
 
 T = TypeVar("T")
 
@@ -24,9 +25,9 @@ class Connection:
         plain = socket.create_connection((node.host, node.port), timeout=timeout)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = plain
-        if node.secure:
+        if tls is not None:
             with closed_on_error(plain):
-                self.socket = (tls or ssl.create_default_context()).wrap_socket(plain, server_hostname=node.host)
+                self.socket = tls.wrap_socket(plain, server_hostname=node.host)
         self._reader = AnswerReader()
         self.fit = True
         """May serve another request: nothing is on its way, and the node keeps it open."""
@@ -97,16 +98,19 @@ class Pool:
     def __init__(self, node: Node, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
         self._node = node
         self._connect_timeout = connect_timeout
-        self._tls = tls
+        self._tls = tls_for(node, tls)
         self._limit = checked_connections(limit)
         self._free = threading.BoundedSemaphore(self._limit)
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
+        self._closed = False
 
     def ask(self, call: Call[T], deadline: float) -> Outcome:
+        if self._closed:
+            raise InvalidRequest("this client is closed")
         request = encode_request(self._node, call.method, call.target, call.body, call.accept)
         if not self._free.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            return NotSent(f"all {self._limit} connections were busy")
+            return NotSent(f"all {self._limit} connections were busy", unreachable=False)
         try:
             return self._exchange(request, call, deadline)
         finally:
@@ -145,17 +149,22 @@ class Pool:
             connection.close()
 
     def _give_back(self, connection: Connection) -> None:
-        if not connection.fit:
-            connection.close()
-            return
         with self._lock:
-            self._idle.append(connection)
+            if connection.fit and not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
 
     def close(self) -> None:
         with self._lock:
-            idle, self._idle = self._idle, []
+            idle, self._idle, self._closed = self._idle, [], True
         for connection in idle:
             connection.close()
+
+
+def tls_for(node: Node, given: ssl.SSLContext | None) -> ssl.SSLContext | None:
+    """None: plain text. Without one of the caller's own, the system's authorities count."""
+    return (given or ssl.create_default_context()) if node.secure else None
 
 
 def stale(outcome: Outcome, *, writes: bool) -> bool:

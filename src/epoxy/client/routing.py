@@ -29,9 +29,10 @@ MAX_NODES = 64
 
 
 class NotSent(Struct, frozen=True):
-    """The request did not leave whole, so nobody acted on it."""
+    """The request did not leave whole, so nobody acted on it. `unreachable`: the node is to blame, and not us."""
 
     reason: str
+    unreachable: bool = True
 
 
 class Lost(Struct, frozen=True):
@@ -80,8 +81,9 @@ def conduct(call: Call[T], fleet: Fleet, now: float) -> Generator[Attempt, Outco
     for tried, node in enumerate(nodes):
         share = 1.0 if call.writes else 1.0 / (len(nodes) - tried)
         match (yield Attempt(node, share)):
-            case NotSent(reason):
-                fleet.out_of_reach(node, now)
+            case NotSent(reason, unreachable):
+                if unreachable:
+                    fleet.out_of_reach(node, now)
                 failures.append(f"{node.url}: {reason}")
             case Lost(reason, timed_out) if call.writes:
                 raise unknown(node, reason, timed_out)
