@@ -39,8 +39,13 @@ $(READY): requirements/dev.txt requirements/run.in pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
+# DEMO takes the command's own options, as in `make demo DEMO='--regions 5'`.
 .PHONY: demo
-demo: setup ## a short guided simulation: our protocol holds, the one it replaces breaks
+demo: setup ## a whole cluster on this machine, with the round trips between AWS regions; Ctrl-C ends it
+	$(BIN)/epoxy demo $(DEMO)
+
+.PHONY: tour
+tour: setup ## a short guided simulation: our protocol holds, the one it replaces breaks
 	@echo "1. The per-key protocol, 200 seeds of races, crashes and partitions. Every checker must stay quiet."
 	$(BIN)/epoxy sim per-key --seeds 0..200
 	@echo
@@ -68,6 +73,11 @@ lint: setup ## ruff (lint and format), mypy --strict, import-linter
 sim: setup ## simulate immutable and mutable keys over SEEDS (default 0..10000)
 	$(BIN)/epoxy sim per-key --seeds $(SEEDS)
 	$(BIN)/epoxy sim mutable --seeds $(SEEDS)
+
+KILLS ?= 1000
+.PHONY: crash
+crash: setup ## kill a process that writes to the store KILLS times (default 1000), and look for what it acknowledged
+	$(BIN)/python -m tests.store.crash --kills $(KILLS)
 
 .PHONY: soak
 soak: setup ## simulate all workloads until interrupted; SUMMARY is the file it resumes from
