@@ -30,7 +30,7 @@ def test_reserve_says_who_won_how_and_how_fast(capsysbinary: Captured) -> None:
     assert (status, err) == (0, "")
     assert out.startswith("won: user/ada is eu-west-1, for ever\n")
     assert "fast: one round trip" in out
-    assert "to the floor of 70.0" in out
+    assert "to the floor of 70.0 ms" in out
 
 
 def test_reserve_again_with_the_same_and_another_value(node: FakeNode, capsysbinary: Captured) -> None:

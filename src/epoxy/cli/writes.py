@@ -149,7 +149,7 @@ def floor_of(client: Client) -> float | None:
 
 def journey(path: Path, latency_ms: float, floor_ms: float | None) -> None:
     output.row("path", TRAVELLED[path])
-    against = f", {latency_ms - floor_ms:+.1f} to the floor of {floor_ms:.1f}" if floor_ms is not None else ""
+    against = f", {latency_ms - floor_ms:+.1f} to the floor of {floor_ms:.1f} ms" if floor_ms is not None else ""
     output.row("latency", f"{latency_ms:.1f} ms{against if path is not Path.LOCAL else ''}")
 
 
