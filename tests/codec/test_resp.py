@@ -100,7 +100,8 @@ def test_garbage_is_read_the_same_however_it_is_cut(data: bytes, cut: int) -> No
     ("data", "kind", "words"),
     [
         (b"GET k\r\n", InvalidValue, "expected '*', got b'G'"),
-        (b"\r\n", InvalidValue, "expected '*'"),
+        (b"\n", InvalidValue, "expected '*'"),
+        (b"\r\n\rx", InvalidValue, "expected '*'"),
         (b"*x\r\n", InvalidValue, "no length"),
         (b"*-1\r\n", InvalidValue, "no length"),
         (b"*\r\n", InvalidValue, "no length"),
@@ -132,6 +133,14 @@ def test_the_limits_themselves_pass() -> None:
 
 def test_an_empty_array_is_no_command() -> None:
     assert read(b"*0\r\n" + packed([[b"PING"]]) + b"*0\r\n")[0] == [[b"PING"]]
+
+
+def test_empty_lines_between_commands_are_passed_over() -> None:
+    """`redis-cli --pipe` sends one."""
+    data = b"\r\n" + packed([[b"PING"]]) + b"\r\n\r\n" + packed([[b"ECHO", b"x"]])
+    for cuts in ([], range(len(data))):
+        commands, reader = read(data, *cuts)
+        assert (commands, reader.fault) == ([[b"PING"], [b"ECHO", b"x"]], None)
 
 
 def test_a_header_cut_between_its_line_ends() -> None:

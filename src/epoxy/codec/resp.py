@@ -131,7 +131,14 @@ class CommandReader:
     def _read(self, buffer: bytes, position: int, commands: list[list[bytes]]) -> int:
         """As far as the bytes go; from the position returned it goes on when there are more."""
         self._needed = 0
-        while (header := read_header(buffer, position, b"$" if self._missing else b"*")) is not None:
+        while True:
+            if not self._missing:
+                position = past_blank_lines(buffer, position)
+                if buffer[position:] == b"\r":
+                    return position
+            header = read_header(buffer, position, b"$" if self._missing else b"*")
+            if header is None:
+                return position
             number, start = header
             if not self._missing:
                 self._begin(number)
@@ -146,7 +153,6 @@ class CommandReader:
                 raise InvalidValue(f"an argument announced with {number} bytes does not end there")
             self._add(buffer[start:end], commands)
             position = end + 2
-        return position
 
     def _begin(self, count: int) -> None:
         """An array of nothing is no command, and is passed over in silence as Redis does."""
@@ -167,6 +173,13 @@ class CommandReader:
         if not self._missing:
             commands.append(self._arguments)
             self._arguments = []
+
+
+def past_blank_lines(buffer: bytes, position: int) -> int:
+    """Between commands an empty line is no command either: `redis-cli --pipe` sends one before its last word."""
+    while buffer.startswith(CRLF, position):
+        position += len(CRLF)
+    return position
 
 
 def read_header(buffer: bytes, position: int, mark: bytes) -> tuple[int, int] | None:
