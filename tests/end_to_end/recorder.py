@@ -1,0 +1,112 @@
+"""What clients of a real cluster ask and are told, written down for the same judge that the simulator has."""
+
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from epoxy import Client, EpoxyError, ImmutableKey, VersionMismatch
+from epoxy.sim.history import (
+    Absent,
+    Delete,
+    Failed,
+    Found,
+    Immutable,
+    Kind,
+    Lost,
+    Mismatch,
+    Missing,
+    Operation,
+    Outcome,
+    Put,
+    Read,
+    Reserve,
+    Same,
+    Unknown,
+    Won,
+    check_optimistic_read,
+    encode_lines,
+)
+from epoxy.sim.linearizability import Linearizable, check
+
+PATIENCE_S = 60.0
+"""For something that takes a fraction of a second. Only a cluster that stands still uses it up."""
+
+
+class Recorder:
+    """Threads share one. Times are the numbers of a counter: two events never have the same."""
+
+    def __init__(self) -> None:
+        self.history: list[Operation] = []
+        self.answered: Counter[str] = Counter()
+        self._ids, self._clock = itertools.count(1), itertools.count(1)
+        self._changed = threading.Condition()
+
+    def run(self, who: str, client: Client, key: bytes, kind: Kind) -> Outcome:
+        number, invoked = next(self._ids), next(self._clock)
+        outcome = perform(client, key, kind)
+        # What is not known may still happen, so it has not returned.
+        returned = None if isinstance(outcome, Unknown) else next(self._clock)
+        with self._changed:
+            self.history.append(
+                Operation(
+                    id=number, client=who, key=key, kind=kind, invoked=invoked, returned=returned, outcome=outcome
+                )
+            )
+            if not isinstance(outcome, Unknown | Failed):
+                self.answered[who] += 1
+                self._changed.notify_all()
+        return outcome
+
+    def wait_for(self, condition: Callable[[], bool], words: str) -> None:
+        with self._changed:
+            assert self._changed.wait_for(condition, PATIENCE_S), f"{words}: not in {PATIENCE_S:.0f} s; {self.answered}"
+
+    def keys(self) -> list[bytes]:
+        return list(dict.fromkeys(operation.key for operation in self.history))
+
+
+def perform(client: Client, key: bytes, kind: Kind) -> Outcome:
+    """A definite failure has had no effect; anything else may."""
+    try:
+        return ask(client, key, kind)
+    except VersionMismatch as error:
+        return Mismatch(version=error.version)
+    except ImmutableKey as error:
+        return Immutable(version=error.version)
+    except EpoxyError as error:
+        return Failed() if error.definite else Unknown()
+
+
+def ask(client: Client, key: bytes, kind: Kind) -> Outcome:
+    match kind:
+        case Reserve(value=value):
+            told = client.reserve(key, value)
+            if told.won:
+                return Won(version=told.version)
+            if told.agreed:
+                return Same(version=told.version)
+            return Lost(value=told.value, version=told.version, mutable=told.mutable)
+        case Put(value=value, if_version=expected):
+            return Won(version=client.put(key, value, if_version=expected).version)
+        case Delete(if_version=expected):
+            gone = client.delete(key, if_version=expected)
+            return Won(version=gone.version) if gone.deleted else Missing(version=gone.version)
+        case Read(linearizable=linearizable):
+            found = client.read(key, read="linearizable" if linearizable else "optimistic")
+            if found.value is None:
+                return Absent(version=found.version)
+            return Found(value=found.value, version=found.version, mutable=found.mutable)
+
+
+def judge(history: list[Operation], folder: Path) -> int:
+    """The number of keys judged. A history that is not right is kept as a file that the checker can read again."""
+    wrong = [verdict.explain() for verdict in check(history) if not isinstance(verdict, Linearizable)]
+    stale = (operation for operation in history if isinstance(operation.kind, Read) and not operation.kind.linearizable)
+    wrong += [words for read in stale if (words := check_optimistic_read(history, read)) is not None]
+    if wrong:
+        kept = folder / "history.jsonl"
+        kept.write_bytes(encode_lines(history))
+        raise AssertionError("\n\n".join([f"{len(history)} operations, kept in {kept}", *wrong]))
+    return len({operation.key for operation in history})

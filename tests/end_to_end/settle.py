@@ -1,0 +1,21 @@
+"""After the faults: everybody is asked for everything, and all must say the same."""
+
+from epoxy import Client
+from epoxy.cli.demo.cluster import DemoCluster
+from epoxy.sim.history import Absent, Found, Read, Unknown
+from tests.end_to_end.recorder import PATIENCE_S, Recorder
+
+
+def agree_on_all(recorder: Recorder, cluster: DemoCluster) -> None:
+    """The reads are part of the history, so the judge sees them too. A write whose outcome nobody knows may take effect
+    between two of them, so what became of its key is left to the judge."""
+    keys = recorder.keys()
+    open_ended = {operation.key for operation in recorder.history if isinstance(operation.outcome, Unknown)}
+    assert set(keys) - open_ended
+    clients = [(node.datacenter, Client(node.url, timeout=PATIENCE_S)) for node in cluster.nodes]
+    for key in keys:
+        told = [recorder.run(name, client, key, Read()) for name, client in clients]
+        assert all(isinstance(outcome, Found | Absent) for outcome in told), (key, told)
+        assert key in open_ended or all(outcome == told[0] for outcome in told), (key, told)
+    for _, client in clients:
+        client.close()

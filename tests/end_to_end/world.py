@@ -1,0 +1,74 @@
+"""Real clusters: a process for each region, sockets, disks, and links that can be cut. Each test that hurts one has its
+own; those that only use one share it."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from epoxy.cli.demo.cluster import DemoCluster
+from epoxy.cli.demo.desk import Order
+from epoxy.cli.demo.plan import Plan
+from epoxy.cli.demo.region import RegionNode
+from epoxy.client import Status
+from epoxy.model.errors import Unavailable
+from epoxy.testing import reached
+
+PORT_BASES = range(11_000, 31_000, 2)
+"""Below the ports that Linux gives to whoever asks for any, so that no connection of somebody else is in the way."""
+
+TRIES = 20
+"""Of drawing ports that nobody uses. One is enough unless the machine is full of clusters."""
+
+
+@contextmanager
+def regions(folder: Path, size: int = 3, *, wan: bool = False) -> Iterator[DemoCluster]:
+    """All ready and in touch with each other."""
+    cluster = start(folder, size, wan=wan)
+    try:
+        yield cluster
+    finally:
+        cluster.kill()
+
+
+def start(folder: Path, size: int, *, wan: bool) -> DemoCluster:
+    for left in reversed(range(TRIES)):
+        plan = Plan(folder=folder, regions=size, port_base=draw_port_base(), wan=wan)
+        cluster = DemoCluster(plan)
+        try:
+            cluster.start(lambda _: None)
+        except Unavailable:
+            cluster.kill()
+            if not left:
+                raise
+        else:
+            return cluster
+    raise AssertionError("there is always a last try")
+
+
+def draw_port_base() -> int:
+    """Test runs beside each other draw apart, so this is not the random of a seed."""
+    return random.SystemRandom().choice(PORT_BASES)
+
+
+def order(cluster: DemoCluster, verb: str, region: str, *others: str) -> list[str]:
+    told = cluster.perform(Order(verb=verb, region=region, others=others))
+    assert told.done, told.lines
+    return told.lines
+
+
+def in_touch(cluster: DemoCluster) -> None:
+    """Wait until all that can reach each other do."""
+    for node in cluster.nodes:
+        near = {cluster.by_name[name].id for name in cluster.within_reach(node.datacenter)}
+        if near:
+            node.wait_until(partial(reaches, near), "in touch again")
+
+
+def reaches(wanted: set[int], status: Status) -> bool:
+    return status.ready and wanted <= reached(status)
+
+
+def others(cluster: DemoCluster, name: str) -> list[RegionNode]:
+    return [node for node in cluster.nodes if node.datacenter != name]
