@@ -132,10 +132,11 @@ def test_a_cut_swallows_what_is_on_its_way(cut_ms: float, sends: bool, hears: bo
 
 SECRET = b"a secret of the whole cluster"
 PATH = b"/v2/admin/links"
+NOW_MS = 1_800_000_000_000
 
 
 def order(body: bytes, *, sender: int = OPERATOR, secret: bytes = SECRET, nonce: int = 1) -> bytes:
-    value, _ = auth.sign(secret, Claim(sender, 1, 0, auth.wall_ms(), nonce), PATH, body)
+    value, _ = auth.sign(secret, Claim(sender, 1, 0, NOW_MS, nonce), PATH, body)
     return b"POST %b HTTP/1.1\r\nauthorization: %b\r\ncontent-length: %d\r\n\r\n%b" % (PATH, value, len(body), body)
 
 
@@ -156,7 +157,7 @@ def test_the_operator_cuts_and_heals() -> None:
         assert [link.sends(2), link.hears(2), link.sends(3), link.hears(3)] == [True, True, False, True]
         assert state(await door.ask(order(b"{}", nonce=3))) == {"cut": {"3": {"sends": False, "hears": True}}}
 
-    with_door(LinkAdmin(link, Verifier(1, SECRET), frozenset((2, 3))), test)
+    with_door(LinkAdmin(link, Verifier(1, SECRET, now_ms=lambda: NOW_MS), frozenset((2, 3))), test)
 
 
 @pytest.mark.parametrize(
@@ -177,5 +178,5 @@ def test_nobody_else_does(request_bytes: bytes, status: int) -> None:
     async def test(door: Door) -> None:
         assert (await door.ask(request_bytes)).startswith(b"HTTP/1.1 %d " % status)
 
-    with_door(LinkAdmin(link, Verifier(1, SECRET), frozenset((2, 3))), test)
+    with_door(LinkAdmin(link, Verifier(1, SECRET, now_ms=lambda: NOW_MS), frozenset((2, 3))), test)
     assert link.state() == {}

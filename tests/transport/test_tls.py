@@ -1,0 +1,101 @@
+"""TLS, and certificates on both sides. The certificates are made here and live as long as the test."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trustme
+
+from epoxy.model.messages import AcceptOk, Failed
+from epoxy.transport.tls import client_context, server_context
+from tests.transport.harness import run
+from tests.transport.pair import HASTY, PEER, Replica, accept, peers_to, replica_door
+
+
+class Office:
+    """An authority, and the files a node's [tls] names."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir(exist_ok=True)
+        self._authority = trustme.CA()
+        self._folder = folder
+        self.ca = folder / f"{name}.pem"
+        self._authority.cert_pem.write_to_path(str(self.ca))
+
+    def issue(self, name: str) -> tuple[Path, Path]:
+        certificate = self._authority.issue_cert(name)
+        cert, key = self._folder / f"{name}-cert.pem", self._folder / f"{name}-key.pem"
+        certificate.private_key_pem.write_to_path(str(key))
+        for number, blob in enumerate(certificate.cert_chain_pems):
+            blob.write_to_path(str(cert), append=number > 0)
+        return cert, key
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Office:
+    return Office(tmp_path / "ours", "ca")
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Office:
+    return Office(tmp_path / "theirs", "ca")
+
+
+def test_both_sides_show_certificates(ours: Office) -> None:
+    server = server_context(*ours.issue("127.0.0.1"), ours.ca)
+    client = client_context(*ours.issue("peer-1"), ours.ca)
+
+    async def story() -> None:
+        strict = replica_door(Replica(), ssl=server, certificates=True)
+        async with strict as door, peers_to(door.port, scheme="https", ssl=client) as caller:
+            assert await caller.send(accept(1)) == AcceptOk()
+            assert await caller.send(accept(2, size=1 << 20)) == AcceptOk()
+
+    run(story())
+
+
+def test_a_peer_without_a_certificate_is_let_in_only_where_none_is_asked_for(ours: Office) -> None:
+    replica = Replica()
+    server = server_context(*ours.issue("127.0.0.1"), ours.ca)
+    client = client_context(None, None, ours.ca)
+
+    async def story() -> None:
+        strict = replica_door(replica, ssl=server, certificates=True)
+        async with strict as door, peers_to(door.port, scheme="https", ssl=client, limits=HASTY) as caller:
+            assert isinstance(await caller.send(accept(1)), Failed)
+            assert not caller.peers.reachable(PEER)
+        assert replica.asked == []
+        async with replica_door(replica, ssl=server) as door, peers_to(door.port, scheme="https", ssl=client) as caller:
+            assert await caller.send(accept(2)) == AcceptOk()
+
+    run(story())
+
+
+def test_a_stranger_s_certificate_is_worse_than_none(ours: Office, theirs: Office) -> None:
+    replica = Replica()
+    server = server_context(*ours.issue("127.0.0.1"), ours.ca)
+    client = client_context(*theirs.issue("peer-1"), ours.ca)
+
+    async def story() -> None:
+        peers = partial(peers_to, scheme="https", ssl=client, limits=HASTY)
+        async with replica_door(replica, ssl=server) as door, peers(door.port) as caller:
+            assert isinstance(await caller.send(accept()), Failed)
+
+    run(story())
+    assert replica.asked == []
+
+
+@pytest.mark.parametrize("fault", ["another authority", "another name", "no TLS"])
+def test_a_server_that_cannot_prove_its_name_is_sent_nothing(ours: Office, theirs: Office, fault: str) -> None:
+    replica = Replica()
+    office, name = (theirs, "127.0.0.1") if fault == "another authority" else (ours, "example.org")
+    server = None if fault == "no TLS" else server_context(*office.issue(name))
+    client = client_context(None, None, ours.ca)
+
+    async def story() -> None:
+        peers = partial(peers_to, scheme="https", ssl=client, limits=HASTY)
+        async with replica_door(replica, ssl=server) as door, peers(door.port) as caller:
+            assert await caller.send(accept()) == Failed(reason="unreachable")
+
+    run(story())
+    assert replica.asked == []
