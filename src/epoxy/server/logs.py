@@ -1,5 +1,6 @@
 """Logs: one line for each unusual event, none on the hot path. For a person on a terminal, JSON otherwise."""
 
+import json
 import logging
 import sys
 from datetime import UTC, datetime
@@ -24,10 +25,14 @@ class HumanFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line = {"at": at, "level": record.levelname.lower(), "event": record.getMessage(), **facts_of(record)}
+        line: dict[str, object] = {"at": at, "level": record.levelname.lower(), "event": record.getMessage()}
+        line = {**line, **facts_of(record), **line}  # in this order, and no fact takes the place of these
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line, enc_hook=str).decode()
+        try:
+            return msgspec.json.encode(line, enc_hook=str).decode()
+        except UnicodeEncodeError:  # a path that is not UTF-8
+            return json.dumps(line, default=str)
 
 
 def facts_of(record: logging.LogRecord) -> dict[str, object]:
