@@ -316,6 +316,12 @@ def test_a_failed_checkpoint_ends_the_store(place: str, monkeypatch: pytest.Monk
     bench.store.close()
 
 
+def test_a_full_disk_at_the_start_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", fails)
+    with pytest.raises(StoreRefused, match="No space left on device"):
+        EmbeddedStore(tmp_path, post=unused, schedule=unused, on_failure=unused)
+
+
 def test_a_refused_folder_can_be_opened_when_it_is_put_right() -> None:
     bench = EmbeddedBench()
     put(bench.store, b"a")

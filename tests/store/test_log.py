@@ -252,6 +252,12 @@ def test_a_segment_without_a_header_is_refused(tmp_path: Path) -> None:
         recover(tmp_path, BEGUN)
 
 
+def test_a_file_that_is_no_segment_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "console.log").touch()
+    with pytest.raises(StoreRefused, match=r"console\.log: not a log segment"):
+        recover(tmp_path, BEGUN)
+
+
 def test_a_payload_of_another_shape_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path)
     header = Header(generation=1, first_frame=1, salt=5)

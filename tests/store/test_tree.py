@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from epoxy.model.errors import StoreFailed, StoreRefused
 from epoxy.store.limits import MAX_ROW_KEY_BYTES
 from epoxy.store.log import Position
-from epoxy.store.tree import SLICE_BYTES, SLICE_ROWS, SORTED_ROWS, STEM_BYTES, Row, Tree, in_order, slices
+from epoxy.store.tree import POSITION_ROW, SLICE_BYTES, SLICE_ROWS, SORTED_ROWS, STEM_BYTES, Row, Tree, in_order, slices
 
 LAST = b"\xff"
 START = Position()
@@ -100,6 +100,24 @@ def test_the_position_comes_with_the_rows(tree: Tree, tmp_path: Path) -> None:
     assert again.position() == reached
     assert again.view().get(b"a") == b"v"
     again.close()
+
+
+def test_views_that_are_dropped_hold_nothing(tree: Tree) -> None:
+    """LMDB has room for 126 readers, and keeps every page that one of them may look at."""
+    for number in range(300):
+        tree.apply({b"a": b"%d" % number, b"b" * 600: b"v"}, START)
+        view = tree.view()
+        assert view.get(b"a") == b"%d" % number
+        next(view.rows(b"", LAST, True))
+    assert len(tree._environment.readers().splitlines()) <= 4
+    assert tree._environment.info()["last_pgno"] < 50
+
+
+def test_a_position_that_cannot_be_read_is_refused(tree: Tree) -> None:
+    with tree._environment.begin(write=True) as transaction:
+        transaction.put(POSITION_ROW, b"somewhere")
+    with pytest.raises(StoreRefused, match="the tree's position cannot be read"):
+        tree.position()
 
 
 def test_an_empty_key_is_absent(tree: Tree) -> None:

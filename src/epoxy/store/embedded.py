@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
-from epoxy.model.errors import Conflict, StoreFailed, TooManyConflicts
+from epoxy.model.errors import Conflict, StoreFailed, StoreRefused, TooManyConflicts
 from epoxy.ports import Snapshot
 from epoxy.store.buffer import BufferedTransaction
 from epoxy.store.conflicts import Values
@@ -82,7 +82,10 @@ class EmbeddedStore:
         lane: Callable[[str, Post], Lane] = ThreadLane,
         log_bytes: int = LOG_BYTES,
     ) -> None:
-        self._tree, self._log, replayed, reached = open_folder(folder, log_bytes)
+        try:
+            self._tree, self._log, replayed, reached = open_folder(folder, log_bytes)
+        except OSError as error:
+            raise StoreRefused(f"{folder}: {error}") from error
         self._schedule = schedule
         self._on_failure = on_failure
         self._log_limit = log_bytes

@@ -260,7 +260,10 @@ def segment_path(folder: Path, generation: int) -> Path:
 
 
 def segments(folder: Path) -> list[tuple[int, Path]]:
-    return sorted((int(path.stem), path) for path in folder.glob("*.log"))
+    found = list(folder.glob("*.log"))
+    if strange := [path for path in found if not path.stem.isdecimal()]:
+        raise StoreRefused(f"{strange[0]}: not a log segment")
+    return sorted((int(path.stem), path) for path in found)
 
 
 def write(descriptor: int, data: bytes, offset: int) -> None:

@@ -20,6 +20,7 @@ from operator import itemgetter
 from pathlib import Path
 
 import lmdb
+from msgspec import DecodeError
 from msgspec.msgpack import Decoder, Encoder
 
 from epoxy.codec.tuple import strinc
@@ -122,9 +123,12 @@ class Tree:
 
     def position(self) -> Position | None:
         """How far the log is contained here; None in a tree that was never written."""
-        with self._environment.begin() as transaction:
-            row = transaction.get(POSITION_ROW)
+        try:
+            with self._environment.begin() as transaction:
+                row = transaction.get(POSITION_ROW)
             return position_decoder.decode(row) if row is not None else None
+        except (lmdb.Error, DecodeError) as error:
+            raise StoreRefused(f"{self._environment.path()}: the tree's position cannot be read: {error}") from error
 
     def view(self) -> TreeView:
         return TreeView(self._environment.begin())
