@@ -78,6 +78,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), str(value).lower())
         self.end_headers()
@@ -188,7 +190,7 @@ class FakeNode:
         begin = int(query.get("after", 0))
         body = b"".join(self.events[begin:])
         request.close_connection = True
-        request.reply(200, body, "text/event-stream", Connection="close")
+        request.reply(200, body, "text/event-stream")
         while self.changes_later:
             self.commit_event(*self.changes_later.pop(0))
 

@@ -129,7 +129,10 @@ def test_a_server_that_is_not_ours_is_called_by_its_name(node: FakeNode, client_
 
 
 def close_after_answer(request: Handler) -> None:
+    """Without having announced it."""
+    request.close_connection = False
     request.error(404, "not_found", Epoxy_Source="local")
+    request.close_connection = True
 
 
 def test_a_write_is_not_lost_on_a_kept_connection_that_died(node: FakeNode) -> None:
