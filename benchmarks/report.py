@@ -1,5 +1,5 @@
-"""A WAN run as tables, for a terminal and for docs/benchmarks.md, which `python -m benchmarks.report` renews from the last
-result."""
+"""A WAN run as tables, for a terminal and for docs/benchmarks.md: `python -m benchmarks.report` renews the page from
+the last result."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -60,7 +60,8 @@ def circumstances(findings: Findings) -> str:
     ]
     return (
         f"{findings.when}, commit {findings.commit}. {machine.cores} cores, Linux {machine.kernel}, "
-        f"Python {machine.python}, {packages}; etcd {findings.etcd}. {findings.passes} passes, {findings.clients_each} clients in each region. "
+        f"Python {machine.python}, {packages}; etcd {findings.etcd}. {findings.passes} passes, "
+        f"{findings.clients_each} clients in each region. "
         f"A round trip through the proxy takes {findings.proxy_adds_ms:.1f} ms more than the table says.\n\n"
         + table(("part", "took", "cores busy", "CPU time stolen", "one fsync before, after"), rows)
     )
@@ -105,8 +106,8 @@ def ratio_words(fresh: Fresh) -> str:
     found = fresh.ratios
     return (
         f"Mean over regions: ours {found.ours:.1f} ms; etcd with its best leader ({found.best_leader}) "
-        f"{found.best:.1f} ms, with leaders on average {found.average:.1f} ms. Ours to theirs: **{found.of_best:.2f}** and "
-        f"**{found.of_average:.2f}**.\n"
+        f"{found.best:.1f} ms, with leaders on average {found.average:.1f} ms. Ours to theirs: "
+        f"**{found.of_best:.2f}** and **{found.of_average:.2f}**.\n"
     )
 
 

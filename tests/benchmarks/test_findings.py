@@ -1,0 +1,105 @@
+"""What is held against the promises, and how it is shown. Every judge is shown a miss as well."""
+
+import pytest
+
+from benchmarks.findings import Counted, Local, Survivor, Verdict, at_home, faster, near_floor, unharmed
+from benchmarks.machine import Conditions, CpuTimes, cpu_times
+from benchmarks.report import BEGIN, END, floor_table, promises, replaced, share, table
+from benchmarks.stats import Ratios, Summary
+
+CALM = Conditions(seconds=1.0, busy_share=0.2, stolen_share=0.0, fsync_ms=(0.2, 0.2))
+
+
+def summary(p50: float, p99: float) -> Summary:
+    return Summary(count=100, failed=0, mean=p50, p50=p50, p99=p99, most=p99)
+
+
+def held(found: list[Verdict]) -> list[bool]:
+    return [verdict.held for verdict in found]
+
+
+def test_every_region_must_be_near_its_floor() -> None:
+    floors = {"a": 70.0, "b": 100.0}
+    assert held(list(near_floor("x", {"a": summary(75.0, 80.0), "b": summary(102.0, 104.0)}, floors))) == [True, True]
+    found = list(near_floor("x", {"a": summary(75.1, 80.0), "b": summary(102.0, 110.5)}, floors))
+    assert held(found) == [False, False]
+    assert [verdict.found for verdict in found] == ["5.1 ms (a)", "10.5 ms (b)"]
+
+
+def survivor(*, worst_ms: float, failed: int = 0) -> Survivor:
+    usual = summary(72.0, 75.0)
+    return Survivor(
+        floor=70.0,
+        before=usual,
+        after=usual,
+        failed=failed,
+        worst_ms=worst_ms,
+        pause_before_ms=70.0,
+        pause_after_ms=70.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("worst_ms", "failed", "expected"), [(150.0, 0, [True, True]), (151.0, 0, [True, False]), (80.0, 1, [False, True])]
+)
+def test_a_kill_may_fail_no_write_and_slow_none_to_twice_the_usual(
+    worst_ms: float, failed: int, expected: list[bool]
+) -> None:
+    others = {"calm": survivor(worst_ms=90.0), "struck": survivor(worst_ms=worst_ms, failed=failed)}
+    assert held(list(unharmed(others))) == expected
+
+
+@pytest.mark.parametrize(
+    ("best", "average", "expected"), [(0.85, 0.6, [True, True]), (0.86, 0.6, [False, True]), (0.8, 0.61, [True, False])]
+)
+def test_ratios_have_limits(best: float, average: float, expected: list[bool]) -> None:
+    ratios = Ratios(best_leader="a", ours=1.0, best=1.0, average=1.0, of_best=best, of_average=average)
+    assert held(list(faster("x", ratios))) == expected
+
+
+@pytest.mark.parametrize(
+    ("p50", "messages", "expected"),
+    [(0.4, 0, [True, True]), (1.0, 0, [False, True]), (0.4, 1, [True, False]), (0.4, None, [True, False])],
+)
+def test_answers_at_home_are_quick_and_known_to_ask_nobody(
+    p50: float, messages: int | None, expected: list[bool]
+) -> None:
+    counted = Counted(requests=10, pieces=3, idle_pieces=3, messages=messages)
+    local = Local(ours={"reading": summary(p50, 2.0)}, counted={"reading": counted}, etcd={}, conditions=CALM)
+    assert held(list(at_home(local))) == expected
+
+
+def test_a_table_has_a_head_a_rule_and_rows() -> None:
+    assert table(("a", "b"), [("1", "2")]) == "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+
+
+def test_a_floor_table_shows_the_distance() -> None:
+    assert "| a | 70.0 | 72.5 | +2.5 | 79.0 | +9.0 | 100 |" in floor_table({"a": summary(72.5, 79.0)}, {"a": 70.0})
+
+
+def test_a_missed_promise_stands_out() -> None:
+    kept = Verdict(claim="x", wanted="1", found="1", held=True)
+    missed = Verdict(claim="y", wanted="1", found="2", held=False)
+    assert promises([kept, missed]).splitlines()[2:] == ["| x | 1 | 1 | yes |", "| y | 1 | 2 | **no** |"]
+
+
+def test_only_what_stands_between_the_marks_is_renewed() -> None:
+    page = f"before\n{BEGIN}old\n{END}after\n"
+    assert replaced(page, "new") == f"before\n{BEGIN}\nnew\n{END}after\n"
+    assert replaced(replaced(page, "new"), "new") == replaced(page, "new")
+
+
+@pytest.mark.parametrize("page", ["", BEGIN, END])
+def test_a_page_without_marks_is_left_alone(page: str) -> None:
+    with pytest.raises(ValueError, match="no place"):
+        replaced(page, "new")
+
+
+def test_stolen_time_is_the_eighth_figure_and_waiting_for_the_disk_is_idle() -> None:
+    found = cpu_times("cpu  10 20 30 400 50 6 7 80 900 1000\ncpu0 1 2 3 4 5 6 7 8 9 10\n")
+    assert found == CpuTimes(total=603, idle=450, stolen=80)
+
+
+@pytest.mark.parametrize(("value", "words"), [(0.0, "0.0%"), (0.004, "0.4%"), (0.21, "21%")])
+def test_small_shares_keep_a_digit(value: float, words: str) -> None:
+    assert share(value) == words
