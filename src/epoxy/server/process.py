@@ -55,7 +55,7 @@ class Process:
         self._loop.set_exception_handler(self._unexpected)
         secret, rtts = read_secret(settings), emulated_rtts(settings)
         self._doors_tls, self._links_tls = tls_contexts(settings)
-        name = f"{settings.node.datacenter}, replica {settings.node.id}"
+        name = f"{settings.node.datacenter} (replica {settings.node.id})"
         self._data_dir = DataDir.open(settings.node.data_dir, replica=settings.node.id, name=name)
         self._store = self._open_store()
         self.metrics = Metrics(self._gauges)
