@@ -86,7 +86,7 @@ def test_a_write_of_unknown_fate_is_raised_and_not_repeated(
 
 
 @both
-@pytest.mark.parametrize("misdeed", [problem(503, "overloaded", definite=True), web_page(404), web_page(403)])
+@pytest.mark.parametrize("misdeed", [problem(503, "overloaded", definite=True), web_page(404), web_page(501)])
 def test_a_definite_no_sends_a_write_on(nodes: list[FakeNode], client_type: Any, misdeed: Misdeed) -> None:
     first, second, _ = nodes
     first.misdeeds.append(misdeed)

@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
         try:
             answer = self._reader.feed(data)
         except NotHttp as error:
-            self._settle(Lost(f"answered something that is no HTTP: {error}"))
+            self._settle(Lost(str(error)))
             return
         if answer is not None:
             self.fit = self._reader.keep_alive

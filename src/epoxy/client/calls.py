@@ -285,10 +285,10 @@ def conflict(answer: Answer) -> VersionMismatch | ImmutableKey:
 
 
 def stranger(answer: Answer, *, writes: bool) -> Unavailable | UnexpectedAnswer:
-    """Not in our words. A status of 4xx says that nothing was done, whoever says it; anything else may hide a proxy
-    that lost a node's answer on its way."""
+    """Not in our words. A status of 4xx, or "not implemented", says that nothing was done, whoever says it; anything
+    else may hide a proxy that lost a node's answer on its way."""
     told = f"answered {answer.status} ({answer.media_type or 'no content type'}), which no Epoxy node says"
-    if writes and not (400 <= answer.status < 500 and answer.status != 408):
+    if writes and answer.status != 501 and (not 400 <= answer.status < 500 or answer.status == 408):
         return UnexpectedAnswer(told)
     return Unavailable(f"{told}; is this the address of an Epoxy node?")
 

@@ -33,7 +33,7 @@ class EventReader:
     def feed(self, part: bytes) -> Iterator[Event]:
         *lines, self._rest = (self._rest + part).split(b"\n")
         if len(self._rest) + self._size > MAX_EVENT_BYTES:
-            raise NotHttp(f"an event of more than {MAX_EVENT_BYTES >> 20} MiB")
+            raise NotHttp(f"sent an event of more than {MAX_EVENT_BYTES >> 20} MiB")
         for line in lines:
             yield from self._line(line.removesuffix(b"\r").decode("utf-8", errors="replace"))
 
@@ -96,7 +96,7 @@ class Feed:
             elif answer is not None:
                 calls.fail(answer, writes=False)
         except NotHttp as error:
-            self._refusal = f"answered something that is no HTTP: {error}"
+            self._refusal = str(error)
         except Unavailable as error:
             self._refusal = str(error)
         else:

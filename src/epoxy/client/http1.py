@@ -75,7 +75,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class NotHttp(Exception):
-    """The other side sends something that is no HTTP answer, or too much of it."""
+    """The other side sends something that is no HTTP answer, or too much of it. Told after the address."""
 
 
 class AnswerReader:
@@ -103,10 +103,10 @@ class AnswerReader:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as error:
-            raise NotHttp("it wants to change to another protocol") from error
+            raise NotHttp("answered that it wants another protocol") from error
         except httptools.HttpParserError as error:
             cause = error.__context__ if isinstance(error.__context__, NotHttp) else None
-            raise cause or NotHttp(f"no HTTP ({error})") from error
+            raise cause or NotHttp("answered something that is no HTTP") from error
         return self.answer
 
     # What httptools calls.
@@ -135,4 +135,4 @@ class AnswerReader:
     def _count(self, size: int) -> None:
         self._size += size
         if self._size > MAX_ANSWER_BYTES:
-            raise NotHttp(f"an answer of more than {MAX_ANSWER_BYTES >> 20} MiB")
+            raise NotHttp(f"answered with more than {MAX_ANSWER_BYTES >> 20} MiB")

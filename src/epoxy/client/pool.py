@@ -45,7 +45,7 @@ class Connection:
         except OSError as error:
             return Lost(reason_of(error))
         except NotHttp as error:
-            return Lost(f"answered something that is no HTTP: {error}")
+            return Lost(str(error))
 
     def _send(self, request: bytes, deadline: float) -> NotSent | None:
         """A node acts on whole requests only, so one that was cut off on its way out had no effect."""
