@@ -52,7 +52,7 @@ class Journey:
 
     def __init__(self, rtt_ms: dict[int, float]) -> None:
         self.clock = JumpingClock()
-        self.link = Link(self.clock, rtt_ms)
+        self.link = Link(self.clock, rtt_ms, early_ms=0.0)
         self.diary: list[tuple[float, str]] = []
 
     def go(self, peer: int, name: str = "") -> None:
@@ -80,6 +80,14 @@ def test_a_late_timer_there_shortens_the_way_back() -> None:
     journey.link.back(2, 90.0, lambda: journey._note("overdue"))
     journey.clock.advance(1000)
     assert journey.diary == [(0.0, "overdue"), (30.0, "back")]
+
+
+def test_timers_that_fire_early_are_made_up_for() -> None:
+    journey = Journey({2: 70.0})
+    journey.link = Link(journey.clock, {2: 70.0}, early_ms=0.5)
+    journey.go(2)
+    journey.clock.advance(1000)
+    assert journey.diary == [(35.0, "there"), (70.5, "back")]
 
 
 def test_a_peer_without_a_figure_is_where_it_is() -> None:

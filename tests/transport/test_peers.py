@@ -27,7 +27,7 @@ from epoxy.model.records import MAX_VALUE_BYTES, Proposal, ProposalId
 from epoxy.node.clock import LoopClock
 from epoxy.transport.batch import Shortest, weight
 from epoxy.transport.link import Link
-from tests.transport.harness import run, until
+from tests.transport.harness import expect_report, run, until
 from tests.transport.pair import (
     HASTY,
     ME,
@@ -311,6 +311,45 @@ def test_what_cannot_be_encoded_fails_alone_with_its_batch() -> None:
             await caller.reached()
             assert isinstance(await caller.send(Read(key=b"k" * 5000, epoch=1)), Failed)
             assert await caller.send(accept()) == AcceptOk()
+
+    run(story())
+
+
+def test_one_who_fails_at_its_answer_keeps_nobody_from_theirs() -> None:
+    async def story() -> None:
+        reports: list[BaseException] = []
+        expect_report(reports)
+        async with replica_door(Replica()) as door, peers_to(door.port) as caller:
+            before = caller.send(accept(1))
+            caller.peers.send(PEER, [accept(2)], lambda _: raise_planted())
+            after = caller.send(accept(3))
+            assert await before == await after == AcceptOk()
+            assert await caller.send(accept(4)) == AcceptOk()
+        assert [str(report) for report in reports] == ["planted"]
+
+    run(story())
+
+
+def raise_planted() -> None:
+    raise ValueError("planted")
+
+
+def test_a_peer_that_fails_at_one_batch_is_not_given_up() -> None:
+    def reply(request: Request) -> Reply:
+        if request == accept(1):
+            raise_planted()
+        return AcceptOk()
+
+    async def story() -> None:
+        reports: list[BaseException] = []
+        expect_report(reports)
+        async with replica_door(Replica(reply)) as door, peers_to(door.port) as caller:
+            await caller.reached()
+            failed = await caller.send(accept(1))
+            assert isinstance(failed, Failed)
+            assert failed.reason.startswith("answered 500: ")
+            assert await caller.send(accept(2)) == AcceptOk()
+        assert [str(report) for report in reports] == ["planted"]
 
     run(story())
 

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import assert_never
 
 from msgspec import Struct
 
 from epoxy.model.messages import Accept, Commit, Failed, Inspect, Prepare, Read, Reply, Request, UpdateConfig
-from epoxy.transport.dial import Dial
+from epoxy.transport.dial import Dial, guarded
 
 MESSAGE_OVERHEAD = 96
 """Bytes of a message besides key and value, at most: ids and numbers."""
@@ -44,7 +45,7 @@ class Envelope(Struct, frozen=True):
 
     def fail(self, reason: str) -> None:
         if self.answered is not None:
-            self.answered(Failed(reason=reason))
+            guarded(partial(self.answered, Failed(reason=reason)))
 
 
 class Batch:

@@ -15,6 +15,9 @@ from epoxy.transport.auth import OPERATOR, Unauthenticated, Verifier
 from epoxy.transport.exchange import Exchange
 from epoxy.transport.response import JSON
 
+EARLY_MS = 0.5
+"""How much too early a timer is on average: the event loop counts whole milliseconds and forgets the rest."""
+
 
 class Cut(Struct, frozen=True, kw_only=True):
     """One peer's link, seen from here. Nothing leaves for it, nothing of it is heard, or both."""
@@ -29,9 +32,10 @@ WHOLE = Cut()
 class Link:
     """Belongs to one node."""
 
-    def __init__(self, clock: Clock, rtt_ms: Mapping[int, float] | None = None) -> None:
+    def __init__(self, clock: Clock, rtt_ms: Mapping[int, float] | None = None, *, early_ms: float = EARLY_MS) -> None:
         """`rtt_ms` by peer; those that are not in it are as near as they really are."""
         self._clock = clock
+        self._early_ms = early_ms
         self._rtt_ms = dict(rtt_ms or {})
         self._cuts: dict[int, Cut] = {}
 
@@ -55,7 +59,8 @@ class Link:
     def back(self, peer: int, there_ms: float, arrive: Callable[[], None]) -> None:
         """What is left of the round trip when the way there took `there_ms`."""
         if self.hears(peer):
-            rest_ms = max(0.0, self._rtt_ms.get(peer, 0.0) - there_ms)
+            rtt_ms = self._rtt_ms.get(peer, 0.0)
+            rest_ms = rtt_ms - there_ms + self._early_ms if rtt_ms else 0.0
             self._carry(rest_ms, lambda: arrive() if self.hears(peer) else None)
 
     def _carry(self, delay_ms: float, arrive: Callable[[], None]) -> None:

@@ -28,7 +28,7 @@ from epoxy.model.messages import Reply, Request
 from epoxy.ports import Clock, Dice, Timer
 from epoxy.transport import auth
 from epoxy.transport.batch import Answered, Batch, Envelope, Shortest, weight
-from epoxy.transport.dial import Answer
+from epoxy.transport.dial import Answer, guarded
 from epoxy.transport.lanes import Lanes, Told
 from epoxy.transport.limits import MESSAGE_PATH, PeerLimits
 from epoxy.transport.link import Link
@@ -206,8 +206,9 @@ class Peer:
         try:
             replies = self._replies(batch, answer)
         except (CodecError, Refused) as error:
-            self._went_down(f"answered {answer.status}: {error}")
-            batch.fail(str(error))
+            if answer.status < 500:
+                self._went_down(f"answered {answer.status}: {error}")
+            batch.fail(f"answered {answer.status}: {error}")
             return
         self._measure(answer, (time.perf_counter() - left_s) * 1000)
         self._went_up()
@@ -235,8 +236,8 @@ class Peer:
                 break
             answered += 1
             if envelope.answered is not None:
-                envelope.answered(replies[position - 1])
-        rest = batch.envelopes[answered:]
+                guarded(partial(envelope.answered, replies[position - 1]))
+        rest, batch.envelopes = batch.envelopes[answered:], []
         if rest and not answered:
             rest.pop(0).fail("the answer does not fit into a frame")
         self._queue.extendleft(reversed(rest))
