@@ -57,7 +57,8 @@ class UpdateConfig(Struct, frozen=True, kw_only=True):
 
 
 class Inspect(Struct, frozen=True, kw_only=True):
-    """Everything you hold for this key, for a person who looks into a problem. No epoch: it is asked when those differ."""
+    """Everything you hold for this key, for somebody who looks into a problem. Not bound to an epoch: it is asked when
+    those differ."""
 
     key: bytes
 
