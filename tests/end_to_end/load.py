@@ -12,7 +12,7 @@ from epoxy.cli.demo.region import RegionNode
 from epoxy.sim.history import Delete, Failed, Found, Kind, Outcome, Put, Read, Reserve
 from tests.end_to_end.recorder import Recorder
 
-TIMEOUT_S = 2.0
+TIMEOUT_S = 1.0
 """A client that waits no longer than this for a region that is paused or cut off meets many faults in a short test."""
 
 RETRY_S = 0.05

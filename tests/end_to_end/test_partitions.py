@@ -11,7 +11,7 @@ from tests.end_to_end.recorder import Recorder, judge
 from tests.end_to_end.settle import agree_on_all
 from tests.end_to_end.world import in_touch, order, others, regions
 
-STEPS = 60
+STEPS = 40
 """Answers at each region between two faults: some of every kind."""
 
 

@@ -10,13 +10,14 @@ from epoxy.cli.demo.cluster import DemoCluster
 from epoxy.cli.demo.region import RegionNode
 from epoxy.sim.history import Lost, Outcome, Read, Reserve, Won
 from tests.end_to_end.recorder import PATIENCE_S, Recorder, judge
-from tests.end_to_end.world import regions
+from tests.end_to_end.world import others, regions
 
 ROUNDS = 30
 
 
-def race(recorder: Recorder, cluster: DemoCluster, key: bytes) -> list[Outcome]:
-    start = threading.Barrier(len(cluster.nodes))
+def race(recorder: Recorder, cluster: DemoCluster, key: bytes, *, but: str = "") -> list[Outcome]:
+    nodes = others(cluster, but)
+    start = threading.Barrier(len(nodes))
 
     def run(node: RegionNode) -> Outcome:
         with node.client() as client:
@@ -24,8 +25,8 @@ def race(recorder: Recorder, cluster: DemoCluster, key: bytes) -> list[Outcome]:
             start.wait(PATIENCE_S)
             return recorder.run(node.datacenter, client, key, Reserve(value=node.datacenter.encode()))
 
-    with ThreadPoolExecutor(len(cluster.nodes)) as pool:
-        return list(pool.map(run, cluster.nodes))
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        return list(pool.map(run, nodes))
 
 
 def test_one_winner_of_five(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 own; those that only use one share it."""
 
 import random
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from epoxy.cli.demo.cluster import DemoCluster
 from epoxy.cli.demo.desk import Order
-from epoxy.cli.demo.plan import Plan
+from epoxy.cli.demo.plan import PORTS_APART, Plan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.client import Status
 from epoxy.model.errors import Unavailable
@@ -34,7 +35,7 @@ def regions(folder: Path, size: int = 3, *, wan: bool = False) -> Iterator[DemoC
 
 def start(folder: Path, size: int, *, wan: bool) -> DemoCluster:
     for left in reversed(range(TRIES)):
-        plan = Plan(folder=folder, regions=size, port_base=draw_port_base(), wan=wan)
+        plan = Plan(folder=folder, regions=size, port_base=draw_port_base(size), wan=wan)
         cluster = DemoCluster(plan)
         try:
             cluster.start(lambda _: None)
@@ -47,9 +48,20 @@ def start(folder: Path, size: int, *, wan: bool) -> DemoCluster:
     raise AssertionError("there is always a last try")
 
 
-def draw_port_base() -> int:
-    """Test runs beside each other draw apart, so this is not the random of a seed."""
-    return random.SystemRandom().choice(PORT_BASES)
+def draw_port_base(size: int = 3) -> int:
+    """Where nobody listens now. Test runs beside each other draw apart, so this is not the random of a seed."""
+    while True:
+        base = random.SystemRandom().choice(PORT_BASES)
+        if all(is_free(base + PORTS_APART * i + door) for i in range(size) for door in (0, 1)):
+            return base
+
+
+def is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def order(cluster: DemoCluster, verb: str, region: str, *others: str) -> list[str]:

@@ -1,0 +1,177 @@
+"""`epoxy demo` as a stranger uses it: in one terminal it runs, in another it gets orders."""
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epoxy import Client
+from epoxy.cli.demo.plan import plan
+from tests.end_to_end.recorder import PATIENCE_S
+from tests.end_to_end.world import draw_port_base
+
+EPOXY = [sys.executable, "-m", "epoxy"]
+POLL_S = 0.02
+
+
+def epoxy(*words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*EPOXY, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == status, (words, done.stdout, done.stderr)
+    return done
+
+
+class Demo:
+    """One that runs in its own process."""
+
+    def __init__(self, process: "subprocess.Popen[str]", described: dict[str, Any]) -> None:
+        self.process = process
+        self.port_base = str(described["port_base"])
+        self.regions: list[dict[str, Any]] = described["regions"]
+
+    def order(self, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+        return epoxy("demo", *words, "--port-base", self.port_base, status=status)
+
+    def ps(self) -> dict[str, dict[str, Any]]:
+        return {region["region"]: region for region in json.loads(self.order("ps", "--json").stdout)["regions"]}
+
+    def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE_S)
+
+    def client(self, place: int) -> Client:
+        return Client(self.regions[place]["http"], timeout=PATIENCE_S)
+
+
+@contextmanager
+def running(*words: str) -> Iterator[Demo]:
+    command = [*EPOXY, "demo", "--json", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield Demo(process, first_document(process))
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def first_document(process: "subprocess.Popen[str]") -> dict[str, Any]:
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if line == "}\n":
+            described: dict[str, Any] = json.loads("".join(lines))
+            return described
+    raise AssertionError(process.communicate())
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not all(map(gone, pids)):
+        assert time.monotonic() < deadline, f"left behind: {[pid for pid in pids if not gone(pid)]}"
+        time.sleep(POLL_S)
+
+
+def test_orders_from_a_second_terminal_and_a_second_life(tmp_path: Path) -> None:
+    base, folder = str(draw_port_base()), str(tmp_path / "kept")
+    with running("--no-wan", "--port-base", base, "--dir", folder) as demo:
+        east, west, north = (region["region"] for region in demo.regions)
+        with demo.client(0) as client:
+            assert client.reserve(b"user/ada", b"east").won
+
+        killed = demo.order("kill", west).stdout
+        assert f"{west} is dead: SIGKILL to pid {demo.regions[1]['pid']}" in killed
+        assert "2 of 3 regions go on writing; 0 more may fail." in killed
+        assert (demo.ps()[west]["condition"], demo.ps()[west]["pid"]) == ("down", None)
+        assert gone(demo.regions[1]["pid"])
+        assert "is down already" in demo.order("kill", west, status=1).stderr
+        with demo.client(2) as client:
+            assert client.reserve(b"user/bob", b"north").won
+
+        demo.order("pause", north)
+        assert demo.ps()[east]["can"].startswith("cannot write: reaches 1 of 3, needs 2")
+        assert "goes on" in demo.order("resume", north).stdout
+
+        assert f"{west} is back with the data it had" in demo.order("revive", west).stdout
+        demo.order("cut", west, east)
+        assert demo.ps()[west]["condition"] == "up"
+        demo.order("cut", west)
+        assert demo.ps()[west]["condition"] == "cut off"
+        assert "3 of 3 regions go on writing; 1 more may fail." in demo.order("heal", west).stdout
+        assert "are not cut" in demo.order("heal", west, status=1).stderr
+
+        assert "Did you mean" in demo.order("kill", west[:-1], status=1).stderr
+        assert "no demo is running in" in epoxy("demo", "ps", "--dir", str(tmp_path), status=2).stderr
+        assert east in epoxy("demo", "--dir", folder, "ps").stdout
+
+        pids = [region["pid"] for region in demo.ps().values()]
+        assert demo.end(signal.SIGINT) == 0
+        assert all(map(gone, pids))
+        assert f"no demo is running at --port-base {base}" in demo.order("ps", status=2).stderr
+
+    done = epoxy("demo", "--no-wan", "--dir", folder, "--exec", "epoxy get user/ada; epoxy get user/bob")
+    assert done.stdout.split() == ["eastnorth"]
+    assert "holds a demo of 3 regions" in epoxy("demo", "--dir", folder, "--regions", "5", status=1).stderr
+
+
+def test_a_command_gets_the_addresses_and_gives_the_status(tmp_path: Path) -> None:
+    base = draw_port_base()
+    seen = tmp_path / "seen"
+    script = (
+        f'echo "$EPOXY_URL $EPOXY_URLS"; epoxy demo --port-base {base} ps --json > {shlex.quote(str(seen))}; exit 7'
+    )
+    done = epoxy("demo", "--port-base", str(base), "--exec", script, status=7)
+    urls = [f"http://127.0.0.1:{base + 10 * i}" for i in range(3)]
+    assert done.stdout == f"{urls[0]} {','.join(urls)}\n"
+    described = json.loads(seen.read_text())
+    assert [region["floor_ms"] for region in described["regions"]] == [70.5, 70.5, 152.4]
+    assert all(gone(region["pid"]) for region in described["regions"])
+    assert not Path(described["dir"]).exists()
+    assert [line.split()[0] for line in done.stderr.splitlines() if " ms " in line] == [
+        "us-east-1",
+        "eu-west-1",
+        "ap-northeast-1",
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_region_outlives_its_demo(number: signal.Signals) -> None:
+    with running("--no-wan", "--port-base", str(draw_port_base())) as demo:
+        demo.order("pause", demo.regions[0]["region"])
+        assert demo.end(number) == (0 if number is signal.SIGTERM else -number)
+        wait_until_gone([region["pid"] for region in demo.regions])
+
+
+def test_a_port_in_use_is_named() -> None:
+    base = draw_port_base()
+    with socket.create_server(("127.0.0.1", base + 11)):
+        told = epoxy("demo", "--port-base", str(base), "--exec", "true", status=1).stderr
+    assert told.startswith(f"epoxy: port {base + 11}, for RESP of eu-west-1, cannot be used: Address already in use.")
+    assert told.count("\n") == 1
+
+
+def test_a_region_that_ends_at_start_says_why(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    plan(folder, regions=3, port_base=draw_port_base(), wan=False).lay_out()
+    (folder / "eu-west-1").mkdir()
+    (folder / "eu-west-1" / "format").write_text('{"format": 99}')
+    told = epoxy("demo", "--dir", str(folder), "--exec", "true", status=1).stderr
+    assert "epoxy: node 2 ended before it was ready:" in told
+    assert "format 99; this version reads format 1" in told
