@@ -6,6 +6,7 @@ import os
 import signal
 import ssl
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -165,10 +166,10 @@ class Process:
 
     def _handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
         """A peer's requests, counted."""
-        begun_s = self._loop.time()
+        begun_s = time.monotonic()
 
         def reply_to_peer(reply: Reply) -> None:
-            seconds = self._loop.time() - begun_s
+            seconds = time.monotonic() - begun_s
             self.metrics.request_handled(type(requests[-1]).__name__, type(reply).__name__, seconds)
             answered(reply)
 
