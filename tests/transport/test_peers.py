@@ -139,6 +139,22 @@ def test_messages_gather_while_many_batches_are_under_way() -> None:
     run(story())
 
 
+def test_a_message_on_a_quiet_link_does_not_wait_however_many_are_under_way() -> None:
+    replica = Replica()
+    replica.silent = True
+    limits = patient(eager_batches=0, gather_ms=0.0, probe_ms=NEVER_MS)
+
+    async def story() -> None:
+        async with replica_door(replica) as door, peers_to(door.port, limits=limits) as caller:
+            await caller.reached()
+            for number in range(20):
+                caller.send(accept(number))
+                await until(lambda asked=number + 1: len(replica.asked) == asked)
+            replica.speak()
+
+    run(story())
+
+
 def test_no_more_than_the_limit_is_under_way() -> None:
     replica = Replica()
     replica.silent = True

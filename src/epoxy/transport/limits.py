@@ -48,9 +48,10 @@ class PeerLimits(Struct, frozen=True, kw_only=True):
     batch_bytes: int = 1 << 20
     """After which no other message is added. With one more of the longest this is half of what a frame may have."""
     eager_batches: int = 4
-    """Under way at which the next leaves at once. With more, messages gather for `gather_ms`, or until an answer."""
+    """Under way below which the next leaves at once. With more, they keep `gather_ms` between them, or leave with an
+    answer."""
     gather_ms: float = 1.0
-    """The finest timer the event loop has; little against any round trip that takes longer."""
+    """The finest timer the event loop has, and little against any round trip that is longer."""
     flying_batches: int = 1024
     """Under way at most: one each millisecond, as long as we wait for the slowest."""
     flying_bytes: int = 32 << 20

@@ -1,7 +1,8 @@
 """The link to one peer: messages wait here, leave together, and come back as answers or as `Failed`.
 
-A message leaves at once while few batches are under way. With more they gather, and a batch carries whatever came
-together in a millisecond or while an answer was awaited. So an idle link adds no delay, and a busy one few batches.
+A message leaves at once while few batches are under way, or if none has left for a millisecond. Otherwise they gather,
+and a batch carries whatever came together in a millisecond or while an answer was awaited. So a quiet link adds no
+delay, however long it is, and a busy one few batches.
 
     hoping    no verdict yet: messages wait for the first connection
     up        answers come
@@ -80,7 +81,7 @@ class Peer:
         self._queue_bytes = 0
         self._flying: deque[Batch] = deque()
         self._flying_count = self._flying_bytes = 0
-        self._probed_ms = -math.inf
+        self._probed_ms = self._left_ms = -math.inf
         self._flush_is_next = False
         self._gathering: Timer | None = None
 
@@ -128,7 +129,8 @@ class Peer:
         """Together with what else comes up in this turn of the event loop, or in the next millisecond."""
         if self._flush_is_next:
             return
-        if self._flying_count < self._limits.eager_batches:
+        quiet_ms = self._world.clock.now_ms() - self._left_ms
+        if self._flying_count < self._limits.eager_batches or quiet_ms >= self._limits.gather_ms:
             self._flush_is_next = True
             asyncio.get_running_loop().call_soon(self._flush)
         elif self._gathering is None:
@@ -156,7 +158,8 @@ class Peer:
             size += envelope.size
         self._queue_bytes -= size
         self.messages_sent += count
-        return Batch(envelopes, size, self._world.clock.now_ms())
+        self._left_ms = self._world.clock.now_ms()
+        return Batch(envelopes, size, self._left_ms)
 
     def _leave(self, batch: Batch) -> None:
         requests = tuple(request for envelope in batch.envelopes for request in envelope.requests)
