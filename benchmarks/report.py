@@ -164,8 +164,7 @@ def local_table(local: Local) -> str:
 
 def counts(local: Local, name: str) -> tuple[str, str]:
     counted = local.counted[name]
-    messages = "not counted" if counted.messages is None else f"{counted.messages} for {counted.requests}"
-    return messages, f"{counted.pieces} ({counted.idle_pieces})"
+    return f"{counted.messages} for {counted.requests} requests", f"{counted.pieces} ({counted.idle_pieces})"
 
 
 def replaced(page: str, middle: str) -> str:

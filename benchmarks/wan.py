@@ -13,7 +13,6 @@ ended by its pid. A whole run takes some nine minutes; `--quick` under two, with
 import argparse
 import asyncio
 import contextlib
-import json
 import sys
 import tempfile
 import time
@@ -261,29 +260,27 @@ async def repeat(ports: dict[str, int], keys: Sequence[bytes], make: Callable[[b
 async def counting(
     cluster: EpoxyCluster, keys: Sequence[bytes], make: Callable[[bytes], Request]
 ) -> tuple[Summary, Counted]:
-    messages, pieces, began = await messages_sent(cluster), passed(cluster), time.monotonic()
+    messages, pieces, began = await peer_messages(cluster), passed(cluster), time.monotonic()
     samples = await repeat(cluster.ports, keys, make)
     took, busy = time.monotonic() - began, passed(cluster)
-    sent = await messages_sent(cluster)
     await asyncio.sleep(SETTLE_S)
-    before_idle = passed(cluster)
+    more, before_idle = await peer_messages(cluster), passed(cluster)
     await asyncio.sleep(took)
     counted = Counted(
         requests=len(samples),
+        messages=more - messages,
         pieces=busy - pieces,
         idle_pieces=passed(cluster) - before_idle,
-        messages=sent - messages if sent is not None and messages is not None else None,
     )
     return summarize(samples), counted
 
 
 def add_up(rounds: Sequence[Counted]) -> Counted:
-    told = [each.messages for each in rounds if each.messages is not None]
     return Counted(
         requests=sum(each.requests for each in rounds),
+        messages=sum(each.messages for each in rounds),
         pieces=sum(each.pieces for each in rounds),
         idle_pieces=sum(each.idle_pieces for each in rounds),
-        messages=sum(told) if len(told) == len(rounds) else None,
     )
 
 
@@ -292,11 +289,9 @@ def passed(cluster: EpoxyCluster) -> int:
     return sum(counted.pieces for counted in cluster.proxy.counted().values())
 
 
-async def messages_sent(cluster: EpoxyCluster) -> int | None:
-    """By all nodes to all peers. None: the nodes do not say."""
-    states = [json.loads(await cluster.status(region)) for region in cluster.regions]
-    counts = [peer.get("messages_sent") for state in states for peer in state["peers"]]
-    return sum(counts) if None not in counts else None
+async def peer_messages(cluster: EpoxyCluster) -> int:
+    """That all nodes have handled for their peers."""
+    return sum([epoxy.handled_for_peers(await cluster.metrics(region)) for region in cluster.regions])
 
 
 # The whole.

@@ -1,5 +1,6 @@
 """Our own nodes: `epoxy serve`, one for each region, behind the delay proxy or with the WAN they emulate themselves."""
 
+import re
 import secrets
 from collections.abc import Sequence
 from itertools import permutations
@@ -60,11 +61,8 @@ class EpoxyCluster:
     def clients(self, each: int) -> list[Client]:
         return [Client(region, self.ports[region], reserve_fresh) for region in self.regions for _ in range(each)]
 
-    async def status(self, region: str) -> bytes:
-        return (await ask_once(self.ports[region], get("/v2/status")))[1]
-
-    async def metrics(self, region: str) -> bytes:
-        return (await ask_once(self.ports[region], get("/metrics")))[1]
+    async def metrics(self, region: str) -> str:
+        return (await ask_once(self.ports[region], get("/metrics")))[1].decode()
 
     def _configuration(self, region: str, secret: Path, emulated: bool) -> str:
         """Every node has other addresses for its peers: those of its own links."""
@@ -96,3 +94,13 @@ def reserve_fresh() -> Request:
 def read(key: bytes, consistency: str) -> Request:
     path = f"/v2/kv/{key.decode()}?read={consistency}"
     return Request(get(path), lambda status, body: status == 200 and body == VALUE)
+
+
+HANDLED = re.compile(
+    r'^epoxy_requests_total\{request_type="(?!http_|resp_)\w+",result="\w+"\} ([\d.e+]+)$', re.MULTILINE
+)
+"""Clients come through a door, and their requests are counted under its name; what is left came from peers."""
+
+
+def handled_for_peers(metrics: str) -> int:
+    return sum(int(float(count)) for count in HANDLED.findall(metrics))

@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks.findings import Counted, Local, Survivor, Verdict, at_home, faster, near_floor, unharmed
 from benchmarks.machine import Conditions, CpuTimes, cpu_times
+from benchmarks.peers.epoxy import handled_for_peers
 from benchmarks.report import BEGIN, END, floor_table, promises, replaced, share, table
 from benchmarks.stats import Ratios, Summary
 
@@ -59,14 +60,24 @@ def test_ratios_have_limits(best: float, average: float, expected: list[bool]) -
 
 @pytest.mark.parametrize(
     ("p50", "messages", "expected"),
-    [(0.4, 0, [True, True]), (1.0, 0, [False, True]), (0.4, 1, [True, False]), (0.4, None, [True, False])],
+    [(0.4, 0, [True, True]), (1.0, 0, [False, True]), (0.4, 1, [True, False])],
 )
-def test_answers_at_home_are_quick_and_known_to_ask_nobody(
-    p50: float, messages: int | None, expected: list[bool]
-) -> None:
+def test_answers_at_home_are_quick_and_ask_nobody(p50: float, messages: int, expected: list[bool]) -> None:
     counted = Counted(requests=10, pieces=3, idle_pieces=3, messages=messages)
     local = Local(ours={"reading": summary(p50, 2.0)}, counted={"reading": counted}, etcd={}, conditions=CALM)
     assert held(list(at_home(local))) == expected
+
+
+def test_messages_of_peers_are_told_from_requests_of_clients() -> None:
+    metrics = (
+        "# TYPE epoxy_requests_total counter\n"
+        'epoxy_requests_total{request_type="http_put_key",result="ok"} 200.0\n'
+        'epoxy_requests_total{request_type="resp_get",result="ok"} 7.0\n'
+        'epoxy_requests_total{request_type="accept",result="accept_ok"} 3.0\n'
+        'epoxy_requests_total{request_type="commit",result="commit_ok"} 2.0\n'
+        "epoxy_fast_path_total 9.0\n"
+    )
+    assert handled_for_peers(metrics) == 5
 
 
 def test_a_table_has_a_head_a_rule_and_rows() -> None:
