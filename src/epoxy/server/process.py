@@ -58,7 +58,12 @@ class Process:
         self._doors_tls, self._links_tls = tls_contexts(settings)
         name = f"{settings.node.datacenter} (replica {settings.node.id})"
         self._data_dir = DataDir.open(settings.node.data_dir, replica=settings.node.id, name=name)
-        self._store = self._open_store()
+        self._store = EmbeddedStore(
+            settings.node.data_dir,
+            post=self._loop.call_soon_threadsafe,
+            schedule=self._loop.call_soon,
+            on_failure=self._store_failed,
+        )
         self.metrics = Metrics(self._gauges)
         clock, dice = LoopClock(self._loop), SystemDice()
         self._link = Link(clock, rtts)
@@ -144,18 +149,6 @@ class Process:
             await asyncio.sleep(DRAIN_LOOK_S)
         self._resp.abort()
 
-    def _open_store(self) -> EmbeddedStore:
-        folder = self.settings.node.data_dir
-        try:
-            return EmbeddedStore(
-                folder,
-                post=self._loop.call_soon_threadsafe,
-                schedule=self._loop.call_soon,
-                on_failure=self._store_failed,
-            )
-        except OSError as error:
-            raise StoreFailed(f"data directory {folder}: {error.strerror}") from error
-
     async def _listen(self, what: str, address: Address, listening: Awaitable[asyncio.Server]) -> None:
         try:
             self._servers.append(await listening)
@@ -175,8 +168,10 @@ class Process:
 
         self.node.replica.handle(requests, reply_to_peer)
 
-    def _admits(self, sender: int, _epoch: int) -> bool:
-        return sender in self.node.replica.config.everybody
+    def _admits(self, sender: int, epoch: int) -> bool:
+        """A stranger with a newer epoch than ours may be a member we have not heard of."""
+        config = self.node.replica.config
+        return sender in config.everybody or epoch > config.epoch
 
     def _gauges(self) -> Gauges:
         config = self.node.replica.config
