@@ -8,7 +8,7 @@ from tests.end_to_end.recorder import Recorder, judge
 from tests.end_to_end.settle import agree_on_all
 from tests.end_to_end.world import in_touch, order, others, regions
 
-STEPS = 100
+STEPS = 60
 """Answers at each region between two faults: some of every kind."""
 
 

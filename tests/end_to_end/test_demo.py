@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +17,9 @@ import pytest
 from epoxy import Client
 from epoxy.cli.demo.plan import plan
 from tests.end_to_end.recorder import PATIENCE_S
-from tests.end_to_end.world import draw_port_base
+from tests.end_to_end.world import draw_port_base, until
 
 EPOXY = [sys.executable, "-m", "epoxy"]
-POLL_S = 0.02
 
 
 def epoxy(*words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
@@ -80,13 +78,6 @@ def gone(pid: int) -> bool:
     except ProcessLookupError:
         return True
     return False
-
-
-def wait_until_gone(pids: list[int]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not all(map(gone, pids)):
-        assert time.monotonic() < deadline, f"left behind: {[pid for pid in pids if not gone(pid)]}"
-        time.sleep(POLL_S)
 
 
 def test_orders_from_a_second_terminal_and_a_second_life(tmp_path: Path) -> None:
@@ -156,7 +147,7 @@ def test_no_region_outlives_its_demo(number: signal.Signals) -> None:
     with running("--no-wan", "--port-base", str(draw_port_base())) as demo:
         demo.order("pause", demo.regions[0]["region"])
         assert demo.end(number) == (0 if number is signal.SIGTERM else -number)
-        wait_until_gone([region["pid"] for region in demo.regions])
+        until(lambda: all(gone(region["pid"]) for region in demo.regions), "gone")
 
 
 def test_a_port_in_use_is_named() -> None:

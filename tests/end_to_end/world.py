@@ -3,7 +3,8 @@ own; those that only use one share it."""
 
 import random
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,8 @@ from epoxy.cli.demo.plan import PORTS_APART, Plan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.client import Status
 from epoxy.model.errors import Unavailable
-from epoxy.testing import reached
+from epoxy.testing import POLL_S, reached
+from tests.end_to_end.recorder import PATIENCE_S
 
 PORT_BASES = range(11_000, 31_000, 2)
 """Below the ports that Linux gives to whoever asks for any, so that no connection of somebody else is in the way."""
@@ -76,6 +78,13 @@ def in_touch(cluster: DemoCluster) -> None:
         near = {cluster.by_name[name].id for name in cluster.within_reach(node.datacenter)}
         if near:
             node.wait_until(partial(reaches, near), "in touch again")
+
+
+def until(condition: Callable[[], bool], words: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"not {words} in {PATIENCE_S:.0f} s"
+        time.sleep(POLL_S)
 
 
 def reaches(wanted: set[int], status: Status) -> bool:
