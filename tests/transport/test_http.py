@@ -120,7 +120,7 @@ def test_a_long_pipeline_is_read_only_as_far_as_the_limit() -> None:
 
 def test_a_pipeline_of_long_bodies_is_held_by_its_bytes() -> None:
     keeper = Keeper()
-    limits = HttpLimits(pipelined_bytes=1 << 20)
+    limits = HttpLimits(pipelined_bytes=1 << 20, body_limits={})
 
     async def test(door: Door) -> None:
         client = await door.dial()
@@ -460,6 +460,34 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
         await until(lambda: not door.connections)
 
     with_door(handler, test, HttpLimits(pipelined=4))
+
+
+def test_many_long_bodies_together_are_too_many() -> None:
+    keeper = Keeper()
+
+    async def test(door: Door) -> None:
+        clients = [await door.dial() for _ in range(4)]
+        for number, client in enumerate(clients[:3]):
+            client.send(put(b"/%d" % number, b"v" * 1000))
+        await until(lambda: len(keeper.exchanges) == 3)
+        assert door.connections.held_bytes == 3000
+        clients[3].send(put(b"/3", b"v" * 1000))
+        assert (await clients[3].rest()).startswith(b"HTTP/1.1 503 ")
+        keeper.exchanges[0].respond(204)
+        clients[1].reset()
+        await until(lambda: door.connections.held_bytes == 1000)
+        clients[0].send(put(b"/4", b"v" * 1000))
+        await until(lambda: len(keeper.exchanges) == 4)
+        for exchange in keeper.exchanges[1:]:
+            exchange.respond(204)
+        await until(lambda: door.connections.held_bytes == 0)
+
+    with_door(keeper, test, HttpLimits(held_bytes=3500))
+
+
+def test_a_body_must_fit_into_what_a_connection_may_hold() -> None:
+    with pytest.raises(AssertionError, match="must fit"):
+        HttpLimits(pipelined_bytes=1 << 20)
 
 
 def test_one_connection_too_many() -> None:

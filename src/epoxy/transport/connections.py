@@ -19,11 +19,13 @@ class Connection(Protocol):
 
 
 class Connections:
-    """Shared by the connections of one door. `now` is the loop's time to the second, and costs nothing to read."""
+    """Shared by the connections of one door. `now` is the loop's time to the second, and costs nothing to read;
+    `held_bytes` is what all of them together hold of requests that are not answered."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.now = 0.0
+        self.held_bytes = 0
         self.draining = False
         self._open: set[Connection] = set()
         self._timer: asyncio.TimerHandle | None = None

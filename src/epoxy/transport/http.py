@@ -91,6 +91,7 @@ class HttpServer(asyncio.Protocol):
         self._phase = Phase.NOTHING
         self._backlog = b""
         self._drop_exchanges()
+        self._hold(-self._held)
         del self._parser
 
     def data_received(self, data: bytes) -> None:
@@ -163,6 +164,10 @@ class HttpServer(asyncio.Protocol):
         self._body_size += len(data)
         self._count_body(self._body_size)
         self._body.append(data)
+        self._hold(len(data))
+        if self._connections.held_bytes > self._limits.held_bytes:
+            self._refuse(503, "busy", "too many long requests are under way")
+            raise StopReading
 
     def on_message_complete(self) -> None:
         self._owes_continue = False
@@ -174,7 +179,6 @@ class HttpServer(asyncio.Protocol):
         last = not self._parser.should_keep_alive() or self._parser.should_upgrade() or self._connections.draining
         exchange = Exchange(Request(method, path, query, self._headers, body), self, last)
         self._exchanges.append(exchange)
-        self._held += len(body)
         self._expect(Phase.NOTHING if last else Phase.REQUEST)
         self._serve(exchange)
 
@@ -188,7 +192,7 @@ class HttpServer(asyncio.Protocol):
             if exchange.stream_open:
                 break
             self._exchanges.popleft()
-            self._held -= len(exchange.request.body)
+            self._hold(-len(exchange.request.body))
             exchange.lost()
             if exchange.close:
                 self._drop_exchanges()
@@ -302,6 +306,11 @@ class HttpServer(asyncio.Protocol):
         if self._body_raw > 8 * self._body_size + self._limits.head_bytes:
             self._refuse(400, "bad_request", "far more framing than body")
         self._body_raw += size
+
+    def _hold(self, size: int) -> None:
+        """Bytes of bodies, from when they arrive until their request is answered."""
+        self._held += size
+        self._connections.held_bytes += size
 
     def _keep_promise(self) -> None:
         """100 Continue, once it is this request's turn."""

@@ -24,6 +24,8 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     """Requests of one connection under way. At 100 ms for a write across the ocean that is 1,280 a second for one."""
     pipelined_bytes: int = 2 * MAX_ENCODED_BYTES
     """Of their bodies together: the batch that is being answered, and the next."""
+    held_bytes: int = 256 << 20
+    """Of the bodies of all connections together, so that many clients with long values do not add up to all memory."""
     idle_timeout_s: float = 75.0
     """Longer than the minute after which clients' pools throw a connection away, so that they hang up first."""
     head_timeout_s: float = 10.0
@@ -34,6 +36,10 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     """That a client may leave its answers unread."""
     linger_s: float = 2.0
     """After an answer that refuses the rest of a request: hanging up at once would destroy that answer on its way."""
+
+    def __post_init__(self) -> None:
+        longest = max(self.body_bytes, *self.body_limits.values(), 0)
+        assert longest <= self.pipelined_bytes, "a body must fit, or it would never end"
 
 
 class PeerLimits(Struct, frozen=True, kw_only=True):
