@@ -81,6 +81,9 @@ class Local(Struct, frozen=True, kw_only=True):
 
 
 class Findings(Struct, frozen=True, kw_only=True):
+    """Of all `stretches` of load that are kept, `noisy` had less of the machine than they should; `repeated` are not in
+    the figures."""
+
     when: str
     commit: str
     machine: Machine
@@ -89,6 +92,9 @@ class Findings(Struct, frozen=True, kw_only=True):
     clients_each: int
     quick: bool
     proxy_adds_ms: float
+    stretches: int
+    noisy: int
+    repeated: int
     five: Fresh
     three: Fresh
     emulated: Emulated

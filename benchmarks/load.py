@@ -17,6 +17,9 @@ from msgspec import Struct
 GIVE_UP_S = 15.0
 """For one answer. Nothing measured here takes a second; what takes fifteen has failed."""
 
+SPREAD_S = 0.1
+"""Over which clients begin: about a round trip."""
+
 
 class Request(Struct, frozen=True):
     """`expected`: whether status and body are what a success looks like."""
@@ -114,9 +117,11 @@ class Load:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
+        """One after the other: clients in step would share every batch."""
         connections = [await connect(client.port) for client in self._clients]
-        for client, connection in zip(self._clients, connections, strict=True):
-            self._tasks.append(asyncio.create_task(self._run(client, connection)))
+        for number, (client, connection) in enumerate(zip(self._clients, connections, strict=True)):
+            late_s = SPREAD_S * number / len(connections)
+            self._tasks.append(asyncio.create_task(self._run(client, connection, late_s)))
 
     async def stop(self) -> list[Sample]:
         self._stopped.set()
@@ -126,8 +131,9 @@ class Load:
         await asyncio.gather(*self._tasks)
         return self.samples
 
-    async def _run(self, client: Client, connection: Connection) -> None:
+    async def _run(self, client: Client, connection: Connection, late_s: float) -> None:
         """Ends when its region does: a connection that is lost is not made again."""
+        await asyncio.sleep(late_s)
         for number in itertools.count():
             if self._stopped.is_set() or number == self._most:
                 break

@@ -49,7 +49,14 @@ def circumstances(findings: Findings) -> str:
     machine = findings.machine
     packages = ", ".join(f"{name} {version}" for name, version in machine.packages.items())
     rows = [
-        (name, f"{part.seconds:.0f} s", share(part.busy_share), share(part.stolen_share), syncs(part))
+        (
+            name,
+            f"{part.seconds:.0f} s",
+            share(part.busy_share),
+            share(part.others_share),
+            share(part.stolen_share),
+            syncs(part),
+        )
         for name, part in (
             ("5 regions, fresh keys", findings.five.conditions),
             ("answers that need nobody else", findings.local.conditions),
@@ -62,8 +69,12 @@ def circumstances(findings: Findings) -> str:
         f"{findings.when}, commit {findings.commit}. {machine.cores} cores, Linux {machine.kernel}, "
         f"Python {machine.python}, {packages}; etcd {findings.etcd}. {findings.passes} passes, "
         f"{findings.clients_each} clients in each region. "
-        f"A round trip through the proxy takes {findings.proxy_adds_ms:.1f} ms more than the table says.\n\n"
-        + table(("part", "took", "cores busy", "CPU time stolen", "one fsync before, after"), rows)
+        f"A round trip through the proxy takes {findings.proxy_adds_ms:.1f} ms more than the table says. "
+        f"Of {findings.stretches} stretches of load, {findings.repeated} were repeated because others used the machine, "
+        f"and {findings.noisy} are noisy all the same.\n\n"
+        + table(
+            ("part", "took", "cores busy", "with others' work", "stolen by the host", "one fsync before, after"), rows
+        )
     )
 
 

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -27,7 +28,7 @@ from msgspec import Struct
 from benchmarks import report
 from benchmarks.findings import Counted, Emulated, Findings, Fresh, Killed, Local, Survivor
 from benchmarks.load import Client, Load, Request, Sample, fresh_key, get, run_count, run_for
-from benchmarks.machine import Watch, commit, machine
+from benchmarks.machine import NOISE_SHARE, Quiet, Watch, commit, machine
 from benchmarks.peers import epoxy, etcd
 from benchmarks.peers.epoxy import EpoxyCluster
 from benchmarks.peers.etcd import EtcdCluster
@@ -52,18 +53,20 @@ SETTLE_S = 0.4
 
 class Plan(Struct, frozen=True, kw_only=True):
     """`passes` of every comparison; `seconds` of each stretch of load, `kill_seconds` before a kill and after it.
-    `clients` in each region: two, so that a region's writes overlap, and the machine is far from busy."""
+    `clients` in each region: two, so that a region's writes overlap, and the machine is far from busy. `patience_s` in
+    all, to repeat what others disturbed."""
 
     passes: int = 3
     clients: int = 2
     seconds: float = 4.0
     kill_seconds: float = 4.0
     repeats: int = 200
+    patience_s: float = 90.0
     victims: tuple[str, ...] = FIVE
 
 
 FULL = Plan()
-QUICK = Plan(passes=1, seconds=1.5, kill_seconds=2.5, repeats=100, victims=("us-east-1",))
+QUICK = Plan(passes=1, patience_s=10.0, seconds=1.5, kill_seconds=2.5, repeats=100, victims=("us-east-1",))
 
 
 def say(words: str) -> None:
@@ -102,7 +105,7 @@ async def warm_up(clients: Sequence[Client]) -> None:
 # Fresh keys.
 
 
-async def fresh(ours: EpoxyCluster, theirs: EtcdCluster, plan: Plan, folder: Path) -> Fresh:
+async def fresh(ours: EpoxyCluster, theirs: EtcdCluster, plan: Plan, folder: Path, quiet: Quiet) -> Fresh:
     """In turns: a stretch of ours before each leader of theirs. All our stretches of one pass are one round, enough for
     a p99."""
     regions = ours.regions
@@ -112,10 +115,11 @@ async def fresh(ours: EpoxyCluster, theirs: EtcdCluster, plan: Plan, folder: Pat
     for number in range(plan.passes):
         our_samples: list[Sample] = []
         for leader in regions:
-            our_samples += await run_for(ours.clients(plan.clients), plan.seconds)
+            our_samples += await stretch(ours.clients(plan.clients), plan.seconds, quiet)
             await theirs.lead(leader)
             await warm_up(theirs.clients(1))
-            their_rounds[leader].append(await stretch(theirs.clients(plan.clients), plan.seconds))
+            theirs_now = await stretch(theirs.clients(plan.clients), plan.seconds, quiet)
+            their_rounds[leader].append(summarize_regions(theirs_now))
         our_rounds.append(summarize_regions(our_samples))
         say(f"  {len(regions)} regions, fresh keys: pass {number + 1} of {plan.passes}")
     mine = combine(our_rounds)
@@ -131,14 +135,19 @@ async def fresh(ours: EpoxyCluster, theirs: EtcdCluster, plan: Plan, folder: Pat
     )
 
 
-async def stretch(clients: Sequence[Client], seconds: float) -> dict[str, Summary]:
-    return summarize_regions(await run_for(clients, seconds))
+async def stretch(clients: Sequence[Client], seconds: float, quiet: Quiet) -> list[Sample]:
+    return await quiet(lambda: run_for(clients, seconds), any_failed)
 
 
-async def emulated(plan: Plan, folder: Path) -> Emulated:
+def any_failed(samples: Sequence[Sample]) -> bool:
+    return not all(sample.ok for sample in samples)
+
+
+async def emulated(plan: Plan, folder: Path, quiet: Quiet) -> Emulated:
     watch = Watch(folder)
     async with running_epoxy(FIVE, folder / "emulated", emulated=True) as cluster:
-        rounds = [await stretch(cluster.clients(plan.clients), 2 * plan.seconds) for _ in range(plan.passes)]
+        clients = cluster.clients(plan.clients)
+        rounds = [summarize_regions(await stretch(clients, 2 * plan.seconds, quiet)) for _ in range(plan.passes)]
     floors = {region: epoxy_floor(region, FIVE) for region in FIVE}
     return Emulated(floors=floors, ours=combine(rounds), conditions=watch.read())
 
@@ -155,13 +164,13 @@ class Kill(Struct, frozen=True):
     samples: list[Sample]
 
 
-async def killed(cluster: EpoxyCluster, plan: Plan, folder: Path) -> Killed:
+async def killed(cluster: EpoxyCluster, plan: Plan, folder: Path, quiet: Quiet) -> Killed:
     watch = Watch(folder)
     kills: dict[str, list[Kill]] = {victim: [] for victim in plan.victims}
     for number in range(plan.passes):
         for victim in plan.victims:
-            kills[victim].append(await kill_once(cluster, victim, plan))
-            cluster.revive(victim)
+            kill = await quiet(partial(kill_once, cluster, victim, plan), lambda kill: any_failed(kill.samples))
+            kills[victim].append(kill)
         say(f"  killed: pass {number + 1} of {plan.passes}")
     return Killed(
         victims={victim: survivors(victim, of_victim) for victim, of_victim in kills.items()}, conditions=watch.read()
@@ -178,7 +187,9 @@ async def kill_once(cluster: EpoxyCluster, victim: str, plan: Plan) -> Kill:
     cluster.kill(victim)
     await asyncio.sleep(plan.kill_seconds)
     ended = time.perf_counter()
-    return Kill(at, began, ended, await load.stop())
+    samples = await load.stop()
+    cluster.revive(victim)
+    return Kill(at, began, ended, samples)
 
 
 def survivors(victim: str, kills: Sequence[Kill]) -> dict[str, Survivor]:
@@ -310,13 +321,14 @@ async def proxy_adds_ms(cluster: EpoxyCluster) -> float:
 
 
 async def measure(binary: Path, plan: Plan, folder: Path) -> Findings:
+    quiet = Quiet(plan.patience_s)
     say("starting five regions of each")
     async with (
         running_epoxy(FIVE, folder / "epoxy-5") as ours,
         running_etcd(binary, FIVE, folder / "etcd-5") as theirs,
     ):
         adds, version = await proxy_adds_ms(ours), await theirs.version()
-        five = await fresh(ours, theirs, plan, folder)
+        five = await fresh(ours, theirs, plan, folder, quiet)
         say("answers that need nobody else")
         at_home = await local(ours, theirs, plan, folder)
     say("starting three regions of each")
@@ -324,12 +336,12 @@ async def measure(binary: Path, plan: Plan, folder: Path) -> Findings:
         running_epoxy(THREE, folder / "epoxy-3") as ours,
         running_etcd(binary, THREE, folder / "etcd-3") as theirs,
     ):
-        three = await fresh(ours, theirs, plan, folder)
+        three = await fresh(ours, theirs, plan, folder, quiet)
     say("the nodes' own delay")
-    demo = await emulated(plan, folder)
+    demo = await emulated(plan, folder, quiet)
     say("killing regions")
     async with running_epoxy(FIVE, folder / "epoxy-kill") as ours:
-        gone = await killed(ours, plan, folder)
+        gone = await killed(ours, plan, folder, quiet)
     return Findings(
         when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         commit=commit(),
@@ -339,6 +351,9 @@ async def measure(binary: Path, plan: Plan, folder: Path) -> Findings:
         clients_each=plan.clients,
         quick=plan is QUICK,
         proxy_adds_ms=adds,
+        stretches=len(quiet.noise),
+        noisy=sum(noise > NOISE_SHARE for noise in quiet.noise),
+        repeated=quiet.repeated,
         five=five,
         three=three,
         emulated=demo,

@@ -59,7 +59,7 @@ class EpoxyCluster:
             self.proxy.stop()
 
     def clients(self, each: int) -> list[Client]:
-        return [Client(region, self.ports[region], reserve_fresh) for region in self.regions for _ in range(each)]
+        return [Client(region, self.ports[region], reserve_fresh) for _ in range(each) for region in self.regions]
 
     async def metrics(self, region: str) -> str:
         return (await ask_once(self.ports[region], get("/metrics")))[1].decode()

@@ -95,7 +95,7 @@ class EtcdCluster:
         return (await self._status(self.regions[0])).version
 
     def clients(self, each: int) -> list[Client]:
-        return [Client(region, self.ports[region], create_fresh) for region in self.regions for _ in range(each)]
+        return [Client(region, self.ports[region], create_fresh) for _ in range(each) for region in self.regions]
 
     def _command(self, region: str) -> list[str]:
         farthest = max(rtt_ms(here, there) for here in self.regions for there in self.regions)

@@ -1,14 +1,20 @@
 """What is held against the promises, and how it is shown. Every judge is shown a miss as well."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
 import pytest
 
 from benchmarks.findings import Counted, Local, Survivor, Verdict, at_home, faster, near_floor, unharmed
-from benchmarks.machine import Conditions, CpuTimes, cpu_times
+from benchmarks.machine import Conditions, CpuTimes, ProcessTimes, Quiet, cpu_times, process_times, shares
 from benchmarks.peers.epoxy import handled_for_peers
 from benchmarks.report import BEGIN, END, floor_table, promises, replaced, share, table
 from benchmarks.stats import Ratios, Summary
 
-CALM = Conditions(seconds=1.0, busy_share=0.2, stolen_share=0.0, fsync_ms=(0.2, 0.2))
+T = TypeVar("T")
+
+CALM = Conditions(seconds=1.0, busy_share=0.2, others_share=0.0, stolen_share=0.0, fsync_ms=(0.2, 0.2))
 
 
 def summary(p50: float, p99: float) -> Summary:
@@ -109,6 +115,50 @@ def test_a_page_without_marks_is_left_alone(page: str) -> None:
 def test_stolen_time_is_the_eighth_figure_and_waiting_for_the_disk_is_idle() -> None:
     found = cpu_times("cpu  10 20 30 400 50 6 7 80 900 1000\ncpu0 1 2 3 4 5 6 7 8 9 10\n")
     assert found == CpuTimes(total=603, idle=450, stolen=80)
+
+
+def test_ticks_of_a_process_include_those_of_children_that_have_ended() -> None:
+    found = process_times("7 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 100 20 3 4 20 0 1")
+    assert found == ProcessTimes(pid=7, parent=1, ticks=127)
+
+
+def test_what_is_neither_ours_nor_idle_is_noise() -> None:
+    before, after = CpuTimes(1000, 500, 0, 300), CpuTimes(1200, 560, 20, 380)
+    found = shares(before, after)
+    assert (found.busy, found.others, found.stolen) == (0.6, 0.2, 0.1)
+    assert found.noise == pytest.approx(0.3)
+
+
+def quietest(noises: list[float], patience_s: float = 1e9, failing: tuple[int, ...] = ()) -> tuple[int, int]:
+    """Which of the runs is kept, and how many were repeated."""
+    quiet = Scripted(noises, patience_s)
+
+    async def run() -> int:
+        return quiet.runs
+
+    return asyncio.run(quiet(run, lambda number: number in failing)), quiet.repeated
+
+
+class Scripted(Quiet):
+    def __init__(self, noises: list[float], patience_s: float) -> None:
+        super().__init__(patience_s)
+        self.runs = -1
+        self._noises = noises
+
+    async def _once(self, run: Callable[[], Awaitable[T]]) -> tuple[T, float, float]:
+        self.runs += 1
+        return await run(), self._noises[self.runs], 10.0
+
+
+def test_what_was_disturbed_is_repeated_until_it_is_quiet_or_patience_ends() -> None:
+    assert quietest([0.05]) == (0, 0)
+    assert quietest([0.5, 0.4, 0.05]) == (2, 2)
+    assert quietest([0.5, 0.3, 0.4, 0.6], patience_s=30.0) == (1, 3)
+
+
+def test_a_failure_is_kept_however_noisy() -> None:
+    assert quietest([0.5, 0.05], failing=(0,)) == (0, 0)
+    assert quietest([0.5, 0.9, 0.05], failing=(1,)) == (1, 1)
 
 
 @pytest.mark.parametrize(("value", "words"), [(0.0, "0.0%"), (0.004, "0.4%"), (0.21, "21%")])
