@@ -70,7 +70,7 @@ def circumstances(findings: Findings) -> str:
         f"Python {machine.python}, {packages}; etcd {findings.etcd}. {findings.passes} passes, "
         f"{findings.clients_each} clients in each region. "
         f"A round trip through the proxy takes {findings.proxy_adds_ms:.1f} ms more than the table says. "
-        f"Of {findings.stretches} stretches of load, {findings.repeated} were repeated because others used the machine, "
+        f"Of {findings.stretches} stretches of load, {findings.repeated} were repeated because others used the machine "
         f"and {findings.noisy} are noisy all the same.\n\n"
         + table(
             ("part", "took", "cores busy", "with others' work", "stolen by the host", "one fsync before, after"), rows
