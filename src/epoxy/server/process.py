@@ -111,6 +111,9 @@ class Process:
             await self._listen("resp", node.resp, self._resp.serve(node.resp.host, node.resp.port, ssl=self._doors_tls))
         self._peers.start()
         self.node.start()
+        durable = self._loop.create_future()
+        self._store.when_durable(lambda: durable.set_result(None))
+        await durable
         LOGGER.info(
             "started",
             extra={

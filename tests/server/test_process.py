@@ -1,0 +1,381 @@
+"""The process of a node, for real: how it starts, drains, fails and ends, and what it says meanwhile."""
+
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection, HTTPSConnection, RemoteDisconnected
+from pathlib import Path
+from threading import Timer
+from typing import IO, Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.server.metrics import Metrics
+from epoxy.testing import ClusterNode, clean_environment, lay_out
+from tests.node.test_config import MANUAL
+
+PATIENCE_S = 30.0
+"""For what takes a moment; only a broken node takes so long."""
+
+WITH_A_BAD_DISK = """
+import os, sys, time
+from epoxy.store import log
+from epoxy.cli.main import main
+
+folder, write = sys.argv.pop(1), log.write
+
+def obedient(*given):
+    while os.path.exists(folder + "/slow"):
+        time.sleep(0.001)
+    if os.path.exists(folder + "/broken"):
+        raise OSError(5, "Input/output error")
+    write(*given)
+
+log.write = obedient
+main()
+"""
+"""A node whose disk waits while there is a file `slow` in its folder, and fails once there is one called `broken`."""
+
+
+def layout(folder: Path, n: int) -> ClusterNode:
+    """The first of n nodes; the others are never started."""
+    return lay_out(folder, n, QuorumPolicy.OPTIMAL)[0]
+
+
+def command(node: ClusterNode, *flags: str) -> list[str]:
+    return ["serve", "--config", str(node.config), *flags]
+
+
+def spawned(*arguments: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        env=clean_environment(os.environ),
+    )
+
+
+class Running:
+    """A node's process, and what it has said so far."""
+
+    def __init__(self, node: ClusterNode, process: subprocess.Popen[str]) -> None:
+        self.node = node
+        self.process = process
+        self.lines: list[dict[str, Any]] = []
+
+    def hear(self, event: str) -> dict[str, Any]:
+        """Wait for it; a node that does not say it in time is killed."""
+        assert self.process.stderr is not None
+        alarm = Timer(PATIENCE_S, self.process.kill)
+        alarm.start()
+        try:
+            return self._hear(self.process.stderr, event)
+        finally:
+            alarm.cancel()
+
+    def _hear(self, said: IO[str], event: str) -> dict[str, Any]:
+        for line in said:
+            self.lines.append(json.loads(line))
+            if self.lines[-1]["event"] == event:
+                return self.lines[-1]
+        raise AssertionError(f"never said {event!r}: {self.lines}")
+
+    def end(self) -> int:
+        return self.process.wait(PATIENCE_S)
+
+    def http(self) -> HTTPConnection:
+        return HTTPConnection(self.node.url.removeprefix("http://"), timeout=PATIENCE_S)
+
+    def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        connection = self.http()
+        try:
+            connection.request(method, path, body)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def status(self) -> dict[str, Any]:
+        status, body = self.ask("GET", "/v2/status")
+        assert status == 200
+        document: dict[str, Any] = json.loads(body)
+        return document
+
+    def redis(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.node.resp_port), timeout=PATIENCE_S)
+
+
+def redis_command(*words: bytes) -> bytes:
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+
+
+@contextmanager
+def running(node: ClusterNode, *program: str) -> Iterator[Running]:
+    """Started, and so ready; killed in the end if it still runs."""
+    with spawned(*(program or ("-m", "epoxy")), *command(node)) as process:
+        try:
+            served = Running(node, process)
+            served.hear("started")
+            yield served
+        finally:
+            process.kill()
+
+
+def until(condition: Callable[[], bool], words: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"never {words}"
+        time.sleep(0.005)
+
+
+def refusal(node: ClusterNode, *flags: str, status: int = 78) -> str:
+    """What a node says that does not start: one line."""
+    with spawned("-m", "epoxy", *command(node, *flags)) as process:
+        stdout, stderr = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, stdout) == (status, "")
+    (line,) = stderr.splitlines()
+    assert line.startswith("epoxy: ")
+    return str(line.removeprefix("epoxy: "))
+
+
+def add(node: ClusterNode, text: str) -> None:
+    node.config.write_text(node.config.read_text() + text)
+
+
+# Starting
+
+
+def test_ready_although_its_peers_are_absent(tmp_path: Path) -> None:
+    with running(layout(tmp_path, 3)) as served:
+        assert served.ask("GET", "/readyz")[0] == 200
+        status = served.status()
+        assert (status["ready"], status["available"], status["tolerated_failures"]) == (True, False, -1)
+        assert [peer["reachable"] for peer in status["peers"]] == [False, False]
+        assert status["pid"] == served.process.pid
+        assert served.lines[0]["http"] == served.node.url.removeprefix("http://")
+
+
+def test_a_signal_counts_as_soon_as_it_says_that_it_has_started(tmp_path: Path) -> None:
+    with running(layout(tmp_path, 1)) as served:
+        served.process.send_signal(signal.SIGINT)
+        assert served.end() == 0
+        assert served.process.stderr is not None
+        rest = [json.loads(line)["event"] for line in served.process.stderr]
+        assert rest == ["draining", "stopped"]
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    node = layout(tmp_path, 1)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        for door in ("http", "resp"):
+            assert refusal(node, f"--{door}", address) == (
+                f"node.{door}: cannot listen on {address}: Address already in use"
+            )
+
+
+def test_a_name_that_is_no_host(tmp_path: Path) -> None:
+    told = refusal(layout(tmp_path, 1), "--http", "no such host:1")
+    assert told.startswith("node.http: cannot listen on no such host:1: ")
+
+
+def test_a_data_directory_of_somebody_else(tmp_path: Path) -> None:
+    node = layout(tmp_path, 1)
+    node.data_dir.mkdir()
+    (node.data_dir / "letters").touch()
+    assert (
+        refusal(node) == f"data directory {node.data_dir}: not empty, and not made by Epoxy (it has no file `format`)"
+    )
+    (node.data_dir / "format").write_text('{"format":1,"replica":7}')
+    assert refusal(node) == f"data directory {node.data_dir}: belongs to replica 7, this is replica 1"
+
+
+def test_a_disk_that_fails_at_the_start(tmp_path: Path) -> None:
+    node, disk = layout(tmp_path, 1), tmp_path / "disk"
+    disk.mkdir()
+    (disk / "broken").touch()
+    with spawned("-c", WITH_A_BAD_DISK, str(disk), *command(node)) as process:
+        _, stderr = process.communicate(timeout=PATIENCE_S)
+    assert stderr == f"epoxy: {node.data_dir}: [Errno 5] Input/output error\n"
+    assert process.returncode == 78
+
+
+def test_an_emulated_wan_of_places_nobody_has_measured(tmp_path: Path) -> None:
+    told = refusal(layout(tmp_path, 3), "--set", "wan.emulate=true")
+    assert told.startswith("wan.emulate: no round trips are known for 'dc-1'; allowed: us-east-1, ")
+    assert not (tmp_path / "dc-1").exists(), "the store was opened before the settings were looked at"
+
+
+# Ending
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    return folder
+
+
+def test_sigterm_waits_for_writes_on_both_doors(tmp_path: Path, disk: Path) -> None:
+    with running(layout(tmp_path, 1), "-c", WITH_A_BAD_DISK, str(disk)) as served, ExitStack() as stack:
+        (disk / "slow").touch()
+        http, redis, idle = served.http(), stack.enter_context(served.redis()), stack.enter_context(served.redis())
+        stack.callback(http.close)
+        http.request("PUT", "/v2/kv/a", b"1")
+        redis.sendall(redis_command(b"SET", b"b", b"2", b"NX"))
+        until(lambda: served.status()["writes_in_flight"] == 2, "two writes in flight")
+        served.process.send_signal(signal.SIGTERM)
+        assert served.hear("draining")["writes_in_flight"] == 2
+        until(lambda: not listens(served.node), "closed to newcomers")
+        assert idle.recv(10) == b"", "an idle client is sent away at once"
+        (disk / "slow").unlink()
+        assert http.getresponse().status == 201
+        assert redis.recv(100) == b"+OK\r\n"
+        assert redis.recv(100) == b""
+        served.hear("stopped")
+        assert served.end() == 0
+
+
+def listens(node: ClusterNode) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", node.resp_port), timeout=PATIENCE_S).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_a_disk_that_fails_ends_it_before_another_word(tmp_path: Path, disk: Path) -> None:
+    node = layout(tmp_path, 1)
+    with running(node, "-c", WITH_A_BAD_DISK, str(disk)) as served:
+        assert served.ask("PUT", "/v2/kv/before", b"1")[0] == 201
+        (disk / "broken").touch()
+        with pytest.raises((ConnectionResetError, RemoteDisconnected)):
+            served.ask("PUT", "/v2/kv/after", b"2")
+        assert served.end() == 74
+        last = served.hear("the store failed; ending without another answer")
+        assert (last["level"], last["detail"]) == ("critical", "the disk failed: [Errno 5] Input/output error")
+        assert served.process.stderr is not None
+        assert served.process.stderr.read() == ""
+    with running(node) as served:
+        assert served.ask("GET", "/v2/kv/before") == (200, b"1")
+        assert served.ask("GET", "/v2/kv/after")[0] == 404
+        assert served.ask("PUT", "/v2/kv/after", b"3")[0] == 201
+
+
+def test_a_bug_is_logged_in_a_line_and_the_node_goes_on(tmp_path: Path) -> None:
+    script = (
+        "from epoxy.node.service import Node\nfrom epoxy.cli.main import main\nNode.inspect = lambda *_: 1 / 0\nmain()"
+    )
+    with running(layout(tmp_path, 1), "-c", script) as served:
+        assert served.ask("GET", "/v2/inspect/a")[0] == 500
+        assert "ZeroDivisionError" in served.hear("a request's handler failed")["error"]
+        assert served.ask("GET", "/readyz")[0] == 200
+
+
+# TLS
+
+
+def certificate(folder: Path) -> None:
+    """For 127.0.0.1, signed by itself: it is its own authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "node")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    (folder / "cert.pem").write_bytes(made.public_bytes(encoding))
+    (folder / "key.pem").write_bytes(key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain))
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> ClusterNode:
+    """The paths are relative to the file's folder, which is not where the tests run."""
+    certificate(tmp_path)
+    node = layout(tmp_path, 1)
+    node.config.write_text(node.config.read_text().replace("http://127.0.0.1", "https://localhost"))
+    add(node, '[tls]\ncert = "cert.pem"\nkey = "key.pem"\nca = "cert.pem"\n')
+    return node
+
+
+def test_with_tls_both_doors_speak_it_and_nothing_else(tmp_path: Path, secured: ClusterNode) -> None:
+    context = ssl.create_default_context(cafile=tmp_path / "cert.pem")
+    with running(secured) as served:
+        port = int(secured.url.rpartition(":")[2])
+        secure = HTTPSConnection("localhost", port, timeout=PATIENCE_S, context=context)
+        secure.request("GET", "/readyz")
+        assert secure.getresponse().status == 200
+        secure.close()
+        with served.redis() as plain, context.wrap_socket(plain, server_hostname="localhost") as redis:
+            redis.sendall(redis_command(b"PING"))
+            assert redis.recv(100) == b"+PONG\r\n"
+        with pytest.raises((ConnectionResetError, RemoteDisconnected)):
+            served.ask("GET", "/readyz")
+
+
+@pytest.mark.parametrize("name", ["cert", "key", "ca"])
+def test_tls_files_that_are_missing_are_named(tmp_path: Path, secured: ClusterNode, name: str) -> None:
+    told = refusal(secured, "--set", f"tls.{name}={tmp_path}/none.pem")
+    assert told == f"tls.{name} {tmp_path}/none.pem: cannot be read: No such file or directory"
+
+
+@pytest.mark.parametrize(("name", "other"), [("cert", "secret"), ("key", "cert.pem"), ("ca", "secret")])
+def test_tls_files_that_are_something_else(tmp_path: Path, secured: ClusterNode, name: str, other: str) -> None:
+    told = refusal(secured, "--set", f"tls.{name}={tmp_path}/{other}")
+    assert told.startswith("[tls]: no certificate with its key, or no authority, in ")
+
+
+# What it says
+
+
+def test_a_terminal_gets_lines_for_people(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    with spawned("-m", "epoxy", *command(layout(tmp_path, 1)), stderr=theirs) as process:
+        os.close(theirs)
+        alarm = Timer(PATIENCE_S, process.kill)
+        alarm.start()
+        with os.fdopen(ours, "rb") as terminal:
+            said = terminal.readline()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
+        alarm.cancel()
+    assert re.match(rb"\d\d:\d\d:\d\d\.\d\d\d info    started  replica=1 datacenter=dc-1 pid=\d+ ", said)
+
+
+def test_the_manual_has_every_metric() -> None:
+    manual = MANUAL.read_text("utf-8")
+    named = set(re.findall(r"epoxy_[a-z_]+", manual))
+    families = set(re.findall(r"^# TYPE (epoxy_\w+)", Metrics().text().decode(), re.MULTILINE))
+    assert families
+    assert families - named == set()
+    assert named - families == set(), "metrics that are not there"
+
+
+def test_the_manual_has_every_status() -> None:
+    manual = MANUAL.read_text("utf-8")
+    assert all(f"| {status} |" in manual for status in (0, 2, 74, 78))
