@@ -168,7 +168,7 @@ def test_ready_although_its_peers_are_absent(tmp_path: Path) -> None:
         assert (status["ready"], status["available"], status["tolerated_failures"]) == (True, False, -1)
         assert [peer["reachable"] for peer in status["peers"]] == [False, False]
         assert status["pid"] == served.process.pid
-        assert served.lines[0]["http"] == served.node.url.removeprefix("http://")
+        assert served.lines[-1]["http"] == served.node.url.removeprefix("http://")
 
 
 def test_a_signal_counts_as_soon_as_it_says_that_it_has_started(tmp_path: Path) -> None:
