@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import resource
 import signal
 import ssl
 import sys
@@ -241,9 +242,16 @@ def emulated_rtts(settings: Settings) -> dict[int, float]:
     return {m.id: aws.rtt_ms(here, m.datacenter) for m in settings.cluster.members if m.id != settings.node.id}
 
 
+def raise_file_limit() -> None:
+    """Every connection is a file. The usual soft limit of 1,024 is for programs that never heard of poll."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 async def serve(settings: Settings) -> int:
     """Until a signal says so."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    raise_file_limit()
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
