@@ -28,7 +28,7 @@ COMPILE := uv pip compile --quiet --upgrade --generate-hashes --universal --no-h
 
 .PHONY: help
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(READY) ## make .venv with everything pinned (again only when the pins or pyproject.toml change)
@@ -62,6 +62,12 @@ tour: setup ## a short guided simulation: our protocol holds, the one it replace
 .PHONY: test
 test: setup ## run every test
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+# Runs of each size, with a WAN and without. On two quiet cores one run takes half a minute to two minutes.
+RUNS ?= 4
+.PHONY: e2e-long
+e2e-long: setup ## real clusters of 3, 5 and 7 regions under faults by chance; RUNS of each (default 4)
+	RUNS=$(RUNS) $(BIN)/pytest tests/end_to_end/long_runs.py -v
 
 .PHONY: check
 check: lint test ## everything a change must pass: lint, then test

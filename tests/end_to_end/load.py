@@ -60,6 +60,11 @@ class Load:
             f"{count} more answers at {list(goals)}",
         )
 
+    def tries(self, count: int) -> None:
+        """Until `count` more requests came to an end, whatever end."""
+        goal = len(self._recorder.history) + count
+        self._recorder.wait_for(lambda: len(self._recorder.history) >= goal, f"{count} more requests")
+
     def _work(self, node: RegionNode, dice: random.Random) -> None:
         known: dict[bytes, int] = {}
         with Client(node.url, timeout=TIMEOUT_S) as client:

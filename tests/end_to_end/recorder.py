@@ -56,7 +56,7 @@ class Recorder:
             )
             if not isinstance(outcome, Unknown | Failed):
                 self.answered[who] += 1
-                self._changed.notify_all()
+            self._changed.notify_all()
         return outcome
 
     def wait_for(self, condition: Callable[[], bool], words: str) -> None:
