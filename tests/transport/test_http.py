@@ -412,9 +412,9 @@ def test_a_request_that_takes_too_long(part: bytes, seconds: float) -> None:
         client = await door.dial()
         client.send(get(b"/first") + part)
         await client.answer()
-        door.late(seconds - 5)
+        door.late(seconds - 1)
         assert len(door.connections) == 1
-        door.late(seconds + 1)
+        door.late(seconds + 3)
         assert (await client.rest()).startswith(b"HTTP/1.1 408 ")
 
     with_door(echo, test)
@@ -431,7 +431,7 @@ def test_an_idle_connection_is_closed_and_one_that_waits_for_us_is_not() -> None
         door.late(0)
         keeper.exchanges[0].respond(200, b"patience")
         assert (await client.answer())[1] == b"patience"
-        door.late(HttpLimits().idle_timeout_s + 1)
+        door.late(HttpLimits().idle_timeout_s + 3)
         assert await client.rest() == b""
 
     with_door(keeper, test)
@@ -456,7 +456,7 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
             await asyncio.sleep(0.001)
             quiet = quiet + 1 if len(served) == before else 0
         assert len(served) < 100
-        door.late(HttpLimits().write_timeout_s + 1)
+        door.late(HttpLimits().write_timeout_s + 3)
         await until(lambda: not door.connections)
 
     with_door(handler, test, HttpLimits(pipelined=4))

@@ -19,8 +19,8 @@ class Connection(Protocol):
 
 
 class Connections:
-    """Shared by the connections of one door. `now` is the loop's time to the second, and costs nothing to read;
-    `held_bytes` is what all of them together hold of requests that are not answered."""
+    """Shared by the connections of one door. `now` is the loop's time, rounded up to the next sweep: it costs nothing to
+    read, and nobody is hung up on early. `held_bytes` is what all of them hold of requests that are not answered."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -52,7 +52,7 @@ class Connections:
             self._empty.set_result(None)
 
     def sweep(self, now: float) -> None:
-        self.now = now
+        self.now = now + SWEEP_S
         for connection in tuple(self._open):
             connection.sweep(now)
 
