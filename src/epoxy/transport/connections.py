@@ -19,7 +19,7 @@ class Connection(Protocol):
 
 
 class Connections:
-    """Shared by the connections of one door. `now` is the loop's time, rounded up to the next sweep: it costs nothing to
+    """Shared by the connections of a door. `now` is the loop's time, rounded up to the next sweep: it costs nothing to
     read, and nobody is hung up on early. `held_bytes` is what all of them hold of requests that are not answered."""
 
     def __init__(self, limit: int) -> None:
