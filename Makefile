@@ -132,5 +132,5 @@ lock: setup ## renew the pins in requirements/*.txt from requirements/*.in
 
 .PHONY: clean
 clean: ## remove .venv and everything built
-	rm -rf $(VENV) $(SPEC_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
+	rm -rf $(VENV) $(SPEC_VENV) $(BENCH_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
 	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
