@@ -202,7 +202,7 @@ def test_gibberish_is_no_order() -> None:
     [
         (["--regions", "4"], "'4' is not one of '3', '5', '7', '9'"),
         (["--port-base", "80"], "80 is not in the range 1024<=x<="),
-        (["kil", "eu-west-1"], "unknown order 'kil'. Did you mean kill?"),
+        (["kil", "eu-west-1"], "unknown command 'kil'. Did you mean kill?"),
         (["kill"], "Missing argument 'REGION'"),
         (["ps"], "no demo is running; `epoxy demo` starts one"),
         (["ps", "--port-base", "9"], "no demo is running at --port-base 9"),

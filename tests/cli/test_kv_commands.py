@@ -114,9 +114,22 @@ def test_get_prints_the_value_and_nothing_else(node: FakeNode, capsysbinary: Cap
     assert node.requests[-1] == "GET /v2/kv/k?read=linearizable"
 
 
+def test_get_of_a_deleted_key_says_so(node: FakeNode, capsysbinary: Captured) -> None:
+    node.kv[b"k"] = Held(None, 3, mutable=True)
+    status, out, err = command(["get", "k", "-v"], capsysbinary)
+    assert (status, out) == (4, "")
+    assert err.startswith("epoxy: no value is committed under k\nversion 3, deleted, source ")
+
+
+def test_an_empty_value_leaves_no_gap(node: FakeNode, capsysbinary: Captured) -> None:
+    status, out, _ = command(["reserve", "k", ""], capsysbinary)
+    assert (status, node.kv[b"k"].value) == (0, b"")
+    assert out.startswith('won: k is "", for ever\n')
+
+
 @pytest.mark.usefixtures("node")
 def test_get_of_nothing(capsysbinary: Captured) -> None:
-    assert command(["get", "k"], capsysbinary) == (4, "", "epoxy: nothing is committed under k\n")
+    assert command(["get", "k"], capsysbinary) == (4, "", "epoxy: no value is committed under k\n")
     status, told = in_json(["get", "k"], capsysbinary)
     assert (status, told["found"], told["value"], told["source"]) == (4, False, None, "local")
 

@@ -10,7 +10,7 @@ from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.messages import Inspected
 from epoxy.model.records import Proposal
 
-HEADS = ("datacenter", "replica", "committed", "promised", "vote", "cache", "changelog rows")
+HEADS = ("datacenter", "replica", "committed", "promised", "vote", "cache", "recent changes")
 
 
 @click.command(context_settings=SETTINGS, short_help="What every replica holds for a key.")
@@ -19,7 +19,8 @@ HEADS = ("datacenter", "replica", "committed", "promised", "vote", "cache", "cha
 @target.timeout_option
 @target.json_option
 def inspect(key: bytes, urls: list[str], timeout: float, as_json: bool) -> None:
-    """What every replica holds for KEY: committed value, promise and vote in flight, cache, rows of the changelog.
+    """What every replica holds for KEY: committed value, promise and vote in flight, cache, and how
+    often KEY is among the newest 1,000 rows of the changelog.
 
     Exit status: 0 all of them answered, 1 not all.
 

@@ -56,7 +56,10 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def text_of(raw: bytes) -> str:
-    """Bytes on one line, for people: text as it is, everything else escaped, and not too much of it."""
+    """Bytes on one line, for people: text as it is, everything else escaped, and not too much of it. An
+    empty value is two quotes: a gap in the sentence would look like a mistake."""
+    if not raw:
+        return '""'
     try:
         text = raw.decode()
     except UnicodeDecodeError:

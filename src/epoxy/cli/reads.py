@@ -43,14 +43,14 @@ def get(key: bytes, consistency: str, verbose: bool, urls: list[str], timeout: f
         sys.stdout.buffer.write(result.value + (b"\n" if sys.stdout.isatty() else b""))
         sys.stdout.buffer.flush()
     else:
-        click.echo(f"epoxy: nothing is committed under {output.text_of(key)}", err=True)
+        click.echo(f"epoxy: no value is committed under {output.text_of(key)}", err=True)
     if verbose and not as_json:
         click.echo(in_words(result), err=True)
     raise click.exceptions.Exit(0 if result.found else target.NOT_FOUND)
 
 
 def in_words(result: Reading) -> str:
-    kind = "mutable" if result.mutable else "reserved"
+    kind = ("mutable" if result.mutable else "reserved") if result.found else "deleted"
     version = f"version {result.version}, {kind}, " if result.version or result.found else ""
     return f"{version}source {result.source.value}, {result.latency_ms:.1f} ms"
 

@@ -25,7 +25,7 @@ HELD, VIOLATED, INTERRUPTED = 0, 1, 130
 
 @click.group(cls=Group, context_settings=SETTINGS)
 def sim() -> None:
-    """Deterministic simulation of PROTOCOL, with checkers.
+    """Deterministic simulation of a protocol, with checkers.
 
     The production code runs in virtual time over a network, disks and clocks that fail. Every run is a pure function of
     its seed. A failure is shrunk to a short trace and printed with the command that replays it.

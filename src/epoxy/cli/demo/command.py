@@ -36,7 +36,7 @@ class Orders(Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            refuse(args[0], "order", self.list_commands(ctx))
+            refuse(args[0], "command", self.list_commands(ctx))
         return super().resolve_command(ctx, args)
 
     def list_commands(self, _: click.Context) -> list[str]:
