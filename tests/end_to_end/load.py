@@ -15,6 +15,9 @@ from tests.end_to_end.recorder import Recorder
 TIMEOUT_S = 1.0
 """A client that waits no longer than this for a region that is paused or cut off meets many faults in a short test."""
 
+WAN_TIMEOUT_S = 5.0
+"""Where a quarter of a second is one round trip, some take a few of them."""
+
 RETRY_S = 0.05
 """Before a client knocks again at a door that is shut."""
 
@@ -31,6 +34,7 @@ class Load:
     def __init__(self, recorder: Recorder, cluster: DemoCluster, *, clients: int = 2, seed: int = 1) -> None:
         self._recorder = recorder
         self._over = threading.Event()
+        self._timeout_s = WAN_TIMEOUT_S if cluster.plan.wan else TIMEOUT_S
         self._threads = [
             threading.Thread(
                 target=self._work, args=(node, random.Random(f"{seed}/{node.datacenter}/{i}")), daemon=True
@@ -67,7 +71,7 @@ class Load:
 
     def _work(self, node: RegionNode, dice: random.Random) -> None:
         known: dict[bytes, int] = {}
-        with Client(node.url, timeout=TIMEOUT_S) as client:
+        with Client(node.url, timeout=self._timeout_s) as client:
             for step in range(MAX_STEPS):
                 if self._over.is_set():
                     return
