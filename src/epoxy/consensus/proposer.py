@@ -73,8 +73,11 @@ def try_once(wish: Wish, ctx: Context) -> Flow[Outcome | None]:
 
 def put_forward(wish: Wish, start: FastVote | Reserved, ctx: Context) -> Flow[Outcome | None]:
     instance = instance_of(wish.write.key, start)
-    wish.offer = Offer(proposal=propose_value(wish.write, wish.proposal_id, instance.version))
-    wish.previous = instance.base
+    if wish.offered != instance.version:
+        # Otherwise it was put forward before the epoch changed, and stays so.
+        wish.offer = Offer(proposal=propose_value(wish.write, wish.proposal_id, instance.version))
+        wish.previous = instance.base
+    assert wish.offer is not None
     decision = yield from decide(ctx, instance, wish.offer, start)
     if isinstance(decision, GaveUp):
         return ConsensusFailed(reason=decision.reason)
