@@ -17,9 +17,11 @@ SLOWER_AFTER_A_KILL = 2.0
 
 
 class Fresh(Struct, frozen=True, kw_only=True):
-    """Fresh keys from every region, ours and etcd's in turns. `etcd` is by leader, then by region."""
+    """Fresh keys from every region, ours and etcd's in turns. `slow` of ours did not end in the fast round. `etcd` is
+    by leader, then by region."""
 
     regions: tuple[str, ...]
+    slow: int
     floors: dict[str, float]
     ours: dict[str, Summary]
     etcd: dict[str, dict[str, Summary]]
@@ -91,6 +93,7 @@ class Findings(Struct, frozen=True, kw_only=True):
     passes: int
     clients_each: int
     quick: bool
+    realtime: bool
     proxy_adds_ms: float
     stretches: int
     noisy: int

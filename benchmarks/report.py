@@ -11,6 +11,7 @@ from benchmarks.stats import Summary, mean_p50
 
 RESULT = ROOT / "benchmarks" / "results" / "wan.json"
 PAGE = ROOT / "docs" / "benchmarks.md"
+REALTIME = ", all processes of both systems and the proxy before other work of the machine (SCHED_RR)"
 BEGIN, END = "<!-- wan: made by benchmarks.report -->\n", "<!-- /wan -->\n"
 
 
@@ -68,7 +69,7 @@ def circumstances(findings: Findings) -> str:
     return (
         f"{findings.when}, commit {findings.commit}. {machine.cores} cores, Linux {machine.kernel}, "
         f"Python {machine.python}, {packages}; etcd {findings.etcd}. {findings.passes} passes, "
-        f"{findings.clients_each} clients in each region. "
+        f"{findings.clients_each} clients in each region{REALTIME if findings.realtime else ''}. "
         f"A round trip through the proxy takes {findings.proxy_adds_ms:.1f} ms more than the table says. "
         f"Of {findings.stretches} stretches of load, {findings.repeated} were repeated because others used the machine "
         f"and {findings.noisy} are noisy all the same.\n\n"
@@ -116,6 +117,7 @@ def fresh_table(fresh: Fresh) -> str:
 def ratio_words(fresh: Fresh) -> str:
     found = fresh.ratios
     return (
+        f"{sum(one.count for one in fresh.ours.values())} writes, {fresh.slow} of them beyond the fast round. "
         f"Mean over regions: ours {found.ours:.1f} ms; etcd with its best leader ({found.best_leader}) "
         f"{found.best:.1f} ms, with leaders on average {found.average:.1f} ms. Ours to theirs: "
         f"**{found.of_best:.2f}** and **{found.of_average:.2f}**.\n"

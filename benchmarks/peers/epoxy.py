@@ -27,6 +27,7 @@ class EpoxyCluster:
         }
         secret = folder / "secret"
         secret.write_text(secrets.token_hex(32))
+        secret.chmod(0o600)
         for region in regions:
             self.nodes[region].config.write_text(self._configuration(region, secret, emulated), "utf-8")
         self.proxy: DelayProxy | None = None
@@ -100,6 +101,13 @@ HANDLED = re.compile(
     r'^epoxy_requests_total\{request_type="(?!http_|resp_)\w+",result="\w+"\} ([\d.e+]+)$', re.MULTILINE
 )
 """Clients come through a door, and their requests are counted under its name; what is left came from peers."""
+
+SLOW = re.compile(r"^epoxy_slow_path_total ([\d.e+]+)$", re.MULTILINE)
+
+
+def slow_writes(metrics: str) -> int:
+    """Settled in more than the fast round, since the node started."""
+    return sum(int(float(count)) for count in SLOW.findall(metrics))
 
 
 def handled_for_peers(metrics: str) -> int:

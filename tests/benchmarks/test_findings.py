@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.findings import Counted, Local, Survivor, Verdict, at_home, faster, near_floor, unharmed
 from benchmarks.machine import Conditions, CpuTimes, ProcessTimes, Quiet, cpu_times, process_times, shares
-from benchmarks.peers.epoxy import handled_for_peers
+from benchmarks.peers.epoxy import handled_for_peers, slow_writes
 from benchmarks.report import BEGIN, END, floor_table, promises, replaced, share, table
 from benchmarks.stats import Ratios, Summary
 
@@ -84,6 +84,11 @@ def test_messages_of_peers_are_told_from_requests_of_clients() -> None:
         "epoxy_fast_path_total 9.0\n"
     )
     assert handled_for_peers(metrics) == 5
+
+
+def test_slow_writes_are_read_from_the_metrics() -> None:
+    metrics = "# TYPE epoxy_slow_path_total counter\nepoxy_slow_path_total 3.0\nepoxy_fast_path_total 9.0\n"
+    assert slow_writes(metrics) == 3
 
 
 def test_a_table_has_a_head_a_rule_and_rows() -> None:
