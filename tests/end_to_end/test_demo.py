@@ -150,6 +150,18 @@ def test_no_region_outlives_its_demo(number: signal.Signals) -> None:
         until(lambda: all(gone(region["pid"]) for region in demo.regions), "gone")
 
 
+def test_a_region_that_somebody_else_ended_is_told_and_comes_back() -> None:
+    with running("--no-wan", "--port-base", str(draw_port_base())) as demo:
+        west = demo.regions[1]
+        os.kill(west["pid"], signal.SIGKILL)
+        until(lambda: bool(demo.ps()[west["region"]]["condition"] == "down"), "seen")
+        demo.order("revive", west["region"])
+        assert demo.ps()[west["region"]]["pid"] not in (None, west["pid"])
+        assert demo.end(signal.SIGTERM) == 0
+        assert demo.process.stderr is not None
+        assert f"{west['region']} was ended by signal 9." in demo.process.stderr.read()
+
+
 def test_a_port_in_use_is_named() -> None:
     base = draw_port_base()
     with socket.create_server(("127.0.0.1", base + 11)):

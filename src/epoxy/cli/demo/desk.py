@@ -21,6 +21,9 @@ MAX_ORDER_BYTES = 4096
 ANSWER_S = 60.0
 """To revive a region takes the longest, and that gives up after 30 seconds."""
 
+LOOK_S = 5.0
+"""For a demo to say which one it is. One that is too busy to answer is not the one that is meant."""
+
 READ_S = 2.0
 """For a process on this machine to send two words. The desk serves one at a time, so nobody may hold it up."""
 
@@ -80,10 +83,10 @@ def read_order(visitor: socket.socket) -> Order:
         return Order(verb="unreadable")
 
 
-def ask(path: Path, order: Order) -> Told | None:
+def ask(path: Path, order: Order, wait_s: float = ANSWER_S) -> Told | None:
     """None: nobody is there any more."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor:
-        visitor.settimeout(ANSWER_S)
+        visitor.settimeout(wait_s)
         try:
             visitor.connect(str(path))
             visitor.sendall(msgspec.json.encode(order) + b"\n")
@@ -100,12 +103,8 @@ def ask(path: Path, order: Order) -> Told | None:
 
 def find(*, folder: Path | None, port_base: int | None) -> Path:
     """The one demo of this user that is meant."""
-    running = [
-        (path, told.demo)
-        for path in sockets()
-        if (port_base is None or path.stem == str(port_base)) and (told := ask(path, Order(verb="ps"))) is not None
-    ]
-    meant = [path for path, demo in running if folder is None or demo.get("dir") == str(folder.absolute())]
+    asked = [path for path in sockets() if port_base is None or path.stem == str(port_base)]
+    meant = [path for path in asked if is_meant(path, folder)]
     if not meant:
         where = f" in {folder}" if folder is not None else f" at --port-base {port_base}" if port_base else ""
         raise InvalidRequest(f"no demo is running{where}; `epoxy demo` starts one")
@@ -113,6 +112,14 @@ def find(*, folder: Path | None, port_base: int | None) -> Path:
         bases = ", ".join(path.stem for path in meant)
         raise InvalidRequest(f"{len(meant)} demos are running; say which with --port-base ({bases})")
     return meant[0]
+
+
+def is_meant(path: Path, folder: Path | None) -> bool:
+    try:
+        told = ask(path, Order(verb="ps"), LOOK_S)
+    except Unavailable:
+        return folder is None
+    return told is not None and (folder is None or told.demo.get("dir") == str(folder.absolute()))
 
 
 def sockets() -> Iterator[Path]:

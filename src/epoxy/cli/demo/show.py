@@ -20,7 +20,7 @@ def welcome(plan: Plan, demo: dict[str, Any], seconds: float, *, kept: bool) -> 
         "",
         *columns(("region", "HTTP", "RESP (Redis)", "commit floor", "pid"), rows),
         "",
-        f"  floor    the round trip to the nearest {quorum}: no fresh key commits sooner",
+        *([f"  floor    the round trip to the nearest {quorum}: no fresh key commits sooner"] if plan.wan else []),
         f"  status   {first}/v2/status    metrics  {first}/metrics    API  {first}/openapi.json",
         f"  data     {plan.folder.absolute()} ({'kept' if kept else 'removed at the end'})",
     ]
