@@ -479,10 +479,10 @@ def retimed(world: World, **rtts: float) -> Timing:
 def test_timers_follow_the_round_trips() -> None:
     world = World()
     timing = retimed(world, _2=70.0, _3=150.0)
-    assert timing.hedge_ms == 2 * 70.0 + SHORTEST_HEDGE_MS
+    assert timing.hedge_ms == 1.5 * 150.0 + SHORTEST_HEDGE_MS
     assert timing.round_timeout_ms == max(SHORTEST_ROUND_MS, 2 * 150.0 + 4 * SHORTEST_HEDGE_MS)
     timing = retimed(world, _2=280.0, _3=300.0)
-    assert (timing.hedge_ms, timing.round_timeout_ms) == (585.0, 700.0)
+    assert (timing.hedge_ms, timing.round_timeout_ms) == (475.0, 700.0)
 
 
 def test_timers_stay_within_bounds() -> None:
@@ -495,10 +495,9 @@ def test_timers_stay_within_bounds() -> None:
 
 def test_whom_nobody_has_measured_may_be_far_away() -> None:
     world = World()
-    unknown = Timing(hedge_ms=2 * UNKNOWN_RTT_MS + SHORTEST_HEDGE_MS, round_timeout_ms=2 * UNKNOWN_RTT_MS + 100)
+    unknown = Timing(hedge_ms=1.5 * UNKNOWN_RTT_MS + SHORTEST_HEDGE_MS, round_timeout_ms=2 * UNKNOWN_RTT_MS + 100)
     assert world.node.driver.timing == unknown
-    timing = retimed(world, _2=1.0)
-    assert (timing.hedge_ms, timing.round_timeout_ms) == (2 + SHORTEST_HEDGE_MS, unknown.round_timeout_ms)
+    assert retimed(world, _2=1.0) == unknown
 
 
 def test_the_flow_under_way_keeps_its_timers_and_the_next_has_the_new() -> None:
@@ -510,4 +509,4 @@ def test_the_flow_under_way_keeps_its_timers_and_the_next_has_the_new() -> None:
     retimed(world, _2=1.0, _3=1.0)
     world.write(b"b")
     world.disk.sync()
-    assert world.clock.now + 2 + SHORTEST_HEDGE_MS in world.clock.pending
+    assert world.clock.now + 1.5 + SHORTEST_HEDGE_MS in world.clock.pending

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from epoxy.model.quorum import QuorumPolicy
+from epoxy.node.config import load
 from epoxy.server.metrics import Metrics
 from epoxy.testing import ClusterNode, clean_environment, lay_out
 from tests.node.test_config import MANUAL
@@ -180,18 +181,40 @@ def test_a_signal_counts_as_soon_as_it_says_that_it_has_started(tmp_path: Path) 
         assert rest == ["draining", "stopped"]
 
 
+def test_a_data_directory_remembers_how_its_quorums_are_counted(tmp_path: Path) -> None:
+    node = layout(tmp_path, 3)
+    with running(node):
+        pass
+    assert refusal(node, "--set", "cluster.quorum_policy=fast-paxos") == (
+        "cluster.members or cluster.quorum_policy: not those this data directory was made with: "
+        "1, 2, 3 with optimal quorums"
+    )
+
+
+def test_what_is_dangerous_is_said_at_the_start(tmp_path: Path) -> None:
+    node = layout(tmp_path, 3)
+    secret = load(node.config).cluster.secret_file
+    dangers = {"others can read the secret", "a new data directory"}
+    secret.chmod(0o644)
+    with running(node) as served:
+        assert dangers <= {line["event"] for line in served.lines}
+    secret.chmod(0o600)
+    with running(node) as served:
+        assert not dangers & {line["event"] for line in served.lines}
+
+
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     node = layout(tmp_path, 1)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         for door in ("http", "resp"):
-            assert refusal(node, f"--{door}", address) == (
+            assert refusal(node, f"--{door}", address, status=75) == (
                 f"node.{door}: cannot listen on {address}: Address already in use"
             )
 
 
 def test_a_name_that_is_no_host(tmp_path: Path) -> None:
-    told = refusal(layout(tmp_path, 1), "--http", "no such host:1")
+    told = refusal(layout(tmp_path, 1), "--http", "no such host:1", status=75)
     assert told.startswith("node.http: cannot listen on no such host:1: ")
 
 
@@ -378,4 +401,4 @@ def test_the_manual_has_every_metric() -> None:
 
 def test_the_manual_has_every_status() -> None:
     manual = MANUAL.read_text("utf-8")
-    assert all(f"| {status} |" in manual for status in (0, 2, 74, 78))
+    assert all(f"| {status} |" in manual for status in (0, 2, 74, 75, 78))

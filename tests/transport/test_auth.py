@@ -54,19 +54,19 @@ def test_the_bytes_of_a_signature() -> None:
 
 
 def test_who_does_not_know_the_secret_is_refused(ground: Ground) -> None:
-    with pytest.raises(Unauthenticated, match="not the cluster's"):
+    with pytest.raises(Unauthenticated, match="not signed with our secret"):
         ground.enter(ground.claim(), secret=b"another secret")
 
 
 def test_what_was_signed_cannot_be_changed(ground: Ground) -> None:
-    with pytest.raises(Unauthenticated, match="not the cluster's"):
+    with pytest.raises(Unauthenticated, match="not signed with our secret"):
         ground.enter(ground.claim(), body=b"badly")
-    with pytest.raises(Unauthenticated, match="not the cluster's"):
+    with pytest.raises(Unauthenticated, match="not signed with our secret"):
         ground.enter(ground.claim(), path=b"/v2/admin/links")
     genuine = auth.sign(SECRET, ground.claim(), PATH, BODY)[0].split(b",")
     for field, other in ((1, b"3"), (2, b"7"), (3, b"6"), (4, b"%d" % (NOW + 1)), (5, b"%016x" % 99), (6, b"0" * 64)):
         changed = [*genuine[:field], other, *genuine[field + 1 :]]
-        with pytest.raises(Unauthenticated, match="not the cluster's"):
+        with pytest.raises(Unauthenticated, match="not signed with our secret"):
             ground.verifier.verify({b"authorization": b",".join(changed)}, PATH, BODY)
 
 

@@ -8,8 +8,11 @@ import click
 import msgspec
 
 from epoxy.cli.groups import SETTINGS
-from epoxy.model.errors import EpoxyError, StoreFailed
+from epoxy.model.errors import CannotListen, EpoxyError, StoreFailed
 from epoxy.node.config import Settings, in_force, load
+
+EXIT_BUSY = 75
+"""EX_TEMPFAIL: whoever holds the address may be about to let it go, the process before this one for instance."""
 
 EXIT_CONFIG = 78
 """sysexits' EX_CONFIG: starting it again without changing something is pointless."""
@@ -44,6 +47,7 @@ def serve(
     Exit status:
       0   ended as told
       74  the disk failed; nothing unsynced was acknowledged
+      75  an address is taken; it may be free again soon
       78  a setting or the data directory is wrong; one line says how
     """
     named = {"node.id": node_id, "node.data_dir": data_dir, "node.http": http, "node.resp": resp}
@@ -61,7 +65,7 @@ def serve(
         status = run(loaded, log_level)
     except EpoxyError as error:
         click.echo(f"epoxy: {error}", err=True)
-        status = EXIT_CONFIG
+        status = EXIT_BUSY if isinstance(error, CannotListen) else EXIT_CONFIG
     sys.exit(status)
 
 

@@ -3,6 +3,7 @@
     EpoxyError
     ├── InvalidRequest          definite    the caller's input is outside the contract
     ├── ConfigError             definite    a setting that is unknown or out of range; nothing was started
+    ├── CannotListen            definite    an address is taken, perhaps only for now
     ├── CodecError              definite    bytes that are not what the schema says
     │   ├── Truncated                       they end too early
     │   ├── TrailingBytes                   they go on too long
@@ -44,6 +45,10 @@ class InvalidRequest(EpoxyError):
 
 
 class ConfigError(EpoxyError):
+    pass
+
+
+class CannotListen(EpoxyError):
     pass
 
 

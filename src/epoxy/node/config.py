@@ -6,6 +6,7 @@ environment variable (EPOXY_NODE_HTTP for `http` in [node]), which beats the fil
 at the file's folder, one from outside at the working directory.
 """
 
+import stat
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -46,6 +47,7 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     data_dir: Path
     http: Address
     resp: Address | None
+    resp_password_file: Path | None = None
     advertise_url: str
 
 
@@ -197,6 +199,7 @@ TABLE: dict[str, dict[str, Field]] = {
         "data_dir": file_path(),
         "http": address(Address("127.0.0.1", 7800)),
         "resp": address(None),
+        "resp_password_file": file_path(None),
         "advertise_url": Field(read_url, URL, None),
     },
     "cluster": {
@@ -354,6 +357,23 @@ def read_secret(settings: Settings) -> bytes:
     if len(secret) < MIN_SECRET_BYTES:
         raise ConfigError(f"cluster.secret_file {path}: {len(secret)} bytes; at least {MIN_SECRET_BYTES}")
     return secret
+
+
+def read_resp_password(settings: Settings) -> str | None:
+    path = settings.node.resp_password_file
+    if path is None:
+        return None
+    try:
+        password = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"node.resp_password_file {path}: cannot be read: {error}") from error
+    if not password:
+        raise ConfigError(f"node.resp_password_file {path}: is empty")
+    return password
+
+
+def is_open_to_others(path: Path) -> bool:
+    return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
 
 
 def in_force(settings: Settings) -> dict[str, dict[str, Any]]:

@@ -32,6 +32,7 @@ RETIME_EVERY_MS = 1000.0
 """How often the timers follow the measured round trips: links change by the minute, not by the message."""
 
 SHORTEST_HEDGE_MS = 25.0
+HEDGE_FACTOR = 1.5
 LONGEST_HEDGE_MS = 3000.0
 """Below, a busy event loop would be taken for a slow link; above, a person would give up."""
 
@@ -203,7 +204,7 @@ class Node:
             available=reachable >= sizes.slow,
             tolerated_failures=reachable - sizes.slow,
             fast_path_share=self.paths[Path.FAST] / committed if committed else None,
-            floor_ms=self._floor_ms(),
+            floor_ms=rounded(self._floor_ms()),
             quorum_policy=config.quorum_policy.value,
             replicas=sizes.n,
             slow_quorum=sizes.slow,
@@ -224,7 +225,7 @@ class Node:
             id=peer,
             datacenter=self.settings.datacenter_of(peer),
             url=url,
-            rtt_ms=self.links.rtt_ms(peer),
+            rtt_ms=rounded(self.links.rtt_ms(peer)),
             reachable=self.links.reachable(peer),
         )
 
@@ -290,13 +291,16 @@ class Node:
         return known[need - 1] if len(known) >= need else None
 
     def _retime(self) -> None:
-        """Timers follow the links: patient enough for the farthest quorum, not more."""
-        floor = self._floor_ms()
-        hedge = 2 * (floor if floor is not None else UNKNOWN_RTT_MS) + SHORTEST_HEDGE_MS
+        """Timers follow the links. A nearby replica that falls silent leaves the fast round to one farther away, so the
+        hedge waits for the farthest: leaving early would cost two more round trips to save a part of one."""
         rtts = (self.links.rtt_ms(peer) for peer in self.replica.config.active if peer != self.me)
         farthest = max((UNKNOWN_RTT_MS if rtt is None else rtt for rtt in rtts), default=0.0)
         self.driver.timing = Timing(
-            hedge_ms=min(LONGEST_HEDGE_MS, hedge),
+            hedge_ms=min(LONGEST_HEDGE_MS, HEDGE_FACTOR * farthest + SHORTEST_HEDGE_MS),
             round_timeout_ms=max(SHORTEST_ROUND_MS, 2 * farthest + 4 * SHORTEST_HEDGE_MS),
         )
         self._retiming = self.clock.call_later(RETIME_EVERY_MS, self._retime)
+
+
+def rounded(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else round(milliseconds, 3)

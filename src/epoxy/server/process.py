@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from epoxy.model.cluster import ReplicaStatus
-from epoxy.model.errors import ConfigError, StoreFailed
+from epoxy.model.cluster import ClusterConfig, ReplicaStatus
+from epoxy.model.errors import CannotListen, ConfigError, EpoxyError, StoreFailed
 from epoxy.model.messages import Reply, Request
 from epoxy.node.clock import LoopClock, SystemDice
-from epoxy.node.config import Address, Settings, read_secret
+from epoxy.node.config import Address, Settings, is_open_to_others, read_resp_password, read_secret
 from epoxy.node.service import Node
 from epoxy.server.api import build_api
 from epoxy.server.logs import LOGGER
@@ -25,7 +25,7 @@ from epoxy.server.resp import RespDoor, RespLimits
 from epoxy.store.datadir import DataDir
 from epoxy.store.embedded import EmbeddedStore
 from epoxy.transport import aws, tls
-from epoxy.transport.auth import Verifier
+from epoxy.transport.auth import Verifier, peer_secret
 from epoxy.transport.connections import Connections
 from epoxy.transport.exchange import Handler
 from epoxy.transport.http import serve_http
@@ -56,6 +56,8 @@ class Process:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unexpected)
         secret, rtts = read_secret(settings), emulated_rtts(settings)
+        shared = peer_secret(secret, settings.first_config())
+        self._stopped = False
         self._doors_tls, self._links_tls = tls_contexts(settings)
         name = f"{settings.node.datacenter} (replica {settings.node.id})"
         self._data_dir = DataDir.open(settings.node.data_dir, replica=settings.node.id, name=name)
@@ -70,7 +72,7 @@ class Process:
         self._link = Link(clock, rtts)
         self._peers = Peers(
             settings.node.id,
-            secret,
+            shared,
             {member.id: member.url for member in settings.cluster.members if member.id != settings.node.id},
             epoch=lambda: self.node.replica.config.epoch,
             clock=clock,
@@ -80,16 +82,19 @@ class Process:
             link=self._link,
         )
         self.node = Node(settings, self._store, self._peers, clock, dice, self._alarm)
+        check_members(settings, self.node.replica.config)
+        warn(settings, self._data_dir)
         self.node.driver.observer = self.metrics
-        verifier = Verifier(settings.node.id, secret, admits=self._admits)
+        verifier = Verifier(settings.node.id, shared, admits=self._admits)
         mutual = settings.tls is not None and settings.tls.ca is not None
         endpoint = PeerEndpoint(self._handle, verifier, link=self._link, certificates=mutual)
-        links = LinkAdmin(self._link, verifier, frozenset(m.id for m in settings.cluster.members) - {settings.node.id})
+        operator = Verifier(settings.node.id, secret)
+        links = LinkAdmin(self._link, operator, frozenset(m.id for m in settings.cluster.members) - {settings.node.id})
         extra: dict[bytes, Handler] = {MESSAGE_PATH: endpoint, CHANGELOG_READ_PATH: endpoint, LINKS_PATH: links}
         self._api = build_api(self.node, self.metrics, extra)
         self._connections = Connections(settings.limits.connections)
         limits = RespLimits(connections=settings.limits.connections, pipeline=settings.limits.pipeline)
-        self._resp = RespDoor(self.node, limits)
+        self._resp = RespDoor(self.node, limits, read_resp_password(settings))
         self._servers: list[asyncio.Server] = []
 
     async def start(self) -> None:
@@ -140,6 +145,7 @@ class Process:
         LOGGER.info("stopped")
 
     def close(self) -> None:
+        self._stopped = True
         for server in self._servers:
             server.close()
         self._store.close()
@@ -159,7 +165,7 @@ class Process:
         except OSError as error:
             # The loop wraps the system's words into its own; those of a name that is not found have no such number.
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-            raise ConfigError(f"node.{what}: cannot listen on {address}: {reason}") from error
+            raise CannotListen(f"node.{what}: cannot listen on {address}: {reason}") from error
 
     def _handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
         """A peer's requests, counted."""
@@ -197,6 +203,8 @@ class Process:
         """An exception nobody caught: a bug, or the end of the store seen by somebody who reads from it."""
         error = context.get("exception")
         if isinstance(error, StoreFailed):
+            if self._stopped:
+                return
             self._store_failed(error)
         LOGGER.error(context["message"], exc_info=error)
 
@@ -206,6 +214,26 @@ class Process:
         LOGGER.critical("the store failed; ending without another answer", extra={"detail": str(error)})
         sys.stderr.flush()
         os._exit(EXIT_STORE)
+
+
+def check_members(settings: Settings, in_force: ClusterConfig) -> None:
+    """The file says who is in epoch 1, once. A data directory remembers; quorums counted in two ways do not meet."""
+    given = settings.first_config()
+    same = (given.everybody, given.quorum_policy) == (in_force.everybody, in_force.quorum_policy)
+    if in_force.epoch == given.epoch and not same:
+        was = f"{', '.join(map(str, in_force.everybody))} with {in_force.quorum_policy.value} quorums"
+        raise ConfigError(
+            f"cluster.members or cluster.quorum_policy: not those this data directory was made with: {was}"
+        )
+
+
+def warn(settings: Settings, data_dir: DataDir) -> None:
+    """What is allowed and still a danger."""
+    if is_open_to_others(settings.cluster.secret_file):
+        LOGGER.warning("others can read the secret", extra={"file": str(settings.cluster.secret_file)})
+    if data_dir.is_new and len(settings.cluster.members) > 1:
+        detail = "if this replica had another one before, its promises are lost and it must come back under a new id"
+        LOGGER.warning("a new data directory", extra={"replica": settings.node.id, "detail": detail})
 
 
 def tls_contexts(settings: Settings) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
@@ -259,7 +287,7 @@ async def serve(settings: Settings) -> int:
     process = Process(settings)
     try:
         await process.start()
-    except ConfigError:
+    except EpoxyError:
         process.close()
         raise
     gc.freeze()

@@ -28,8 +28,9 @@ class Description(Struct, frozen=True, kw_only=True):
 class DataDir:
     """Open: the lock is held. It goes with the process, however that ends."""
 
-    def __init__(self, path: Path, lock: int) -> None:
+    def __init__(self, path: Path, lock: int, *, is_new: bool = False) -> None:
         self.path = path
+        self.is_new = is_new
         self._lock = lock
 
     @classmethod
@@ -41,14 +42,14 @@ class DataDir:
         except OSError as error:
             raise StoreRefused(f"data directory {path}: {error.strerror}") from error
         try:
-            describe(path, replica)
+            is_new = describe(path, replica)
         except OSError as error:
             os.close(lock)
             raise StoreRefused(f"data directory {path}: {error.strerror}") from error
         except BaseException:
             os.close(lock)
             raise
-        return cls(path, lock)
+        return cls(path, lock, is_new=is_new)
 
     def close(self) -> None:
         os.close(self._lock)
@@ -86,17 +87,18 @@ def take_lock(path: Path, name: str) -> int:
     return lock
 
 
-def describe(path: Path, replica: int) -> None:
-    """Check the description, or write it into a directory that has none."""
+def describe(path: Path, replica: int) -> bool:
+    """Check the description, or write it into a directory that has none: True."""
     file = path / FORMAT_FILE
     if not file.exists():
         write_whole(file, json.encode(Description(format=FORMAT, replica=replica)))
-        return
+        return True
     found = read_description(file)
     if found.format != FORMAT:
         raise StoreRefused(f"data directory {path}: format {found.format}; this version reads format {FORMAT}")
     if found.replica != replica:
         raise StoreRefused(f"data directory {path}: belongs to replica {found.replica}, this is replica {replica}")
+    return False
 
 
 def read_description(file: Path) -> Description:

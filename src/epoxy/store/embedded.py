@@ -221,8 +221,13 @@ class EmbeddedStore:
     def _checkpointed(self, _: None) -> None:
         if self._dead is not None:
             return
+        try:
+            tree = self._tree.view()
+        except StoreFailed as error:
+            self._fail(error)
+            return
         self._checkpointing = False
-        self._levels = Levels(self._levels.active, Layer(), self._tree.view())
+        self._levels = Levels(self._levels.active, Layer(), tree)
         if self._synced < self._committed:
             self._plan_flush()
 

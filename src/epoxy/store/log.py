@@ -75,6 +75,7 @@ class Segment:
     def __init__(self, descriptor: int, header: Header) -> None:
         self.header = header
         self.next_frame = header.first_frame
+        self.broken = False
         self._descriptor = descriptor
         self._end = SEGMENT_HEADER_BYTES
 
@@ -97,11 +98,14 @@ class Segment:
         return cls(descriptor, header)
 
     def append(self, sequence: int, effects: Values) -> int:
-        """Write and sync one frame; its size in bytes."""
+        """Write and sync one frame; its size in bytes. After one that failed nobody knows where the segment ends."""
+        assert not self.broken, "a failed sync is never tried again"
+        self.broken = True
         frame = encode_frame(self.next_frame, encoder.encode((sequence, effects)), self.header.salt)
         write(self._descriptor, frame, self._end)
         self._end += len(frame)
         self.next_frame += 1
+        self.broken = False
         return len(frame)
 
     def close(self) -> None:
@@ -125,6 +129,8 @@ class Log:
     def rotate(self) -> Position:
         """Start the next generation; how far the one before it reaches."""
         closed = self._segment
+        if closed.broken:
+            raise OSError("the log ends in a frame that could not be written")
         reached = Position(generation=closed.header.generation, frame=closed.next_frame - 1, sequence=self._sequence)
         self._segment = Segment.create(self._folder, reached.generation + 1, reached.frame + 1, self._segment_bytes)
         closed.close()
@@ -168,7 +174,7 @@ def recover(folder: Path, reached: Position | None) -> tuple[dict[bytes, bytes |
 
 
 def open_segment(path: Path) -> tuple[Header, bytes]:
-    data = path.read_bytes()
+    data = read_synced(path)
     if len(data) < SEGMENT_HEADER_BYTES:
         raise StoreRefused(f"{path}: {len(data)} bytes are no log segment")
     magic, version, salt, generation, first_frame = SEGMENT_HEADER.unpack_from(data)
@@ -179,6 +185,14 @@ def open_segment(path: Path) -> tuple[Header, bytes]:
     if CRC.unpack_from(data, SEGMENT_HEADER.size)[0] != zlib.crc32(data[: SEGMENT_HEADER.size]):
         raise StoreRefused(f"{path}: the segment's header is damaged")
     return Header(generation=generation, first_frame=first_frame, salt=salt), data
+
+
+def read_synced(path: Path) -> bytes:
+    """A process that was killed in the middle of a write leaves a frame that may be in memory alone. It counts as
+    durable from here on, so it is made so."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        return file.read()
 
 
 def frames(path: Path, header: Header, data: bytes) -> Iterator[Frame]:

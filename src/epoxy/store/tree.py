@@ -131,7 +131,10 @@ class Tree:
             raise StoreRefused(f"{self._environment.path()}: the tree's position cannot be read: {error}") from error
 
     def view(self) -> TreeView:
-        return TreeView(self._environment.begin())
+        try:
+            return TreeView(self._environment.begin())
+        except lmdb.Error as error:
+            raise StoreFailed(f"the tree cannot be read: {error}") from error
 
     def apply(self, effects: Values, reached: Position) -> None:
         """A checkpoint: the effects and how far they reach, in one synced transaction. Runs beside the event loop."""

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
+from epoxy.model.cluster import ClusterConfig
+
 WINDOW_MS = 30_000
 """How far two clocks may be apart, with what a request spends on its way. Unattended, they drift a second a day."""
 
@@ -57,6 +59,13 @@ class Signed(Struct, frozen=True):
 
     claim: Claim
     mac: bytes
+
+
+def peer_secret(secret: bytes, config: ClusterConfig) -> bytes:
+    """What replicas sign with: the cluster's secret, and who was in it and how they counted when it began. Replicas
+    whose files disagree on that would count quorums that do not meet, so they must not understand each other."""
+    ids = ",".join(map(str, config.everybody))
+    return hmac.digest(secret, f"peers\n{ids}\n{config.quorum_policy.value}".encode(), "sha256")
 
 
 def wall_ms() -> int:
@@ -108,7 +117,7 @@ class Verifier:
     def verify(self, headers: Mapping[bytes, bytes], path: bytes, body: bytes) -> Signed:
         claim, words, mac = read_authorization(headers.get(b"authorization", b""))
         if not hmac.compare_digest(mac, request_mac(self._secret, words, path, body)):
-            raise Unauthenticated("the signature is not the cluster's")
+            raise Unauthenticated("not signed with our secret by a node with our members and quorum_policy")
         if claim.recipient != self.me:
             raise Unauthenticated(f"meant for replica {claim.recipient}; this is {self.me}")
         if abs(self._now_ms() - claim.time_ms) > WINDOW_MS:
