@@ -381,6 +381,7 @@ def main() -> None:
             findings = runner.run(measure(options.etcd.resolve(), plan, Path(folder)))
     print(report.text(findings))
     if options.write:
+        report.RESULT.parent.mkdir(exist_ok=True)
         report.RESULT.write_bytes(msgspec.json.format(msgspec.json.encode(findings)) + b"\n")
         report.renew()
 
