@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from epoxy.consensus import acceptor, home, reader, recovery
+from epoxy.consensus import acceptor, home, reader, recovery, rounds
 from epoxy.consensus.effects import Answer, Context, Event, Flow, Home, Next, Open
-from epoxy.consensus.home import FastVote, HomeOp, Select, Selected
+from epoxy.consensus.home import FastVote, HomeOp, Reserved, Select, Selected
 from epoxy.consensus.recovery import Promises
+from epoxy.consensus.rounds import Decision, GaveUp, Instance, Offer
 from epoxy.model import quorum, records
 from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import ClusterConfig
@@ -124,6 +125,16 @@ happened = Run._happened
 
 def remember_only_the_newest(version: int, committed: Proposal, lineage: tuple[Settled, ...]) -> ProposalId | None:
     return committed.proposal_id if committed.version == version else None
+
+
+def offer_not_noted(
+    ctx: Context, instance: Instance, mine: Offer, start: FastVote | Reserved
+) -> Flow[Decision | GaveUp]:
+    """The writer does not remember that its proposal has left home."""
+    return (yield from decide(ctx, instance, Offer(proposal=mine.proposal), start))
+
+
+decide = rounds.decide
 
 
 def nobody_asked(key: bytes, version: int, ctx: Context) -> Flow[ProposalId | None]:

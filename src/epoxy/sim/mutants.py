@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from epoxy.consensus import acceptor, home, judge, proposer, reader, recovery
+from epoxy.consensus import acceptor, home, judge, proposer, reader, recovery, rounds
 from epoxy.model import ballot, quorum, records
 from epoxy.node.driver import Run
 from epoxy.node.replica import Replica
@@ -140,6 +140,12 @@ ALL = (
         "a version nobody remembers counts as somebody else's",
         Patch(judge, "winner", broken.remember_only_the_newest),
         Patch(proposer, "ask_whose", broken.nobody_asked),
+        workload="mutable",
+    ),
+    mutant(
+        "offer-not-noted",
+        "a write forgets that it was put forward",
+        Patch(rounds, "decide", broken.offer_not_noted),
         workload="mutable",
     ),
     mutant("as-described", "the protocol as first described", *as_described.PATCHES),
