@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from epoxy.consensus import acceptor, home
 from epoxy.consensus.effects import Also, Answer, Context, Effect, Event, Expired, Flow, Home, Next, Open, Timing
-from epoxy.consensus.home import Adopt, Cache, Peek
+from epoxy.consensus.operations import Adopt, Cache, Peek
 from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import ClusterConfig, first_epoch
 from epoxy.model.messages import (

@@ -2,8 +2,18 @@
 
 import pytest
 
-from epoxy.consensus.home import Conclude, Concluded, FastVote, KeyOp, Reserve, Reserved, Select, perform
-from epoxy.consensus.judge import Answered, Unconfirmed
+from epoxy.consensus.home import perform
+from epoxy.consensus.operations import (
+    Answered,
+    Conclude,
+    Concluded,
+    FastVote,
+    KeyOp,
+    Reserve,
+    Reserved,
+    Select,
+    Unconfirmed,
+)
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.messages import AlreadyCommitted, CommitConflict, CommitOk, HigherBallot, StaleEpoch
 from epoxy.model.records import FRESH, KeyState, ProposalId, Settled

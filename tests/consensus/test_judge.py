@@ -2,7 +2,8 @@
 
 import pytest
 
-from epoxy.consensus.judge import Answered, Unconfirmed, Verdict, judge, winner
+from epoxy.consensus.judge import judge, winner
+from epoxy.consensus.operations import Answered, Unconfirmed, Verdict
 from epoxy.model.records import Proposal, ProposalId, Settled
 from epoxy.model.writes import (
     Committed,

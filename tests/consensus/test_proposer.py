@@ -3,7 +3,7 @@
 import pytest
 
 from epoxy.consensus.effects import Answer, Home, Pause, Tell
-from epoxy.consensus.home import Adopt, Conclude, Reserve, Select
+from epoxy.consensus.operations import Adopt, Conclude, Reserve, Select
 from epoxy.consensus.proposer import MAX_ROUNDS_LOST, propose
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.messages import (

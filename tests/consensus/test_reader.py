@@ -3,7 +3,7 @@
 import pytest
 
 from epoxy.consensus.effects import Answer, Home, Pause, Tell
-from epoxy.consensus.home import Adopt, Cache, Peek, Reserve
+from epoxy.consensus.operations import Adopt, Cache, Peek, Reserve
 from epoxy.consensus.reader import linearizable, read
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.messages import (

@@ -3,8 +3,9 @@
 import pytest
 
 from epoxy.consensus.effects import Answer, EpochChanged, Home, Pause, Tell
-from epoxy.consensus.home import Conclude, FastVote, Reserve, Reserved
-from epoxy.consensus.rounds import Decision, Free, Gathered, GaveUp, Instance, Offer, classic_rounds, decide, gather
+from epoxy.consensus.operations import Conclude, FastVote, Reserve, Reserved
+from epoxy.consensus.rounds import Gathered, classic_rounds, decide, gather
+from epoxy.consensus.terms import Decision, Free, GaveUp, Instance, Offer
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.errors import InvariantViolation

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from epoxy.consensus.effects import Timing
-from epoxy.consensus.home import HomeOp
+from epoxy.consensus.operations import HomeOp
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.messages import Reply, Request
 from epoxy.model.records import KeyState, Proposal

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from epoxy.codec.tuple import pack
-from epoxy.consensus.home import Adopt, Cache, Conclude, Concluded, FastVote, HomeOp, Peek, Reserve, Select
+from epoxy.consensus.operations import Adopt, Cache, Conclude, Concluded, FastVote, HomeOp, Peek, Reserve, Select
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.messages import (
     AcceptOk,

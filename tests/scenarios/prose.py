@@ -5,8 +5,20 @@
 
 from typing import assert_never
 
-from epoxy.consensus.home import Adopt, Cache, Conclude, Concluded, FastVote, HomeOp, Peek, Reserve, Reserved, Select
-from epoxy.consensus.judge import Answered, Unconfirmed
+from epoxy.consensus.operations import (
+    Adopt,
+    Answered,
+    Cache,
+    Conclude,
+    Concluded,
+    FastVote,
+    HomeOp,
+    Peek,
+    Reserve,
+    Reserved,
+    Select,
+    Unconfirmed,
+)
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.messages import (
     Accept,

@@ -22,7 +22,7 @@ from epoxy.consensus.effects import (
     Tell,
     Timing,
 )
-from epoxy.consensus.home import Adopt, Cache, Peek
+from epoxy.consensus.operations import Adopt, Cache, Peek
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.messages import Inspect, Inspected, Reply, Request, UpdateConfig
 from epoxy.model.records import FRESH, KeyState, Proposal

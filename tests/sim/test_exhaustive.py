@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from epoxy.consensus import acceptor, home, recovery
+from epoxy.consensus import acceptor, home, operations, recovery
 from epoxy.consensus.effects import Also, Answer, Context, Effect, Expired, Flow, Home, Next, Open, Pause, Tell, Timing
-from epoxy.consensus.home import HomeOp
+from epoxy.consensus.operations import HomeOp
 from epoxy.consensus.proposer import propose
 from epoxy.model import quorum, records
 from epoxy.model.ballot import FIRST_CLASSIC_COUNTER, Ballot
@@ -164,9 +164,9 @@ def vote_after_send(patch: pytest.MonkeyPatch) -> None:
     """The Accepts leave, and the own vote never becomes durable."""
     right = home.select
 
-    def select(state: KeyState, op: home.Select) -> tuple[KeyState, home.Selected]:
+    def select(state: KeyState, op: operations.Select) -> tuple[KeyState, operations.Selected]:
         after, result = right(state, op)
-        return (state if isinstance(result, home.FastVote) else after), result
+        return (state if isinstance(result, operations.FastVote) else after), result
 
     patch.setattr(home, "select", select)
 
@@ -343,10 +343,10 @@ class Walk:
         return [answer for to, number, answer in self.inbox if (to, number) == (me, self.rounds[me])]
 
     def at_home(self, me: int, op: HomeOp) -> object:
-        assert isinstance(op, home.KeyOp)
+        assert isinstance(op, operations.KeyOp)
         self.begun.add(me)
         after, result = home.perform(self.states[me], op, self.world.config)
-        if isinstance(result, home.Reserved):
+        if isinstance(result, operations.Reserved):
             self.reserved.add((result.version, result.ballot))
         if len(self.reserved) <= self.world.recoveries:
             self.states[me] = after

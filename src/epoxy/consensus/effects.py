@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from epoxy.consensus.home import HomeOp
+from epoxy.consensus.operations import HomeOp
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.messages import Reply, Request, StaleEpoch
+from epoxy.model.messages import Reply, Request
 from epoxy.ports import Dice
 
 T = TypeVar("T")
@@ -119,10 +119,3 @@ class EpochChanged(Exception):
 
     def __init__(self, config: ClusterConfig) -> None:
         self.config = config
-
-
-def at_home(op: HomeOp) -> Flow[Any]:
-    result = yield Home(op)
-    if isinstance(result, StaleEpoch):
-        raise EpochChanged(result.config)
-    return result

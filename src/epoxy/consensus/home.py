@@ -4,97 +4,27 @@
 votes for itself before it asks anybody, and it commits a fast round only if it has promised nothing since.
 """
 
-from typing import assert_never
-
-from msgspec import Struct
+from typing import Any, assert_never
 
 from epoxy.consensus import acceptor
-from epoxy.consensus.judge import Answered, Unconfirmed, judge
+from epoxy.consensus.effects import EpochChanged, Flow, Home
+from epoxy.consensus.judge import judge
+from epoxy.consensus.operations import (
+    Conclude,
+    Concluded,
+    FastVote,
+    HomeOp,
+    KeyOp,
+    Reserve,
+    Reserved,
+    Select,
+    Selected,
+)
 from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot, next_classic
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.messages import Accept, AlreadyCommitted, Commit, HigherBallot, StaleEpoch
-from epoxy.model.records import KeyState, Proposal, ProposalId, Vote
+from epoxy.model.records import KeyState, Proposal, ProposalId
 from epoxy.model.writes import Write
-
-
-class Select(Struct, frozen=True, kw_only=True):
-    """Begin a write: answer it, vote for it in the fast round, or reserve a classic ballot. `offered` is the version it
-    was put forward for already, 0 if none: that one must be settled before anything else is said."""
-
-    write: Write
-    proposal_id: ProposalId
-    offered: int
-    me: int
-    epoch: int
-
-    @property
-    def key(self) -> bytes:
-        return self.write.key
-
-
-class Reserve(Struct, frozen=True, kw_only=True):
-    """Promise myself the next classic ballot of an instance. Durable first, so that no ballot is ever used twice."""
-
-    key: bytes
-    version: int
-    above: Ballot
-    me: int
-    epoch: int
-
-
-class Conclude(Struct, frozen=True, kw_only=True):
-    """Commit what a fast quorum voted for."""
-
-    key: bytes
-    proposal: Proposal
-    epoch: int
-
-
-class Peek(Struct, frozen=True, kw_only=True):
-    """What this replica would answer a local reader: committed, legacy, or cached."""
-
-    key: bytes
-    use_cache: bool
-
-
-class Cache(Struct, frozen=True, kw_only=True):
-    """Keep a value found elsewhere."""
-
-    key: bytes
-    proposal: Proposal
-
-
-class Adopt(Struct, frozen=True, kw_only=True):
-    """Move to a newer configuration. Only ever upwards. Resumed with the configuration then in force."""
-
-    config: ClusterConfig
-
-
-KeyOp = Select | Reserve | Conclude | Commit
-HomeOp = KeyOp | Peek | Cache | Adopt
-
-
-class FastVote(Struct, frozen=True, kw_only=True):
-    """My own vote stands at (1, me)."""
-
-    proposal: Proposal
-    base: Proposal | None
-
-
-class Reserved(Struct, frozen=True, kw_only=True):
-    """My own promise stands at this ballot; `vote` is what I had voted for. `base` is the version before."""
-
-    ballot: Ballot
-    version: int
-    vote: Vote | None
-    base: Proposal | None
-
-
-class Concluded(Struct, frozen=True):
-    pass
-
-
-Selected = Answered | Unconfirmed | FastVote | Reserved | AlreadyCommitted
 
 
 def perform(state: KeyState, op: KeyOp, config: ClusterConfig) -> tuple[KeyState, object]:
@@ -159,3 +89,10 @@ def conclude(state: KeyState, op: Conclude) -> tuple[KeyState, Concluded | Alrea
 
 def promised_since(state: KeyState) -> bool:
     return state.promised.is_classic
+
+
+def at_home(op: HomeOp) -> Flow[Any]:
+    result = yield Home(op)
+    if isinstance(result, StaleEpoch):
+        raise EpochChanged(result.config)
+    return result

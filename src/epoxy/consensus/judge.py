@@ -4,8 +4,7 @@ A register's committed version only rises, and an immutable value never changes,
 this replica holds, however old. The others need the truth of a quorum first.
 """
 
-from msgspec import Struct
-
+from epoxy.consensus.operations import Answered, Unconfirmed, Verdict
 from epoxy.model.records import Proposal, ProposalId, Settled
 from epoxy.model.writes import (
     Committed,
@@ -17,20 +16,6 @@ from epoxy.model.writes import (
     VersionMismatch,
     Write,
 )
-
-
-class Answered(Struct, frozen=True):
-    """Nothing to propose: this is the answer."""
-
-    outcome: Outcome
-
-
-class Unconfirmed(Struct, frozen=True):
-    """The answer depends on whether this is still the truth: ask a quorum."""
-
-
-Verdict = Answered | Unconfirmed | None
-"""None: go on, propose the next version."""
 
 
 def judge(write: Write, committed: Proposal | None, *, confirmed: bool) -> Verdict:

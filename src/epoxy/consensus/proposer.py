@@ -1,13 +1,14 @@
 """One client write, told from top to bottom."""
 
 import msgspec
-from msgspec import Struct
 
-from epoxy.consensus.effects import Answer, Context, EpochChanged, Expired, Flow, Next, Open, at_home
-from epoxy.consensus.home import FastVote, Reserved, Select, Selected, propose_value
-from epoxy.consensus.judge import Answered, Unconfirmed, judge, winner
+from epoxy.consensus.effects import Answer, Context, EpochChanged, Expired, Flow, Next, Open
+from epoxy.consensus.home import at_home, propose_value
+from epoxy.consensus.judge import judge, winner
+from epoxy.consensus.operations import Answered, FastVote, Reserved, Select, Selected, Unconfirmed
 from epoxy.consensus.reader import linearizable
-from epoxy.consensus.rounds import Decision, GaveUp, Instance, Offer, adopt, decide, learned
+from epoxy.consensus.rounds import adopt, decide, learned
+from epoxy.consensus.terms import Decision, GaveUp, Instance, Offer
 from epoxy.model.messages import AlreadyCommitted, Inspect, Inspected
 from epoxy.model.records import Proposal, ProposalId
 from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, ReadFailed, Refused, Write
@@ -19,15 +20,16 @@ MAX_ROUNDS_LOST = 100
 one client's wait, not the system's progress."""
 
 
-class Wish(Struct, kw_only=True):
+class Wish:
     """A write on its way. `offer` is what is or was put forward for it, None once that has lost for certain; `previous`
     is the version before that one."""
 
-    write: Write
-    proposal_id: ProposalId
-    offer: Offer | None = None
-    previous: Proposal | None = None
-    travelled: Path = Path.LOCAL
+    def __init__(self, write: Write, proposal_id: ProposalId) -> None:
+        self.write = write
+        self.proposal_id = proposal_id
+        self.offer: Offer | None = None
+        self.previous: Proposal | None = None
+        self.travelled = Path.LOCAL
 
     @property
     def offered(self) -> int:
@@ -38,7 +40,7 @@ class Wish(Struct, kw_only=True):
 def propose(write: Write, ctx: Context) -> Flow[Outcome]:
     """From the vote at home to the answer. A write that lost its version to another looks again, and so does one whose
     epoch changed under it."""
-    wish = Wish(write=write, proposal_id=ProposalId(ctx.me, ctx.dice.nonce()))
+    wish = Wish(write, ProposalId(ctx.me, ctx.dice.nonce()))
     for _ in range(MAX_ROUNDS_LOST):
         try:
             answer = yield from try_once(wish, ctx)

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import TypeGuard, TypeVar
 
-from epoxy.consensus.effects import Answer, Context, EpochChanged, Expired, Flow, Next, Open, Pause, at_home
-from epoxy.consensus.home import Cache, Peek
-from epoxy.consensus.rounds import Decision, Free, GaveUp, Instance, adopt, classic_rounds, gather, learned
+from epoxy.consensus.effects import Answer, Context, EpochChanged, Expired, Flow, Next, Open, Pause
+from epoxy.consensus.home import at_home
+from epoxy.consensus.operations import Cache, Peek
+from epoxy.consensus.rounds import adopt, classic_rounds, gather, learned
+from epoxy.consensus.terms import Decision, Free, GaveUp, Instance
 from epoxy.model.messages import AlreadyCommitted, Read, ReadOk, StaleEpoch
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Consistency, Path, ReadFailed, ReadOutcome, ReadResult, Source

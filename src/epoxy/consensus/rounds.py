@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from msgspec import Struct
 
-from epoxy.consensus.effects import Also, Answer, Context, EpochChanged, Expired, Flow, Next, Open, Pause, Tell, at_home
-from epoxy.consensus.home import Adopt, Conclude, Concluded, FastVote, Reserve, Reserved
+from epoxy.consensus.effects import Also, Answer, Context, EpochChanged, Expired, Flow, Next, Open, Pause, Tell
+from epoxy.consensus.home import at_home
+from epoxy.consensus.operations import Adopt, Conclude, Concluded, FastVote, Reserve, Reserved
 from epoxy.consensus.recovery import choose
+from epoxy.consensus.terms import Decision, Free, GaveUp, Instance, Offer
 from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot
 from epoxy.model.errors import InvariantViolation
 from epoxy.model.messages import (
@@ -28,56 +29,23 @@ from epoxy.model.messages import (
     StaleEpoch,
     UpdateConfig,
 )
-from epoxy.model.records import Proposal, Settled
+from epoxy.model.records import Proposal
 from epoxy.model.writes import Path
 
 Oks = Mapping[int, Reply]
 
 
-class Instance(Struct, frozen=True, kw_only=True):
-    """(key, version), and `base`: the version before, for replicas that missed it."""
-
-    key: bytes
-    version: int
-    base: Proposal | None
-
-
-class Offer(Struct, kw_only=True):
-    """My own proposal, and whether it has been put forward: from then on anybody may finish it, and I may not say that
-    it lost without knowing whose its version became."""
-
-    proposal: Proposal
-    made: bool = False
-
-
-class Decision(Struct, frozen=True, kw_only=True):
-    """Something decided at the instance, or above it."""
-
-    committed: Proposal
-    lineage: tuple[Settled, ...] = ()
-    path: Path
-
-
-class Free(Struct, frozen=True):
-    """A recovery without a value of its own found that nothing was chosen, and that nothing earlier can be any more."""
-
-
-class GaveUp(Struct, frozen=True):
-    """Out of retries. Whatever was put forward may still be decided."""
-
-    reason: str
-
-
-class Gathered(Struct, kw_only=True):
+class Gathered:
     """The count of one round."""
 
-    need: int
-    asked: int
-    oks: dict[int, Reply]
-    refused: set[int] = msgspec.field(default_factory=set)
-    helped: set[int] = msgspec.field(default_factory=set)
-    highest: Ballot = NO_BALLOT
-    decided: AlreadyCommitted | None = None
+    def __init__(self, *, need: int, asked: int, oks: dict[int, Reply]) -> None:
+        self.need = need
+        self.asked = asked
+        self.oks = oks
+        self.refused: set[int] = set()
+        self.helped: set[int] = set()
+        self.highest = NO_BALLOT
+        self.decided: AlreadyCommitted | None = None
 
     @property
     def reached(self) -> bool:

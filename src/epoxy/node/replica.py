@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from epoxy.consensus import acceptor, home
-from epoxy.consensus.home import Adopt, Cache, HomeOp, KeyOp, Peek
+from epoxy.consensus.operations import Adopt, Cache, HomeOp, KeyOp, Peek
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.messages import (
     CommitConflict,

@@ -9,11 +9,13 @@ docs/protocol/why-not-as-described.md. It stays here because a checker that cann
 # ruff: noqa: ARG001
 
 from epoxy.consensus import acceptor, home, recovery, rounds
-from epoxy.consensus.effects import Context, Flow, at_home
-from epoxy.consensus.home import Conclude, Concluded, FastVote, Select, Selected, propose_value, take_ballot
+from epoxy.consensus.effects import Context, Flow
+from epoxy.consensus.home import at_home, propose_value, take_ballot
 from epoxy.consensus.judge import judge
+from epoxy.consensus.operations import Conclude, Concluded, FastVote, Select, Selected
 from epoxy.consensus.recovery import Promises
-from epoxy.consensus.rounds import Decision, Instance, gather, learned, spread
+from epoxy.consensus.rounds import gather, learned, spread
+from epoxy.consensus.terms import Decision, Instance
 from epoxy.model import quorum, records
 from epoxy.model.ballot import NO_BALLOT, fast_ballot
 from epoxy.model.cluster import ClusterConfig

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from epoxy.consensus import acceptor, home, reader, recovery, rounds
+from epoxy.consensus import acceptor, home, operations, reader, recovery, rounds
 from epoxy.consensus.effects import Answer, Context, Event, Flow, Home, Next, Open
-from epoxy.consensus.home import FastVote, HomeOp, Reserved, Select, Selected
+from epoxy.consensus.operations import FastVote, HomeOp, Reserved, Select, Selected
 from epoxy.consensus.recovery import Promises
-from epoxy.consensus.rounds import Decision, GaveUp, Instance, Offer
+from epoxy.consensus.terms import Decision, GaveUp, Instance, Offer
 from epoxy.model import quorum, records
 from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import ClusterConfig
@@ -154,7 +154,7 @@ def send_before_durable(replica: Replica, op: HomeOp, done: Callable[[object], N
 
 
 def conclude_before_durable(replica: Replica, op: HomeOp, done: Callable[[object], None]) -> None:
-    if isinstance(op, home.Conclude):
+    if isinstance(op, operations.Conclude):
         done(replica._operation(op))
     else:
         perform(replica, op, done)
@@ -196,7 +196,7 @@ def cache_not_found(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
     found = yield from ask_everybody(key, ctx)
     if isinstance(found, ReadResult) and found.committed is None:
         absent = Proposal(value=None, version=0, mutable=True, proposal_id=records.LEGACY_PROPOSAL_ID)
-        yield Home(home.Cache(key=key, proposal=absent))
+        yield Home(operations.Cache(key=key, proposal=absent))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from epoxy.consensus.home import Conclude, Concluded, FastVote, Reserve, Reserved, Select
+from epoxy.consensus.operations import Conclude, Concluded, FastVote, Reserve, Reserved, Select
 from epoxy.model.ballot import Ballot
 from epoxy.model.messages import (
     Accept,

@@ -31,7 +31,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from epoxy.consensus import acceptor, home, recovery
+from epoxy.consensus import acceptor, home, operations, recovery
 from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot
 from epoxy.model.cluster import ClusterConfig, first_epoch
 from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Commit, CommitConflict, Prepare, PrepareOk, Reply
@@ -194,18 +194,18 @@ class Rules:
     def begin(self, talk: Talk, f: int, column: Column) -> Iterator[Outcome]:
         """Proposer, step 1."""
         flow = talk.flows[f]
-        op = home.Select(
+        op = operations.Select(
             write=self.write(flow), proposal_id=flow.proposal_id, offered=0, me=flow.home, epoch=self.epoch
         )
         state, result = self.at_home(flow, column, op)
         match result:
-            case home.FastVote():
+            case operations.FastVote():
                 if result.proposal.version <= self.world.versions:
                     ballot = fast_ballot(flow.home)
                     request = Accept(key=KEY, epoch=self.epoch, ballot=ballot, proposal=result.proposal)
                     voted = Column(state, column.oks).consenting(f, AcceptOk())
                     yield opened(talk, f, request), voted, (flow.home, op, result)
-            case home.Reserved():
+            case operations.Reserved():
                 if result.version <= self.world.versions and len(talk.ballots) < self.world.recoveries:
                     yield self.prepare(talk, f, Column(state, column.oks), op, result)
             case _:
@@ -223,16 +223,21 @@ class Rules:
         flow = talk.flows[f]
         may_prepare = len(talk.ballots) < self.world.recoveries
         for above in (NO_BALLOT, *talk.ballots) if may_prepare else (NO_BALLOT,):
-            op = home.Reserve(key=KEY, version=version, above=above, me=flow.home, epoch=self.epoch)
+            op = operations.Reserve(key=KEY, version=version, above=above, me=flow.home, epoch=self.epoch)
             state, result = self.at_home(flow, column, op)
-            if isinstance(result, home.Reserved) and may_prepare:
+            if isinstance(result, operations.Reserved) and may_prepare:
                 yield self.prepare(talk, f, Column(state, column.oks), op, result)
             elif isinstance(result, AlreadyCommitted):
                 label = (flow.home, op, result)
                 yield self.settled(talk, f, result.committed, label), column, label
 
     def prepare(
-        self, talk: Talk, f: int, column: Column, op: home.Select | home.Reserve, reserved: home.Reserved
+        self,
+        talk: Talk,
+        f: int,
+        column: Column,
+        op: operations.Select | operations.Reserve,
+        reserved: operations.Reserved,
     ) -> Outcome:
         request = Prepare(key=KEY, epoch=self.epoch, ballot=reserved.ballot, version=reserved.version)
         promised = column.consenting(f, PrepareOk(vote=reserved.vote))
@@ -296,10 +301,10 @@ class Rules:
     def conclude(self, talk: Talk, f: int, column: Column, request: Accept) -> Iterator[Outcome]:
         """Proposer, step 5 after a fast round. A refusal leaves the round open: giving it up is a step of its own."""
         flow = talk.flows[f]
-        op = home.Conclude(key=KEY, proposal=request.proposal, epoch=self.epoch)
+        op = operations.Conclude(key=KEY, proposal=request.proposal, epoch=self.epoch)
         state, result = self.at_home(flow, column, op)
         label = (flow.home, op, result)
-        if isinstance(result, home.Concluded):
+        if isinstance(result, operations.Concluded):
             yield self.settled(talk, f, request.proposal, label), Column(state, column.oks), label
         elif isinstance(result, AlreadyCommitted):
             yield self.settled(talk, f, result.committed, label), column, label
@@ -325,7 +330,7 @@ class Rules:
         decided = tuple(sorted({*talk.decided, committed}, key=lambda p: p.version))
         return replace(talk.after(f, replace(flow, request=None, done=not goes_on), commit), decided=decided)
 
-    def at_home(self, flow: Flow, column: Column, op: home.KeyOp) -> tuple[KeyState, object]:
+    def at_home(self, flow: Flow, column: Column, op: operations.KeyOp) -> tuple[KeyState, object]:
         state, result = lawful((flow.home, op, None), lambda: home.perform(column.state, op, self.config))
         self.check(column.state, state, (flow.home, op, result))
         return state, result
