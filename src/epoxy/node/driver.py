@@ -59,7 +59,7 @@ class Driver:
         self.observer: Observer = Unobserved()
         self._queues: dict[bytes, deque[tuple[Write, Callable[[Outcome], None]]]] = {}
         self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
-        replica.watchers.append(self._wake)
+        replica.commit_watchers.append(self._wake)
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         """Writes of one key queue here: rivals within a replica would only cost each other the fast round."""
@@ -90,8 +90,8 @@ class Driver:
 
         self.clock.call_later(pause.delay_ms, time_is_over)
 
-    def _wake(self, key: bytes, before: KeyState, after: KeyState) -> None:
-        if after.version == before.version or key not in self._sleepers:
+    def _wake(self, key: bytes, _before: KeyState, after: KeyState) -> None:
+        if key not in self._sleepers:
             return
         sleepers = self._sleepers[key]
         for entry in [entry for entry in sleepers if entry[0] <= after.version]:

@@ -3,9 +3,13 @@
 Whatever comes in, from a peer or from this replica's own flows, the key's state is loaded, a pure rule is applied, and
 what changed is stored, all in one transaction. The answer leaves only when everything it rests on is durable, and that
 includes what other transactions wrote before it: a refusal, too, tells what was read.
+
+A key's vote, its commit and its next version come close together, so the states of the last keys are kept in memory and
+not read again.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from epoxy.consensus import acceptor, home
@@ -23,6 +27,7 @@ from epoxy.model.messages import (
 )
 from epoxy.model.records import KeyState
 from epoxy.model.writes import ReadResult, Source
+from epoxy.node.states import States
 from epoxy.ports import Store, Transaction
 from epoxy.store.keyspace import Keyspace
 
@@ -34,9 +39,13 @@ INSPECTED_ROWS = 1_000
 INSPECTED_STAMPS = 64
 """What the schema carries."""
 
-Rule = Callable[[KeyState], tuple[KeyState, R]]
+M = TypeVar("M")
+
+Rule = Callable[[KeyState, M, ClusterConfig], tuple[KeyState, R]]
+"""What a message makes of a key's state, and the answer."""
+
 Watcher = Callable[[bytes, KeyState, KeyState], None]
-"""Told of every change of a key's state, right after its transaction and before that is durable."""
+"""Told of a change of a key's state, right after its transaction and before that is durable."""
 
 
 class Replica:
@@ -44,15 +53,24 @@ class Replica:
         """`config` is the operator's epoch 1, for a store that holds none yet."""
         self.me = me
         self.watchers: list[Watcher] = []
+        """Told of every change."""
+        self.commit_watchers: list[Watcher] = []
+        """Told of new versions alone."""
         self._store = store
+        self._states = States()
         self.keyspace = Keyspace(me)
         self._alarm = alarm
         self.config = store.transact(lambda tx: self._adopt(tx, config))
 
     def handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
-        """A peer's requests, in order; the reply is that of the last."""
+        """Requests in order; the reply is that of the last."""
         replies = [self._request(request) for request in requests]
-        self._store.when_durable(lambda: answered(replies[-1]))
+        self._store.when_durable(partial(answered, replies[-1]))
+
+    def handle_all(self, requests: Sequence[Request], answered: Callable[[list[Reply]], None]) -> None:
+        """A frame from a peer: each request is a transaction of its own, and all replies wait for one sync."""
+        replies = [self._request(request) for request in requests]
+        self._store.when_durable(partial(answered, replies))
 
     def perform(self, op: HomeOp, done: Callable[[object], None]) -> None:
         """An operation of a flow of this replica's own."""
@@ -64,10 +82,9 @@ class Replica:
                 done(None)
             case Adopt():
                 config = self._update(op.config)
-                self._store.when_durable(lambda: done(config))
+                self._store.when_durable(partial(done, config))
             case _:
-                result = self._operation(op)
-                self._store.when_durable(lambda: done(result))
+                self._store.when_durable(partial(done, self._operation(op)))
 
     def _request(self, request: Request) -> Reply:
         match request:
@@ -79,7 +96,7 @@ class Replica:
                 return self._key_request(request)
 
     def _key_request(self, request: KeyRequest) -> Reply:
-        reply = self._transition(request.key, lambda state: acceptor.step(state, request, self.config))
+        reply = self._transition(request.key, acceptor.step, request)
         if isinstance(reply, CommitConflict):
             self._alarm(f"two values for one instance: {request} against {reply.committed}; nothing was overwritten")
         return reply
@@ -98,23 +115,39 @@ class Replica:
         )
 
     def _operation(self, op: KeyOp) -> object:
-        return self._transition(op.key, lambda state: home.perform(state, op, self.config))
+        return self._transition(op.key, home.perform, op)
 
-    def _transition(self, key: bytes, rule: Rule[R]) -> R:
-        """The one transaction. Its function may run twice, so watchers are told outside it."""
-
-        def body(tx: Transaction) -> tuple[KeyState, KeyState, R]:
-            before = self.keyspace.load(tx, key)
-            after, result = rule(before)
+    def _transition(self, key: bytes, rule: Rule[M, R], message: M) -> R:
+        """The one transaction."""
+        before = self._states.get(key)
+        if before is None:
+            before, after, result = self._store.transact(partial(self._load_and_save, key, rule, message))
+        else:
+            after, result = rule(before, message, self.config)
             if after is not before:
-                self.keyspace.save(tx, key, before, after)
-            return before, after, result
-
-        before, after, result = self._store.transact(body)
+                self._store.transact(partial(self._save, key, before, after))
+        self._states.put(key, after)
         if after is not before:
-            for watcher in self.watchers:
-                watcher(key, before, after)
+            self._changed(key, before, after)
         return result
+
+    def _load_and_save(self, key: bytes, rule: Rule[M, R], message: M, tx: Transaction) -> tuple[KeyState, KeyState, R]:
+        """May run twice, so nobody is told in here."""
+        before = self.keyspace.load(tx, key)
+        after, result = rule(before, message, self.config)
+        if after is not before:
+            self.keyspace.save(tx, key, before, after)
+        return before, after, result
+
+    def _save(self, key: bytes, before: KeyState, after: KeyState, tx: Transaction) -> None:
+        self.keyspace.save(tx, key, before, after)
+
+    def _changed(self, key: bytes, before: KeyState, after: KeyState) -> None:
+        for watcher in self.watchers:
+            watcher(key, before, after)
+        if after.committed is not before.committed:
+            for watcher in self.commit_watchers:
+                watcher(key, before, after)
 
     def peek(self, key: bytes, *, use_cache: bool) -> ReadResult | None:
         """Only what is durable is shown: a commit record that is not could still be lost, and with it the value."""

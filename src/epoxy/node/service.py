@@ -117,7 +117,7 @@ class Node:
         self._listeners: list[Callable[[], None]] = []
         self._telling = self._more = False
         self._retiming: Timer | None = None
-        self.replica.watchers.append(self._changed)
+        self.replica.commit_watchers.append(self._changed)
 
     def start(self) -> None:
         """Ready as soon as there is a configuration and a store: a peer may be absent."""
@@ -255,11 +255,9 @@ class Node:
 
         return in_time
 
-    def _changed(self, _key: bytes, before: KeyState, after: KeyState) -> None:
+    def _changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
         """One call for many commits: listeners read on from where they are. Also with no listener yet: one that comes
         before this is durable does not see it in `changes`, and must be told."""
-        if after.version == before.version:
-            return
         if self._telling:
             self._more = True
         else:
