@@ -36,6 +36,8 @@ from epoxy.ports import Clock, Dice, Timer, Transport
 
 T = TypeVar("T")
 
+EXPIRED = Expired()
+
 MAX_QUEUED_PER_KEY = 256
 """Writes of one key that wait for each other here. A WAN round takes 100 ms, so the last would wait half a minute."""
 
@@ -181,20 +183,25 @@ class Run(Generic[T]):
         self._finished(value)
 
     def _perform(self, effect: Effect) -> None:
+        """The commonest first: this is walked through for every step of every write."""
         match effect:
+            case Next():
+                if self._events:
+                    self._results.append(self._events.popleft())
+                else:
+                    self._waiting = True
             case Home():
                 self._driver.replica.perform(effect.op, self._feed)
             case Open():
                 self._open_round(effect)
-            case Also():
-                self._send(effect.envelopes)
-                self._feed(None)
-            case Next():
-                self._next_event()
+                self._results.append(None)
             case Tell():
                 for to, requests in effect.envelopes.items():
                     self._driver.transport.send(to, requests, None)
-                self._feed(None)
+                self._results.append(None)
+            case Also():
+                self._send(effect.envelopes)
+                self._results.append(None)
             case Pause():
                 self._driver.sleep(effect, partial(self._feed, None))
             case _:
@@ -202,11 +209,10 @@ class Run(Generic[T]):
 
     def _open_round(self, effect: Open) -> None:
         self._close_round()
-        if any(isinstance(requests[-1], Prepare) for requests in effect.envelopes.values()):
+        if is_prepare(effect.envelopes):
             self.prepares += 1
-        self._timer = self._driver.clock.call_later(effect.timer_ms, partial(self._happened, self._round, Expired()))
+        self._timer = self._driver.clock.call_later(effect.timer_ms, partial(self._happened, self._round, EXPIRED))
         self._send(effect.envelopes)
-        self._feed(None)
 
     def _close_round(self) -> None:
         self._round += 1
@@ -217,12 +223,13 @@ class Run(Generic[T]):
 
     def _send(self, envelopes: Envelopes) -> None:
         """Own messages never touch the network."""
+        replica, transport = self._driver.replica, self._driver.transport
         for to, requests in envelopes.items():
             answered = partial(self._answered, self._round, to)
-            if to == self._driver.replica.me:
-                self._driver.replica.handle(requests, answered)
+            if to == replica.me:
+                replica.handle(requests, answered)
             else:
-                self._driver.transport.send(to, requests, answered)
+                transport.send(to, requests, answered)
 
     def _answered(self, round_number: int, sender: int, reply: Reply) -> None:
         self._happened(round_number, Answer(sender, reply))
@@ -230,13 +237,15 @@ class Run(Generic[T]):
     def _happened(self, round_number: int, event: Event) -> None:
         if round_number != self._round:
             return
-        self._events.append(event)
         if self._waiting:
             self._waiting = False
-            self._feed(self._events.popleft())
-
-    def _next_event(self) -> None:
-        if self._events:
-            self._feed(self._events.popleft())
+            self._feed(event)
         else:
-            self._waiting = True
+            self._events.append(event)
+
+
+def is_prepare(envelopes: Envelopes) -> bool:
+    """A round asks everybody for the same."""
+    for requests in envelopes.values():
+        return isinstance(requests[-1], Prepare)
+    return False
