@@ -17,6 +17,7 @@ from epoxy.model.errors import CannotListen, ConfigError, EpoxyError, StoreFaile
 from epoxy.model.messages import Reply, Request
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.node.config import Address, Settings, is_open_to_others, read_resp_password, read_secret
+from epoxy.node.deadlines import CoarseClock
 from epoxy.node.service import Node
 from epoxy.server.api import build_api
 from epoxy.server.logs import LOGGER
@@ -81,7 +82,7 @@ class Process:
             ssl=self._links_tls,
             link=self._link,
         )
-        self.node = Node(settings, self._store, self._peers, clock, dice, self._alarm)
+        self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm)
         check_members(settings, self.node.replica.config)
         warn(settings, self._data_dir)
         self.node.driver.observer = self.metrics
