@@ -12,6 +12,7 @@ import pytest
 from epoxy.codec import bare, epoxy_v2, wire
 from epoxy.codec.generate import SCHEMA, generate
 from epoxy.model.errors import InvalidValue, NonCanonical
+from epoxy.model.messages import Request
 from tests.codec.fuzz_bare import MUTATIONS, Finding, fuzz, mutate
 from tests.codec.strategies import FORMATS, Format
 
@@ -112,9 +113,20 @@ def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -
     assert is_found(FORMATS)
 
 
-def test_ignoring_trailing_bytes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "check_end", lambda _data, _position: None)
-    assert is_found(FORMATS)
+END_FAULTS: dict[str, Callable[[bytes, int], int]] = {
+    "trailing bytes ignored": lambda data, _: len(data),
+    "a missing end ignored": lambda data, position: min(position, len(data)),
+}
+
+
+@pytest.mark.parametrize("fault", END_FAULTS)
+def test_ignoring_where_a_value_ends_is_found(fault: str) -> None:
+    def careless(data: bytes, begin: int) -> tuple[Request, int]:
+        request, position = epoxy_v2.decode_request(data, begin)
+        return request, END_FAULTS[fault](data, position)
+
+    form = Format("request", FORMATS["request"].values, *wire.pair(epoxy_v2.encode_request, careless))
+    assert is_found({"request": form})
 
 
 def test_a_codec_without_refusals_is_found() -> None:

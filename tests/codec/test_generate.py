@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 
 from epoxy.codec import bare, wire
-from epoxy.codec.generate import MODELS, REFUSALS, SCHEMA, TARGET, Refusals, generate
+from epoxy.codec.generate import MODELS, SCHEMA, TARGET, generate
+from epoxy.codec.refusals import REFUSALS, Refusals
 from epoxy.codec.schema import Limit, SchemaError, parse
-from epoxy.model.errors import InvalidValue, UnknownTag
+from epoxy.model.errors import InvalidValue, NonCanonical, UnknownTag
 from epoxy.model.quorum import MAX_REPLICAS
 from epoxy.model.records import LINEAGE_LENGTH, MAX_KEY_BYTES, MAX_VALUE_BYTES
 from tests.codec import toy_model
-from tests.codec.toy_model import Colour, Nothing, Pair
+from tests.codec.toy_model import Colour, Nothing, Pair, Point, Spot
 
 TOY = """
 type Hash data[3]
@@ -57,6 +58,48 @@ def test_a_toy_codec_works(value: object, data: bytes) -> None:
     codec["encode_choice"](out, value)
     assert bytes(out) == data
     assert codec["decode_choice"](data, 0) == (value, len(data))
+
+
+SPOT = """
+#! limit 2..300
+type Buffer data
+type Point struct { x: uint y: uint }
+type Spot struct {
+  position: Point
+  flag: bool
+  length: u32
+  buffer: Buffer
+}
+"""
+SPOTS = [
+    (Spot(position=Point(1, 2), flag=True, length=3, buffer=b"ab"), "01 02 01 03000000 02 6162"),
+    (Spot(position=Point(1, 127), flag=False, length=1 << 31, buffer=b"a" * 127), "01 7f 00 00000080 7f" + "61" * 127),
+    (Spot(position=Point(300, 2), flag=True, length=3, buffer=b"a" * 300), "ac02 02 01 03000000 ac02" + "61" * 300),
+    (Spot(position=Point(1, 128), flag=True, length=3, buffer=b"ab"), "01 8001 01 03000000 02 6162"),
+]
+
+
+@pytest.mark.parametrize(("spot", "data"), SPOTS)
+def test_neighbouring_numbers_of_every_length(spot: Spot, data: str) -> None:
+    codec = toy(SPOT)
+    out = bytearray()
+    codec["encode_spot"](out, spot)
+    assert out == bytes.fromhex(data)
+    assert codec["decode_spot"](bytes(out), 0) == (spot, len(out))
+
+
+def test_neighbouring_numbers_of_no_length() -> None:
+    codec = toy(SPOT, {"Point": (("{x} > {y}", "above"),)})
+    for wrong in ("01 02 02 03000000 02 6162", "01 8200 01 03000000 02 6162", "8100 02 01 03000000 02 6162"):
+        with pytest.raises(NonCanonical):
+            codec["decode_spot"](bytes.fromhex(wrong), 0)
+    for point in (Point(-1, 2), Point(1, 1 << 64)):
+        with pytest.raises(InvalidValue):
+            codec["encode_spot"](bytearray(), Spot(position=point, flag=True, length=1, buffer=b"ab"))
+    with pytest.raises(InvalidValue, match="above"):
+        codec["decode_spot"](bytes.fromhex("02 01 01 03000000 02 6162"), 0)
+    with pytest.raises(InvalidValue, match="above"):
+        codec["encode_spot"](bytearray(), Spot(position=Point(2, 1), flag=True, length=1, buffer=b"ab"))
 
 
 def test_a_toy_codec_knows_its_tags() -> None:

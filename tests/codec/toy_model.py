@@ -20,6 +20,20 @@ class Pair(Struct, frozen=True, kw_only=True):
     maybe: bool | None
 
 
+class Point(Struct, frozen=True):
+    x: int
+    y: int
+
+
+class Spot(Struct, frozen=True, kw_only=True):
+    """Fields with the names of the generated code's own variables, and a record of numbers among them."""
+
+    position: Point
+    flag: bool
+    length: int
+    buffer: bytes
+
+
 class Nothing(Struct, frozen=True, kw_only=True):
     pass
 

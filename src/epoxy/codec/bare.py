@@ -5,7 +5,8 @@ anything is made of it. So bytes either decode to a value that encodes to the sa
 
 Decoders take (buffer, position) and return (value, position). They index without looking: Python checks every index,
 and `wire` turns the `IndexError` of a buffer that ends too early into `Truncated`, in one place and for no cost.
-Slices are silent about a missing end, so whoever slices asks first.
+Slices are silent about a missing end: these functions ask first. Generated code does not, for a position beyond the end
+makes the next read fail, and `wire` looks at the last one.
 """
 
 from epoxy.model.errors import CodecError, InvalidValue, NonCanonical, Oversized, Truncated, UnknownTag
@@ -127,8 +128,12 @@ def decode_flag(buffer: bytes, position: int) -> tuple[bool, int]:
     """A bool, and the first byte of an optional."""
     flag = buffer[position]
     if flag > 1:
-        raise NonCanonical(f"flag at byte {position} is {flag}, neither 0 nor 1")
+        raise wrong_flag(buffer, position)
     return flag == 1, position + 1
+
+
+def wrong_flag(buffer: bytes, position: int) -> NonCanonical:
+    return NonCanonical(f"flag at byte {position} is {buffer[position]}, neither 0 nor 1")
 
 
 def unknown_tag(name: str, buffer: bytes, position: int) -> UnknownTag:

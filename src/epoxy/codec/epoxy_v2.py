@@ -3,23 +3,23 @@
 # ruff: noqa: A001, C901 (fields keep their names; a union of thirteen members is one flat match)
 
 from itertools import pairwise
+from struct import Struct
 from typing import assert_never
 
 from epoxy.codec.bare import (
-    decode_data,
     decode_fixed,
     decode_flag,
     decode_length,
     decode_str,
     decode_uint,
     decode_unsigned,
-    encode_data,
     encode_fixed,
     encode_length,
     encode_str,
     encode_uint,
     encode_unsigned,
     unknown_tag,
+    wrong_flag,
 )
 from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
@@ -52,30 +52,40 @@ from epoxy.model.messages import (
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import ChangelogEntry, CommittedRecord, Proposal, ProposalId, Settled, Vote
 
+pack_uint_bool_uint_u64 = Struct("<B?BQ").pack
+unpack_uint_bool_uint_u64 = Struct("<BBBQ").unpack_from
+pack_uint_u64 = Struct("<BQ").pack
+unpack_uint_u64 = Struct("<BQ").unpack_from
+pack_uint_uint = Struct("<BB").pack
+unpack_uint_uint = Struct("<BB").unpack_from
+pack_uint_uint_u64 = Struct("<BBQ").pack
+unpack_uint_uint_u64 = Struct("<BBQ").unpack_from
+pack_uint_uint_uint = Struct("<BBB").pack
+unpack_uint_uint_uint = Struct("<BBB").unpack_from
+pack_uint_uint_uint_uint = Struct("<BBBB").pack
+unpack_uint_uint_uint_uint = Struct("<BBBB").unpack_from
+ACCEPT_OK = AcceptOk()
+COMMIT_OK = CommitOk()
 
-def encode_ballot(out: bytearray, value: Ballot) -> None:
-    if value.counter == 0 and value.replica_id != 0:
+
+def encode_ballot(out: bytearray, record: Ballot) -> None:
+    counter = record.counter
+    replica_id = record.replica_id
+    if counter == 0 and replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    if 0 <= value.counter <= 0x7F:
-        out.append(value.counter)
+    if 0 <= counter | replica_id <= 0x7F:
+        out += pack_uint_uint(counter, replica_id)
     else:
-        encode_uint(out, value.counter)
-    if 0 <= value.replica_id <= 0x7F:
-        out.append(value.replica_id)
-    else:
-        encode_uint(out, value.replica_id)
+        encode_uint(out, counter)
+        encode_uint(out, replica_id)
 
 
 def decode_ballot(buffer: bytes, position: int) -> tuple[Ballot, int]:
-    counter = buffer[position]
-    if counter <= 0x7F:
-        position += 1
+    counter, replica_id = unpack_uint_uint(buffer, position)
+    if counter | replica_id <= 0x7F:
+        position += 2
     else:
         counter, position = decode_uint(buffer, position)
-    replica_id = buffer[position]
-    if replica_id <= 0x7F:
-        position += 1
-    else:
         replica_id, position = decode_uint(buffer, position)
     if counter == 0 and replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
@@ -83,95 +93,139 @@ def decode_ballot(buffer: bytes, position: int) -> tuple[Ballot, int]:
     return record, position
 
 
-def encode_proposal_id(out: bytearray, value: ProposalId) -> None:
-    if 0 <= value.replica_id <= 0x7F:
-        out.append(value.replica_id)
+def encode_proposal_id(out: bytearray, record: ProposalId) -> None:
+    replica_id = record.replica_id
+    nonce = record.nonce
+    if 0 <= replica_id <= 0x7F:
+        out += pack_uint_u64(replica_id, nonce)
     else:
-        encode_uint(out, value.replica_id)
-    encode_unsigned(out, value.nonce, 8)
+        encode_uint(out, replica_id)
+        encode_unsigned(out, nonce, 8)
 
 
 def decode_proposal_id(buffer: bytes, position: int) -> tuple[ProposalId, int]:
-    replica_id = buffer[position]
+    replica_id, nonce = unpack_uint_u64(buffer, position)
     if replica_id <= 0x7F:
-        position += 1
+        position += 9
     else:
         replica_id, position = decode_uint(buffer, position)
-    nonce, position = decode_unsigned(buffer, position, 8)
+        nonce, position = decode_unsigned(buffer, position, 8)
     record = ProposalId(replica_id=replica_id, nonce=nonce)
     return record, position
 
 
-def encode_proposal(out: bytearray, value: Proposal) -> None:
-    if value.value is None and not value.mutable:
+def encode_proposal(out: bytearray, record: Proposal) -> None:
+    value = record.value
+    version = record.version
+    mutable = record.mutable
+    proposal_id = record.proposal_id
+    proposal_id_replica_id = proposal_id.replica_id
+    proposal_id_nonce = proposal_id.nonce
+    if value is None and not mutable:
         raise InvalidValue("an immutable key holds no tombstone")
-    if value.value is None:
+    if value is None:
         out.append(0)
     else:
         out.append(1)
-        encode_data(out, value.value, 0, 1048576)
-    if 0 <= value.version <= 0x7F:
-        out.append(value.version)
+        length = len(value)
+        if length <= 0x7F:
+            out.append(length)
+        else:
+            encode_length(out, length, 0, 1048576)
+        out += value
+    if 0 <= version | proposal_id_replica_id <= 0x7F:
+        out += pack_uint_bool_uint_u64(version, mutable, proposal_id_replica_id, proposal_id_nonce)
     else:
-        encode_uint(out, value.version)
-    out.append(1 if value.mutable else 0)
-    encode_proposal_id(out, value.proposal_id)
+        encode_uint(out, version)
+        out.append(1 if mutable else 0)
+        encode_uint(out, proposal_id_replica_id)
+        encode_unsigned(out, proposal_id_nonce, 8)
 
 
 def decode_proposal(buffer: bytes, position: int) -> tuple[Proposal, int]:
     value: bytes | None = None
-    present, position = decode_flag(buffer, position)
-    if present:
-        value, position = decode_data(buffer, position, 0, 1048576)
-    version = buffer[position]
-    if version <= 0x7F:
-        position += 1
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        length = buffer[position]
+        if length <= 0x7F:
+            position += 1
+        else:
+            length, position = decode_length(buffer, position, 0, 1048576)
+        value = buffer[position : position + length]
+        position += length
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    version, mutable, proposal_id_replica_id, proposal_id_nonce = unpack_uint_bool_uint_u64(buffer, position)
+    if version | proposal_id_replica_id <= 0x7F and mutable <= 1:
+        position += 11
     else:
         version, position = decode_uint(buffer, position)
-    mutable, position = decode_flag(buffer, position)
-    proposal_id, position = decode_proposal_id(buffer, position)
+        mutable, position = decode_flag(buffer, position)
+        proposal_id_replica_id, position = decode_uint(buffer, position)
+        proposal_id_nonce, position = decode_unsigned(buffer, position, 8)
+    proposal_id = ProposalId(replica_id=proposal_id_replica_id, nonce=proposal_id_nonce)
     if value is None and not mutable:
         raise InvalidValue("an immutable key holds no tombstone")
-    record = Proposal(value=value, version=version, mutable=mutable, proposal_id=proposal_id)
+    record = Proposal(value=value, version=version, mutable=mutable == 1, proposal_id=proposal_id)
     return record, position
 
 
-def encode_vote(out: bytearray, value: Vote) -> None:
-    encode_proposal(out, value.proposal)
-    encode_ballot(out, value.ballot)
-    if 0 <= value.epoch <= 0x7F:
-        out.append(value.epoch)
+def encode_vote(out: bytearray, record: Vote) -> None:
+    proposal = record.proposal
+    ballot = record.ballot
+    ballot_counter = ballot.counter
+    ballot_replica_id = ballot.replica_id
+    epoch = record.epoch
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    encode_proposal(out, proposal)
+    if 0 <= ballot_counter | ballot_replica_id | epoch <= 0x7F:
+        out += pack_uint_uint_uint(ballot_counter, ballot_replica_id, epoch)
     else:
-        encode_uint(out, value.epoch)
+        encode_uint(out, ballot_counter)
+        encode_uint(out, ballot_replica_id)
+        encode_uint(out, epoch)
 
 
 def decode_vote(buffer: bytes, position: int) -> tuple[Vote, int]:
     proposal, position = decode_proposal(buffer, position)
-    ballot, position = decode_ballot(buffer, position)
-    epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
+    ballot_counter, ballot_replica_id, epoch = unpack_uint_uint_uint(buffer, position)
+    if ballot_counter | ballot_replica_id | epoch <= 0x7F:
+        position += 3
     else:
+        ballot_counter, position = decode_uint(buffer, position)
+        ballot_replica_id, position = decode_uint(buffer, position)
         epoch, position = decode_uint(buffer, position)
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
     record = Vote(proposal=proposal, ballot=ballot, epoch=epoch)
     return record, position
 
 
-def encode_settled(out: bytearray, value: Settled) -> None:
-    if 0 <= value.version <= 0x7F:
-        out.append(value.version)
+def encode_settled(out: bytearray, record: Settled) -> None:
+    version = record.version
+    proposal_id = record.proposal_id
+    proposal_id_replica_id = proposal_id.replica_id
+    proposal_id_nonce = proposal_id.nonce
+    if 0 <= version | proposal_id_replica_id <= 0x7F:
+        out += pack_uint_uint_u64(version, proposal_id_replica_id, proposal_id_nonce)
     else:
-        encode_uint(out, value.version)
-    encode_proposal_id(out, value.proposal_id)
+        encode_uint(out, version)
+        encode_uint(out, proposal_id_replica_id)
+        encode_unsigned(out, proposal_id_nonce, 8)
 
 
 def decode_settled(buffer: bytes, position: int) -> tuple[Settled, int]:
-    version = buffer[position]
-    if version <= 0x7F:
-        position += 1
+    version, proposal_id_replica_id, proposal_id_nonce = unpack_uint_uint_u64(buffer, position)
+    if version | proposal_id_replica_id <= 0x7F:
+        position += 10
     else:
         version, position = decode_uint(buffer, position)
-    proposal_id, position = decode_proposal_id(buffer, position)
+        proposal_id_replica_id, position = decode_uint(buffer, position)
+        proposal_id_nonce, position = decode_unsigned(buffer, position, 8)
+    proposal_id = ProposalId(replica_id=proposal_id_replica_id, nonce=proposal_id_nonce)
     record = Settled(version=version, proposal_id=proposal_id)
     return record, position
 
@@ -239,13 +293,16 @@ def decode_quorum_policy(buffer: bytes, position: int) -> tuple[QuorumPolicy, in
             raise unknown_tag("QuorumPolicy", buffer, position)
 
 
-def encode_replica_info(out: bytearray, value: ReplicaInfo) -> None:
-    if 0 <= value.id <= 0x7F:
-        out.append(value.id)
+def encode_replica_info(out: bytearray, record: ReplicaInfo) -> None:
+    id = record.id
+    status = record.status
+    url = record.url
+    if 0 <= id <= 0x7F:
+        out.append(id)
     else:
-        encode_uint(out, value.id)
-    encode_replica_status(out, value.status)
-    encode_str(out, value.url, 0, 2048)
+        encode_uint(out, id)
+    encode_replica_status(out, status)
+    encode_str(out, url, 0, 2048)
 
 
 def decode_replica_info(buffer: bytes, position: int) -> tuple[ReplicaInfo, int]:
@@ -297,48 +354,49 @@ def decode_voters(buffer: bytes, position: int) -> tuple[tuple[int, ...], int]:
     return tuple(items), position
 
 
-def encode_cluster_config(out: bytearray, value: ClusterConfig) -> None:
-    if value.epoch < 1:
+def encode_cluster_config(out: bytearray, record: ClusterConfig) -> None:
+    epoch = record.epoch
+    coordinator_id = record.coordinator_id
+    replicas = record.replicas
+    previous = record.previous
+    quorum_policy = record.quorum_policy
+    if epoch < 1:
         raise InvalidValue("epochs begin at 1")
-    if value.replicas[0].id < 1:
+    if replicas[0].id < 1:
         raise InvalidValue("replica id 0 belongs to legacy values")
-    if any(a.id >= b.id for a, b in pairwise(value.replicas)):
+    if any(a.id >= b.id for a, b in pairwise(replicas)):
         raise InvalidValue("replica ids rise")
-    if all(replica.status is not ReplicaStatus.ACTIVE for replica in value.replicas):
+    if all(replica.status is not ReplicaStatus.ACTIVE for replica in replicas):
         raise InvalidValue("no replica is active")
-    if 0 <= value.epoch <= 0x7F:
-        out.append(value.epoch)
+    if 0 <= epoch | coordinator_id <= 0x7F:
+        out += pack_uint_uint(epoch, coordinator_id)
     else:
-        encode_uint(out, value.epoch)
-    if 0 <= value.coordinator_id <= 0x7F:
-        out.append(value.coordinator_id)
-    else:
-        encode_uint(out, value.coordinator_id)
-    encode_members(out, value.replicas)
-    if value.previous is None:
+        encode_uint(out, epoch)
+        encode_uint(out, coordinator_id)
+    encode_members(out, replicas)
+    if previous is None:
         out.append(0)
     else:
         out.append(1)
-        encode_voters(out, value.previous)
-    encode_quorum_policy(out, value.quorum_policy)
+        encode_voters(out, previous)
+    encode_quorum_policy(out, quorum_policy)
 
 
 def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, int]:
-    epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
+    epoch, coordinator_id = unpack_uint_uint(buffer, position)
+    if epoch | coordinator_id <= 0x7F:
+        position += 2
     else:
         epoch, position = decode_uint(buffer, position)
-    coordinator_id = buffer[position]
-    if coordinator_id <= 0x7F:
-        position += 1
-    else:
         coordinator_id, position = decode_uint(buffer, position)
     replicas, position = decode_members(buffer, position)
     previous: tuple[int, ...] | None = None
-    present, position = decode_flag(buffer, position)
-    if present:
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
         previous, position = decode_voters(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
     quorum_policy, position = decode_quorum_policy(buffer, position)
     if epoch < 1:
         raise InvalidValue("epochs begin at 1")
@@ -358,36 +416,53 @@ def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, 
     return record, position
 
 
-def encode_prepare(out: bytearray, value: Prepare) -> None:
-    if not value.ballot.is_classic:
+def encode_prepare(out: bytearray, record: Prepare) -> None:
+    key = record.key
+    epoch = record.epoch
+    ballot = record.ballot
+    ballot_counter = ballot.counter
+    ballot_replica_id = ballot.replica_id
+    version = record.version
+    if not ballot.is_classic:
         raise InvalidValue("the fast round has no phase 1")
-    if value.version < 1:
+    if version < 1:
         raise InvalidValue("version 0 is never voted on")
-    encode_data(out, value.key, 1, 1024)
-    if 0 <= value.epoch <= 0x7F:
-        out.append(value.epoch)
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    length = len(key)
+    if 1 <= length <= 0x7F:
+        out.append(length)
     else:
-        encode_uint(out, value.epoch)
-    encode_ballot(out, value.ballot)
-    if 0 <= value.version <= 0x7F:
-        out.append(value.version)
+        encode_length(out, length, 1, 1024)
+    out += key
+    if 0 <= epoch | ballot_counter | ballot_replica_id | version <= 0x7F:
+        out += pack_uint_uint_uint_uint(epoch, ballot_counter, ballot_replica_id, version)
     else:
-        encode_uint(out, value.version)
+        encode_uint(out, epoch)
+        encode_uint(out, ballot_counter)
+        encode_uint(out, ballot_replica_id)
+        encode_uint(out, version)
 
 
 def decode_prepare(buffer: bytes, position: int) -> tuple[Prepare, int]:
-    key, position = decode_data(buffer, position, 1, 1024)
-    epoch = buffer[position]
-    if epoch <= 0x7F:
+    length = buffer[position]
+    if 1 <= length <= 0x7F:
         position += 1
+    else:
+        length, position = decode_length(buffer, position, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
+    epoch, ballot_counter, ballot_replica_id, version = unpack_uint_uint_uint_uint(buffer, position)
+    if epoch | ballot_counter | ballot_replica_id | version <= 0x7F:
+        position += 4
     else:
         epoch, position = decode_uint(buffer, position)
-    ballot, position = decode_ballot(buffer, position)
-    version = buffer[position]
-    if version <= 0x7F:
-        position += 1
-    else:
+        ballot_counter, position = decode_uint(buffer, position)
+        ballot_replica_id, position = decode_uint(buffer, position)
         version, position = decode_uint(buffer, position)
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
     if not ballot.is_classic:
         raise InvalidValue("the fast round has no phase 1")
     if version < 1:
@@ -396,29 +471,53 @@ def decode_prepare(buffer: bytes, position: int) -> tuple[Prepare, int]:
     return record, position
 
 
-def encode_accept(out: bytearray, value: Accept) -> None:
-    if value.ballot.counter < 1:
+def encode_accept(out: bytearray, record: Accept) -> None:
+    key = record.key
+    epoch = record.epoch
+    ballot = record.ballot
+    ballot_counter = ballot.counter
+    ballot_replica_id = ballot.replica_id
+    proposal = record.proposal
+    if ballot.counter < 1:
         raise InvalidValue("a vote needs a ballot")
-    if value.proposal.version < 1:
+    if proposal.version < 1:
         raise InvalidValue("version 0 is never voted on")
-    encode_data(out, value.key, 1, 1024)
-    if 0 <= value.epoch <= 0x7F:
-        out.append(value.epoch)
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    length = len(key)
+    if 1 <= length <= 0x7F:
+        out.append(length)
     else:
-        encode_uint(out, value.epoch)
-    encode_ballot(out, value.ballot)
-    encode_proposal(out, value.proposal)
+        encode_length(out, length, 1, 1024)
+    out += key
+    if 0 <= epoch | ballot_counter | ballot_replica_id <= 0x7F:
+        out += pack_uint_uint_uint(epoch, ballot_counter, ballot_replica_id)
+    else:
+        encode_uint(out, epoch)
+        encode_uint(out, ballot_counter)
+        encode_uint(out, ballot_replica_id)
+    encode_proposal(out, proposal)
 
 
 def decode_accept(buffer: bytes, position: int) -> tuple[Accept, int]:
-    key, position = decode_data(buffer, position, 1, 1024)
-    epoch = buffer[position]
-    if epoch <= 0x7F:
+    length = buffer[position]
+    if 1 <= length <= 0x7F:
         position += 1
     else:
+        length, position = decode_length(buffer, position, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
+    epoch, ballot_counter, ballot_replica_id = unpack_uint_uint_uint(buffer, position)
+    if epoch | ballot_counter | ballot_replica_id <= 0x7F:
+        position += 3
+    else:
         epoch, position = decode_uint(buffer, position)
-    ballot, position = decode_ballot(buffer, position)
+        ballot_counter, position = decode_uint(buffer, position)
+        ballot_replica_id, position = decode_uint(buffer, position)
     proposal, position = decode_proposal(buffer, position)
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
     if ballot.counter < 1:
         raise InvalidValue("a vote needs a ballot")
     if proposal.version < 1:
@@ -427,17 +526,31 @@ def decode_accept(buffer: bytes, position: int) -> tuple[Accept, int]:
     return record, position
 
 
-def encode_commit(out: bytearray, value: Commit) -> None:
-    encode_data(out, value.key, 1, 1024)
-    if 0 <= value.epoch <= 0x7F:
-        out.append(value.epoch)
+def encode_commit(out: bytearray, record: Commit) -> None:
+    key = record.key
+    epoch = record.epoch
+    proposal = record.proposal
+    length = len(key)
+    if 1 <= length <= 0x7F:
+        out.append(length)
     else:
-        encode_uint(out, value.epoch)
-    encode_proposal(out, value.proposal)
+        encode_length(out, length, 1, 1024)
+    out += key
+    if 0 <= epoch <= 0x7F:
+        out.append(epoch)
+    else:
+        encode_uint(out, epoch)
+    encode_proposal(out, proposal)
 
 
 def decode_commit(buffer: bytes, position: int) -> tuple[Commit, int]:
-    key, position = decode_data(buffer, position, 1, 1024)
+    length = buffer[position]
+    if 1 <= length <= 0x7F:
+        position += 1
+    else:
+        length, position = decode_length(buffer, position, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
     epoch = buffer[position]
     if epoch <= 0x7F:
         position += 1
@@ -448,16 +561,29 @@ def decode_commit(buffer: bytes, position: int) -> tuple[Commit, int]:
     return record, position
 
 
-def encode_read(out: bytearray, value: Read) -> None:
-    encode_data(out, value.key, 1, 1024)
-    if 0 <= value.epoch <= 0x7F:
-        out.append(value.epoch)
+def encode_read(out: bytearray, record: Read) -> None:
+    key = record.key
+    epoch = record.epoch
+    length = len(key)
+    if 1 <= length <= 0x7F:
+        out.append(length)
     else:
-        encode_uint(out, value.epoch)
+        encode_length(out, length, 1, 1024)
+    out += key
+    if 0 <= epoch <= 0x7F:
+        out.append(epoch)
+    else:
+        encode_uint(out, epoch)
 
 
 def decode_read(buffer: bytes, position: int) -> tuple[Read, int]:
-    key, position = decode_data(buffer, position, 1, 1024)
+    length = buffer[position]
+    if 1 <= length <= 0x7F:
+        position += 1
+    else:
+        length, position = decode_length(buffer, position, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
     epoch = buffer[position]
     if epoch <= 0x7F:
         position += 1
@@ -467,8 +593,9 @@ def decode_read(buffer: bytes, position: int) -> tuple[Read, int]:
     return record, position
 
 
-def encode_update_config(out: bytearray, value: UpdateConfig) -> None:
-    encode_cluster_config(out, value.config)
+def encode_update_config(out: bytearray, record: UpdateConfig) -> None:
+    config = record.config
+    encode_cluster_config(out, config)
 
 
 def decode_update_config(buffer: bytes, position: int) -> tuple[UpdateConfig, int]:
@@ -477,12 +604,24 @@ def decode_update_config(buffer: bytes, position: int) -> tuple[UpdateConfig, in
     return record, position
 
 
-def encode_inspect(out: bytearray, value: Inspect) -> None:
-    encode_data(out, value.key, 1, 1024)
+def encode_inspect(out: bytearray, record: Inspect) -> None:
+    key = record.key
+    length = len(key)
+    if 1 <= length <= 0x7F:
+        out.append(length)
+    else:
+        encode_length(out, length, 1, 1024)
+    out += key
 
 
 def decode_inspect(buffer: bytes, position: int) -> tuple[Inspect, int]:
-    key, position = decode_data(buffer, position, 1, 1024)
+    length = buffer[position]
+    if 1 <= length <= 0x7F:
+        position += 1
+    else:
+        length, position = decode_length(buffer, position, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
     record = Inspect(key=key)
     return record, position
 
@@ -529,52 +668,66 @@ def decode_request(buffer: bytes, position: int) -> tuple[Request, int]:
             raise unknown_tag("Request", buffer, position)
 
 
-def encode_prepare_ok(out: bytearray, value: PrepareOk) -> None:
-    if value.vote is None:
+def encode_prepare_ok(out: bytearray, record: PrepareOk) -> None:
+    vote = record.vote
+    if vote is None:
         out.append(0)
     else:
         out.append(1)
-        encode_vote(out, value.vote)
+        encode_vote(out, vote)
 
 
 def decode_prepare_ok(buffer: bytes, position: int) -> tuple[PrepareOk, int]:
     vote: Vote | None = None
-    present, position = decode_flag(buffer, position)
-    if present:
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
         vote, position = decode_vote(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
     record = PrepareOk(vote=vote)
     return record, position
 
 
-def encode_read_ok(out: bytearray, value: ReadOk) -> None:
-    if value.committed is None:
+def encode_read_ok(out: bytearray, record: ReadOk) -> None:
+    committed = record.committed
+    vote = record.vote
+    if committed is None:
         out.append(0)
     else:
         out.append(1)
-        encode_proposal(out, value.committed)
-    if value.vote is None:
+        encode_proposal(out, committed)
+    if vote is None:
         out.append(0)
     else:
         out.append(1)
-        encode_vote(out, value.vote)
+        encode_vote(out, vote)
 
 
 def decode_read_ok(buffer: bytes, position: int) -> tuple[ReadOk, int]:
     committed: Proposal | None = None
-    present, position = decode_flag(buffer, position)
-    if present:
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
         committed, position = decode_proposal(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
     vote: Vote | None = None
-    present, position = decode_flag(buffer, position)
-    if present:
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
         vote, position = decode_vote(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
     record = ReadOk(committed=committed, vote=vote)
     return record, position
 
 
-def encode_already_committed(out: bytearray, value: AlreadyCommitted) -> None:
-    encode_proposal(out, value.committed)
-    encode_lineage(out, value.lineage)
+def encode_already_committed(out: bytearray, record: AlreadyCommitted) -> None:
+    committed = record.committed
+    lineage = record.lineage
+    encode_proposal(out, committed)
+    encode_lineage(out, lineage)
 
 
 def decode_already_committed(buffer: bytes, position: int) -> tuple[AlreadyCommitted, int]:
@@ -584,21 +737,39 @@ def decode_already_committed(buffer: bytes, position: int) -> tuple[AlreadyCommi
     return record, position
 
 
-def encode_higher_ballot(out: bytearray, value: HigherBallot) -> None:
-    encode_ballot(out, value.ballot)
+def encode_higher_ballot(out: bytearray, record: HigherBallot) -> None:
+    ballot = record.ballot
+    ballot_counter = ballot.counter
+    ballot_replica_id = ballot.replica_id
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    if 0 <= ballot_counter | ballot_replica_id <= 0x7F:
+        out += pack_uint_uint(ballot_counter, ballot_replica_id)
+    else:
+        encode_uint(out, ballot_counter)
+        encode_uint(out, ballot_replica_id)
 
 
 def decode_higher_ballot(buffer: bytes, position: int) -> tuple[HigherBallot, int]:
-    ballot, position = decode_ballot(buffer, position)
+    ballot_counter, ballot_replica_id = unpack_uint_uint(buffer, position)
+    if ballot_counter | ballot_replica_id <= 0x7F:
+        position += 2
+    else:
+        ballot_counter, position = decode_uint(buffer, position)
+        ballot_replica_id, position = decode_uint(buffer, position)
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
     record = HigherBallot(ballot=ballot)
     return record, position
 
 
-def encode_behind(out: bytearray, value: Behind) -> None:
-    if 0 <= value.version <= 0x7F:
-        out.append(value.version)
+def encode_behind(out: bytearray, record: Behind) -> None:
+    version = record.version
+    if 0 <= version <= 0x7F:
+        out.append(version)
     else:
-        encode_uint(out, value.version)
+        encode_uint(out, version)
 
 
 def decode_behind(buffer: bytes, position: int) -> tuple[Behind, int]:
@@ -611,11 +782,12 @@ def decode_behind(buffer: bytes, position: int) -> tuple[Behind, int]:
     return record, position
 
 
-def encode_stale_commit(out: bytearray, value: StaleCommit) -> None:
-    if 0 <= value.version <= 0x7F:
-        out.append(value.version)
+def encode_stale_commit(out: bytearray, record: StaleCommit) -> None:
+    version = record.version
+    if 0 <= version <= 0x7F:
+        out.append(version)
     else:
-        encode_uint(out, value.version)
+        encode_uint(out, version)
 
 
 def decode_stale_commit(buffer: bytes, position: int) -> tuple[StaleCommit, int]:
@@ -628,8 +800,9 @@ def decode_stale_commit(buffer: bytes, position: int) -> tuple[StaleCommit, int]
     return record, position
 
 
-def encode_stale_epoch(out: bytearray, value: StaleEpoch) -> None:
-    encode_cluster_config(out, value.config)
+def encode_stale_epoch(out: bytearray, record: StaleEpoch) -> None:
+    config = record.config
+    encode_cluster_config(out, config)
 
 
 def decode_stale_epoch(buffer: bytes, position: int) -> tuple[StaleEpoch, int]:
@@ -638,11 +811,12 @@ def decode_stale_epoch(buffer: bytes, position: int) -> tuple[StaleEpoch, int]:
     return record, position
 
 
-def encode_epoch_ahead(out: bytearray, value: EpochAhead) -> None:
-    if 0 <= value.epoch <= 0x7F:
-        out.append(value.epoch)
+def encode_epoch_ahead(out: bytearray, record: EpochAhead) -> None:
+    epoch = record.epoch
+    if 0 <= epoch <= 0x7F:
+        out.append(epoch)
     else:
-        encode_uint(out, value.epoch)
+        encode_uint(out, epoch)
 
 
 def decode_epoch_ahead(buffer: bytes, position: int) -> tuple[EpochAhead, int]:
@@ -655,8 +829,9 @@ def decode_epoch_ahead(buffer: bytes, position: int) -> tuple[EpochAhead, int]:
     return record, position
 
 
-def encode_commit_conflict(out: bytearray, value: CommitConflict) -> None:
-    encode_proposal(out, value.committed)
+def encode_commit_conflict(out: bytearray, record: CommitConflict) -> None:
+    committed = record.committed
+    encode_proposal(out, committed)
 
 
 def decode_commit_conflict(buffer: bytes, position: int) -> tuple[CommitConflict, int]:
@@ -665,11 +840,12 @@ def decode_commit_conflict(buffer: bytes, position: int) -> tuple[CommitConflict
     return record, position
 
 
-def encode_config_ok(out: bytearray, value: ConfigOk) -> None:
-    if 0 <= value.epoch <= 0x7F:
-        out.append(value.epoch)
+def encode_config_ok(out: bytearray, record: ConfigOk) -> None:
+    epoch = record.epoch
+    if 0 <= epoch <= 0x7F:
+        out.append(epoch)
     else:
-        encode_uint(out, value.epoch)
+        encode_uint(out, epoch)
 
 
 def decode_config_ok(buffer: bytes, position: int) -> tuple[ConfigOk, int]:
@@ -682,8 +858,9 @@ def decode_config_ok(buffer: bytes, position: int) -> tuple[ConfigOk, int]:
     return record, position
 
 
-def encode_failed(out: bytearray, value: Failed) -> None:
-    encode_str(out, value.reason, 0, 1024)
+def encode_failed(out: bytearray, record: Failed) -> None:
+    reason = record.reason
+    encode_str(out, reason, 0, 1024)
 
 
 def decode_failed(buffer: bytes, position: int) -> tuple[Failed, int]:
@@ -707,29 +884,44 @@ def decode_stamps(buffer: bytes, position: int) -> tuple[tuple[bytes, ...], int]
     return tuple(items), position
 
 
-def encode_inspected(out: bytearray, value: Inspected) -> None:
-    if 0 <= value.epoch <= 0x7F:
-        out.append(value.epoch)
+def encode_inspected(out: bytearray, record: Inspected) -> None:
+    epoch = record.epoch
+    committed = record.committed
+    lineage = record.lineage
+    promised = record.promised
+    promised_counter = promised.counter
+    promised_replica_id = promised.replica_id
+    vote = record.vote
+    cached = record.cached
+    changelog = record.changelog
+    if promised_counter == 0 and promised_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    if 0 <= epoch <= 0x7F:
+        out.append(epoch)
     else:
-        encode_uint(out, value.epoch)
-    if value.committed is None:
+        encode_uint(out, epoch)
+    if committed is None:
         out.append(0)
     else:
         out.append(1)
-        encode_proposal(out, value.committed)
-    encode_lineage(out, value.lineage)
-    encode_ballot(out, value.promised)
-    if value.vote is None:
+        encode_proposal(out, committed)
+    encode_lineage(out, lineage)
+    if 0 <= promised_counter | promised_replica_id <= 0x7F:
+        out += pack_uint_uint(promised_counter, promised_replica_id)
+    else:
+        encode_uint(out, promised_counter)
+        encode_uint(out, promised_replica_id)
+    if vote is None:
         out.append(0)
     else:
         out.append(1)
-        encode_vote(out, value.vote)
-    if value.cached is None:
+        encode_vote(out, vote)
+    if cached is None:
         out.append(0)
     else:
         out.append(1)
-        encode_proposal(out, value.cached)
-    encode_stamps(out, value.changelog)
+        encode_proposal(out, cached)
+    encode_stamps(out, changelog)
 
 
 def decode_inspected(buffer: bytes, position: int) -> tuple[Inspected, int]:
@@ -739,20 +931,37 @@ def decode_inspected(buffer: bytes, position: int) -> tuple[Inspected, int]:
     else:
         epoch, position = decode_uint(buffer, position)
     committed: Proposal | None = None
-    present, position = decode_flag(buffer, position)
-    if present:
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
         committed, position = decode_proposal(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
     lineage, position = decode_lineage(buffer, position)
-    promised, position = decode_ballot(buffer, position)
+    promised_counter, promised_replica_id = unpack_uint_uint(buffer, position)
+    if promised_counter | promised_replica_id <= 0x7F:
+        position += 2
+    else:
+        promised_counter, position = decode_uint(buffer, position)
+        promised_replica_id, position = decode_uint(buffer, position)
     vote: Vote | None = None
-    present, position = decode_flag(buffer, position)
-    if present:
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
         vote, position = decode_vote(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
     cached: Proposal | None = None
-    present, position = decode_flag(buffer, position)
-    if present:
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
         cached, position = decode_proposal(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
     changelog, position = decode_stamps(buffer, position)
+    if promised_counter == 0 and promised_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    promised = Ballot(counter=promised_counter, replica_id=promised_replica_id)
     record = Inspected(
         epoch=epoch,
         committed=committed,
@@ -816,9 +1025,9 @@ def decode_reply(buffer: bytes, position: int) -> tuple[Reply, int]:
         case 0:
             return decode_prepare_ok(buffer, position + 1)
         case 1:
-            return AcceptOk(), position + 1
+            return ACCEPT_OK, position + 1
         case 2:
-            return CommitOk(), position + 1
+            return COMMIT_OK, position + 1
         case 3:
             return decode_read_ok(buffer, position + 1)
         case 4:
@@ -875,36 +1084,33 @@ def decode_replies(buffer: bytes, position: int) -> tuple[tuple[Reply, ...], int
     return tuple(items), position
 
 
-def encode_peer_request(out: bytearray, value: PeerRequest) -> None:
-    if 0 <= value.sender <= 0x7F:
-        out.append(value.sender)
+def encode_peer_request(out: bytearray, record: PeerRequest) -> None:
+    sender = record.sender
+    recipient = record.recipient
+    requests = record.requests
+    if 0 <= sender | recipient <= 0x7F:
+        out += pack_uint_uint(sender, recipient)
     else:
-        encode_uint(out, value.sender)
-    if 0 <= value.recipient <= 0x7F:
-        out.append(value.recipient)
-    else:
-        encode_uint(out, value.recipient)
-    encode_requests(out, value.requests)
+        encode_uint(out, sender)
+        encode_uint(out, recipient)
+    encode_requests(out, requests)
 
 
 def decode_peer_request(buffer: bytes, position: int) -> tuple[PeerRequest, int]:
-    sender = buffer[position]
-    if sender <= 0x7F:
-        position += 1
+    sender, recipient = unpack_uint_uint(buffer, position)
+    if sender | recipient <= 0x7F:
+        position += 2
     else:
         sender, position = decode_uint(buffer, position)
-    recipient = buffer[position]
-    if recipient <= 0x7F:
-        position += 1
-    else:
         recipient, position = decode_uint(buffer, position)
     requests, position = decode_requests(buffer, position)
     record = PeerRequest(sender=sender, recipient=recipient, requests=requests)
     return record, position
 
 
-def encode_peer_response(out: bytearray, value: PeerResponse) -> None:
-    encode_replies(out, value.replies)
+def encode_peer_response(out: bytearray, record: PeerResponse) -> None:
+    replies = record.replies
+    encode_replies(out, replies)
 
 
 def decode_peer_response(buffer: bytes, position: int) -> tuple[PeerResponse, int]:
@@ -913,9 +1119,11 @@ def decode_peer_response(buffer: bytes, position: int) -> tuple[PeerResponse, in
     return record, position
 
 
-def encode_committed_record(out: bytearray, value: CommittedRecord) -> None:
-    encode_proposal(out, value.committed)
-    encode_lineage(out, value.lineage)
+def encode_committed_record(out: bytearray, record: CommittedRecord) -> None:
+    committed = record.committed
+    lineage = record.lineage
+    encode_proposal(out, committed)
+    encode_lineage(out, lineage)
 
 
 def decode_committed_record(buffer: bytes, position: int) -> tuple[CommittedRecord, int]:
@@ -925,13 +1133,26 @@ def decode_committed_record(buffer: bytes, position: int) -> tuple[CommittedReco
     return record, position
 
 
-def encode_changelog_entry(out: bytearray, value: ChangelogEntry) -> None:
-    encode_data(out, value.key, 1, 1024)
-    encode_proposal(out, value.committed)
+def encode_changelog_entry(out: bytearray, record: ChangelogEntry) -> None:
+    key = record.key
+    committed = record.committed
+    length = len(key)
+    if 1 <= length <= 0x7F:
+        out.append(length)
+    else:
+        encode_length(out, length, 1, 1024)
+    out += key
+    encode_proposal(out, committed)
 
 
 def decode_changelog_entry(buffer: bytes, position: int) -> tuple[ChangelogEntry, int]:
-    key, position = decode_data(buffer, position, 1, 1024)
+    length = buffer[position]
+    if 1 <= length <= 0x7F:
+        position += 1
+    else:
+        length, position = decode_length(buffer, position, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
     committed, position = decode_proposal(buffer, position)
     record = ChangelogEntry(key=key, committed=committed)
     return record, position

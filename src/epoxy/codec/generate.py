@@ -1,20 +1,22 @@
 """Turns the schema into straight-line Python: `python -m epoxy.codec.generate` rewrites `epoxy_v2.py`.
 
 One pair of functions for each named type, one statement after the other for each field: no table is consulted and no
-type is inspected while encoding or decoding. Numbers take most of the fields and are nearly always below 128, so their
-one-byte form stands inline. The result is committed, so that it is read, type-checked and compared like other code.
+type is inspected while encoding or decoding. Calls are what Python is slow at, so the short forms of numbers and
+lengths stand inline, numbers that are neighbours move together (`runs`), and a record of numbers alone is a part of the
+record that holds it. The result is committed, so that it is read, type-checked and compared like other code.
 
 The generator also compares the schema with the model: same fields in the same order, same members.
 """
 
 import enum
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import assert_never, get_args
 
 from epoxy.codec import bare
+from epoxy.codec.refusals import REFUSALS, Refusals
+from epoxy.codec.runs import Atom, decode_number, decode_run, encode_number, encode_run, indented, names_of, packers
 from epoxy.codec.schema import (
     Data,
     Definition,
@@ -43,53 +45,43 @@ TARGET = Path(__file__).with_name("epoxy_v2.py")
 MODELS = (ballot, quorum, cluster, records, messages, frames)
 """Low to high, as they import each other."""
 
-Refusals = Mapping[str, tuple[tuple[str, str], ...]]
-
-REFUSALS: Refusals = {
-    "Ballot": (("{counter} == 0 and {replica_id} != 0", "counter 0 belongs to the ballot (0,0) alone"),),
-    "Proposal": (("{value} is None and not {mutable}", "an immutable key holds no tombstone"),),
-    "Prepare": (
-        ("not {ballot}.is_classic", "the fast round has no phase 1"),
-        ("{version} < 1", "version 0 is never voted on"),
-    ),
-    "Accept": (
-        ("{ballot}.counter < 1", "a vote needs a ballot"),
-        ("{proposal}.version < 1", "version 0 is never voted on"),
-    ),
-    "ClusterConfig": (
-        ("{epoch} < 1", "epochs begin at 1"),
-        ("{replicas}[0].id < 1", "replica id 0 belongs to legacy values"),
-        ("any(a.id >= b.id for a, b in pairwise({replicas}))", "replica ids rise"),
-        ("all(replica.status is not ReplicaStatus.ACTIVE for replica in {replicas})", "no replica is active"),
-    ),
-}
-"""What the types of the model assert, said again as errors. Bytes are the world's doing, not a bug of ours, and asserts
-vanish under `python -O`. Checked before encoding too: what nobody could read must not be written."""
-
 HEADER = '''"""Made by `python -m epoxy.codec.generate` from schema/{schema}: change that, not this."""
 
 # ruff: noqa: A001, C901 (fields keep their names; a union of thirteen members is one flat match)
 
 '''
 
-PRIMITIVES = [name for name in vars(bare) if name.startswith(("encode_", "decode_", "unknown_"))]
+PRIMITIVES = [name for name in vars(bare) if name.startswith(("encode_", "decode_", "unknown_", "wrong_"))]
 LINE = 120
-SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
+
+TAKEN = frozenset(("out", "record", "buffer", "position", "length", "flag"))
+"""Variables of the generated functions. A field of such a name gets a variable with another."""
+
+Step = Field | tuple[Atom, ...]
+"""What one part of a function is about: a field, or a run of numbers, which may belong to several."""
 
 
 def generate(text: str, name: str, models: tuple[ModuleType, ...] = MODELS, refusals: Refusals = REFUSALS) -> str:
     """The source of the codec for the schema `text`, whose values are the classes of `models`."""
     generator = Generator(parse(text), models, refusals)
     body = "\n".join(line for definition in generator.schema for line in generator.functions(definition))
-    return HEADER.format(schema=name) + "\n".join(generator.imports(body)) + "\n" + body + "\n"
+    above = [*packers(sorted(generator.runs)), *generator.constants(body)]
+    head = [*generator.imports("\n".join((*above, body))), *(["", *above] if above else [])]
+    return HEADER.format(schema=name) + "\n".join(head) + "\n" + body + "\n"
 
 
 def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def indented(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
+def local(name: str) -> str:
+    """The variable for a field."""
+    return f"{snake(name)}_" if snake(name) in TAKEN else snake(name)
+
+
+def constant(name: str) -> str:
+    """Of a type without fields there is one value."""
+    return snake(name).upper()
 
 
 def enclosed(head: str, items: list[str]) -> list[str]:
@@ -111,12 +103,14 @@ class Generator:
         self.known = {definition.name: definition for definition in schema}
         self.models = models
         self.refusals = refusals
+        self.runs: set[tuple[str, ...]] = set()
 
     # ---- the module
 
     def imports(self, body: str) -> list[str]:
         used = set(re.findall(r"\w+", body))
         lines = ["from itertools import pairwise"] if "pairwise" in used else []
+        lines += ["from struct import Struct"] if "Struct" in used else []
         lines += ["from typing import assert_never"] if "assert_never" in used else []
         lines += [""] if lines else []
         lines += imported("epoxy.codec.bare", [name for name in PRIMITIVES if name in used])
@@ -125,6 +119,11 @@ class Generator:
         for module, names in sorted([*modules.items(), ("epoxy.model.errors", errors)]):
             lines += imported(module, names) if names else []
         return lines
+
+    def constants(self, body: str) -> list[str]:
+        used = set(re.findall(r"\w+", body))
+        voids = [name for name, definition in self.known.items() if isinstance(definition.type, Void)]
+        return [f"{constant(name)} = {name}()" for name in voids if constant(name) in used]
 
     def names_of(self, module: ModuleType, used: set[str]) -> list[str]:
         return [name for name in self.known if name in used and self.home(name) is module]
@@ -187,11 +186,11 @@ class Generator:
                 return []
             case _:
                 return []
-        hint, suffix = self.hint(kind, name), snake(name)
+        hint, suffix, given = self.hint(kind, name), snake(name), "record" if isinstance(kind, Record) else "value"
         if {f"encode_{suffix}", f"decode_{suffix}"} & set(PRIMITIVES):
             raise SchemaError(f"{name} would hide a primitive of the same name")
         return [
-            *["", "", f"def encode_{suffix}(out: bytearray, value: {hint}) -> None:", *indented(encode)],
+            *["", "", f"def encode_{suffix}(out: bytearray, {given}: {hint}) -> None:", *indented(encode)],
             *["", "", f"def decode_{suffix}(buffer: bytes, position: int) -> tuple[{hint}, int]:", *indented(decode)],
         ]
 
@@ -206,19 +205,118 @@ class Generator:
         if ours != theirs:
             raise SchemaError(f"{name} is {ours} in the schema, but {theirs} in the model")
 
+    # ---- records
+
+    def is_flat(self, kind: Outer) -> bool:
+        """A record of numbers alone, which are numbers of whatever holds it."""
+        kind = self.resolved(kind)
+        return isinstance(kind, Record) and all(
+            isinstance(self.resolved(field.type), Scalar) or self.is_flat(field.type) for field in kind.fields
+        )
+
+    def resolved(self, kind: Outer) -> Outer:
+        return self.resolved(self.known[kind.name].type) if isinstance(kind, Named) else kind
+
+    def atoms(self, field: Field, prefix: str = "") -> list[Atom]:
+        """The numbers of a field; none if it has anything else."""
+        kind, name = self.resolved(field.type), f"{prefix}{snake(field.name)}"
+        if isinstance(kind, Scalar):
+            return [Atom(kind, local(name))]
+        if isinstance(kind, Record) and self.is_flat(kind):
+            return [atom for inner in kind.fields for atom in self.atoms(inner, f"{name}_")]
+        return []
+
+    def steps(self, fields: tuple[Field, ...]) -> list[Step]:
+        steps: list[Step] = []
+        for field in fields:
+            atoms = tuple(self.atoms(field))
+            if atoms and steps and isinstance(steps[-1], tuple):
+                steps[-1] += atoms
+            else:
+                steps.append(atoms or field)
+        self.runs |= {names_of(step) for step in steps if isinstance(step, tuple) and len(step) > 1}
+        return steps
+
+    def encode_record(self, name: str, fields: tuple[Field, ...]) -> list[str]:
+        lines = self.unfold("record", fields)
+        lines += self.refuse(name, {snake(field.name): local(field.name) for field in fields})
+        for field in fields:
+            lines += self.refuse_inside(field)
+        for step in self.steps(fields):
+            lines += encode_run(step) if isinstance(step, tuple) else self.encode(step.type, local(step.name))
+        return lines
+
+    def unfold(self, source: str, fields: tuple[Field, ...], prefix: str = "") -> list[str]:
+        """A variable for each field, and for each number of a flat record among them."""
+        lines: list[str] = []
+        for field in fields:
+            name, kind = f"{prefix}{snake(field.name)}", self.resolved(field.type)
+            lines += [f"{local(name)} = {source}.{snake(field.name)}"]
+            if isinstance(kind, Record) and self.is_flat(kind):
+                lines += self.unfold(local(name), kind.fields, f"{name}_")
+        return lines
+
+    def refuse_inside(self, field: Field, prefix: str = "") -> list[str]:
+        """The rules of the flat records within a field."""
+        kind, name = self.resolved(field.type), f"{prefix}{snake(field.name)}"
+        if not isinstance(kind, Record) or not self.is_flat(kind):
+            return []
+        lines = [line for inner in kind.fields for line in self.refuse_inside(inner, f"{name}_")]
+        return lines + self.refuse(
+            self.type_name(field.type),
+            {snake(inner.name): local(f"{name}_{snake(inner.name)}") for inner in kind.fields},
+        )
+
+    def type_name(self, kind: Inner) -> str:
+        """Of the record behind a name, perhaps through other names for it."""
+        assert isinstance(kind, Named), "a record has a name"
+        target = self.known[kind.name].type
+        return self.type_name(target) if isinstance(target, Named) else kind.name
+
+    def decode_record(self, name: str, fields: tuple[Field, ...]) -> list[str]:
+        lines: list[str] = []
+        for step in self.steps(fields):
+            lines += decode_run(step) if isinstance(step, tuple) else self.decode(step.type, local(step.name))
+        for field in fields:
+            lines += self.refuse_inside(field) + self.fold(field)
+        lines += self.refuse(name, {snake(field.name): local(field.name) for field in fields})
+        lines += self.construct("record = ", name, fields)
+        return [*lines, "return record, position"]
+
+    def fold(self, field: Field, prefix: str = "") -> list[str]:
+        """A flat record out of its numbers."""
+        kind, name = self.resolved(field.type), f"{prefix}{snake(field.name)}"
+        if not isinstance(kind, Record) or not self.is_flat(kind):
+            return []
+        lines = [line for inner in kind.fields for line in self.fold(inner, f"{name}_")]
+        return lines + self.construct(f"{local(name)} = ", self.type_name(field.type), kind.fields, f"{name}_")
+
+    def construct(self, head: str, name: str, fields: tuple[Field, ...], prefix: str = "") -> list[str]:
+        items: list[str] = []
+        for field in fields:
+            variable = local(f"{prefix}{snake(field.name)}")
+            is_flag = self.resolved(field.type) == Scalar("bool")
+            items += [f"{snake(field.name)}={variable}{' == 1' if is_flag else ''}"]
+        return enclosed(f"{head}{name}", items)
+
+    def refuse(self, name: str, values: dict[str, str]) -> list[str]:
+        lines: list[str] = []
+        for condition, reason in self.refusals.get(name, ()):
+            lines += [f"if {condition.format_map(values)}:", f'    raise InvalidValue("{reason}")']
+        return lines
+
     # ---- encoding: lines that append `value` to `out`
 
     def encode(self, kind: Outer, value: str, limit: Limit | None = None, name: str = "") -> list[str]:
         match kind:
-            case Scalar("uint"):
-                return self.encode_small(value)
-            case Scalar("bool"):
-                return [f"out.append(1 if {value} else 0)"]
-            case Scalar(width):
-                return [f"encode_unsigned(out, {value}, {SIZES[width]})"]
-            case Data(data):
+            case Scalar():
+                return encode_number(Atom(kind, value))
+            case Data("str"):
                 assert limit is not None
-                return [f"encode_{data}(out, {value}, {limit.low}, {limit.high})"]
+                return [f"encode_str(out, {value}, {limit.low}, {limit.high})"]
+            case Data():
+                assert limit is not None
+                return self.encode_data(value, limit)
             case FixedData(size):
                 return [f"encode_fixed(out, {value}, {size})"]
             case Optional(element):
@@ -230,15 +328,15 @@ class Generator:
             case _:
                 return [f"encode_{snake(name)}(out, {value})"]
 
-    def encode_small(self, value: str) -> list[str]:
-        return [f"if 0 <= {value} <= 0x7F:", f"    out.append({value})", "else:", f"    encode_uint(out, {value})"]
+    def encode_data(self, value: str, limit: Limit) -> list[str]:
+        short = [f"if {self.short('length', limit)}:", "    out.append(length)", "else:"]
+        long = f"    encode_length(out, length, {limit.low}, {limit.high})"
+        return [f"length = len({value})", *short, long, f"out += {value}"]
 
-    def encode_record(self, name: str, fields: tuple[Field, ...]) -> list[str]:
-        locals_ = {snake(field.name): f"value.{snake(field.name)}" for field in fields}
-        lines = self.refuse(name, locals_)
-        for field in fields:
-            lines += self.encode(field.type, f"value.{snake(field.name)}")
-        return lines
+    def short(self, length: str, limit: Limit) -> str:
+        """Whether a length is allowed and takes one byte."""
+        above = f"{limit.low} <= " if limit.low else ""
+        return f"{above}{length} <= 0x{min(limit.high, 0x7F):02X}"
 
     def encode_list(self, element: Inner, limit: Limit) -> list[str]:
         return [
@@ -265,53 +363,33 @@ class Generator:
 
     def decode(self, kind: Outer, target: str, limit: Limit | None = None, name: str = "") -> list[str]:
         match kind:
-            case Scalar("uint"):
-                return self.decode_small(target)
-            case Scalar("bool"):
-                return [f"{target}, position = decode_flag(buffer, position)"]
-            case Scalar(width):
-                return [f"{target}, position = decode_unsigned(buffer, position, {SIZES[width]})"]
-            case Data(data):
+            case Scalar():
+                return decode_number(Atom(kind, target))
+            case Data("str"):
                 assert limit is not None
-                return [f"{target}, position = decode_{data}(buffer, position, {limit.low}, {limit.high})"]
+                return [f"{target}, position = decode_str(buffer, position, {limit.low}, {limit.high})"]
+            case Data():
+                assert limit is not None
+                return self.decode_data(target, limit)
             case FixedData(size):
                 return [f"{target}, position = decode_fixed(buffer, position, {size})"]
             case Optional(element):
-                return [
-                    f"{target}: {self.hint(kind)} = None",
-                    "present, position = decode_flag(buffer, position)",
-                    "if present:",
-                    *indented(self.decode(element, target)),
-                ]
+                present = indented(self.decode(element, target))
+                wrong = ["elif flag:", "    raise wrong_flag(buffer, position - 1)"]
+                flag = ["flag = buffer[position]", "position += 1"]
+                return [f"{target}: {self.hint(kind)} = None", *flag, "if flag == 1:", *present, *wrong]
             case Named(reference):
                 definition = self.known[reference]
                 return self.decode(definition.type, target, definition.limit, reference)
             case _:
                 return [f"{target}, position = decode_{snake(name)}(buffer, position)"]
 
-    def decode_small(self, target: str) -> list[str]:
-        return [
-            f"{target} = buffer[position]",
-            f"if {target} <= 0x7F:",
-            "    position += 1",
-            "else:",
-            f"    {target}, position = decode_uint(buffer, position)",
-        ]
-
-    def decode_record(self, name: str, fields: tuple[Field, ...]) -> list[str]:
-        names = [snake(field.name) for field in fields]
-        lines: list[str] = []
-        for field in fields:
-            lines += self.decode(field.type, snake(field.name))
-        lines += self.refuse(name, {field: field for field in names})
-        lines += enclosed(f"record = {name}", [f"{field}={field}" for field in names])
-        return [*lines, "return record, position"]
-
-    def refuse(self, name: str, values: dict[str, str]) -> list[str]:
-        lines: list[str] = []
-        for condition, reason in self.refusals.get(name, ()):
-            lines += [f"if {condition.format_map(values)}:", f'    raise InvalidValue("{reason}")']
-        return lines
+    def decode_data(self, target: str, limit: Limit) -> list[str]:
+        """A slice that misses its end leaves a position beyond the buffer, which the next read or `wire` notices."""
+        short = [f"if {self.short('length', limit)}:", "    position += 1", "else:"]
+        long = f"    length, position = decode_length(buffer, position, {limit.low}, {limit.high})"
+        cut = [f"{target} = buffer[position : position + length]", "position += length"]
+        return ["length = buffer[position]", *short, long, *cut]
 
     def decode_list(self, element: Inner, limit: Limit) -> list[str]:
         return [
@@ -330,7 +408,7 @@ class Generator:
             if isinstance(self.known[member.name].type, Record):
                 lines += [f"        return decode_{snake(member.name)}(buffer, position + 1)"]
             else:
-                lines += [f"        return {member.name}(), position + 1"]
+                lines += [f"        return {constant(member.name)}, position + 1"]
         return [*lines, "    case _:", f'        raise unknown_tag("{name}", buffer, position)']
 
     def decode_enum(self, name: str, kind: Enum) -> list[str]:

@@ -111,6 +111,11 @@ class CommandReader:
         self._missing = 0
         self._spent = 0
 
+    @property
+    def at_rest(self) -> bool:
+        """Between two commands: what comes next begins one."""
+        return not (self._held or self._missing or self.fault)
+
     def feed(self, data: bytes) -> list[list[bytes]]:
         """The commands that `data` completes."""
         self._pieces.append(data)

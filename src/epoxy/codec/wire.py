@@ -7,11 +7,12 @@ so that nothing is sent or stored that cannot be read again.
 A record does not say which kind it is: its place, a key of the store or the address of a request, does.
 """
 
+import struct
 from collections.abc import Callable
 from typing import TypeVar
 
 from epoxy.codec import epoxy_v2 as v2
-from epoxy.model.errors import Oversized, TrailingBytes, Truncated, UnknownVersion
+from epoxy.model.errors import CodecError, InvalidValue, Oversized, TrailingBytes, Truncated, UnknownVersion
 
 FORMAT_VERSION = 2
 HEADER = FORMAT_VERSION.to_bytes(2, "little")
@@ -35,38 +36,45 @@ def pair(
 
     def encode(value: Value) -> bytes:
         out = bytearray(HEADER)
-        encode_body(out, value)
-        check_size(len(out))
+        try:
+            encode_body(out, value)
+        except struct.error as error:
+            raise InvalidValue(f"a number that does not fit: {error}") from None
+        if len(out) > MAX_ENCODED_BYTES:
+            raise too_long(len(out))
         return bytes(out)
 
     def decode(data: bytes) -> Value:
-        check_size(len(data))
-        check_version(data)
+        if len(data) > MAX_ENCODED_BYTES:
+            raise too_long(len(data))
+        if not data.startswith(HEADER):
+            raise wrong_version(data)
         try:
             value, position = decode_body(data, len(HEADER))
-        except IndexError:
+        except (IndexError, struct.error):
             raise Truncated(f"more wanted than {len(data)} bytes") from None
-        check_end(data, position)
+        if position != len(data):
+            raise wrong_end(data, position)
         return value
 
     return encode, decode
 
 
-def check_size(size: int) -> None:
-    if size > MAX_ENCODED_BYTES:
-        raise Oversized(f"{size} bytes, above the limit of {MAX_ENCODED_BYTES}")
+def too_long(size: int) -> CodecError:
+    return Oversized(f"{size} bytes, above the limit of {MAX_ENCODED_BYTES}")
 
 
-def check_version(data: bytes) -> None:
-    if not data.startswith(HEADER):
-        if len(data) < len(HEADER):
-            raise Truncated(f"{len(data)} bytes hold no format version")
-        raise UnknownVersion(f"format version {int.from_bytes(data[: len(HEADER)], 'little')}")
+def wrong_version(data: bytes) -> CodecError:
+    if len(data) < len(HEADER):
+        return Truncated(f"{len(data)} bytes hold no format version")
+    return UnknownVersion(f"format version {int.from_bytes(data[: len(HEADER)], 'little')}")
 
 
-def check_end(data: bytes, position: int) -> None:
-    if position != len(data):
-        raise TrailingBytes(f"the value ends at byte {position} of {len(data)}")
+def wrong_end(data: bytes, position: int) -> CodecError:
+    """Slices say nothing when they are too short; then the value ends beyond the data."""
+    if position > len(data):
+        return Truncated(f"{position} bytes wanted, and there are {len(data)}")
+    return TrailingBytes(f"the value ends at byte {position} of {len(data)}")
 
 
 # Between peers.

@@ -1,0 +1,26 @@
+"""Which values the codec refuses although their shape is right."""
+
+from collections.abc import Mapping
+
+Refusals = Mapping[str, tuple[tuple[str, str], ...]]
+
+REFUSALS: Refusals = {
+    "Ballot": (("{counter} == 0 and {replica_id} != 0", "counter 0 belongs to the ballot (0,0) alone"),),
+    "Proposal": (("{value} is None and not {mutable}", "an immutable key holds no tombstone"),),
+    "Prepare": (
+        ("not {ballot}.is_classic", "the fast round has no phase 1"),
+        ("{version} < 1", "version 0 is never voted on"),
+    ),
+    "Accept": (
+        ("{ballot}.counter < 1", "a vote needs a ballot"),
+        ("{proposal}.version < 1", "version 0 is never voted on"),
+    ),
+    "ClusterConfig": (
+        ("{epoch} < 1", "epochs begin at 1"),
+        ("{replicas}[0].id < 1", "replica id 0 belongs to legacy values"),
+        ("any(a.id >= b.id for a, b in pairwise({replicas}))", "replica ids rise"),
+        ("all(replica.status is not ReplicaStatus.ACTIVE for replica in {replicas})", "no replica is active"),
+    ),
+}
+"""What the types of the model assert, said again as errors. Bytes are the world's doing, not a bug of ours, and asserts
+vanish under `python -O`. Checked before encoding too: what nobody could read must not be written."""
