@@ -6,8 +6,12 @@
 
 What is offered here is loaded when it is first asked for, so that `import epoxy` costs next to nothing and a node does
 not load a client.
+
+A wheel brings some modules compiled, beside their sources. With EPOXY_PURE=1 in the environment the sources are run.
 """
 
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
         WriteConflict,
     )
 
+    __compiled__: bool
     __version__: str
 
 __all__ = [
@@ -54,6 +59,7 @@ __all__ = [
     "VersionMismatch",
     "WriteConflict",
     "Written",
+    "__compiled__",
     "__version__",
     "testing",
 ]
@@ -68,10 +74,24 @@ def load(name: str) -> Any:
     match name:
         case "__version__":
             return import_module("importlib.metadata").version("epoxy")
+        case "__compiled__":
+            return not import_module("importlib.util").find_spec("epoxy.node.driver").origin.endswith(".py")
         case "testing":
             return import_module("epoxy.testing")
         case _:
             return getattr(import_module(ROOMS[name]), name)
+
+
+def sources_of(folder: str) -> Any:
+    """A finder that sees no compiled modules, for our own folders alone."""
+    if not f"{folder}{os.sep}".startswith(os.path.join(os.path.dirname(__file__), "")):
+        raise ImportError
+    machinery = import_module("importlib.machinery")
+    return machinery.FileFinder(folder, (machinery.SourceFileLoader, machinery.SOURCE_SUFFIXES))
+
+
+if os.environ.get("EPOXY_PURE") == "1":
+    sys.path_hooks.insert(0, sources_of)
 
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and should complain about any other

@@ -2,7 +2,7 @@
 
 import pytest
 
-from epoxy import __version__
+from epoxy import __compiled__, __version__
 from epoxy.cli.main import run
 from epoxy.sim.mutants import MUTANTS
 
@@ -12,7 +12,7 @@ CLIENT = ("reserve", "put", "delete", "get", "watch", "status", "doctor", "inspe
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
-    assert capsys.readouterr().out == f"epoxy {__version__}\n"
+    assert capsys.readouterr().out == f"epoxy {__version__} ({'compiled' if __compiled__ else 'interpreted'})\n"
 
 
 @pytest.mark.parametrize("words", [[], ["sim"], *(["sim", c] for c in COMMANDS), *([c] for c in CLIENT)])

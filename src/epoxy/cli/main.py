@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 import click
 
-from epoxy import __version__
+from epoxy import __compiled__, __version__
 from epoxy.cli.groups import SETTINGS, Group
+
+BUILD = "compiled" if __compiled__ else "interpreted"
+"""Decision 0014. The two do the same at different speeds."""
 
 INTERRUPTED = 130
 """What a shell expects of a program that was ended by Ctrl-C: 128 and the number of the signal."""
@@ -31,7 +34,7 @@ ROOMS = {
 
 
 @click.group(cls=Group, rooms=ROOMS, context_settings=SETTINGS)
-@click.version_option(__version__, "--version", prog_name="epoxy", message="%(prog)s %(version)s")
+@click.version_option(f"{__version__} ({BUILD})", "--version", prog_name="epoxy", message="%(prog)s %(version)s")
 def cli() -> None:
     """Leaderless, geo-distributed consensus for one key at a time.
 

@@ -33,6 +33,8 @@ def mutants(names: tuple[str, ...], check: bool, markdown: bool, jobs: int, as_j
     for name in names:
         if name not in MUTANTS:
             refuse(name, "mutant", list(MUTANTS))
+    if check:
+        options.check_plantable()
     chosen = list(names or MUTANTS)
     catches = chase_all(chosen, jobs) if check else []
     if as_json:

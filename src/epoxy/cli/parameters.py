@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
+from epoxy import __compiled__
 from epoxy.cli.groups import refuse
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.sim.crew import cores
@@ -37,7 +38,13 @@ class MutantName(click.ParamType[str]):
     def convert(self, value: Any, *_: object) -> str:
         if value not in MUTANTS:
             refuse(value, "mutant", list(MUTANTS))
+        check_plantable()
         return str(value)
+
+
+def check_plantable() -> None:
+    if __compiled__:
+        raise click.ClickException("no fault can be planted in compiled code: set EPOXY_PURE=1 to run the sources")
 
 
 class Policy(click.ParamType[QuorumPolicy]):

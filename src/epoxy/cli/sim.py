@@ -46,6 +46,8 @@ def campaign_command(name: str, seeds: str, *, workload: str, mutant: str | None
     """One protocol on the command line. `mutant` is planted whatever the user asks for."""
 
     def command(**asked: Any) -> None:
+        if mutant is not None:
+            options.check_plantable()
         setup = Setup(
             workload=workload, n=asked.pop("n"), policy=asked.pop("policy"), mutant=asked.pop("mutant", mutant)
         )
