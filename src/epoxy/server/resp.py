@@ -14,55 +14,24 @@ from collections.abc import Callable, Sequence
 from socket import SO_KEEPALIVE, SOL_SOCKET
 from typing import cast
 
-from msgspec import Struct
-
 from epoxy.codec import resp
-from epoxy.codec.resp import CommandReader, ReaderLimits
+from epoxy.codec.resp import CommandReader
 from epoxy.model.errors import InvalidRequest, StoreFailed
-from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.server import resp_admin, resp_keys, resp_scan
 from epoxy.server.resp_command import Answer, Arguments, Command, RespNode, Session, shown, table_of
+from epoxy.server.resp_limits import FLUSH_BYTES, RECITED_BYTES, STRANGERS, TURN_S
+from epoxy.server.resp_limits import RespLimits as RespLimits
+from epoxy.server.resp_line import Busy, Promise, Slot
+from epoxy.transport.ready import ReadyAnswers
 
 log = logging.getLogger(__name__)
 
-STRANGERS = ReaderLimits(arguments=10, argument_bytes=16 << 10, command_bytes=16 << 10)
-"""Who has not shown the password gets room for that, and no more. The sizes are those of Redis."""
+GETS = frozenset((b"*2\r\n$3\r\nGET\r\n", b"*2\r\n$3\r\nget\r\n"))
+GET_BYTES = 13
+"""How every GET begins, up to its key."""
 
-READ_WEIGHT = 64 << 10
-"""What a value on its way from another region is taken to weigh; with the default limit one connection asks for 64."""
-
-FLUSH_BYTES = 64 << 10
-"""Replies are sent together, up to about what a socket takes at once."""
-
-TURN_S = 0.005
-"""How long one client's pipeline may keep the event loop to itself. Peers on the same continent are ten times as far
-away, so what waits meanwhile is hardly later for it."""
-
-
-class RespLimits(Struct, frozen=True, kw_only=True):
-    """For each connection, but the first.
-
-    `connections`: a process has so many files; half of the usual 1,024 stay for peers, HTTP and the store.
-    `arguments`: keys in one MGET or DEL.
-    `argument_bytes`: twice the longest value, so that one a little too long gets an answer rather than a cut line.
-    `command_bytes`: an MGET of that many of the longest keys, and a SET, fit in.
-    `pipeline`: commands under way; at 100 ms for a round trip one connection may still write 10,000 times a second.
-    `held_bytes`: what commands under way hold, and replies that wait for an earlier one. As much again may wait for
-    the client to take it.
-    """
-
-    connections: int = 512
-    arguments: int = 1026
-    argument_bytes: int = 2 * MAX_VALUE_BYTES
-    command_bytes: int = 4 * MAX_VALUE_BYTES
-    pipeline: int = 1024
-    held_bytes: int = 4 * MAX_VALUE_BYTES
-
-    @property
-    def reader(self) -> ReaderLimits:
-        return ReaderLimits(
-            arguments=self.arguments, argument_bytes=self.argument_bytes, command_bytes=self.command_bytes
-        )
+RESULTS = {b"BUSY": "refused", b"TRYAGAIN": "unavailable", b"UNAVAILABLE": "unavailable", b"IMMUTABLE": "conflict"}
+"""The word an error is counted under, by its code; "invalid" for all others."""
 
 
 class RespDoor:
@@ -73,6 +42,8 @@ class RespDoor:
         self.limits = limits if limits is not None else RespLimits()
         self.password = password.encode() if password is not None else None
         self.connections: dict[int, RespConnection] = {}
+        self.ready = ReadyAnswers()
+        self._counts: Counter[tuple[str, str]] = Counter()
         self.table = table_of(
             [*resp_keys.COMMANDS, *resp_scan.commands(resp_scan.Cursors()), *resp_admin.commands(self)]
         )
@@ -111,21 +82,22 @@ class RespDoor:
             "proto-max-bulk-len": str(self.limits.argument_bytes),
         }
 
+    def requests(self) -> dict[tuple[str, str], int]:
+        """How many were answered, by command and result."""
+        counts = {(f"resp_{name}", result): count for (name, result), count in self._counts.items()}
+        return counts | {("resp_get", "ok"): counts.get(("resp_get", "ok"), 0) + self.ready.served}
+
+    def count(self, command: Command | None, reply: bytes) -> None:
+        failed = reply.startswith(b"-")
+        result = RESULTS.get(reply[1 : reply.find(b" ")], "invalid") if failed else "ok"
+        self._counts[command.name if command is not None else "unknown", result] += 1
+
     def depart(self, session: Session) -> None:
         self.connections[session.id].leave()
 
     def admitted(self, session: Session) -> None:
         session.authenticated = True
         self.connections[session.id].reader.limits = self.limits.reader
-
-
-class Slot:
-    """A place in the line of replies; `reply` None: not known yet."""
-
-    __slots__ = ("reply",)
-
-    def __init__(self, reply: bytes | None = None) -> None:
-        self.reply = reply
 
 
 class RespConnection(Session, asyncio.Protocol):
@@ -136,6 +108,7 @@ class RespConnection(Session, asyncio.Protocol):
     def __init__(self, door: RespDoor) -> None:
         super().__init__(door.node, door.next_number(), authenticated=door.password is None)
         self.reader = CommandReader(door.limits.reader if door.password is None else STRANGERS)
+        self.ready = door.ready
         self._door = door
         self._limits = door.limits
         self._table = door.table
@@ -146,10 +119,10 @@ class RespConnection(Session, asyncio.Protocol):
         self._held = 0
         self._out: list[bytes] = []
         self._out_bytes = 0
-        self._reading: Counter[bytes] = Counter()
-        self._writing: Counter[bytes] = Counter()
+        self._reading: Busy = {}
+        self._writing: Busy = {}
         self._running: tuple[Command, Arguments] | None = None
-        self._promised: Answer | None = None
+        self._promised: Promise | None = None
         self._working = self._scheduled = False
         self._clogged = self._paused = False
         self._leaving = self._ended = False
@@ -175,9 +148,10 @@ class RespConnection(Session, asyncio.Protocol):
         self._slots.clear()
 
     def data_received(self, data: bytes) -> None:
-        if self._transport is not None and not self._leaving:
-            self._queue.extend(self.reader.feed(data))
-            self._work()
+        if self._transport is None or self._leaving or (data[:GET_BYTES] in GETS and self._recite(data)):
+            return
+        self._queue.extend(self.reader.feed(data))
+        self._work()
 
     def eof_received(self) -> bool:
         """Who sends a script and closes its half still wants the answers. TLS has no halves."""
@@ -200,24 +174,20 @@ class RespConnection(Session, asyncio.Protocol):
     def promise(self) -> Answer:
         assert self._running is not None, "promises are made while a command runs"
         command, arguments = self._running
-        slot, keys = Slot(), command.keys(arguments) if command.first_key else []
-        busy, weight = self._writing, sum(map(len, arguments))
-        if not command.writes:
-            busy, weight = self._reading, weight + len(keys) * READ_WEIGHT
-        self._slots.append(slot)
-        self._held += weight
-        busy.update(keys)
+        promised = Promise(command, arguments, self._writing if command.writes else self._reading, self._filled)
+        self._slots.append(promised)
+        self._held += promised.weight
+        self._promised = promised
+        return promised.fill
 
-        def answer(reply: bytes) -> None:
-            if slot.reply is not None:
-                return  # An operation that meets a bug may answer and raise as well.
-            slot.reply = reply
-            self._held += len(reply) - weight
-            release(busy, keys)
+    def _filled(self, promised: Promise, reply: bytes) -> None:
+        """Answers of one turn of the loop leave together; one that nothing else waits with leaves now."""
+        self._held += len(reply) - promised.weight
+        self._door.count(promised.command, reply)
+        if len(self._slots) == 1 and not self._queue and not self._working:
+            self._work()
+        else:
             self._schedule()
-
-        self._promised = answer
-        return answer
 
     def soon(self, step: Callable[[], None]) -> None:
         """Not for somebody who has left."""
@@ -234,8 +204,27 @@ class RespConnection(Session, asyncio.Protocol):
 
     # The line.
 
+    def _recite(self, data: bytes) -> bool:
+        """Answer GETs of names whose values are known by heart, without reading them as commands: between two of them
+        is nothing but the beginning of a GET, and what is left is a key exactly as a command has it. False: something
+        in `data` is something else, or has to wait, and nothing was done."""
+        transport, reader = self._transport, self.reader
+        if transport is None or self._slots or self._queue or self._clogged or not self.authenticated:
+            return False
+        if self.in_refused_multi or not reader.at_rest or len(data) > RECITED_BYTES:
+            return False
+        keys = data.split(data[:GET_BYTES])
+        del keys[0]
+        replies = [*map(self.ready.young.get, keys)]
+        if None in replies:
+            return False
+        self.ready.served += len(keys)
+        transport.write(b"".join(cast(list[bytes], replies)))
+        if self._clogged:
+            self._pace()
+        return True
+
     def _schedule(self) -> None:
-        """Answers of one turn of the loop leave together."""
         if not self._scheduled and not self._working and self._transport is not None:
             self._scheduled = True
             self._loop.call_soon(self._work)
@@ -264,21 +253,23 @@ class RespConnection(Session, asyncio.Protocol):
         self._collect()
         deadline = self._loop.time() + TURN_S
         while self._queue and not (self._clogged or self._leaving):
-            if self._slots and self._must_wait(self._queue[0]):
+            arguments = self._queue[0]
+            command = self._table.get(arguments[0]) or self._table.get(arguments[0].upper())
+            if self._slots and self._must_wait(command, arguments):
                 break
-            self._begin(self._queue.popleft())
+            self._queue.popleft()
+            self._begin(command, arguments)
             if self._slots:
                 self._collect()
             if self._queue and self._loop.time() > deadline:
                 return True
         return False
 
-    def _must_wait(self, arguments: Arguments) -> bool:
+    def _must_wait(self, command: Command | None, arguments: Arguments) -> bool:
         """For earlier commands of this connection: to keep within the limits, and because replies must read as if
         commands that share a key ran one after the other."""
         if len(self._slots) >= self._limits.pipeline or self._held >= self._limits.held_bytes:
             return True
-        command = self._command(arguments[0])
         if command is None or command.alone:
             return command is not None
         keys = command.keys(arguments) if command.first_key else []
@@ -286,10 +277,10 @@ class RespConnection(Session, asyncio.Protocol):
             return True
         return command.writes and any(key in self._reading for key in keys)
 
-    def _begin(self, arguments: Arguments) -> None:
+    def _begin(self, command: Command | None, arguments: Arguments) -> None:
         self._promised = None
         try:
-            reply = self._run(arguments)
+            reply = self._run(command, arguments)
         except InvalidRequest as error:
             reply = resp.error(f"ERR {error}")
         except StoreFailed:
@@ -300,12 +291,12 @@ class RespConnection(Session, asyncio.Protocol):
         if reply is None:
             assert self._promised is not None, "a reply or a promise"
         elif self._promised is not None:
-            self._promised(reply)
+            self._promised.fill(reply)
         else:
+            self._door.count(command, reply)
             self._reply(reply)
 
-    def _run(self, arguments: Arguments) -> bytes | None:
-        command = self._table.get(arguments[0]) or self._command(arguments[0])
+    def _run(self, command: Command | None, arguments: Arguments) -> bytes | None:
         if command is None:
             raise InvalidRequest(f"unknown command {shown(arguments[0])}")
         if not self.authenticated and not command.open_to_strangers:
@@ -316,9 +307,6 @@ class RespConnection(Session, asyncio.Protocol):
             raise InvalidRequest(f"wrong number of arguments for '{command.name}' command")
         self._running = command, arguments
         return command.run(self, arguments)
-
-    def _command(self, name: bytes) -> Command | None:
-        return self._table.get(name) or self._table.get(name.upper())
 
     def _reply(self, reply: bytes) -> None:
         if self._slots:
@@ -358,13 +346,6 @@ class RespConnection(Session, asyncio.Protocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
-
-
-def release(busy: Counter[bytes], keys: Sequence[bytes]) -> None:
-    for key in keys:
-        busy[key] -= 1
-        if not busy[key]:
-            del busy[key]
 
 
 async def serve_resp(

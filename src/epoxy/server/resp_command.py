@@ -9,6 +9,7 @@ from msgspec import Struct
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
 from epoxy.model.writes import Consistency, Outcome, ReadOutcome, ReadResult, Write
+from epoxy.transport.ready import ReadyAnswers
 
 INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 
@@ -31,7 +32,9 @@ class RespNode(Protocol):
 
 
 class Session:
-    """One client, as its commands see it."""
+    """One client, as its commands see it. `ready` has answers to GET, by the key as a command has it."""
+
+    ready: ReadyAnswers
 
     def __init__(self, node: RespNode, number: int, *, authenticated: bool) -> None:
         self.node = node

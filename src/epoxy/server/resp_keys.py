@@ -59,10 +59,17 @@ def known(session: Session, key: bytes) -> ReadResult | None:
 
 def get(session: Session, arguments: Arguments) -> bytes | None:
     key = checked_key(arguments[1])
-    here = known(session, key) if session.consistent else session.node.peek(key)
+    question = resp.bulk(key)
+    ready = session.ready.find(question)
+    if ready is not None:
+        return ready
+    here = known(session, key)
     if here is None:
         return ask(session, key, lambda value: resp.maybe_bulk(value, session.protocol))
-    return resp.maybe_bulk(here.value, session.protocol)
+    reply = resp.maybe_bulk(here.value, session.protocol)
+    if here.committed is not None and not here.committed.mutable:
+        session.ready.keep(question, reply)
+    return reply
 
 
 def read_one(piece: Piece) -> Callable[[Session, Arguments], bytes | None]:

@@ -1,0 +1,50 @@
+"""What one Redis client may make the door hold, and for how long it may keep it busy, each with its reason."""
+
+from msgspec import Struct
+
+from epoxy.codec.resp import ReaderLimits
+from epoxy.model.records import MAX_VALUE_BYTES
+
+STRANGERS = ReaderLimits(arguments=10, argument_bytes=16 << 10, command_bytes=16 << 10)
+"""Who has not shown the password gets room for that, and no more. The sizes are those of Redis."""
+
+READ_WEIGHT = 64 << 10
+"""What a value on its way from another region is taken to weigh; with the default limit one connection asks for 64."""
+
+FLUSH_BYTES = 64 << 10
+"""Replies are sent together, up to about what a socket takes at once."""
+
+TURN_S = 0.005
+"""How long one client's pipeline may keep the event loop to itself. Peers on the same continent are ten times as far
+away, so what waits meanwhile is hardly later for it."""
+
+
+RECITED_BYTES = 16 << 10
+"""The longest piece of GETs that is answered in one go: the shortest has 20 bytes, so 800 of them, and their answers
+stay below what may wait for a client."""
+
+
+class RespLimits(Struct, frozen=True, kw_only=True):
+    """For each connection, but the first.
+
+    `connections`: a process has so many files; half of the usual 1,024 stay for peers, HTTP and the store.
+    `arguments`: keys in one MGET or DEL.
+    `argument_bytes`: twice the longest value, so that one a little too long gets an answer rather than a cut line.
+    `command_bytes`: an MGET of that many of the longest keys, and a SET, fit in.
+    `pipeline`: commands under way; at 100 ms for a round trip one connection may still write 10,000 times a second.
+    `held_bytes`: what commands under way hold, and replies that wait for an earlier one. As much again may wait for
+    the client to take it.
+    """
+
+    connections: int = 512
+    arguments: int = 1026
+    argument_bytes: int = 2 * MAX_VALUE_BYTES
+    command_bytes: int = 4 * MAX_VALUE_BYTES
+    pipeline: int = 1024
+    held_bytes: int = 4 * MAX_VALUE_BYTES
+
+    @property
+    def reader(self) -> ReaderLimits:
+        return ReaderLimits(
+            arguments=self.arguments, argument_bytes=self.argument_bytes, command_bytes=self.command_bytes
+        )
