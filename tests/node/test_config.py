@@ -91,7 +91,12 @@ def test_the_least_one_has_to_say(write: Write, tmp_path: Path) -> None:
     assert settings.cluster.members[1] == Member(id=2, datacenter="eu-west-1", url="http://10.0.0.2:7800")
     assert settings.tls is None
     assert settings.limits == Limits(
-        connections=10_000, pipeline=1_000, writes_in_flight=10_000, request_timeout_ms=10_000, peer_queue=10_000
+        connections=10_000,
+        pipeline=1_000,
+        writes_in_flight=2_000,
+        reads_in_flight=2_000,
+        request_timeout_ms=10_000,
+        peer_queue=10_000,
     )
     assert not settings.emulate_wan
 
@@ -113,6 +118,7 @@ def test_the_least_one_has_to_say(write: Write, tmp_path: Path) -> None:
         ("limits", "connections", "100_000", lambda s: s.limits.connections == 100_000),
         ("limits", "pipeline", "100000", lambda s: s.limits.pipeline == 100_000),
         ("limits", "writes_in_flight", "1000000", lambda s: s.limits.writes_in_flight == 1_000_000),
+        ("limits", "reads_in_flight", "1", lambda s: s.limits.reads_in_flight == 1),
         ("limits", "request_timeout_ms", "10", lambda s: s.limits.request_timeout_ms == 10),
         ("limits", "peer_queue", "16", lambda s: s.limits.peer_queue == 16),
         ("wan", "emulate", "true", lambda s: s.emulate_wan),
@@ -214,6 +220,7 @@ def test_the_first_configuration_has_the_members_in_order(write: Write) -> None:
         ("limits", "connections", ["0", "100001"]),
         ("limits", "pipeline", ["0", "100001"]),
         ("limits", "writes_in_flight", ["0", "1000001"]),
+        ("limits", "reads_in_flight", ["0", "1000001"]),
         ("limits", "request_timeout_ms", ["9", "600001"]),
         ("limits", "peer_queue", ["15", "1000001"]),
         ("wan", "emulate", ['"true"', "1", '"yes"']),

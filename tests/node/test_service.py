@@ -15,8 +15,8 @@ from epoxy.model.writes import (
     ConsensusFailed,
     Consistency,
     Outcome,
+    ReadAnswer,
     ReadFailed,
-    ReadOutcome,
     ReadResult,
     Refused,
     Source,
@@ -24,6 +24,7 @@ from epoxy.model.writes import (
 )
 from epoxy.model.writes import Path as Way
 from epoxy.node.config import Address, ClusterSettings, Limits, Member, NodeSettings, Settings
+from epoxy.node.pending import GRAIN_MS
 from epoxy.node.service import (
     LONGEST_HEDGE_MS,
     RETIME_EVERY_MS,
@@ -55,7 +56,7 @@ class HandLinks(HandTransport):
         return peer in self.rtts and peer not in self.silent
 
 
-def settings_of(n: int, *, writes_in_flight: int = 100) -> Settings:
+def settings_of(n: int, *, writes_in_flight: int = 100, reads_in_flight: int = 100) -> Settings:
     members = tuple(Member(id=i, datacenter=f"dc-{i}", url=f"http://10.0.0.{i}") for i in range(1, n + 1))
     return Settings(
         node=NodeSettings(
@@ -72,6 +73,7 @@ def settings_of(n: int, *, writes_in_flight: int = 100) -> Settings:
             connections=100,
             pipeline=100,
             writes_in_flight=writes_in_flight,
+            reads_in_flight=reads_in_flight,
             request_timeout_ms=TIMEOUT_MS,
             peer_queue=100,
         ),
@@ -82,13 +84,15 @@ def settings_of(n: int, *, writes_in_flight: int = 100) -> Settings:
 class World:
     """A node whose disk, clock and peers are moved by hand."""
 
-    def __init__(self, n: int = 3, *, ready: bool = True, writes_in_flight: int = 100) -> None:
+    def __init__(
+        self, n: int = 3, *, ready: bool = True, writes_in_flight: int = 100, reads_in_flight: int = 100
+    ) -> None:
         self.disk, self.clock, self.links = Disk(), HandClock(), HandLinks()
         self.outcomes: list[Outcome] = []
-        self.reads: list[ReadOutcome] = []
+        self.reads: list[ReadAnswer] = []
         self.alarms: list[str] = []
         store = MemoryStore(self.disk.flush)
-        settings = settings_of(n, writes_in_flight=writes_in_flight)
+        settings = settings_of(n, writes_in_flight=writes_in_flight, reads_in_flight=reads_in_flight)
         self.node = Node(settings, store, self.links, self.clock, FixedDice(), self.alarms.append)
         self.node.start()
         if ready:
@@ -154,13 +158,45 @@ def test_a_write_is_decided_and_counted() -> None:
     assert world.node.in_flight == 0
 
 
-def test_the_timer_of_a_write_ends_with_it() -> None:
+def test_one_timer_serves_all_clients_and_ends_when_nobody_waits() -> None:
     world = World()
-    before = world.clock.pending
-    world.write()
+    for key in (b"a", b"b", b"c"):
+        world.write(key)
+        world.clock.advance(1)
+    assert world.clock.pending.count(TIMEOUT_MS) == 1
+    assert TIMEOUT_MS + 1 not in world.clock.pending
     world.disk.sync()
-    world.accept(B)
-    assert world.clock.pending == before
+    for sent in list(world.links.sent):
+        if sent.answered is not None and sent.to == B:
+            sent.answer(AcceptOk())
+    world.disk.sync()
+    assert len(world.outcomes) == 3
+    world.node.stop()
+    assert world.clock.pending == []
+
+
+def test_each_client_is_told_in_its_own_time_or_a_little_later() -> None:
+    world = World()
+    world.node.driver.timing = Timing(hedge_ms=100.0 * TIMEOUT_MS, round_timeout_ms=100.0 * TIMEOUT_MS)
+    for key in (b"a", b"b", b"c"):
+        world.write(key)
+        world.clock.advance(1000)
+    told = []
+    for _ in range(TIMEOUT_MS // 10):
+        world.clock.advance(10)
+        told.append((world.clock.now, len(world.outcomes)))
+    first = [next(now for now, count in told if count == many) for many in (1, 2, 3)]
+    assert all(0 <= at - (TIMEOUT_MS + 1000 * index) <= GRAIN_MS + 10 for index, at in enumerate(first)), first
+
+
+def test_a_client_that_fails_does_not_silence_the_next() -> None:
+    world = World()
+    world.node.write(Write(key=b"a", value=b"v"), lambda _: 1 // 0)  # type: ignore[arg-type]
+    world.write(b"b")
+    with pytest.raises(ZeroDivisionError):
+        world.clock.advance(TIMEOUT_MS)
+    world.clock.advance(GRAIN_MS)
+    assert [type(outcome) for outcome in world.outcomes] == [ConsensusFailed]
 
 
 def test_one_write_too_many_is_refused_and_the_room_comes_back() -> None:
@@ -235,6 +271,64 @@ def test_a_linearizable_read_asks_the_others() -> None:
     world.node.read(KEY, Consistency.LINEARIZABLE, world.reads.append)
     world.disk.sync()
     assert set(world.links.take()) == {B, C}
+
+
+def test_a_linearizable_read_of_a_reserved_name_asks_nobody() -> None:
+    """Its value cannot change, so what is durable here is the newest there will ever be."""
+    world = World()
+    world.learn(KEY)
+    world.node.read(KEY, Consistency.LINEARIZABLE, world.reads.append)
+    assert world.reads == [], "committed here, but a crash could take that back"
+    world.disk.sync()
+    world.links.sent.clear()
+    world.node.read(KEY, Consistency.LINEARIZABLE, world.reads.append)
+    assert world.reads == [ReadResult(committed=prop(b"v", by=B), source=Source.LOCAL)]
+    assert world.links.sent == []
+
+
+def test_a_linearizable_read_of_a_mutable_key_asks_however_well_it_is_known() -> None:
+    world = World()
+    known = commit(prop(b"v", by=B, mutable=True))
+    world.node.replica.handle([known], lambda _: None)
+    world.disk.sync()
+    world.node.read(KEY, Consistency.LINEARIZABLE, world.reads.append)
+    world.disk.sync()
+    assert world.reads == []
+    assert set(world.links.take()) == {B, C}
+
+
+def test_one_read_too_many_is_refused_but_never_one_that_is_known_here() -> None:
+    world = World(reads_in_flight=2)
+    world.learn(b"known")
+    world.disk.sync()
+    for key in (b"a", b"b"):
+        world.node.read(key, Consistency.LINEARIZABLE, world.reads.append)
+    world.node.read(b"c", Consistency.OPTIMISTIC, world.reads.append)
+    assert world.reads == [Refused(reason="2 reads are asking other regions already")]
+    for consistency in Consistency:
+        world.node.read(b"known", consistency, world.reads.append)
+    assert [type(read) for read in world.reads] == [Refused, ReadResult, ReadResult, ReadResult]
+    assert world.node.refused == {"writes_in_flight": 0, "reads_in_flight": 1}
+
+
+def test_the_room_of_a_read_comes_back() -> None:
+    world = World(reads_in_flight=1)
+    for _ in range(3):
+        world.node.read(KEY, Consistency.OPTIMISTIC, world.reads.append)
+        world.disk.sync()
+        for sent in world.links.take().values():
+            sent.answer(Failed(reason="unreachable"))
+    assert [type(read) for read in world.reads] == [ReadFailed] * 3
+
+
+def test_a_read_that_nobody_answers_is_over_in_time() -> None:
+    world = World()
+    world.node.driver.timing = Timing(hedge_ms=100.0 * TIMEOUT_MS, round_timeout_ms=100.0 * TIMEOUT_MS)
+    world.node.stop()  # only the timers that follow the links
+    world.node.ready = True
+    world.node.read(KEY, Consistency.LINEARIZABLE, world.reads.append)
+    world.clock.advance(TIMEOUT_MS)
+    assert world.reads == [ReadFailed(reason="no answer in time")]
 
 
 # What is known at home

@@ -20,7 +20,7 @@ from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Failed, Reply, Request
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
-from epoxy.model.writes import Consistency, Outcome, ReadOutcome, ReadResult, Write
+from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.node.config import Address, ClusterSettings, Limits, Member, NodeSettings, Settings
 from epoxy.node.service import Node
@@ -68,7 +68,7 @@ class FakeNode:
         self.ready = True
         self.replica = SimpleNamespace(config=first_epoch((1, 2, 3)))
         self.outcome: Outcome | None = None
-        self.reading: ReadOutcome | None = None
+        self.reading: ReadAnswer | None = None
         self.here: ReadResult | None = None
         self.keys: list[tuple[bytes, Proposal]] = []
         self.log: list[tuple[bytes, ChangelogEntry]] = []
@@ -82,7 +82,7 @@ class FakeNode:
         assert self.outcome is not None
         answered(self.outcome)
 
-    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
         self.reads.append((key, consistency))
         assert self.reading is not None
         answered(self.reading)
@@ -208,7 +208,14 @@ def settings(me: int, ids: Sequence[int]) -> Settings:
         ),
         cluster=ClusterSettings(members=members, quorum_policy=QuorumPolicy.OPTIMAL, secret_file=Path("unused")),
         tls=None,
-        limits=Limits(connections=100, pipeline=100, writes_in_flight=1000, request_timeout_ms=10_000, peer_queue=1000),
+        limits=Limits(
+            connections=100,
+            pipeline=100,
+            writes_in_flight=1000,
+            reads_in_flight=1000,
+            request_timeout_ms=10_000,
+            peer_queue=1000,
+        ),
         emulate_wan=False,
     )
 

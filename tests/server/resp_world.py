@@ -19,6 +19,7 @@ from epoxy.model.writes import (
     Consistency,
     Outcome,
     Path,
+    ReadAnswer,
     ReadOutcome,
     ReadResult,
     Source,
@@ -65,7 +66,7 @@ class FakeNode:
     def __init__(self) -> None:
         self.held: dict[bytes, Proposal] = {}
         self.writes: deque[tuple[Write, Callable[[Outcome], None]]] = deque()
-        self.reads: deque[tuple[bytes, Consistency, Callable[[ReadOutcome], None]]] = deque()
+        self.reads: deque[tuple[bytes, Consistency, Callable[[ReadAnswer], None]]] = deque()
         self.outcomes: deque[Outcome | Exception] = deque()
         self.asked = 0
 
@@ -79,7 +80,7 @@ class FakeNode:
             raise outcome
         answered(outcome)
 
-    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
         self.asked += 1
         self.reads.append((key, consistency, answered))
 

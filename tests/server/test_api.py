@@ -275,7 +275,7 @@ def test_an_unknown_outcome_is_not_definite(door: Door) -> None:
 
 def test_turned_away_at_the_door(door: Door) -> None:
     answer = door.write(Refused(reason="256 writes are waiting for this key already"))
-    assert answer.status == 503
+    assert answer.status == 429
     words = "turned away: 256 writes are waiting for this key already"
     assert answer.error() == told("overloaded", words, retry_after_ms=1000)
     assert answer.headers["retry-after"] == "1"
@@ -363,6 +363,15 @@ def test_too_few_to_say(door: Door) -> None:
     answer = door.ask("GET", "/v2/kv/k")
     assert answer.status == 503
     assert answer.error() == told("read_failed", "only 1 of 3 replicas answered", retry_after_ms=1000)
+
+
+def test_a_read_that_is_one_too_many(door: Door) -> None:
+    door.node.reading = Refused(reason="2000 reads are asking other regions already")
+    answer = door.ask("GET", "/v2/kv/k")
+    assert answer.status == 429
+    words = "turned away: 2000 reads are asking other regions already"
+    assert answer.error() == told("overloaded", words, retry_after_ms=1000)
+    assert answer.headers["retry-after"] == "1"
 
 
 def test_head_is_get_without_the_body(door: Door) -> None:

@@ -18,6 +18,7 @@ INTERFACE = {
     "epoxy_prepare_retry",
     "epoxy_ballot_bump",
     "epoxy_requests",
+    "epoxy_refused",
     "epoxy_request_duration_seconds",
     "epoxy_changelog_rows",
     "epoxy_replicas",
@@ -88,6 +89,17 @@ def test_gauges_are_looked_up_when_asked() -> None:
     assert found["epoxy_replicas", (("status", "active"),)] == 3
     assert found["epoxy_replicas", (("status", "learning"),)] == 1
     assert found["epoxy_peer_rtt_seconds", (("peer", "2"),)] == 0.0714
+
+
+def test_what_others_count_is_added() -> None:
+    mine, theirs = ("http_get_key", "ok"), ("resp_get", "ok")
+    metrics = Metrics(lambda: Gauges(refused={"writes_in_flight": 5}, requests={mine: 10, theirs: 3}))
+    metrics.request_handled(*mine, 0.1)
+    found = samples(metrics)
+    assert found["epoxy_refused_total", (("limit", "writes_in_flight"),)] == 5
+    assert found["epoxy_requests_total", (("request_type", "http_get_key"), ("result", "ok"))] == 11
+    assert found["epoxy_requests_total", (("request_type", "resp_get"), ("result", "ok"))] == 3
+    assert found["epoxy_request_duration_seconds_count", (("request_type", "http_get_key"),)] == 1
 
 
 def test_violations_are_there_before_the_first() -> None:

@@ -259,6 +259,19 @@ def test_a_read_that_failed_is_not_told_as_absent(command: str) -> None:
     run(story)
 
 
+@pytest.mark.parametrize("command", ["GET x", "STRLEN x", "MGET x", "EXISTS x", "INCR x"])
+def test_a_read_that_is_one_too_many_is_told_so(command: str) -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send(command)
+            await until(lambda: bool(at.node.reads))
+            at.node.reads.popleft()[2](Refused(reason="2000 reads are asking other regions already"))
+            await client.expect(b"-BUSY 'x' was not read: 2000 reads are asking other regions already\r\n")
+
+    run(story)
+
+
 def test_a_reply_that_would_be_too_long_is_refused() -> None:
     async def story() -> None:
         async with world() as at:

@@ -128,3 +128,6 @@ class ReadFailed(Struct, frozen=True, kw_only=True):
 
 
 ReadOutcome = ReadResult | ReadFailed
+
+ReadAnswer = ReadOutcome | Refused
+"""What a read is told at a node's door, which may turn it away."""

@@ -17,14 +17,15 @@ from epoxy.model.writes import (
     Consistency,
     Outcome,
     Path,
+    ReadAnswer,
     ReadFailed,
-    ReadOutcome,
     ReadResult,
     Refused,
     Write,
 )
 from epoxy.node.config import Settings
 from epoxy.node.driver import Driver
+from epoxy.node.pending import Pending
 from epoxy.node.replica import Replica
 from epoxy.ports import Clock, Dice, Store, Timer, Transport
 
@@ -90,10 +91,11 @@ class ReplicaView(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Node:
-    """`in_flight` are the writes the driver still works on, whether their clients wait or have been told that their
-    time is over: it is what admission must bound."""
+WRITE_LATE = ConsensusFailed(reason="not decided in time; it may still take effect")
+READ_LATE = ReadFailed(reason="no answer in time")
 
+
+class Node:
     def __init__(
         self,
         settings: Settings,
@@ -106,12 +108,14 @@ class Node:
         self.settings = settings
         self.me = settings.node.id
         self.ready = False
-        self.in_flight = 0
         self.paths: Counter[Path] = Counter()
         self.replica = Replica(self.me, store, settings.first_config(), alarm)
         self.driver = Driver(self.replica, links, clock, dice, Timing(), alarm)
         self.links = links
         self.clock = clock
+        limits = settings.limits
+        self._writes: Pending[Outcome] = Pending(clock, limits.writes_in_flight, limits.request_timeout_ms, WRITE_LATE)
+        self._reads: Pending[ReadAnswer] = Pending(clock, limits.reads_in_flight, limits.request_timeout_ms, READ_LATE)
         self._store = store
         self._started_ms = clock.now_ms()
         self._listeners: list[Callable[[], None]] = []
@@ -126,23 +130,45 @@ class Node:
 
     def stop(self) -> None:
         self.ready = False
+        self._writes.stop()
+        self._reads.stop()
         if self._retiming is not None:
             self._retiming.cancel()
 
+    @property
+    def in_flight(self) -> int:
+        """Writes the driver still works on, whether their clients wait or have been told that their time is over."""
+        return self._writes.count
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """How many were turned away, by the limit that was reached."""
+        return {"writes_in_flight": self._writes.refused, "reads_in_flight": self._reads.refused}
+
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
-        limit = self.settings.limits.writes_in_flight
-        if not self.ready or self.in_flight >= limit:
-            reason = f"{limit} writes are in flight already" if self.ready else "the node is not ready"
+        writes = self._writes
+        if not self.ready or writes.count >= writes.limit:
+            writes.refused += self.ready
+            reason = f"{writes.limit} writes are in flight already" if self.ready else "the node is not ready"
             answered(Refused(reason=reason))
             return
-        self.in_flight += 1
-        self.driver.write(write, partial(self._written, self._in_time(answered)))
+        self.driver.write(write, partial(self._written, writes.begin(answered)))
 
-    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+        """What is known here is answered at once, and never turned away; so is a linearizable read of a reserved name,
+        because its value cannot change."""
+        reads = self._reads
         if not self.ready:
             answered(ReadFailed(reason="the node is not ready"))
             return
-        self.driver.read(key, consistency, answered)
+        here = self.replica.peek(key, use_cache=consistency is not Consistency.SKIP_CACHE)
+        if here is not None and (consistency is not Consistency.LINEARIZABLE or is_final(here)):
+            answered(here)
+        elif reads.count >= reads.limit:
+            reads.refused += 1
+            answered(Refused(reason=f"{reads.limit} reads are asking other regions already"))
+        else:
+            self.driver.read(key, consistency, reads.begin(answered))
 
     def peek(self, key: bytes) -> ReadResult | None:
         """What an optimistic read finds without asking anybody."""
@@ -232,28 +258,10 @@ class Node:
     def _become_ready(self) -> None:
         self.ready = True
 
-    def _written(self, answered: Callable[[Outcome], None], outcome: Outcome) -> None:
-        self.in_flight -= 1
+    def _written(self, done: Callable[[Outcome], None], outcome: Outcome) -> None:
         if isinstance(outcome, Committed) and outcome.mine:
             self.paths[outcome.path] += 1
-        answered(outcome)
-
-    def _in_time(self, answered: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
-        """The flow goes on when the client's time is over: what it put forward may still be decided."""
-        waiting = [answered]
-
-        def too_late() -> None:
-            if waiting:
-                waiting.pop()(ConsensusFailed(reason="not decided in time; it may still take effect"))
-
-        timer = self.clock.call_later(self.settings.limits.request_timeout_ms, too_late)
-
-        def in_time(outcome: Outcome) -> None:
-            if waiting:
-                timer.cancel()
-                waiting.pop()(outcome)
-
-        return in_time
+        done(outcome)
 
     def _changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
         """One call for many commits: listeners read on from where they are. Also with no listener yet: one that comes
@@ -298,6 +306,11 @@ class Node:
             round_timeout_ms=max(SHORTEST_ROUND_MS, 2 * farthest + 4 * SHORTEST_HEDGE_MS),
         )
         self._retiming = self.clock.call_later(RETIME_EVERY_MS, self._retime)
+
+
+def is_final(here: ReadResult) -> bool:
+    """Committed and immutable: what the newest version is, nobody needs to be asked."""
+    return here.committed is not None and not here.committed.mutable
 
 
 def rounded(milliseconds: float | None) -> float | None:

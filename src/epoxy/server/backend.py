@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.records import ChangelogEntry, Proposal
-from epoxy.model.writes import Consistency, Outcome, ReadOutcome, ReadResult, Write
+from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 
 
 class Member(Protocol):
@@ -22,7 +22,7 @@ class Backend(Protocol):
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
 
-    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None: ...
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None: ...
 
     def peek(self, key: bytes) -> ReadResult | None:
         """What this replica knows by itself, at once."""

@@ -27,6 +27,7 @@ RESULTS: Final = {
     **dict.fromkeys(range(500, 600), "unavailable"),
     404: "not_found",
     409: "conflict",
+    429: "refused",
 }
 """The word a status is counted under."""
 

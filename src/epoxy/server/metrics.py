@@ -36,6 +36,10 @@ class Gauges(Struct, frozen=True, kw_only=True):
     """By status."""
     peer_rtt_seconds: Mapping[str, float] = {}
     """By peer; those never heard of are left out."""
+    refused: Mapping[str, int] = {}
+    """By the limit that was reached."""
+    requests: Mapping[tuple[str, str], int] = {}
+    """By type and result, on top of those counted here: a door that is too fast for that counts them itself."""
 
 
 class Histogram:
@@ -95,9 +99,10 @@ class Metrics(Collector):
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
+        now = self.gauges()
         yield from self._proposal_families()
-        yield from self._request_families()
-        yield from self._gauge_families()
+        yield from self._request_families(now)
+        yield from self._gauge_families(now)
         yield counter(
             "invariant_violations", "Broken invariants seen. Anything but 0 is an emergency", self._violations
         )
@@ -113,8 +118,13 @@ class Metrics(Collector):
         yield counter("prepare_retry", "Prepare rounds after a write's first", self._retries)
         yield counter("ballot_bump", "Ballots raised above somebody else's", self._bumps)
 
-    def _request_families(self) -> Iterator[Metric]:
-        yield labelled("requests", "Requests of clients and peers", ("request_type", "result"), self._requests)
+    def _request_families(self, now: Gauges) -> Iterator[Metric]:
+        counts = self._requests + Counter(now.requests)
+        yield labelled("requests", "Requests of clients and peers", ("request_type", "result"), counts)
+        refused = CounterMetricFamily("epoxy_refused", "Turned away, by the limit that was reached", labels=("limit",))
+        for limit, count in now.refused.items():
+            refused.add_metric((limit,), count)
+        yield refused
         seconds = HistogramMetricFamily(
             "epoxy_request_duration_seconds", "From a request to its answer", labels=("request_type",)
         )
@@ -122,8 +132,7 @@ class Metrics(Collector):
             seconds.add_metric((snake_case(request_type),), histogram.buckets(), histogram.sum)
         yield seconds
 
-    def _gauge_families(self) -> Iterator[Metric]:
-        now = self.gauges()
+    def _gauge_families(self, now: Gauges) -> Iterator[Metric]:
         rows = GaugeMetricFamily("epoxy_changelog_rows", "Rows of this replica's changelog")
         if now.changelog_rows is not None:
             rows.add_metric((), now.changelog_rows)

@@ -59,6 +59,7 @@ def get_key() -> Json:
     answers = {
         "200": {"description": "The value.", "headers": headers, "content": OCTETS | as_json("Record")},
         "404": failure("Absent. A key that was deleted still has an Epoxy-Version."),
+        "429": overloaded(),
     }
     return operation("getKey", "Read a key", answers) | {"parameters": [read]}
 
@@ -81,6 +82,7 @@ def put_key() -> Json:
         "404": failure("No such route: clients resolve /../ before they send it."),
         "409": conflict(),
         "411": failure("Neither a body nor a Content-Length."),
+        "429": overloaded(),
     }
     body = {"required": True, "description": "The value, up to 1 MiB.", "content": OCTETS}
     extra = {"parameters": parameters, "requestBody": body}
@@ -92,6 +94,7 @@ def delete_key() -> Json:
         "200": written("Deleted: the version is that of the tombstone."),
         "404": failure("There is nothing to delete."),
         "409": conflict(),
+        "429": overloaded(),
     }
     extra = {"parameters": [if_version("Delete only this version.")]}
     return operation("deleteKey", "Delete a mutable key", answers) | extra
@@ -154,7 +157,7 @@ def operation(name: str, summary: str, answers: Json) -> Json:
         "413": failure("The body has more than 1 MiB."),
         "431": failure("Address and headers are too long."),
         "500": failure("A bug; the log has more. Not definite."),
-        "503": failure("Not now: not ready, overloaded, or no quorum. `definite` tells whether it may have happened."),
+        "503": failure("Not now: not ready, or no quorum. `definite` tells whether it may have happened."),
     }
     return {"operationId": name, "summary": summary, "responses": common | answers}
 
@@ -216,6 +219,10 @@ def conflict() -> Json:
     words = "Not written: taken, immutable or version_mismatch (Epoxy-Error says which). What is there is the body."
     headers = write_headers() | {"Epoxy-Error": header(STRING, "The code.")}
     return {"description": words, "headers": headers, "content": OCTETS | as_json("Conflict")}
+
+
+def overloaded() -> Json:
+    return failure("Turned away, nothing was done: as much is under way as the node takes on. Try again later.")
 
 
 def failure(words: str) -> Json:

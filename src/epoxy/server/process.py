@@ -194,6 +194,8 @@ class Process:
             changelog_rows=newest,
             replicas={status.value: statuses.count(status) for status in ReplicaStatus},
             peer_rtt_seconds=rtts,
+            refused=self.node.refused,
+            requests=self._resp.requests(),
         )
 
     def _alarm(self, text: str) -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
-from epoxy.model.writes import Consistency, Outcome, ReadOutcome, ReadResult, Write
+from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.transport.ready import ReadyAnswers
 
 INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
@@ -22,7 +22,7 @@ class RespNode(Protocol):
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
 
-    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None: ...
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None: ...
 
     def peek(self, key: bytes) -> ReadResult | None: ...
 

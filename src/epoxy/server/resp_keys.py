@@ -19,8 +19,8 @@ from epoxy.model.writes import (
     ImmutableKey,
     NothingToDelete,
     Outcome,
+    ReadAnswer,
     ReadFailed,
-    ReadOutcome,
     ReadResult,
     Refused,
     VersionMismatch,
@@ -85,14 +85,16 @@ def read_one(piece: Piece) -> Callable[[Session, Arguments], bytes | None]:
 def ask(session: Session, key: bytes, piece: Piece) -> bytes | None:
     answer = session.promise()
 
-    def heard(outcome: ReadOutcome) -> None:
-        answer(unreadable(key, outcome) if isinstance(outcome, ReadFailed) else piece(outcome.value))
+    def heard(outcome: ReadAnswer) -> None:
+        answer(piece(outcome.value) if isinstance(outcome, ReadResult) else unreadable(key, outcome))
 
     session.node.read(key, session.consistency, heard)
     return None
 
 
-def unreadable(key: bytes, outcome: ReadFailed) -> bytes:
+def unreadable(key: bytes, outcome: ReadFailed | Refused) -> bytes:
+    if isinstance(outcome, Refused):
+        return resp.error(f"BUSY {shown(key)} was not read: {outcome.reason}")
     return resp.error(f"UNAVAILABLE {shown(key)} cannot be read now: {outcome.reason}")
 
 
@@ -123,9 +125,9 @@ class Pieces:
             session.node.read(self._keys[index], session.consistency, partial(self._heard, index, answer=answer))
         return None
 
-    def _heard(self, index: int, outcome: ReadOutcome, answer: Answer | None = None) -> None:
+    def _heard(self, index: int, outcome: ReadAnswer, answer: Answer | None = None) -> None:
         self._missing -= 1
-        if isinstance(outcome, ReadFailed):
+        if not isinstance(outcome, ReadResult):
             self._failure = unreadable(self._keys[index], outcome)
         elif self._failure is None:
             self._keep(index, self._piece(outcome.value))
@@ -325,8 +327,8 @@ class Increment:
     def _read(self) -> None:
         self._node.read(self._key, Consistency.LINEARIZABLE, self._heard)
 
-    def _heard(self, outcome: ReadOutcome) -> None:
-        if isinstance(outcome, ReadFailed):
+    def _heard(self, outcome: ReadAnswer) -> None:
+        if not isinstance(outcome, ReadResult):
             self._answer(unreadable(self._key, outcome))
         else:
             self._add(outcome.committed, confirmed=True)

@@ -16,8 +16,8 @@ from epoxy.model.writes import (
     NothingToDelete,
     Outcome,
     Path,
+    ReadAnswer,
     ReadFailed,
-    ReadOutcome,
     ReadResult,
     Refused,
     Source,
@@ -154,7 +154,7 @@ def about(committed: Proposal) -> tuple[Header, Header]:
     return (b"Epoxy-Version", b"%d" % committed.version), MUTABLE[committed.mutable]
 
 
-def answer_read(call: Call, key: bytes, outcome: ReadOutcome) -> None:
+def answer_read(call: Call, key: bytes, outcome: ReadAnswer) -> None:
     match outcome:
         case ReadResult():
             committed = outcome.committed
@@ -167,6 +167,8 @@ def answer_read(call: Call, key: bytes, outcome: ReadOutcome) -> None:
                 call.answer(200, committed.value, headers=headers)
         case ReadFailed():
             call.fail(503, "read_failed", outcome.reason, retry_after_ms=RETRY_AFTER_MS)
+        case Refused():
+            turn_away(call, outcome)
         case _:
             assert_never(outcome)
 
@@ -185,12 +187,16 @@ def answer_write(call: Call, key: bytes, outcome: Outcome) -> None:
             headers = write_headers(outcome.committed, outcome.path, mine=False)
             call.fail(404, "not_found", "there is nothing to delete under this key", headers=headers)
         case Refused():
-            call.fail(503, "overloaded", f"turned away: {outcome.reason}", retry_after_ms=RETRY_AFTER_MS)
+            turn_away(call, outcome)
         case ConsensusFailed():
             message = f"the outcome is unknown: {outcome.reason}. The write may still take effect"
             call.fail(503, "consensus_failed", message, definite=False)
         case _:
             assert_never(outcome)
+
+
+def turn_away(call: Call, refused: Refused) -> None:
+    call.fail(429, "overloaded", f"turned away: {refused.reason}", retry_after_ms=RETRY_AFTER_MS)
 
 
 def answer_committed(call: Call, key: bytes, outcome: Committed) -> None:

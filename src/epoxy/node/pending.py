@@ -1,0 +1,81 @@
+"""Operations under way, and the clients who wait for them.
+
+A client is told within a time that nothing is known yet. The operation itself goes on: what it put forward may still be
+decided, and until it ends it takes the room that admission bounds. All of one kind have the same time, so one timer
+serves them: it rings for whoever has waited longest.
+"""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from epoxy.ports import Clock, Timer
+
+T = TypeVar("T")
+
+GRAIN_MS = 100.0
+"""How late a client may be told that its time is over: a hundredth of the time it has had."""
+
+
+class Pending(Generic[T]):
+    """Operations of one kind. `count` are those under way, whether their clients still wait or not; `limit` is for
+    whoever lets them in, and `refused` how many it turned away."""
+
+    def __init__(self, clock: Clock, limit: int, timeout_ms: float, late: T) -> None:
+        self.limit = limit
+        self.count = 0
+        self.refused = 0
+        self.late = late
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+        self._waiting: dict[Ticket[T], float] = {}
+        self._timer: Timer | None = None
+
+    def begin(self, answered: Callable[[T], None]) -> "Ticket[T]":
+        """What is to be called when the operation ends."""
+        self.count += 1
+        ticket = Ticket(self, answered)
+        self._waiting[ticket] = self._clock.now_ms() + self._timeout_ms
+        if self._timer is None:
+            self._timer = self._clock.call_later(self._timeout_ms, self._ring)
+        return ticket
+
+    def end(self, ticket: "Ticket[T]") -> bool:
+        """Whether its client still waits."""
+        self.count -= 1
+        return self._waiting.pop(ticket, None) is not None
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        """They are in the order of their deadlines. One that raises must not silence the others."""
+        now_ms = self._clock.now_ms()
+        try:
+            while (ticket := self._first_due(now_ms)) is not None:
+                del self._waiting[ticket]
+                ticket.answered(self.late)
+        finally:
+            self._timer = None
+            if self._waiting:
+                first_ms = next(iter(self._waiting.values()))
+                self._timer = self._clock.call_later(max(first_ms - now_ms, GRAIN_MS), self._ring)
+
+    def _first_due(self, now_ms: float) -> "Ticket[T] | None":
+        ticket = next(iter(self._waiting), None)
+        return ticket if ticket is not None and self._waiting[ticket] <= now_ms else None
+
+
+class Ticket(Generic[T]):
+    """One operation on its way. Called with its outcome when it ends."""
+
+    __slots__ = ("_pending", "answered")
+
+    def __init__(self, pending: Pending[T], answered: Callable[[T], None]) -> None:
+        self.answered = answered
+        self._pending = pending
+
+    def __call__(self, outcome: T) -> None:
+        if self._pending.end(self):
+            self.answered(outcome)
