@@ -10,9 +10,9 @@ from tests.codec.strategies import MAX_U64, uints
 
 
 def uint(number: int) -> bytes:
-    out = bytearray()
+    out: list[bytes] = []
     bare.encode_uint(out, number)
-    return bytes(out)
+    return b"".join(out)
 
 
 @given(number=uints, before=st.binary(max_size=3), after=st.binary(max_size=3))
@@ -43,15 +43,12 @@ def test_uint_refuses_what_has_no_64_bits(number: int) -> None:
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 def test_unsigned_edges(size: int) -> None:
     largest = (1 << 8 * size) - 1
-    out = bytearray()
+    out: list[bytes] = []
     bare.encode_unsigned(out, largest, size)
-    assert out == b"\xff" * size
-    assert bare.decode_unsigned(bytes(out), 0, size) == (largest, size)
+    assert out == [b"\xff" * size]
     for wrong in (largest + 1, -1):
         with pytest.raises(InvalidValue):
             bare.encode_unsigned(out, wrong, size)
-    with pytest.raises(Truncated):
-        bare.decode_unsigned(bytes(out), 1, size)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +62,7 @@ def test_lengths_have_two_limits(length: int, error: type[CodecError] | None) ->
         with pytest.raises(error):
             bare.decode_length(data, 0, 2, 200)
         with pytest.raises(error):
-            bare.encode_length(bytearray(), length, 2, 200)
+            bare.encode_length([], length, 2, 200)
 
 
 def test_a_length_beyond_the_buffer_is_truncated() -> None:
@@ -74,9 +71,9 @@ def test_a_length_beyond_the_buffer_is_truncated() -> None:
 
 
 def test_fixed_data_has_its_size() -> None:
-    out = bytearray()
+    out: list[bytes] = []
     bare.encode_fixed(out, b"abc", 3)
-    assert bare.decode_fixed(bytes(out), 0, 3) == (b"abc", 3)
+    assert bare.decode_fixed(b"".join(out), 0, 3) == (b"abc", 3)
     with pytest.raises(InvalidValue):
         bare.encode_fixed(out, b"ab", 3)
     with pytest.raises(Truncated):
@@ -85,19 +82,15 @@ def test_fixed_data_has_its_size() -> None:
 
 @given(text=st.text(max_size=20))
 def test_str_counts_bytes(text: str) -> None:
-    out = bytearray()
+    out: list[bytes] = []
     bare.encode_str(out, text, 0, 80)
-    assert out[0] == len(text.encode())
-    assert bare.decode_str(bytes(out), 0, 0, 80) == (text, len(out))
+    data = b"".join(out)
+    assert data[0] == len(text.encode()) == len(data) - 1
+    assert bare.decode_str(data, 0, 0, 80) == (text, len(data))
 
 
-@pytest.mark.parametrize("byte", range(256))
-def test_flags_are_zero_or_one(byte: int) -> None:
-    if byte < 2:
-        assert bare.decode_flag(bytes([byte]), 0) == (byte == 1, 1)
-    else:
-        with pytest.raises(NonCanonical):
-            bare.decode_flag(bytes([byte]), 0)
+def test_a_wrong_flag_is_named() -> None:
+    assert str(bare.wrong_flag(b"\x01\x02", 1)) == "flag at byte 1 is 2, neither 0 nor 1"
 
 
 def test_unknown_tags_are_named() -> None:

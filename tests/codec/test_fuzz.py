@@ -11,6 +11,7 @@ import pytest
 
 from epoxy.codec import bare, epoxy_v2, wire
 from epoxy.codec.generate import SCHEMA, generate
+from epoxy.codec.refusals import REFUSALS, Refusals
 from epoxy.model.errors import InvalidValue, NonCanonical
 from epoxy.model.messages import Request
 from tests.codec.fuzz_bare import MUTATIONS, Finding, fuzz, mutate
@@ -62,10 +63,6 @@ def lax_uint(buffer: bytes, position: int) -> tuple[int, int]:
             return number, position
 
 
-def lax_flag(buffer: bytes, position: int) -> tuple[bool, int]:
-    return bool(buffer[position]), position + 1
-
-
 def lax_length(buffer: bytes, position: int, low: int, high: int) -> tuple[int, int]:
     del low, high
     return bare.decode_uint(buffer, position)
@@ -87,7 +84,6 @@ def lax_tag(name: str, buffer: bytes, position: int) -> Exception:
 
 FAULTS: dict[str, tuple[str, Callable[..., Any]]] = {
     "numbers with leading zeros": ("decode_uint", lax_uint),
-    "any byte for true": ("decode_flag", lax_flag),
     "lengths without limits": ("decode_length", lax_length),
     "text repaired": ("decode_str", lax_str),
     "text believed": ("decode_str", careless_str),
@@ -129,10 +125,23 @@ def test_ignoring_where_a_value_ends_is_found(fault: str) -> None:
     assert is_found({"request": form})
 
 
+def test_any_byte_for_true_is_found() -> None:
+    source = epoxy_v2_source()
+    assert "if flag > 1:" in source
+    namespace: dict[str, Any] = {}
+    exec(source.replace("if flag > 1:", "if False:").replace("= flag == 1", "= flag > 0"), namespace)
+    encode, decode = wire.pair(namespace["encode_proposal"], namespace["decode_proposal"])
+    assert is_found({"cached": Format("cached", FORMATS["cached"].values, encode, decode)})
+
+
+def epoxy_v2_source(refusals: Refusals = REFUSALS) -> str:
+    return generate(SCHEMA.read_text("utf-8"), SCHEMA.name, refusals=refusals)
+
+
 def test_a_codec_without_refusals_is_found() -> None:
     """Then the model's own asserts are what the bytes run into."""
     namespace: dict[str, Any] = {}
-    exec(generate(SCHEMA.read_text("utf-8"), SCHEMA.name, refusals={}), namespace)
+    exec(epoxy_v2_source({}), namespace)
     pairs = {"cached": "proposal", "config": "cluster_config", "request": "request"}
     for form, name in pairs.items():
         encode, decode = wire.pair(namespace[f"encode_{name}"], namespace[f"decode_{name}"])

@@ -12,10 +12,16 @@ from tests.codec.strategies import FORMATS
 
 BYTES = read_golden()
 
-PRIMITIVES: dict[str, tuple[Callable[[bytearray, Any], None], Callable[[bytes, int], tuple[Any, int]]]] = {
+PRIMITIVES: dict[str, tuple[Callable[[list[bytes], Any], None], Callable[[bytes, int], tuple[Any, int]]]] = {
     "uint": (bare.encode_uint, bare.decode_uint),
-    "u32": (lambda out, value: bare.encode_unsigned(out, value, 4), lambda data, at: bare.decode_unsigned(data, at, 4)),
-    "u64": (lambda out, value: bare.encode_unsigned(out, value, 8), lambda data, at: bare.decode_unsigned(data, at, 8)),
+    "u32": (
+        lambda out, value: bare.encode_unsigned(out, value, 4),
+        lambda data, at: (int.from_bytes(data[at:], "little"), at + 4),
+    ),
+    "u64": (
+        lambda out, value: bare.encode_unsigned(out, value, 8),
+        lambda data, at: (int.from_bytes(data[at:], "little"), at + 8),
+    ),
     "str": (lambda out, value: bare.encode_str(out, value, 0, 9), lambda data, at: bare.decode_str(data, at, 0, 9)),
     "data": (lambda out, value: bare.encode_data(out, value, 0, 9), lambda data, at: bare.decode_data(data, at, 0, 9)),
 }
@@ -25,9 +31,9 @@ def encode(name: str) -> bytes:
     kind = name.split()[0]
     if kind in FORMATS:
         return FORMATS[kind].encode(VALUES[name])
-    out = bytearray()
+    out: list[bytes] = []
     PRIMITIVES[kind][0](out, VALUES[name])
-    return bytes(out)
+    return b"".join(out)
 
 
 def decode(name: str) -> Any:

@@ -3,10 +3,10 @@
 A value has exactly one encoding, and a length is checked against its limit and against the bytes at hand before
 anything is made of it. So bytes either decode to a value that encodes to the same bytes, or raise a `CodecError`.
 
-Decoders take (buffer, position) and return (value, position). They index without looking: Python checks every index,
-and `wire` turns the `IndexError` of a buffer that ends too early into `Truncated`, in one place and for no cost.
-Slices are silent about a missing end: these functions ask first. Generated code does not, for a position beyond the end
-makes the next read fail, and `wire` looks at the last one.
+Encoders append pieces to a list. Decoders take (buffer, position) and return (value, position). They index without
+looking: Python checks every index, and `wire` turns the `IndexError` of a buffer that ends too early into `Truncated`,
+in one place and for no cost. Slices are silent about a missing end: these functions ask first. Generated code does not,
+for a position beyond the end makes the next read fail, and `wire` looks at the last one.
 """
 
 from epoxy.model.errors import CodecError, InvalidValue, NonCanonical, Oversized, Truncated, UnknownTag
@@ -14,17 +14,20 @@ from epoxy.model.errors import CodecError, InvalidValue, NonCanonical, Oversized
 MAX_UINT = (1 << 64) - 1
 """BARE gives a uint 64 bits and no more."""
 
+BYTES = [bytes((number,)) for number in range(256)]
+"""Made once: a piece of one byte costs no more than to point at it."""
+
 LAST_SHIFT = 63
 """Nine bytes carry 63 bits; the tenth holds the last one and nothing else."""
 
 
-def encode_uint(out: bytearray, number: int) -> None:
+def encode_uint(out: list[bytes], number: int) -> None:
     if not 0 <= number <= MAX_UINT:
         raise InvalidValue(f"{number} is no unsigned 64-bit integer")
     while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
+        out.append(BYTES[number & 0x7F | 0x80])
         number >>= 7
-    out.append(number)
+    out.append(BYTES[number])
 
 
 def decode_uint(buffer: bytes, position: int) -> tuple[int, int]:
@@ -44,21 +47,15 @@ def decode_uint(buffer: bytes, position: int) -> tuple[int, int]:
     return number, position
 
 
-def encode_unsigned(out: bytearray, number: int, size: int) -> None:
+def encode_unsigned(out: list[bytes], number: int, size: int) -> None:
     """u8, u16, u32, u64: `size` bytes, little endian."""
-    if not 0 <= number < 1 << 8 * size:
-        raise InvalidValue(f"{number} does not fit in {size} bytes")
-    out += number.to_bytes(size, "little")
+    try:
+        out.append(number.to_bytes(size, "little"))
+    except OverflowError:
+        raise InvalidValue(f"{number} does not fit in {size} bytes") from None
 
 
-def decode_unsigned(buffer: bytes, position: int, size: int) -> tuple[int, int]:
-    end = position + size
-    if end > len(buffer):
-        raise Truncated(f"{size} bytes wanted at byte {position} of {len(buffer)}")
-    return int.from_bytes(buffer[position:end], "little"), end
-
-
-def encode_length(out: bytearray, length: int, low: int, high: int) -> None:
+def encode_length(out: list[bytes], length: int, low: int, high: int) -> None:
     """The length of a data, str or list. Refused here as well: what nobody can read must not be written."""
     if not low <= length <= high:
         raise outside(length, low, high)
@@ -84,9 +81,9 @@ def outside(length: int, low: int, high: int) -> CodecError:
     return InvalidValue(f"length {length} is below the minimum of {low}")
 
 
-def encode_data(out: bytearray, value: bytes, low: int, high: int) -> None:
+def encode_data(out: list[bytes], value: bytes, low: int, high: int) -> None:
     encode_length(out, len(value), low, high)
-    out += value
+    out.append(value)
 
 
 def decode_data(buffer: bytes, position: int, low: int, high: int) -> tuple[bytes, int]:
@@ -95,7 +92,7 @@ def decode_data(buffer: bytes, position: int, low: int, high: int) -> tuple[byte
     return buffer[position:end], end
 
 
-def encode_str(out: bytearray, value: str, low: int, high: int) -> None:
+def encode_str(out: list[bytes], value: str, low: int, high: int) -> None:
     try:
         encode_data(out, value.encode(), low, high)
     except UnicodeEncodeError as error:
@@ -110,11 +107,11 @@ def decode_str(buffer: bytes, position: int, low: int, high: int) -> tuple[str, 
         raise InvalidValue(f"text before byte {end} is not UTF-8: {error}") from None
 
 
-def encode_fixed(out: bytearray, value: bytes, size: int) -> None:
+def encode_fixed(out: list[bytes], value: bytes, size: int) -> None:
     """data[size]: no length is written, so it must be right."""
     if len(value) != size:
         raise InvalidValue(f"{len(value)} bytes where {size} are wanted")
-    out += value
+    out.append(value)
 
 
 def decode_fixed(buffer: bytes, position: int, size: int) -> tuple[bytes, int]:
@@ -124,15 +121,8 @@ def decode_fixed(buffer: bytes, position: int, size: int) -> tuple[bytes, int]:
     return buffer[position:end], end
 
 
-def decode_flag(buffer: bytes, position: int) -> tuple[bool, int]:
-    """A bool, and the first byte of an optional."""
-    flag = buffer[position]
-    if flag > 1:
-        raise wrong_flag(buffer, position)
-    return flag == 1, position + 1
-
-
 def wrong_flag(buffer: bytes, position: int) -> NonCanonical:
+    """A bool, or the first byte of an optional."""
     return NonCanonical(f"flag at byte {position} is {buffer[position]}, neither 0 nor 1")
 
 

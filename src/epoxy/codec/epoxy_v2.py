@@ -3,16 +3,14 @@
 # ruff: noqa: A001, C901 (fields keep their names; a union of thirteen members is one flat match)
 
 from itertools import pairwise
-from struct import Struct
 from typing import assert_never
 
 from epoxy.codec.bare import (
+    BYTES,
     decode_fixed,
-    decode_flag,
     decode_length,
     decode_str,
     decode_uint,
-    decode_unsigned,
     encode_fixed,
     encode_length,
     encode_str,
@@ -52,40 +50,35 @@ from epoxy.model.messages import (
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import ChangelogEntry, CommittedRecord, Proposal, ProposalId, Settled, Vote
 
-pack_uint_bool_uint_u64 = Struct("<B?BQ").pack
-unpack_uint_bool_uint_u64 = Struct("<BBBQ").unpack_from
-pack_uint_u64 = Struct("<BQ").pack
-unpack_uint_u64 = Struct("<BQ").unpack_from
-pack_uint_uint = Struct("<BB").pack
-unpack_uint_uint = Struct("<BB").unpack_from
-pack_uint_uint_u64 = Struct("<BBQ").pack
-unpack_uint_uint_u64 = Struct("<BBQ").unpack_from
-pack_uint_uint_uint = Struct("<BBB").pack
-unpack_uint_uint_uint = Struct("<BBB").unpack_from
-pack_uint_uint_uint_uint = Struct("<BBBB").pack
-unpack_uint_uint_uint_uint = Struct("<BBBB").unpack_from
 ACCEPT_OK = AcceptOk()
 COMMIT_OK = CommitOk()
 
 
-def encode_ballot(out: bytearray, record: Ballot) -> None:
+def encode_ballot(out: list[bytes], record: Ballot) -> None:
     counter = record.counter
     replica_id = record.replica_id
     if counter == 0 and replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    if 0 <= counter | replica_id <= 0x7F:
-        out += pack_uint_uint(counter, replica_id)
+    if 0 <= counter <= 0x7F:
+        out.append(BYTES[counter])
     else:
         encode_uint(out, counter)
+    if 0 <= replica_id <= 0x7F:
+        out.append(BYTES[replica_id])
+    else:
         encode_uint(out, replica_id)
 
 
 def decode_ballot(buffer: bytes, position: int) -> tuple[Ballot, int]:
-    counter, replica_id = unpack_uint_uint(buffer, position)
-    if counter | replica_id <= 0x7F:
-        position += 2
+    counter = buffer[position]
+    if counter <= 0x7F:
+        position += 1
     else:
         counter, position = decode_uint(buffer, position)
+    replica_id = buffer[position]
+    if replica_id <= 0x7F:
+        position += 1
+    else:
         replica_id, position = decode_uint(buffer, position)
     if counter == 0 and replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
@@ -93,28 +86,29 @@ def decode_ballot(buffer: bytes, position: int) -> tuple[Ballot, int]:
     return record, position
 
 
-def encode_proposal_id(out: bytearray, record: ProposalId) -> None:
+def encode_proposal_id(out: list[bytes], record: ProposalId) -> None:
     replica_id = record.replica_id
     nonce = record.nonce
     if 0 <= replica_id <= 0x7F:
-        out += pack_uint_u64(replica_id, nonce)
+        out.append(BYTES[replica_id])
     else:
         encode_uint(out, replica_id)
-        encode_unsigned(out, nonce, 8)
+    encode_unsigned(out, nonce, 8)
 
 
 def decode_proposal_id(buffer: bytes, position: int) -> tuple[ProposalId, int]:
-    replica_id, nonce = unpack_uint_u64(buffer, position)
+    replica_id = buffer[position]
     if replica_id <= 0x7F:
-        position += 9
+        position += 1
     else:
         replica_id, position = decode_uint(buffer, position)
-        nonce, position = decode_unsigned(buffer, position, 8)
+    nonce = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
     record = ProposalId(replica_id=replica_id, nonce=nonce)
     return record, position
 
 
-def encode_proposal(out: bytearray, record: Proposal) -> None:
+def encode_proposal(out: list[bytes], record: Proposal) -> None:
     value = record.value
     version = record.version
     mutable = record.mutable
@@ -124,22 +118,25 @@ def encode_proposal(out: bytearray, record: Proposal) -> None:
     if value is None and not mutable:
         raise InvalidValue("an immutable key holds no tombstone")
     if value is None:
-        out.append(0)
+        out.append(BYTES[0])
     else:
-        out.append(1)
+        out.append(BYTES[1])
         length = len(value)
         if length <= 0x7F:
-            out.append(length)
+            out.append(BYTES[length])
         else:
             encode_length(out, length, 0, 1048576)
-        out += value
-    if 0 <= version | proposal_id_replica_id <= 0x7F:
-        out += pack_uint_bool_uint_u64(version, mutable, proposal_id_replica_id, proposal_id_nonce)
+        out.append(value)
+    if 0 <= version <= 0x7F:
+        out.append(BYTES[version])
     else:
         encode_uint(out, version)
-        out.append(1 if mutable else 0)
+    out.append(BYTES[1] if mutable else BYTES[0])
+    if 0 <= proposal_id_replica_id <= 0x7F:
+        out.append(BYTES[proposal_id_replica_id])
+    else:
         encode_uint(out, proposal_id_replica_id)
-        encode_unsigned(out, proposal_id_nonce, 8)
+    encode_unsigned(out, proposal_id_nonce, 8)
 
 
 def decode_proposal(buffer: bytes, position: int) -> tuple[Proposal, int]:
@@ -156,22 +153,31 @@ def decode_proposal(buffer: bytes, position: int) -> tuple[Proposal, int]:
         position += length
     elif flag:
         raise wrong_flag(buffer, position - 1)
-    version, mutable, proposal_id_replica_id, proposal_id_nonce = unpack_uint_bool_uint_u64(buffer, position)
-    if version | proposal_id_replica_id <= 0x7F and mutable <= 1:
-        position += 11
+    version = buffer[position]
+    if version <= 0x7F:
+        position += 1
     else:
         version, position = decode_uint(buffer, position)
-        mutable, position = decode_flag(buffer, position)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    mutable = flag == 1
+    position += 1
+    proposal_id_replica_id = buffer[position]
+    if proposal_id_replica_id <= 0x7F:
+        position += 1
+    else:
         proposal_id_replica_id, position = decode_uint(buffer, position)
-        proposal_id_nonce, position = decode_unsigned(buffer, position, 8)
+    proposal_id_nonce = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
     proposal_id = ProposalId(replica_id=proposal_id_replica_id, nonce=proposal_id_nonce)
     if value is None and not mutable:
         raise InvalidValue("an immutable key holds no tombstone")
-    record = Proposal(value=value, version=version, mutable=mutable == 1, proposal_id=proposal_id)
+    record = Proposal(value=value, version=version, mutable=mutable, proposal_id=proposal_id)
     return record, position
 
 
-def encode_vote(out: bytearray, record: Vote) -> None:
+def encode_vote(out: list[bytes], record: Vote) -> None:
     proposal = record.proposal
     ballot = record.ballot
     ballot_counter = ballot.counter
@@ -180,57 +186,79 @@ def encode_vote(out: bytearray, record: Vote) -> None:
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     encode_proposal(out, proposal)
-    if 0 <= ballot_counter | ballot_replica_id | epoch <= 0x7F:
-        out += pack_uint_uint_uint(ballot_counter, ballot_replica_id, epoch)
+    if 0 <= ballot_counter <= 0x7F:
+        out.append(BYTES[ballot_counter])
     else:
         encode_uint(out, ballot_counter)
+    if 0 <= ballot_replica_id <= 0x7F:
+        out.append(BYTES[ballot_replica_id])
+    else:
         encode_uint(out, ballot_replica_id)
+    if 0 <= epoch <= 0x7F:
+        out.append(BYTES[epoch])
+    else:
         encode_uint(out, epoch)
 
 
 def decode_vote(buffer: bytes, position: int) -> tuple[Vote, int]:
     proposal, position = decode_proposal(buffer, position)
-    ballot_counter, ballot_replica_id, epoch = unpack_uint_uint_uint(buffer, position)
-    if ballot_counter | ballot_replica_id | epoch <= 0x7F:
-        position += 3
+    ballot_counter = buffer[position]
+    if ballot_counter <= 0x7F:
+        position += 1
     else:
         ballot_counter, position = decode_uint(buffer, position)
+    ballot_replica_id = buffer[position]
+    if ballot_replica_id <= 0x7F:
+        position += 1
+    else:
         ballot_replica_id, position = decode_uint(buffer, position)
-        epoch, position = decode_uint(buffer, position)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
+    epoch = buffer[position]
+    if epoch <= 0x7F:
+        position += 1
+    else:
+        epoch, position = decode_uint(buffer, position)
     record = Vote(proposal=proposal, ballot=ballot, epoch=epoch)
     return record, position
 
 
-def encode_settled(out: bytearray, record: Settled) -> None:
+def encode_settled(out: list[bytes], record: Settled) -> None:
     version = record.version
     proposal_id = record.proposal_id
     proposal_id_replica_id = proposal_id.replica_id
     proposal_id_nonce = proposal_id.nonce
-    if 0 <= version | proposal_id_replica_id <= 0x7F:
-        out += pack_uint_uint_u64(version, proposal_id_replica_id, proposal_id_nonce)
+    if 0 <= version <= 0x7F:
+        out.append(BYTES[version])
     else:
         encode_uint(out, version)
+    if 0 <= proposal_id_replica_id <= 0x7F:
+        out.append(BYTES[proposal_id_replica_id])
+    else:
         encode_uint(out, proposal_id_replica_id)
-        encode_unsigned(out, proposal_id_nonce, 8)
+    encode_unsigned(out, proposal_id_nonce, 8)
 
 
 def decode_settled(buffer: bytes, position: int) -> tuple[Settled, int]:
-    version, proposal_id_replica_id, proposal_id_nonce = unpack_uint_uint_u64(buffer, position)
-    if version | proposal_id_replica_id <= 0x7F:
-        position += 10
+    version = buffer[position]
+    if version <= 0x7F:
+        position += 1
     else:
         version, position = decode_uint(buffer, position)
+    proposal_id_replica_id = buffer[position]
+    if proposal_id_replica_id <= 0x7F:
+        position += 1
+    else:
         proposal_id_replica_id, position = decode_uint(buffer, position)
-        proposal_id_nonce, position = decode_unsigned(buffer, position, 8)
+    proposal_id_nonce = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
     proposal_id = ProposalId(replica_id=proposal_id_replica_id, nonce=proposal_id_nonce)
     record = Settled(version=version, proposal_id=proposal_id)
     return record, position
 
 
-def encode_lineage(out: bytearray, value: tuple[Settled, ...]) -> None:
+def encode_lineage(out: list[bytes], value: tuple[Settled, ...]) -> None:
     encode_length(out, len(value), 0, 8)
     for item in value:
         encode_settled(out, item)
@@ -245,16 +273,16 @@ def decode_lineage(buffer: bytes, position: int) -> tuple[tuple[Settled, ...], i
     return tuple(items), position
 
 
-def encode_replica_status(out: bytearray, value: ReplicaStatus) -> None:
+def encode_replica_status(out: list[bytes], value: ReplicaStatus) -> None:
     match value:
         case ReplicaStatus.JOINING:
-            out.append(0)
+            out.append(BYTES[0])
         case ReplicaStatus.LEARNING:
-            out.append(1)
+            out.append(BYTES[1])
         case ReplicaStatus.ACTIVE:
-            out.append(2)
+            out.append(BYTES[2])
         case ReplicaStatus.LEAVING:
-            out.append(3)
+            out.append(BYTES[3])
         case _:
             assert_never(value)
 
@@ -273,12 +301,12 @@ def decode_replica_status(buffer: bytes, position: int) -> tuple[ReplicaStatus, 
             raise unknown_tag("ReplicaStatus", buffer, position)
 
 
-def encode_quorum_policy(out: bytearray, value: QuorumPolicy) -> None:
+def encode_quorum_policy(out: list[bytes], value: QuorumPolicy) -> None:
     match value:
         case QuorumPolicy.OPTIMAL:
-            out.append(0)
+            out.append(BYTES[0])
         case QuorumPolicy.FAST_PAXOS:
-            out.append(1)
+            out.append(BYTES[1])
         case _:
             assert_never(value)
 
@@ -293,12 +321,12 @@ def decode_quorum_policy(buffer: bytes, position: int) -> tuple[QuorumPolicy, in
             raise unknown_tag("QuorumPolicy", buffer, position)
 
 
-def encode_replica_info(out: bytearray, record: ReplicaInfo) -> None:
+def encode_replica_info(out: list[bytes], record: ReplicaInfo) -> None:
     id = record.id
     status = record.status
     url = record.url
     if 0 <= id <= 0x7F:
-        out.append(id)
+        out.append(BYTES[id])
     else:
         encode_uint(out, id)
     encode_replica_status(out, status)
@@ -317,7 +345,7 @@ def decode_replica_info(buffer: bytes, position: int) -> tuple[ReplicaInfo, int]
     return record, position
 
 
-def encode_members(out: bytearray, value: tuple[ReplicaInfo, ...]) -> None:
+def encode_members(out: list[bytes], value: tuple[ReplicaInfo, ...]) -> None:
     encode_length(out, len(value), 1, 64)
     for item in value:
         encode_replica_info(out, item)
@@ -332,11 +360,11 @@ def decode_members(buffer: bytes, position: int) -> tuple[tuple[ReplicaInfo, ...
     return tuple(items), position
 
 
-def encode_voters(out: bytearray, value: tuple[int, ...]) -> None:
+def encode_voters(out: list[bytes], value: tuple[int, ...]) -> None:
     encode_length(out, len(value), 0, 64)
     for item in value:
         if 0 <= item <= 0x7F:
-            out.append(item)
+            out.append(BYTES[item])
         else:
             encode_uint(out, item)
 
@@ -354,7 +382,7 @@ def decode_voters(buffer: bytes, position: int) -> tuple[tuple[int, ...], int]:
     return tuple(items), position
 
 
-def encode_cluster_config(out: bytearray, record: ClusterConfig) -> None:
+def encode_cluster_config(out: list[bytes], record: ClusterConfig) -> None:
     epoch = record.epoch
     coordinator_id = record.coordinator_id
     replicas = record.replicas
@@ -368,26 +396,33 @@ def encode_cluster_config(out: bytearray, record: ClusterConfig) -> None:
         raise InvalidValue("replica ids rise")
     if all(replica.status is not ReplicaStatus.ACTIVE for replica in replicas):
         raise InvalidValue("no replica is active")
-    if 0 <= epoch | coordinator_id <= 0x7F:
-        out += pack_uint_uint(epoch, coordinator_id)
+    if 0 <= epoch <= 0x7F:
+        out.append(BYTES[epoch])
     else:
         encode_uint(out, epoch)
+    if 0 <= coordinator_id <= 0x7F:
+        out.append(BYTES[coordinator_id])
+    else:
         encode_uint(out, coordinator_id)
     encode_members(out, replicas)
     if previous is None:
-        out.append(0)
+        out.append(BYTES[0])
     else:
-        out.append(1)
+        out.append(BYTES[1])
         encode_voters(out, previous)
     encode_quorum_policy(out, quorum_policy)
 
 
 def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, int]:
-    epoch, coordinator_id = unpack_uint_uint(buffer, position)
-    if epoch | coordinator_id <= 0x7F:
-        position += 2
+    epoch = buffer[position]
+    if epoch <= 0x7F:
+        position += 1
     else:
         epoch, position = decode_uint(buffer, position)
+    coordinator_id = buffer[position]
+    if coordinator_id <= 0x7F:
+        position += 1
+    else:
         coordinator_id, position = decode_uint(buffer, position)
     replicas, position = decode_members(buffer, position)
     previous: tuple[int, ...] | None = None
@@ -416,7 +451,7 @@ def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, 
     return record, position
 
 
-def encode_prepare(out: bytearray, record: Prepare) -> None:
+def encode_prepare(out: list[bytes], record: Prepare) -> None:
     key = record.key
     epoch = record.epoch
     ballot = record.ballot
@@ -431,16 +466,25 @@ def encode_prepare(out: bytearray, record: Prepare) -> None:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     length = len(key)
     if 1 <= length <= 0x7F:
-        out.append(length)
+        out.append(BYTES[length])
     else:
         encode_length(out, length, 1, 1024)
-    out += key
-    if 0 <= epoch | ballot_counter | ballot_replica_id | version <= 0x7F:
-        out += pack_uint_uint_uint_uint(epoch, ballot_counter, ballot_replica_id, version)
+    out.append(key)
+    if 0 <= epoch <= 0x7F:
+        out.append(BYTES[epoch])
     else:
         encode_uint(out, epoch)
+    if 0 <= ballot_counter <= 0x7F:
+        out.append(BYTES[ballot_counter])
+    else:
         encode_uint(out, ballot_counter)
+    if 0 <= ballot_replica_id <= 0x7F:
+        out.append(BYTES[ballot_replica_id])
+    else:
         encode_uint(out, ballot_replica_id)
+    if 0 <= version <= 0x7F:
+        out.append(BYTES[version])
+    else:
         encode_uint(out, version)
 
 
@@ -452,17 +496,29 @@ def decode_prepare(buffer: bytes, position: int) -> tuple[Prepare, int]:
         length, position = decode_length(buffer, position, 1, 1024)
     key = buffer[position : position + length]
     position += length
-    epoch, ballot_counter, ballot_replica_id, version = unpack_uint_uint_uint_uint(buffer, position)
-    if epoch | ballot_counter | ballot_replica_id | version <= 0x7F:
-        position += 4
+    epoch = buffer[position]
+    if epoch <= 0x7F:
+        position += 1
     else:
         epoch, position = decode_uint(buffer, position)
+    ballot_counter = buffer[position]
+    if ballot_counter <= 0x7F:
+        position += 1
+    else:
         ballot_counter, position = decode_uint(buffer, position)
+    ballot_replica_id = buffer[position]
+    if ballot_replica_id <= 0x7F:
+        position += 1
+    else:
         ballot_replica_id, position = decode_uint(buffer, position)
-        version, position = decode_uint(buffer, position)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
+    version = buffer[position]
+    if version <= 0x7F:
+        position += 1
+    else:
+        version, position = decode_uint(buffer, position)
     if not ballot.is_classic:
         raise InvalidValue("the fast round has no phase 1")
     if version < 1:
@@ -471,7 +527,7 @@ def decode_prepare(buffer: bytes, position: int) -> tuple[Prepare, int]:
     return record, position
 
 
-def encode_accept(out: bytearray, record: Accept) -> None:
+def encode_accept(out: list[bytes], record: Accept) -> None:
     key = record.key
     epoch = record.epoch
     ballot = record.ballot
@@ -486,15 +542,21 @@ def encode_accept(out: bytearray, record: Accept) -> None:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     length = len(key)
     if 1 <= length <= 0x7F:
-        out.append(length)
+        out.append(BYTES[length])
     else:
         encode_length(out, length, 1, 1024)
-    out += key
-    if 0 <= epoch | ballot_counter | ballot_replica_id <= 0x7F:
-        out += pack_uint_uint_uint(epoch, ballot_counter, ballot_replica_id)
+    out.append(key)
+    if 0 <= epoch <= 0x7F:
+        out.append(BYTES[epoch])
     else:
         encode_uint(out, epoch)
+    if 0 <= ballot_counter <= 0x7F:
+        out.append(BYTES[ballot_counter])
+    else:
         encode_uint(out, ballot_counter)
+    if 0 <= ballot_replica_id <= 0x7F:
+        out.append(BYTES[ballot_replica_id])
+    else:
         encode_uint(out, ballot_replica_id)
     encode_proposal(out, proposal)
 
@@ -507,17 +569,25 @@ def decode_accept(buffer: bytes, position: int) -> tuple[Accept, int]:
         length, position = decode_length(buffer, position, 1, 1024)
     key = buffer[position : position + length]
     position += length
-    epoch, ballot_counter, ballot_replica_id = unpack_uint_uint_uint(buffer, position)
-    if epoch | ballot_counter | ballot_replica_id <= 0x7F:
-        position += 3
+    epoch = buffer[position]
+    if epoch <= 0x7F:
+        position += 1
     else:
         epoch, position = decode_uint(buffer, position)
+    ballot_counter = buffer[position]
+    if ballot_counter <= 0x7F:
+        position += 1
+    else:
         ballot_counter, position = decode_uint(buffer, position)
+    ballot_replica_id = buffer[position]
+    if ballot_replica_id <= 0x7F:
+        position += 1
+    else:
         ballot_replica_id, position = decode_uint(buffer, position)
-    proposal, position = decode_proposal(buffer, position)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
+    proposal, position = decode_proposal(buffer, position)
     if ballot.counter < 1:
         raise InvalidValue("a vote needs a ballot")
     if proposal.version < 1:
@@ -526,18 +596,18 @@ def decode_accept(buffer: bytes, position: int) -> tuple[Accept, int]:
     return record, position
 
 
-def encode_commit(out: bytearray, record: Commit) -> None:
+def encode_commit(out: list[bytes], record: Commit) -> None:
     key = record.key
     epoch = record.epoch
     proposal = record.proposal
     length = len(key)
     if 1 <= length <= 0x7F:
-        out.append(length)
+        out.append(BYTES[length])
     else:
         encode_length(out, length, 1, 1024)
-    out += key
+    out.append(key)
     if 0 <= epoch <= 0x7F:
-        out.append(epoch)
+        out.append(BYTES[epoch])
     else:
         encode_uint(out, epoch)
     encode_proposal(out, proposal)
@@ -561,17 +631,17 @@ def decode_commit(buffer: bytes, position: int) -> tuple[Commit, int]:
     return record, position
 
 
-def encode_read(out: bytearray, record: Read) -> None:
+def encode_read(out: list[bytes], record: Read) -> None:
     key = record.key
     epoch = record.epoch
     length = len(key)
     if 1 <= length <= 0x7F:
-        out.append(length)
+        out.append(BYTES[length])
     else:
         encode_length(out, length, 1, 1024)
-    out += key
+    out.append(key)
     if 0 <= epoch <= 0x7F:
-        out.append(epoch)
+        out.append(BYTES[epoch])
     else:
         encode_uint(out, epoch)
 
@@ -593,7 +663,7 @@ def decode_read(buffer: bytes, position: int) -> tuple[Read, int]:
     return record, position
 
 
-def encode_update_config(out: bytearray, record: UpdateConfig) -> None:
+def encode_update_config(out: list[bytes], record: UpdateConfig) -> None:
     config = record.config
     encode_cluster_config(out, config)
 
@@ -604,14 +674,14 @@ def decode_update_config(buffer: bytes, position: int) -> tuple[UpdateConfig, in
     return record, position
 
 
-def encode_inspect(out: bytearray, record: Inspect) -> None:
+def encode_inspect(out: list[bytes], record: Inspect) -> None:
     key = record.key
     length = len(key)
     if 1 <= length <= 0x7F:
-        out.append(length)
+        out.append(BYTES[length])
     else:
         encode_length(out, length, 1, 1024)
-    out += key
+    out.append(key)
 
 
 def decode_inspect(buffer: bytes, position: int) -> tuple[Inspect, int]:
@@ -626,25 +696,25 @@ def decode_inspect(buffer: bytes, position: int) -> tuple[Inspect, int]:
     return record, position
 
 
-def encode_request(out: bytearray, value: Request) -> None:
+def encode_request(out: list[bytes], value: Request) -> None:
     match value:
         case Prepare():
-            out.append(0)
+            out.append(BYTES[0])
             encode_prepare(out, value)
         case Accept():
-            out.append(1)
+            out.append(BYTES[1])
             encode_accept(out, value)
         case Commit():
-            out.append(2)
+            out.append(BYTES[2])
             encode_commit(out, value)
         case Read():
-            out.append(3)
+            out.append(BYTES[3])
             encode_read(out, value)
         case UpdateConfig():
-            out.append(4)
+            out.append(BYTES[4])
             encode_update_config(out, value)
         case Inspect():
-            out.append(5)
+            out.append(BYTES[5])
             encode_inspect(out, value)
         case _:
             assert_never(value)
@@ -668,12 +738,12 @@ def decode_request(buffer: bytes, position: int) -> tuple[Request, int]:
             raise unknown_tag("Request", buffer, position)
 
 
-def encode_prepare_ok(out: bytearray, record: PrepareOk) -> None:
+def encode_prepare_ok(out: list[bytes], record: PrepareOk) -> None:
     vote = record.vote
     if vote is None:
-        out.append(0)
+        out.append(BYTES[0])
     else:
-        out.append(1)
+        out.append(BYTES[1])
         encode_vote(out, vote)
 
 
@@ -689,18 +759,18 @@ def decode_prepare_ok(buffer: bytes, position: int) -> tuple[PrepareOk, int]:
     return record, position
 
 
-def encode_read_ok(out: bytearray, record: ReadOk) -> None:
+def encode_read_ok(out: list[bytes], record: ReadOk) -> None:
     committed = record.committed
     vote = record.vote
     if committed is None:
-        out.append(0)
+        out.append(BYTES[0])
     else:
-        out.append(1)
+        out.append(BYTES[1])
         encode_proposal(out, committed)
     if vote is None:
-        out.append(0)
+        out.append(BYTES[0])
     else:
-        out.append(1)
+        out.append(BYTES[1])
         encode_vote(out, vote)
 
 
@@ -723,7 +793,7 @@ def decode_read_ok(buffer: bytes, position: int) -> tuple[ReadOk, int]:
     return record, position
 
 
-def encode_already_committed(out: bytearray, record: AlreadyCommitted) -> None:
+def encode_already_committed(out: list[bytes], record: AlreadyCommitted) -> None:
     committed = record.committed
     lineage = record.lineage
     encode_proposal(out, committed)
@@ -737,25 +807,32 @@ def decode_already_committed(buffer: bytes, position: int) -> tuple[AlreadyCommi
     return record, position
 
 
-def encode_higher_ballot(out: bytearray, record: HigherBallot) -> None:
+def encode_higher_ballot(out: list[bytes], record: HigherBallot) -> None:
     ballot = record.ballot
     ballot_counter = ballot.counter
     ballot_replica_id = ballot.replica_id
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    if 0 <= ballot_counter | ballot_replica_id <= 0x7F:
-        out += pack_uint_uint(ballot_counter, ballot_replica_id)
+    if 0 <= ballot_counter <= 0x7F:
+        out.append(BYTES[ballot_counter])
     else:
         encode_uint(out, ballot_counter)
+    if 0 <= ballot_replica_id <= 0x7F:
+        out.append(BYTES[ballot_replica_id])
+    else:
         encode_uint(out, ballot_replica_id)
 
 
 def decode_higher_ballot(buffer: bytes, position: int) -> tuple[HigherBallot, int]:
-    ballot_counter, ballot_replica_id = unpack_uint_uint(buffer, position)
-    if ballot_counter | ballot_replica_id <= 0x7F:
-        position += 2
+    ballot_counter = buffer[position]
+    if ballot_counter <= 0x7F:
+        position += 1
     else:
         ballot_counter, position = decode_uint(buffer, position)
+    ballot_replica_id = buffer[position]
+    if ballot_replica_id <= 0x7F:
+        position += 1
+    else:
         ballot_replica_id, position = decode_uint(buffer, position)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
@@ -764,10 +841,10 @@ def decode_higher_ballot(buffer: bytes, position: int) -> tuple[HigherBallot, in
     return record, position
 
 
-def encode_behind(out: bytearray, record: Behind) -> None:
+def encode_behind(out: list[bytes], record: Behind) -> None:
     version = record.version
     if 0 <= version <= 0x7F:
-        out.append(version)
+        out.append(BYTES[version])
     else:
         encode_uint(out, version)
 
@@ -782,10 +859,10 @@ def decode_behind(buffer: bytes, position: int) -> tuple[Behind, int]:
     return record, position
 
 
-def encode_stale_commit(out: bytearray, record: StaleCommit) -> None:
+def encode_stale_commit(out: list[bytes], record: StaleCommit) -> None:
     version = record.version
     if 0 <= version <= 0x7F:
-        out.append(version)
+        out.append(BYTES[version])
     else:
         encode_uint(out, version)
 
@@ -800,7 +877,7 @@ def decode_stale_commit(buffer: bytes, position: int) -> tuple[StaleCommit, int]
     return record, position
 
 
-def encode_stale_epoch(out: bytearray, record: StaleEpoch) -> None:
+def encode_stale_epoch(out: list[bytes], record: StaleEpoch) -> None:
     config = record.config
     encode_cluster_config(out, config)
 
@@ -811,10 +888,10 @@ def decode_stale_epoch(buffer: bytes, position: int) -> tuple[StaleEpoch, int]:
     return record, position
 
 
-def encode_epoch_ahead(out: bytearray, record: EpochAhead) -> None:
+def encode_epoch_ahead(out: list[bytes], record: EpochAhead) -> None:
     epoch = record.epoch
     if 0 <= epoch <= 0x7F:
-        out.append(epoch)
+        out.append(BYTES[epoch])
     else:
         encode_uint(out, epoch)
 
@@ -829,7 +906,7 @@ def decode_epoch_ahead(buffer: bytes, position: int) -> tuple[EpochAhead, int]:
     return record, position
 
 
-def encode_commit_conflict(out: bytearray, record: CommitConflict) -> None:
+def encode_commit_conflict(out: list[bytes], record: CommitConflict) -> None:
     committed = record.committed
     encode_proposal(out, committed)
 
@@ -840,10 +917,10 @@ def decode_commit_conflict(buffer: bytes, position: int) -> tuple[CommitConflict
     return record, position
 
 
-def encode_config_ok(out: bytearray, record: ConfigOk) -> None:
+def encode_config_ok(out: list[bytes], record: ConfigOk) -> None:
     epoch = record.epoch
     if 0 <= epoch <= 0x7F:
-        out.append(epoch)
+        out.append(BYTES[epoch])
     else:
         encode_uint(out, epoch)
 
@@ -858,7 +935,7 @@ def decode_config_ok(buffer: bytes, position: int) -> tuple[ConfigOk, int]:
     return record, position
 
 
-def encode_failed(out: bytearray, record: Failed) -> None:
+def encode_failed(out: list[bytes], record: Failed) -> None:
     reason = record.reason
     encode_str(out, reason, 0, 1024)
 
@@ -869,7 +946,7 @@ def decode_failed(buffer: bytes, position: int) -> tuple[Failed, int]:
     return record, position
 
 
-def encode_stamps(out: bytearray, value: tuple[bytes, ...]) -> None:
+def encode_stamps(out: list[bytes], value: tuple[bytes, ...]) -> None:
     encode_length(out, len(value), 0, 64)
     for item in value:
         encode_fixed(out, item, 10)
@@ -884,7 +961,7 @@ def decode_stamps(buffer: bytes, position: int) -> tuple[tuple[bytes, ...], int]
     return tuple(items), position
 
 
-def encode_inspected(out: bytearray, record: Inspected) -> None:
+def encode_inspected(out: list[bytes], record: Inspected) -> None:
     epoch = record.epoch
     committed = record.committed
     lineage = record.lineage
@@ -897,29 +974,32 @@ def encode_inspected(out: bytearray, record: Inspected) -> None:
     if promised_counter == 0 and promised_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     if 0 <= epoch <= 0x7F:
-        out.append(epoch)
+        out.append(BYTES[epoch])
     else:
         encode_uint(out, epoch)
     if committed is None:
-        out.append(0)
+        out.append(BYTES[0])
     else:
-        out.append(1)
+        out.append(BYTES[1])
         encode_proposal(out, committed)
     encode_lineage(out, lineage)
-    if 0 <= promised_counter | promised_replica_id <= 0x7F:
-        out += pack_uint_uint(promised_counter, promised_replica_id)
+    if 0 <= promised_counter <= 0x7F:
+        out.append(BYTES[promised_counter])
     else:
         encode_uint(out, promised_counter)
+    if 0 <= promised_replica_id <= 0x7F:
+        out.append(BYTES[promised_replica_id])
+    else:
         encode_uint(out, promised_replica_id)
     if vote is None:
-        out.append(0)
+        out.append(BYTES[0])
     else:
-        out.append(1)
+        out.append(BYTES[1])
         encode_vote(out, vote)
     if cached is None:
-        out.append(0)
+        out.append(BYTES[0])
     else:
-        out.append(1)
+        out.append(BYTES[1])
         encode_proposal(out, cached)
     encode_stamps(out, changelog)
 
@@ -938,12 +1018,19 @@ def decode_inspected(buffer: bytes, position: int) -> tuple[Inspected, int]:
     elif flag:
         raise wrong_flag(buffer, position - 1)
     lineage, position = decode_lineage(buffer, position)
-    promised_counter, promised_replica_id = unpack_uint_uint(buffer, position)
-    if promised_counter | promised_replica_id <= 0x7F:
-        position += 2
+    promised_counter = buffer[position]
+    if promised_counter <= 0x7F:
+        position += 1
     else:
         promised_counter, position = decode_uint(buffer, position)
+    promised_replica_id = buffer[position]
+    if promised_replica_id <= 0x7F:
+        position += 1
+    else:
         promised_replica_id, position = decode_uint(buffer, position)
+    if promised_counter == 0 and promised_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    promised = Ballot(counter=promised_counter, replica_id=promised_replica_id)
     vote: Vote | None = None
     flag = buffer[position]
     position += 1
@@ -959,9 +1046,6 @@ def decode_inspected(buffer: bytes, position: int) -> tuple[Inspected, int]:
     elif flag:
         raise wrong_flag(buffer, position - 1)
     changelog, position = decode_stamps(buffer, position)
-    if promised_counter == 0 and promised_replica_id != 0:
-        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    promised = Ballot(counter=promised_counter, replica_id=promised_replica_id)
     record = Inspected(
         epoch=epoch,
         committed=committed,
@@ -974,47 +1058,47 @@ def decode_inspected(buffer: bytes, position: int) -> tuple[Inspected, int]:
     return record, position
 
 
-def encode_reply(out: bytearray, value: Reply) -> None:
+def encode_reply(out: list[bytes], value: Reply) -> None:
     match value:
         case PrepareOk():
-            out.append(0)
+            out.append(BYTES[0])
             encode_prepare_ok(out, value)
         case AcceptOk():
-            out.append(1)
+            out.append(BYTES[1])
         case CommitOk():
-            out.append(2)
+            out.append(BYTES[2])
         case ReadOk():
-            out.append(3)
+            out.append(BYTES[3])
             encode_read_ok(out, value)
         case AlreadyCommitted():
-            out.append(4)
+            out.append(BYTES[4])
             encode_already_committed(out, value)
         case HigherBallot():
-            out.append(5)
+            out.append(BYTES[5])
             encode_higher_ballot(out, value)
         case Behind():
-            out.append(6)
+            out.append(BYTES[6])
             encode_behind(out, value)
         case StaleCommit():
-            out.append(7)
+            out.append(BYTES[7])
             encode_stale_commit(out, value)
         case StaleEpoch():
-            out.append(8)
+            out.append(BYTES[8])
             encode_stale_epoch(out, value)
         case EpochAhead():
-            out.append(9)
+            out.append(BYTES[9])
             encode_epoch_ahead(out, value)
         case CommitConflict():
-            out.append(10)
+            out.append(BYTES[10])
             encode_commit_conflict(out, value)
         case ConfigOk():
-            out.append(11)
+            out.append(BYTES[11])
             encode_config_ok(out, value)
         case Failed():
-            out.append(12)
+            out.append(BYTES[12])
             encode_failed(out, value)
         case Inspected():
-            out.append(13)
+            out.append(BYTES[13])
             encode_inspected(out, value)
         case _:
             assert_never(value)
@@ -1054,7 +1138,7 @@ def decode_reply(buffer: bytes, position: int) -> tuple[Reply, int]:
             raise unknown_tag("Reply", buffer, position)
 
 
-def encode_requests(out: bytearray, value: tuple[Request, ...]) -> None:
+def encode_requests(out: list[bytes], value: tuple[Request, ...]) -> None:
     encode_length(out, len(value), 0, 4096)
     for item in value:
         encode_request(out, item)
@@ -1069,7 +1153,7 @@ def decode_requests(buffer: bytes, position: int) -> tuple[tuple[Request, ...], 
     return tuple(items), position
 
 
-def encode_replies(out: bytearray, value: tuple[Reply, ...]) -> None:
+def encode_replies(out: list[bytes], value: tuple[Reply, ...]) -> None:
     encode_length(out, len(value), 0, 4096)
     for item in value:
         encode_reply(out, item)
@@ -1084,31 +1168,38 @@ def decode_replies(buffer: bytes, position: int) -> tuple[tuple[Reply, ...], int
     return tuple(items), position
 
 
-def encode_peer_request(out: bytearray, record: PeerRequest) -> None:
+def encode_peer_request(out: list[bytes], record: PeerRequest) -> None:
     sender = record.sender
     recipient = record.recipient
     requests = record.requests
-    if 0 <= sender | recipient <= 0x7F:
-        out += pack_uint_uint(sender, recipient)
+    if 0 <= sender <= 0x7F:
+        out.append(BYTES[sender])
     else:
         encode_uint(out, sender)
+    if 0 <= recipient <= 0x7F:
+        out.append(BYTES[recipient])
+    else:
         encode_uint(out, recipient)
     encode_requests(out, requests)
 
 
 def decode_peer_request(buffer: bytes, position: int) -> tuple[PeerRequest, int]:
-    sender, recipient = unpack_uint_uint(buffer, position)
-    if sender | recipient <= 0x7F:
-        position += 2
+    sender = buffer[position]
+    if sender <= 0x7F:
+        position += 1
     else:
         sender, position = decode_uint(buffer, position)
+    recipient = buffer[position]
+    if recipient <= 0x7F:
+        position += 1
+    else:
         recipient, position = decode_uint(buffer, position)
     requests, position = decode_requests(buffer, position)
     record = PeerRequest(sender=sender, recipient=recipient, requests=requests)
     return record, position
 
 
-def encode_peer_response(out: bytearray, record: PeerResponse) -> None:
+def encode_peer_response(out: list[bytes], record: PeerResponse) -> None:
     replies = record.replies
     encode_replies(out, replies)
 
@@ -1119,7 +1210,7 @@ def decode_peer_response(buffer: bytes, position: int) -> tuple[PeerResponse, in
     return record, position
 
 
-def encode_committed_record(out: bytearray, record: CommittedRecord) -> None:
+def encode_committed_record(out: list[bytes], record: CommittedRecord) -> None:
     committed = record.committed
     lineage = record.lineage
     encode_proposal(out, committed)
@@ -1133,15 +1224,15 @@ def decode_committed_record(buffer: bytes, position: int) -> tuple[CommittedReco
     return record, position
 
 
-def encode_changelog_entry(out: bytearray, record: ChangelogEntry) -> None:
+def encode_changelog_entry(out: list[bytes], record: ChangelogEntry) -> None:
     key = record.key
     committed = record.committed
     length = len(key)
     if 1 <= length <= 0x7F:
-        out.append(length)
+        out.append(BYTES[length])
     else:
         encode_length(out, length, 1, 1024)
-    out += key
+    out.append(key)
     encode_proposal(out, committed)
 
 

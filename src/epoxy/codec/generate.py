@@ -2,8 +2,9 @@
 
 One pair of functions for each named type, one statement after the other for each field: no table is consulted and no
 type is inspected while encoding or decoding. Calls are what Python is slow at, so the short forms of numbers and
-lengths stand inline, numbers that are neighbours move together (`runs`), and a record of numbers alone is a part of the
-record that holds it. The result is committed, so that it is read, type-checked and compared like other code.
+lengths stand inline, and so does a record of numbers alone in the record that holds it. An encoder appends pieces to a
+list, the cheapest thing there is to append to, compiled or not; `wire` joins them. The result is committed, so that it
+is read, type-checked and compared like other code.
 
 The generator also compares the schema with the model: same fields in the same order, same members.
 """
@@ -16,7 +17,6 @@ from typing import assert_never, get_args
 
 from epoxy.codec import bare
 from epoxy.codec.refusals import REFUSALS, Refusals
-from epoxy.codec.runs import Atom, decode_number, decode_run, encode_number, encode_run, indented, names_of, packers
 from epoxy.codec.schema import (
     Data,
     Definition,
@@ -51,27 +51,30 @@ HEADER = '''"""Made by `python -m epoxy.codec.generate` from schema/{schema}: ch
 
 '''
 
-PRIMITIVES = [name for name in vars(bare) if name.startswith(("encode_", "decode_", "unknown_", "wrong_"))]
+PRIMITIVES = [name for name in vars(bare) if name.startswith(("encode_", "decode_", "unknown_", "wrong_", "BYTES"))]
 LINE = 120
 
 TAKEN = frozenset(("out", "record", "buffer", "position", "length", "flag"))
 """Variables of the generated functions. A field of such a name gets a variable with another."""
 
-Step = Field | tuple[Atom, ...]
-"""What one part of a function is about: a field, or a run of numbers, which may belong to several."""
+SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
 
 
 def generate(text: str, name: str, models: tuple[ModuleType, ...] = MODELS, refusals: Refusals = REFUSALS) -> str:
     """The source of the codec for the schema `text`, whose values are the classes of `models`."""
     generator = Generator(parse(text), models, refusals)
     body = "\n".join(line for definition in generator.schema for line in generator.functions(definition))
-    above = [*packers(sorted(generator.runs)), *generator.constants(body)]
+    above = generator.constants(body)
     head = [*generator.imports("\n".join((*above, body))), *(["", *above] if above else [])]
     return HEADER.format(schema=name) + "\n".join(head) + "\n" + body + "\n"
 
 
 def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 def local(name: str) -> str:
@@ -103,14 +106,12 @@ class Generator:
         self.known = {definition.name: definition for definition in schema}
         self.models = models
         self.refusals = refusals
-        self.runs: set[tuple[str, ...]] = set()
 
     # ---- the module
 
     def imports(self, body: str) -> list[str]:
         used = set(re.findall(r"\w+", body))
         lines = ["from itertools import pairwise"] if "pairwise" in used else []
-        lines += ["from struct import Struct"] if "Struct" in used else []
         lines += ["from typing import assert_never"] if "assert_never" in used else []
         lines += [""] if lines else []
         lines += imported("epoxy.codec.bare", [name for name in PRIMITIVES if name in used])
@@ -190,7 +191,7 @@ class Generator:
         if {f"encode_{suffix}", f"decode_{suffix}"} & set(PRIMITIVES):
             raise SchemaError(f"{name} would hide a primitive of the same name")
         return [
-            *["", "", f"def encode_{suffix}(out: bytearray, {given}: {hint}) -> None:", *indented(encode)],
+            *["", "", f"def encode_{suffix}(out: list[bytes], {given}: {hint}) -> None:", *indented(encode)],
             *["", "", f"def decode_{suffix}(buffer: bytes, position: int) -> tuple[{hint}, int]:", *indented(decode)],
         ]
 
@@ -217,34 +218,20 @@ class Generator:
     def resolved(self, kind: Outer) -> Outer:
         return self.resolved(self.known[kind.name].type) if isinstance(kind, Named) else kind
 
-    def atoms(self, field: Field, prefix: str = "") -> list[Atom]:
-        """The numbers of a field; none if it has anything else."""
-        kind, name = self.resolved(field.type), f"{prefix}{snake(field.name)}"
-        if isinstance(kind, Scalar):
-            return [Atom(kind, local(name))]
-        if isinstance(kind, Record) and self.is_flat(kind):
-            return [atom for inner in kind.fields for atom in self.atoms(inner, f"{name}_")]
-        return []
-
-    def steps(self, fields: tuple[Field, ...]) -> list[Step]:
-        steps: list[Step] = []
-        for field in fields:
-            atoms = tuple(self.atoms(field))
-            if atoms and steps and isinstance(steps[-1], tuple):
-                steps[-1] += atoms
-            else:
-                steps.append(atoms or field)
-        self.runs |= {names_of(step) for step in steps if isinstance(step, tuple) and len(step) > 1}
-        return steps
-
     def encode_record(self, name: str, fields: tuple[Field, ...]) -> list[str]:
         lines = self.unfold("record", fields)
         lines += self.refuse(name, {snake(field.name): local(field.name) for field in fields})
         for field in fields:
             lines += self.refuse_inside(field)
-        for step in self.steps(fields):
-            lines += encode_run(step) if isinstance(step, tuple) else self.encode(step.type, local(step.name))
+        for field in fields:
+            lines += self.encode_field(field)
         return lines
+
+    def encode_field(self, field: Field, prefix: str = "") -> list[str]:
+        kind, name = self.resolved(field.type), f"{prefix}{snake(field.name)}"
+        if isinstance(kind, Record) and self.is_flat(kind):
+            return [line for inner in kind.fields for line in self.encode_field(inner, f"{name}_")]
+        return self.encode(field.type, local(name))
 
     def unfold(self, source: str, fields: tuple[Field, ...], prefix: str = "") -> list[str]:
         """A variable for each field, and for each number of a flat record among them."""
@@ -275,29 +262,24 @@ class Generator:
 
     def decode_record(self, name: str, fields: tuple[Field, ...]) -> list[str]:
         lines: list[str] = []
-        for step in self.steps(fields):
-            lines += decode_run(step) if isinstance(step, tuple) else self.decode(step.type, local(step.name))
         for field in fields:
-            lines += self.refuse_inside(field) + self.fold(field)
+            lines += self.decode_field(field)
         lines += self.refuse(name, {snake(field.name): local(field.name) for field in fields})
-        lines += self.construct("record = ", name, fields)
+        lines += self.construct("record", name, fields)
         return [*lines, "return record, position"]
 
-    def fold(self, field: Field, prefix: str = "") -> list[str]:
-        """A flat record out of its numbers."""
+    def decode_field(self, field: Field, prefix: str = "") -> list[str]:
         kind, name = self.resolved(field.type), f"{prefix}{snake(field.name)}"
         if not isinstance(kind, Record) or not self.is_flat(kind):
-            return []
-        lines = [line for inner in kind.fields for line in self.fold(inner, f"{name}_")]
-        return lines + self.construct(f"{local(name)} = ", self.type_name(field.type), kind.fields, f"{name}_")
+            return self.decode(field.type, local(name))
+        lines = [line for inner in kind.fields for line in self.decode_field(inner, f"{name}_")]
+        values = {snake(inner.name): local(f"{name}_{snake(inner.name)}") for inner in kind.fields}
+        lines += self.refuse(self.type_name(field.type), values)
+        return lines + self.construct(local(name), self.type_name(field.type), kind.fields, f"{name}_")
 
-    def construct(self, head: str, name: str, fields: tuple[Field, ...], prefix: str = "") -> list[str]:
-        items: list[str] = []
-        for field in fields:
-            variable = local(f"{prefix}{snake(field.name)}")
-            is_flag = self.resolved(field.type) == Scalar("bool")
-            items += [f"{snake(field.name)}={variable}{' == 1' if is_flag else ''}"]
-        return enclosed(f"{head}{name}", items)
+    def construct(self, target: str, name: str, fields: tuple[Field, ...], prefix: str = "") -> list[str]:
+        items = [f"{snake(field.name)}={local(f'{prefix}{snake(field.name)}')}" for field in fields]
+        return enclosed(f"{target} = {name}", items)
 
     def refuse(self, name: str, values: dict[str, str]) -> list[str]:
         lines: list[str] = []
@@ -309,8 +291,13 @@ class Generator:
 
     def encode(self, kind: Outer, value: str, limit: Limit | None = None, name: str = "") -> list[str]:
         match kind:
-            case Scalar():
-                return encode_number(Atom(kind, value))
+            case Scalar("uint"):
+                short = [f"if 0 <= {value} <= 0x7F:", f"    out.append(BYTES[{value}])"]
+                return [*short, "else:", f"    encode_uint(out, {value})"]
+            case Scalar("bool"):
+                return [f"out.append(BYTES[1] if {value} else BYTES[0])"]
+            case Scalar(width):
+                return [f"encode_unsigned(out, {value}, {SIZES[width]})"]
             case Data("str"):
                 assert limit is not None
                 return [f"encode_str(out, {value}, {limit.low}, {limit.high})"]
@@ -320,8 +307,8 @@ class Generator:
             case FixedData(size):
                 return [f"encode_fixed(out, {value}, {size})"]
             case Optional(element):
-                present = indented(["out.append(1)", *self.encode(element, value)])
-                return [f"if {value} is None:", "    out.append(0)", "else:", *present]
+                present = indented(["out.append(BYTES[1])", *self.encode(element, value)])
+                return [f"if {value} is None:", "    out.append(BYTES[0])", "else:", *present]
             case Named(reference):
                 definition = self.known[reference]
                 return self.encode(definition.type, value, definition.limit, reference)
@@ -329,9 +316,9 @@ class Generator:
                 return [f"encode_{snake(name)}(out, {value})"]
 
     def encode_data(self, value: str, limit: Limit) -> list[str]:
-        short = [f"if {self.short('length', limit)}:", "    out.append(length)", "else:"]
+        short = [f"if {self.short('length', limit)}:", "    out.append(BYTES[length])", "else:"]
         long = f"    encode_length(out, length, {limit.low}, {limit.high})"
-        return [f"length = len({value})", *short, long, f"out += {value}"]
+        return [f"length = len({value})", *short, long, f"out.append({value})"]
 
     def short(self, length: str, limit: Limit) -> str:
         """Whether a length is allowed and takes one byte."""
@@ -348,7 +335,7 @@ class Generator:
     def encode_union(self, union: Union) -> list[str]:
         lines = ["match value:"]
         for member in union.members:
-            lines += [f"    case {member.name}():", f"        out.append({member.tag})"]
+            lines += [f"    case {member.name}():", f"        out.append(BYTES[{member.tag}])"]
             if isinstance(self.known[member.name].type, Record):
                 lines += [f"        encode_{snake(member.name)}(out, value)"]
         return [*lines, "    case _:", "        assert_never(value)"]
@@ -356,15 +343,22 @@ class Generator:
     def encode_enum(self, name: str, kind: Enum) -> list[str]:
         lines = ["match value:"]
         for member in kind.members:
-            lines += [f"    case {name}.{member.name}:", f"        out.append({member.tag})"]
+            lines += [f"    case {name}.{member.name}:", f"        out.append(BYTES[{member.tag}])"]
         return [*lines, "    case _:", "        assert_never(value)"]
 
     # ---- decoding: lines that bind `target` and move `position`
 
     def decode(self, kind: Outer, target: str, limit: Limit | None = None, name: str = "") -> list[str]:
         match kind:
-            case Scalar():
-                return decode_number(Atom(kind, target))
+            case Scalar("uint"):
+                short = [f"{target} = buffer[position]", f"if {target} <= 0x7F:", "    position += 1"]
+                return [*short, "else:", f"    {target}, position = decode_uint(buffer, position)"]
+            case Scalar("bool"):
+                strict = ["flag = buffer[position]", "if flag > 1:", "    raise wrong_flag(buffer, position)"]
+                return [*strict, f"{target} = flag == 1", "position += 1"]
+            case Scalar(width):
+                cut = f"buffer[position : position + {SIZES[width]}]"
+                return [f'{target} = int.from_bytes({cut}, "little")', f"position += {SIZES[width]}"]
             case Data("str"):
                 assert limit is not None
                 return [f"{target}, position = decode_str(buffer, position, {limit.low}, {limit.high})"]

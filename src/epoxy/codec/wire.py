@@ -7,12 +7,11 @@ so that nothing is sent or stored that cannot be read again.
 A record does not say which kind it is: its place, a key of the store or the address of a request, does.
 """
 
-import struct
 from collections.abc import Callable
 from typing import TypeVar
 
 from epoxy.codec import epoxy_v2 as v2
-from epoxy.model.errors import CodecError, InvalidValue, Oversized, TrailingBytes, Truncated, UnknownVersion
+from epoxy.model.errors import CodecError, Oversized, TrailingBytes, Truncated, UnknownVersion
 
 FORMAT_VERSION = 2
 HEADER = FORMAT_VERSION.to_bytes(2, "little")
@@ -25,7 +24,7 @@ MAX_BATCH = 4096
 """Messages in one frame, as the schema says."""
 
 Value = TypeVar("Value")
-Encoder = Callable[[bytearray, Value], None]
+Encoder = Callable[[list[bytes], Value], None]
 Decoder = Callable[[bytes, int], tuple[Value, int]]
 
 
@@ -35,14 +34,12 @@ def pair(
     """The public functions of one type, made of the generated ones."""
 
     def encode(value: Value) -> bytes:
-        out = bytearray(HEADER)
-        try:
-            encode_body(out, value)
-        except struct.error as error:
-            raise InvalidValue(f"a number that does not fit: {error}") from None
-        if len(out) > MAX_ENCODED_BYTES:
-            raise too_long(len(out))
-        return bytes(out)
+        out = [HEADER]
+        encode_body(out, value)
+        data = b"".join(out)
+        if len(data) > MAX_ENCODED_BYTES:
+            raise too_long(len(data))
+        return data
 
     def decode(data: bytes) -> Value:
         if len(data) > MAX_ENCODED_BYTES:
@@ -51,7 +48,7 @@ def pair(
             raise wrong_version(data)
         try:
             value, position = decode_body(data, len(HEADER))
-        except (IndexError, struct.error):
+        except IndexError:
             raise Truncated(f"more wanted than {len(data)} bytes") from None
         if position != len(data):
             raise wrong_end(data, position)
