@@ -130,15 +130,22 @@ $(SPEC_READY): requirements/spec.txt
 	$(SPEC_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/spec.txt
 	@touch $(SPEC_READY)
 
+# BENCH takes the suite's own options: `make bench BENCH=--quick` has a look in a few minutes and renews nothing;
+# `make bench BENCH=--help` shows them all.
+BENCH ?= --write
 .PHONY: bench
-bench: setup ## measure the engine
+bench: setup $(BENCH_READY) ## measure Epoxy beside etcd, Redis and PostgreSQL; a look: make bench BENCH=--quick
+	$(BIN)/python -m benchmarks.suite --peers $(BENCH_VENV) $(BENCH)
+
+.PHONY: bench-engine
+bench-engine: setup ## measure the engine alone, in one process
 	$(BIN)/python -m benchmarks.engine
 
 .PHONY: bench-wan
 bench-wan: setup $(BENCH_READY) ## measure 5 and 3 regions beside etcd, 9 minutes; a look in 2: make bench-wan WAN=--quick
 	$(BIN)/python -m benchmarks.wan --etcd "$$(find $(BENCH_VENV) -path '*/etcdbin/etcd' -print -quit)" $(WAN)
 
-# etcd comes apart from .venv: nothing else wants it.
+# Other systems come apart from .venv: nothing else wants them.
 $(BENCH_READY): requirements/bench.txt
 	rm -f $(BENCH_READY)
 	$(PYTHON) -m venv $(BENCH_VENV)
@@ -151,6 +158,7 @@ lock: setup ## renew the pins in requirements/*.txt from requirements/*.in
 	cd requirements && ../$(BIN)/$(COMPILE) run.in --output-file run.txt
 	cd requirements && ../$(BIN)/$(COMPILE) dev.in --constraints run.txt --output-file dev.txt
 	cd requirements && ../$(BIN)/$(COMPILE) spec.in --output-file spec.txt
+	cd requirements && ../$(BIN)/$(COMPILE) bench.in --output-file bench.txt
 
 .PHONY: clean
 clean: ## remove .venv and everything built

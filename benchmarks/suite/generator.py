@@ -1,0 +1,197 @@
+"""The load generator: a process of its own that reads a job from its standard input and writes the outcome to its
+standard output. Run by the suite; nothing here is for people."""
+
+import asyncio
+import gc
+import itertools
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import uvloop
+
+from benchmarks.machine import CpuTimes, shares
+from benchmarks.stats import percentile
+from benchmarks.suite.clients import KINDS, Ask, Client, Ledger
+from benchmarks.suite.job import DIGITS, MARK, AtNode, Choice, Job, Latency, Outcome, Step
+from benchmarks.suite.processes import cpu_ticks, machine_times, tick_s, tree
+
+PREBUILT = 4096
+"""Requests made before the start, for keys that are not fresh: enough to touch keys all over a store."""
+
+TOGETHER = 32
+"""Connections that are made at once: fewer than any server lets wait."""
+
+SPREAD = 0x9E3779B97F4A7C15
+"""An odd number: its multiples go to all remainders, in no order that a tree would like."""
+
+PATIENCE_S = 20.0
+"""For what is still under way after the end."""
+
+
+def asks(job: Job, client: int, serial: Iterator[int]) -> Iterator[Ask]:
+    """What one client says: its steps in turn, each client beginning with another one."""
+    at = client % len(job.steps)
+    ordered = job.steps[at:] + job.steps[:at]
+    turns = [fresh(step, serial) if step.choice is Choice.FRESH else repeated(step, job, client) for step in ordered]
+    single = turns[0] if len(turns) == 1 else one_each(turns)
+    return single if job.pipeline == 1 else together(single, job.pipeline)
+
+
+def one_each(turns: Sequence[Iterator[Ask]]) -> Iterator[Ask]:
+    for turn in itertools.cycle(turns):
+        ask = next(turn, None)
+        if ask is None:
+            return
+        yield ask
+
+
+def together(single: Iterator[Ask], count: int) -> Iterator[Ask]:
+    while piece := list(itertools.islice(single, count)):
+        yield b"".join(raw for raw, _ in piece), b"".join(reply for _, reply in piece)
+
+
+def fresh(step: Step, serial: Iterator[int]) -> Iterator[Ask]:
+    raw, reply = step.exchange.raw.split(MARK), step.exchange.reply.split(MARK)
+    for number in serial:
+        digits = DIGITS % number
+        yield digits.join(raw), digits.join(reply)
+
+
+def repeated(step: Step, job: Job, client: int) -> Iterator[Ask]:
+    raw, reply = step.exchange.raw.split(MARK), step.exchange.reply.split(MARK)
+    prepared = [(digits.join(raw), digits.join(reply)) for digits in map(DIGITS.__mod__, numbers(step, job, client))]
+    return itertools.cycle(prepared)
+
+
+def numbers(step: Step, job: Job, client: int) -> Iterator[int]:
+    match step.choice:
+        case Choice.ONE:
+            return iter((0,))
+        case Choice.OWN:
+            mine = range(client, step.count, job.clients)
+            return iter(mine[: max(1, PREBUILT // job.clients)])
+        case _:
+            begin = client * 7919
+            count = max(16, min(step.count, PREBUILT // min(job.clients, 64)))
+            return (number * SPREAD % (1 << 64) % step.count for number in range(begin, begin + count))
+
+
+class Window:
+    """What the machine did from its making to `close`."""
+
+    def __init__(self, roots: Sequence[int]) -> None:
+        self.pids = tree(roots)
+        self.servers = cpu_ticks(self.pids)
+        self.mine = time.process_time()
+        self.machine = machine_times()
+        self.began = time.perf_counter()
+
+    def close(self, ledger: Ledger) -> Outcome:
+        seconds = time.perf_counter() - self.began
+        servers = cpu_ticks(self.pids) - self.servers
+        mine = time.process_time() - self.mine
+        after = machine_times()
+        ours = servers + int(mine / tick_s())
+        used = shares(self.machine, CpuTimes(after.total, after.idle, after.stolen, ours))
+        return Outcome(
+            operations=sum(ledger.operations),
+            seconds=seconds,
+            latency=latency([took for node in ledger.took for took in node]),
+            nodes=tuple(
+                AtNode(operations=count, latency=latency(took))
+                for count, took in zip(ledger.operations, ledger.took, strict=True)
+            ),
+            faults={},
+            unanswered=0,
+            server_cpu_s=servers * tick_s(),
+            generator_cpu_s=mine,
+            stolen_share=used.stolen,
+            others_share=used.others,
+        )
+
+
+def latency(took_s: Sequence[float]) -> Latency:
+    if not took_s:
+        return Latency()
+    ordered = sorted(took_s)
+    p50, p99 = (percentile(ordered, share) * 1e3 for share in (0.5, 0.99))
+    return Latency(mean=statistics.fmean(ordered) * 1e3, p50=p50, p99=p99, most=ordered[-1] * 1e3)
+
+
+async def connected(job: Job, ledger: Ledger) -> list[Client]:
+    kind, serial = KINDS[job.wire], serials(job)
+    clients: list[Client] = []
+    for start in range(0, job.clients, TOGETHER):
+        made = await asyncio.gather(
+            *(connect(kind, job, ledger, number, serial) for number in range(start, min(start + TOGETHER, job.clients)))
+        )
+        clients += made
+    return clients
+
+
+async def connect(kind: type[Client], job: Job, ledger: Ledger, number: int, serial: Iterator[int]) -> Client:
+    node = number % len(job.ports)
+    client = kind(ledger, node, asks(job, number, serial), job.greeting, job.pipeline, job.streams)
+    await asyncio.get_running_loop().create_connection(lambda: client, "127.0.0.1", job.ports[node])
+    await asyncio.wait_for(client.ready, PATIENCE_S)
+    return client
+
+
+def serials(job: Job) -> Iterator[int]:
+    return iter(range(job.first, job.first + job.limit) if job.limit is not None else itertools.count(job.first))
+
+
+async def run(job: Job) -> Outcome:
+    ledger = Ledger(len(job.ports))
+    clients = await connected(job, ledger)
+    gc.collect()
+    gc.disable()
+    if job.limit is not None:
+        outcome = await used_up(job, ledger, clients)
+    else:
+        outcome = await for_a_while(job, ledger, clients)
+    ledger.stopped = True
+    await drained(ledger, PATIENCE_S)
+    for client in clients:
+        client.transport.close()
+    return msgspec.structs.replace(outcome, faults=ledger.faults, unanswered=ledger.under_way, example=ledger.example)
+
+
+async def for_a_while(job: Job, ledger: Ledger, clients: Sequence[Client]) -> Outcome:
+    for client in clients:
+        client.start()
+    await asyncio.sleep(job.warm_s)
+    window = Window(job.roots)
+    ledger.open = True
+    await asyncio.sleep(job.seconds)
+    ledger.open = False
+    return window.close(ledger)
+
+
+async def used_up(job: Job, ledger: Ledger, clients: Sequence[Client]) -> Outcome:
+    window = Window(job.roots)
+    ledger.open = True
+    for client in clients:
+        client.start()
+    await drained(ledger, job.seconds)
+    return window.close(ledger)
+
+
+async def drained(ledger: Ledger, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while ledger.under_way and time.monotonic() < until:
+        await asyncio.sleep(0.005)
+
+
+def main() -> None:
+    job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        outcome = runner.run(run(job))
+    sys.stdout.buffer.write(msgspec.msgpack.encode(outcome))
+
+
+if __name__ == "__main__":
+    main()

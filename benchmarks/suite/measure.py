@@ -1,0 +1,144 @@
+"""Runs the stretches of load, one system after the other, and keeps what was found."""
+
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from benchmarks.machine import ROOT
+from benchmarks.suite.job import Job, Outcome
+from benchmarks.suite.results import Figures, figures
+from benchmarks.suite.systems.base import Door, Operation, System
+from benchmarks.suite.workloads import (
+    CHANGING,
+    DOORS,
+    HOT,
+    IMMUTABLE,
+    MUTABLE,
+    OURS,
+    STORED,
+    WORKLOADS,
+    Workload,
+    job,
+    storing,
+)
+
+SLACK_S = 120.0
+"""Beyond the time of a job, for its connections and what is left under way."""
+
+
+def say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """`rounds` of everything, in turns; `seconds` of each stretch after `warm_s` that are not counted."""
+
+    rounds: int = 3
+    warm_s: float = 0.7
+    seconds: float = 3.0
+
+
+def generate(work: Job) -> Outcome:
+    """In a process of its own. RuntimeError: it could not do it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.suite.generator"],
+        input=msgspec.msgpack.encode(work),
+        capture_output=True,
+        check=False,
+        cwd=ROOT,
+        timeout=work.warm_s + work.seconds + SLACK_S,
+    )
+    if done.returncode:
+        raise RuntimeError(f"the load generator failed:\n{done.stderr.decode('utf-8', 'replace')[-2000:]}")
+    return msgspec.msgpack.decode(done.stdout, type=Outcome)
+
+
+class Field:
+    """The systems that run, and how contenders ask them."""
+
+    def __init__(self, systems: Mapping[str, System]) -> None:
+        self.systems = systems
+        self.run = secrets.token_hex(4)
+
+    def __contains__(self, contender: str) -> bool:
+        return self.system_of(contender) in self.systems
+
+    def system_of(self, contender: str) -> str:
+        return DOORS[contender][0] if contender in DOORS else contender
+
+    def system(self, contender: str) -> System:
+        return self.systems[self.system_of(contender)]
+
+    def door(self, contender: str) -> Door:
+        doors = self.system(contender).doors
+        return doors[DOORS[contender][1]] if contender in DOORS else next(iter(doors.values()))
+
+    def store(self, *, count: int = STORED) -> None:
+        """The keys that are read and overwritten. Everybody waits until they are there; a replica that commits late
+        would answer a local read with nothing."""
+        for name, system in self.systems.items():
+            door = next(iter(system.doors.values()))
+            for operation, prefix, keys in (
+                (Operation.CREATE, IMMUTABLE, count),
+                (Operation.PUT, MUTABLE, count),
+                (Operation.PUT, CHANGING, count),
+                (Operation.PUT, HOT, 1),
+            ):
+                outcome = generate(storing(door, operation, prefix, keys))
+                if outcome.operations != keys or outcome.failed:
+                    raise RuntimeError(f"{name}: {outcome.operations} of {keys} keys stored: {outcome.example}")
+
+    def stretch(self, workload: Workload, contender: str, number: int, plan: Plan) -> Outcome:
+        return generate(
+            job(
+                workload,
+                self.door(contender),
+                run=f"{self.run}/{contender}".replace(" ", "-").replace(",", ""),
+                number=number,
+                warm_s=plan.warm_s,
+                seconds=plan.seconds,
+                roots=self.system(contender).roots,
+            )
+        )
+
+
+def compare(field: Field, chosen: Sequence[Workload], plan: Plan) -> dict[str, dict[str, Figures]]:
+    """By workload, then by contender. Within a round contenders take turns, and every other round goes backwards, so
+    that nobody is always first."""
+    found: dict[str, dict[str, list[Outcome]]] = {workload.name: {} for workload in chosen}
+    for number in range(plan.rounds):
+        say(f"round {number + 1} of {plan.rounds}")
+        for workload in chosen:
+            present = [contender for contender in workload.contenders if contender in field]
+            for contender in present if number % 2 == 0 else reversed(present):
+                outcome = field.stretch(workload, contender, number, plan)
+                found[workload.name].setdefault(contender, []).append(outcome)
+                say(f"  {workload.title}: {contender} {words(outcome)}")
+    return {
+        name: {contender: figures(outcomes) for contender, outcomes in ordered(by.items())}
+        for name, by in found.items()
+    }
+
+
+def ordered(pairs: Iterable[tuple[str, list[Outcome]]]) -> list[tuple[str, list[Outcome]]]:
+    return sorted(pairs, key=lambda pair: pair[0] not in OURS)
+
+
+def words(outcome: Outcome) -> str:
+    wrong = f", {outcome.failed} WRONG ({outcome.example})" if outcome.failed else ""
+    return (
+        f"{outcome.rate:,.0f}/s, p50 {outcome.latency.p50:.2f} ms, p99 {outcome.latency.p99:.2f} ms, "
+        f"CPU {outcome.cpu_us:.0f} us{wrong}"
+    )
+
+
+def named(pattern: str) -> list[Workload]:
+    """Those whose names begin so. ValueError: there is none."""
+    found = [workload for workload in WORKLOADS if any(workload.name.startswith(each) for each in pattern.split(","))]
+    if not found:
+        raise ValueError(f"no workload begins with {pattern!r}; --list shows them")
+    return found

@@ -1,0 +1,71 @@
+"""What every system has in common."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+
+from msgspec import Struct
+
+from benchmarks.suite.job import Exchange, Wire
+from benchmarks.suite.processes import Memory, disk_bytes, memory, tree
+
+Speak = Callable[[bytes, bytes], Exchange]
+"""Key and value in, request and right answer out."""
+
+
+class Operation(Enum):
+    """CREATE: if there is no such key, durably. PUT: whatever is there. GET: from whoever is asked. GET_NOW: nothing
+    older than the last acknowledged write, wherever that was made."""
+
+    CREATE = "create"
+    PUT = "put"
+    GET = "get"
+    GET_NOW = "get now"
+
+
+class Door(Struct, frozen=True, kw_only=True):
+    """One way of asking a system. `ports`: all nodes that take requests, the best one first. `connections`: how many
+    all clients share; without it each has one of its own."""
+
+    wire: Wire
+    ports: tuple[int, ...]
+    speak: Mapping[Operation, Speak]
+    greetings: Mapping[Operation, tuple[bytes, ...]]
+    connections: int | None = None
+
+    def greeting(self, operation: Operation) -> tuple[bytes, ...]:
+        return self.greetings.get(operation, ())
+
+
+class System(ABC):
+    """Processes of its own in a folder of its own, from `start` to `stop`."""
+
+    name: str
+    folder: Path
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Also what was started only half."""
+
+    @property
+    @abstractmethod
+    def version(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def roots(self) -> tuple[int, ...]:
+        """Processes, without their children."""
+
+    @property
+    @abstractmethod
+    def doors(self) -> Mapping[str, Door]: ...
+
+    def memory(self) -> Memory:
+        return memory(tree(self.roots))
+
+    def disk_bytes(self) -> int:
+        return disk_bytes(self.folder)

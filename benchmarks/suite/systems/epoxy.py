@@ -1,0 +1,93 @@
+"""Our own nodes: `epoxy serve`, by any interpreter that has the package."""
+
+import secrets
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from benchmarks.suite.job import Wire
+from benchmarks.suite.systems.base import Door, Operation, System
+from benchmarks.suite.wires import http1, resp
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.testing import Cluster, ClusterNode, configuration, free_ports
+
+
+class Node(ClusterNode):
+    """Run by an interpreter of our choice: the compiled build may be elsewhere."""
+
+    python = sys.executable
+
+    def _spawn(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        return super()._spawn([self.python, *command[1:]], log)
+
+
+class Epoxy(System):
+    name = "Epoxy"
+
+    def __init__(self, folder: Path, *, python: Path | None = None, nodes: int = 3) -> None:
+        self.folder = folder
+        self._python = str(python or sys.executable)
+        self.nodes = lay_out(folder, nodes, self._python)
+        self._cluster = Cluster(list(self.nodes), folder)
+
+    def start(self) -> None:
+        self._cluster.start()
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            node.kill()
+
+    @property
+    def version(self) -> str:
+        script = (
+            "import epoxy, epoxy.consensus.acceptor as a; print('compiled' if a.__file__.endswith('.so') else 'pure')"
+        )
+        done = subprocess.run([self._python, "-c", script], capture_output=True, text=True, check=True)
+        return f"as committed, {done.stdout.strip()} Python"
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        return tuple(node.pid for node in self.nodes if node.pid is not None)
+
+    @property
+    def doors(self) -> Mapping[str, Door]:
+        ports = tuple(node.resp_port for node in self.nodes)
+        urls = tuple(int(node.url.rpartition(":")[2]) for node in self.nodes)
+        return {"RESP": resp_door(ports), "HTTP": http_door(urls)}
+
+
+def lay_out(folder: Path, count: int, python: str) -> list[Node]:
+    folder.mkdir(parents=True, exist_ok=True)
+    secret = folder / "secret"
+    secret.write_text(secrets.token_hex(32))
+    secret.chmod(0o600)
+    ports = free_ports(2 * count)
+    nodes = [
+        Node(node_id=i, datacenter=f"dc-{i}", folder=folder, http=ports[2 * i - 2], resp=ports[2 * i - 1])
+        for i in range(1, count + 1)
+    ]
+    for node in nodes:
+        node.python = python
+        node.config.write_text(configuration(node, nodes, secret, QuorumPolicy("optimal")), "utf-8")
+    return nodes
+
+
+def resp_door(ports: tuple[int, ...]) -> Door:
+    return Door(
+        wire=Wire.RESP,
+        ports=ports,
+        speak={
+            Operation.CREATE: resp.create,
+            Operation.PUT: resp.put,
+            Operation.GET: resp.get,
+            Operation.GET_NOW: resp.get,
+        },
+        greetings={Operation.GET_NOW: (resp.command(b"READCONSISTENT"),)},
+    )
+
+
+def http_door(ports: tuple[int, ...]) -> Door:
+    speak = {Operation.CREATE: http1.create, Operation.GET: http1.get}
+    return Door(wire=Wire.HTTP, ports=ports, speak=speak, greetings={})
