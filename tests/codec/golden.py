@@ -6,6 +6,22 @@ from typing import Any
 from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.frames import PeerRequest, PeerResponse
+from epoxy.model.membership import (
+    NO_STAMP,
+    ChangelogPage,
+    ChangelogRead,
+    CursorTruncated,
+    Member,
+    MemberStatus,
+    Progress,
+    SnapshotPage,
+    SnapshotRead,
+    StatusRead,
+    Unsettled,
+    UnsettledPage,
+    UnsettledRead,
+    Wish,
+)
 from epoxy.model.messages import (
     Accept,
     AcceptOk,
@@ -48,12 +64,15 @@ LEGACY = Proposal(value=b"", version=0, mutable=False, proposal_id=LEGACY_PROPOS
 VOTE = Vote(proposal=FIRST, ballot=fast_ballot(2), epoch=5)
 PREPARE = Prepare(key=b"k", epoch=5, ballot=Ballot(3, 2), version=7)
 LINEAGE = (Settled(299, WRITER), Settled(298, ProposalId(200, 2)))
+IDENTITY = 0x0102030405060708
+STAMP = bytes(range(10))
 JOINT = ClusterConfig(
     epoch=2,
     coordinator_id=1,
-    replicas=(ReplicaInfo(id=1, url="http://a"), ReplicaInfo(id=2, status=ReplicaStatus.LEARNING)),
+    replicas=(ReplicaInfo(id=1, url="http://a", identity=IDENTITY), ReplicaInfo(id=2, status=ReplicaStatus.LEARNING)),
     previous=(1, 3),
     quorum_policy=QuorumPolicy.FAST_PAXOS,
+    sealed=1,
 )
 
 VALUES: dict[str, Any] = {
@@ -113,6 +132,24 @@ VALUES: dict[str, Any] = {
     "cached tombstone": TOMBSTONE,
     "changelog_entry first": ChangelogEntry(key=b"k", committed=FIRST),
     "config joint": JOINT,
+    "progress copied": Progress(cursor=STAMP, copied=True),
+    "progress half-way": Progress(cursor=NO_STAMP, after=b"k"),
+    "member_request snapshot-first": SnapshotRead(after=None),
+    "member_request snapshot-next": SnapshotRead(after=b"k"),
+    "member_request changelog": ChangelogRead(after=STAMP),
+    "member_request unsettled": UnsettledRead(epoch=5, after=None),
+    "member_request status": StatusRead(),
+    "member_reply snapshot-page": SnapshotPage(
+        entries=(ChangelogEntry(key=b"k", committed=FIRST),), cursor=STAMP, more=True
+    ),
+    "member_reply changelog-page": ChangelogPage(entries=(), cursor=STAMP, more=False),
+    "member_reply cursor-truncated": CursorTruncated(),
+    "member_reply unsettled-page": UnsettledPage(keys=(Unsettled(key=b"k", version=7),), more=False),
+    "member_reply status": MemberStatus(identity=IDENTITY, epoch=5, sources=(1, 3), synced=True),
+    "member_reply stale-epoch": StaleEpoch(config=first_epoch((1,))),
+    "member_reply epoch-ahead": EpochAhead(epoch=4),
+    "member_reply failed": Failed(reason="timeout"),
+    "wish two": Wish(members=(Member(id=1, url="http://a"), Member(id=4))),
 }
 
 

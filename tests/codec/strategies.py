@@ -14,6 +14,23 @@ from epoxy.codec import wire
 from epoxy.model.ballot import FIRST_CLASSIC_COUNTER, NO_BALLOT, Ballot
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.frames import PeerRequest, PeerResponse
+from epoxy.model.membership import (
+    ChangelogPage,
+    ChangelogRead,
+    CursorTruncated,
+    Member,
+    MemberReply,
+    MemberRequest,
+    MemberStatus,
+    Progress,
+    SnapshotPage,
+    SnapshotRead,
+    StatusRead,
+    Unsettled,
+    UnsettledPage,
+    UnsettledRead,
+    Wish,
+)
 from epoxy.model.messages import (
     Accept,
     AcceptOk,
@@ -86,9 +103,14 @@ def configs(draw: st.DrawFn) -> ClusterConfig:
     ids = sorted(draw(st.one_of(st.sets(positive, min_size=1, max_size=9), st.just(range(1, MAX_REPLICAS + 1)))))
     statuses = [draw(st.sampled_from(ReplicaStatus)) for _ in ids]
     statuses[draw(st.integers(0, len(ids) - 1))] = ReplicaStatus.ACTIVE
-    members = (ReplicaInfo(id=id_, status=status, url=draw(urls)) for id_, status in zip(ids, statuses, strict=True))
+    members = (
+        ReplicaInfo(id=id_, status=status, url=draw(urls), identity=draw(u64s))
+        for id_, status in zip(ids, statuses, strict=True)
+    )
+    epoch = draw(positive)
     return ClusterConfig(
-        epoch=draw(positive),
+        epoch=epoch,
+        sealed=draw(st.integers(0, epoch - 1)),
         coordinator_id=draw(uints),
         replicas=tuple(members),
         previous=draw(st.none() | st.lists(uints, max_size=MAX_REPLICAS).map(tuple)),
@@ -139,6 +161,46 @@ peer_responses = st.builds(PeerResponse, replies=st.lists(replies, max_size=1).m
 committed_records = st.builds(CommittedRecord, committed=proposals(), lineage=lineages)
 changelog_entries = st.builds(ChangelogEntry, key=keys, committed=proposals())
 
+stamps = st.binary(min_size=10, max_size=10)
+pages = st.lists(changelog_entries, max_size=2).map(tuple)
+
+member_requests: st.SearchStrategy[MemberRequest] = st.one_of(
+    st.builds(SnapshotRead, after=st.none() | keys),
+    st.builds(ChangelogRead, after=stamps),
+    st.builds(UnsettledRead, epoch=uints, after=st.none() | keys),
+    st.builds(StatusRead),
+)
+
+member_replies: st.SearchStrategy[MemberReply] = st.one_of(
+    st.builds(SnapshotPage, entries=pages, cursor=stamps, more=st.booleans()),
+    st.builds(ChangelogPage, entries=pages, cursor=stamps, more=st.booleans()),
+    st.builds(CursorTruncated),
+    st.builds(
+        UnsettledPage,
+        keys=st.lists(st.builds(Unsettled, key=keys, version=uints), max_size=3).map(tuple),
+        more=st.booleans(),
+    ),
+    st.builds(
+        MemberStatus,
+        identity=u64s,
+        epoch=uints,
+        sources=st.lists(uints, max_size=MAX_REPLICAS).map(tuple),
+        synced=st.booleans(),
+    ),
+    st.builds(StaleEpoch, config=configs()),
+    st.builds(EpochAhead, epoch=uints),
+    st.builds(Failed, reason=reasons),
+)
+
+
+@st.composite
+def wishes(draw: st.DrawFn) -> Wish:
+    ids = sorted(draw(st.sets(positive, min_size=1, max_size=9)))
+    return Wish(members=tuple(Member(id=id_, url=draw(urls)) for id_ in ids))
+
+
+progresses = st.builds(Progress, cursor=stamps, after=st.none() | keys, copied=st.booleans())
+
 
 class Format(Struct, frozen=True):
     """One pair of public functions, and values for it."""
@@ -162,5 +224,9 @@ FORMATS = {
         Format("cached", proposals(), wire.encode_cached, wire.decode_cached),
         Format("changelog_entry", changelog_entries, wire.encode_changelog_entry, wire.decode_changelog_entry),
         Format("config", configs(), wire.encode_config, wire.decode_config),
+        Format("progress", progresses, wire.encode_progress, wire.decode_progress),
+        Format("member_request", member_requests, wire.encode_member_request, wire.decode_member_request),
+        Format("member_reply", member_replies, wire.encode_member_reply, wire.decode_member_reply),
+        Format("wish", wishes(), wire.encode_wish, wire.decode_wish),
     )
 }

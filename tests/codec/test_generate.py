@@ -9,6 +9,7 @@ from epoxy.codec.generate import MODELS, SCHEMA, TARGET, generate
 from epoxy.codec.refusals import REFUSALS, Refusals
 from epoxy.codec.schema import Limit, SchemaError, parse
 from epoxy.model.errors import InvalidValue, NonCanonical, UnknownTag
+from epoxy.model.membership import MAX_PAGE_ROWS
 from epoxy.model.quorum import MAX_REPLICAS
 from epoxy.model.records import LINEAGE_LENGTH, MAX_KEY_BYTES, MAX_VALUE_BYTES
 from tests.codec import toy_model
@@ -154,6 +155,9 @@ def test_limits_are_those_of_the_model() -> None:
         "Stamps": Limit(0, 64),
         "Requests": Limit(0, wire.MAX_BATCH),
         "Replies": Limit(0, wire.MAX_BATCH),
+        "Entries": Limit(0, MAX_PAGE_ROWS),
+        "UnsettledKeys": Limit(0, MAX_PAGE_ROWS),
+        "Wished": Limit(1, MAX_REPLICAS),
     }
 
 

@@ -6,6 +6,7 @@ from typing import Any, get_args
 import pytest
 
 from epoxy.codec import bare
+from epoxy.model.membership import MemberReply, MemberRequest
 from epoxy.model.messages import Reply, Request
 from tests.codec.golden import VALUES, read_golden
 from tests.codec.strategies import FORMATS
@@ -62,4 +63,4 @@ def test_file_and_values_name_the_same_examples() -> None:
 def test_every_format_and_every_message_has_an_example() -> None:
     assert {name.split()[0] for name in BYTES} == set(FORMATS) | set(PRIMITIVES)
     shown = {type(value) for value in VALUES.values()}
-    assert set(get_args(Request)) | set(get_args(Reply)) <= shown
+    assert {*get_args(Request), *get_args(Reply), *get_args(MemberRequest), *get_args(MemberReply)} <= shown

@@ -34,9 +34,23 @@ KEY = b"k"
 TIMING = Timing()
 
 
-def config_of(n: int = 3, *, epoch: int = 1, policy: QuorumPolicy = QuorumPolicy.OPTIMAL) -> ClusterConfig:
+def config_of(
+    n: int = 3,
+    *,
+    epoch: int = 1,
+    sealed: int = 0,
+    previous: tuple[int, ...] | None = None,
+    policy: QuorumPolicy = QuorumPolicy.OPTIMAL,
+) -> ClusterConfig:
     first = first_epoch(tuple(range(1, n + 1)), policy)
-    return ClusterConfig(epoch=epoch, coordinator_id=1, replicas=first.replicas, quorum_policy=policy)
+    return ClusterConfig(
+        epoch=epoch,
+        coordinator_id=1,
+        replicas=first.replicas,
+        previous=previous,
+        quorum_policy=policy,
+        sealed=sealed,
+    )
 
 
 def prop(value: bytes | None, version: int = 1, *, by: int = A, nonce: int = 1, mutable: bool = False) -> Proposal:

@@ -457,8 +457,8 @@ def test_an_epoch_adopted_at_home_meanwhile_stops_the_fast_commit() -> None:
     assert bench.effects[2:5] == [conclude(MINE), Home(Adopt(config=TWO)), select(RESERVE, offered=1, epoch=2)]
 
 
-def test_fast_votes_of_the_old_epoch_do_not_bind_the_new_one() -> None:
-    bench = Bench(KeyState(vote=fast_vote(OTHERS, epoch=1)), config=TWO)
+def test_fast_votes_of_a_sealed_epoch_do_not_bind_the_new_one() -> None:
+    bench = Bench(KeyState(vote=fast_vote(OTHERS, epoch=1)), config=config_of(epoch=2, sealed=1))
     events: list[Scripted] = [Answer(B, PrepareOk(vote=fast_vote(OTHERS, epoch=1))), own, Answer(B, OK)]
     assert bench.run(propose(RESERVE, bench.context()), *events) == won(MINE, Path.SLOW)
 

@@ -89,20 +89,35 @@ def test_fast_votes(n: int, promises: dict[int, int | None], policy: QuorumPolic
     assert chosen(n, promises, policy) == expected
 
 
-def test_fast_votes_of_an_earlier_epoch_do_not_count() -> None:
+def test_fast_votes_count_until_their_epoch_is_sealed() -> None:
     promises: dict[int, Vote | None] = {B: fast_vote(OF[A], epoch=4), C: None}
-    assert choose(promises, config_of(3, epoch=5)) is None
     assert choose(promises, config_of(3, epoch=4)) == OF[A]
+    assert choose(promises, config_of(3, epoch=5, sealed=3)) == OF[A]
+    assert choose(promises, config_of(3, epoch=6, sealed=4)) is None
 
 
-def test_a_proposer_of_an_earlier_epoch_is_not_subtracted() -> None:
-    promises: dict[int, Vote | None] = {C: fast_vote(OF[A], epoch=5), D: fast_vote(OF[B], epoch=4), E: None}
-    assert choose(promises, config_of(5, epoch=5)) == OF[A]
+def test_a_proposer_of_a_sealed_epoch_is_not_subtracted() -> None:
+    promises: dict[int, Vote | None] = {C: fast_vote(OF[A], epoch=5), D: fast_vote(OF[B], epoch=3), E: None}
+    assert choose(promises, config_of(5, epoch=5, sealed=3)) == OF[A]
+    assert choose(promises, config_of(5, epoch=5, sealed=2)) is None, "B voted for itself, so A has at most two"
 
 
-def test_classic_votes_of_an_earlier_epoch_still_count() -> None:
-    promises: dict[int, Vote | None] = {B: vote_at(OF[A], Ballot(2, A), epoch=4), C: None}
+def test_a_classic_vote_of_a_sealed_epoch_does_not_count_however_high_its_ballot() -> None:
+    """A straggler cast it; what was chosen since has a lower ballot."""
+    promises: dict[int, Vote | None] = {B: vote_at(OF[A], Ballot(9, A), epoch=4), C: fast_vote(OF[C], epoch=6)}
     assert choose(promises, config_of(3, epoch=5)) == OF[A]
+    assert choose(promises, config_of(3, epoch=6, sealed=4)) is None
+    promises[C] = vote_at(OF[C], Ballot(2, C), epoch=6)
+    assert choose(promises, config_of(3, epoch=6, sealed=4)) == OF[C]
+
+
+def test_while_joint_fast_votes_are_counted_among_the_old_members() -> None:
+    """From three to five, A has committed with B and crashed. Among five replicas A could have two votes, and three
+    would be needed; among the old three it could have two, and has."""
+    joint = config_of(5, epoch=2, previous=(A, B, C))
+    promises: dict[int, Vote | None] = {B: fast_vote(OF[A]), C: None, D: None, E: None}
+    assert choose(promises, joint) == OF[A]
+    assert choose(promises, config_of(5, epoch=2)) is None
 
 
 def test_potential_counts_what_was_seen_and_what_may_have_been() -> None:

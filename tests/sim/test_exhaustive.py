@@ -164,8 +164,8 @@ def vote_after_send(patch: pytest.MonkeyPatch) -> None:
     """The Accepts leave, and the own vote never becomes durable."""
     right = home.select
 
-    def select(state: KeyState, op: operations.Select) -> tuple[KeyState, operations.Selected]:
-        after, result = right(state, op)
+    def select(state: KeyState, op: operations.Select, config: ClusterConfig) -> tuple[KeyState, operations.Selected]:
+        after, result = right(state, op, config)
         return (state if isinstance(result, operations.FastVote) else after), result
 
     patch.setattr(home, "select", select)

@@ -23,6 +23,23 @@ from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.errors import InvalidValue
 from epoxy.model.frames import PeerRequest, PeerResponse
+from epoxy.model.membership import (
+    ChangelogPage,
+    ChangelogRead,
+    CursorTruncated,
+    Member,
+    MemberReply,
+    MemberRequest,
+    MemberStatus,
+    Progress,
+    SnapshotPage,
+    SnapshotRead,
+    StatusRead,
+    Unsettled,
+    UnsettledPage,
+    UnsettledRead,
+    Wish,
+)
 from epoxy.model.messages import (
     Accept,
     AcceptOk,
@@ -52,6 +69,8 @@ from epoxy.model.records import ChangelogEntry, CommittedRecord, Proposal, Propo
 
 ACCEPT_OK = AcceptOk()
 COMMIT_OK = CommitOk()
+STATUS_READ = StatusRead()
+CURSOR_TRUNCATED = CursorTruncated()
 
 
 def encode_ballot(out: list[bytes], record: Ballot) -> None:
@@ -325,12 +344,14 @@ def encode_replica_info(out: list[bytes], record: ReplicaInfo) -> None:
     id = record.id
     status = record.status
     url = record.url
+    identity = record.identity
     if 0 <= id <= 0x7F:
         out.append(BYTES[id])
     else:
         encode_uint(out, id)
     encode_replica_status(out, status)
     encode_str(out, url, 0, 2048)
+    encode_unsigned(out, identity, 8)
 
 
 def decode_replica_info(buffer: bytes, position: int) -> tuple[ReplicaInfo, int]:
@@ -341,7 +362,9 @@ def decode_replica_info(buffer: bytes, position: int) -> tuple[ReplicaInfo, int]
         id, position = decode_uint(buffer, position)
     status, position = decode_replica_status(buffer, position)
     url, position = decode_str(buffer, position, 0, 2048)
-    record = ReplicaInfo(id=id, status=status, url=url)
+    identity = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
+    record = ReplicaInfo(id=id, status=status, url=url, identity=identity)
     return record, position
 
 
@@ -388,6 +411,7 @@ def encode_cluster_config(out: list[bytes], record: ClusterConfig) -> None:
     replicas = record.replicas
     previous = record.previous
     quorum_policy = record.quorum_policy
+    sealed = record.sealed
     if epoch < 1:
         raise InvalidValue("epochs begin at 1")
     if replicas[0].id < 1:
@@ -396,6 +420,8 @@ def encode_cluster_config(out: list[bytes], record: ClusterConfig) -> None:
         raise InvalidValue("replica ids rise")
     if all(replica.status is not ReplicaStatus.ACTIVE for replica in replicas):
         raise InvalidValue("no replica is active")
+    if sealed >= epoch:
+        raise InvalidValue("an epoch is not sealed while it lasts")
     if 0 <= epoch <= 0x7F:
         out.append(BYTES[epoch])
     else:
@@ -411,6 +437,10 @@ def encode_cluster_config(out: list[bytes], record: ClusterConfig) -> None:
         out.append(BYTES[1])
         encode_voters(out, previous)
     encode_quorum_policy(out, quorum_policy)
+    if 0 <= sealed <= 0x7F:
+        out.append(BYTES[sealed])
+    else:
+        encode_uint(out, sealed)
 
 
 def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, int]:
@@ -433,6 +463,11 @@ def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, 
     elif flag:
         raise wrong_flag(buffer, position - 1)
     quorum_policy, position = decode_quorum_policy(buffer, position)
+    sealed = buffer[position]
+    if sealed <= 0x7F:
+        position += 1
+    else:
+        sealed, position = decode_uint(buffer, position)
     if epoch < 1:
         raise InvalidValue("epochs begin at 1")
     if replicas[0].id < 1:
@@ -441,12 +476,15 @@ def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, 
         raise InvalidValue("replica ids rise")
     if all(replica.status is not ReplicaStatus.ACTIVE for replica in replicas):
         raise InvalidValue("no replica is active")
+    if sealed >= epoch:
+        raise InvalidValue("an epoch is not sealed while it lasts")
     record = ClusterConfig(
         epoch=epoch,
         coordinator_id=coordinator_id,
         replicas=replicas,
         previous=previous,
         quorum_policy=quorum_policy,
+        sealed=sealed,
     )
     return record, position
 
@@ -1210,20 +1248,6 @@ def decode_peer_response(buffer: bytes, position: int) -> tuple[PeerResponse, in
     return record, position
 
 
-def encode_committed_record(out: list[bytes], record: CommittedRecord) -> None:
-    committed = record.committed
-    lineage = record.lineage
-    encode_proposal(out, committed)
-    encode_lineage(out, lineage)
-
-
-def decode_committed_record(buffer: bytes, position: int) -> tuple[CommittedRecord, int]:
-    committed, position = decode_proposal(buffer, position)
-    lineage, position = decode_lineage(buffer, position)
-    record = CommittedRecord(committed=committed, lineage=lineage)
-    return record, position
-
-
 def encode_changelog_entry(out: list[bytes], record: ChangelogEntry) -> None:
     key = record.key
     committed = record.committed
@@ -1246,4 +1270,436 @@ def decode_changelog_entry(buffer: bytes, position: int) -> tuple[ChangelogEntry
     position += length
     committed, position = decode_proposal(buffer, position)
     record = ChangelogEntry(key=key, committed=committed)
+    return record, position
+
+
+def encode_entries(out: list[bytes], value: tuple[ChangelogEntry, ...]) -> None:
+    encode_length(out, len(value), 0, 1024)
+    for item in value:
+        encode_changelog_entry(out, item)
+
+
+def decode_entries(buffer: bytes, position: int) -> tuple[tuple[ChangelogEntry, ...], int]:
+    length, position = decode_length(buffer, position, 0, 1024)
+    items: list[ChangelogEntry] = []
+    for _ in range(length):
+        item, position = decode_changelog_entry(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_snapshot_read(out: list[bytes], record: SnapshotRead) -> None:
+    after = record.after
+    if after is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        length = len(after)
+        if 1 <= length <= 0x7F:
+            out.append(BYTES[length])
+        else:
+            encode_length(out, length, 1, 1024)
+        out.append(after)
+
+
+def decode_snapshot_read(buffer: bytes, position: int) -> tuple[SnapshotRead, int]:
+    after: bytes | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        length = buffer[position]
+        if 1 <= length <= 0x7F:
+            position += 1
+        else:
+            length, position = decode_length(buffer, position, 1, 1024)
+        after = buffer[position : position + length]
+        position += length
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    record = SnapshotRead(after=after)
+    return record, position
+
+
+def encode_changelog_read(out: list[bytes], record: ChangelogRead) -> None:
+    after = record.after
+    encode_fixed(out, after, 10)
+
+
+def decode_changelog_read(buffer: bytes, position: int) -> tuple[ChangelogRead, int]:
+    after, position = decode_fixed(buffer, position, 10)
+    record = ChangelogRead(after=after)
+    return record, position
+
+
+def encode_unsettled_read(out: list[bytes], record: UnsettledRead) -> None:
+    epoch = record.epoch
+    after = record.after
+    if 0 <= epoch <= 0x7F:
+        out.append(BYTES[epoch])
+    else:
+        encode_uint(out, epoch)
+    if after is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        length = len(after)
+        if 1 <= length <= 0x7F:
+            out.append(BYTES[length])
+        else:
+            encode_length(out, length, 1, 1024)
+        out.append(after)
+
+
+def decode_unsettled_read(buffer: bytes, position: int) -> tuple[UnsettledRead, int]:
+    epoch = buffer[position]
+    if epoch <= 0x7F:
+        position += 1
+    else:
+        epoch, position = decode_uint(buffer, position)
+    after: bytes | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        length = buffer[position]
+        if 1 <= length <= 0x7F:
+            position += 1
+        else:
+            length, position = decode_length(buffer, position, 1, 1024)
+        after = buffer[position : position + length]
+        position += length
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    record = UnsettledRead(epoch=epoch, after=after)
+    return record, position
+
+
+def encode_member_request(out: list[bytes], value: MemberRequest) -> None:
+    match value:
+        case SnapshotRead():
+            out.append(BYTES[0])
+            encode_snapshot_read(out, value)
+        case ChangelogRead():
+            out.append(BYTES[1])
+            encode_changelog_read(out, value)
+        case UnsettledRead():
+            out.append(BYTES[2])
+            encode_unsettled_read(out, value)
+        case StatusRead():
+            out.append(BYTES[3])
+        case _:
+            assert_never(value)
+
+
+def decode_member_request(buffer: bytes, position: int) -> tuple[MemberRequest, int]:
+    match buffer[position]:
+        case 0:
+            return decode_snapshot_read(buffer, position + 1)
+        case 1:
+            return decode_changelog_read(buffer, position + 1)
+        case 2:
+            return decode_unsettled_read(buffer, position + 1)
+        case 3:
+            return STATUS_READ, position + 1
+        case _:
+            raise unknown_tag("MemberRequest", buffer, position)
+
+
+def encode_snapshot_page(out: list[bytes], record: SnapshotPage) -> None:
+    entries = record.entries
+    cursor = record.cursor
+    more = record.more
+    encode_entries(out, entries)
+    encode_fixed(out, cursor, 10)
+    out.append(BYTES[1] if more else BYTES[0])
+
+
+def decode_snapshot_page(buffer: bytes, position: int) -> tuple[SnapshotPage, int]:
+    entries, position = decode_entries(buffer, position)
+    cursor, position = decode_fixed(buffer, position, 10)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    more = flag == 1
+    position += 1
+    record = SnapshotPage(entries=entries, cursor=cursor, more=more)
+    return record, position
+
+
+def encode_changelog_page(out: list[bytes], record: ChangelogPage) -> None:
+    entries = record.entries
+    cursor = record.cursor
+    more = record.more
+    encode_entries(out, entries)
+    encode_fixed(out, cursor, 10)
+    out.append(BYTES[1] if more else BYTES[0])
+
+
+def decode_changelog_page(buffer: bytes, position: int) -> tuple[ChangelogPage, int]:
+    entries, position = decode_entries(buffer, position)
+    cursor, position = decode_fixed(buffer, position, 10)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    more = flag == 1
+    position += 1
+    record = ChangelogPage(entries=entries, cursor=cursor, more=more)
+    return record, position
+
+
+def encode_unsettled(out: list[bytes], record: Unsettled) -> None:
+    key = record.key
+    version = record.version
+    length = len(key)
+    if 1 <= length <= 0x7F:
+        out.append(BYTES[length])
+    else:
+        encode_length(out, length, 1, 1024)
+    out.append(key)
+    if 0 <= version <= 0x7F:
+        out.append(BYTES[version])
+    else:
+        encode_uint(out, version)
+
+
+def decode_unsettled(buffer: bytes, position: int) -> tuple[Unsettled, int]:
+    length = buffer[position]
+    if 1 <= length <= 0x7F:
+        position += 1
+    else:
+        length, position = decode_length(buffer, position, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
+    version = buffer[position]
+    if version <= 0x7F:
+        position += 1
+    else:
+        version, position = decode_uint(buffer, position)
+    record = Unsettled(key=key, version=version)
+    return record, position
+
+
+def encode_unsettled_keys(out: list[bytes], value: tuple[Unsettled, ...]) -> None:
+    encode_length(out, len(value), 0, 1024)
+    for item in value:
+        encode_unsettled(out, item)
+
+
+def decode_unsettled_keys(buffer: bytes, position: int) -> tuple[tuple[Unsettled, ...], int]:
+    length, position = decode_length(buffer, position, 0, 1024)
+    items: list[Unsettled] = []
+    for _ in range(length):
+        item, position = decode_unsettled(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_unsettled_page(out: list[bytes], record: UnsettledPage) -> None:
+    keys = record.keys
+    more = record.more
+    encode_unsettled_keys(out, keys)
+    out.append(BYTES[1] if more else BYTES[0])
+
+
+def decode_unsettled_page(buffer: bytes, position: int) -> tuple[UnsettledPage, int]:
+    keys, position = decode_unsettled_keys(buffer, position)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    more = flag == 1
+    position += 1
+    record = UnsettledPage(keys=keys, more=more)
+    return record, position
+
+
+def encode_member_status(out: list[bytes], record: MemberStatus) -> None:
+    identity = record.identity
+    epoch = record.epoch
+    sources = record.sources
+    synced = record.synced
+    encode_unsigned(out, identity, 8)
+    if 0 <= epoch <= 0x7F:
+        out.append(BYTES[epoch])
+    else:
+        encode_uint(out, epoch)
+    encode_voters(out, sources)
+    out.append(BYTES[1] if synced else BYTES[0])
+
+
+def decode_member_status(buffer: bytes, position: int) -> tuple[MemberStatus, int]:
+    identity = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
+    epoch = buffer[position]
+    if epoch <= 0x7F:
+        position += 1
+    else:
+        epoch, position = decode_uint(buffer, position)
+    sources, position = decode_voters(buffer, position)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    synced = flag == 1
+    position += 1
+    record = MemberStatus(identity=identity, epoch=epoch, sources=sources, synced=synced)
+    return record, position
+
+
+def encode_member_reply(out: list[bytes], value: MemberReply) -> None:
+    match value:
+        case SnapshotPage():
+            out.append(BYTES[0])
+            encode_snapshot_page(out, value)
+        case ChangelogPage():
+            out.append(BYTES[1])
+            encode_changelog_page(out, value)
+        case CursorTruncated():
+            out.append(BYTES[2])
+        case UnsettledPage():
+            out.append(BYTES[3])
+            encode_unsettled_page(out, value)
+        case MemberStatus():
+            out.append(BYTES[4])
+            encode_member_status(out, value)
+        case StaleEpoch():
+            out.append(BYTES[5])
+            encode_stale_epoch(out, value)
+        case EpochAhead():
+            out.append(BYTES[6])
+            encode_epoch_ahead(out, value)
+        case Failed():
+            out.append(BYTES[7])
+            encode_failed(out, value)
+        case _:
+            assert_never(value)
+
+
+def decode_member_reply(buffer: bytes, position: int) -> tuple[MemberReply, int]:
+    match buffer[position]:
+        case 0:
+            return decode_snapshot_page(buffer, position + 1)
+        case 1:
+            return decode_changelog_page(buffer, position + 1)
+        case 2:
+            return CURSOR_TRUNCATED, position + 1
+        case 3:
+            return decode_unsettled_page(buffer, position + 1)
+        case 4:
+            return decode_member_status(buffer, position + 1)
+        case 5:
+            return decode_stale_epoch(buffer, position + 1)
+        case 6:
+            return decode_epoch_ahead(buffer, position + 1)
+        case 7:
+            return decode_failed(buffer, position + 1)
+        case _:
+            raise unknown_tag("MemberReply", buffer, position)
+
+
+def encode_member(out: list[bytes], record: Member) -> None:
+    id = record.id
+    url = record.url
+    if 0 <= id <= 0x7F:
+        out.append(BYTES[id])
+    else:
+        encode_uint(out, id)
+    encode_str(out, url, 0, 2048)
+
+
+def decode_member(buffer: bytes, position: int) -> tuple[Member, int]:
+    id = buffer[position]
+    if id <= 0x7F:
+        position += 1
+    else:
+        id, position = decode_uint(buffer, position)
+    url, position = decode_str(buffer, position, 0, 2048)
+    record = Member(id=id, url=url)
+    return record, position
+
+
+def encode_wished(out: list[bytes], value: tuple[Member, ...]) -> None:
+    encode_length(out, len(value), 1, 64)
+    for item in value:
+        encode_member(out, item)
+
+
+def decode_wished(buffer: bytes, position: int) -> tuple[tuple[Member, ...], int]:
+    length, position = decode_length(buffer, position, 1, 64)
+    items: list[Member] = []
+    for _ in range(length):
+        item, position = decode_member(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_wish(out: list[bytes], record: Wish) -> None:
+    members = record.members
+    if members[0].id < 1:
+        raise InvalidValue("replica id 0 belongs to legacy values")
+    if any(a.id >= b.id for a, b in pairwise(members)):
+        raise InvalidValue("replica ids rise")
+    encode_wished(out, members)
+
+
+def decode_wish(buffer: bytes, position: int) -> tuple[Wish, int]:
+    members, position = decode_wished(buffer, position)
+    if members[0].id < 1:
+        raise InvalidValue("replica id 0 belongs to legacy values")
+    if any(a.id >= b.id for a, b in pairwise(members)):
+        raise InvalidValue("replica ids rise")
+    record = Wish(members=members)
+    return record, position
+
+
+def encode_committed_record(out: list[bytes], record: CommittedRecord) -> None:
+    committed = record.committed
+    lineage = record.lineage
+    encode_proposal(out, committed)
+    encode_lineage(out, lineage)
+
+
+def decode_committed_record(buffer: bytes, position: int) -> tuple[CommittedRecord, int]:
+    committed, position = decode_proposal(buffer, position)
+    lineage, position = decode_lineage(buffer, position)
+    record = CommittedRecord(committed=committed, lineage=lineage)
+    return record, position
+
+
+def encode_progress(out: list[bytes], record: Progress) -> None:
+    cursor = record.cursor
+    after = record.after
+    copied = record.copied
+    encode_fixed(out, cursor, 10)
+    if after is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        length = len(after)
+        if 1 <= length <= 0x7F:
+            out.append(BYTES[length])
+        else:
+            encode_length(out, length, 1, 1024)
+        out.append(after)
+    out.append(BYTES[1] if copied else BYTES[0])
+
+
+def decode_progress(buffer: bytes, position: int) -> tuple[Progress, int]:
+    cursor, position = decode_fixed(buffer, position, 10)
+    after: bytes | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        length = buffer[position]
+        if 1 <= length <= 0x7F:
+            position += 1
+        else:
+            length, position = decode_length(buffer, position, 1, 1024)
+        after = buffer[position : position + length]
+        position += length
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    copied = flag == 1
+    position += 1
+    record = Progress(cursor=cursor, after=after, copied=copied)
     return record, position

@@ -20,6 +20,11 @@ REFUSALS: Refusals = {
         ("{replicas}[0].id < 1", "replica id 0 belongs to legacy values"),
         ("any(a.id >= b.id for a, b in pairwise({replicas}))", "replica ids rise"),
         ("all(replica.status is not ReplicaStatus.ACTIVE for replica in {replicas})", "no replica is active"),
+        ("{sealed} >= {epoch}", "an epoch is not sealed while it lasts"),
+    ),
+    "Wish": (
+        ("{members}[0].id < 1", "replica id 0 belongs to legacy values"),
+        ("any(a.id >= b.id for a, b in pairwise({members}))", "replica ids rise"),
     ),
 }
 """What the types of the model assert, said again as errors. Bytes are the world's doing, not a bug of ours, and asserts

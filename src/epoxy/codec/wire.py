@@ -82,6 +82,11 @@ encode_peer_response, decode_peer_response = pair(v2.encode_peer_response, v2.de
 encode_request, decode_request = pair(v2.encode_request, v2.decode_request)
 encode_reply, decode_reply = pair(v2.encode_reply, v2.decode_reply)
 
+# While members change.
+encode_member_request, decode_member_request = pair(v2.encode_member_request, v2.decode_member_request)
+encode_member_reply, decode_member_reply = pair(v2.encode_member_reply, v2.decode_member_reply)
+encode_wish, decode_wish = pair(v2.encode_wish, v2.decode_wish)
+
 # Stored records: kv/{key}/value, ballot, accepted and cache; changelog/{sequence}; config.
 encode_committed_record, decode_committed_record = pair(v2.encode_committed_record, v2.decode_committed_record)
 encode_ballot, decode_ballot = pair(v2.encode_ballot, v2.decode_ballot)
@@ -89,3 +94,4 @@ encode_vote, decode_vote = pair(v2.encode_vote, v2.decode_vote)
 encode_cached, decode_cached = pair(v2.encode_proposal, v2.decode_proposal)
 encode_changelog_entry, decode_changelog_entry = pair(v2.encode_changelog_entry, v2.decode_changelog_entry)
 encode_config, decode_config = pair(v2.encode_cluster_config, v2.decode_cluster_config)
+encode_progress, decode_progress = pair(v2.encode_progress, v2.decode_progress)

@@ -103,10 +103,10 @@ class Context(Struct, frozen=True, kw_only=True):
     @property
     def votes(self) -> bool:
         """Learners and leavers hear of decisions; their votes are in no quorum, so they propose nothing."""
-        return self.me in self.config.active
+        return self.me in self.config.voters
 
     def others(self) -> tuple[int, ...]:
-        return tuple(replica_id for replica_id in self.config.active if replica_id != self.me)
+        return self.config.others(self.me)
 
     def backoff_ms(self, attempt: int) -> float:
         """Full jitter above one half: rivals that collided once should not collide again."""

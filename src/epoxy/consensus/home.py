@@ -33,7 +33,7 @@ def perform(state: KeyState, op: KeyOp, config: ClusterConfig) -> tuple[KeyState
         return state, StaleEpoch(config=config)
     match op:
         case Select():
-            return select(state, op)
+            return select(state, op, config)
         case Reserve():
             return reserve(state, op)
         case Conclude():
@@ -44,18 +44,23 @@ def perform(state: KeyState, op: KeyOp, config: ClusterConfig) -> tuple[KeyState
             assert_never(op)
 
 
-def select(state: KeyState, op: Select) -> tuple[KeyState, Selected]:
+def select(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState, Selected]:
     """Proposer, step 1: one transaction looks, decides and votes."""
     if op.offered and state.committed is not None and state.version >= op.offered:
         return state, AlreadyCommitted(committed=state.committed, lineage=state.lineage)
     verdict = judge(op.write, state.committed, confirmed=False)
     if verdict is not None:
         return state, verdict
-    if not state.is_untouched:
+    if not state.is_untouched or not may_be_fast(config):
         return take_ballot(state, op.me, NO_BALLOT)
     proposal = propose_value(op.write, op.proposal_id, state.next_version)
     vote = Accept(key=op.key, epoch=op.epoch, ballot=fast_ballot(op.me), proposal=proposal)
     return acceptor.vote(state, vote), FastVote(proposal=proposal, base=state.committed)
+
+
+def may_be_fast(config: ClusterConfig) -> bool:
+    """Not while joint: a recovery counts the fast votes of one electorate, and then there are two."""
+    return config.previous is None
 
 
 def propose_value(write: Write, proposal_id: ProposalId, version: int) -> Proposal:

@@ -6,8 +6,10 @@ from typing import TypeGuard, TypeVar
 from epoxy.consensus.effects import Answer, Context, EpochChanged, Expired, Flow, Next, Open, Pause
 from epoxy.consensus.home import at_home
 from epoxy.consensus.operations import Cache, Peek
+from epoxy.consensus.recovery import still_counts
 from epoxy.consensus.rounds import adopt, classic_rounds, gather, learned
 from epoxy.consensus.terms import Decision, Free, GaveUp, Instance
+from epoxy.model.cluster import ClusterConfig, both_sides
 from epoxy.model.messages import AlreadyCommitted, Read, ReadOk, StaleEpoch
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Consistency, Path, ReadFailed, ReadOutcome, ReadResult, Source
@@ -40,10 +42,10 @@ def across_epochs(ctx: Context, flow: Callable[[Context], Flow[T]]) -> Flow[T]:
 def ask_everybody(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
     """The first *value* found wins. "Not found" is only said when everybody reachable, and at least a slow quorum, has
     said so: the first empty answer proves nothing."""
-    request = Read(key=key, epoch=ctx.config.epoch)
-    answered, failed, found = int(ctx.votes), 0, None
+    request, voters = Read(key=key, epoch=ctx.config.epoch), ctx.config.voters
+    answered, failed, found = {ctx.me} if ctx.votes else set[int](), 0, None
     yield Open(envelopes=dict.fromkeys(ctx.others(), (request,)), timer_ms=ctx.timing.round_timeout_ms)
-    while answered + failed < len(ctx.config.active):
+    while len(answered) + failed < len(voters):
         event: Answer | Expired = yield Next()
         if isinstance(event, Expired):
             break
@@ -52,13 +54,17 @@ def ask_everybody(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
         if not isinstance(event.reply, ReadOk):
             failed += 1
             continue
-        answered += 1
+        answered.add(event.sender)
         found = newest(found, event.reply.committed)
         if is_value(found):
             break
-    if not is_value(found) and answered < ctx.config.quorums.slow:
-        return ReadFailed(reason=f"only {answered} of {len(ctx.config.active)} replicas answered")
+    if not is_value(found) and not is_quorum(answered, ctx.config):
+        return ReadFailed(reason=f"only {len(answered)} of {len(voters)} replicas answered")
     return ReadResult(committed=found, source=Source.REMOTE)
+
+
+def is_quorum(replicas: set[int], config: ClusterConfig) -> bool:
+    return len(replicas) >= config.quorums.slow if config.sides is None else both_sides(config.sides, replicas)
 
 
 def linearizable(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
@@ -72,7 +78,7 @@ def ask_quorum(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
     for attempt in range(ctx.timing.retries + 1):
         if attempt:
             yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=key, version=0)
-        got = yield from gather(ctx, request, ctx.config.active, need=slow, own={}, base=None)
+        got = yield from gather(ctx, request, ctx.config.voters, need=slow, own={}, base=None)
         if got.reached:
             return (yield from settle(key, [reply for reply in got.oks.values() if isinstance(reply, ReadOk)], ctx))
     return ReadFailed(reason=f"no quorum after {ctx.timing.retries} retries")
@@ -84,7 +90,7 @@ def settle(key: bytes, replies: list[ReadOk], ctx: Context) -> Flow[ReadOutcome]
     for reply in replies:
         committed = newest(committed, reply.committed)
     version = committed.version + 1 if committed is not None else 1
-    if not in_flight(replies, version):
+    if not in_flight(replies, version, ctx.config):
         return ReadResult(committed=committed, source=Source.QUORUM)
     if committed is not None:
         yield from learned(ctx, key, AlreadyCommitted(committed=committed), Path.SLOW)
@@ -99,8 +105,10 @@ def settle(key: bytes, replies: list[ReadOk], ctx: Context) -> Flow[ReadOutcome]
             return ReadFailed(reason=outcome.reason)
 
 
-def in_flight(replies: list[ReadOk], version: int) -> bool:
-    return any(reply.vote is not None and reply.vote.proposal.version >= version for reply in replies)
+def in_flight(replies: list[ReadOk], version: int, config: ClusterConfig) -> bool:
+    """A vote that no longer counts is not the trace of anything."""
+    votes = (reply.vote for reply in replies if reply.vote is not None)
+    return any(vote.proposal.version >= version and still_counts(vote, config) for vote in votes)
 
 
 def newest(a: Proposal | None, b: Proposal | None) -> Proposal | None:

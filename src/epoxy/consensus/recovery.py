@@ -2,6 +2,9 @@
 
 A recovery holds the promises of a quorum Q. Nobody in Q will vote below its ballot again, so what an earlier round has
 chosen, or still could choose, is limited to what Q has seen plus what those outside Q may have done.
+
+Votes of sealed epochs are left out, whatever their ballot: what those epochs chose, a quorum holds as committed. In all
+the others every quorum has a majority of the electorate in it, so they are one and the same Paxos.
 """
 
 from collections import Counter
@@ -16,11 +19,11 @@ Promises = Mapping[int, Vote | None]
 
 def choose(promises: Promises, config: ClusterConfig) -> Proposal | None:
     """The proposal that must be carried on, or None: nothing earlier was or will be chosen, the choice is free."""
-    votes = [vote for vote in promises.values() if vote is not None]
+    votes = [vote for vote in promises.values() if vote is not None and still_counts(vote, config)]
     classic = [vote for vote in votes if vote.ballot.is_classic]
     if classic:
         return highest(classic).proposal
-    fast = [vote for vote in votes if vote.ballot.is_fast and still_counts(vote, config)]
+    fast = [vote for vote in votes if vote.ballot.is_fast]
     possible = [p for p in candidates(fast, promises) if potential(p, fast, promises, config) >= config.quorums.fast]
     assert_unambiguous(possible)
     return proposal_of(possible[0], fast) if possible else None
@@ -37,8 +40,8 @@ def highest(votes: list[Vote]) -> Vote:
 
 
 def still_counts(vote: Vote, config: ClusterConfig) -> bool:
-    """Fast votes of earlier epochs are known not to have been chosen: a change of members settles them first."""
-    return vote.epoch == config.epoch
+    """Not those of sealed epochs. A straggler there may have cast one at a ballot above all that was chosen since."""
+    return vote.epoch > config.sealed
 
 
 def proposers(fast: list[Vote]) -> set[int]:
@@ -54,8 +57,8 @@ def candidates(fast: list[Vote], promises: Promises) -> list[int]:
 
 def potential(proposer: int, fast: list[Vote], promises: Promises, config: ClusterConfig) -> int:
     """How many fast votes a proposer can have at most: those seen in Q, and everybody outside Q except the other
-    proposers we know of, who voted for themselves."""
-    outside = set(config.active) - promises.keys()
+    proposers we know of, who voted for themselves. While joint, all of them are old members."""
+    outside = set(config.electorate) - promises.keys()
     others = (proposers(fast) & outside) - {proposer}
     seen = Counter(vote.ballot.replica_id for vote in fast)[proposer]
     return seen + len(outside) - len(others)

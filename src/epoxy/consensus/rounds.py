@@ -10,6 +10,7 @@ from epoxy.consensus.operations import Adopt, Conclude, Concluded, FastVote, Res
 from epoxy.consensus.recovery import choose
 from epoxy.consensus.terms import Decision, Free, GaveUp, Instance, Offer
 from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot
+from epoxy.model.cluster import Side, both_sides
 from epoxy.model.errors import InvariantViolation
 from epoxy.model.messages import (
     Accept,
@@ -36,12 +37,13 @@ Oks = Mapping[int, Reply]
 
 
 class Gathered:
-    """The count of one round."""
+    """The count of one round: `need` of those `asked`, or of each of the `sides` its own number."""
 
-    def __init__(self, *, need: int, asked: int, oks: dict[int, Reply]) -> None:
+    def __init__(self, *, need: int, asked: int, oks: dict[int, Reply], sides: tuple[Side, ...] | None = None) -> None:
         self.need = need
         self.asked = asked
         self.oks = oks
+        self.sides = sides
         self.refused: set[int] = set()
         self.helped: set[int] = set()
         self.highest = NO_BALLOT
@@ -49,12 +51,18 @@ class Gathered:
 
     @property
     def reached(self) -> bool:
-        return len(self.oks) >= self.need
+        return len(self.oks) >= self.need if self.sides is None else both_sides(self.sides, self.oks)
 
     @property
     def settled(self) -> bool:
         """Nothing that can still arrive would change what to do."""
-        return self.decided is not None or self.reached or self.asked - len(self.refused) < self.need
+        return self.decided is not None or self.reached or self.is_out_of_reach
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        if self.sides is None:
+            return self.asked - len(self.refused) < self.need
+        return any(len(side.members - self.refused) < side.need for side in self.sides)
 
     def count(self, sender: int, reply: Reply) -> None:
         match reply:
@@ -75,8 +83,9 @@ def gather(
     ctx: Context, request: Prepare | Accept | Read, to: Sequence[int], *, need: int, own: Oks, base: Proposal | None
 ) -> Flow[Gathered]:
     """Send to all, and return as soon as the outcome of the round is known, or its timer rings. `own` are answers this
-    replica has given itself already. A replica that missed something is sent it, once, with the request again."""
-    got = Gathered(need=need, asked=len(to) + len(own), oks=dict(own))
+    replica has given itself already. A replica that missed something is sent it, once, with the request again. While
+    joint, both sides must agree, whatever `need` says: then there are only slow rounds."""
+    got = Gathered(need=need, asked=len(to) + len(own), oks=dict(own), sides=ctx.config.sides)
     is_fast = isinstance(request, Accept) and request.ballot.is_fast
     if not got.settled:
         timer_ms = ctx.timing.hedge_ms if is_fast else ctx.timing.round_timeout_ms
@@ -186,7 +195,7 @@ def classic_round(
             return Free()
         mine.made, chosen = True, mine.proposal
     vote = Accept(key=instance.key, epoch=epoch, ballot=ballot, proposal=chosen)
-    votes = yield from gather(ctx, vote, ctx.config.active, need=slow, own={}, base=instance.base)
+    votes = yield from gather(ctx, vote, ctx.config.voters, need=slow, own={}, base=instance.base)
     if votes.decided is not None:
         return (yield from learned(ctx, instance.key, votes.decided, Path.SLOW))
     if not votes.reached:

@@ -35,7 +35,7 @@ def fast_paxos_quorums(n: int, policy: QuorumPolicy = QuorumPolicy.FAST_PAXOS) -
     return _quorums(n, QuorumPolicy.FAST_PAXOS)
 
 
-def select(state: KeyState, op: Select) -> tuple[KeyState, Selected]:
+def select(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState, Selected]:
     """Ballot selection only reads: the proposer votes later, through the same handler as everybody."""
     if op.offered and state.committed is not None and state.version >= op.offered:
         return state, AlreadyCommitted(committed=state.committed, lineage=state.lineage)

@@ -79,7 +79,7 @@ def all_proposers(fast: list[Vote], promises: Promises) -> list[int]:
 
 
 def rivals_not_subtracted(proposer_id: int, fast: list[Vote], promises: Promises, config: ClusterConfig) -> int:
-    outside = set(config.active) - promises.keys()
+    outside = set(config.electorate) - promises.keys()
     return sum(vote.ballot.replica_id == proposer_id for vote in fast) + len(outside)
 
 
@@ -100,8 +100,8 @@ quorums = quorum.quorums
 # The proposer and its home
 
 
-def select_without_vote(state: KeyState, op: Select) -> tuple[KeyState, Selected]:
-    after, selected = select(state, op)
+def select_without_vote(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState, Selected]:
+    after, selected = select(state, op, config)
     return (state, selected) if isinstance(selected, FastVote) else (after, selected)
 
 

@@ -1,0 +1,124 @@
+"""What is said and kept while members change. These messages have an address of their own: a page of a thousand keys
+must not stand in the way of a vote."""
+
+from msgspec import Struct
+
+from epoxy.model.messages import EpochAhead, Failed, StaleEpoch
+from epoxy.model.records import ChangelogEntry
+
+NO_STAMP = bytes(10)
+"""Before the first row of a changelog."""
+
+MAX_PAGE_ROWS = 1024
+MAX_PAGE_BYTES = 1 << 20
+"""A page ends with whichever comes first. A thousand small keys cost a source about ten milliseconds, and a page that
+ends with a value of 1 MiB still fits into a frame of 4 MiB twice over."""
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    id: int
+    url: str = ""
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """The value of the wish register: who shall vote. Whoever is not named shall leave.
+
+    Invariants: 1. Somebody is named.  2. Ids are unique, positive and sorted.
+    """
+
+    members: tuple[Member, ...]
+
+    def __post_init__(self) -> None:
+        ids = [member.id for member in self.members]
+        assert ids, "a cluster without members decides nothing"
+        assert ids == sorted(set(ids)), self
+        assert ids[0] > 0, self
+
+
+# Requests.
+
+
+class SnapshotRead(Struct, frozen=True, kw_only=True):
+    """A page of all you have committed, in the order of the keys, beyond `after`."""
+
+    after: bytes | None
+
+
+class ChangelogRead(Struct, frozen=True, kw_only=True):
+    """A page of what you have learned since this stamp."""
+
+    after: bytes
+
+
+class UnsettledRead(Struct, frozen=True, kw_only=True):
+    """A page of the keys for which you voted before this joint epoch and know of no decision, beyond `after`. Whoever
+    answers has adopted the epoch, and will not vote in an earlier one again."""
+
+    epoch: int
+    after: bytes | None
+
+
+class StatusRead(Struct, frozen=True, kw_only=True):
+    """Who are you, and how far have you come? Not bound to an epoch: it is asked when those differ."""
+
+
+MemberRequest = SnapshotRead | ChangelogRead | UnsettledRead | StatusRead
+
+# Replies.
+
+
+class SnapshotPage(Struct, frozen=True, kw_only=True):
+    """`cursor` is the newest row of the changelog at this moment: what the first page's cursor does not cover comes
+    after it there."""
+
+    entries: tuple[ChangelogEntry, ...]
+    cursor: bytes
+    more: bool
+
+
+class ChangelogPage(Struct, frozen=True, kw_only=True):
+    """`cursor`: read on from here."""
+
+    entries: tuple[ChangelogEntry, ...]
+    cursor: bytes
+    more: bool
+
+
+class CursorTruncated(Struct, frozen=True, kw_only=True):
+    """Rows beyond that stamp are gone. Begin with a snapshot."""
+
+
+class Unsettled(Struct, frozen=True, kw_only=True):
+    key: bytes
+    version: int
+
+
+class UnsettledPage(Struct, frozen=True, kw_only=True):
+    keys: tuple[Unsettled, ...]
+    more: bool
+
+
+class MemberStatus(Struct, frozen=True, kw_only=True):
+    """`sources`: the replicas all of whose decisions this one has copied, up to some moment. `synced`: since it adopted
+    this joint epoch it has settled and copied what a slow quorum of the old members held."""
+
+    identity: int
+    epoch: int
+    sources: tuple[int, ...] = ()
+    synced: bool = False
+
+
+MemberReply = (
+    SnapshotPage | ChangelogPage | CursorTruncated | UnsettledPage | MemberStatus | StaleEpoch | EpochAhead | Failed
+)
+
+# Stored.
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """How far this replica has come with one source. Until the snapshot is `copied`, `after` is the last key of it that
+    is kept here; `cursor` is where its changelog is to be read on."""
+
+    cursor: bytes
+    after: bytes | None = None
+    copied: bool = False
