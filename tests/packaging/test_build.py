@@ -1,0 +1,117 @@
+"""Wheels carry compiled modules, unless they are declined; a working copy never does."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+COMPILED: list[str] = PYPROJECT["tool"]["epoxy"]["compiled"]
+NEEDED = ("setup.py", "pyproject.toml", "README.md", "LICENSE")
+NO_COMPILER = "cc-that-is-nowhere"
+
+
+def source(module: str) -> Path:
+    return ROOT / "src" / Path(*module.split(".")).with_suffix(".py")
+
+
+def records(text: str) -> list[str]:
+    """Classes that hand words to their metaclass, as msgspec's records do. Compiled, they would lose them."""
+    classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+    return [each.name for each in classes if each.keywords or "Struct" in map(ast.unparse, each.bases)]
+
+
+@pytest.mark.parametrize("module", COMPILED)
+def test_what_is_compiled_is_there_and_has_no_records(module: str) -> None:
+    assert records(source(module).read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "planted", ["class A(Struct): ...", "class A(B, frozen=True): ...", "class A(metaclass=B): ..."]
+)
+def test_a_planted_record_is_seen(planted: str) -> None:
+    assert records(f"class Plain(Base): ...\n{planted}") == ["A"]
+
+
+def test_the_list_is_in_order_within_each_room() -> None:
+    rooms = dict.fromkeys(module.split(".")[1] for module in COMPILED)
+    for room in rooms:
+        own = [module for module in COMPILED if module.split(".")[1] == room]
+        assert own == sorted(set(own))
+
+
+def test_no_compiled_module_lies_among_the_sources() -> None:
+    """It would be loaded instead of what one edits, and no fault could be planted in it."""
+    assert [*(ROOT / "src").rglob("*.so"), *(ROOT / "src").rglob("*.pyd")] == []
+
+
+def test_isolated_builds_use_the_compiler_that_was_tested() -> None:
+    pinned = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / "requirements/dev.txt").read_text("utf-8"), re.MULTILINE))
+    wanted = PYPROJECT["build-system"]["requires"]
+    assert f"mypy=={pinned['mypy']}" in wanted
+    assert {re.split("[=>]", each)[0] for each in wanted} <= pinned.keys()
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A build writes beside its sources, so it gets sources of its own."""
+    for name in NEEDED:
+        shutil.copy(ROOT / name, tmp_path)
+    for name in ("src", "requirements"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    return tmp_path
+
+
+def build(folder: Path, hook: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """As pip does it: the backend is asked from the project's folder."""
+    code = f"from setuptools.build_meta import {hook}; {hook}('made')"
+    (folder / "made").mkdir(exist_ok=True)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, "EPOXY_PURE": "", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_declined_compilation_makes_a_wheel_for_every_machine(copy: Path) -> None:
+    made = build(copy, "build_wheel", EPOXY_PURE="1", CC=NO_COMPILER)
+    assert made.returncode == 0, made.stderr
+    (wheel,) = (copy / "made").iterdir()
+    assert wheel.name.endswith("-py3-none-any.whl")
+    names = ZipFile(wheel).namelist()
+    assert {str(source(module).relative_to(ROOT / "src")) for module in COMPILED} <= set(names)
+    assert [name for name in names if name.endswith((".so", ".pyd"))] == []
+
+
+def test_an_editable_install_is_never_compiled(copy: Path) -> None:
+    made = build(copy, "build_editable", CC=NO_COMPILER)
+    assert made.returncode == 0, made.stderr
+    (wheel,) = (copy / "made").iterdir()
+    assert wheel.name.endswith(".editable-py3-none-any.whl")
+    assert list(copy.rglob("*.so")) == []
+
+
+def test_without_a_compiler_a_build_says_so_and_what_else_there_is(copy: Path) -> None:
+    made = build(copy, "build_wheel", CC=NO_COMPILER)
+    assert made.returncode == 1
+    assert f"epoxy: no C compiler ({NO_COMPILER}): install one, or set EPOXY_PURE=1" in made.stderr
+    assert list((copy / "made").iterdir()) == []
+
+
+def test_without_mypy_a_build_says_so_and_what_else_there_is(copy: Path) -> None:
+    (copy / "mypyc.py").write_text("")
+    made = build(copy, "build_wheel", CC=sys.executable, PYTHONPATH=str(copy))
+    assert made.returncode == 1
+    assert "epoxy: no mypyc to compile with" in made.stderr
+    assert "set EPOXY_PURE=1" in made.stderr
