@@ -56,6 +56,7 @@ def test_one_number_is_one_seed(capsys: pytest.CaptureFixture[str]) -> None:
     assert (told["first_seed"], told["runs"]) == (17, 1)
 
 
+@pytest.mark.pure("plants faults")
 def test_a_violation_is_told_with_a_short_trace_and_a_replay(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(FAULTY) == 1
     told = capsys.readouterr().out
@@ -69,6 +70,7 @@ def test_a_violation_is_told_with_a_short_trace_and_a_replay(capsys: pytest.Capt
     assert "=> second vote" in capsys.readouterr().out
 
 
+@pytest.mark.pure("plants faults")
 def test_a_violation_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     status, told = document(FAULTY, capsys)
     assert (status, told["held"], told["failures"]) == (1, False, 1)
@@ -79,6 +81,7 @@ def test_a_violation_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert shrunk["plan"]["n"] <= 3
 
 
+@pytest.mark.pure("plants faults")
 def test_without_shrinking(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of([*FAULTY, "--no-shrink"]) == 1
     told = capsys.readouterr().out
@@ -94,6 +97,7 @@ def test_a_replay_shows_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert told.endswith("mutable, n = 3, seed 4: held\n")
 
 
+@pytest.mark.pure("plants faults")
 def test_a_replay_may_be_shrunk(capsys: pytest.CaptureFixture[str]) -> None:
     status, told = document(["sim", "per-key", "--replay", "0", "--mutant", "two-fast-votes", "--shrink"], capsys)
     assert status == 1
@@ -147,6 +151,7 @@ def test_every_state(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{told['exploration']['states']:,}" in capsys.readouterr().out
 
 
+@pytest.mark.pure("plants faults")
 def test_every_state_until_one_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["sim", "exhaustive", "--mutant", "no-commit-guard"]) == 1
     told = capsys.readouterr().out
@@ -164,6 +169,7 @@ def test_the_list_of_mutants(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == len(MUTANTS) + 2
 
 
+@pytest.mark.pure("plants faults")
 def test_a_mutant_is_caught(capsys: pytest.CaptureFixture[str]) -> None:
     status, told = document(["sim", "mutants", "--check", "two-fast-votes", "--jobs", "1"], capsys)
     assert status == 0

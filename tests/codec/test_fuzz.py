@@ -101,6 +101,7 @@ def is_found(formats: dict[str, Format]) -> bool:
     return False
 
 
+@pytest.mark.pure("plants faults in the codec")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, wrong = FAULTS[fault]
@@ -125,6 +126,7 @@ def test_ignoring_where_a_value_ends_is_found(fault: str) -> None:
     assert is_found({"request": form})
 
 
+@pytest.mark.pure("reads the schema that lies beside the sources")
 def test_any_byte_for_true_is_found() -> None:
     source = epoxy_v2_source()
     assert "if flag > 1:" in source
@@ -138,6 +140,7 @@ def epoxy_v2_source(refusals: Refusals = REFUSALS) -> str:
     return generate(SCHEMA.read_text("utf-8"), SCHEMA.name, refusals=refusals)
 
 
+@pytest.mark.pure("reads the schema that lies beside the sources")
 def test_a_codec_without_refusals_is_found() -> None:
     """Then the model's own asserts are what the bytes run into."""
     namespace: dict[str, Any] = {}
@@ -152,6 +155,7 @@ def test_without_faults_the_same_runs_find_nothing() -> None:
     assert not is_found(FORMATS)
 
 
+@pytest.mark.pure("plants faults in the codec")
 def test_strictness_catches_leading_zeros_too(monkeypatch: pytest.MonkeyPatch) -> None:
     data = bytes.fromhex("0200 03 016b 8500")
     with pytest.raises(NonCanonical):

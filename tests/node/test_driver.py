@@ -210,6 +210,7 @@ def whatever_the_round(run: "Run[object]", _: int, event: Event) -> None:
 happened = Run._happened
 
 
+@pytest.mark.pure("plants a fault in the driver")
 @pytest.mark.parametrize(
     "checked",
     [
@@ -574,6 +575,7 @@ def failing_with(error: Exception) -> Node:
     return node
 
 
+@pytest.mark.pure("plants a fault in the replica")
 @pytest.mark.parametrize("error", [AssertionError("a bug"), TooManyConflicts("overtaken")], ids=repr)
 def test_a_flow_that_raises_is_heard_of_and_holds_nobody_up(error: Exception) -> None:
     node = failing_with(error)
@@ -584,6 +586,7 @@ def test_a_flow_that_raises_is_heard_of_and_holds_nobody_up(error: Exception) ->
     assert node.clock.pending == [TIMING.round_timeout_ms]
 
 
+@pytest.mark.pure("plants a fault in the replica")
 def test_a_failed_store_answers_nobody() -> None:
     """The process ends; its clients see the connection close."""
     node = failing_with(StoreFailed("fsync failed"))

@@ -72,6 +72,7 @@ def test_no_flow_goes_on_before_the_disk_has_it(op: HomeOp) -> None:
     assert len(results) == 1
 
 
+@pytest.mark.pure("plants a fault in the store")
 def test_this_is_noticed_if_replies_do_not_wait() -> None:
     def at_once(_: MemoryStore, done: Callable[[], None]) -> None:
         done()
@@ -116,6 +117,7 @@ def test_a_flush_under_way_does_not_cover_what_came_later() -> None:
     assert second == [PrepareOk(vote=None)]
 
 
+@pytest.mark.pure("replaces a method of the keyspace")
 def test_a_transaction_that_runs_twice_tells_its_watchers_once() -> None:
     node = Node()
     seen: list[tuple[KeyState, KeyState]] = []

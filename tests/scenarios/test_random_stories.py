@@ -138,6 +138,7 @@ def tell_all() -> None:
         tell(seed)
 
 
+@pytest.mark.pure("plants faults in the rules")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_spoils_a_story(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     room, rule, broken, complaint = FAULTS[fault]
