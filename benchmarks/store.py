@@ -164,7 +164,7 @@ def compare(folder: Path) -> None:
         database.execute("commit")
 
     ways: dict[str, Callable[[dict[bytes, bytes]], object]] = {
-        "log": lambda rows: log.append(0, dict(rows)),
+        "log": lambda rows: log.write(log.frame(0, dict(rows))),
         "LMDB": to_lmdb,
         "SQLite": to_sqlite,
     }

@@ -463,6 +463,85 @@ class StoreConformance:
         assert attempts > 1
         assert bench.store.begin().get(b"b") is None
 
+    def test_a_body_may_look_through_another_transaction(self, bench: Bench) -> None:
+        put(bench.store, b"a")
+
+        def body(tx: Transaction) -> bytes | None:
+            tx.set(b"a", b"mine")
+            return bench.store.begin().get(b"a")
+
+        assert bench.store.transact(body) == b"v"
+        assert bench.store.begin().get(b"a") == b"mine"
+
+    def test_a_body_sees_one_state_even_if_it_commits_something_else(self, bench: Bench) -> None:
+        """What it saw in the attempt that counts is one moment; its own rows come after those it let through."""
+        put(bench.store, b"a", b"b")
+        seen: list[tuple[bytes | None, bytes | None]] = []
+
+        def body(tx: Transaction) -> None:
+            first = tx.snapshot.get(b"a")
+            put(bench.store, b"a", b"b", value=b"%d" % len(seen))
+            seen.append((first, tx.snapshot.get(b"b")))
+            tx.set(b"c", b"mine")
+
+        bench.store.transact(body)
+        assert seen[-1][0] == seen[-1][1]
+        assert rows(bench.store.begin()) == [
+            (b"a", b"%d" % (len(seen) - 1)),
+            (b"b", b"%d" % (len(seen) - 1)),
+            (b"c", b"mine"),
+        ]
+
+    def test_a_body_that_raises_leaves_what_others_committed_alone(self, bench: Bench) -> None:
+        def body(tx: Transaction) -> None:
+            tx.set(b"a", b"mine")
+            tx.clear(b"b")
+            tx.set_stamped(b"log/", b"", b"mine")
+            put(bench.store, b"b")
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            bench.store.transact(body)
+        assert rows(bench.store.begin()) == [(b"b", b"v")]
+
+    def test_a_body_reads_through_all_its_writes(self, bench: Bench) -> None:
+        put(bench.store, b"a", b"b", b"c", b"d")
+
+        def body(tx: Transaction) -> list[KeyValue]:
+            tx.add_read_conflict(b"a", b"z")
+            tx.clear(b"a")
+            tx.clear_range(b"c", b"e")
+            tx.set(b"d", b"mine")
+            tx.add(b"n", 3)
+            tx.set_stamped(b"log/", b"", b"mine")
+            assert [tx.get(key) for key in (b"a", b"c", b"d")] == [None, None, b"mine"]
+            assert number(tx.get(b"n")) == 3
+            assert rows(tx, b"log/", b"log0") == rows(tx.snapshot, b"log/", b"log0") == []
+            return rows(tx)
+
+        inside = bench.store.transact(body)
+        assert inside == [(b"b", b"v"), (b"d", b"mine"), (b"n", (3).to_bytes(8, "little"))]
+        assert [row for row in rows(bench.store.begin()) if not row[0].startswith(b"log/")] == inside
+        assert [value for _, value in rows(bench.store.begin(), b"log/", b"log0")] == [b"mine"]
+
+    def test_a_view_from_before_a_body_does_not_see_it(self, bench: Bench) -> None:
+        put(bench.store, b"a", b"b")
+        bench.sync()
+        open_before, durable_before = bench.store.begin(), bench.store.durable()
+
+        def body(tx: Transaction) -> None:
+            tx.set(b"a", b"new")
+            tx.clear(b"b")
+            tx.set(b"c", b"new")
+
+        bench.store.transact(body)
+        for _ in range(2):
+            for view in (open_before, durable_before):
+                assert rows(view) == [(b"a", b"v"), (b"b", b"v")]
+                assert [view.get(key) for key in (b"a", b"b", b"c")] == [b"v", b"v", None]
+            bench.sync()
+        assert rows(bench.store.durable()) == [(b"a", b"new"), (b"c", b"new")]
+
     # Limits.
 
     def test_what_is_too_large_is_refused_and_writes_nothing(self, bench: Bench) -> None:

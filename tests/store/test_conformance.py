@@ -7,8 +7,8 @@ import pytest
 from hypothesis import Phase, settings
 
 from epoxy.model.errors import Conflict
-from epoxy.ports import KeyValue, Snapshot
-from epoxy.store.buffer import plus, stamp
+from epoxy.ports import KeyValue, Snapshot, Transaction
+from epoxy.store.buffer import DirectTransaction, plus, stamp
 from epoxy.store.memory import SEQUENCE_ROW, MemoryStore, MemoryTransaction
 from epoxy.store.versioned import View
 from tests.store.bench import MemoryBench
@@ -29,6 +29,9 @@ class Planted(MemoryStore):
 
     def begin(self) -> MemoryTransaction:
         return self.kind(self, super().begin().view)
+
+    def transact(self, body: Callable[[Transaction], T]) -> T:
+        return self.transact_watching(body)
 
 
 class SeesLaterCommits(MemoryStore):
@@ -136,7 +139,7 @@ class ForgetsItsStamps(MemoryStore):
 
 
 class NeverRetries(MemoryStore):
-    def transact(self, body: Callable[[MemoryTransaction], T]) -> T:
+    def transact(self, body: Callable[[Transaction], T]) -> T:
         transaction = self.begin()
         result = body(transaction)
         transaction.commit()
@@ -144,7 +147,7 @@ class NeverRetries(MemoryStore):
 
 
 class RetriesForEver(MemoryStore):
-    def transact(self, body: Callable[[MemoryTransaction], T]) -> T:
+    def transact(self, body: Callable[[Transaction], T]) -> T:
         while True:
             transaction = self.begin()
             result = body(transaction)
@@ -155,8 +158,18 @@ class RetriesForEver(MemoryStore):
             return result
 
 
+class OverlooksCommitsInside(MemoryStore):
+    """The direct way, taken even when somebody else was on it."""
+
+    def transact(self, body: Callable[[Transaction], T]) -> T:
+        transaction = DirectTransaction(self.newest())
+        result = body(transaction)
+        self.write(transaction)
+        return result
+
+
 class CommitsWhatFailed(MemoryStore):
-    def transact(self, body: Callable[[MemoryTransaction], T]) -> T:
+    def transact(self, body: Callable[[Transaction], T]) -> T:
         transaction = self.begin()
         try:
             return body(transaction)
@@ -192,7 +205,7 @@ class NeverCloses(MemoryStore):
 
 class HasNoLimits(Planted):
     class kind(MemoryTransaction):  # noqa: N801
-        def _admit(self, key: bytes, value: bytes) -> None:
+        def _examine(self, key: bytes, value: bytes) -> None:
             pass
 
 
@@ -230,6 +243,7 @@ def test_a_sound_store_passes_everything() -> None:
         (ForgetsItsStamps, "test_stamps_go_on_rising_after_a_restart"),
         (NeverRetries, "test_a_body_runs_again_until_it_commits"),
         (RetriesForEver, "test_a_body_that_never_wins_is_given_up"),
+        (OverlooksCommitsInside, "test_a_body_sees_one_state_even_if_it_commits_something_else"),
         (CommitsWhatFailed, "test_a_body_that_raises_writes_nothing"),
         (AcknowledgesBeforeTheSync, "test_durability_is_announced_in_order_and_not_before"),
         (AcknowledgesInDisorder, "test_durability_is_announced_in_order_and_not_before"),

@@ -37,7 +37,7 @@ def written(folder: Path, *commits: Effects, segment_bytes: int = 1024) -> Path:
     """The segment of a log with a frame for each of these."""
     log = Log(folder, BEGUN, segment_bytes)
     for sequence, effects in enumerate(commits, start=10):
-        log.append(sequence, effects)
+        log.write(log.frame(sequence, effects))
     log.close()
     return segment_path(folder, 1)
 
@@ -67,7 +67,7 @@ def test_generations_follow_each_other(tmp_path: Path) -> None:
     log = Log(tmp_path, BEGUN, 512)
     reached = []
     for sequence, effects in enumerate(COMMITS):
-        log.append(sequence, effects)
+        log.write(log.frame(sequence, effects))
         reached.append(log.rotate())
     log.close()
     assert reached == [Position(generation=n + 1, frame=n + 1, sequence=n) for n in range(3)]
@@ -199,7 +199,7 @@ def test_a_gap_in_the_numbers_is_refused(tmp_path: Path) -> None:
 def test_a_missing_segment_is_refused(tmp_path: Path, lost: int) -> None:
     log = Log(tmp_path, BEGUN, 512)
     for effects in COMMITS:
-        log.append(1, effects)
+        log.write(log.frame(1, effects))
         log.rotate()
     log.close()
     segment_path(tmp_path, lost).unlink()
@@ -209,8 +209,8 @@ def test_a_missing_segment_is_refused(tmp_path: Path, lost: int) -> None:
 
 def test_frames_missing_at_the_end_of_an_older_segment_are_refused(tmp_path: Path) -> None:
     log = Log(tmp_path, BEGUN, 512)
-    log.append(1, COMMITS[0])
-    log.append(1, COMMITS[1])
+    log.write(log.frame(1, COMMITS[0]))
+    log.write(log.frame(1, COMMITS[1]))
     log.rotate()
     log.close()
     path = segment_path(tmp_path, 1)

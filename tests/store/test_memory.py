@@ -7,8 +7,8 @@ import pytest
 from hypothesis import settings
 
 from epoxy.model.errors import Conflict, StoreFailed
-from epoxy.store.conflicts import Change
 from epoxy.store.memory import SEQUENCE_ROW, MemoryStore
+from epoxy.store.past import Past
 from tests.store.bench import MemoryBench
 from tests.store.conformance import Bench, StoreConformance, put, rows
 from tests.store.model import check_random_histories
@@ -184,21 +184,21 @@ def test_a_late_write_does_not_reach_what_was_committed() -> None:
     assert store.survivors() == {b"a": b"v"}
 
 
-def changes() -> int:
-    return sum(type(thing) is Change for thing in gc.get_objects())
+def pasts() -> int:
+    return sum(type(thing) is Past for thing in gc.get_objects())
 
 
 def test_history_lives_as_long_as_somebody_reads_it() -> None:
     gc.collect()
-    store, before = MemoryStore(), changes()
+    store, before = MemoryStore(), pasts()
     for _ in range(10):
         put(store, b"a")
-    assert changes() == before
+    assert pasts() == before
     reader = store.begin()
     for _ in range(10):
         put(store, b"a", value=b"new")
-    assert changes() == before + 10
+    assert pasts() == before + 11
     assert reader.get(b"a") == b"v"
-    assert changes() == before, "the reader has taken what it needs"
+    assert pasts() == before + 1, "the reader has taken what it needs"
     del reader
-    assert changes() == before
+    assert pasts() == before

@@ -6,6 +6,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Protocol
 
+from epoxy.codec.tuple import STAMP_BYTES
 from epoxy.model.errors import InvalidRequest, TransactionTooLarge
 from epoxy.ports import KeyValue, Snapshot
 from epoxy.store.conflicts import Values
@@ -42,7 +43,9 @@ class WriteBuffer:
         self.values: dict[bytes, bytes | None] = {}
 
     def set(self, key: bytes, value: bytes) -> None:
-        self._admit(key, value)
+        self.size = size = self.size + len(key) + len(value)
+        if size > MAX_ROW_KEY_BYTES or not key or key >= FIRST_RESERVED_KEY:
+            self._examine(key, value)
         self.values[key] = value
         if self.added:
             self.added.pop(key, None)
@@ -74,7 +77,9 @@ class WriteBuffer:
         self.added[key] = self.added.get(key, 0) + delta
 
     def set_stamped(self, prefix: bytes, suffix: bytes, value: bytes) -> None:
-        self._admit(prefix + bytes(10) + suffix, value)
+        self.size = size = self.size + len(prefix) + STAMP_BYTES + len(suffix) + len(value)
+        if size > MAX_ROW_KEY_BYTES or not prefix or prefix >= FIRST_RESERVED_KEY:
+            self._examine(prefix + bytes(STAMP_BYTES) + suffix, value)
         if len(self.stamped) == MAX_STAMPED:
             raise TransactionTooLarge(f"more than {MAX_STAMPED} stamped rows")
         self.stamped += ((prefix, suffix, value),)
@@ -99,8 +104,10 @@ class WriteBuffer:
 
     def _admit(self, key: bytes, value: bytes) -> None:
         self.size += len(key) + len(value)
-        if key and self.size <= MAX_ROW_KEY_BYTES and key < FIRST_RESERVED_KEY:
-            return  # Nearly always: what is small altogether is small in every part.
+        self._examine(key, value)
+
+    def _examine(self, key: bytes, value: bytes) -> None:
+        """Not asked for an ordinary key in a small transaction: what is small altogether is small in every part."""
         if not key or key >= FIRST_RESERVED_KEY:
             raise InvalidRequest("a key is not empty, and keys from ff on belong to the store")
         if len(key) > MAX_ROW_KEY_BYTES:
@@ -111,8 +118,63 @@ class WriteBuffer:
             raise TransactionTooLarge(f"{self.size} bytes in one transaction; the limit is {MAX_TRANSACTION_BYTES}")
 
 
-class BufferedTransaction(WriteBuffer):
-    """Reads through the buffer to a snapshot, remembering what it read. A driver adds the commit."""
+class ReadingBuffer(WriteBuffer):
+    """Reads through the buffer to the store below it."""
+
+    def __init__(self, base: Snapshot) -> None:
+        self.values = {}
+        self._base = base
+
+    @property
+    def is_read_only(self) -> bool:
+        return not (self.values or self.cleared or self.added or self.stamped)
+
+    def peek(self, key: bytes) -> bytes | None:
+        if key in self.values:
+            return self.values[key]
+        if self.hides(key):
+            return None
+        if self.added and key in self.added:
+            return plus(self._base.get(key), self.added[key])
+        return self._base.get(key)
+
+    def peek_range(self, begin: bytes, end: bytes, limit: int, reverse: bool) -> Sequence[KeyValue]:
+        own = [(key, self.peek(key)) for key in (*self.values, *(self.added or ())) if begin <= key < end]
+        if not own and not self.cleared:
+            return self._base.range(begin, end, limit=limit, reverse=reverse)
+        below = (row for row in scan(self._base, begin, end, limit, reverse) if not self.hides(row[0]))
+        return list(islice(layered(below, own, reverse), limit))
+
+
+class DirectTransaction(ReadingBuffer):
+    """What `transact` gives to its function. That runs in one go, so it may look at the store as it is now, and nobody
+    can change what it has read: there is nothing to remember. (If the function itself commits something meanwhile, it
+    runs again, in a transaction that does remember.)"""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self
+
+    def get(self, key: bytes) -> bytes | None:
+        values = self.values
+        if key in values:
+            return values[key]
+        if self.cleared or self.added:
+            return self.peek(key)
+        return self._base.get(key)
+
+    def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
+        return self.peek_range(begin, end, limit, reverse)
+
+    def add_read_conflict(self, begin: bytes, end: bytes) -> None:
+        """Nobody is there to conflict with."""
+
+    def commit(self) -> None:
+        raise AssertionError("`transact` commits when its function returns")
+
+
+class BufferedTransaction(ReadingBuffer):
+    """Remembers what it read. A driver adds the commit."""
 
     read_ranges: tuple[tuple[bytes, bytes], ...] = ()
 
@@ -124,10 +186,6 @@ class BufferedTransaction(WriteBuffer):
     @property
     def snapshot(self) -> Snapshot:
         return Unwatched(self)
-
-    @property
-    def is_read_only(self) -> bool:
-        return not (self.values or self.cleared or self.added or self.stamped)
 
     def get(self, key: bytes) -> bytes | None:
         # What was written here is known whatever others commit. Otherwise the value rests on the store below.
@@ -148,24 +206,6 @@ class BufferedTransaction(WriteBuffer):
 
     def add_read_conflict(self, begin: bytes, end: bytes) -> None:
         self.read_ranges += ((begin, end),)
-
-    def peek(self, key: bytes) -> bytes | None:
-        """`get` that does not remember."""
-        if key in self.values:
-            return self.values[key]
-        if self.hides(key):
-            return None
-        if self.added and key in self.added:
-            return plus(self._base.get(key), self.added[key])
-        return self._base.get(key)
-
-    def peek_range(self, begin: bytes, end: bytes, limit: int, reverse: bool) -> Sequence[KeyValue]:
-        """`range` that does not remember."""
-        own = [(key, self.peek(key)) for key in (*self.values, *(self.added or ())) if begin <= key < end]
-        if not own and not self.cleared:
-            return self._base.range(begin, end, limit=limit, reverse=reverse)
-        below = (row for row in scan(self._base, begin, end, limit, reverse) if not self.hides(row[0]))
-        return list(islice(layered(below, own, reverse), limit))
 
 
 class Unwatched:

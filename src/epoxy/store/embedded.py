@@ -1,32 +1,31 @@
 """The embedded store: a log of our own in front of LMDB.
 
-    commit          visible at once, in a layer in memory; its effects join the open batch
-    end of a tick   the batch becomes one frame of the log, written and synced in a thread; then those who wait are told
-    log is long     the layer is frozen, and commits go on in a new one with a new segment of the log; the frozen layer
-                    goes to the tree in one synced transaction, in a second thread, and its segment is deleted
-    start           what the log is ahead of the tree is read into a frozen layer, and a new segment is begun
+    commit          visible at once, in the open layer in memory
+    end of a tick   the open layer becomes one frame of the log, written and synced in a thread; then it joins the rows
+                    of its generation, the next flush starts, and those who wait are told
+    log is long     the generation is frozen, and a new one begins with a new segment of the log; the frozen one goes to
+                    the tree in one synced transaction, in a second thread, and its segment is deleted
+    start           what the log is ahead of the tree is read into a frozen generation, and a new segment is begun
 
-Reads look into the layer commits go to, the frozen one, and the tree. Memory and the time a start takes depend on the
-length of the log, never on the number of rows.
+Reads look through the layers to the tree (`overlay.py`). Memory and the time a start takes depend on the length of the
+log, never on the number of rows.
 """
 
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
 
-from epoxy.model.errors import Conflict, StoreFailed, StoreRefused, TooManyConflicts
+from epoxy.model.errors import Conflict, StoreFailed, StoreRefused
 from epoxy.ports import Snapshot
-from epoxy.store.buffer import BufferedTransaction
+from epoxy.store.buffer import BufferedTransaction, WriteBuffer
 from epoxy.store.conflicts import Values
 from epoxy.store.lane import Lane, Post, ThreadLane
-from epoxy.store.limits import MAX_ATTEMPTS
 from epoxy.store.log import Log, Position, recover, sync_folder
-from epoxy.store.overlay import Before, Layer, Levels, Past, View
-from epoxy.store.tree import Tree
-
-T = TypeVar("T")
+from epoxy.store.overlay import NOTHING, Layer, Levels, Replaced, View
+from epoxy.store.past import Readers
+from epoxy.store.transact import Transactor
+from epoxy.store.tree import Tree, TreeView
 
 LOG_BYTES = 16 << 20
 """A generation: about 30,000 commits of small values. In memory it takes some 40 MB, twice that while one is on its way
@@ -35,23 +34,6 @@ to the tree; and replaying it takes a few tenths of a second."""
 MAX_LOG_BYTES = 16 * LOG_BYTES
 """If sixteen generations are committed while one goes to the tree, the disk cannot keep up. Then nothing is synced
 until it has caught up: callers wait for their acknowledgements, and so the log and the memory stay bounded."""
-
-
-class Batch(Past):
-    """The commits that share a sync. Filled by commits, closed when its flush starts."""
-
-    __slots__ = ("effects", "sequence")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.effects: dict[bytes, bytes | None] = {}
-        self.sequence = 0
-
-    def add(self, effects: Values, before: Before, sequence: int) -> None:
-        self.effects.update(effects)
-        self.sequence = sequence
-        for key, value in before.items():
-            self.before.setdefault(key, value)
 
 
 class EmbeddedTransaction(BufferedTransaction):
@@ -67,7 +49,7 @@ class EmbeddedTransaction(BufferedTransaction):
             store.apply(self)
 
 
-class EmbeddedStore:
+class EmbeddedStore(Transactor):
     """Belongs to one event loop. `post` runs a function there from any thread (`loop.call_soon_threadsafe`), `schedule`
     at the end of the current tick (`loop.call_soon`). After `on_failure` the process must end: what was committed last
     may or may not be on the disk, and nobody will be told."""
@@ -91,14 +73,14 @@ class EmbeddedStore:
         self._log_limit = log_bytes
         self._writer = lane("epoxy-log", post)
         self._checkpointer = lane("epoxy-checkpoint", post)
-        self._levels = Levels(Layer(), Layer(replayed), self._tree.view())
-        self._newest = Past()
-        self._batch = Batch()
-        self._unsynced: Past = self._batch
+        self._levels = Levels(Layer(), NOTHING, Layer(), Layer(replayed), self._tree.view())
+        self._durable = self._levels.durable()
+        self._readers: Readers[Replaced] = Readers()
+        self._durable_readers: Readers[Replaced] = Readers()
         self._sequence = reached.sequence
-        self._committed = self._synced = 0
+        self._synced = 0
         self._log_bytes = 0
-        self._scheduled = self._flushing = False
+        self._scheduled = self._writing = False
         self._closed = False
         self._dead: str | None = None
         # As long as its callers have requests in flight: whoever bounds those bounds this.
@@ -108,30 +90,24 @@ class EmbeddedStore:
 
     def begin(self) -> EmbeddedTransaction:
         self._assert_alive()
-        return EmbeddedTransaction(self, View(self._levels, self._newest))
+        return EmbeddedTransaction(self, View(self._levels, self._readers.join()))
 
-    def transact(self, body: Callable[[EmbeddedTransaction], T]) -> T:
-        for _ in range(MAX_ATTEMPTS):
-            transaction = self.begin()
-            try:
-                result = body(transaction)
-                transaction.commit()
-            except Conflict:
-                continue
-            return result
-        raise TooManyConflicts(f"{MAX_ATTEMPTS} attempts, each overtaken by another transaction")
+    def newest(self) -> Snapshot:
+        if self._dead is not None:
+            raise StoreFailed(self._dead)
+        return self._levels
 
     def when_durable(self, done: Callable[[], None]) -> None:
         if self._dead is not None:
             return
-        if self._synced < self._committed or self._waiting:
-            self._waiting.append((self._committed, done))
+        if self._synced < self.commits or self._waiting:
+            self._waiting.append((self.commits, done))
         else:
             done()
 
     def durable(self) -> Snapshot:
         self._assert_alive()
-        return View(self._levels, self._unsynced)
+        return View(self._durable, self._durable_readers.join())
 
     def close(self) -> None:
         """Whatever is not durable by now may be lost."""
@@ -150,48 +126,72 @@ class EmbeddedStore:
         self._assert_alive()
         if transaction.view.has_changed(transaction.read_keys, transaction.read_ranges):
             raise Conflict("what this transaction read has changed since it began")
-        sequence = self._sequence + 1 if transaction.stamped else self._sequence
-        effects, before = self._levels.apply(transaction.effects(View(self._levels, self._newest), sequence))
-        self._newest = self._newest.record(before)
-        self._batch.add(effects, before, sequence)
-        self._sequence = sequence
-        self._committed += 1
-        self._plan_flush()
+        self.write(transaction)
 
-    def _plan_flush(self) -> None:
-        if not (self._scheduled or self._flushing):
+    def write(self, transaction: WriteBuffer) -> None:
+        levels = self._levels
+        sequence = self._sequence + 1 if transaction.stamped else self._sequence
+        effects = transaction.effects(levels, sequence)
+        if None in effects.values():
+            # Clearing what is absent changes nothing.
+            effects = {key: value for key, value in effects.items() if value is not None or levels.get(key) is not None}
+        if self._readers.any():
+            self._readers.record({key: levels.replaced(key) for key in effects})
+        levels.open.values.update(effects)
+        self._sequence = sequence
+        self.commits += 1
+        if not (self._scheduled or self._writing):
             self._scheduled = True
             self._schedule(self._flush)
 
     def _flush(self) -> None:
+        """Hand what is open to the log. One flush, or the start of a generation, is under way at a time."""
         self._scheduled = False
-        if self._dead is not None or self._too_far_ahead():
+        if self._dead is not None or self._writing or self._synced == self.commits or self._too_far_ahead():
             return
-        batch, through = self._batch, self._committed
-        self._batch = batch.next = Batch()
-        self._flushing = True
-        self._writer.submit(
-            lambda: self._log.append(batch.sequence, batch.effects),
-            lambda size: self._flushed(batch, through, size),
-            self._fail,
-        )
-        if self._log_bytes >= self._log_limit and not self._checkpointing:
-            self._freeze()
+        through, effects = self.commits, self._levels.open
+        self._move_on(opened=Layer(), flushing=effects)
+        self._writing = True
+        # Encoded here: beside a busy loop the thread would have to wait for the interpreter's lock once more.
+        frame = self._log.frame(self._sequence, effects.values)
+        self._writer.submit(lambda: self._log.write(frame), lambda size: self._flushed(through, size), self._fail)
 
     def _too_far_ahead(self) -> bool:
         return self._checkpointing and self._log_bytes >= MAX_LOG_BYTES // LOG_BYTES * self._log_limit
 
-    def _flushed(self, batch: Batch, through: int, size: int) -> None:
+    def _flushed(self, through: int, size: int) -> None:
+        """The disk goes on before those who waited are told: that takes a while."""
         if self._dead is not None:
             return
-        assert batch.next is not None, "a batch is closed before it is written"
-        self._unsynced = batch.next
+        self._writing = False
+        self._keep_flushed()
         self._synced = through
         self._log_bytes += size
-        self._flushing = False
-        if self._synced < self._committed:
-            self._plan_flush()
+        if self._log_bytes >= self._log_limit and not self._checkpointing:
+            self._freeze()
+        self._flush()
         self._tell()
+
+    def _keep_flushed(self) -> None:
+        flushed = self._levels.flushing.values
+        if self._durable_readers.any():
+            self._durable_readers.record({key: self._durable.replaced(key) for key in flushed})
+        self._levels.active.values.update(flushed)
+        self._move_on(flushing=NOTHING)
+
+    def _move_on(
+        self,
+        *,
+        opened: Layer | None = None,
+        flushing: Layer | None = None,
+        active: Layer | None = None,
+        frozen: Layer | None = None,
+        tree: TreeView | None = None,
+    ) -> None:
+        now = self._levels
+        self._levels = Levels(
+            opened or now.open, flushing or now.flushing, active or now.active, frozen or now.frozen, tree or now.tree
+        )
 
     def _tell(self) -> None:
         try:
@@ -203,16 +203,21 @@ class EmbeddedStore:
                 self._schedule(self._tell)
 
     def _freeze(self) -> None:
-        """The batch just handed over was the generation's last."""
+        """The frame just written was the generation's last."""
         self._checkpointing = True
         self._log_bytes = 0
-        self._levels = Levels(Layer(), self._levels.active, self._levels.tree)
+        self._move_on(active=Layer(), frozen=self._levels.active)
+        self._durable = self._levels.durable()
+        self._writing = True
         self._writer.submit(self._log.rotate, self._frozen, self._fail)
 
     def _frozen(self, reached: Position) -> None:
-        if self._dead is None:
-            effects = self._levels.frozen.values
-            self._checkpointer.submit(lambda: self._checkpoint(effects, reached), self._checkpointed, self._fail)
+        if self._dead is not None:
+            return
+        self._writing = False
+        effects = self._levels.frozen.values
+        self._checkpointer.submit(lambda: self._checkpoint(effects, reached), self._checkpointed, self._fail)
+        self._flush()
 
     def _checkpoint(self, effects: Values, reached: Position) -> None:
         self._tree.apply(effects, reached)
@@ -227,15 +232,16 @@ class EmbeddedStore:
             self._fail(error)
             return
         self._checkpointing = False
-        self._levels = Levels(self._levels.active, Layer(), tree)
-        if self._synced < self._committed:
-            self._plan_flush()
+        self._move_on(frozen=NOTHING, tree=tree)
+        self._durable = self._levels.durable()
+        self._flush()
 
     def _fail(self, error: Exception) -> None:
         """Never tried again: after a failed sync nobody can say what is on the disk."""
         if self._dead is None:
-            self._die(f"the disk failed: {error}")
-            self._on_failure(StoreFailed(self._dead))
+            reason = f"the disk failed: {error}"
+            self._die(reason)
+            self._on_failure(StoreFailed(reason))
 
     def _die(self, reason: str) -> None:
         self._dead = reason

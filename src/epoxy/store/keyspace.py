@@ -6,7 +6,8 @@
     (2, replica, KV, key, ACCEPTED)             the vote
     (2, replica, KV, key, CACHE)                a value found elsewhere
     (2, replica, CHANGELOG, versionstamp)       what was learned, in the order of the commits
-    (1, replica, KV, key, COMMITTED | VALUE)    values of the first layout, raw; read, never written
+    (1, replica, KV, key, COMMITTED | VALUE)    values of the first layout, raw; read, never written: whoever brings
+                                                them does so while the replica is not running
 
 Absent rows stand for "nothing": no promise, no vote. A row begins with the format version of its record.
 """
@@ -44,6 +45,7 @@ class Keyspace:
         self._keys = pack((LAYOUT, replica_id, KV))
         self._changelog = pack((LAYOUT, replica_id, CHANGELOG)) + VERSIONSTAMP
         self._legacy_keys = pack((LEGACY_LAYOUT, replica_id, KV))
+        self._has_legacy: bool | None = None
 
     def load(self, view: Snapshot, key: bytes) -> KeyState:
         """Everything the acceptor holds for a key. A legacy value counts as committed."""
@@ -122,6 +124,11 @@ class Keyspace:
         return [(key[start : start + STAMP_BYTES], wire.decode_changelog_entry(value)) for key, value in rows]
 
     def _legacy(self, view: Snapshot, packed_key: bytes) -> Proposal | None:
+        """Nothing here writes rows of the first layout, so it is looked once whether there are any."""
+        if self._has_legacy is None:
+            self._has_legacy = bool(view.range(self._legacy_keys, strinc(self._legacy_keys), limit=1))
+        if not self._has_legacy:
+            return None
         row = self._legacy_keys + packed_key
         value = view.get(row + LEGACY_COMMITTED)
         if value is None:

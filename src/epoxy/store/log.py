@@ -97,11 +97,14 @@ class Segment:
             raise
         return cls(descriptor, header)
 
-    def append(self, sequence: int, effects: Values) -> int:
+    def frame(self, sequence: int, effects: Values) -> bytes:
+        """The next one."""
+        return encode_frame(self.next_frame, encoder.encode((sequence, effects)), self.header.salt)
+
+    def write(self, frame: bytes) -> int:
         """Write and sync one frame; its size in bytes. After one that failed nobody knows where the segment ends."""
         assert not self.broken, "a failed sync is never tried again"
         self.broken = True
-        frame = encode_frame(self.next_frame, encoder.encode((sequence, effects)), self.header.salt)
         write(self._descriptor, frame, self._end)
         self._end += len(frame)
         self.next_frame += 1
@@ -113,7 +116,8 @@ class Segment:
 
 
 class Log:
-    """The segments that are not in the tree yet; the newest is written. Used by one thread, but for `drop`."""
+    """The segments that are not in the tree yet; the newest is written. Frames are made by one thread and written by
+    another, one after the other; `drop` is a third's."""
 
     def __init__(self, folder: Path, reached: Position, segment_bytes: int) -> None:
         """Starts the generation after `reached`."""
@@ -122,9 +126,14 @@ class Log:
         self._sequence = reached.sequence
         self._segment = Segment.create(folder, reached.generation + 1, reached.frame + 1, segment_bytes)
 
-    def append(self, sequence: int, effects: Values) -> int:
+    def frame(self, sequence: int, effects: Values) -> bytes:
+        """What `write` takes next. Nothing may be written or begun between the two."""
         self._sequence = sequence
-        return self._segment.append(sequence, effects)
+        return self._segment.frame(sequence, effects)
+
+    def write(self, frame: bytes) -> int:
+        """Returns when it is synced: its size."""
+        return self._segment.write(frame)
 
     def rotate(self) -> Position:
         """Start the next generation; how far the one before it reaches."""

@@ -8,16 +8,14 @@ can make it slow, lose it in a crash, or never finish it.
 from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import TypeVar
 
-from epoxy.model.errors import Conflict, StoreFailed, TooManyConflicts
+from epoxy.model.errors import Conflict, StoreFailed
 from epoxy.ports import Snapshot
-from epoxy.store.buffer import BufferedTransaction
+from epoxy.store.buffer import BufferedTransaction, WriteBuffer
 from epoxy.store.conflicts import Values, overlaps
-from epoxy.store.limits import MAX_ATTEMPTS
+from epoxy.store.transact import Transactor
 from epoxy.store.versioned import VersionedMap, View
 
-T = TypeVar("T")
 Flush = Callable[[Callable[[], None]], None]
 """Starts to sync what was committed so far, and calls back when that is durable; never, if it fails."""
 
@@ -36,11 +34,9 @@ class MemoryTransaction(BufferedTransaction):
         assert store is not None, "a transaction is committed once"
         if not self.is_read_only:
             store.apply(self)
-        # The store keeps the written values until they are synced; a late write must not reach them.
-        self.values = {}
 
 
-class MemoryStore:
+class MemoryStore(Transactor):
     """`pending` transactions are committed and not yet durable. Without `flush` everything is durable at once."""
 
     def __init__(self, flush: Flush | None = None, *, contents: Mapping[bytes, bytes] | None = None) -> None:
@@ -52,7 +48,7 @@ class MemoryStore:
         self._flushing = False
         self._closed = False
         self._pending: deque[tuple[Values, int]] = deque()
-        self._committed = self._synced = 0
+        self._synced = 0
         # As long as its callers have requests in flight: whoever bounds those bounds this.
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
@@ -61,22 +57,16 @@ class MemoryStore:
             raise StoreFailed("the store is closed")
         return MemoryTransaction(self, View(self._visible))
 
-    def transact(self, body: Callable[[MemoryTransaction], T]) -> T:
-        for _ in range(MAX_ATTEMPTS):
-            transaction = self.begin()
-            try:
-                result = body(transaction)
-                transaction.commit()
-            except Conflict:
-                continue
-            return result
-        raise TooManyConflicts(f"{MAX_ATTEMPTS} attempts, each overtaken by another transaction")
+    def newest(self) -> Snapshot:
+        if self._closed:
+            raise StoreFailed("the store is closed")
+        return self._visible
 
     def when_durable(self, done: Callable[[], None]) -> None:
         if self._closed:
             return
         if self._pending or self._waiting:
-            self._waiting.append((self._committed, done))
+            self._waiting.append((self.commits, done))
         else:
             done()
 
@@ -112,21 +102,26 @@ class MemoryStore:
             raise StoreFailed("the store is closed")
         if overlaps(transaction.read_keys, transaction.read_ranges, transaction.view.changed):
             raise Conflict("what this transaction read has changed since it began")
+        self.write(transaction)
+
+    def write(self, transaction: WriteBuffer) -> None:
         sequence = self._sequence + 1 if transaction.stamped else self._sequence
         effects = transaction.effects(self._visible, sequence)
         self._visible.apply(effects)
         self._sequence = sequence
+        self.commits += 1
         if self._flush is None:
             self._durable_sequence = sequence
             return
         self._pending.append((effects, sequence))
-        self._committed += 1
+        # They are kept until they are synced; a late write must not reach them.
+        transaction.values = {}
         if not self._flushing:
             self._start_flush(self._flush)
 
     def _start_flush(self, flush: Flush) -> None:
         self._flushing = True
-        through = self._committed
+        through = self.commits
         flush(lambda: self._flushed(flush, through))
 
     def _flushed(self, flush: Flush, through: int) -> None:

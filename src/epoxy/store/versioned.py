@@ -7,35 +7,34 @@ from sortedcontainers import SortedList
 
 from epoxy.ports import KeyValue
 from epoxy.store.buffer import layered
-from epoxy.store.conflicts import Change, Since, Values
+from epoxy.store.conflicts import Values
+from epoxy.store.past import Readers
 
 
 class VersionedMap:
     """A dict for single keys. Order is needed by ranges alone, so it is brought up to date when one asks for it."""
 
-    __slots__ = ("_order", "_unordered", "newest", "values")
+    __slots__ = ("_order", "_unordered", "readers", "values")
 
     def __init__(self, contents: Mapping[bytes, bytes]) -> None:
         self.values = dict(contents)
-        self.newest = Change()
+        self.readers: Readers[bytes | None] = Readers()
         self._order: SortedList[bytes] = SortedList()
         self._unordered = set(self.values)
 
     def apply(self, effects: Values) -> None:
         """One commit. Clearing what is absent changes nothing, so nobody conflicts with it."""
-        values, before = self.values, dict[bytes, bytes | None]()
+        values = self.values
+        if self.readers.any():
+            self.readers.record({k: values.get(k) for k, value in effects.items() if value is not None or k in values})
         for key, value in effects.items():
-            old = values.get(key)
-            if value is not None:
-                values[key] = value
-            elif old is not None:
-                del values[key]
+            if value is None:
+                if values.pop(key, None) is not None:
+                    self._unordered.add(key)
             else:
-                continue
-            before[key] = old
-            if old is None or value is None:
-                self._unordered.add(key)
-        self.newest = self.newest.record(before)
+                if key not in values:
+                    self._unordered.add(key)
+                values[key] = value
 
     def get(self, key: bytes) -> bytes | None:
         return self.values.get(key)
@@ -54,30 +53,42 @@ class VersionedMap:
         self._order.update(key for key in appeared if key not in self._order)
         self._unordered.clear()
 
+    def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
+        assert limit >= 1, "a range without rows was not meant"
+        return list(islice(self.rows(begin, end, reverse), limit))
+
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[KeyValue]:
         values = self.values
         return ((key, values[key]) for key in self.keys(begin, end, reverse))
 
 
-class View(Since):
+class View:
     """The map as it was when the view was made."""
 
-    __slots__ = ("_map",)
+    __slots__ = ("_changed", "_later", "_map")
 
     def __init__(self, source: VersionedMap) -> None:
         self._map = source
-        self._newest = source.newest
-        self._changed = {}
+        self._later = source.readers.join()
+        self._changed: dict[bytes, bytes | None] = {}
+
+    @property
+    def changed(self) -> Values:
+        """What was committed since, each key with the value it had then."""
+        past = self._later
+        while past.next is not None:
+            for key, value in past.before.items():
+                self._changed.setdefault(key, value)
+            past = past.next
+        self._later = past
+        return self._changed
 
     def get(self, key: bytes) -> bytes | None:
-        if self._newest.next is None and not self._changed:
-            return self._map.values.get(key)
         changed = self.changed
         return changed[key] if key in changed else self._map.values.get(key)
 
     def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
-        assert limit >= 1, "a range without rows was not meant"
-        rows = self._map.rows(begin, end, reverse)
-        if changed := self.changed:
-            rows = layered(rows, [row for row in changed.items() if begin <= row[0] < end], reverse)
-        return list(islice(rows, limit))
+        if not (changed := self.changed):
+            return self._map.range(begin, end, limit=limit, reverse=reverse)
+        own = [row for row in changed.items() if begin <= row[0] < end]
+        return list(islice(layered(self._map.rows(begin, end, reverse), own, reverse), limit))
