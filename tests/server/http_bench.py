@@ -118,6 +118,7 @@ class Wire:
 
     def __init__(self, request: transport.Request) -> None:
         self.certified = False
+        self.kept: list[bytes] = []
         self.exchange = transport.Exchange(request, self, False)
         self.sent = b""
         self.choked = False
@@ -127,6 +128,13 @@ class Wire:
 
     def advance(self) -> None:
         self.sent += b"".join(self.exchange.take())
+
+    def vouch(self) -> None:
+        raise AssertionError("no peer knocks at these doors")
+
+    def keep(self, exchange: transport.Exchange, answer: bytes) -> None:
+        assert exchange is self.exchange
+        self.kept.append(answer)
 
     def follow(self, stream: transport.Stream) -> None:
         self.stream = stream

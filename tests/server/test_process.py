@@ -275,6 +275,23 @@ def test_sigterm_waits_for_writes_on_both_doors(tmp_path: Path, disk: Path) -> N
         assert served.end() == 0
 
 
+def test_a_second_sigterm_does_not_wait(tmp_path: Path) -> None:
+    """Its peers are not there, so the write would be waited for until its time is over."""
+    with running(layout(tmp_path, 3)) as served, ExitStack() as stack:
+        redis, http = stack.enter_context(served.redis()), served.http()
+        stack.callback(http.close)
+        http.request("PUT", "/v2/kv/a", b"1")
+        redis.sendall(redis_command(b"SET", b"b", b"2", b"NX"))
+        until(lambda: served.status()["writes_in_flight"] == 2, "two writes in flight")
+        served.process.send_signal(signal.SIGTERM)
+        served.hear("draining")
+        served.process.send_signal(signal.SIGTERM)
+        assert served.hear("not waiting any longer")["writes_in_flight"] == 2
+        served.process.send_signal(signal.SIGTERM)
+        assert served.end() == 0
+        assert redis.recv(100) == b"", "no answer is no promise"
+
+
 def listens(node: ClusterNode) -> bool:
     try:
         socket.create_connection(("127.0.0.1", node.resp_port), timeout=PATIENCE_S).close()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epoxy.transport.http import SLICE_BYTES, Exchange, HttpLimits, Request, Stream
-from tests.transport.harness import Door, echo, expect_report, get, put, until, with_door
+from epoxy.transport.http import SLICE_BYTES, SMALL_BYTES, Exchange, HttpLimits, Request, Stream
+from tests.transport.harness import Client, Door, echo, expect_report, get, put, until, with_door
 
 
 def bodies(answers: bytes) -> list[bytes]:
@@ -468,21 +468,64 @@ def test_many_long_bodies_together_are_too_many() -> None:
     async def test(door: Door) -> None:
         clients = [await door.dial() for _ in range(4)]
         for number, client in enumerate(clients[:3]):
-            client.send(put(b"/%d" % number, b"v" * 1000))
+            client.send(put(b"/%d" % number, b"v" * 10_000))
         await until(lambda: len(keeper.exchanges) == 3)
-        assert door.connections.held_bytes == 3000
-        clients[3].send(put(b"/3", b"v" * 1000))
+        held = door.connections.strangers.bytes
+        assert 30_000 < held < 30_300, "heads count too"
+        clients[3].send(put(b"/3", b"v" * 10_000))
         assert (await clients[3].rest()).startswith(b"HTTP/1.1 503 ")
         keeper.exchanges[0].respond(204)
         clients[1].reset()
-        await until(lambda: door.connections.held_bytes == 1000)
-        clients[0].send(put(b"/4", b"v" * 1000))
+        await until(lambda: door.connections.strangers.bytes == held // 3)
+        clients[0].send(put(b"/4", b"v" * 10_000))
         await until(lambda: len(keeper.exchanges) == 4)
         for exchange in keeper.exchanges[1:]:
             exchange.respond(204)
-        await until(lambda: door.connections.held_bytes == 0)
+        await until(lambda: door.connections.strangers.bytes == 0)
 
-    with_door(keeper, test, HttpLimits(held_bytes=3500))
+    with_door(keeper, test, HttpLimits(held_bytes=35_000))
+
+
+def test_while_others_hold_everything_a_short_request_gets_in() -> None:
+    keeper = Keeper()
+
+    async def test(door: Door) -> None:
+        crowd = [await door.dial() for _ in range(3)]
+        for client in crowd:
+            client.send(put(b"/hanging", b"v" * 10_000)[:-1])
+        await until(lambda: door.connections.strangers.bytes > 30_000)
+        short, long = await door.dial(), await door.dial()
+        short.send(put(b"/short", b"v" * SMALL_BYTES))
+        await until(lambda: len(keeper.exchanges) == 1)
+        long.send(put(b"/long", b"v" * (SMALL_BYTES + 1)))
+        assert (await long.rest()).startswith(b"HTTP/1.1 503 ")
+        assert keeper.paths == [b"/short"]
+
+    with_door(keeper, test, HttpLimits(held_bytes=30_000))
+
+
+def test_heads_that_wait_for_their_turn_are_held_too() -> None:
+    keeper = Keeper()
+
+    async def test(door: Door) -> None:
+        client = await door.dial()
+        client.send(*(get(b"/%d" % number, b"x: " + b"y" * 1000) for number in range(40)))
+        answers = await until_refused(client, keeper)
+        assert 20 < len(keeper.exchanges) < 40
+        assert bodies(answers)[-1].startswith(b'{"error":{"code":"busy"')
+
+    with_door(keeper, test, HttpLimits(held_bytes=30_000))
+
+
+async def until_refused(client: Client, keeper: Keeper) -> bytes:
+    """The refusal comes in its turn, so what is before it must be answered."""
+    seen = -1
+    while seen != len(keeper.exchanges):
+        seen = len(keeper.exchanges)
+        await asyncio.sleep(0.001)
+    for exchange in keeper.exchanges:
+        exchange.respond(200)
+    return await client.rest()
 
 
 def test_a_body_must_fit_into_what_a_connection_may_hold() -> None:

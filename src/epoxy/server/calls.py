@@ -65,9 +65,15 @@ class Call:
         return accept is not None and JSON in accept
 
     def answer(
-        self, status: int, body: bytes = b"", *, content_type: bytes = OCTETS, headers: Sequence[Header] = ()
+        self,
+        status: int,
+        body: bytes = b"",
+        *,
+        content_type: bytes = OCTETS,
+        headers: Sequence[Header] = (),
+        lasting: bool = False,
     ) -> None:
-        self._exchange.respond(status, body, content_type=content_type, headers=headers)
+        self._exchange.respond(status, body, content_type=content_type, headers=headers, lasting=lasting)
         self._count(status)
 
     def json(self, status: int, value: object, headers: Sequence[Header] = ()) -> None:

@@ -45,6 +45,8 @@ DRAIN_S = 10.0
 DRAIN_LOOK_S = 0.01
 """How often it is looked whether the last Redis client has gone: once in the life of a process."""
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
 EXIT_STORE = 74
 """sysexits' EX_IOERR: a supervisor should look at the disk before it starts us again."""
 
@@ -101,7 +103,7 @@ class Process:
     async def start(self) -> None:
         """Peers may be absent: a node is ready when it has its configuration and its store."""
         node = self.settings.node
-        limits = HttpLimits(connections=self.settings.limits.connections)
+        limits = HttpLimits(connections=self.settings.limits.connections, pipelined=self.settings.limits.pipeline)
         await self._listen(
             "http",
             node.http,
@@ -133,13 +135,14 @@ class Process:
             },
         )
 
-    async def stop(self) -> None:
-        """No new work, what is under way is answered, and only then the links and the store go."""
+    async def stop(self, hurry: asyncio.Event) -> None:
+        """No new work, what is under way is answered, and only then the links and the store go. `hurry` ends the wait:
+        who is not answered by then does not know the outcome."""
         LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
         for server in self._servers:
             server.close()
         self._api.close()
-        await asyncio.gather(self._connections.drain(DRAIN_S), self._drain_resp())
+        await self._drain(hurry)
         self.node.stop()
         await self._peers.stop()
         self.close()
@@ -151,6 +154,17 @@ class Process:
             server.close()
         self._store.close()
         self._data_dir.close()
+
+    async def _drain(self, hurry: asyncio.Event) -> None:
+        drained = asyncio.gather(self._connections.drain(DRAIN_S), self._drain_resp())
+        hurried = self._loop.create_task(hurry.wait())
+        await asyncio.wait((drained, hurried), return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
+        if drained.done():
+            await drained
+        else:
+            drained.cancel()
+            LOGGER.warning("not waiting any longer", extra={"writes_in_flight": self.node.in_flight})
 
     async def _drain_resp(self) -> None:
         """Its connections close when what they have begun is answered."""
@@ -195,7 +209,7 @@ class Process:
             replicas={status.value: statuses.count(status) for status in ReplicaStatus},
             peer_rtt_seconds=rtts,
             refused=self.node.refused,
-            requests=self._resp.requests(),
+            requests=self._resp.requests() | {("http_get_key", "ok"): self._connections.ready.served},
         )
 
     def _alarm(self, text: str) -> None:
@@ -280,13 +294,13 @@ def raise_file_limit() -> None:
 
 
 async def serve(settings: Settings) -> int:
-    """Until a signal says so."""
+    """Until a signal says so. A second one says: now."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     raise_file_limit()
-    over = asyncio.Event()
+    over, hurry = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, over.set)
+    for number in SIGNALS:
+        loop.add_signal_handler(number, lambda: (hurry if over.is_set() else over).set())
     process = Process(settings)
     try:
         await process.start()
@@ -295,5 +309,7 @@ async def serve(settings: Settings) -> int:
         raise
     gc.freeze()
     await over.wait()
-    await process.stop()
+    await process.stop(hurry)
+    # The loop takes its handlers along. One more signal on the last yard must not make a failure of an orderly end.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     return 0

@@ -53,6 +53,9 @@ MUTABLE = {flag: (b"Epoxy-Mutable", str(flag).lower().encode()) for flag in (Tru
 MINE = {flag: (b"Epoxy-Mine", str(flag).lower().encode()) for flag in (True, False)}
 PATHS = {path: (b"Epoxy-Path", path.value.encode()) for path in Path}
 SOURCES = {source: (b"Epoxy-Source", source.value.encode()) for source in Source}
+HERE = (Source.LOCAL, Source.LEGACY)
+"""Committed and durable at this replica. A reserved name that was found here is found here for ever."""
+
 OPAQUE = (b"X-Content-Type-Options", b"nosniff")
 """Values are somebody's bytes. A browser must not guess that they are a page or a script of ours."""
 
@@ -164,7 +167,8 @@ def answer_read(call: Call, key: bytes, outcome: ReadAnswer) -> None:
             elif call.wants_json:
                 call.json(200, record(key, committed, source=outcome.source), headers)
             else:
-                call.answer(200, committed.value, headers=headers)
+                lasting = not committed.mutable and outcome.source in HERE
+                call.answer(200, committed.value, headers=headers, lasting=lasting)
         case ReadFailed():
             call.fail(503, "read_failed", outcome.reason, retry_after_ms=RETRY_AFTER_MS)
         case Refused():

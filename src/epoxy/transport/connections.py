@@ -3,6 +3,8 @@
 import asyncio
 from typing import Protocol
 
+from epoxy.transport.ready import ReadyAnswers
+
 SWEEP_S = 1.0
 """The shortest limit on time is two of these. One timer for all connections: a timer for each request costs as much as
 reading it."""
@@ -18,15 +20,50 @@ class Connection(Protocol):
     def abort(self) -> None: ...
 
 
+class Budget:
+    """What the requests of some connections hold together, from their first byte until they are answered."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
+class Account:
+    """One connection's part in a budget."""
+
+    __slots__ = ("_budget", "bytes")
+
+    def __init__(self, budget: Budget) -> None:
+        self.bytes = 0
+        self._budget = budget
+
+    def add(self, size: int) -> None:
+        self.bytes += size
+        self._budget.bytes += size
+
+    def move(self, budget: Budget) -> None:
+        """Count with others from now on, with everything it holds."""
+        self._budget.bytes -= self.bytes
+        budget.bytes += self.bytes
+        self._budget = budget
+
+    def exceeds(self, limit: int) -> bool:
+        """Whether all who share the budget hold too much."""
+        return self._budget.bytes > limit
+
+
 class Connections:
     """Shared by the connections of a door. `now` is the loop's time, rounded up to the next sweep: it costs nothing to
-    read, and nobody is hung up on early. `held_bytes` is what all of them hold of requests that are not answered."""
+    read, and nobody is hung up on early. What peers hold is counted apart from what
+    strangers do, so that no crowd of those can keep the peers out. `ready` has whole answers, by the address in a GET.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.now = 0.0
-        self.held_bytes = 0
+        self.strangers = Budget()
+        self.peers = Budget()
         self.draining = False
+        self.ready = ReadyAnswers()
         self._open: set[Connection] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._empty: asyncio.Future[None] | None = None

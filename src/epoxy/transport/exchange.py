@@ -30,6 +30,12 @@ class Owner(Protocol):
     def advance(self) -> None:
         """Send what may be sent."""
 
+    def vouch(self) -> None:
+        """Whoever is at the other end is a peer."""
+
+    def keep(self, exchange: "Exchange", answer: bytes) -> None:
+        """The same request will have this answer for ever."""
+
     def follow(self, stream: "Stream") -> None:
         """This answer goes on until further notice."""
 
@@ -38,13 +44,15 @@ class Owner(Protocol):
 
 
 class Exchange:
-    """One request and its one answer. An answer after the client has gone is ignored."""
+    """One request and its one answer. An answer after the client has gone is ignored. `size` is what the connection
+    holds for it."""
 
-    __slots__ = ("_connection", "_pieces", "answered", "close", "request", "stream_open")
+    __slots__ = ("_connection", "_pieces", "answered", "close", "request", "size", "stream_open")
 
     def __init__(self, request: Request, connection: Owner, close: bool) -> None:
         self.request = request
         self.close = close
+        self.size = 0
         self.answered = False
         self.stream_open = False
         self._connection: Owner | None = connection
@@ -57,7 +65,9 @@ class Exchange:
         *,
         content_type: bytes = b"application/octet-stream",
         headers: Headers = (),
+        lasting: bool = False,
     ) -> None:
+        """`lasting`: this will be the answer for ever, whatever else happens."""
         assert not self.answered, "one answer for each request"
         self.answered = True
         if (connection := self._connection) is None:
@@ -66,6 +76,8 @@ class Exchange:
         start = response.head(status, content_type, headers, framing=framing, close=self.close)
         silent = not framing or self.request.method == "HEAD"
         self._pieces = [start] if silent else [start, body]
+        if lasting:
+            connection.keep(self, b"".join(self._pieces))
         connection.advance()
 
     def fail(self, status: int, code: str, message: str, *, definite: bool = True) -> None:
@@ -99,6 +111,11 @@ class Exchange:
     def certified(self) -> bool:
         """Whether the client has shown a certificate that our authority signed."""
         return self._connection is not None and self._connection.certified
+
+    def vouch(self) -> None:
+        """The client has proved to be a peer: from here on its connection is not counted among strangers."""
+        if self._connection is not None:
+            self._connection.vouch()
 
     @property
     def flowing(self) -> bool:

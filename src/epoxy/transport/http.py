@@ -16,16 +16,21 @@ from typing import assert_never, cast
 import httptools
 
 from epoxy.transport import response
-from epoxy.transport.connections import Connections
+from epoxy.transport.connections import Account, Connections
 from epoxy.transport.exchange import Exchange as Exchange
 from epoxy.transport.exchange import Handler as Handler
 from epoxy.transport.exchange import Request as Request
 from epoxy.transport.exchange import Stream as Stream
 from epoxy.transport.limits import HttpLimits as HttpLimits
+from epoxy.transport.repeat import GET, TARGET, Repetition
 
 SLICE_BYTES = 16 << 10
 """The parser cannot be stopped in the middle of a piece, and the shortest request has 18 bytes: a piece of this size
 overshoots the limit on pipelined requests by 900 at most, where a whole read of 256 KiB would by 14,000."""
+
+SMALL_BYTES = 4 << 10
+"""A body of that much is always taken: 40 MB for 10,000 connections. So who sends little, a peer that wants to show who
+it is for one, gets in while others hold all there is."""
 
 BACKLOG = 1024
 """Connections the kernel holds until they are accepted: a whole pool that comes back after a restart."""
@@ -58,9 +63,11 @@ class HttpServer(asyncio.Protocol):
         self._connections = connections
         self._exchanges: deque[Exchange] = deque()
         self._stream: Stream | None = None
+        self._repetition = Repetition()
+        self._begun = 0
         self._phase = Phase.REQUEST
         self._backlog = b""
-        self._held = 0
+        self._account = Account(connections.strangers)
         self._feeding = self._choked = self._paused = self._owes_continue = self._lingers = self._hung_up = False
         self._read_deadline = self._write_deadline = math.inf
         self._begin()
@@ -79,6 +86,8 @@ class HttpServer(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
         self.certified = bool(transport.get_extra_info("peercert"))
+        if self.certified:
+            self.vouch()
         self._parser = httptools.HttpRequestParser(self)
         admitted = self._connections.admit(self)  # First: it sets the time that limits count from.
         self._expect(Phase.REQUEST)
@@ -91,7 +100,7 @@ class HttpServer(asyncio.Protocol):
         self._phase = Phase.NOTHING
         self._backlog = b""
         self._drop_exchanges()
-        self._hold(-self._held)
+        self._account.add(-self._account.bytes)
         del self._parser
 
     def data_received(self, data: bytes) -> None:
@@ -100,14 +109,20 @@ class HttpServer(asyncio.Protocol):
         if self._backlog:
             self._backlog += data
             return
-        if self._phase is Phase.BODY:
-            self._count_framing(len(data))
-        elif self._phase is Phase.REQUEST:
+        fresh = self._phase is Phase.REQUEST
+        if fresh:
+            if data.startswith(GET) and self._repeat(data):
+                return
             self._expect(Phase.HEAD)
+        elif self._phase is Phase.BODY:
+            self._count_framing(len(data))
         headers = self._headers
+        self._begun = 0
         self._feed(data)
         if self._phase is Phase.HEAD and self._headers is headers:
             self._count_unfinished(len(data))
+        elif fresh and self._begun == 1 and self._phase is Phase.REQUEST and not self._backlog:
+            self._repetition.learn(data, self._url, self._headers)
         self._steer()
 
     def eof_received(self) -> bool:
@@ -133,6 +148,7 @@ class HttpServer(asyncio.Protocol):
     def on_message_begin(self) -> None:
         if self._phase is Phase.NOTHING:
             raise StopReading
+        self._begun += 1
         self._begin()
         self._expect(Phase.HEAD)
 
@@ -156,6 +172,9 @@ class HttpServer(asyncio.Protocol):
             raise StopReading
         self._body_limit = self._limits.body_limits.get(self._url, self._limits.body_bytes)
         self._count_body(int(self._headers.get(b"content-length", b"0")))
+        self._account.add(self._head_size)
+        if self._exchanges:
+            self._check_budget()
         if self._headers.get(b"expect", b"").lower() == b"100-continue":
             self._owes_continue = True
             self._keep_promise()
@@ -164,10 +183,9 @@ class HttpServer(asyncio.Protocol):
         self._body_size += len(data)
         self._count_body(self._body_size)
         self._body.append(data)
-        self._hold(len(data))
-        if self._connections.held_bytes > self._limits.held_bytes:
-            self._refuse(503, "busy", "too many long requests are under way")
-            raise StopReading
+        self._account.add(len(data))
+        if self._body_size > SMALL_BYTES:
+            self._check_budget()
 
     def on_message_complete(self) -> None:
         self._owes_continue = False
@@ -178,9 +196,8 @@ class HttpServer(asyncio.Protocol):
         method = self._parser.get_method().decode("ascii")
         last = not self._parser.should_keep_alive() or self._parser.should_upgrade() or self._connections.draining
         exchange = Exchange(Request(method, path, query, self._headers, body), self, last)
-        self._exchanges.append(exchange)
-        self._expect(Phase.NOTHING if last else Phase.REQUEST)
-        self._serve(exchange)
+        exchange.size = self._head_size + len(body)
+        self._take(exchange)
 
     # Everything else.
 
@@ -192,12 +209,21 @@ class HttpServer(asyncio.Protocol):
             if exchange.stream_open:
                 break
             self._exchanges.popleft()
-            self._hold(-len(exchange.request.body))
+            self._account.add(-exchange.size)
             exchange.lost()
             if exchange.close:
                 self._drop_exchanges()
         if not self._feeding:
             self._steer()
+
+    def vouch(self) -> None:
+        self._account.move(self._connections.peers)
+
+    def keep(self, exchange: Exchange, answer: bytes) -> None:
+        request = exchange.request
+        if request.method == "GET" and not request.query and not exchange.close:
+            self._connections.ready.keep(request.path, answer)
+            self._repetition.lasting |= request.headers is self._repetition.headers
 
     def flowing(self, exchange: Exchange) -> bool:
         return not self._choked and bool(self._exchanges) and self._exchanges[0] is exchange
@@ -227,6 +253,38 @@ class HttpServer(asyncio.Protocol):
                 self._steer()
             else:
                 self._transport.abort()
+
+    def _repeat(self, data: bytes) -> bool:
+        """Serve a request that differs from the last one in nothing but its address. False: nothing was done."""
+        repetition, connections = self._repetition, self._connections
+        target = repetition.target(data)
+        if target is None or self._full or connections.draining or len(data) > self._limits.head_bytes:
+            return False
+        if repetition.lasting and not self._exchanges:
+            answer = connections.ready.young.get(target)
+            if answer is not None:
+                self._recite(answer)
+                return True
+        if TARGET.fullmatch(target) is None:
+            return False
+        path, _, query = target.partition(b"#")[0].partition(b"?")
+        self._feeding = True
+        self._take(Exchange(Request("GET", path, query, repetition.headers, b""), self, False))
+        self._feeding = False
+        self._steer()
+        return True
+
+    def _recite(self, answer: bytes) -> None:
+        self._connections.ready.served += 1
+        self._transport.write(answer)
+        self._read_deadline = self._connections.now + self._limits.idle_timeout_s
+        if self._choked:
+            self._steer()
+
+    def _take(self, exchange: Exchange) -> None:
+        self._exchanges.append(exchange)
+        self._expect(Phase.NOTHING if exchange.close else Phase.REQUEST)
+        self._serve(exchange)
 
     def _feed(self, data: bytes) -> None:
         self._feeding = True
@@ -307,10 +365,10 @@ class HttpServer(asyncio.Protocol):
             self._refuse(400, "bad_request", "far more framing than body")
         self._body_raw += size
 
-    def _hold(self, size: int) -> None:
-        """Bytes of bodies, from when they arrive until their request is answered."""
-        self._held += size
-        self._connections.held_bytes += size
+    def _check_budget(self) -> None:
+        if self._account.exceeds(self._limits.held_bytes):
+            self._refuse(503, "busy", "too many long requests are under way")
+            raise StopReading
 
     def _keep_promise(self) -> None:
         """100 Continue, once it is this request's turn."""
@@ -322,7 +380,9 @@ class HttpServer(asyncio.Protocol):
     def _full(self) -> bool:
         """Enough requests, or bytes of them, are under way, or the client does not read its answers."""
         return (
-            self._choked or len(self._exchanges) >= self._limits.pipelined or self._held >= self._limits.pipelined_bytes
+            self._choked
+            or len(self._exchanges) >= self._limits.pipelined
+            or self._account.bytes >= self._limits.pipelined_bytes
         )
 
     def _expect(self, phase: Phase) -> None:

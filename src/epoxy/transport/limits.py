@@ -21,11 +21,13 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     body_limits: dict[bytes, int] = field(default_factory=lambda: dict.fromkeys(PEER_PATHS, MAX_ENCODED_BYTES))
     """Other limits for single addresses: a batch between peers is longer than a value."""
     pipelined: int = 128
-    """Requests of one connection under way. At 100 ms for a write across the ocean that is 1,280 a second for one."""
+    """Requests of one connection under way: `limits.pipeline` of a node. At 100 ms for a write across the ocean 128 are
+    1,280 a second for one connection."""
     pipelined_bytes: int = 2 * MAX_ENCODED_BYTES
-    """Of their bodies together: the batch that is being answered, and the next."""
+    """Of them together, heads and bodies: the batch that is being answered, and the next."""
     held_bytes: int = 256 << 20
-    """Of the bodies of all connections together, so that many clients with long values do not add up to all memory."""
+    """Of all connections together, so that many clients with long values do not add up to all memory; and as much again
+    for those that have proved to be peers."""
     idle_timeout_s: float = 75.0
     """Longer than the minute after which clients' pools throw a connection away, so that they hang up first."""
     head_timeout_s: float = 10.0

@@ -136,6 +136,7 @@ class PeerEndpoint:
 
     def _respond(self, exchange: Exchange, signed: Signed, replies: Sequence[Reply], began_s: float) -> None:
         if self._link is not None and not self._link.sends(signed.claim.sender):
+        exchange.vouch()
             exchange.fail(LOST_STATUS, "link_cut", "this link is cut on purpose")
             return
         body = encode_replies(replies)
