@@ -7,10 +7,12 @@ import pytest
 from epoxy.codec.tuple import pack
 from epoxy.consensus.operations import Adopt, Cache, Conclude, Concluded, FastVote, HomeOp, Peek, Reserve, Select
 from epoxy.model.ballot import NO_BALLOT, Ballot
+from epoxy.model.cluster import CONFIG_KEY
 from epoxy.model.messages import (
     AcceptOk,
     AlreadyCommitted,
     Behind,
+    Commit,
     CommitConflict,
     CommitOk,
     ConfigOk,
@@ -23,6 +25,7 @@ from epoxy.model.messages import (
 )
 from epoxy.model.records import LEGACY_PROPOSAL_ID, KeyState, ProposalId
 from epoxy.model.writes import Consistency, ExpectedValueDoesNotMatch, ReadResult, Source, Write
+from epoxy.node import register
 from epoxy.node.replica import Replica
 from epoxy.sim.patching import Patch, applied
 from epoxy.store.keyspace import KV, LEGACY_LAYOUT
@@ -223,10 +226,21 @@ def test_configurations_are_adopted_upwards_only() -> None:
         assert node.replica.config == config_of(epoch=then)
 
 
-def test_another_configuration_of_the_same_epoch_changes_nothing() -> None:
+def test_another_configuration_of_the_same_epoch_changes_nothing_and_raises_the_alarm() -> None:
     node = Node()
     assert node.handle_now(UpdateConfig(config=config_of(5, epoch=1))) == ConfigOk(epoch=1)
     assert node.replica.config == config_of(3)
+    assert len(node.alarms) == 1
+
+
+def test_a_configuration_that_is_decided_is_in_force() -> None:
+    """The register is a key like any other: whoever learns its next version has adopted that epoch."""
+    node = Node()
+    decided = register.to_proposal(config_of(5, epoch=2))
+    assert node.handle_now(Commit(key=CONFIG_KEY, epoch=1, proposal=decided)) == CommitOk()
+    assert node.replica.config == config_of(5, epoch=2)
+    assert node.handle_now(UpdateConfig(config=config_of(5, epoch=2))) == ConfigOk(epoch=2)
+    assert node.alarms == []
 
 
 def test_a_flow_that_adopts_is_told_what_is_in_force() -> None:

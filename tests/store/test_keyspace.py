@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from epoxy.codec import wire
 from epoxy.codec.tuple import Versionstamp, pack, unpack
 from epoxy.model.ballot import Ballot, fast_ballot
-from epoxy.model.cluster import first_epoch
+from epoxy.model.cluster import CONFIG_KEY, FIRST_SYSTEM_KEY, WISH_KEY
 from epoxy.model.records import (
     FRESH,
     LEGACY_PROPOSAL_ID,
@@ -27,7 +27,11 @@ from epoxy.store.memory import SEQUENCE_ROW, MemoryStore
 from tests.store.conformance import rows
 
 ME = 3
-KEYS = st.lists(st.sampled_from((b"\x00", b"\xff", b"a", b"b")), min_size=1, max_size=4).map(b"".join)
+KEYS = (
+    st.lists(st.sampled_from((b"\x00", b"\xff", b"a", b"b")), min_size=1, max_size=4)
+    .map(b"".join)
+    .filter(lambda key: key < FIRST_SYSTEM_KEY)
+)
 
 
 def proposal(version: int = 1, *, mutable: bool = False, value: bytes | None = b"v", nonce: int = 7) -> Proposal:
@@ -104,7 +108,6 @@ def test_the_layout_is_what_the_documents_say() -> None:
     other = proposal(1, nonce=8)
     space = Keyspace(ME)
     store.transact(lambda tx: space.cache(tx, b"elsewhere", other))
-    store.transact(lambda tx: space.set_config(tx, first_epoch((1, 2, 3))))
     entry = ChangelogEntry(key=b"k\x00", committed=state.committed)
     record = CommittedRecord(committed=state.committed, lineage=state.lineage)
     assert dict(rows(store.begin())) == {
@@ -112,7 +115,6 @@ def test_the_layout_is_what_the_documents_say() -> None:
         pack((2, ME, 0, b"k\x00", 1)): wire.encode_ballot(state.promised),
         pack((2, ME, 0, b"k\x00", 2)): wire.encode_vote(state.vote),
         pack((2, ME, 0, b"elsewhere", 3)): wire.encode_cached(other),
-        pack((2, ME, 1)): wire.encode_config(first_epoch((1, 2, 3))),
         pack((2, ME, 2, Versionstamp((1).to_bytes(8, "big") + bytes(2)))): wire.encode_changelog_entry(entry),
     }
 
@@ -152,7 +154,6 @@ def test_replicas_do_not_see_each_other() -> None:
         assert space.load(view, b"a") == FRESH
         assert space.page(view, b"", None, 9) == []
         assert space.changelog(view, None, 9) == []
-        assert space.config(view) is None
 
 
 def test_the_largest_key_and_value_fit() -> None:
@@ -209,14 +210,17 @@ def test_nothing_is_cached_beside_a_committed_value() -> None:
         assert Keyspace(ME).cached(store.begin(), b"a") is None
 
 
-# Configuration.
+# The cluster's own keys.
 
 
-def test_the_configuration_is_stored_whole() -> None:
-    store, space = MemoryStore(), Keyspace(ME)
-    assert space.config(store.begin()) is None
-    store.transact(lambda tx: space.set_config(tx, first_epoch((1, 2, 3))))
-    assert space.config(store.begin()) == first_epoch((1, 2, 3))
+def test_the_clusters_own_keys_are_stored_like_others_and_shown_to_nobody() -> None:
+    states = {key: KeyState(committed=proposal(1, mutable=True)) for key in (b"a", CONFIG_KEY, WISH_KEY, b"b")}
+    store, space = store_with(states), Keyspace(ME)
+    assert space.load(store.begin(), CONFIG_KEY) == states[CONFIG_KEY]
+    assert [key for key, _ in space.page(store.begin(), b"", None, 9)] == [b"a", b"b"]
+    assert space.page(store.begin(), b"\xff", None, 9) == []
+    assert [entry.key for _, entry in space.changelog(store.begin(), None, 9)] == [b"a", b"b"]
+    assert [entry.key for _, entry in space.changelog(store.begin(), None, 1, newest_first=True)] == [b"b"]
 
 
 # Pages.

@@ -9,6 +9,7 @@ from epoxy.consensus.operations import Answered, FastVote, Reserved, Select, Sel
 from epoxy.consensus.reader import linearizable
 from epoxy.consensus.rounds import adopt, decide, learned
 from epoxy.consensus.terms import Decision, GaveUp, Instance, Offer
+from epoxy.model.cluster import CONFIG_KEY
 from epoxy.model.messages import AlreadyCommitted, Inspect, Inspected
 from epoxy.model.records import Proposal, ProposalId
 from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, ReadFailed, Refused, Write
@@ -40,7 +41,7 @@ class Wish:
 def propose(write: Write, ctx: Context) -> Flow[Outcome]:
     """From the vote at home to the answer. A write that lost its version to another looks again, and so does one whose
     epoch changed under it."""
-    wish = Wish(write, ProposalId(ctx.me, ctx.dice.nonce()))
+    wish = Wish(write, name_of(write, ctx))
     for _ in range(MAX_ROUNDS_LOST):
         try:
             answer = yield from try_once(wish, ctx)
@@ -50,6 +51,13 @@ def propose(write: Write, ctx: Context) -> Flow[Outcome]:
         if answer is not None:
             return answer
     return ConsensusFailed(reason=f"lost {MAX_ROUNDS_LOST} rounds to other writers")
+
+
+def name_of(write: Write, ctx: Context) -> ProposalId:
+    """New for each write; but a configuration is named by its epoch, so that what names it can be told from itself."""
+    if write.key == CONFIG_KEY:
+        return ProposalId(ctx.me, (write.if_version or 0) + 1)
+    return ProposalId(ctx.me, ctx.dice.nonce())
 
 
 def try_once(wish: Wish, ctx: Context) -> Flow[Outcome | None]:

@@ -14,8 +14,9 @@ from typing import TypeVar
 
 from epoxy.consensus import acceptor, home
 from epoxy.consensus.operations import Adopt, Cache, HomeOp, KeyOp, Peek
-from epoxy.model.cluster import ClusterConfig
+from epoxy.model.cluster import CONFIG_KEY, ClusterConfig
 from epoxy.model.messages import (
+    Commit,
     CommitConflict,
     ConfigOk,
     Inspect,
@@ -27,6 +28,7 @@ from epoxy.model.messages import (
 )
 from epoxy.model.records import KeyState
 from epoxy.model.writes import ReadResult, Source
+from epoxy.node import register
 from epoxy.node.states import States
 from epoxy.ports import Store, Transaction
 from epoxy.store.keyspace import Keyspace
@@ -60,7 +62,8 @@ class Replica:
         self._states = States()
         self.keyspace = Keyspace(me)
         self._alarm = alarm
-        self.config = store.transact(lambda tx: self._adopt(tx, config))
+        self.config = config
+        self._begin(config)
 
     def handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
         """Requests in order; the reply is that of the last."""
@@ -81,7 +84,7 @@ class Replica:
                 self._store.transact(lambda tx: self.keyspace.cache(tx, op.key, op.proposal))
                 done(None)
             case Adopt():
-                config = self._update(op.config)
+                config = self._adopt(op.config)
                 self._store.when_durable(partial(done, config))
             case _:
                 self._store.when_durable(partial(done, self._operation(op)))
@@ -89,7 +92,7 @@ class Replica:
     def _request(self, request: Request) -> Reply:
         match request:
             case UpdateConfig():
-                return ConfigOk(epoch=self._update(request.config).epoch)
+                return ConfigOk(epoch=self._adopt(request.config).epoch)
             case Inspect():
                 return self._store.transact(lambda tx: self._inspect(tx, request.key))
             case _:
@@ -143,6 +146,8 @@ class Replica:
         self.keyspace.save(tx, key, before, after)
 
     def _changed(self, key: bytes, before: KeyState, after: KeyState) -> None:
+        if key == CONFIG_KEY and after.committed is not None:
+            self.config = register.from_proposal(after.committed)
         for watcher in self.watchers:
             watcher(key, before, after)
         if after.committed is not before.committed:
@@ -158,14 +163,14 @@ class Replica:
         cached = self.keyspace.cached(view, key) if use_cache else None
         return ReadResult(committed=cached, source=Source.CACHE) if cached is not None else None
 
-    def _update(self, config: ClusterConfig) -> ClusterConfig:
-        self.config = self._store.transact(lambda tx: self._adopt(tx, config))
-        return self.config
+    def _begin(self, config: ClusterConfig) -> None:
+        stored = self._store.transact(partial(self.keyspace.committed, key=CONFIG_KEY))
+        if stored is not None:
+            self.config = register.from_proposal(stored)
+        else:
+            self._adopt(config)
 
-    def _adopt(self, tx: Transaction, config: ClusterConfig) -> ClusterConfig:
-        """Only ever upwards."""
-        mine = self.keyspace.config(tx)
-        if mine is not None and mine.epoch >= config.epoch:
-            return mine
-        self.keyspace.set_config(tx, config)
-        return config
+    def _adopt(self, config: ClusterConfig) -> ClusterConfig:
+        """Only ever upwards: adopting is learning what the register of configurations was decided to hold."""
+        self._key_request(Commit(key=CONFIG_KEY, epoch=config.epoch, proposal=register.to_proposal(config)))
+        return self.config

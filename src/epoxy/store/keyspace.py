@@ -1,6 +1,5 @@
 """Where a replica keeps its rows. One subspace for each replica, tuple-encoded:
 
-    (2, replica, CONFIG)                        the configuration in force
     (2, replica, KV, key, VALUE)                what is committed, with its lineage
     (2, replica, KV, key, BALLOT)               the promise
     (2, replica, KV, key, ACCEPTED)             the vote
@@ -9,25 +8,27 @@
     (1, replica, KV, key, COMMITTED | VALUE)    values of the first layout, raw; read, never written: whoever brings
                                                 them does so while the replica is not running
 
+The configuration in force is the committed value of a key of its own. `members` has the rows of a change of members.
+
 Absent rows stand for "nothing": no promise, no vote. A row begins with the format version of its record.
 """
 
 import heapq
 from collections.abc import Iterator
-from itertools import groupby, islice
+from itertools import groupby, islice, takewhile
 from operator import itemgetter
 
 from epoxy.codec import wire
 from epoxy.codec.tuple import STAMP_BYTES, escape, pack, pack_bytes, strinc, unpack
 from epoxy.model.ballot import NO_BALLOT
-from epoxy.model.cluster import ClusterConfig
+from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.records import LEGACY_PROPOSAL_ID, ChangelogEntry, CommittedRecord, KeyState, Proposal
 from epoxy.ports import Snapshot, Transaction
 from epoxy.store.buffer import scan
 
 # The codes are part of the format: never renumber. Zero takes one byte and goes to what there is most of.
 LEGACY_LAYOUT, LAYOUT = 1, 2
-KV, CONFIG, CHANGELOG = 0, 1, 2
+KV, CHANGELOG = 0, 2
 VALUE, BALLOT, ACCEPTED, CACHE = map(pack, ((0,), (1,), (2,), (3,)))
 LEGACY_COMMITTED, LEGACY_VALUE = map(pack, ((0,), (1,)))
 
@@ -41,7 +42,6 @@ SCAN_ROWS = 256
 
 class Keyspace:
     def __init__(self, replica_id: int) -> None:
-        self._config = pack((LAYOUT, replica_id, CONFIG))
         self._keys = pack((LAYOUT, replica_id, KV))
         self._changelog = pack((LAYOUT, replica_id, CHANGELOG)) + VERSIONSTAMP
         self._legacy_keys = pack((LEGACY_LAYOUT, replica_id, KV))
@@ -98,30 +98,26 @@ class Keyspace:
         if known is None or known.version < proposal.version:
             tx.set(self._keys + pack_bytes(key) + CACHE, wire.encode_cached(proposal))
 
-    def config(self, view: Snapshot) -> ClusterConfig | None:
-        value = view.get(self._config)
-        return wire.decode_config(value) if value is not None else None
-
-    def set_config(self, tx: Transaction, config: ClusterConfig) -> None:
-        tx.set(self._config, wire.encode_config(config))
-
     def page(self, view: Snapshot, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
-        """Up to `limit` committed keys that start with `prefix`, in order, from the first one beyond `after`."""
+        """Up to `limit` committed keys that start with `prefix`, in order, from the first one beyond `after`; without
+        the cluster's own, which come last."""
         current = self._current_page(view, prefix, after)
         legacy = self._legacy_page(view, prefix, after)
         # The merge keeps the order of its arguments among equals, so the first of a group is the one `load` would take.
-        found = groupby(heapq.merge(current, legacy, key=itemgetter(0)), key=itemgetter(0))
+        merged = takewhile(lambda row: row[0] < FIRST_SYSTEM_KEY, heapq.merge(current, legacy, key=itemgetter(0)))
+        found = groupby(merged, key=itemgetter(0))
         return [next(group) for _, group in islice(found, limit)]
 
     def changelog(
         self, view: Snapshot, after: bytes | None, limit: int, *, newest_first: bool = False
     ) -> list[tuple[bytes, ChangelogEntry]]:
         """Up to `limit` entries with their stamps, in the order of the commits, from the first one beyond `after`, or
-        from the newest one back to it."""
+        from the newest one back to it; without those of the cluster's own keys."""
         begin = self._changelog if after is None else self._changelog + after + USER_VERSION + b"\x00"
-        rows = view.range(begin, strinc(self._changelog), limit=limit, reverse=newest_first)
+        rows = scan(view, begin, strinc(self._changelog), min(limit, SCAN_ROWS), newest_first)
         start = len(self._changelog)
-        return [(key[start : start + STAMP_BYTES], wire.decode_changelog_entry(value)) for key, value in rows]
+        entries = ((key[start : start + STAMP_BYTES], wire.decode_changelog_entry(value)) for key, value in rows)
+        return list(islice((row for row in entries if row[1].key < FIRST_SYSTEM_KEY), limit))
 
     def _legacy(self, view: Snapshot, packed_key: bytes) -> Proposal | None:
         """Nothing here writes rows of the first layout, so it is looked once whether there are any."""

@@ -1,0 +1,93 @@
+"""What the flows of a change ask of whoever drives them. Each effect has one result, and a flow has one on its way."""
+
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.membership import MemberRequest, Progress, Unsettled
+from epoxy.model.records import ChangelogEntry
+
+T = TypeVar("T")
+
+
+class Config(Struct, frozen=True):
+    """Resumed with the configuration in force here."""
+
+
+class ReadWish(Struct, frozen=True):
+    """Resumed with what a quorum says the wish register holds: a Wish, None if there never was one; False if no quorum
+    answered."""
+
+
+class Ask(Struct, frozen=True, kw_only=True):
+    """Ask one replica, perhaps this one; resumed with its reply, a Failed if none came in time."""
+
+    to: int
+    request: MemberRequest
+
+
+class AskAll(Struct, frozen=True, kw_only=True):
+    """Ask several at once; resumed with the replies by replica. Who said nothing in time is missing."""
+
+    to: tuple[int, ...]
+    request: MemberRequest
+
+
+class Tell(Struct, frozen=True, kw_only=True):
+    """Send these replicas a configuration, and wait for nobody."""
+
+    to: tuple[int, ...]
+    config: ClusterConfig
+
+
+class Adopt(Struct, frozen=True, kw_only=True):
+    """Move to a newer configuration; resumed when that is durable."""
+
+    config: ClusterConfig
+
+
+class Publish(Struct, frozen=True, kw_only=True):
+    """Have this configuration decided by the one in force. Resumed when it is known what became of that; the flow looks
+    at the configuration then in force, not at the outcome."""
+
+    config: ClusterConfig
+
+
+class LoadProgress(Struct, frozen=True, kw_only=True):
+    source: int
+
+
+class Keep(Struct, frozen=True, kw_only=True):
+    """Learn these decisions and remember how far that goes, in one transaction. Resumed when it is durable. Without
+    progress: forget how far it went."""
+
+    source: int
+    entries: tuple[ChangelogEntry, ...]
+    progress: Progress | None
+
+
+class Settle(Struct, frozen=True, kw_only=True):
+    """Find out, with a quorum, what became of these keys, and learn it here. Resumed with whether that succeeded for
+    all of them."""
+
+    keys: tuple[Unsettled, ...]
+
+
+class Synced(Struct, frozen=True, kw_only=True):
+    """Tell whoever asks from now on that this replica is synced for this joint epoch."""
+
+    epoch: int
+
+
+class Rest(Struct, frozen=True, kw_only=True):
+    """Wait. Whoever drives may cut it short when something has changed."""
+
+    delay_ms: float
+
+
+Effect = Config | ReadWish | Ask | AskAll | Tell | Adopt | Publish | LoadProgress | Keep | Settle | Synced | Rest
+
+Flow = Generator[Effect, Any, T]
+"""What an effect resumes with depends on the effect, which Python's generator types cannot say: hence Any."""
