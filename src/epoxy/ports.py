@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from epoxy.model.membership import MemberReply, MemberRequest
 from epoxy.model.messages import Reply, Request
 
 T = TypeVar("T")
@@ -75,6 +76,12 @@ class Transport(Protocol):
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
         """Deliver requests to a peer in order, and hand the reply of the last one to `answered`, at most once. Loss is
         silent or a `Failed` reply; without `answered` the replies are dropped."""
+
+
+class MemberTransport(Protocol):
+    def ask(self, to: int, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
+        """Deliver one request of a change of members, and hand over the reply, at most once. Loss is silent or a
+        `Failed` reply."""
 
 
 class Timer(Protocol):

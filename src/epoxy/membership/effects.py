@@ -60,8 +60,8 @@ class LoadProgress(Struct, frozen=True, kw_only=True):
 
 
 class Keep(Struct, frozen=True, kw_only=True):
-    """Learn these decisions and remember how far that goes, in one transaction. Resumed when it is durable. Without
-    progress: forget how far it went."""
+    """Learn these decisions, and then remember how far that goes. Resumed when both are durable. Without progress:
+    forget how far it went."""
 
     source: int
     entries: tuple[ChangelogEntry, ...]
@@ -87,7 +87,8 @@ class Rest(Struct, frozen=True, kw_only=True):
     delay_ms: float
 
 
-Effect = Config | ReadWish | Ask | AskAll | Tell | Adopt | Publish | LoadProgress | Keep | Settle | Synced | Rest
+HereEffect = Config | Adopt | LoadProgress | Keep | Synced | Rest
+Effect = HereEffect | ReadWish | Ask | AskAll | Tell | Publish | Settle
 
 Flow = Generator[Effect, Any, T]
 """What an effect resumes with depends on the effect, which Python's generator types cannot say: hence Any."""

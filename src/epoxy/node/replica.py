@@ -26,7 +26,7 @@ from epoxy.model.messages import (
     Request,
     UpdateConfig,
 )
-from epoxy.model.records import KeyState
+from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import ReadResult, Source
 from epoxy.node import register
 from epoxy.node.states import States
@@ -162,6 +162,15 @@ class Replica:
             return ReadResult(committed=committed, source=Source.LOCAL if committed.version else Source.LEGACY)
         cached = self.keyspace.cached(view, key) if use_cache else None
         return ReadResult(committed=cached, source=Source.CACHE) if cached is not None else None
+
+    def learn(self, key: bytes, proposal: Proposal) -> None:
+        """A decision found elsewhere. Not durable yet."""
+        self._key_request(Commit(key=key, epoch=self.config.epoch, proposal=proposal))
+
+    def version(self, key: bytes) -> int:
+        """The committed version, perhaps not durable yet."""
+        known = self._states.get(key)
+        return (known or self._store.transact(partial(self.keyspace.load, key=key))).version
 
     def _begin(self, config: ClusterConfig) -> None:
         stored = self._store.transact(partial(self.keyspace.committed, key=CONFIG_KEY))

@@ -101,12 +101,16 @@ class Keyspace:
     def page(self, view: Snapshot, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
         """Up to `limit` committed keys that start with `prefix`, in order, from the first one beyond `after`; without
         the cluster's own, which come last."""
+        found = takewhile(lambda row: row[0] < FIRST_SYSTEM_KEY, self.everything(view, prefix, after))
+        return list(islice(found, limit))
+
+    def everything(self, view: Snapshot, prefix: bytes, after: bytes | None) -> Iterator[tuple[bytes, Proposal]]:
+        """The committed keys, legacy ones and the cluster's own among them."""
         current = self._current_page(view, prefix, after)
         legacy = self._legacy_page(view, prefix, after)
         # The merge keeps the order of its arguments among equals, so the first of a group is the one `load` would take.
-        merged = takewhile(lambda row: row[0] < FIRST_SYSTEM_KEY, heapq.merge(current, legacy, key=itemgetter(0)))
-        found = groupby(merged, key=itemgetter(0))
-        return [next(group) for _, group in islice(found, limit)]
+        found = groupby(heapq.merge(current, legacy, key=itemgetter(0)), key=itemgetter(0))
+        return (next(group) for _, group in found)
 
     def changelog(
         self, view: Snapshot, after: bytes | None, limit: int, *, newest_first: bool = False

@@ -1,0 +1,255 @@
+"""A replica's part in changing members: it copies, it is copied from, and it may coordinate.
+
+Like `driver`, it has no event loop of its own: everything happens in callbacks, one at a time.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import assert_never
+
+from epoxy.codec import wire
+from epoxy.consensus import acceptor, operations
+from epoxy.membership.effects import (
+    Adopt,
+    Ask,
+    AskAll,
+    Config,
+    Effect,
+    HereEffect,
+    Keep,
+    LoadProgress,
+    Publish,
+    ReadWish,
+    Rest,
+    Settle,
+    Synced,
+    Tell,
+)
+from epoxy.membership.learner import learn
+from epoxy.membership.steward import steward
+from epoxy.model.cluster import CONFIG_KEY, WISH_KEY, ClusterConfig
+from epoxy.model.membership import (
+    ChangelogRead,
+    MemberReply,
+    MemberRequest,
+    MemberStatus,
+    SnapshotRead,
+    StatusRead,
+    UnsettledRead,
+    Wish,
+)
+from epoxy.model.messages import Failed, UpdateConfig
+from epoxy.model.records import KeyState
+from epoxy.model.writes import Consistency, Outcome, ReadFailed, ReadOutcome, Write
+from epoxy.node.driver import Driver
+from epoxy.node.errands import Errand, Settling
+from epoxy.ports import Dice, MemberTransport, Store, Timer, Transaction
+from epoxy.store.members import MemberSpace
+
+ASK_MS = 5_000.0
+"""A page of 1 MiB over a slow line takes a second or two."""
+
+STATUS_MS = 1_000.0
+"""A status is one small message each way."""
+
+FOLLOW_MS, HURRY_MS = 1_000.0, 50.0
+"""Between two passes over the other replicas: in quiet times, and while members change."""
+
+STEWARD_MS = 1_000.0
+TAKE_OVER = 5
+"""Looks without a change of epoch, after which a replica that does not coordinate does it all the same."""
+
+
+class Member:
+    def __init__(self, driver: Driver, store: Store, transport: MemberTransport, dice: Dice) -> None:
+        self.driver = driver
+        self.replica = driver.replica
+        self._store = store
+        self._transport = transport
+        self._clock = driver.clock
+        self._dice = dice
+        self.space = MemberSpace(self.replica.keyspace, self.replica.me)
+        self.identity = store.transact(lambda tx: self.space.identity(tx, dice.nonce()))
+        self._synced_epoch = 0
+        self._stewarding = False
+        self._idle = 0
+        self._nap: Timer | None = None
+        self._napped: Callable[[], None] | None = None
+        self.replica.commit_watchers.append(self._config_changed)
+
+    def start(self) -> None:
+        """Follow the others, and look after the wish, for as long as this process lives."""
+        self._follow()
+        self._clock.call_later(STEWARD_MS * self._dice.uniform(), self._look)
+
+    def wish(self, wish: Wish, answered: Callable[[Outcome], None]) -> None:
+        """Have these members wanted, and see to it from here."""
+
+        def written(outcome: Outcome) -> None:
+            self.coordinate()
+            answered(outcome)
+
+        self.driver.write(Write(key=WISH_KEY, value=wire.encode_wish(wish), mutable=True), written)
+
+    def coordinate(self) -> None:
+        if not self._stewarding:
+            self._stewarding = True
+            Errand(self.perform, steward(self.replica.me), self._stewarded).feed(None)
+
+    # As a source
+
+    def answer(self, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
+        """What is told is durable first, like every reply."""
+        reply = self._store.transact(partial(self._reply, request))
+        self._store.when_durable(partial(answered, reply))
+
+    def _reply(self, request: MemberRequest, tx: Transaction) -> MemberReply:
+        config = self.replica.config
+        match request:
+            case SnapshotRead():
+                return self.space.snapshot_page(tx.snapshot, request.after)
+            case ChangelogRead():
+                return self.space.changelog_page(tx.snapshot, request.after)
+            case UnsettledRead():
+                refused = acceptor.wrong_epoch(request.epoch, config)
+                return refused or self.space.unsettled_page(tx.snapshot, request.after, config)
+            case StatusRead():
+                self._hurry()
+                return self.status(tx)
+            case _:
+                assert_never(request)
+
+    def status(self, tx: Transaction) -> MemberStatus:
+        epoch = self.replica.config.epoch
+        return MemberStatus(
+            identity=self.identity,
+            epoch=epoch,
+            sources=self.space.sources(tx.snapshot),
+            synced=self._synced_epoch == epoch,
+        )
+
+    # As a learner
+
+    def _follow(self) -> None:
+        self._nap = self._napped = None
+        Errand(self.perform, learn(self.replica.me), self._followed).feed(None)
+
+    def _followed(self) -> None:
+        self._rest(HURRY_MS if is_changing(self.replica.config) else FOLLOW_MS, self._follow)
+
+    def _rest(self, delay_ms: float, then: Callable[[], None]) -> None:
+        self._napped = then
+        self._nap = self._clock.call_later(delay_ms * (0.5 + self._dice.uniform()), then)
+
+    def _hurry(self) -> None:
+        """Somebody wants to know how far we are, or the epoch is new: no time for a nap."""
+        if self._nap is not None and self._napped is not None:
+            self._nap.cancel()
+            self._rest(HURRY_MS, self._napped)
+
+    def _config_changed(self, key: bytes, _before: KeyState, _after: KeyState) -> None:
+        if key == CONFIG_KEY:
+            self._idle = 0
+            self._hurry()
+
+    # As a coordinator
+
+    def _look(self) -> None:
+        """Now and then. The one that published last goes on; the others step in when nothing moves."""
+        self._idle += 1
+        if self.replica.config.coordinator_id == self.replica.me or self._idle >= TAKE_OVER:
+            self._idle = 0
+            self.coordinate()
+        self._clock.call_later(STEWARD_MS * (0.5 + self._dice.uniform()), self._look)
+
+    def _stewarded(self) -> None:
+        self._stewarding = False
+
+    # Effects
+
+    def perform(self, effect: Effect, done: Callable[[object], None]) -> None:
+        match effect:
+            case ReadWish():
+                self.driver.read(WISH_KEY, Consistency.LINEARIZABLE, lambda found: done(wish_of(found)))
+            case Ask():
+                self._ask(effect.to, effect.request, ASK_MS, done)
+            case AskAll():
+                self._ask_all(effect, done)
+            case Tell():
+                self._tell(effect)
+                done(None)
+            case Publish():
+                self._publish(effect.config, done)
+            case Settle():
+                Settling(self.driver, effect.keys, done).go_on()
+            case _:
+                self._perform_here(effect, done)
+
+    def _perform_here(self, effect: HereEffect, done: Callable[[object], None]) -> None:
+        match effect:
+            case Config():
+                done(self.replica.config)
+            case Adopt():
+                self.replica.perform(operations.Adopt(config=effect.config), done)
+            case LoadProgress():
+                done(self._store.transact(lambda tx: self.space.progress(tx, effect.source)))
+            case Keep():
+                self._keep(effect, done)
+            case Synced():
+                self._synced_epoch = effect.epoch
+                done(None)
+            case Rest():
+                self._clock.call_later(effect.delay_ms * (0.5 + self._dice.uniform()), partial(done, None))
+            case _:
+                assert_never(effect)
+
+    def _ask(self, to: int, request: MemberRequest, patience_ms: float, done: Callable[[MemberReply], None]) -> None:
+        waiting = [done]
+
+        def answered(reply: MemberReply) -> None:
+            if waiting:
+                timer.cancel()
+                waiting.pop()(reply)
+
+        timer = self._clock.call_later(patience_ms, lambda: answered(Failed(reason="timeout")))
+        if to == self.replica.me:
+            self.answer(request, answered)
+        else:
+            self._transport.ask(to, request, answered)
+
+    def _ask_all(self, effect: AskAll, done: Callable[[object], None]) -> None:
+        replies: dict[int, MemberReply] = {}
+
+        def answered(replica_id: int, reply: MemberReply) -> None:
+            replies[replica_id] = reply
+            if len(replies) == len(effect.to):
+                done({i: each for i, each in replies.items() if not isinstance(each, Failed)})
+
+        for replica_id in effect.to:
+            self._ask(replica_id, effect.request, STATUS_MS, partial(answered, replica_id))
+
+    def _tell(self, effect: Tell) -> None:
+        for replica_id in effect.to:
+            if replica_id != self.replica.me:
+                self.driver.transport.send(replica_id, (UpdateConfig(config=effect.config),), None)
+
+    def _publish(self, config: ClusterConfig, done: Callable[[object], None]) -> None:
+        value = wire.encode_config(config)
+        self.driver.write(Write(key=CONFIG_KEY, value=value, mutable=True, if_version=config.epoch - 1), done)
+
+    def _keep(self, effect: Keep, done: Callable[[object], None]) -> None:
+        """One transaction after the other; they become durable in this order, so what is remembered is there."""
+        for entry in effect.entries:
+            self.replica.learn(entry.key, entry.committed)
+        self._store.transact(lambda tx: self.space.set_progress(tx, effect.source, effect.progress))
+        self._store.when_durable(partial(done, None))
+
+
+def is_changing(config: ClusterConfig) -> bool:
+    return config.is_joint or len(config.active) < len(config.replicas)
+
+
+def wish_of(found: ReadOutcome) -> Wish | bool | None:
+    if isinstance(found, ReadFailed):
+        return False
+    return wire.decode_wish(found.value) if found.value is not None else None

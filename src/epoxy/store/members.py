@@ -1,0 +1,165 @@
+"""The rows of a change of members, and the pages a learner asks for. Beside those of `keyspace`:
+
+(2, replica, PROGRESS, source)     how far this replica has come with a source
+(2, replica, IDENTITY)             this store's own identity, drawn when it was made
+(2, replica, NOTED, replica)       the identity of another replica's store, as first met
+(2, replica, TRUNCATED)            the newest row of the changelog that is gone
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from epoxy.codec import wire
+from epoxy.codec.tuple import STAMP_BYTES, pack, strinc, unpack
+from epoxy.consensus.recovery import still_counts
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.membership import (
+    MAX_PAGE_BYTES,
+    MAX_PAGE_ROWS,
+    NO_STAMP,
+    ChangelogPage,
+    CursorTruncated,
+    Progress,
+    SnapshotPage,
+    Unsettled,
+    UnsettledPage,
+)
+from epoxy.model.records import ChangelogEntry
+from epoxy.ports import Snapshot, Transaction
+from epoxy.store.buffer import scan
+from epoxy.store.keyspace import (
+    ACCEPTED,
+    CHANGELOG,
+    KV,
+    LAYOUT,
+    SCAN_ROWS,
+    USER_VERSION,
+    VERSIONSTAMP,
+    Keyspace,
+    fields,
+)
+
+# Beside those of `keyspace`, and as unchangeable.
+PROGRESS, IDENTITY, NOTED, TRUNCATED = 3, 4, 5, 6
+
+IDENTITY_BYTES = 8
+
+
+class MemberSpace:
+    def __init__(self, keyspace: Keyspace, replica_id: int) -> None:
+        self._keyspace = keyspace
+        self._keys = pack((LAYOUT, replica_id, KV))
+        self._changelog = pack((LAYOUT, replica_id, CHANGELOG)) + VERSIONSTAMP
+        self._progress = pack((LAYOUT, replica_id, PROGRESS))
+        self._identity = pack((LAYOUT, replica_id, IDENTITY))
+        self._noted = pack((LAYOUT, replica_id, NOTED))
+        self._truncated = pack((LAYOUT, replica_id, TRUNCATED))
+
+    # Rows
+
+    def progress(self, view: Snapshot, source: int) -> Progress | None:
+        value = view.get(self._progress + pack((source,)))
+        return wire.decode_progress(value) if value is not None else None
+
+    def set_progress(self, tx: Transaction, source: int, progress: Progress | None) -> None:
+        row = self._progress + pack((source,))
+        if progress is None:
+            tx.clear(row)
+        else:
+            tx.set(row, wire.encode_progress(progress))
+
+    def sources(self, view: Snapshot) -> tuple[int, ...]:
+        """Those whose snapshot is copied."""
+        rows = scan(view, self._progress, strinc(self._progress), SCAN_ROWS, False)
+        return tuple(number(key, self._progress) for key, value in rows if wire.decode_progress(value).copied)
+
+    def identity(self, tx: Transaction, draw: int) -> int:
+        """This store's own; the number drawn becomes it if there is none yet."""
+        value = tx.get(self._identity)
+        if value is not None:
+            return int.from_bytes(value, "big")
+        tx.set(self._identity, draw.to_bytes(IDENTITY_BYTES, "big"))
+        return draw
+
+    def noted(self, view: Snapshot) -> dict[int, int]:
+        rows = scan(view, self._noted, strinc(self._noted), SCAN_ROWS, False)
+        return {number(key, self._noted): int.from_bytes(value, "big") for key, value in rows}
+
+    def note(self, tx: Transaction, replica_id: int, identity: int) -> None:
+        tx.set(self._noted + pack((replica_id,)), identity.to_bytes(IDENTITY_BYTES, "big"))
+
+    # Pages
+
+    def snapshot_page(self, view: Snapshot, after: bytes | None) -> SnapshotPage:
+        entries, more = fitting(
+            ChangelogEntry(key=key, committed=committed)
+            for key, committed in self._keyspace.everything(view, b"", after)
+        )
+        return SnapshotPage(entries=entries, cursor=self.newest(view), more=more)
+
+    def changelog_page(self, view: Snapshot, after: bytes) -> ChangelogPage | CursorTruncated:
+        if after < (view.get(self._truncated) or NO_STAMP):
+            return CursorTruncated()
+        begin = self._changelog + after + USER_VERSION + b"\x00"
+        rows = scan(view, begin, strinc(self._changelog), SCAN_ROWS, False)
+        cursors: list[bytes] = []
+        entries, more = fitting(self._entries(rows, cursors))
+        return ChangelogPage(entries=entries, cursor=cursors[len(entries) - 1] if entries else after, more=more)
+
+    def _entries(self, rows: Iterator[tuple[bytes, bytes]], cursors: list[bytes]) -> Iterator[ChangelogEntry]:
+        for key, value in rows:
+            cursors.append(self._stamp(key))
+            yield wire.decode_changelog_entry(value)
+
+    def unsettled_page(self, view: Snapshot, after: bytes | None, config: ClusterConfig) -> UnsettledPage:
+        """Votes that count and were given before this epoch. Those of this one need nobody's help: a quorum of each
+        side gives them."""
+        votes = (
+            (key, wire.decode_vote(value))
+            for key, field, value in fields(view, self._keys, b"", after)
+            if field == ACCEPTED
+        )
+        keys = (
+            Unsettled(key=key, version=vote.proposal.version)
+            for key, vote in votes
+            if is_unsettled(vote.epoch, config) and still_counts(vote, config)
+        )
+        page = tuple(islice(keys, MAX_PAGE_ROWS))
+        return UnsettledPage(keys=page, more=next(keys, None) is not None)
+
+    # The changelog's ends
+
+    def newest(self, view: Snapshot) -> bytes:
+        rows = view.range(self._changelog, strinc(self._changelog), limit=1, reverse=True)
+        return self._stamp(rows[0][0]) if rows else view.get(self._truncated) or NO_STAMP
+
+    def truncate(self, tx: Transaction, through: bytes) -> None:
+        """Rows up to this stamp go. Whoever has not read them yet begins with a snapshot."""
+        tx.clear_range(self._changelog, self._changelog + through + USER_VERSION + b"\x00")
+        tx.set(self._truncated, max(through, tx.get(self._truncated) or NO_STAMP))
+
+    def _stamp(self, row: bytes) -> bytes:
+        start = len(self._changelog)
+        return row[start : start + STAMP_BYTES]
+
+
+def is_unsettled(epoch: int, config: ClusterConfig) -> bool:
+    return epoch < config.epoch
+
+
+def number(row: bytes, prefix: bytes) -> int:
+    (found,) = unpack(row[len(prefix) :])
+    assert isinstance(found, int)
+    return found
+
+
+def fitting(entries: Iterator[ChangelogEntry]) -> tuple[tuple[ChangelogEntry, ...], bool]:
+    """As many as make a page, at least one, and whether there are more."""
+    page: list[ChangelogEntry] = []
+    size = 0
+    for entry in entries:
+        if page and (len(page) == MAX_PAGE_ROWS or size >= MAX_PAGE_BYTES):
+            return tuple(page), True
+        page.append(entry)
+        size += len(entry.key) + len(entry.committed.value or b"")
+    return tuple(page), False
