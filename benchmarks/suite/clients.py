@@ -33,8 +33,10 @@ class Ledger:
         self.open = False
         self.stopped = False
         self.under_way = 0
+        self.answered = 0
 
     def right(self, node: int, took_s: float, operations: int) -> None:
+        self.answered += operations
         if self.open:
             self.took[node].append(took_s)
             self.operations[node] += operations
@@ -137,15 +139,18 @@ class RespClient(Client):
             self.greet()
 
     def _look(self, data: bytes) -> None:
-        """Not what it should be. The right ones among several still are; all have to be there first."""
+        """Not what it should be. All have to be there first; the right ones among them count."""
         found, wanted = replies(data), replies(self.expected)
         if len(found) < len(wanted):
             self.buffer = data
             return
-        wrong = [reply for reply, right in zip(found, wanted, strict=False) if reply != right]
+        wrong = [said(reply) for reply, right in zip(found, wanted, strict=False) if reply != right]
+        wrong += ["surplus"] * (len(found) - len(wanted))
+        if len(wrong) < self.each:
+            self.ledger.right(self.node, perf_counter() - self.began, self.each - len(wrong))
         for reply in wrong[1:]:
-            self.ledger.wrong(said(reply))
-        self.wrong(said(wrong[0]) if wrong else "surplus answers")
+            self.ledger.wrong(reply)
+        self.wrong(wrong[0])
 
 
 def replies(data: bytes) -> list[object]:

@@ -106,6 +106,7 @@ class Window:
             ),
             faults={},
             unanswered=0,
+            answered=0,
             server_cpu_s=servers * tick_s(),
             generator_cpu_s=mine,
             stolen_share=used.stolen,
@@ -157,7 +158,9 @@ async def run(job: Job) -> Outcome:
     await drained(ledger, PATIENCE_S)
     for client in clients:
         client.transport.close()
-    return msgspec.structs.replace(outcome, faults=ledger.faults, unanswered=ledger.under_way, example=ledger.example)
+    return msgspec.structs.replace(
+        outcome, faults=ledger.faults, unanswered=ledger.under_way, answered=ledger.answered, example=ledger.example
+    )
 
 
 async def for_a_while(job: Job, ledger: Ledger, clients: Sequence[Client]) -> Outcome:

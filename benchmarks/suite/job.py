@@ -81,8 +81,9 @@ class AtNode(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """Of the window alone: what ended in it. `faults` are wrong answers by their first word; `unanswered` is what was
-    still out long after. CPU times are seconds; shares are of all cores."""
+    """Of the window alone, what ended in it; but `faults`, wrong answers by their first word, are all there were, and
+    `answered` are all right ones. `unanswered` is what was still out long after. CPU times are seconds; shares are of
+    all cores."""
 
     operations: int
     seconds: float
@@ -90,6 +91,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     nodes: tuple[AtNode, ...]
     faults: dict[str, int]
     unanswered: int
+    answered: int
     server_cpu_s: float
     generator_cpu_s: float
     stolen_share: float

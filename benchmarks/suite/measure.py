@@ -21,6 +21,7 @@ from benchmarks.suite.workloads import (
     OURS,
     STORED,
     WORKLOADS,
+    Circumstances,
     Workload,
     job,
     storing,
@@ -63,6 +64,7 @@ class Field:
     def __init__(self, systems: Mapping[str, System]) -> None:
         self.systems = systems
         self.run = secrets.token_hex(4)
+        self.loaded: dict[str, int] = {}
 
     def __contains__(self, contender: str) -> bool:
         return self.system_of(contender) in self.systems
@@ -92,18 +94,21 @@ class Field:
                 if outcome.operations != keys or outcome.failed:
                     raise RuntimeError(f"{name}: {outcome.operations} of {keys} keys stored: {outcome.example}")
 
+    def load(self, name: str, keys: int) -> str:
+        """Says how it was done."""
+        system = self.systems[name]
+        self.loaded[name] = system.numbers(keys)
+        return system.load(keys, generate)
+
     def stretch(self, workload: Workload, contender: str, number: int, plan: Plan) -> Outcome:
-        return generate(
-            job(
-                workload,
-                self.door(contender),
-                run=f"{self.run}/{contender}".replace(" ", "-").replace(",", ""),
-                number=number,
-                warm_s=plan.warm_s,
-                seconds=plan.seconds,
-                roots=self.system(contender).roots,
-            )
+        now = Circumstances(
+            unique=f"{self.run}/{contender}/{workload.name}/{number}".replace(" ", "-").replace(",", ""),
+            warm_s=plan.warm_s,
+            seconds=plan.seconds,
+            roots=self.system(contender).roots,
+            loaded=self.loaded.get(contender, 1),
         )
+        return generate(job(workload, self.door(contender), now))
 
 
 def compare(field: Field, chosen: Sequence[Workload], plan: Plan) -> dict[str, dict[str, Figures]]:

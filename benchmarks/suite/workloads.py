@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from benchmarks.suite.job import MARK, Choice, Exchange, Job, Step, value_of
-from benchmarks.suite.systems.base import Door, Operation
+from benchmarks.suite.systems.base import Door, Operation, loaded_key
 
 STORED = 10_000
 """Keys that reads and overwrites go to: more than any cache of ours keeps by accident, written in a few seconds."""
@@ -35,11 +35,11 @@ class Workload(Struct, frozen=True, kw_only=True):
     one_node: bool = False
 
 
-IMMUTABLE, MUTABLE, CHANGING, HOT = "fixed", "loose", "changing", "hot"
-"""Only the last two are overwritten: whoever reads knows what must be there."""
+IMMUTABLE, MUTABLE, CHANGING, HOT, LOADED = "fixed", "loose", "changing", "hot", "loaded"
+"""Only two of them are overwritten: whoever reads knows what must be there."""
 
 EPOXY, ETCD, REDIS, VALKEY, POSTGRES = "Epoxy", "etcd", "Redis", "Valkey", "PostgreSQL"
-EPOXY_HTTP, ETCD_SHARED = "Epoxy HTTP", "etcd, shared connections"
+EPOXY_HTTP, ETCD_SHARED, EMPTY = "Epoxy HTTP", "etcd, shared connections", "Epoxy, empty"
 OURS = (EPOXY, EPOXY_HTTP)
 ALL = (EPOXY, ETCD, REDIS, POSTGRES)
 DOORS = {EPOXY_HTTP: (EPOXY, "HTTP"), ETCD_SHARED: (ETCD, "gRPC, shared")}
@@ -82,6 +82,16 @@ def sized(size: int, words: str) -> Workload:
         clients=64,
         contenders=ALL,
         value_size=size,
+    )
+
+
+def loaded_reads(contenders: tuple[str, ...]) -> Workload:
+    return Workload(
+        name="get-loaded",
+        title="local reads all over the keys that are there, 50 clients",
+        turns=(Turn(Operation.GET, Choice.ANY, LOADED),),
+        clients=READERS,
+        contenders=contenders,
     )
 
 
@@ -153,36 +163,44 @@ WORKLOADS = (
 )
 
 
-def job(
-    workload: Workload, door: Door, *, run: str, number: int, warm_s: float, seconds: float, roots: tuple[int, ...]
-) -> Job:
-    """`run` and `number` keep the fresh keys of one stretch apart from all others."""
+class Circumstances(Struct, frozen=True, kw_only=True):
+    """`unique` keeps the fresh keys of one stretch apart from all others. `loaded`: how many numbers were loaded."""
+
+    unique: str
+    warm_s: float
+    seconds: float
+    roots: tuple[int, ...]
+    loaded: int = 1
+
+
+def job(workload: Workload, door: Door, now: Circumstances) -> Job:
     operations = [turn.operation for turn in workload.turns]
     connections = min(door.connections or workload.clients, workload.clients)
     return Job(
         wire=door.wire,
         ports=door.ports[:1] if workload.one_node else door.ports,
         greeting=door.greeting(operations[0]),
-        steps=tuple(steps(workload, door, f"{run}/{workload.name}/{number}")),
+        steps=tuple(steps(workload, door, now)),
         clients=connections,
         streams=round(workload.clients / connections),
         pipeline=workload.pipeline,
-        warm_s=warm_s,
-        seconds=seconds,
-        roots=roots,
+        warm_s=now.warm_s,
+        seconds=now.seconds,
+        roots=now.roots,
     )
 
 
-def steps(workload: Workload, door: Door, unique: str) -> Iterator[Step]:
+def steps(workload: Workload, door: Door, now: Circumstances) -> Iterator[Step]:
     """Overwrites take turns with two values: the same bytes again would be too easy."""
     for at, turn in enumerate(workload.turns):
         letter = b"vw"[at % 2 : at % 2 + 1] if turn.operation is Operation.PUT else b"v"
-        exchange = said(door, turn.operation, turn.of or unique, value_of(workload.value_size, letter))
-        yield Step(exchange=exchange, choice=turn.choice, count=STORED)
+        exchange = said(door, turn.operation, turn.of or now.unique, value_of(workload.value_size, letter))
+        yield Step(exchange=exchange, choice=turn.choice, count=now.loaded if turn.of == LOADED else STORED)
 
 
 def said(door: Door, operation: Operation, prefix: str, value: bytes) -> Exchange:
-    return door.speak[operation](f"bench/{prefix}/".encode() + MARK, value)
+    key = loaded_key() if prefix == LOADED else f"bench/{prefix}/".encode() + MARK
+    return door.speak[operation](key, value)
 
 
 def storing(door: Door, operation: Operation, prefix: str, count: int) -> Job:

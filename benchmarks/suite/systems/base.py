@@ -7,11 +7,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from benchmarks.suite.job import Exchange, Wire
+from benchmarks.suite.job import MARK, Exchange, Job, Outcome, Wire
 from benchmarks.suite.processes import Memory, disk_bytes, memory, tree
 
 Speak = Callable[[bytes, bytes], Exchange]
 """Key and value in, request and right answer out."""
+
+
+Generate = Callable[[Job], Outcome]
+"""Runs the load generator."""
 
 
 class Operation(Enum):
@@ -22,6 +26,14 @@ class Operation(Enum):
     PUT = "put"
     GET = "get"
     GET_NOW = "get now"
+
+
+LOADED_TAIL = b"-%03d"
+"""Behind the number of a key that was loaded. Systems that are loaded with many keys in one request count here."""
+
+
+def loaded_key(tail: int = 0) -> bytes:
+    return b"bench/loaded/" + MARK + LOADED_TAIL % tail
 
 
 class Door(Struct, frozen=True, kw_only=True):
@@ -36,6 +48,16 @@ class Door(Struct, frozen=True, kw_only=True):
 
     def greeting(self, operation: Operation) -> tuple[bytes, ...]:
         return self.greetings.get(operation, ())
+
+
+LOAD_S = 900.0
+"""For all keys that anybody is loaded with: many times what it takes."""
+
+
+def check_loaded(name: str, outcome: Outcome, wanted: int) -> None:
+    """RuntimeError: some are missing."""
+    if outcome.operations != wanted or outcome.failed:
+        raise RuntimeError(f"{name}: {outcome.operations} of {wanted} keys loaded: {outcome.example}")
 
 
 class System(ABC):
@@ -63,6 +85,14 @@ class System(ABC):
     @property
     @abstractmethod
     def doors(self) -> Mapping[str, Door]: ...
+
+    @abstractmethod
+    def load(self, keys: int, generate: Generate) -> str:
+        """Put so many keys there, the fastest way there is, and say which. It runs, before and afterwards."""
+
+    def numbers(self, keys: int) -> int:
+        """How many numbers those keys have."""
+        return keys
 
     def memory(self) -> Memory:
         return memory(tree(self.roots))

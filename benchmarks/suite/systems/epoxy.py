@@ -1,14 +1,18 @@
 """Our own nodes: `epoxy serve`, by any interpreter that has the package."""
 
 import secrets
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from benchmarks.suite.job import Wire
-from benchmarks.suite.systems.base import Door, Operation, System
+from benchmarks.machine import ROOT
+from benchmarks.suite.job import Exchange, Wire, value_of
+from benchmarks.suite.processes import START_S
+from benchmarks.suite.systems.base import LOAD_S, Door, Generate, Operation, System, loaded_key
 from benchmarks.suite.wires import http1, resp
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.testing import Cluster, ClusterNode, configuration, free_ports
@@ -39,6 +43,39 @@ class Epoxy(System):
         for node in self.nodes:
             node.kill()
 
+    def load(self, keys: int, generate: Generate) -> str:  # noqa: ARG002 (others need it)
+        """While the nodes are down, each into its own store: see the loader."""
+        exchange = resp.create(loaded_key(), value_of(16))
+        self._pattern(exchange)
+        for node in self.nodes:
+            node.stop()
+        loaders = [subprocess.Popen(self._loading(node, keys), cwd=ROOT) for node in self.nodes]
+        try:
+            failed = [loader.args for loader in loaders if loader.wait(LOAD_S)]
+        finally:
+            for loader in loaders:
+                loader.kill()
+                loader.wait()
+        if failed:
+            raise RuntimeError(f"{self.name}: the keys were not loaded by {failed}")
+        self.start()
+        return "rows as a commit leaves them, written into the store of each node while it was down, in ascending order"
+
+    def _pattern(self, exchange: Exchange) -> None:
+        """One key that was committed everywhere, for the loader to go by."""
+        port = self.nodes[0].resp_port
+        if ask(port, exchange.raw) != exchange.reply:
+            raise RuntimeError(f"{self.name}: the pattern for its keys was not committed")
+        get = resp.get(loaded_key(), value_of(16))
+        deadline = time.monotonic() + START_S
+        while not all(ask(node.resp_port, get.raw) == get.reply for node in self.nodes):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name}: the pattern for its keys did not reach all nodes")
+            time.sleep(0.05)
+
+    def _loading(self, node: Node, keys: int) -> list[str]:
+        return [self._python, "-m", "benchmarks.suite.loader", str(node.data_dir), str(keys)]
+
     @property
     def version(self) -> str:
         script = (
@@ -56,6 +93,12 @@ class Epoxy(System):
         ports = tuple(node.resp_port for node in self.nodes)
         urls = tuple(int(node.url.rpartition(":")[2]) for node in self.nodes)
         return {"RESP": resp_door(ports), "HTTP": http_door(urls)}
+
+
+def ask(port: int, raw: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=START_S) as line:
+        line.sendall(raw)
+        return line.recv(4096)
 
 
 def lay_out(folder: Path, count: int, python: str) -> list[Node]:

@@ -9,11 +9,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from benchmarks.suite.job import Wire
+from benchmarks.suite.job import Choice, Job, Step, Wire, value_of
 from benchmarks.suite.processes import Server, wait_until
-from benchmarks.suite.systems.base import Door, Operation, Speak, System
+from benchmarks.suite.systems.base import LOAD_S, Door, Generate, Operation, Speak, System, check_loaded, loaded_key
 from benchmarks.suite.wires import grpc
 from epoxy.testing import free_ports
+
+PUTS = 100
+"""In one transaction while it is loaded; etcd takes up to 128."""
 
 SHARED = 4
 """Connections to each member when clients share them, as the goroutines of one program do: tried with 1, 4 and 10, and
@@ -76,6 +79,26 @@ class Etcd(System):
         }
         door = Door(wire=Wire.GRPC, ports=ports, speak=speak, greetings=dict.fromkeys(Operation, greeting))
         return {"gRPC": door, "gRPC, shared": msgspec.structs.replace(door, connections=SHARED * len(ports))}
+
+    def load(self, keys: int, generate: Generate) -> str:
+        exchange = grpc.put_many([(loaded_key(tail), value_of(16)) for tail in range(PUTS)])
+        door = self.doors["gRPC"]
+        outcome = generate(
+            Job(
+                wire=door.wire,
+                ports=door.ports[:1],
+                greeting=door.greeting(Operation.PUT),
+                steps=(Step(exchange=exchange, choice=Choice.FRESH),),
+                clients=8,
+                limit=self.numbers(keys),
+                seconds=LOAD_S,
+            )
+        )
+        check_loaded(self.name, outcome, self.numbers(keys))
+        return f"transactions of {PUTS} puts, through its leader"
+
+    def numbers(self, keys: int) -> int:
+        return max(1, keys // PUTS)
 
     def _command(self, number: int) -> list[str]:
         client = f"http://127.0.0.1:{self._ports[number]}"

@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.suite.job import Wire
+from benchmarks.suite.job import MARK, Wire, value_of
 from benchmarks.suite.processes import Server, wait_until
-from benchmarks.suite.systems.base import Door, Operation, System
+from benchmarks.suite.systems.base import LOAD_S, Door, Generate, Operation, System, loaded_key
 from benchmarks.suite.wires import postgres
 from epoxy.testing import free_ports
 
@@ -80,6 +80,16 @@ class Postgres(System):
         greetings = dict.fromkeys(Operation, postgres.greeting(USER, DATABASE))
         return {"SQL": Door(wire=Wire.POSTGRES, ports=(self._ports[0],), speak=speak, greetings=greetings)}
 
+    def load(self, keys: int, generate: Generate) -> str:  # noqa: ARG002 (others need it)
+        key, value = (text.split(MARK) for text in (loaded_key(), value_of(16)))
+        number = "convert_to(lpad(number::text, 12, '0'), 'UTF8')"
+        names = " || ".join((literal(key[0]), number, literal(key[1])))
+        values = " || ".join((number, literal(value[1])))
+        done = self._ask(f"insert into kv select {names}, {values} from generate_series(0, {keys - 1}) number")
+        if postgres.done(f"INSERT 0 {keys}") not in done:
+            raise RuntimeError(f"{self.name}: the keys were not loaded: {postgres.trouble(done)}")
+        return "one INSERT"
+
     def _make(self) -> None:
         self.folder.mkdir(parents=True)
         if self._user is not None:
@@ -116,7 +126,7 @@ class Postgres(System):
         """The answer's bytes; none if nobody answers."""
         found = b""
         try:
-            with socket.create_connection(("127.0.0.1", port or self._ports[0]), timeout=5) as line:
+            with socket.create_connection(("127.0.0.1", port or self._ports[0]), timeout=LOAD_S) as line:
                 for raw in (postgres.startup(USER, DATABASE), postgres.message(b"Q", statement.encode() + b"\0")):
                     line.sendall(raw)
                     found = b""
@@ -127,3 +137,7 @@ class Postgres(System):
         except OSError:
             return b""
         return found
+
+
+def literal(data: bytes) -> str:
+    return f"'\\x{data.hex()}'::bytea"

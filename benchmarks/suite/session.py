@@ -1,0 +1,94 @@
+"""A whole run, part after part."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from benchmarks.machine import commit, fsync_ms, machine
+from benchmarks.suite import growth
+from benchmarks.suite.growth import running
+from benchmarks.suite.makers import Makers
+from benchmarks.suite.measure import Plan, compare, say
+from benchmarks.suite.results import Figures, Growth, Loaded, Results
+from benchmarks.suite.stored import beside_empty, everybody
+from benchmarks.suite.workloads import EPOXY, ETCD, Workload
+
+COMPARE, GROW, LOAD = "compare", "growth", "loaded"
+PARTS = (COMPARE, GROW, LOAD)
+
+
+class Scale(Struct, frozen=True, kw_only=True):
+    """How far things grow. `loaded`: keys that everybody holds; `keys`: those that we hold, beside an empty one."""
+
+    clients: tuple[int, ...] = growth.CLIENTS
+    sizes: tuple[int, ...] = growth.SIZES
+    replicas: tuple[int, ...] = growth.REPLICAS
+    keys: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
+    loaded: int = 1_000_000
+
+
+FULL, FULL_SCALE = Plan(), Scale()
+QUICK = Plan(rounds=1, warm_s=0.3, seconds=1.0)
+QUICK_SCALE = Scale(
+    clients=(1, 64, 1000), sizes=(16, 4096, 65536), replicas=(1, 3, 5), keys=(10_000, 1_000_000), loaded=100_000
+)
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    makers: Makers
+    names: Sequence[str]
+    workloads: Sequence[Workload]
+    parts: Sequence[str]
+    plan: Plan
+    scale: Scale
+    folder: Path
+    quick: bool
+
+    def run(self) -> Results:
+        before = fsync_ms(self.folder)
+        versions = {name: one.version for name, one in self.makers.several(self.names, self.folder / "asked").items()}
+        found = self.compared() if COMPARE in self.parts else {}
+        grown = self.grown() if GROW in self.parts else None
+        loaded = self.loaded() if LOAD in self.parts else None
+        return Results(
+            when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            commit=commit(),
+            machine=machine(),
+            versions=versions,
+            rounds=self.plan.rounds,
+            seconds=self.plan.seconds,
+            quick=self.quick,
+            fsync_ms=(before, fsync_ms(self.folder)),
+            workloads=found,
+            loaded=loaded,
+            growth=grown,
+        )
+
+    def compared(self) -> dict[str, dict[str, Figures]]:
+        with running(self.makers.several(self.names, self.folder / COMPARE)) as field:
+            say("storing the keys that are read and overwritten")
+            field.store()
+            return compare(field, self.workloads, self.plan)
+
+    def loaded(self) -> Loaded:
+        with running(self.makers.several(self.names, self.folder / LOAD)) as field:
+            return everybody(field, self.scale.loaded, self.plan)
+
+    def grown(self) -> Growth:
+        folder, scale, plan = self.folder / GROW, self.scale, self.plan
+        with running(self.makers.several([name for name in self.names if name in (EPOXY, ETCD)], folder)) as field:
+            clients = growth.by_clients(field, scale.clients, plan)
+            sizes = growth.by_size(field, scale.sizes, plan)
+            overload = growth.overloaded(field, plan)
+        with running(self.makers.several(self.names, folder / "lines")) as field:
+            lines = growth.lines(field)
+        return Growth(
+            clients=clients,
+            sizes=sizes,
+            replicas=growth.by_replicas(self.makers.system, self.names, folder, scale.replicas, plan),
+            keys=beside_empty(self.makers.epoxy, folder, scale.keys, plan),
+            lines=lines,
+            overload=overload,
+        )
