@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from epoxy.model.errors import StoreFailed, StoreRefused
 from epoxy.store.limits import MAX_ROW_KEY_BYTES
 from epoxy.store.log import Position
-from epoxy.store.tree import POSITION_ROW, SLICE_BYTES, SLICE_ROWS, SORTED_ROWS, STEM_BYTES, Row, Tree, in_order, slices
+from epoxy.store.tree import (
+    POSITION_ROW,
+    SAMPLED,
+    SLICE_BYTES,
+    SLICE_ROWS,
+    SORTED_ROWS,
+    STEM_BYTES,
+    Row,
+    Tree,
+    in_order,
+)
 
 LAST = b"\xff"
 START = Position()
@@ -128,10 +138,16 @@ def test_slices_are_small_and_in_order() -> None:
     effects: dict[bytes, bytes | None] = {b"%08d" % (number * 7919 % 10_007): b"v" for number in range(10_007)}
     effects[b"large"], effects[b"larger"], effects[b"largest"] = bytes(SLICE_BYTES - 1), bytes(SLICE_BYTES), b""
     assert len(effects) > 2 * SORTED_ROWS
-    taken = list(slices(in_order(effects)))
+    taken = list(in_order(effects))
     assert [row for rows in taken for row in rows] == sorted(effects.items())
     assert max(map(len, taken)) == SLICE_ROWS
     assert max(map(size_of, taken)) < 2 * SLICE_BYTES
+
+
+@pytest.mark.parametrize("keys", [0, 1, SAMPLED, SORTED_ROWS - 1, SORTED_ROWS, 2 * SORTED_ROWS + 1])
+def test_few_rows_are_in_order_too(keys: int) -> None:
+    effects: dict[bytes, bytes | None] = {b"%08d" % (number * 7919 % 10_007): None for number in range(keys)}
+    assert [row for rows in in_order(effects) for row in rows] == sorted(effects.items())
 
 
 def size_of(rows: list[Row]) -> int:
