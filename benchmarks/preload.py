@@ -3,13 +3,14 @@ the tree as checkpoints would have left them, with everybody asleep.
 
     python -m benchmarks.preload DIR KEYS [--replica 1]
 
-The keys are `key:` and sixteen hexadecimal digits, evenly spread. Other keys of that form fall between them, so whatever
-is committed afterwards lands all over the tree, as it would in the life of a real replica.
+The keys are `key:` and sixteen hexadecimal digits, evenly spread. Other keys of that form fall between them: whatever is
+committed afterwards lands all over the tree, as it would in the life of a real replica.
 """
 
 import argparse
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import lmdb
@@ -19,9 +20,9 @@ from epoxy.codec.tuple import pack, pack_bytes
 from epoxy.model.records import ChangelogEntry, CommittedRecord, Proposal, ProposalId
 from epoxy.store.buffer import stamp
 from epoxy.store.datadir import DataDir
-from epoxy.store.embedded import LOG_BYTES, open_folder
+from epoxy.store.embedded import LOG_BYTES
 from epoxy.store.keyspace import CHANGELOG, KV, LAYOUT, USER_VERSION, VALUE, VERSIONSTAMP
-from epoxy.store.log import Position, segments
+from epoxy.store.log import Log, Position, segments
 from epoxy.store.tree import MAP_BYTES, POSITION_ROW, encoder
 
 PASSES = 3
@@ -41,24 +42,14 @@ def key_of(number: int, count: int) -> bytes:
 def preload(folder: Path, replica: int, count: int) -> None:
     """Each key is committed once, and in the changelog."""
     with DataDir.open(folder, replica=replica, name="preload"):
-        tree, log, _, _ = open_folder(folder, LOG_BYTES)
-        tree.close()
-        log.close()
         for _, path in segments(folder / "log"):
             path.unlink()
         fill(folder / "tree", replica, count)
         # A log that follows: its segment is named after the generation the tree says it contains.
         at = Position(generation=1, frame=1, sequence=count)
-        with lmdb.open(str(folder / "tree"), map_size=MAP_BYTES) as environment:
-            with environment.begin(write=True) as transaction:
-                transaction.put(POSITION_ROW, encoder.encode(at))
-        begin_log(folder, at)
-
-
-def begin_log(folder: Path, reached: Position) -> None:
-    from epoxy.store.log import Log
-
-    Log(folder / "log", reached, LOG_BYTES).close()
+        with lmdb.open(str(folder / "tree"), map_size=MAP_BYTES) as environment, environment.begin(write=True) as tx:
+            tx.put(POSITION_ROW, encoder.encode(at))
+        Log(folder / "log", at, LOG_BYTES).close()
 
 
 def fill(tree: Path, replica: int, count: int) -> None:
@@ -71,8 +62,6 @@ def fill(tree: Path, replica: int, count: int) -> None:
 
 
 def write(environment: "lmdb.Environment", rows: Iterator[tuple[bytes, bytes]]) -> None:
-    from itertools import islice
-
     while taken := list(islice(rows, ROWS_AT_ONCE)):
         with environment.begin(write=True) as transaction:
             transaction.cursor().putmulti(taken)

@@ -1,6 +1,7 @@
 """A data directory is taken by one process, of one replica, in one format, and refused in words to everybody else."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from epoxy.model.errors import StoreRefused
 from epoxy.store.datadir import FORMAT, DataDir
+from epoxy.store.embedded import LOG_BYTES, EmbeddedStore, open_folder
 
 HOLDER = """
 import sys
@@ -29,7 +31,6 @@ def test_a_new_directory_is_made_and_found_again(tmp_path: Path) -> None:
     with opened(path) as first:
         assert first.path == path
         assert path.stat().st_mode & 0o777 == 0o700
-        (path / "log").mkdir()
     with opened(path):
         assert (path / "format").read_bytes() == b'{"format":%d,"replica":7}' % FORMAT
 
@@ -44,7 +45,59 @@ def test_what_a_crash_left_of_the_making_is_made_again(tmp_path: Path) -> None:
     (tmp_path / "format.next").write_bytes(b'{"for')
     opened(tmp_path).close()
     opened(tmp_path).close()
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["format", "lock"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["format", "lock", "log", "tree"]
+
+
+@pytest.mark.parametrize("place", ["epoxy.store.datadir.write_whole", "epoxy.store.embedded.recover"])
+def test_a_making_that_was_cut_short_is_begun_again(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, dies)
+        with pytest.raises(KeyboardInterrupt):
+            opened(tmp_path)
+    assert (tmp_path / "tree").exists()
+    with opened(tmp_path) as again:
+        assert again.is_new
+
+
+@pytest.mark.parametrize("lost", ["log", "tree"])
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_directory_that_has_lost_its_store_is_refused(tmp_path: Path, lost: str, emptied: bool) -> None:
+    """It would open as an empty one, and vote again where it has voted."""
+    opened(tmp_path).close()
+    shutil.rmtree(tmp_path / lost)
+    if emptied:
+        (tmp_path / lost).mkdir()
+    with pytest.raises(StoreRefused, match=f"its `{lost}` is missing or empty"):
+        opened(tmp_path)
+
+
+def test_rows_without_a_description_are_refused(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    store = EmbeddedStore(tmp_path, post=ignore, schedule=ignore, on_failure=ignore)
+    store.close()
+    tree, log, _, _ = open_folder(tmp_path, LOG_BYTES)
+    log.write(log.frame(1, {b"a": b"v"}))
+    log.close()
+    tree.close()
+    (tmp_path / "format").unlink()
+    with pytest.raises(StoreRefused, match="holds rows, but has no file `format`"):
+        opened(tmp_path)
+
+
+def ignore(_: object) -> None:
+    """Nothing is committed here."""
+
+
+def test_every_folder_on_the_way_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr("epoxy.store.datadir.sync_folder", synced.append)
+    opened(tmp_path / "a" / "b" / "c").close()
+    assert synced[:3] == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
 
 
 def test_one_process_at_a_time_and_the_other_is_told_whose(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """A data directory belongs to one replica, is in one format, and is used by one process at a time.
 
-format      {"format": 1, "replica": id}, written when the directory is made
+format      {"format": 1, "replica": id}, written when the directory is made, as the last thing
 lock        held by the process that uses the directory, and naming it
-log, tree   the embedded store
+log, tree   the embedded store: there before `format` is, so a directory that has `format` alone has lost them
 """
 
 import fcntl
@@ -14,6 +14,7 @@ from typing import Self
 from msgspec import DecodeError, Struct, ValidationError, json
 
 from epoxy.model.errors import StoreRefused
+from epoxy.store.embedded import LOG_BYTES, LOG_FOLDER, TREE_FOLDER, open_folder
 from epoxy.store.log import sync_folder
 
 FORMAT = 1
@@ -63,13 +64,13 @@ class DataDir:
 
 def make_folder(path: Path) -> None:
     """Refuse a folder that holds something else before anything is put into it."""
-    if not path.exists():
-        path.mkdir(mode=0o700, parents=True)
-        sync_folder(path.parent)
+    for missing in reversed([folder for folder in (path, *path.parents) if not folder.exists()]):
+        missing.mkdir(mode=0o700 if missing == path else 0o777)
+        sync_folder(missing.parent)
     if not path.is_dir():
         raise StoreRefused(f"data directory {path}: not a directory")
-    # A crash while the directory was made leaves these two at most.
-    others = {entry.name for entry in path.iterdir()} - {LOCK_FILE, FORMAT_DRAFT}
+    # A crash while the directory was made leaves these at most.
+    others = {entry.name for entry in path.iterdir()} - {LOCK_FILE, FORMAT_DRAFT, LOG_FOLDER, TREE_FOLDER}
     if others and FORMAT_FILE not in others:
         raise StoreRefused(f"data directory {path}: not empty, and not made by Epoxy (it has no file `{FORMAT_FILE}`)")
 
@@ -91,6 +92,7 @@ def describe(path: Path, replica: int) -> bool:
     """Check the description, or write it into a directory that has none: True."""
     file = path / FORMAT_FILE
     if not file.exists():
+        make_store(path)
         write_whole(file, json.encode(Description(format=FORMAT, replica=replica)))
         return True
     found = read_description(file)
@@ -98,7 +100,27 @@ def describe(path: Path, replica: int) -> bool:
         raise StoreRefused(f"data directory {path}: format {found.format}; this version reads format {FORMAT}")
     if found.replica != replica:
         raise StoreRefused(f"data directory {path}: belongs to replica {found.replica}, this is replica {replica}")
+    check_store(path)
     return False
+
+
+def make_store(path: Path) -> None:
+    """An empty one. Rows in a directory that was never described are somebody's, or ours without its description."""
+    tree, log, _, reached = open_folder(path, LOG_BYTES)
+    tree.close()
+    log.close()
+    if reached.frame:
+        raise StoreRefused(f"data directory {path}: holds rows, but has no file `{FORMAT_FILE}`")
+
+
+def check_store(path: Path) -> None:
+    """A replica that starts empty where it has voted before could vote again."""
+    for folder, file in ((LOG_FOLDER, "*.log"), (TREE_FOLDER, "data.mdb")):
+        if not any((path / folder).glob(file)):
+            raise StoreRefused(
+                f"data directory {path}: its `{folder}` is missing or empty; if that cannot be put back, "
+                "this replica must come back under a new id"
+            )
 
 
 def read_description(file: Path) -> Description:

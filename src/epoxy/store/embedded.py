@@ -27,6 +27,8 @@ from epoxy.store.past import Readers
 from epoxy.store.transact import Transactor
 from epoxy.store.tree import Tree, TreeView
 
+LOG_FOLDER, TREE_FOLDER = "log", "tree"
+
 LOG_BYTES = 16 << 20
 """A generation: about 30,000 commits of small values. In memory it takes some 40 MB, twice that while one is on its way
 to the tree; and replaying it takes a few tenths of a second."""
@@ -255,7 +257,7 @@ class EmbeddedStore(Transactor):
 def open_folder(folder: Path, log_bytes: int) -> tuple[Tree, Log, dict[bytes, bytes | None], Position]:
     """Tree and log, what the log is ahead, and how far it reaches. The next segment is there before the older ones may
     go, so a tree that was ever written always has a log behind it."""
-    log_folder, tree_folder = folder / "log", folder / "tree"
+    log_folder, tree_folder = folder / LOG_FOLDER, folder / TREE_FOLDER
     for part in (log_folder, tree_folder):
         part.mkdir(mode=0o700, exist_ok=True)
     sync_folder(folder)
