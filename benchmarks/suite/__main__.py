@@ -81,14 +81,15 @@ def parts(options: argparse.Namespace) -> list[str]:
 
 def session(options: argparse.Namespace, folder: Path) -> Session:
     """ValueError: something was asked for that does not exist."""
-    names, wanted = chosen(options.systems), parts(options)
+    given = {name: getattr(options, name.lower()) for name in PLACES}
+    makers = Makers(options.peers, {name: path for name, path in given.items() if path}, options.epoxy_python)
+    names, wanted = chosen(options.systems, makers), parts(options)
     if EPOXY not in names and wanted != [COMPARE]:
         raise ValueError(f"without {EPOXY} there is only the part {COMPARE}")
     plan, scale = (QUICK, QUICK_SCALE) if options.quick else (FULL, FULL_SCALE)
-    given = {name: getattr(options, name.lower()) for name in PLACES}
     most = int(options.keys or max(scale.keys))
     return Session(
-        makers=Makers(options.peers, {name: path for name, path in given.items() if path}, options.epoxy_python),
+        makers=makers,
         names=names,
         workloads=named(options.only) if options.only else WORKLOADS,
         parts=wanted,

@@ -97,7 +97,11 @@ def overloaded(field: Field, plan: Plan) -> list[Overload]:
 
 def lines(field: Field) -> dict[str, Lines]:
     """To one node each, or to the one process that takes connections."""
-    return {name: open_lines(system) for name, system in field.systems.items()}
+    return {
+        name: open_lines(system)
+        for name, system in field.systems.items()
+        if next(iter(system.doors.values())).wire in HELLO
+    }
 
 
 def open_lines(system: System) -> Lines:

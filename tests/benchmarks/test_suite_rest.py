@@ -88,9 +88,11 @@ def options(*words: str) -> argparse.Namespace:
 
 
 def test_what_is_chosen_is_known(tmp_path: Path) -> None:
-    assert chosen("etcd, EPOXY") == ["etcd", "Epoxy"]
+    makers = Makers(tmp_path, {}, None)
+    assert chosen("etcd, EPOXY", makers) == ["etcd", "Epoxy"]
+    assert "rqlite" not in chosen(None, makers), "it is not installed"
     with pytest.raises(ValueError, match="no system 'oracle'"):
-        chosen("oracle")
+        chosen("oracle", makers)
     with pytest.raises(ValueError, match="no workload begins with 'nothing'"):
         named("nothing")
     assert [workload.name for workload in named("get-1,hot")] == ["hot-key", "get-1", "get-16"]
