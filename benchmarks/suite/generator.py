@@ -14,9 +14,17 @@ import uvloop
 
 from benchmarks.machine import CpuTimes, shares
 from benchmarks.stats import percentile
-from benchmarks.suite.clients import KINDS, Ask, Client, Ledger
-from benchmarks.suite.job import DIGITS, MARK, AtNode, Choice, Job, Latency, Outcome, Step
+from benchmarks.suite.clients import Ask, Client, HttpClient, Ledger, PostgresClient, RespClient
+from benchmarks.suite.job import DIGITS, MARK, AtNode, Choice, Job, Latency, Outcome, Step, Wire
 from benchmarks.suite.processes import cpu_ticks, machine_times, tick_s, tree
+from benchmarks.suite.streams import GrpcClient
+
+KINDS: dict[Wire, type[Client]] = {
+    Wire.RESP: RespClient,
+    Wire.HTTP: HttpClient,
+    Wire.POSTGRES: PostgresClient,
+    Wire.GRPC: GrpcClient,
+}
 
 PREBUILT = 4096
 """Requests made before the start, for keys that are not fresh: enough to touch keys all over a store."""
