@@ -3,7 +3,7 @@ the tree as checkpoints would have left them, with everybody asleep.
 
     python -m benchmarks.preload DIR KEYS [--replica 1]
 
-The keys are `key:` and sixteen hexadecimal digits, evenly spread. Other keys of that form fall between them: whatever is
+The keys are `key:` and sixteen hexadecimal digits, evenly spread. Other keys of that form fall between them, so what is
 committed afterwards lands all over the tree, as it would in the life of a real replica.
 """
 

@@ -235,7 +235,7 @@ def test_a_disk_that_fails_at_the_start(tmp_path: Path) -> None:
     (disk / "broken").touch()
     with spawned("-c", WITH_A_BAD_DISK, str(disk), *command(node)) as process:
         _, stderr = process.communicate(timeout=PATIENCE_S)
-    assert stderr == f"epoxy: {node.data_dir}: [Errno 5] Input/output error\n"
+    assert stderr == f"epoxy: data directory {node.data_dir}: Input/output error\n"
     assert process.returncode == 78
 
 
