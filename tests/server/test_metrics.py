@@ -3,6 +3,8 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from epoxy.model.cluster import first_epoch
+from epoxy.model.messages import Behind, ConfigOk, Read, ReadOk, UpdateConfig
 from epoxy.model.writes import Path
 from epoxy.node.observer import Observer, Unobserved
 from epoxy.server.metrics import BUCKETS, Gauges, Metrics, snake_case
@@ -67,6 +69,25 @@ def test_requests_by_type_and_result() -> None:
     assert found["epoxy_requests_total", (("request_type", "http_get_key"), ("result", "ok"))] == 1
     assert found["epoxy_request_duration_seconds_count", (("request_type", "prepare"),)] == 2
     assert found["epoxy_request_duration_seconds_count", (("request_type", "http_get_key"),)] == 1
+
+
+def test_requests_that_came_together() -> None:
+    metrics = Metrics()
+    reads = [Read(key=b"k", epoch=1)] * 3
+    replies = [
+        ReadOk(committed=None, vote=None),
+        Behind(version=1),
+        ReadOk(committed=None, vote=None),
+        ConfigOk(epoch=1),
+    ]
+    metrics.requests_handled([*reads, UpdateConfig(config=first_epoch((1,)))], replies, 0.002)
+    found = samples(metrics)
+    assert found["epoxy_requests_total", (("request_type", "read"), ("result", "read_ok"))] == 2
+    assert found["epoxy_requests_total", (("request_type", "read"), ("result", "behind"))] == 1
+    assert found["epoxy_requests_total", (("request_type", "update_config"), ("result", "config_ok"))] == 1
+    assert found["epoxy_request_duration_seconds_count", (("request_type", "read"),)] == 3
+    assert found["epoxy_request_duration_seconds_sum", (("request_type", "read"),)] == pytest.approx(0.006)
+    assert found["epoxy_request_duration_seconds_bucket", (("le", "0.0025"), ("request_type", "read"))] == 3
 
 
 @pytest.mark.parametrize(("seconds", "smallest"), [(0.0, "0.0001"), (0.1, "0.1"), (0.1001, "0.15"), (99.0, "+Inf")])

@@ -50,12 +50,12 @@ class Replica:
         self.waiting: list[Callable[[], None]] = []
         self.silent = False
 
-    def handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
+    def handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
         self.asked += requests
         if self.silent:
-            self.waiting.append(lambda: answered(self.reply(requests[-1])))
+            self.waiting.append(lambda: answered([self.reply(request) for request in requests]))
         else:
-            answered(self.reply(requests[-1]))
+            answered([self.reply(request) for request in requests])
 
     def speak(self) -> None:
         waiting, self.waiting = self.waiting, []
@@ -67,13 +67,14 @@ class Replica:
 async def replica_door(
     replica: Replica,
     *,
+    me: int = PEER,
     secret: bytes = SECRET,
     port: int = 0,
     ssl: SSLContext | None = None,
     link: Link | None = None,
     certificates: bool = False,
 ) -> AsyncIterator[Door]:
-    endpoint = PeerEndpoint(replica.handle, Verifier(PEER, secret), link=link, certificates=certificates)
+    endpoint = PeerEndpoint(replica.handle, Verifier(me, secret), link=link, certificates=certificates)
     async with door(endpoint, ssl=ssl, port=port) as opened:
         yield opened
 

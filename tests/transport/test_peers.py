@@ -2,31 +2,27 @@
 
 import asyncio
 import socket
+from collections.abc import Sequence
 
 import pytest
 
 from epoxy.codec import wire
-from epoxy.model.ballot import Ballot
-from epoxy.model.cluster import first_epoch
-from epoxy.model.frames import PeerRequest
 from epoxy.model.messages import (
     AcceptOk,
     Behind,
     Commit,
     CommitOk,
     Failed,
-    Inspect,
-    Prepare,
     Read,
     ReadOk,
     Reply,
     Request,
-    UpdateConfig,
 )
 from epoxy.model.records import MAX_VALUE_BYTES, Proposal, ProposalId
-from epoxy.node.clock import LoopClock
-from epoxy.transport.batch import Shortest, weight
+from epoxy.node.clock import LoopClock, SystemDice
+from epoxy.transport.batch import Shortest
 from epoxy.transport.link import Link
+from epoxy.transport.peers import Peers
 from tests.transport.harness import expect_report, run, until
 from tests.transport.pair import (
     HASTY,
@@ -89,7 +85,7 @@ def test_what_comes_together_leaves_together() -> None:
         async with replica_door(Replica()) as door, peers_to(door.port) as caller:
             await caller.reached()
             before = caller.peers.batches_sent[PEER]
-            await asyncio.gather(*(caller.send(accept(number)) for number in range(1000)))
+            await asyncio.gather(*(caller.send(accept(number)) for number in range(200)))
             # A probe may have left meanwhile, once a second.
             assert caller.peers.batches_sent[PEER] - before <= 2
 
@@ -115,12 +111,12 @@ def test_batches_have_limits() -> None:
 
 def test_messages_gather_while_many_batches_are_under_way() -> None:
     replica = Replica()
-    replica.silent = True
     limits = patient(eager_batches=2, gather_ms=NEVER_MS, probe_ms=NEVER_MS)
 
     async def story() -> None:
         async with replica_door(replica) as door, peers_to(door.port, limits=limits) as caller:
             await caller.reached()
+            replica.silent = True
             sent = [caller.send(accept(0))]
             await until(lambda: len(replica.asked) == 1)
             sent.append(caller.send(accept(1)))
@@ -141,12 +137,12 @@ def test_messages_gather_while_many_batches_are_under_way() -> None:
 
 def test_a_message_on_a_quiet_link_does_not_wait_however_many_are_under_way() -> None:
     replica = Replica()
-    replica.silent = True
     limits = patient(eager_batches=0, gather_ms=0.0, probe_ms=NEVER_MS)
 
     async def story() -> None:
         async with replica_door(replica) as door, peers_to(door.port, limits=limits) as caller:
             await caller.reached()
+            replica.silent = True
             for number in range(20):
                 caller.send(accept(number))
                 await until(lambda asked=number + 1: len(replica.asked) == asked)
@@ -157,12 +153,12 @@ def test_a_message_on_a_quiet_link_does_not_wait_however_many_are_under_way() ->
 
 def test_no_more_than_the_limit_is_under_way() -> None:
     replica = Replica()
-    replica.silent = True
     limits = patient(batch_messages=1, flying_batches=5, probe_ms=NEVER_MS)
 
     async def story() -> None:
         async with replica_door(replica) as door, peers_to(door.port, limits=limits) as caller:
             await caller.reached()
+            replica.silent = True
             sent = [caller.send(accept(number)) for number in range(50)]
             answered = 0
             while answered < 50:
@@ -321,12 +317,16 @@ def test_an_answer_that_fits_into_no_frame_is_a_failure() -> None:
     run(story())
 
 
-def test_what_cannot_be_encoded_fails_alone_with_its_batch() -> None:
+def test_what_cannot_be_encoded_fails_alone() -> None:
     async def story() -> None:
         async with replica_door(Replica()) as door, peers_to(door.port) as caller:
             await caller.reached()
-            assert isinstance(await caller.send(Read(key=b"k" * 5000, epoch=1)), Failed)
-            assert await caller.send(accept()) == AcceptOk()
+            before = caller.send(accept(1))
+            failed = await caller.send(Read(key=b"k" * 5000, epoch=1))
+            assert isinstance(failed, Failed)
+            assert "above the limit of 1024" in failed.reason
+            caller.peers.send(PEER, [Read(key=b"", epoch=1)], None)
+            assert await caller.send(accept(2)) == await before == AcceptOk()
 
     run(story())
 
@@ -519,20 +519,36 @@ def test_a_link_cut_at_the_other_end(sends: bool, heard: bool) -> None:
     run(story())
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        accept(7, size=5000),
-        Commit(key=b"k" * 1024, epoch=1 << 40, proposal=LARGE),
-        Prepare(key=b"k" * 1024, epoch=1 << 62, ballot=Ballot(1 << 62, 1 << 62), version=1 << 62),
-        Read(key=b"k", epoch=1),
-        Inspect(key=b"k"),
-        UpdateConfig(config=first_epoch(tuple(range(1, 65)))),
-    ],
-)
-def test_weights_are_never_too_low(request_: Request) -> None:
-    encoded = wire.encode_peer_request(PeerRequest(sender=1, recipient=2, requests=(request_,)))
-    assert len(encoded) <= weight(request_) <= len(encoded) + (1 << 14)
+def test_a_request_for_all_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[Sequence[Request]] = []
+    encode = wire.encode_requests
+
+    def counted(requests: Sequence[Request]) -> bytes:
+        encoded.append(requests)
+        return encode(requests)
+
+    monkeypatch.setattr(wire, "encode_requests", counted)
+    replicas = {2: Replica(), 3: Replica()}
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        async with replica_door(replicas[2], me=2) as one, replica_door(replicas[3], me=3) as other:
+            links = {2: f"http://127.0.0.1:{one.port}", 3: f"http://127.0.0.1:{other.port}"}
+            peers = Peers(
+                ME, SECRET, links, epoch=lambda: 1, clock=LoopClock(loop), dice=SystemDice(), limits=patient()
+            )
+            peers.start()
+            for request in (accept(1), accept(2)):
+                for to in (2, 3):
+                    peers.send(to, (request,), None)
+            peers.send(2, (accept(3), accept(4)), None)
+            await until(lambda: len(replicas[2].asked) == 4 and len(replicas[3].asked) == 2)
+            await peers.stop()
+
+    run(story())
+    assert encoded == [(accept(1),), (accept(2),), (accept(3), accept(4))]
+    assert replicas[2].asked == [accept(number) for number in (1, 2, 3, 4)]
+    assert replicas[3].asked == [accept(number) for number in (1, 2)]
 
 
 def test_the_secret_stays_secret() -> None:

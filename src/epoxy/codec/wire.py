@@ -7,11 +7,13 @@ so that nothing is sent or stored that cannot be read again.
 A record does not say which kind it is: its place, a key of the store or the address of a request, does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from epoxy.codec import epoxy_v2 as v2
+from epoxy.codec.bare import encode_length, encode_uint
 from epoxy.model.errors import CodecError, Oversized, TrailingBytes, Truncated, UnknownVersion
+from epoxy.model.messages import Request
 
 FORMAT_VERSION = 2
 HEADER = FORMAT_VERSION.to_bytes(2, "little")
@@ -77,6 +79,28 @@ def wrong_end(data: bytes, position: int) -> CodecError:
 # Between peers.
 encode_peer_request, decode_peer_request = pair(v2.encode_peer_request, v2.decode_peer_request)
 encode_peer_response, decode_peer_response = pair(v2.encode_peer_response, v2.decode_peer_response)
+
+
+def encode_requests(requests: Sequence[Request]) -> bytes:
+    """Requests alone, without a frame: encoded once, and joined into the frames of as many peers as they are for."""
+    out: list[bytes] = []
+    for request in requests:
+        v2.encode_request(out, request)
+    return b"".join(out)
+
+
+def join_peer_request(sender: int, recipient: int, count: int, requests: Sequence[bytes]) -> bytes:
+    """What `encode_peer_request` would make of the `count` requests that were encoded here."""
+    out = [HEADER]
+    encode_uint(out, sender)
+    encode_uint(out, recipient)
+    encode_length(out, count, 0, MAX_BATCH)
+    out += requests
+    data = b"".join(out)
+    if len(data) > MAX_ENCODED_BYTES:
+        raise too_long(len(data))
+    return data
+
 
 # Single messages.
 encode_request, decode_request = pair(v2.encode_request, v2.decode_request)

@@ -7,7 +7,7 @@ see in another shape is made when it asks. The names are part of the interface.
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from msgspec import Struct
@@ -49,9 +49,9 @@ class Histogram:
         self.counts = [0] * (len(BUCKETS) + 1)
         self.sum = 0.0
 
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(BUCKETS, seconds)] += 1
-        self.sum += seconds
+    def observe(self, seconds: float, count: int = 1) -> None:
+        self.counts[bisect_left(BUCKETS, seconds)] += count
+        self.sum += seconds * count
 
     def buckets(self) -> list[tuple[str, float]]:
         """As Prometheus has them: each includes those below."""
@@ -81,12 +81,17 @@ class Metrics(Collector):
         self._retries += retries
         self._bumps += bumps
 
-    def request_handled(self, request_type: str, result: str, seconds: float) -> None:
-        self._requests[request_type, result] += 1
+    def request_handled(self, request_type: str, result: str, seconds: float, count: int = 1) -> None:
+        self._requests[request_type, result] += count
         histogram = self._request_seconds.get(request_type)
         if histogram is None:
             histogram = self._request_seconds[request_type] = Histogram()
-        histogram.observe(seconds)
+        histogram.observe(seconds, count)
+
+    def requests_handled(self, requests: Sequence[object], replies: Sequence[object], seconds: float) -> None:
+        """Requests that came together and whose replies left together, so each took as long."""
+        for (request, reply), count in Counter(zip(map(type, requests), map(type, replies), strict=True)).items():
+            self.request_handled(request.__name__, reply.__name__, seconds, count)
 
     def invariant_violation(self, text: str) -> None:  # noqa: ARG002 (the log has the text)
         self._violations += 1

@@ -182,16 +182,15 @@ class Process:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
             raise CannotListen(f"node.{what}: cannot listen on {address}: {reason}") from error
 
-    def _handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
+    def _handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
         """A peer's requests, counted."""
         begun_s = time.monotonic()
 
-        def reply_to_peer(reply: Reply) -> None:
-            seconds = time.monotonic() - begun_s
-            self.metrics.request_handled(type(requests[-1]).__name__, type(reply).__name__, seconds)
-            answered(reply)
+        def reply_to_peer(replies: Sequence[Reply]) -> None:
+            self.metrics.requests_handled(requests, replies, time.monotonic() - begun_s)
+            answered(replies)
 
-        self.node.replica.handle(requests, reply_to_peer)
+        self.node.replica.handle_all(requests, reply_to_peer)
 
     def _admits(self, sender: int, epoch: int) -> bool:
         """A stranger with a newer epoch than ours may be a member we have not heard of."""

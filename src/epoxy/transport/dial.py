@@ -4,7 +4,6 @@ by their order."""
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import cast
 
 import httptools
@@ -26,14 +25,11 @@ Answered = Callable[[Answer | None], None]
 """None: the connection was lost first."""
 
 
-def guarded(call: Callable[[], None]) -> None:
+def report(error: Exception) -> None:
     """A callback's failure is the event loop's business, which may end the process, but never that of the parser, which
     would swallow it, or of those who come after."""
-    try:
-        call()
-    except Exception as error:
-        loop = asyncio.get_running_loop()
-        loop.call_exception_handler({"message": "whoever waited for an answer failed", "exception": error})
+    loop = asyncio.get_running_loop()
+    loop.call_exception_handler({"message": "whoever waited for an answer failed", "exception": error})
 
 
 class Dial(asyncio.Protocol):
@@ -116,7 +112,10 @@ class Dial(asyncio.Protocol):
         self.answers += 1
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         answer = Answer(self._parser.get_status_code(), self._headers, body)
-        guarded(partial(self._waiting.popleft(), answer))
+        try:
+            self._waiting.popleft()(answer)
+        except Exception as error:
+            report(error)
 
     def _count(self, size: int, limit: int) -> None:
         self._size += size

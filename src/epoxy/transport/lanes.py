@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from epoxy.ports import Dice
-from epoxy.transport.dial import Dial
+from epoxy.transport.dial import Dial, report
 from epoxy.transport.limits import PeerLimits
 
 
@@ -58,10 +58,15 @@ class Lanes:
     async def _keep_open(self) -> None:
         failures = 0
         while True:
-            if await self._once():
-                failures = 0
-            else:
-                failures += 1
+            try:
+                was_good = await self._once()
+            except Exception as error:
+                # A bug, or a resolver's surprise. Whoever looks after the process is told; the peer is tried again.
+                report(error)
+                self._told.failed(f"connecting failed: {error!r}")
+                was_good = False
+            failures = 0 if was_good else failures + 1
+            if failures:
                 await asyncio.sleep(self._pause_s(failures))
 
     async def _once(self) -> bool:

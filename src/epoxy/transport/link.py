@@ -53,12 +53,16 @@ class Link:
 
     def there(self, peer: int, arrive: Callable[[], None]) -> None:
         """Half the round trip, then `arrive`, unless the link is cut when it leaves or arrives."""
-        if self.sends(peer):
+        if not self._cuts and not self._rtt_ms:
+            arrive()
+        elif self.sends(peer):
             self._carry(self._rtt_ms.get(peer, 0.0) / 2, lambda: arrive() if self.sends(peer) else None)
 
     def back(self, peer: int, there_ms: float, arrive: Callable[[], None]) -> None:
         """What is left of the round trip when the way there took `there_ms`."""
-        if self.hears(peer):
+        if not self._cuts and not self._rtt_ms:
+            arrive()
+        elif self.hears(peer):
             rtt_ms = self._rtt_ms.get(peer, 0.0)
             rest_ms = rtt_ms - there_ms + self._early_ms if rtt_ms else 0.0
             self._carry(rest_ms, lambda: arrive() if self.hears(peer) else None)

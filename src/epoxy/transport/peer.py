@@ -24,12 +24,11 @@ from msgspec import Struct
 
 from epoxy.codec import wire
 from epoxy.model.errors import CodecError
-from epoxy.model.frames import PeerRequest
-from epoxy.model.messages import Reply, Request
+from epoxy.model.messages import Reply
 from epoxy.ports import Clock, Dice, Timer
 from epoxy.transport import auth
-from epoxy.transport.batch import Answered, Batch, Envelope, Shortest, weight
-from epoxy.transport.dial import Answer, guarded
+from epoxy.transport.batch import Answered, Batch, Envelope, Shortest, fail, tell
+from epoxy.transport.dial import Answer
 from epoxy.transport.lanes import Lanes, Told
 from epoxy.transport.limits import MESSAGE_PATH, PeerLimits
 from epoxy.transport.link import Link
@@ -82,6 +81,7 @@ class Peer:
         self._flying: deque[Batch] = deque()
         self._flying_count = self._flying_bytes = 0
         self._probed_ms = self._left_ms = -math.inf
+        self._ticked_ms = world.clock.now_ms()
         self._flush_is_next = False
         self._gathering: Timer | None = None
 
@@ -98,21 +98,22 @@ class Peer:
     def reachable(self) -> bool:
         return self.state is State.UP
 
-    def send(self, requests: Sequence[Request], answered: Answered | None) -> None:
-        size = sum(map(weight, requests))
-        envelope = Envelope(requests, answered, size, self._world.clock.now_ms())
+    def send(self, requests: bytes, count: int, answered: Answered | None) -> None:
+        """`count` encoded requests. That they wait is counted from the last tick: a clock for each costs more."""
+        envelope = (requests, count, answered, self._ticked_ms)
         if self.state is State.DOWN:
-            envelope.fail("unreachable")
+            fail(envelope, "unreachable")
         elif len(self._queue) >= self._limits.queue_messages or self._queue_bytes >= self._limits.queue_bytes:
-            envelope.fail("queue full")
+            fail(envelope, "queue full")
         else:
             self._queue.append(envelope)
-            self._queue_bytes += size
-            self._flush_soon()
+            self._queue_bytes += len(requests)
+            if not self._flush_is_next and self._gathering is None:
+                self._flush_soon()
 
     def tick(self) -> None:
         """Time passes: what waited too long fails, and now and then the round trip is measured."""
-        now_ms = self._world.clock.now_ms()
+        now_ms = self._ticked_ms = self._world.clock.now_ms()
         self._expire(now_ms - self._limits.timeout_ms)
         every_ms = self._limits.tick_ms if self.state is State.DOWN else self._limits.probe_ms
         if now_ms - self._probed_ms >= every_ms:
@@ -123,7 +124,7 @@ class Peer:
     def _probe(self) -> None:
         if self._lanes.best() is not None:
             self._probed_ms = self._world.clock.now_ms()
-            self._leave(Batch([], 0, self._probed_ms))
+            self._leave(Batch([], 0, self._probed_ms), 0)
 
     def _flush_soon(self) -> None:
         """Together with what else comes up in this turn of the event loop, or in the next millisecond."""
@@ -142,30 +143,31 @@ class Peer:
             self._gathering.cancel()
             self._gathering = None
         while self._queue and self._has_room and self._lanes.best() is not None:
-            self._leave(self._gather())
+            self._gather()
 
     @property
     def _has_room(self) -> bool:
         return self._flying_count < self._limits.flying_batches and self._flying_bytes < self._limits.flying_bytes
 
-    def _gather(self) -> Batch:
+    def _gather(self) -> None:
+        queue, most, most_bytes = self._queue, self._limits.batch_messages, self._limits.batch_bytes
         envelopes: list[Envelope] = []
         count = size = 0
-        while self._queue and count < self._limits.batch_messages and size < self._limits.batch_bytes:
-            envelope = self._queue.popleft()
+        while queue and count < most and size < most_bytes:
+            envelope = queue.popleft()
             envelopes.append(envelope)
-            count += len(envelope.requests)
-            size += envelope.size
+            count += envelope[1]
+            size += len(envelope[0])
         self._queue_bytes -= size
         self.messages_sent += count
         self._left_ms = self._world.clock.now_ms()
-        return Batch(envelopes, size, self._left_ms)
+        self._leave(Batch(envelopes, size, self._left_ms), count)
 
-    def _leave(self, batch: Batch) -> None:
-        requests = tuple(request for envelope in batch.envelopes for request in envelope.requests)
-        frame = PeerRequest(sender=self._identity.me, recipient=self.id, requests=requests)
+    def _leave(self, batch: Batch, count: int) -> None:
         try:
-            body = wire.encode_peer_request(frame)
+            body = wire.join_peer_request(
+                self._identity.me, self.id, count, [envelope[0] for envelope in batch.envelopes]
+            )
         except CodecError as error:
             log.error("a batch for replica %d cannot be encoded: %r", self.id, error)
             batch.fail(str(error))
@@ -226,25 +228,27 @@ class Peer:
         if not hmac.compare_digest(answer.headers.get(auth.MAC_HEADER, b""), expected):
             raise Refused("not signed with the cluster's secret")
         replies = wire.decode_peer_response(answer.body).replies
-        if len(replies) > sum(len(envelope.requests) for envelope in batch.envelopes):
+        if len(replies) > sum([envelope[1] for envelope in batch.envelopes]):
             raise Refused("more replies than requests")
         return replies
 
     def _hand_over(self, batch: Batch, replies: Sequence[Reply]) -> None:
         """Replies that did not fit into the answer are missing at its end, and asked for again."""
-        position = answered = 0
-        for envelope in batch.envelopes:
-            position += len(envelope.requests)
+        envelopes, batch.envelopes = batch.envelopes, []
+        position = 0
+        for told, (_, count, answered, _) in enumerate(envelopes):
+            position += count
             if position > len(replies):
+                self._ask_again(envelopes[told:], nothing_came=not told)
                 break
-            answered += 1
-            if envelope.answered is not None:
-                guarded(partial(envelope.answered, replies[position - 1]))
-        rest, batch.envelopes = batch.envelopes[answered:], []
-        if rest and not answered:
-            rest.pop(0).fail("the answer does not fit into a frame")
+            if answered is not None:
+                tell(answered, replies[position - 1])
+
+    def _ask_again(self, rest: list[Envelope], *, nothing_came: bool) -> None:
+        if nothing_came:
+            fail(rest.pop(0), "the answer does not fit into a frame")
         self._queue.extendleft(reversed(rest))
-        self._queue_bytes += sum(envelope.size for envelope in rest)
+        self._queue_bytes += sum(len(envelope[0]) for envelope in rest)
 
     def _measure(self, answer: Answer, elapsed_ms: float) -> None:
         """What the peer spent on its disk is no part of the distance."""
@@ -269,15 +273,15 @@ class Peer:
                 if batch.dial is not None:
                     batch.dial.abort()
                 batch.fail("timeout")
-        while self._queue and self._queue[0].since_ms <= before_ms:
+        while self._queue and self._queue[0][3] <= before_ms:
             envelope = self._queue.popleft()
-            self._queue_bytes -= envelope.size
-            envelope.fail("timeout")
+            self._queue_bytes -= len(envelope[0])
+            fail(envelope, "timeout")
 
     def _give_up(self, reason: str) -> None:
         queue, self._queue, self._queue_bytes = self._queue, deque(), 0
         for envelope in queue:
-            envelope.fail(reason)
+            fail(envelope, reason)
 
     def _ready(self) -> None:
         if self.state is not State.UP:
