@@ -35,7 +35,7 @@ def few_small_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lanes_cover_every_workload_size_and_policy() -> None:
-    assert len(LANES) == 2 * 9 * 2
+    assert len(LANES) == 2 * 9 * 2 + 2, "both workloads, nine sizes, both policies; and changing members"
     assert len({lane_name(lane) for lane in LANES}) == len(LANES)
 
 

@@ -15,6 +15,7 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy.sim.campaign import AS_DESCRIBED, Campaign, Setup, Summary, digest_of
 from epoxy.sim.crew import WorkerDied
 from epoxy.sim.exhaustive import World, explore
+from epoxy.sim.generate import MEMBERSHIP
 from epoxy.sim.mutants import planted
 from epoxy.sim.plan import Plan
 from epoxy.sim.shrink import Shrunk, shrink
@@ -36,27 +37,31 @@ def sim() -> None:
     Examples:
       epoxy sim per-key --seeds 0..2000          two thousand seeds on all cores
       epoxy sim mutable --n 5 --minutes 10       five replicas, for ten minutes
+      epoxy sim membership --seeds 0..500        members come and go
       epoxy sim per-key --mutant two-fast-votes  plant a fault and watch it being caught
       epoxy sim per-key --replay 4711            one seed, with its full trace
       epoxy sim exhaustive --n 3 --proposers 2   every reachable state of a small world
     """
 
 
-def campaign_command(name: str, seeds: str, *, workload: str, mutant: str | None, short: str, text: str) -> None:
-    """One protocol on the command line. `mutant` is planted whatever the user asks for."""
+def campaign_command(
+    name: str, seeds: str, *, workload: str, mutant: str | None, short: str, text: str, sized: bool = True
+) -> None:
+    """One protocol on the command line. `mutant` is planted whatever the user asks for. Not `sized`: each seed draws
+    how many replicas there are."""
 
     def command(**asked: Any) -> None:
         if mutant is not None:
             options.check_plantable()
         setup = Setup(
-            workload=workload, n=asked.pop("n"), policy=asked.pop("policy"), mutant=asked.pop("mutant", mutant)
+            workload=workload, n=asked.pop("n", None), policy=asked.pop("policy"), mutant=asked.pop("mutant", mutant)
         )
         sys.exit(simulate(setup, **asked))
 
     decorators = [
         click.command(name, short_help=short, help=text, context_settings=SETTINGS),
         options.seeds_option(seeds),
-        options.n_option,
+        *([options.n_option] if sized else []),
         options.policy_option,
         options.minutes_option,
         click.option("--replay", type=click.IntRange(min=0), metavar="SEED", help="One seed, with its full trace."),
@@ -66,7 +71,7 @@ def campaign_command(name: str, seeds: str, *, workload: str, mutant: str | None
         options.json_option,
     ]
     if mutant is None:
-        decorators.insert(4, options.mutant_option)
+        decorators.insert(3, options.mutant_option)
     decorated: Any = command
     for decorate in reversed(decorators):
         decorated = decorate(decorated)
@@ -100,6 +105,22 @@ campaign_command(
     Examples:
       epoxy sim mutable --seeds 0..2000
       epoxy sim mutable --mutant no-behind
+    """,
+)
+campaign_command(
+    MEMBERSHIP,
+    "0..500",
+    workload=MEMBERSHIP,
+    mutant=None,
+    sized=False,
+    short="Members come and go, under load and faults.",
+    text="""Members come and go: growing, shrinking, replacing, two changes at once, a change that is given up; with
+    writers on the same keys all the while, and crashes of everybody, the coordinator too.
+
+    \b
+    Examples:
+      epoxy sim membership --seeds 0..5000
+      epoxy sim membership --mutant early-promotion
     """,
 )
 campaign_command(

@@ -161,7 +161,8 @@ class Client:
         life.run(lambda: life.driver.read(key, consistency, life.answering(respond)))
 
     def _somebody_up(self) -> Life | None:
-        return next((machine.life for machine in self._machines if machine.life is not None), None)
+        """A datacenter that takes requests: not one that is still learning, or has left."""
+        return next((each.life for each in self._machines if each.life is not None and each.life.votes), None)
 
     def _remember(self, key: bytes, committed: Proposal | None) -> None:
         if committed is not None:

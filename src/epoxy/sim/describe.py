@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from epoxy.sim.plan import Ask, Fault, FaultKind, Plan, Step, Weather
 from epoxy.sim.simulation import Failure
-from epoxy.sim.words import NAMES
+from epoxy.sim.words import NAMES, letters
 
 WEATHER = {
     "loss": "lost",
@@ -71,6 +71,10 @@ def lines(plan: Plan) -> Iterator[str]:
     skewed = [f"{NAMES[i]} runs at {rate:.2f}" for i, rate in enumerate(plan.skew, start=1) if rate != 1.0]
     if skewed:
         yield f"clocks: {', '.join(skewed)}"
+    if plan.founders is not None:
+        yield f"members: {letters(plan.founders)}"
+    for wish in plan.wishes:
+        yield f"at {milliseconds(wish.at_us)}: somebody asks {NAMES[wish.home]} for the members {letters(wish.members)}"
     for number, client in enumerate(plan.clients, start=1):
         yield f"c{number} at {NAMES[client.home]}: {'; '.join(map(step, client.steps))}"
     for each in plan.faults:

@@ -10,6 +10,7 @@ from epoxy.consensus.effects import Timing
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
 from epoxy.sim.ambush import ambush
+from epoxy.sim.changing import changing
 from epoxy.sim.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather
 
 POLLS = 20
@@ -20,10 +21,15 @@ IMMUTABLE_ASKS = (Ask.RESERVE, Ask.RESERVE, Ask.RESERVE, Ask.READ, Ask.READ)
 MUTABLE_ASKS = (Ask.PUT, Ask.PUT, Ask.SWAP, Ask.INCREMENT, Ask.DELETE, Ask.READ, Ask.READ, Ask.RESERVE)
 WORKLOADS = {"per-key": IMMUTABLE_ASKS, "mutable": MUTABLE_ASKS}
 
+MEMBERSHIP = "membership"
+"""The workload in which members change; it draws its own sizes."""
+
 READS = (Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.OPTIMISTIC, Consistency.SKIP_CACHE)
 
 
 def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPolicy | None = None) -> Plan:
+    if workload == MEMBERSHIP:
+        return changing(seed, policy)
     draw = ambush if seed % 4 == 3 else swarm
     return draw(seed, workload, n, policy)
 

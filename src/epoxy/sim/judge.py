@@ -65,6 +65,11 @@ class Judge:
                 raise Violation("durable state lost", f"{NAMES[replica]}, {key!r}: {say(known)} became {say(found)}")
             self.durable(replica, key, found)
 
+    def decided(self, key: bytes) -> Proposal | None:
+        """The newest version of a key that anybody was seen to hold or be told."""
+        versions = [version for known, version in self._decided if known == key]
+        return self._decided[key, max(versions)][0] if versions else None
+
     def write_answered(self, key: bytes, client: str, outcome: Outcome) -> None:
         match outcome:
             case Committed():

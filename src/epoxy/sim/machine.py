@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, TypeVar
 from epoxy.consensus.effects import Timing
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import StoreFailed
+from epoxy.model.membership import MemberReply, MemberRequest
 from epoxy.model.messages import Reply, Request
 from epoxy.model.records import KeyState
 from epoxy.node.driver import Driver
+from epoxy.node.member import Member
 from epoxy.node.replica import Replica
 from epoxy.sim.judge import Judge
 from epoxy.sim.plan import FaultKind
@@ -37,6 +39,7 @@ class Machine:
         config: ClusterConfig,
         timing: Timing,
         clock_rate: float,
+        changing: bool = False,
     ) -> None:
         self.id = machine_id
         self.name = NAMES[machine_id]
@@ -46,6 +49,7 @@ class Machine:
         self.config = config
         self.timing = timing
         self.clock_rate = clock_rate
+        self.changing = changing
         self.dice = Random(f"machine/{machine_id}/{seed}")
         self.disk_slow = False
         self.disk_full = False
@@ -64,6 +68,8 @@ class Machine:
             self.lives += 1
             self.life = Life(self, self._contents)
             self.judge.started(self.id, self.life.load)
+            if self.life.member is not None:
+                self.life.member.start()
 
     def crash(self, keep: float = 0.0) -> None:
         """The process is gone, and of the unsynced transactions all but a first part of them."""
@@ -123,6 +129,7 @@ class Life:
         self.replica = Replica(machine.id, self.store, machine.config, alarm)
         self.replica.watchers.append(self._watch)
         self.driver = Driver(self.replica, self, self, self, machine.timing, alarm)
+        self.member = Member(self.driver, self.store, self, self) if machine.changing else None
 
     def run(self, action: Action) -> None:
         self.machine.run(self, action)
@@ -133,6 +140,17 @@ class Life:
             self.machine.spring(FaultKind.CRASH_ON_ANSWER)
 
         return answer
+
+    @property
+    def votes(self) -> bool:
+        """As far as it knows."""
+        return self.machine.id in self.replica.config.voters
+
+    def truncate(self) -> None:
+        """Throw the changelog away."""
+        if self.member is not None:
+            space = self.member.space
+            self.store.transact(lambda tx: space.truncate(tx, space.newest(tx)))
 
     def load(self, key: bytes) -> KeyState:
         return self.store.transact(lambda tx: self.replica.keyspace.load(tx, key))
@@ -156,6 +174,9 @@ class Life:
 
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
         self.machine.network.request(self, to, requests, answered)
+
+    def ask(self, to: int, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
+        self.machine.network.ask(self, to, request, answered)
 
     # Dice
 

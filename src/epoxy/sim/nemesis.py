@@ -37,6 +37,10 @@ class Nemesis:
             self._world.note(f"fault: {fault.kind.value} {names}")
         if fault.kind in (FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.HEAL):
             self._strike_network(fault)
+        elif fault.kind is FaultKind.TRUNCATE:
+            for life in [self._machines[i - 1].life for i in fault.machines]:
+                if life is not None:
+                    life.truncate()
         else:
             for i in fault.machines:
                 self._strike_machine(fault, self._machines[i - 1])
@@ -71,7 +75,7 @@ class Nemesis:
                 machine.fsync_fails = True
             case FaultKind.CRASH_ON_ANSWER | FaultKind.CRASH_ON_SEND:
                 machine.trap, machine.trap_count = fault.kind, fault.count
-            case FaultKind.PARTITION | FaultKind.ONE_WAY | FaultKind.HEAL:
+            case FaultKind.PARTITION | FaultKind.ONE_WAY | FaultKind.HEAL | FaultKind.TRUNCATE:
                 raise ValueError(fault.kind)
             case _:
                 assert_never(fault.kind)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from epoxy.codec import wire
+from epoxy.model.membership import MemberReply, MemberRequest
 from epoxy.model.messages import Commit, Failed, Reply, Request
 from epoxy.sim.machine import Life, Machine
 from epoxy.sim.plan import FaultKind, Plan, Weather
@@ -60,6 +61,38 @@ class Network:
             self._world.note(f"{life.machine.name} -> {self.machines[to].name}: {'; '.join(map(say, requests))}")
         self._travel(life.machine.id, to, arrive, extra_loss)
         life.machine.spring(FaultKind.CRASH_ON_SEND)
+
+    def ask(self, life: Life, to: int, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
+        """A question of a change of members: one request, at an address of its own."""
+        if life.machine.life is not life:
+            return
+        waiting = [answered]
+
+        def hand_over(reply: MemberReply) -> None:
+            if waiting:
+                life.run(lambda: waiting.pop()(reply) if waiting else None)
+
+        if self._world.trace is not None:
+            self._world.note(f"{life.machine.name} -> {self.machines[to].name}: {say(request)}")
+        request = wire.decode_member_request(wire.encode_member_request(request)) if self._encoded else request
+        self._travel(life.machine.id, to, lambda: self._answer(life.machine.id, to, request, hand_over), 0.0)
+        life.machine.spring(FaultKind.CRASH_ON_SEND)
+
+    def _answer(self, sender: int, to: int, request: MemberRequest, hand_over: Callable[[MemberReply], None]) -> None:
+        receiver = self.machines[to].life
+        if receiver is None:
+            self._travel(to, sender, lambda: hand_over(Failed(reason="connection refused")), 0.0)
+            return
+        member = receiver.member
+        assert member is not None, "only members of a changing cluster ask"
+
+        def answer(reply: MemberReply) -> None:
+            reply = wire.decode_member_reply(wire.encode_member_reply(reply)) if self._encoded else reply
+            if self._world.trace is not None:
+                self._world.note(f"{self.machines[sender].name} <- {receiver.machine.name}: {say(reply)}")
+            self._travel(to, sender, lambda: hand_over(reply), 0.0)
+
+        receiver.run(lambda: member.answer(request, answer))
 
     def _deliver(self, sender: int, to: int, requests: Sequence[Request], hand_over: Callable[[Reply], None]) -> None:
         receiver = self.machines[to].life

@@ -59,6 +59,8 @@ class FaultKind(enum.Enum):
     """kill -9 right behind an acknowledgement."""
     CRASH_ON_SEND = "crash-on-send"
     """kill -9 between two messages of one round."""
+    TRUNCATE = "truncate-changelog"
+    """All rows of the changelog go: who has not read them must copy everything again."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):
@@ -83,7 +85,17 @@ class Weather(Struct, frozen=True, kw_only=True):
     jitter: float = 0.1
 
 
+class WishPlan(Struct, frozen=True, kw_only=True):
+    """Somebody asks for these members, at a machine of theirs or at the next one that is up, until it is promised."""
+
+    at_us: int
+    home: int
+    members: tuple[int, ...]
+
+
 class Plan(Struct, frozen=True, kw_only=True):
+    """A run with `wishes` is one of changing members."""
+
     seed: int
     n: int
     policy: QuorumPolicy
@@ -98,10 +110,13 @@ class Plan(Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...]
     encoded: bool
     """Whether messages travel as bytes: slower, so only some runs."""
+    founders: tuple[int, ...] | None = None
+    """Those of the n machines that are members from the beginning; None: all."""
+    wishes: tuple[WishPlan, ...] = ()
 
     @property
     def size(self) -> int:
-        return len(self.faults) + sum(1 + len(client.steps) for client in self.clients)
+        return len(self.faults) + len(self.wishes) + sum(1 + len(client.steps) for client in self.clients)
 
     def keys(self) -> list[int]:
         return sorted({step.key for client in self.clients for step in client.steps})

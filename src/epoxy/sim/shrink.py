@@ -5,7 +5,7 @@ plan meets its network at other moments, so each candidate is tried with a few n
 deterministic: the same failure shrinks to the same story everywhere.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import TypeVar
@@ -159,6 +159,10 @@ def fewer_faults(plan: Plan, attempt: Attempt) -> None:
     fewer(plan.faults, lambda faults: attempt(replace(plan, faults=faults)))
 
 
+def fewer_wishes(plan: Plan, attempt: Attempt) -> None:
+    fewer(plan.wishes, lambda wishes: attempt(replace(plan, wishes=wishes)))
+
+
 def fewer_steps(plan: Plan, attempt: Attempt) -> None:
     steps = tuple((c, s) for c, client in enumerate(plan.clients) for s in range(len(client.steps)))
     fewer(steps, lambda kept: bool(kept) and attempt(replace(plan, clients=keep_steps(plan.clients, set(kept)))))
@@ -182,14 +186,21 @@ def with_replicas(plan: Plan, kept: Sequence[int]) -> Plan:
     renamed = {old: new for new, old in enumerate(kept, start=1)}
     clients = (replace(client, home=renamed.get(client.home, 1)) for client in plan.clients)
     faults = (replace(f, machines=tuple(renamed[i] for i in f.machines if i in renamed)) for f in plan.faults)
+    wishes = (replace(w, home=renamed.get(w.home, 1), members=those_of(w.members, renamed)) for w in plan.wishes)
     return replace(
         plan,
+        founders=those_of(plan.founders, renamed) or (1,) if plan.founders is not None else None,
+        wishes=tuple(wish for wish in wishes if wish.members),
         n=len(kept),
         skew=tuple(plan.skew[i - 1] for i in kept),
         places=tuple(plan.places[i - 1] for i in kept),
         clients=tuple(clients),
         faults=tuple(fault for fault in faults if fault.machines),
     )
+
+
+def those_of(members: Sequence[int], renamed: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(renamed[i] for i in members if i in renamed)
 
 
 def calmer(plan: Plan, attempt: Attempt) -> None:
@@ -277,7 +288,10 @@ def shorter(plan: Plan, attempt: Attempt) -> None:
 
 def all_halved(plan: Plan) -> Plan:
     faults = tuple(replace(fault, at_us=fault.at_us // 2) for fault in plan.faults)
-    return end_halved(with_steps(replace(plan, faults=faults), lambda _, step: replace(step, at_us=step.at_us // 2)))
+    wishes = tuple(replace(wish, at_us=wish.at_us // 2) for wish in plan.wishes)
+    return end_halved(
+        with_steps(replace(plan, faults=faults, wishes=wishes), lambda _, step: replace(step, at_us=step.at_us // 2))
+    )
 
 
 def end_halved(plan: Plan) -> Plan:
@@ -325,5 +339,16 @@ def with_fault(plan: Plan, i: int, fault: Fault) -> Plan:
     return replace(plan, faults=(*plan.faults[:i], fault, *plan.faults[i + 1 :]))
 
 
-REDUCTIONS = (fewer_clients, fewer_faults, fewer_steps, fewer_replicas, calmer, less_luck, simpler, shorter, rounder)
+REDUCTIONS = (
+    fewer_clients,
+    fewer_faults,
+    fewer_wishes,
+    fewer_steps,
+    fewer_replicas,
+    calmer,
+    less_luck,
+    simpler,
+    shorter,
+    rounder,
+)
 """What leaves out most comes first."""

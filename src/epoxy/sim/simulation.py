@@ -1,6 +1,7 @@
 """One run: a plan in, a report out, and nothing else: a pure function, whatever process it runs in."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -15,6 +16,7 @@ from epoxy.sim.machine import Machine
 from epoxy.sim.nemesis import Nemesis
 from epoxy.sim.network import Network
 from epoxy.sim.plan import Ask, ClientPlan, Plan, Step
+from epoxy.sim.wishes import Change, Operator
 from epoxy.sim.words import say
 from epoxy.sim.world import World
 
@@ -70,7 +72,7 @@ class Simulation:
         self.verdicts: Counter[str] = Counter()
         self.calm = False
         self.network = Network(self.world, plan)
-        config = first_epoch(tuple(range(1, plan.n + 1)), plan.policy)
+        config = first_epoch(plan.founders or tuple(range(1, plan.n + 1)), plan.policy)
         self.machines = [
             Machine(
                 i,
@@ -81,11 +83,14 @@ class Simulation:
                 config=config,
                 timing=plan.timing,
                 clock_rate=plan.skew[i - 1],
+                changing=bool(plan.wishes),
             )
             for i in range(1, plan.n + 1)
         ]
         self.network.machines = {machine.id: machine for machine in self.machines}
         self.nemesis = Nemesis(self.world, self.network, self.machines)
+        self.operators = [Operator(wish, self.machines, self.world) for wish in plan.wishes]
+        self.change = Change(self.operators, self.machines, self.judge, self.world)
         self.clients = [self._client(f"c{i}", client) for i, client in enumerate(plan.clients, start=1)]
 
     def play(self) -> None:
@@ -94,9 +99,12 @@ class Simulation:
         self.nemesis.arrange(self.plan.faults)
         for client in self.clients:
             client.start()
+        for operator in self.operators:
+            operator.start()
         self.world.after(self.plan.faults_end_us, self._faults_end)
         self._must_finish(self.clients, "clients")
-        for plan in last_look(self.plan):
+        self._must_change()
+        for plan in last_look(self.plan, self._at_last()):
             client = self._client(f"{LAST}{plan.home}", plan)
             client.start()
             self._must_finish([client], "the last reads and writes")
@@ -144,6 +152,19 @@ class Simulation:
     def _client(self, name: str, plan: ClientPlan) -> Client:
         return Client(name, plan, self.machines, self.world, self.judge, self.recorder)
 
+    def _must_change(self) -> None:
+        """When faults stop, the members wanted last are the members."""
+        if not self.operators:
+            return
+        self.change.watch()
+        deadline_us = max(self.world.now_us, self.plan.faults_end_us) + CALM_LIMIT_US
+        if not self.world.run_until(lambda: self.calm and self.change.is_through, deadline_us):
+            raise Violation("liveness", f"all is calm, and yet the members stay {say(self.change.newest())}")
+
+    def _at_last(self) -> tuple[int, ...]:
+        """Who votes when all is over."""
+        return self.change.newest().active if self.operators else tuple(range(1, self.plan.n + 1))
+
     def _faults_end(self) -> None:
         if self.world.trace is not None:
             self.world.note("all faults end")
@@ -157,18 +178,20 @@ class Simulation:
             raise Violation("liveness", f"{who} have no answer {CALM_LIMIT_US // 1_000_000} s after the last fault")
 
 
-def last_look(plan: Plan) -> list[ClientPlan]:
+def last_look(plan: Plan, members: Sequence[int]) -> list[ClientPlan]:
     """When all is calm: reads of every kind from several datacenters, one after the other, then a write. They leave no
     lost or changed value unseen, and they must succeed."""
     keys = plan.keys()
-    homes = sorted({1, (plan.n + 1) // 2, plan.n})
+    homes = sorted({members[0], members[(len(members) - 1) // 2], members[-1]})
     look = [
         Step(at_us=0, ask=Ask.READ, key=key, value=0, consistency=consistency)
         for consistency in (Consistency.OPTIMISTIC, Consistency.SKIP_CACHE, Consistency.LINEARIZABLE)
         for key in keys
     ]
     write = [Step(at_us=0, ask=Ask.PUT, key=key, value=9) for key in keys]
-    return [ClientPlan(home=home, steps=tuple(look)) for home in homes] + [ClientPlan(home=1, steps=tuple(write))]
+    return [ClientPlan(home=home, steps=tuple(look)) for home in homes] + [
+        ClientPlan(home=members[0], steps=tuple(write))
+    ]
 
 
 def may_be_told_in_calm(outcome: Outcome | ReadOutcome) -> bool:

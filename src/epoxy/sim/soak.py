@@ -16,7 +16,7 @@ from msgspec import Struct
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.sim.campaign import Chunk, Failed, Setup, Tally, Task, play
 from epoxy.sim.crew import work
-from epoxy.sim.generate import SIZES, WORKLOADS
+from epoxy.sim.generate import MEMBERSHIP, SIZES, WORKLOADS
 
 FORMAT = 1
 CHUNK = 16
@@ -33,7 +33,7 @@ LANES = [
     for n in sorted(set(SIZES))
     for policy in QuorumPolicy
     for workload in WORKLOADS
-]
+] + [Setup(workload=MEMBERSHIP, policy=policy) for policy in QuorumPolicy]
 
 
 class BadSummary(Exception):
@@ -67,7 +67,8 @@ class Header(Struct):
 
 def lane_name(setup: Setup) -> str:
     assert setup.policy is not None
-    return f"{setup.workload} n={setup.n} {setup.policy.value}"
+    size = f" n={setup.n}" if setup.n is not None else ""
+    return f"{setup.workload}{size} {setup.policy.value}"
 
 
 def load(path: Path) -> SoakSummary:

@@ -5,13 +5,19 @@ import enum
 from msgspec import Struct
 
 from epoxy.model.ballot import NO_BALLOT, Ballot
+from epoxy.model.cluster import ClusterConfig, ReplicaStatus
 from epoxy.model.records import KeyState, Proposal, ProposalId, Settled, Vote
 
 NAMES = "?ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Replica ids begin with 1."""
 
-KNOWN_ANYWAY = ("key", "epoch")
-"""A trace has a few keys and one epoch."""
+KNOWN_ANYWAY = ("key",)
+"""A trace has a few keys."""
+
+EPOCH_1 = ("epoch", 1)
+"""Most traces have no other."""
+
+LONGEST_VALUE = 20
 
 
 def say(thing: object) -> str:
@@ -21,12 +27,13 @@ def say(thing: object) -> str:
         case ProposalId(replica_id, nonce):
             return f"{NAMES[replica_id]}#{nonce & 0xFFFF:04x}"  # enough to tell the few writes of a trace apart
         case Proposal():
-            value = "tombstone" if thing.value is None else repr(thing.value.decode(errors="replace"))
-            return f"{value} v{thing.version} of {say(thing.proposal_id)}"
+            return f"{say_value(thing.value)} v{thing.version} of {say(thing.proposal_id)}"
         case Vote():
             return f"{say(thing.proposal)} at {say(thing.ballot)}"
         case Settled(version, proposal_id):
             return f"v{version} {say(proposal_id)}"
+        case ClusterConfig():
+            return say_config(thing)
         case tuple():
             return f"[{', '.join(map(say, thing))}]"
         case enum.Enum():
@@ -37,10 +44,27 @@ def say(thing: object) -> str:
             return str(thing)
 
 
+def say_value(value: bytes | None) -> str:
+    if value is None:
+        return "tombstone"
+    return repr(value.decode(errors="replace")) if len(value) <= LONGEST_VALUE else f"{len(value)} bytes"
+
+
+def say_config(config: ClusterConfig) -> str:
+    """As `epoch 4 of ABCDE, with ABC`: who votes, and beside whom."""
+    others = [f"{NAMES[r.id]} {r.status.value}" for r in config.replicas if r.status is not ReplicaStatus.ACTIVE]
+    old = f", with {letters(config.previous)}" if config.previous is not None else ""
+    return f"epoch {config.epoch} of {letters(config.active)}{old}{''.join(f', {other}' for other in others)}"
+
+
+def letters(replicas: tuple[int, ...]) -> str:
+    return "".join(NAMES[i] for i in replicas)
+
+
 def say_struct(record: Struct) -> str:
     """Its name, and the fields that say something."""
     fields = ((name, getattr(record, name)) for name in record.__struct_fields__ if name not in KNOWN_ANYWAY)
-    told = (say_field(name, value) for name, value in fields if not is_empty(value))
+    told = (say_field(name, value) for name, value in fields if not is_empty(value) and (name, value) != EPOCH_1)
     kind = "" if isinstance(record, KeyState) else type(record).__name__
     return " ".join((kind, *told)).strip() or "nothing"
 
