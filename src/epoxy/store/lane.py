@@ -1,6 +1,7 @@
-"""Work beside the event loop: jobs in a thread of their own, one after another, and what became of them told on the
-loop. A store on a bench brings lanes that are driven by hand."""
+"""Work beside the event loop: jobs one after another, and what became of them told on the loop. A store on a bench
+brings lanes that are driven by hand."""
 
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
@@ -54,3 +55,51 @@ class ThreadLane:
             if not self._open:
                 return
             self._post(attempt())
+
+
+QUICK_S = 0.001
+"""A job that is quicker costs less time where it is than to be handed to a thread and back: both wait for the
+interpreter's lock, and a busy loop gives that away after half a millisecond."""
+
+PROBATION = 64
+"""Quick jobs in a row before the next is done at once: one sync in 64 that is slow is a slow disk."""
+
+
+class SwiftLane:
+    """Does quick jobs at once, on the owner's thread, and hands them to a thread of its own as soon as one was slow. So
+    a slow disk holds up the loop once, and then not until it has been quick for a while."""
+
+    def __init__(self, name: str, post: Post, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._thread = ThreadLane(name, post)
+        self._clock = clock
+        self._handed_over = 0
+        self._quick_in_a_row = 0
+
+    def submit(self, job: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+        if self._handed_over or self._quick_in_a_row < PROBATION:
+            self._hand_over(job, done, failed)
+            return
+        try:
+            result = self._timed(job)
+        except Exception as error:
+            failed(error)
+        else:
+            done(result)
+
+    def close(self) -> None:
+        self._thread.close()
+
+    def _hand_over(self, job: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+        def back(result: T) -> None:
+            self._handed_over -= 1
+            done(result)
+
+        self._handed_over += 1
+        self._thread.submit(lambda: self._timed(job), back, failed)
+
+    def _timed(self, job: Callable[[], T]) -> T:
+        begun_s = self._clock()
+        result = job()
+        quick = self._clock() - begun_s < QUICK_S
+        self._quick_in_a_row = self._quick_in_a_row + 1 if quick else 0
+        return result
