@@ -93,8 +93,8 @@ def test_the_least_one_has_to_say(write: Write, tmp_path: Path) -> None:
     assert settings.limits == Limits(
         connections=10_000,
         pipeline=1_000,
-        writes_in_flight=2_000,
-        reads_in_flight=2_000,
+        writes_in_flight=10_000,
+        reads_in_flight=10_000,
         request_timeout_ms=10_000,
         peer_queue=10_000,
     )

@@ -587,6 +587,19 @@ def test_timers_stay_within_bounds() -> None:
     assert (timing.hedge_ms, timing.round_timeout_ms) == (LONGEST_HEDGE_MS, 10_100.0)
 
 
+def test_a_busy_cluster_is_not_taken_for_a_silent_one() -> None:
+    world = World()
+    for _ in range(10):
+        world.node.pace.proposal_done("Committed", Way.FAST, 0.25)
+    timing = retimed(world, _2=1.0, _3=1.0)
+    assert (timing.hedge_ms, timing.round_timeout_ms) == (750.0, 1500.0)
+    timing = retimed(world, _2=1.0, _3=1.0)
+    assert (timing.hedge_ms, timing.round_timeout_ms) == (1.5 + SHORTEST_HEDGE_MS, SHORTEST_ROUND_MS)
+    world.node.pace.proposal_done("Committed", Way.FAST, 60.0)
+    timing = retimed(world, _2=1.0, _3=1.0)
+    assert (timing.hedge_ms, timing.round_timeout_ms) == (LONGEST_HEDGE_MS, 2 * LONGEST_HEDGE_MS)
+
+
 def test_whom_nobody_has_measured_may_be_far_away() -> None:
     world = World()
     unknown = Timing(hedge_ms=1.5 * UNKNOWN_RTT_MS + SHORTEST_HEDGE_MS, round_timeout_ms=2 * UNKNOWN_RTT_MS + 100)

@@ -64,8 +64,8 @@ class TlsSettings(Struct, frozen=True, kw_only=True):
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """`writes_in_flight` and `reads_in_flight` bound how long the last one waits: a node decides some thousand writes a
-    second, so two thousand take half a second at worst. They are enough for a WAN, too: 10,000 a second at 200 ms."""
+    """`writes_in_flight` and `reads_in_flight` bound memory; how many a node really takes on follows what it gets done,
+    see `pending.py`."""
 
     connections: int
     pipeline: int
@@ -214,8 +214,8 @@ TABLE: dict[str, dict[str, Field]] = {
     "limits": {
         "connections": whole(1, 100_000, 10_000),
         "pipeline": whole(1, 100_000, 1_000),
-        "writes_in_flight": whole(1, 1_000_000, 2_000),
-        "reads_in_flight": whole(1, 1_000_000, 2_000),
+        "writes_in_flight": whole(1, 1_000_000, 10_000),
+        "reads_in_flight": whole(1, 1_000_000, 10_000),
         "request_timeout_ms": whole(10, 600_000, 10_000),
         "peer_queue": whole(16, 1_000_000, 10_000),
     },

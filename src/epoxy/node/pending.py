@@ -1,5 +1,8 @@
 """Operations under way, and the clients who wait for them.
 
+How many there may be follows Little's law: as many as ended lately in the time that a client may be kept waiting. More
+would only wait longer, and late enough that rounds are given up and begun again, which costs more than it settles.
+
 A client is told within a time that nothing is known yet. The operation itself goes on: what it put forward may still be
 decided, and until it ends it takes the room that admission bounds. All of one kind have the same time, so one timer
 serves them: it rings for whoever has waited longest.
@@ -16,14 +19,26 @@ GRAIN_MS = 100.0
 """How late a client may be told that its time is over: a hundredth of the time it has had."""
 
 
+QUEUE_S = 0.5
+"""How long the last one in may have to wait for those before it, the ways between continents included: they are 0.2 s,
+and what a person takes for an answer at once is little more."""
+
+BURST = 512
+"""May come at once whatever was before. A node that shares two cores with everything else decided 1,000 a second, so
+this is half a second there, too."""
+
+
 class Pending(Generic[T]):
     """Operations of one kind. `count` are those under way, whether their clients still wait or not; `limit` is for
-    whoever lets them in, and `refused` how many it turned away."""
+    whoever lets them in, never above `most`, and `refused` how many it turned away."""
 
-    def __init__(self, clock: Clock, limit: int, timeout_ms: float, late: T) -> None:
-        self.limit = limit
+    def __init__(self, clock: Clock, most: int, timeout_ms: float, late: T) -> None:
+        self.most = most
+        self.limit = min(most, BURST)
         self.count = 0
         self.refused = 0
+        self._ended = 0
+        self._rate = 0.0
         self.late = late
         self._clock = clock
         self._timeout_ms = timeout_ms
@@ -42,7 +57,14 @@ class Pending(Generic[T]):
     def end(self, ticket: "Ticket[T]") -> bool:
         """Whether its client still waits."""
         self.count -= 1
+        self._ended += 1
         return self._waiting.pop(ticket, None) is not None
+
+    def adapt(self, seconds: float) -> None:
+        """Follow what was done in the last `seconds`, and half as much what was before."""
+        self._rate = (self._rate + self._ended / seconds) / 2
+        self._ended = 0
+        self.limit = min(self.most, max(BURST, int(self._rate * QUEUE_S)))
 
     def stop(self) -> None:
         if self._timer is not None:

@@ -87,7 +87,7 @@ class Process:
         self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm)
         check_members(settings, self.node.replica.config)
         warn(settings, self._data_dir)
-        self.node.driver.observer = self.metrics
+        self.node.pace.then = self.metrics
         verifier = Verifier(settings.node.id, shared, admits=self._admits)
         mutual = settings.tls is not None and settings.tls.ca is not None
         endpoint = PeerEndpoint(self._handle, verifier, link=self._link, certificates=mutual)

@@ -1,0 +1,37 @@
+"""How long fast rounds take of late, queues and disks included.
+
+A round trip says how far away the others are, not how busy. A home that took a busy peer for a silent one would leave
+the fast round for a classic one, which is three times the work, when there is too much of it already.
+"""
+
+from epoxy.model.writes import Path
+from epoxy.node.observer import Observer, Unobserved
+
+
+class Pace:
+    """An Observer that passes on what it hears. Rounds that failed tell nothing of the time a good one takes."""
+
+    def __init__(self) -> None:
+        self.then: Observer = Unobserved()
+        self._seconds = 0.0
+        self._count = 0
+
+    def mean_ms(self) -> float:
+        """Of the fast rounds since the last time this was asked; 0 if there were none."""
+        mean_ms = self._seconds / self._count * 1000 if self._count else 0.0
+        self._seconds, self._count = 0.0, 0
+        return mean_ms
+
+    def proposal_done(
+        self, outcome: str, path: Path | None, seconds: float, *, prepares: int = 0, retries: int = 0, bumps: int = 0
+    ) -> None:
+        if path is Path.FAST:
+            self._seconds += seconds
+            self._count += 1
+        self.then.proposal_done(outcome, path, seconds, prepares=prepares, retries=retries, bumps=bumps)
+
+    def request_handled(self, request_type: str, result: str, seconds: float) -> None:
+        self.then.request_handled(request_type, result, seconds)
+
+    def invariant_violation(self, text: str) -> None:
+        self.then.invariant_violation(text)
