@@ -1,10 +1,11 @@
-"""The embedded store alone, with real syncs: commits a second, reads a second, start, memory; and what a sync costs
-with other engines.
+"""The embedded store alone, with real syncs: commits a second, reads a second, start, memory, empty and with many keys
+stored; and what a sync costs with other engines.
 
-    python -m benchmarks.store [--folder DIR] [--seconds 5] [--rows 1000000]
+    python -m benchmarks.store [--folder DIR] [--seconds 5] [--keys 1000000]
 
 A writer does what a replica does for one fresh key: five reads that find nothing, three rows, one of them stamped; and
-waits for the sync before the next one. Run it on the disk you want to know about.
+waits for the sync before the next one. The keys fall between those that are stored. Run it on the disk you want to know
+about.
 """
 
 import argparse
@@ -23,13 +24,18 @@ from pathlib import Path
 
 import lmdb
 
+from benchmarks.preload import key_of, preload
+from epoxy.codec.tuple import pack, pack_bytes
 from epoxy.model.errors import StoreFailed
 from epoxy.ports import Transaction
 from epoxy.store.embedded import LOG_BYTES, EmbeddedStore
+from epoxy.store.keyspace import KV, LAYOUT
 from epoxy.store.log import Log, Position
 
 VALUE = bytes(range(100))
 WRITERS = (1, 16, 64, 256)
+ROOT = pack((LAYOUT, 1, KV))
+LAST = b"\xff"
 COMPARED_ROUNDS = 200
 SETTLE_S = 3
 
@@ -60,7 +66,7 @@ class Load:
         await self._ended
 
     def _write(self) -> None:
-        key = b"\x15\x02\x15\x01\x14\x01user/" + os.urandom(12).hex().encode() + b"\x00"
+        key = ROOT + pack_bytes(b"key:" + os.urandom(8).hex().encode())
         started = time.perf_counter()
         self._store.transact(lambda tx: write_key(tx, key))
         self.busy += time.perf_counter() - started
@@ -103,31 +109,13 @@ async def commits(folder: Path, seconds: float) -> None:
         store.close()
 
 
-async def fill(folder: Path, rows: int) -> None:
-    store = opened(folder)
-    for start in range(0, rows, 1000):
-        synced = asyncio.get_running_loop().create_future()
-        tx = store.begin()
-        for number in range(start, min(start + 1000, rows)):
-            tx.set(stored_key(number), VALUE)
-        tx.commit()
-        store.when_durable(lambda synced=synced: synced.set_result(None))  # type: ignore[misc]
-        await synced
-    store.close()
-
-
-def stored_key(number: int) -> bytes:
-    """Spread over the tree."""
-    return b"k%016x" % (number * 0x9E3779B97F4A7C15 % (1 << 64))
-
-
-async def start_and_reads(folder: Path, rows: int) -> None:
+async def start_and_reads(folder: Path, count: int) -> None:
     started = time.perf_counter()
     store = opened(folder)
-    print(f"start with {rows} rows  {(time.perf_counter() - started) * 1e3:.0f} ms")
+    print(f"start with {count} keys  {(time.perf_counter() - started) * 1e3:.0f} ms")
     # The log's tail goes to the tree first; a start does not wait for that.
     await asyncio.sleep(SETTLE_S)
-    keys = [stored_key(number * 7919 % rows) for number in range(200_000)]
+    keys = [ROOT + pack_bytes(key_of(number * 7919 % count, count)) + b"\x14" for number in range(200_000)]
     for name, suffix in (("found", b""), ("absent", b"x")):
         wanted = [key + suffix for key in keys]
         started = time.perf_counter()
@@ -137,7 +125,7 @@ async def start_and_reads(folder: Path, rows: int) -> None:
     times = []
     for number in range(2000):
         started = time.perf_counter()
-        store.durable().range(keys[number], b"l", limit=100)
+        store.durable().range(keys[number], LAST, limit=100)
         times.append(time.perf_counter() - started)
     print(f"durable().range, 100 rows  {statistics.median(times) * 1e6:.0f} us")
     store.close()
@@ -194,29 +182,33 @@ def memory() -> str:
     """What the process itself holds; LMDB's mapped pages belong to the system."""
     pages = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    return f"{int(pages['RssAnon'].split()[0]) // 1024} MB anonymous, {peak} MB at most with mapped pages"
+    own, mapped = (int(pages[name].split()[0]) // 1024 for name in ("RssAnon", "RssFile"))
+    return f"{own} MB of its own, {mapped} MB mapped, {peak} MB at most"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--keys", type=int, default=1_000_000)
     options = parser.parse_args()
     sys.setswitchinterval(0.0005)
     gc.freeze()
     home = Path(tempfile.mkdtemp(prefix="epoxy-bench-", dir=options.folder))
     try:
+        (home / "empty").mkdir()
         compare(home / "compared")
         shutil.rmtree(home / "compared")
         print(f"memory at the start  {memory()}")
-        asyncio.run(commits(home, options.seconds))
+        asyncio.run(commits(home / "empty", options.seconds))
         print(f"memory after commits  {memory()}")
-        asyncio.run(fill(home, options.rows))
-        asyncio.run(start_and_reads(home, options.rows))
-        print(f"memory with {options.rows} rows  {memory()}")
-        size = sum(file.stat().st_blocks * 512 for file in home.rglob("*"))
-        print(f"disk  {size >> 20} MB")
+        preload(home / "full", 1, options.keys)
+        size = sum(file.stat().st_blocks * 512 for file in (home / "full").rglob("*"))
+        print(f"disk with {options.keys} keys  {size >> 20} MB, {size // options.keys} bytes for each")
+        asyncio.run(start_and_reads(home / "full", options.keys))
+        print(f"memory after reads  {memory()}")
+        asyncio.run(commits(home / "full", options.seconds))
+        print(f"memory after commits  {memory()}")
     finally:
         shutil.rmtree(home)
 

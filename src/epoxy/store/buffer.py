@@ -9,7 +9,6 @@ from typing import Protocol
 from epoxy.codec.tuple import STAMP_BYTES
 from epoxy.model.errors import InvalidRequest, TransactionTooLarge
 from epoxy.ports import KeyValue, Snapshot
-from epoxy.store.conflicts import Values
 from epoxy.store.limits import (
     FIRST_RESERVED_KEY,
     MAX_ROW_KEY_BYTES,
@@ -51,7 +50,9 @@ class WriteBuffer:
             self.added.pop(key, None)
 
     def clear(self, key: bytes) -> None:
-        self._admit(key, b"")
+        self.size = size = self.size + len(key)
+        if size > MAX_ROW_KEY_BYTES or not key or key >= FIRST_RESERVED_KEY:
+            self._examine(key, b"")
         self.values[key] = None
         if self.added:
             self.added.pop(key, None)
@@ -88,18 +89,23 @@ class WriteBuffer:
         """Whether a cleared range covers what the store holds for this key."""
         return any(begin <= key < end for begin, end in self.cleared)
 
-    def effects(self, current: Current, sequence: int) -> Values:
-        """What a commit changes now. Stamped rows come last: nothing in their transaction could have named them."""
-        if not (self.cleared or self.added or self.stamped):
-            return self.values
+    def effects(self, current: Current, sequence: int) -> dict[bytes, bytes | None]:
+        """What a commit changes now; the buffer is not used after it. Stamped rows come last: nothing in their
+        transaction could have named them."""
+        effects = self.values
+        if self.cleared or self.added:
+            effects = self._effects_on(current)
+        for index, (prefix, suffix, value) in enumerate(self.stamped):
+            effects[prefix + stamp(sequence, index) + suffix] = value
+        return effects
+
+    def _effects_on(self, current: Current) -> dict[bytes, bytes | None]:
         effects: dict[bytes, bytes | None] = {}
         for begin, end in self.cleared:
             effects.update(dict.fromkeys(current.keys(begin, end)))
         effects.update(self.values)
         for key, delta in (self.added or {}).items():
             effects[key] = plus(current.get(key), delta)
-        for index, (prefix, suffix, value) in enumerate(self.stamped):
-            effects[prefix + stamp(sequence, index) + suffix] = value
         return effects
 
     def _admit(self, key: bytes, value: bytes) -> None:
@@ -233,7 +239,7 @@ def plus(value: bytes | None, delta: int) -> bytes:
 
 def stamp(sequence: int, index: int) -> bytes:
     """Rises with the commits, and within one with the rows it stamps."""
-    return sequence.to_bytes(8, "big") + index.to_bytes(2, "big")
+    return (sequence << 16 | index).to_bytes(STAMP_BYTES, "big")
 
 
 def scan(view: Snapshot, begin: bytes, end: bytes, page: int, reverse: bool) -> Iterator[KeyValue]:

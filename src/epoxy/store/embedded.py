@@ -20,7 +20,7 @@ from epoxy.model.errors import Conflict, StoreFailed, StoreRefused
 from epoxy.ports import Snapshot
 from epoxy.store.buffer import BufferedTransaction, WriteBuffer
 from epoxy.store.conflicts import Values
-from epoxy.store.lane import Lane, Post, ThreadLane
+from epoxy.store.lane import Lane, Post, SwiftLane, ThreadLane
 from epoxy.store.log import Log, Position, recover, sync_folder
 from epoxy.store.overlay import NOTHING, Layer, Levels, Replaced, View
 from epoxy.store.past import Readers
@@ -63,7 +63,7 @@ class EmbeddedStore(Transactor):
         post: Post,
         schedule: Post,
         on_failure: Callable[[StoreFailed], None],
-        lane: Callable[[str, Post], Lane] = ThreadLane,
+        lane: Callable[[str, Post], Lane] | None = None,
         log_bytes: int = LOG_BYTES,
     ) -> None:
         try:
@@ -73,10 +73,12 @@ class EmbeddedStore(Transactor):
         self._schedule = schedule
         self._on_failure = on_failure
         self._log_limit = log_bytes
-        self._writer = lane("epoxy-log", post)
-        self._checkpointer = lane("epoxy-checkpoint", post)
+        self._writer = (lane or SwiftLane)("epoxy-log", post)
+        self._checkpointer = (lane or ThreadLane)("epoxy-checkpoint", post)
         self._levels = Levels(Layer(), NOTHING, Layer(), Layer(replayed), self._tree.view())
         self._durable = self._levels.durable()
+        # Shared by all who look between two flushes: it is asked for with every read.
+        self._durable_view: View | None = None
         self._readers: Readers[Replaced] = Readers()
         self._durable_readers: Readers[Replaced] = Readers()
         self._sequence = reached.sequence
@@ -108,8 +110,10 @@ class EmbeddedStore(Transactor):
             done()
 
     def durable(self) -> Snapshot:
-        self._assert_alive()
-        return View(self._durable, self._durable_readers.join())
+        if self._durable_view is None:
+            self._assert_alive()
+            self._durable_view = View(self._durable, self._durable_readers.join())
+        return self._durable_view
 
     def close(self) -> None:
         """Whatever is not durable by now may be lost."""
@@ -136,7 +140,8 @@ class EmbeddedStore(Transactor):
         effects = transaction.effects(levels, sequence)
         if None in effects.values():
             # Clearing what is absent changes nothing.
-            effects = {key: value for key, value in effects.items() if value is not None or levels.get(key) is not None}
+            for key in [key for key, value in effects.items() if value is None and levels.get(key) is None]:
+                del effects[key]
         if self._readers.any():
             self._readers.record({key: levels.replaced(key) for key in effects})
         levels.open.values.update(effects)
@@ -176,6 +181,7 @@ class EmbeddedStore(Transactor):
 
     def _keep_flushed(self) -> None:
         flushed = self._levels.flushing.values
+        self._durable_view = None
         if self._durable_readers.any():
             self._durable_readers.record({key: self._durable.replaced(key) for key in flushed})
         self._levels.active.values.update(flushed)
@@ -209,7 +215,7 @@ class EmbeddedStore(Transactor):
         self._checkpointing = True
         self._log_bytes = 0
         self._move_on(active=Layer(), frozen=self._levels.active)
-        self._durable = self._levels.durable()
+        self._durable, self._durable_view = self._levels.durable(), None
         self._writing = True
         self._writer.submit(self._log.rotate, self._frozen, self._fail)
 
@@ -235,7 +241,7 @@ class EmbeddedStore(Transactor):
             return
         self._checkpointing = False
         self._move_on(frozen=NOTHING, tree=tree)
-        self._durable = self._levels.durable()
+        self._durable, self._durable_view = self._levels.durable(), None
         self._flush()
 
     def _fail(self, error: Exception) -> None:
@@ -247,6 +253,7 @@ class EmbeddedStore(Transactor):
 
     def _die(self, reason: str) -> None:
         self._dead = reason
+        self._durable_view = None
         self._waiting.clear()
 
     def _assert_alive(self) -> None:

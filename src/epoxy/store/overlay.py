@@ -33,7 +33,7 @@ Replaced = bytes | TreeView | None
 
 
 MISSING: Final = bytes(bytearray(b"missing"))
-"""Neither a value nor its absence: look one level below. Known by its identity; equal bytes are a value."""
+"""Neither a value nor its absence: look below. Known by its identity; equal bytes are a value."""
 
 
 class Layer:
@@ -80,11 +80,14 @@ class Levels:
         return Levels(NOTHING, NOTHING, self.active, self.frozen, self.tree)
 
     def get(self, key: bytes) -> bytes | None:
-        value = self.replaced(key)
-        return value.get(key) if isinstance(value, TreeView) else value
+        value = self.in_memory(key)
+        return self.tree.get(key) if value is MISSING else value
 
     def replaced(self, key: bytes) -> Replaced:
-        """The value, or the tree if it is only there."""
+        value = self.in_memory(key)
+        return self.tree if value is MISSING else value
+
+    def in_memory(self, key: bytes) -> bytes | None:
         value = self._open.get(key, MISSING)
         if value is MISSING:
             value = self._flushing.get(key, MISSING)
@@ -92,8 +95,6 @@ class Levels:
                 value = self._active.get(key, MISSING)
                 if value is MISSING:
                     value = self._frozen.get(key, MISSING)
-                    if value is MISSING:
-                        return self.tree
         return value
 
     def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
@@ -120,8 +121,8 @@ class View:
         self._later = later
 
     def get(self, key: bytes) -> bytes | None:
-        past: Past[Replaced] | None = self._later
-        while past is not None:
+        past = self._later
+        while past.next is not None:
             if key in past.before:
                 return resolve(past.before[key], key)
             past = past.next
