@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.findings import Verdict
-from benchmarks.suite.results import Figures, Growth, Holding, Overload, Results
+from benchmarks.suite.results import Figures, Growth, Holding, Loaded, Overload, Results
 from benchmarks.suite.workloads import EMPTY, EPOXY, EPOXY_HTTP, ETCD, ETCD_SHARED, REDIS
 
 Found = Mapping[str, Mapping[str, Figures]]
@@ -36,6 +36,8 @@ def verdicts(results: Results) -> Iterator[Verdict]:
     yield from reads(found)
     yield from linearizable(found)
     yield from everywhere(found)
+    if results.loaded is not None:
+        yield from scattered(results.loaded)
     if results.growth is not None:
         yield from grown(results.growth)
 
@@ -84,6 +86,14 @@ def reads(found: Found) -> Iterator[Verdict]:
         if mine and rivals:
             claim = f"local reads, {words}: to etcd's serializable ones, both at their best"
             yield at_least(claim, ratio(max(mine), max(rivals)), limit)
+
+
+def scattered(loaded: Loaded) -> Iterator[Verdict]:
+    """Reads all over a store that is larger than what anybody keeps at hand."""
+    by = loaded.workloads.get("get-loaded", {})
+    if EPOXY in by and REDIS in by:
+        claim = f"local reads, RESP, all over {loaded.held[EPOXY].keys:,} keys: to Redis"
+        yield at_least(claim, ratio(rate(by[EPOXY]), rate(by[REDIS])), OF_REDIS)
 
 
 def linearizable(found: Found) -> Iterator[Verdict]:

@@ -86,6 +86,14 @@ def test_reads_are_held_against_redis_and_against_the_best_of_etcd() -> None:
     assert held(list(claims.reads(found)))[0] is False
 
 
+def test_reads_all_over_a_large_store_are_held_against_redis_too() -> None:
+    def of(ours: float) -> list[bool]:
+        by = {"get-loaded": {EPOXY: some(ours), REDIS: some(100.0)}}
+        return held(list(claims.scattered(Loaded(held={EPOXY: holding(10).held}, workloads=by))))
+
+    assert (of(50.0), of(49.0)) == ([True], [False])
+
+
 def test_linearizable_reads_at_every_number_of_clients() -> None:
     found = {
         "linearizable-mutable-1": {EPOXY: some(100.0), ETCD: some(100.0)},

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.suite import generator
 from benchmarks.suite.clients import Ledger, replies
-from benchmarks.suite.generator import asks, numbers, run
+from benchmarks.suite.generator import asks, run
 from benchmarks.suite.job import MARK, Choice, Exchange, Job, Outcome, Step, Wire
 from benchmarks.suite.wires import grpc, resp
 
@@ -159,20 +159,31 @@ def test_streams_of_grpc_end_with_what_their_messages_say() -> None:
     assert (wrong.operations, wrong.failed) == (0, 12)
 
 
-def test_every_client_has_keys_of_its_own() -> None:
-    step = Step(exchange=Exchange(b"", b""), choice=Choice.OWN, count=100)
+def said(step: Step, client: int, count: int) -> list[int]:
+    """The numbers that a client of four asks for."""
     job = Job(wire=Wire.RESP, ports=(1,), steps=(step,), clients=4)
-    mine = [set(numbers(step, job, client)) for client in range(4)]
+    return [int(raw) for raw, _ in islice(asks(job, client, iter(())), count)]
+
+
+def test_every_client_has_keys_of_its_own() -> None:
+    step = Step(exchange=Exchange(MARK, MARK), choice=Choice.OWN, count=100)
+    mine = [set(said(step, client, 100)) for client in range(4)]
     assert set.union(*mine) == set(range(100))
     assert sum(map(len, mine)) == 100
 
 
-def test_keys_that_are_read_are_spread_over_all() -> None:
-    step = Step(exchange=Exchange(b"", b""), choice=Choice.ANY, count=1000)
-    job = Job(wire=Wire.RESP, ports=(1,), steps=(step,), clients=4)
-    found = list(numbers(step, job, 0))
-    assert {number // 100 for number in found} == set(range(10))
+def test_keys_that_are_read_are_all_of_them_in_no_order() -> None:
+    step = Step(exchange=Exchange(MARK, MARK), choice=Choice.ANY, count=1000)
+    found = said(step, 0, 999)
+    assert len(set(found)) == 999, "all but one: their number is odd"
     assert found != sorted(found)
+    assert said(step, 1, 10) != found[:10], "another client begins elsewhere"
+    assert said(step, 1, 5000)[-999:] != found
+
+
+def test_of_millions_a_sample_is_read_from_everywhere() -> None:
+    step = Step(exchange=Exchange(MARK, MARK), choice=Choice.ANY, count=10_000_000)
+    assert {number // 1_000_000 for number in said(step, 0, 500)} == set(range(10))
 
 
 def test_steps_are_taken_in_turns_and_pieces_put_together() -> None:
