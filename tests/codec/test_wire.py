@@ -20,11 +20,11 @@ from epoxy.model.errors import (
     UnknownTag,
     UnknownVersion,
 )
-from epoxy.model.frames import PeerResponse
+from epoxy.model.frames import PeerRequest, PeerResponse
 from epoxy.model.messages import AcceptOk, Behind, Commit, Failed, Read, ReadOk
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal, ProposalId, Vote
 from tests.codec.golden import FIRST, VOTE, read_golden
-from tests.codec.strategies import FORMATS, Format
+from tests.codec.strategies import FORMATS, Format, peer_requests, uints
 
 GOLDEN = {name: data for name, data in read_golden().items() if name.split()[0] in FORMATS}
 every_format = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
@@ -235,6 +235,21 @@ def test_decoded_configs_are_usable() -> None:
     config = wire.decode_config(wire.encode_config(first_epoch((3, 1, 2))))
     assert config.quorums.fast == 2
     assert all(replica.status is ReplicaStatus.ACTIVE for replica in config.replicas)
+
+
+@given(frame=peer_requests, sender=uints, recipient=uints)
+@settings(suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+def test_a_frame_is_the_same_joined_or_encoded(frame: PeerRequest, sender: int, recipient: int) -> None:
+    frame = PeerRequest(sender=sender, recipient=recipient, requests=frame.requests)
+    pieces = [wire.encode_requests(frame.requests[:2]), *(wire.encode_requests((one,)) for one in frame.requests[2:])]
+    assert wire.join_peer_request(sender, recipient, len(frame.requests), pieces) == wire.encode_peer_request(frame)
+
+
+def test_a_joined_frame_has_the_same_limits() -> None:
+    with pytest.raises(Oversized, match="limit of 4096"):
+        wire.join_peer_request(1, 2, wire.MAX_BATCH + 1, [b""])
+    with pytest.raises(Oversized, match="above the limit of 4194304"):
+        wire.join_peer_request(1, 2, 1, [bytes(wire.MAX_ENCODED_BYTES)])
 
 
 def test_equal_values_have_equal_bytes() -> None:

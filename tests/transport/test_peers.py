@@ -21,7 +21,9 @@ from epoxy.model.messages import (
 from epoxy.model.records import MAX_VALUE_BYTES, Proposal, ProposalId
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.transport.batch import Shortest
+from epoxy.transport.limits import PeerLimits
 from epoxy.transport.link import Link
+from epoxy.transport.peer import Identity, Peer, World
 from epoxy.transport.peers import Peers
 from tests.transport.harness import expect_report, run, until
 from tests.transport.pair import (
@@ -76,6 +78,38 @@ def test_nobody_has_to_wait_for_an_answer() -> None:
             caller.peers.send(PEER, [accept(1)], None)
             assert await caller.send(accept(2)) == AcceptOk()
             assert replica.asked == [accept(1), accept(2)]
+
+    run(story())
+
+
+def test_what_nobody_waits_for_takes_the_next_batch() -> None:
+    replica = Replica()
+    limits = patient(lazy_ms=NEVER_MS, probe_ms=NEVER_MS)
+
+    async def story() -> None:
+        async with replica_door(replica) as door, peers_to(door.port, limits=limits) as caller:
+            await caller.reached()
+            before = caller.peers.batches_sent[PEER]
+            caller.peers.send(PEER, [accept(1)], None)
+            caller.peers.send(PEER, [accept(2)], None)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert caller.peers.batches_sent[PEER] == before
+            assert await caller.send(accept(3)) == AcceptOk()
+            assert caller.peers.batches_sent[PEER] == before + 1
+            assert replica.asked == [accept(1), accept(2), accept(3)]
+
+    run(story())
+
+
+def test_what_nobody_waits_for_leaves_by_itself_in_the_end() -> None:
+    replica = Replica()
+
+    async def story() -> None:
+        async with replica_door(replica) as door, peers_to(door.port) as caller:
+            await caller.reached()
+            caller.peers.send(PEER, [accept(1)], None)
+            await until(lambda: replica.asked == [accept(1)])
 
     run(story())
 
@@ -234,6 +268,65 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+class Hands(LoopClock):
+    """A clock that is moved by hand."""
+
+    now = 0.0
+
+    def now_ms(self) -> float:
+        return self.now
+
+
+def test_who_stood_still_calls_nobody_late_before_looking() -> None:
+    async def story() -> None:
+        clock = Hands(asyncio.get_running_loop())
+        world = World(clock, SystemDice(), Link(clock), None)
+        peer = Peer(PEER, "http://127.0.0.1:1", Identity(ME, SECRET, lambda: 1), world, PeerLimits())
+        replies: list[Reply] = []
+        peer.send(b"", 1, replies.append)
+        for clock.now in (250, 500, 5000):
+            peer.tick()
+        assert replies == []
+        clock.now = 5250
+        peer.tick()
+        assert replies == [Failed(reason="timeout")]
+
+    run(story())
+
+
+def test_a_peer_whose_disk_stands_still_is_down_until_it_moves() -> None:
+    replica = Replica()
+
+    async def story() -> None:
+        async with replica_door(replica) as door, peers_to(door.port, limits=HASTY) as caller:
+            await caller.reached()
+            replica.silent = True
+            assert await caller.send(accept(1)) == Failed(reason="timeout")
+            for _ in range(3):
+                # Probes get there, and wait like everything else.
+                replica.waiting.clear()
+                await until(lambda: len(replica.waiting) >= 2)
+                assert not caller.peers.reachable(PEER)
+                assert await caller.send(accept(2)) == Failed(reason="unreachable")
+            replica.silent = False
+            assert await caller.insist(accept(3)) == AcceptOk()
+
+    run(story())
+
+
+def test_a_surprise_while_connecting_is_told_and_survived() -> None:
+    async def story() -> None:
+        reports: list[BaseException] = []
+        expect_report(reports)
+        async with peers_to(80, host=f"{'x' * 64}.example", limits=HASTY) as caller:
+            assert await caller.send(accept()) == Failed(reason="unreachable")
+            first = len(reports)
+            await until(lambda: len(reports) > first + 2)
+        assert {type(report) for report in reports} == {UnicodeError}
+
+    run(story())
 
 
 def test_a_peer_that_is_absent_at_the_start() -> None:

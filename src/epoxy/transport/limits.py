@@ -61,6 +61,9 @@ class PeerLimits(Struct, frozen=True, kw_only=True):
     answer."""
     gather_ms: float = 1.0
     """The finest timer the event loop has, and little against any round trip that is longer."""
+    lazy_ms: float = 2.0
+    """That a message nobody waits for may wait for one that somebody does. A client that goes on at once has its next
+    write on the way by then, and both share a frame and a sync."""
     flying_batches: int = 1024
     """Under way at most: one each millisecond, as long as we wait for the slowest."""
     flying_bytes: int = 32 << 20

@@ -2,7 +2,8 @@
 
 A message leaves at once while few batches are under way, or if none has left for a millisecond. Otherwise they gather,
 and a batch carries whatever came together in a millisecond or while an answer was awaited. So a quiet link adds no
-delay, however long it is, and a busy one few batches.
+delay, however long it is, and a busy one few batches. What nobody awaits an answer to, the news of a decision, takes
+the next batch, or one of its own after two milliseconds.
 
     hoping    no verdict yet: messages wait for the first connection
     up        answers come
@@ -84,6 +85,7 @@ class Peer:
         self._ticked_ms = world.clock.now_ms()
         self._flush_is_next = False
         self._gathering: Timer | None = None
+        self._is_lazy = False
 
     def start(self) -> None:
         self._lanes.start()
@@ -108,13 +110,21 @@ class Peer:
         else:
             self._queue.append(envelope)
             self._queue_bytes += len(requests)
-            if not self._flush_is_next and self._gathering is None:
-                self._flush_soon()
+            if self._flush_is_next:
+                return
+            if answered is not None:
+                if self._gathering is None or self._is_lazy:
+                    self._flush_soon()
+            elif self._gathering is None:
+                self._flush_within(self._limits.lazy_ms, lazy=True)
 
     def tick(self) -> None:
         """Time passes: what waited too long fails, and now and then the round trip is measured."""
-        now_ms = self._ticked_ms = self._world.clock.now_ms()
-        self._expire(now_ms - self._limits.timeout_ms)
+        now_ms, before_ms = self._world.clock.now_ms(), self._ticked_ms
+        self._ticked_ms = now_ms
+        if now_ms - before_ms < 2 * self._limits.tick_ms:
+            self._expire(now_ms - self._limits.timeout_ms)
+        # Else it was we who stood still, and answers that came meanwhile are not read yet: the next tick looks again.
         every_ms = self._limits.tick_ms if self.state is State.DOWN else self._limits.probe_ms
         if now_ms - self._probed_ms >= every_ms:
             self._probe()
@@ -134,8 +144,14 @@ class Peer:
         if self._flying_count < self._limits.eager_batches or quiet_ms >= self._limits.gather_ms:
             self._flush_is_next = True
             asyncio.get_running_loop().call_soon(self._flush)
-        elif self._gathering is None:
-            self._gathering = self._world.clock.call_later(self._limits.gather_ms, self._flush)
+        elif self._gathering is None or self._is_lazy:
+            self._flush_within(self._limits.gather_ms, lazy=False)
+
+    def _flush_within(self, delay_ms: float, *, lazy: bool) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
+        self._gathering = self._world.clock.call_later(delay_ms, self._flush)
+        self._is_lazy = lazy
 
     def _flush(self) -> None:
         self._flush_is_next = False
@@ -218,7 +234,7 @@ class Peer:
         self._measure(answer, (time.perf_counter() - left_s) * 1000)
         self._went_up()
         self._hand_over(batch, replies)
-        if self._queue:
+        if self._queue and not (self._gathering is not None and self._is_lazy):
             self._flush_soon()
 
     def _replies(self, batch: Batch, answer: Answer) -> Sequence[Reply]:

@@ -9,7 +9,6 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 JSON = b"application/json"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-LINE_ENDS = frozenset(b"\r\n")
 LAST_CHUNK = b"0\r\n\r\n"
 STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 WITHOUT_BODY = frozenset((HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED))
@@ -20,7 +19,8 @@ def head(status: int, content_type: bytes, headers: Headers, *, framing: bytes, 
     parts = [STATUS_LINES[status], b"content-type: ", content_type, b"\r\n", framing]
     for name, value in headers:
         # Nothing a client sent may end a line of ours and begin one of its own.
-        assert not LINE_ENDS.intersection(value), (name, value)
+        assert b"\r" not in value, (name, value)
+        assert b"\n" not in value, (name, value)
         parts += (name, b": ", value, b"\r\n")
     parts.append(b"connection: close\r\n\r\n" if close else b"\r\n")
     return b"".join(parts)
