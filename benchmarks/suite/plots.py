@@ -6,6 +6,7 @@ from pathlib import Path
 from benchmarks.machine import ROOT
 from benchmarks.suite.results import Curve, Figures, Growth, Holding, Overload
 from benchmarks.suite.svg import Axis, Points, chart, linear, logarithmic, places
+from benchmarks.suite.workloads import EMPTY, EPOXY
 
 FOLDER = ROOT / "docs" / "img"
 
@@ -20,8 +21,10 @@ def pictures(growth: Growth) -> Iterator[tuple[str, str, str]]:
         if curve:
             yield f"{name}.svg", title, of_curve(title, label, curve, log=log)
     if len(growth.keys) > 1:
+        title = "Commits a second of 64 clients, by keys that are stored already"
+        yield "bench-keys.svg", title, rates_of_keys(title, growth.keys)
         title = "p50 of a commit, by keys that are stored already"
-        yield "bench-keys.svg", title, of_keys(title, growth.keys)
+        yield "bench-keys-p50.svg", title, p50_of_keys(title, growth.keys)
     if len(growth.overload) > 1:
         title = "Latency of what is not refused, by requests under way at once"
         yield "bench-overload.svg", title, of_overload(title, growth.overload)
@@ -40,13 +43,22 @@ def series(curve: Curve, pick: Callable[[Figures], float]) -> dict[str, Points]:
     return dict(found)
 
 
-def of_keys(title: str, held: Sequence[Holding]) -> str:
+def rates_of_keys(title: str, held: Sequence[Holding]) -> str:
+    curve = {one.held.keys: one.busy for one in held}
+    return drawn(title, stored(held), "commits a second", series(curve, lambda figures: figures.rate.median))
+
+
+def p50_of_keys(title: str, held: Sequence[Holding]) -> str:
     lines: dict[str, list[tuple[float, float]]] = {}
     for one in held:
         for words, by in (("1 client", one.alone), ("64 clients", one.busy)):
-            for contender, figures in by.items():
-                lines.setdefault(f"{contender}, {words}", []).append((one.held.keys, figures.p50.median))
-    return drawn(title, logarithmic("keys", [one.held.keys for one in held]), "ms", dict(lines))
+            for contender, name in ((EPOXY, words), (EMPTY, f"{words}, empty store")):
+                lines.setdefault(name, []).append((one.held.keys, by[contender].p50.median))
+    return drawn(title, stored(held), "ms", dict(lines))
+
+
+def stored(held: Sequence[Holding]) -> Axis:
+    return logarithmic("keys", [one.held.keys for one in held])
 
 
 def of_overload(title: str, found: Sequence[Overload]) -> str:

@@ -62,6 +62,9 @@ def places(label: str, values: Sequence[float], *, log: bool) -> Axis:
 
 
 def number(value: float) -> str:
+    """Short: in thousands, or in KiB where it is a whole number of them."""
+    if value >= 1024 and value % 1024 == 0:
+        return f"{value / 1024:.4g}Ki"
     for size, letter in ((1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:.4g}{letter}"

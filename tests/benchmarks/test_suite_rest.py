@@ -54,7 +54,9 @@ def test_a_single_place_is_in_the_middle() -> None:
     assert isinstance(places("x", [5], log=True), Axis)
 
 
-@pytest.mark.parametrize(("value", "shown"), [(0, "0"), (12.5, "12.5"), (1500, "1.5k"), (10_000_000, "10M")])
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0, "0"), (12.5, "12.5"), (1500, "1.5k"), (65536, "64Ki"), (10_000_000, "10M")]
+)
 def test_numbers_are_short(value: float, shown: str) -> None:
     assert number(value) == shown
 
