@@ -1,7 +1,9 @@
 """The tree: keys of every length, in order, in both directions."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from threading import enumerate as enumerate_threads
 
 import lmdb
 import pytest
@@ -18,9 +20,11 @@ from epoxy.store.tree import (
     SLICE_ROWS,
     SORTED_ROWS,
     STEM_BYTES,
+    WARM_PIECE,
     Row,
     Tree,
     in_order,
+    warm,
 )
 
 LAST = b"\xff"
@@ -182,3 +186,30 @@ def test_a_tree_that_is_closed_cannot_be_read(tmp_path: Path) -> None:
         view.get(b"a")
     with pytest.raises(StoreFailed, match="the tree cannot be read"):
         list(view.rows(b"", LAST, False))
+
+
+def test_a_tree_that_fits_is_brought_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda _, offset, length, __: asked.append((offset, length)))
+    file = tmp_path / "data.mdb"
+    with file.open("wb") as data:
+        data.truncate(2 * WARM_PIECE + 1)
+    warm(file)
+    assert asked == [(offset, WARM_PIECE) for offset in (0, WARM_PIECE, 2 * WARM_PIECE)]
+
+
+@pytest.mark.parametrize(("memory_bytes", "is_warmed"), [(1 << 40, True), (WARM_PIECE, False)])
+def test_only_a_tree_that_fits_is(
+    tmp_path: Path, memory_bytes: int, is_warmed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed: list[Path] = []
+    monkeypatch.setattr("epoxy.store.tree.warm", warmed.append)
+    monkeypatch.setattr("epoxy.store.tree.memory_of_the_machine", lambda: memory_bytes)
+    tree = Tree(tmp_path)
+    tree.apply({b"%04d" % number: bytes(1 << 16) for number in range(200)}, START)
+    tree.close()
+    assert warmed == []
+    Tree(tmp_path).close()
+    for thread in [thread for thread in enumerate_threads() if thread.name == "epoxy-warm"]:
+        thread.join()
+    assert warmed == ([tmp_path / "data.mdb"] if is_warmed else [])
