@@ -11,7 +11,7 @@ FAST_COUNTER = 1
 FIRST_CLASSIC_COUNTER = 2
 
 
-class Ballot(Struct, frozen=True, order=True):
+class Ballot(Struct, frozen=True, order=True, gc=False):
     """Invariants: 1. counter >= 0, replica_id >= 0.  2. counter 0 only in `NO_BALLOT`."""
 
     counter: int

@@ -1,4 +1,5 @@
-"""What a replica stores for a key."""
+"""What a replica stores for a key. Records hold values and never each other in a circle, so the garbage collector need
+not look at them: a cache of many would cost a pause of many milliseconds now and then."""
 
 from msgspec import Struct
 
@@ -14,7 +15,7 @@ the time of one round, each of the other replicas of the largest demo gets at mo
 behind than that, after an outage say, is told "unknown"."""
 
 
-class ProposalId(Struct, frozen=True, order=True):
+class ProposalId(Struct, frozen=True, order=True, gc=False):
     """Names one client write, so that "my write won" is not confused with "an equal value won"."""
 
     replica_id: int
@@ -24,7 +25,7 @@ class ProposalId(Struct, frozen=True, order=True):
         return f"{self.replica_id}#{self.nonce:x}"
 
 
-class Proposal(Struct, frozen=True, kw_only=True):
+class Proposal(Struct, frozen=True, kw_only=True, gc=False):
     """A value for one instance (key, version). `value` None is a tombstone.
 
     Invariants: 1. version >= 1, or 0 for a legacy value.  2. Only mutable keys hold tombstones.
@@ -48,7 +49,7 @@ LEGACY_PROPOSAL_ID = ProposalId(0, 0)
 """Legacy values were written before proposals had names; no replica has id 0."""
 
 
-class Vote(Struct, frozen=True, kw_only=True):
+class Vote(Struct, frozen=True, kw_only=True, gc=False):
     """An accepted proposal. Its epoch tells which fast votes still count (membership)."""
 
     proposal: Proposal
@@ -56,14 +57,14 @@ class Vote(Struct, frozen=True, kw_only=True):
     epoch: int
 
 
-class Settled(Struct, frozen=True):
+class Settled(Struct, frozen=True, gc=False):
     """An earlier version, and whose write it was."""
 
     version: int
     proposal_id: ProposalId
 
 
-class KeyState(Struct, frozen=True, kw_only=True):
+class KeyState(Struct, frozen=True, kw_only=True, gc=False):
     """Everything an acceptor holds for a key.
 
     Invariants: 1. promise and vote belong to `next_version`.  2. A vote is never above the promise, except that a fast
@@ -109,14 +110,14 @@ def assert_well_formed(state: KeyState) -> None:
 FRESH = KeyState()
 
 
-class CommittedRecord(Struct, frozen=True, kw_only=True):
+class CommittedRecord(Struct, frozen=True, kw_only=True, gc=False):
     """`kv/{key}/value`."""
 
     committed: Proposal
     lineage: tuple[Settled, ...] = ()
 
 
-class ChangelogEntry(Struct, frozen=True, kw_only=True):
+class ChangelogEntry(Struct, frozen=True, kw_only=True, gc=False):
     """`changelog/{sequence}`: what this replica learned, in the order it learned it."""
 
     key: bytes
