@@ -573,7 +573,7 @@ def test_members(door: Door) -> None:
         "coordinator_id": 1,
         "quorum_policy": "optimal",
         "quorums": {"fast": 2, "slow": 2},
-        "replicas": [{"id": i, "status": "active", "url": ""} for i in (1, 2, 3)],
+        "replicas": [{"id": i, "status": "active", "url": "", "identity": 0} for i in (1, 2, 3)],
     }
 
 
