@@ -134,8 +134,8 @@ $(SPEC_READY): requirements/spec.txt
 # `make bench BENCH=--help` shows them all.
 BENCH ?= --write
 .PHONY: bench
-bench: setup $(BENCH_READY) ## measure Epoxy beside etcd, Redis and PostgreSQL; a look: make bench BENCH=--quick
-	$(BIN)/python -m benchmarks.suite --peers $(BENCH_VENV) $(BENCH)
+bench: setup fast $(BENCH_READY) ## measure Epoxy beside etcd, Redis and PostgreSQL; a look: make bench BENCH=--quick
+	$(BIN)/python -m benchmarks.suite --peers $(BENCH_VENV) --epoxy-python $(FAST_VENV)/bin/python $(BENCH)
 
 .PHONY: bench-engine
 bench-engine: setup ## measure the engine alone, in one process

@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--list", action="store_true", help="show the workloads that are compared, and end")
     made.add_argument(
-        "--only", metavar="NAMES", help="workloads whose names begin so, with commas between; no other part"
+        "--only", metavar="NAMES", help="workloads by name, or by how names begin, with commas between; no other part"
     )
     made.add_argument("--systems", metavar="NAMES", help=f"of {', '.join(SYSTEMS)}; with commas between (default: all)")
     made.add_argument("--parts", metavar="NAMES", help=f"of {', '.join(PARTS)}; with commas between (default: all)")

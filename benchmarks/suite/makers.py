@@ -46,6 +46,8 @@ class Makers:
                 return Redis(home, self.binary(name), name=name)
 
     def epoxy(self, home: Path, nodes: int = 3) -> Epoxy:
+        if self._python is not None and not self._python.is_file():
+            raise FileNotFoundError(f"{self._python}: no such interpreter; `make fast` makes .venv-fast/bin/python")
         return Epoxy(home, python=self._python, nodes=nodes)
 
     def several(self, names: Sequence[str], folder: Path) -> dict[str, System]:

@@ -144,8 +144,12 @@ def words(outcome: Outcome) -> str:
 
 
 def named(pattern: str) -> list[Workload]:
-    """Those whose names begin so. ValueError: there is none."""
-    found = [workload for workload in WORKLOADS if any(workload.name.startswith(each) for each in pattern.split(","))]
-    if not found:
-        raise ValueError(f"no workload begins with {pattern!r}; --list shows them")
+    """Those that are called so, or whose names begin so if none is. ValueError: there is none."""
+    found: list[Workload] = []
+    for each in pattern.split(","):
+        exact = [workload for workload in WORKLOADS if workload.name == each.strip()]
+        matching = exact or [workload for workload in WORKLOADS if workload.name.startswith(each.strip())]
+        if not matching:
+            raise ValueError(f"no workload begins with {each!r}; --list shows them")
+        found += [workload for workload in matching if workload not in found]
     return found

@@ -97,7 +97,12 @@ def test_what_is_chosen_is_known(tmp_path: Path) -> None:
         chosen("oracle", makers)
     with pytest.raises(ValueError, match="no workload begins with 'nothing'"):
         named("nothing")
-    assert [workload.name for workload in named("get-1,hot")] == ["hot-key", "get-1", "get-16"]
+    assert [workload.name for workload in named("get-1,hot,overwrite")] == [
+        "get-1",
+        "hot-key",
+        "overwrite-64",
+        "overwrite-256",
+    ]
     with pytest.raises(ValueError, match="no part 'half'"):
         command.session(options("--parts", "half"), tmp_path)
     with pytest.raises(ValueError, match="only the part compare"):
@@ -124,6 +129,8 @@ def test_a_binary_that_is_missing_is_an_error_that_helps(tmp_path: Path) -> None
         Makers(tmp_path, {}, None).binary("etcd")
     with pytest.raises(FileNotFoundError, match="no such file"):
         Makers(tmp_path, {"etcd": tmp_path / "gone"}, None).binary("etcd")
+    with pytest.raises(FileNotFoundError, match="make fast"):
+        Makers(tmp_path, {}, tmp_path / "gone").epoxy(tmp_path)
 
 
 def test_workloads_have_names_of_their_own() -> None:

@@ -35,7 +35,7 @@ class Epoxy(System):
 
     def __init__(self, folder: Path, *, python: Path | None = None, nodes: int = 3) -> None:
         self.folder = folder
-        self._python = str(python or sys.executable)
+        self._python = str(python.absolute()) if python is not None else sys.executable
         self.nodes = lay_out(folder, nodes, self._python)
         self._cluster = Cluster(list(self.nodes), folder)
 
@@ -87,11 +87,9 @@ class Epoxy(System):
 
     @property
     def version(self) -> str:
-        script = (
-            "import epoxy, epoxy.consensus.acceptor as a; print('compiled' if a.__file__.endswith('.so') else 'pure')"
-        )
+        script = "import epoxy; print(epoxy.__version__, 'compiled' if epoxy.__compiled__ else 'interpreted')"
         done = subprocess.run([self._python, "-c", script], capture_output=True, text=True, check=True)
-        return f"as committed, {done.stdout.strip()} Python"
+        return done.stdout.strip()
 
     @property
     def roots(self) -> tuple[int, ...]:
