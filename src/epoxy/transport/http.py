@@ -21,6 +21,7 @@ from epoxy.transport.exchange import Exchange as Exchange
 from epoxy.transport.exchange import Handler as Handler
 from epoxy.transport.exchange import Request as Request
 from epoxy.transport.exchange import Stream as Stream
+from epoxy.transport.incoming import Incoming, Refusal
 from epoxy.transport.limits import HttpLimits as HttpLimits
 from epoxy.transport.repeat import GET, TARGET, Repetition
 
@@ -41,7 +42,7 @@ NO_REQUEST = Request(method="", path=b"", query=b"", headers={}, body=b"")
 
 
 class StopReading(Exception):
-    """Out of a callback of the parser: the request was refused, and the rest of it is of no interest."""
+    """Out of a callback of the parser: nothing more is wanted from this connection."""
 
 
 class Phase(Enum):
@@ -70,16 +71,7 @@ class HttpServer(asyncio.Protocol):
         self._account = Account(connections.strangers)
         self._feeding = self._choked = self._paused = self._owes_continue = self._lingers = self._hung_up = False
         self._read_deadline = self._write_deadline = math.inf
-        self._begin()
-
-    def _begin(self) -> None:
-        self._url = b""
-        self._headers: dict[bytes, bytes] = {}
-        self._head_size = self._head_raw = 0
-        self._body: list[bytes] = []
-        self._body_size = 0
-        self._body_limit = self._limits.body_bytes
-        self._body_raw = 0
+        self._incoming = Incoming(limits)
 
     # The transport calls these.
 
@@ -114,15 +106,10 @@ class HttpServer(asyncio.Protocol):
             if data.startswith(GET) and self._repeat(data):
                 return
             self._expect(Phase.HEAD)
-        elif self._phase is Phase.BODY:
-            self._count_framing(len(data))
-        headers = self._headers
-        self._begun = 0
-        self._feed(data)
-        if self._phase is Phase.HEAD and self._headers is headers:
-            self._count_unfinished(len(data))
-        elif fresh and self._begun == 1 and self._phase is Phase.REQUEST and not self._backlog:
-            self._repetition.learn(data, self._url, self._headers)
+        try:
+            self._read(data, fresh)
+        except Refusal as refusal:
+            self._refuse(refusal.status, refusal.code, refusal.message)
         self._steer()
 
     def eof_received(self) -> bool:
@@ -149,54 +136,46 @@ class HttpServer(asyncio.Protocol):
         if self._phase is Phase.NOTHING:
             raise StopReading
         self._begun += 1
-        self._begin()
+        self._incoming = Incoming(self._limits)
         self._expect(Phase.HEAD)
 
     def on_url(self, url: bytes) -> None:
-        self._url += url
-        self._count_head(len(url))
+        self._incoming.add_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count_head(len(name) + len(value) + 4)
-        if self._phase is Phase.BODY:
-            return  # A trailer. Nobody here wants one, and it must not pass for a header.
-        name = name.lower()
-        earlier = self._headers.get(name)
-        self._headers[name] = value if earlier is None else earlier + b", " + value
+        self._incoming.count_head(len(name) + len(value) + 4)
+        if self._phase is not Phase.BODY:  # A trailer. Nobody here wants one, and it must not pass for a header.
+            self._incoming.add_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._expect(Phase.BODY)
-        if self._parser.should_upgrade() and not self._headers.keys().isdisjoint(BODY_HEADERS):
+        incoming = self._incoming
+        headers = incoming.headers
+        if self._parser.should_upgrade() and not headers.keys().isdisjoint(BODY_HEADERS):
             # The parser takes the body for the first words of the other protocol.
-            self._refuse(501, "not_implemented", "no upgrade of a request with a body: speak HTTP/1.1")
-            raise StopReading
-        self._body_limit = self._limits.body_limits.get(self._url, self._limits.body_bytes)
-        self._count_body(int(self._headers.get(b"content-length", b"0")))
-        self._account.add(self._head_size)
+            raise Refusal(501, "not_implemented", "no upgrade of a request with a body: speak HTTP/1.1")
+        incoming.expect_body()
+        self._account.add(incoming.head_size)
         if self._exchanges:
             self._check_budget()
-        if self._headers.get(b"expect", b"").lower() == b"100-continue":
+        if headers.get(b"expect", b"").lower() == b"100-continue":
             self._owes_continue = True
             self._keep_promise()
 
     def on_body(self, data: bytes) -> None:
-        self._body_size += len(data)
-        self._count_body(self._body_size)
-        self._body.append(data)
+        self._incoming.add_body(data)
         self._account.add(len(data))
-        if self._body_size > SMALL_BYTES:
+        if self._incoming.body_size > SMALL_BYTES:
             self._check_budget()
 
     def on_message_complete(self) -> None:
         self._owes_continue = False
-        path, _, query = self._url.partition(b"#")[0].partition(b"?")
-        if not path.startswith(b"/"):
-            path = self._origin_form(path)
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        incoming = self._incoming
+        path, query = incoming.target()
         method = self._parser.get_method().decode("ascii")
         last = not self._parser.should_keep_alive() or self._parser.should_upgrade() or self._connections.draining
-        exchange = Exchange(Request(method, path, query, self._headers, body), self, last)
-        exchange.size = self._head_size + len(body)
+        exchange = Exchange(Request(method, path, query, incoming.headers, incoming.body), self, last)
+        exchange.size = incoming.head_size + incoming.body_size
         self._take(exchange)
 
     # Everything else.
@@ -286,6 +265,18 @@ class HttpServer(asyncio.Protocol):
         self._expect(Phase.NOTHING if exchange.close else Phase.REQUEST)
         self._serve(exchange)
 
+    def _read(self, data: bytes, fresh: bool) -> None:
+        """`fresh`: it begins a request."""
+        before = self._incoming
+        if self._phase is Phase.BODY:
+            before.count_framing(len(data))
+        self._begun = 0
+        self._feed(data)
+        if self._phase is Phase.HEAD and self._incoming is before:
+            before.count_unfinished(len(data))
+        elif fresh and self._begun == 1 and self._phase is Phase.REQUEST and not self._backlog:
+            self._repetition.learn(data, self._incoming.url, self._incoming.headers)
+
     def _feed(self, data: bytes) -> None:
         self._feeding = True
         view = memoryview(data)
@@ -304,8 +295,13 @@ class HttpServer(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             pass  # Nobody here speaks another protocol. The request was served as plain HTTP, as RFC 9110 allows.
         except httptools.HttpParserCallbackError as error:
-            if not isinstance(error.__context__, StopReading):
-                raise
+            match error.__context__:
+                case Refusal() as refusal:
+                    self._refuse(refusal.status, refusal.code, refusal.message)
+                case StopReading():
+                    pass
+                case _:
+                    raise
         except httptools.HttpParserError as error:
             if self._phase is not Phase.NOTHING:
                 self._refuse(400, "bad_request", f"not HTTP/1.1: {error}")
@@ -330,45 +326,9 @@ class HttpServer(asyncio.Protocol):
         self._exchanges.append(exchange)
         exchange.fail(status, code, message)
 
-    def _origin_form(self, target: bytes) -> bytes:
-        """`http://host/path` is what proxies are sent."""
-        _, scheme, rest = target.partition(b"://")
-        host, slash, path = rest.partition(b"/")
-        if not scheme or not host:
-            self._refuse(400, "bad_request", "the request's target is neither a path nor an address")
-            raise StopReading
-        return slash + path or b"/"
-
-    def _count_head(self, size: int) -> None:
-        self._head_size += size
-        if self._head_size > self._limits.head_bytes:
-            self._refuse_head()
-            raise StopReading
-
-    def _count_unfinished(self, size: int) -> None:
-        """The parser keeps a line to itself until it ends."""
-        self._head_raw += size
-        if self._head_raw > self._limits.head_bytes:
-            self._refuse_head()
-
-    def _refuse_head(self) -> None:
-        self._refuse(431, "head_too_large", f"address and headers have more than {self._limits.head_bytes} bytes")
-
-    def _count_body(self, size: int) -> None:
-        if size > self._body_limit:
-            self._refuse(413, "body_too_large", f"the body has more than {self._body_limit} bytes")
-            raise StopReading
-
-    def _count_framing(self, size: int) -> None:
-        """Chunks of one byte cost six. Whoever sends more around the body than that is not sending a body."""
-        if self._body_raw > 8 * self._body_size + self._limits.head_bytes:
-            self._refuse(400, "bad_request", "far more framing than body")
-        self._body_raw += size
-
     def _check_budget(self) -> None:
         if self._account.exceeds(self._limits.held_bytes):
-            self._refuse(503, "busy", "too many long requests are under way")
-            raise StopReading
+            raise Refusal(503, "busy", "too many long requests are under way")
 
     def _keep_promise(self) -> None:
         """100 Continue, once it is this request's turn."""
