@@ -31,6 +31,7 @@ from epoxy.transport import exchange as transport
 from epoxy.transport.connections import Connections
 from epoxy.transport.http import serve_http
 from epoxy.transport.limits import HttpLimits
+from epoxy.transport.request import Request as HttpRequest
 
 PATIENCE_S = 30.0
 """Only to end a test that would hang."""
@@ -116,7 +117,7 @@ class FakeNode:
 class Wire:
     """A connection with one exchange on it. Reads everything at once, unless it is told to `choke`."""
 
-    def __init__(self, request: transport.Request) -> None:
+    def __init__(self, request: HttpRequest) -> None:
         self.certified = False
         self.kept: list[bytes] = []
         self.exchange = transport.Exchange(request, self, False)
@@ -157,12 +158,12 @@ class Wire:
         return Answer(parser.get_status_code(), self._headers, self._body)
 
 
-def request(method: str, target: str, body: bytes | None = None, **headers: str) -> transport.Request:
+def request(method: str, target: str, body: bytes | None = None, **headers: str) -> HttpRequest:
     path, _, query = target.encode("latin-1").partition(b"?")
     named = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
     if body is not None:
         named[b"content-length"] = b"%d" % len(body)
-    return transport.Request(method, path, query, named, body or b"")
+    return HttpRequest(method, path, query, named, body or b"")
 
 
 def ask(api: Api, method: str, target: str, body: bytes | None = None, **headers: str) -> Answer:

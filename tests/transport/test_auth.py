@@ -6,7 +6,8 @@ from itertools import count
 import pytest
 
 from epoxy.transport import auth
-from epoxy.transport.auth import MAX_NONCES, MAX_SENDERS, OPERATOR, WINDOW_MS, Claim, Unauthenticated, Verifier
+from epoxy.transport.auth import MAX_NONCES, MAX_SENDERS, OPERATOR, WINDOW_MS, Unauthenticated, Verifier
+from epoxy.transport.claim import Claim, Signed
 
 SECRET = b"a secret of the whole cluster"
 PATH = b"/v2/epoxy/message"
@@ -27,7 +28,7 @@ class Ground:
     def claim(self, *, sender: int = 1, epoch: int = 5, recipient: int = 2, age_ms: int = 0, nonce: int = 0) -> Claim:
         return Claim(sender, recipient, epoch, self.now_ms - age_ms, nonce or next(self.nonces))
 
-    def enter(self, claim: Claim, *, secret: bytes = SECRET, path: bytes = PATH, body: bytes = BODY) -> auth.Signed:
+    def enter(self, claim: Claim, *, secret: bytes = SECRET, path: bytes = PATH, body: bytes = BODY) -> Signed:
         value, _ = auth.sign(secret, claim, PATH, BODY)
         return self.verifier.verify({b"authorization": value}, path, body)
 

@@ -8,7 +8,8 @@ from epoxy.codec import wire
 from epoxy.model.frames import PeerRequest, PeerResponse
 from epoxy.model.messages import AcceptOk, Behind, Reply, Request
 from epoxy.transport import auth
-from epoxy.transport.auth import OPERATOR, Admits, Claim, Verifier
+from epoxy.transport.auth import OPERATOR, Admits, Verifier
+from epoxy.transport.claim import Claim
 from epoxy.transport.limits import CHANGELOG_READ_PATH, MESSAGE_PATH
 from epoxy.transport.peers import PeerEndpoint, encode_replies, how_many_fit
 from tests.transport.harness import Door, until, with_door

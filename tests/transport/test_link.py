@@ -9,7 +9,8 @@ import pytest
 
 from epoxy.ports import Timer
 from epoxy.transport import auth
-from epoxy.transport.auth import OPERATOR, Claim, Verifier
+from epoxy.transport.auth import OPERATOR, Verifier
+from epoxy.transport.claim import Claim
 from epoxy.transport.link import Link, LinkAdmin
 from tests.transport.harness import Door, with_door
 

@@ -23,8 +23,9 @@ from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.transport.batch import Shortest
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.link import Link
-from epoxy.transport.peer import Identity, Peer, World
+from epoxy.transport.peer import Peer
 from epoxy.transport.peers import Peers
+from epoxy.transport.world import Identity, World
 from tests.transport.harness import expect_report, run, until
 from tests.transport.pair import (
     HASTY,

@@ -2,10 +2,11 @@
 
 import pytest
 
-from epoxy.transport.exchange import Exchange, Request
+from epoxy.transport.exchange import Exchange
 from epoxy.transport.http import HttpLimits, Phase
 from epoxy.transport.ready import ANSWER_BYTES
 from epoxy.transport.repeat import BLOCK_BYTES, Repetition
+from epoxy.transport.request import Request
 from tests.transport.harness import Client, Door, get, put, until, with_door
 
 

@@ -14,9 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from msgspec import Struct
-
 from epoxy.model.cluster import ClusterConfig
+from epoxy.transport.claim import Claim, Signed
 
 WINDOW_MS = 30_000
 """How far two clocks may be apart, with what a request spends on its way. Unattended, they drift a second a day."""
@@ -43,26 +42,6 @@ Admits = Callable[[int, int], bool]
 
 class Unauthenticated(Exception):
     """Says which of the rules failed: an operator whose clocks differ must be able to see that."""
-
-
-class Claim(Struct, frozen=True):
-    """What a request says of itself."""
-
-    sender: int
-    recipient: int
-    epoch: int
-    time_ms: int
-    nonce: int
-
-    def words(self) -> bytes:
-        return b"%d,%d,%d,%d,%016x" % (self.sender, self.recipient, self.epoch, self.time_ms, self.nonce)
-
-
-class Signed(Struct, frozen=True):
-    """A request as it was let in, and what its answer is signed with."""
-
-    claim: Claim
-    mac: bytes
 
 
 def peer_secret(secret: bytes, config: ClusterConfig) -> bytes:

@@ -7,18 +7,12 @@ from collections.abc import Callable
 from typing import cast
 
 import httptools
-from msgspec import Struct
 
 from epoxy.codec.wire import MAX_ENCODED_BYTES
+from epoxy.transport.request import Answer
 
 MAX_HEAD_BYTES = 4 << 10
 """An answer between peers has five short headers."""
-
-
-class Answer(Struct, frozen=True):
-    status: int
-    headers: dict[bytes, bytes]
-    body: bytes
 
 
 Answered = Callable[[Answer | None], None]
@@ -34,6 +28,9 @@ def report(error: Exception) -> None:
 
 class Dial(asyncio.Protocol):
     """One connection. `drained` is called when it can take more after it could not; `lost` is set when it is over."""
+
+    # For mypyc. The parser holds the connection and the connection the parser, so one of them has to let go.
+    __deletable__ = ("_parser",)
 
     def __init__(self, drained: Callable[[], None]) -> None:
         self._drained = drained

@@ -3,21 +3,9 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from msgspec import Struct
-
 from epoxy.transport import response
+from epoxy.transport.request import Request
 from epoxy.transport.response import Headers
-
-
-class Request(Struct, frozen=True):
-    method: str
-    path: bytes
-    """As it was sent, still percent-encoded, without the query."""
-    query: bytes
-    headers: dict[bytes, bytes]
-    """By lower-case name. A header sent twice is joined with a comma."""
-    body: bytes
-
 
 Handler = Callable[["Exchange"], None]
 

@@ -19,11 +19,11 @@ from epoxy.transport import response
 from epoxy.transport.connections import Account, Connections
 from epoxy.transport.exchange import Exchange as Exchange
 from epoxy.transport.exchange import Handler as Handler
-from epoxy.transport.exchange import Request as Request
 from epoxy.transport.exchange import Stream as Stream
 from epoxy.transport.incoming import Incoming, Refusal
 from epoxy.transport.limits import HttpLimits as HttpLimits
 from epoxy.transport.repeat import GET, TARGET, Repetition
+from epoxy.transport.request import Request as Request
 
 SLICE_BYTES = 16 << 10
 """The parser cannot be stopped in the middle of a piece, and the shortest request has 18 bytes: a piece of this size
@@ -57,6 +57,9 @@ class Phase(Enum):
 
 class HttpServer(asyncio.Protocol):
     """One connection."""
+
+    # For mypyc. The parser holds the connection and the connection the parser, so one of them has to let go.
+    __deletable__ = ("_parser",)
 
     def __init__(self, handler: Handler, limits: HttpLimits, connections: Connections) -> None:
         self._handler = handler

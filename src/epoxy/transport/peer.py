@@ -14,25 +14,23 @@ import asyncio
 import hmac
 import logging
 import math
-import ssl as tls
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from functools import partial
-
-from msgspec import Struct
 
 from epoxy.codec import wire
 from epoxy.model.errors import CodecError
 from epoxy.model.messages import Reply
-from epoxy.ports import Clock, Dice, Timer
+from epoxy.ports import Timer
 from epoxy.transport import auth
 from epoxy.transport.batch import Answered, Batch, Envelope, Shortest, fail, tell
-from epoxy.transport.dial import Answer
+from epoxy.transport.claim import Claim
 from epoxy.transport.lanes import Lanes, Told
 from epoxy.transport.limits import MESSAGE_PATH, PeerLimits
-from epoxy.transport.link import Link
+from epoxy.transport.request import Answer
+from epoxy.transport.world import Identity, World
 
 TOOK_HEADER = b"epoxy-took-us"
 LOST_STATUS = 504
@@ -45,24 +43,6 @@ class State(Enum):
     HOPING = "hoping"
     UP = "up"
     DOWN = "down"
-
-
-class Identity(Struct, frozen=True):
-    """Who speaks, and how it proves that."""
-
-    me: int
-    secret: bytes
-    epoch: Callable[[], int]
-    wall_ms: Callable[[], int] = auth.wall_ms
-
-
-class World(Struct, frozen=True):
-    """What the link needs from outside."""
-
-    clock: Clock
-    dice: Dice
-    link: Link
-    ssl: tls.SSLContext | None
 
 
 class Peer:
@@ -203,7 +183,7 @@ class Peer:
             batch.fail("connection lost")
             return
         identity = self._identity
-        claim = auth.Claim(identity.me, self.id, identity.epoch(), identity.wall_ms(), self._world.dice.nonce())
+        claim = Claim(identity.me, self.id, identity.epoch(), identity.wall_ms(), self._world.dice.nonce())
         signature, batch.mac = auth.sign(identity.secret, claim, MESSAGE_PATH, body)
         batch.dial = dial
         batch.there_ms = (time.perf_counter() - left_s) * 1000

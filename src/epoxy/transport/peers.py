@@ -14,11 +14,13 @@ from epoxy.model.frames import PeerResponse
 from epoxy.model.messages import Failed, Reply, Request
 from epoxy.ports import Clock, Dice, Timer
 from epoxy.transport import auth
-from epoxy.transport.auth import OPERATOR, Signed, Unauthenticated, Verifier
+from epoxy.transport.auth import OPERATOR, Unauthenticated, Verifier
+from epoxy.transport.claim import Signed
 from epoxy.transport.exchange import Exchange
 from epoxy.transport.limits import CHANGELOG_READ_PATH, PeerLimits
 from epoxy.transport.link import Link
-from epoxy.transport.peer import LOST_STATUS, TOOK_HEADER, Identity, Peer, World
+from epoxy.transport.peer import LOST_STATUS, TOOK_HEADER, Peer
+from epoxy.transport.world import Identity, World
 
 Handle = Callable[[Sequence[Request], Callable[[Sequence[Reply]], None]], None]
 """A replica: requests in order, and a reply to each, once all they rest on is durable."""

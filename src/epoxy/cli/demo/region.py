@@ -14,7 +14,8 @@ import msgspec
 
 from epoxy.model.errors import InvalidRequest, Unavailable
 from epoxy.testing import ClusterNode, clean_environment
-from epoxy.transport.auth import OPERATOR, Claim, sign, wall_ms
+from epoxy.transport.auth import OPERATOR, sign, wall_ms
+from epoxy.transport.claim import Claim
 from epoxy.transport.link import Change
 
 LINKS_PATH = "/v2/admin/links"

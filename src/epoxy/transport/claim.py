@@ -1,0 +1,23 @@
+"""What a signed request says of itself. Who signs and who verifies: `auth`, which is compiled, as records cannot be."""
+
+from msgspec import Struct
+
+
+class Claim(Struct, frozen=True):
+    """What a request says of itself."""
+
+    sender: int
+    recipient: int
+    epoch: int
+    time_ms: int
+    nonce: int
+
+    def words(self) -> bytes:
+        return b"%d,%d,%d,%d,%016x" % (self.sender, self.recipient, self.epoch, self.time_ms, self.nonce)
+
+
+class Signed(Struct, frozen=True):
+    """A request as it was let in, and what its answer is signed with."""
+
+    claim: Claim
+    mac: bytes
