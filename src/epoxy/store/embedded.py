@@ -144,7 +144,7 @@ class EmbeddedStore(Transactor):
                 del effects[key]
         if self._readers.any():
             self._readers.record({key: levels.replaced(key) for key in effects})
-        levels.open.values.update(effects)
+        levels.open.add(effects)
         self._sequence = sequence
         self.commits += 1
         if not (self._scheduled or self._writing):
@@ -184,7 +184,7 @@ class EmbeddedStore(Transactor):
         self._durable_view = None
         if self._durable_readers.any():
             self._durable_readers.record({key: self._durable.replaced(key) for key in flushed})
-        self._levels.active.values.update(flushed)
+        self._levels.active.add(flushed)
         self._move_on(flushing=NOTHING)
 
     def _move_on(

@@ -37,23 +37,30 @@ MISSING: Final = bytes(bytearray(b"missing"))
 
 
 class Layer:
-    """Rows that were written; None: cleared. Order is brought up to date when a range asks for it."""
+    """Rows that were written; None: cleared. They are put in order when a range asks for it, and from then on what is
+    new is remembered for the next one."""
 
-    __slots__ = ("_order", "values")
+    __slots__ = ("_order", "_unordered", "values")
 
     def __init__(self, values: dict[bytes, bytes | None] | None = None) -> None:
         self.values: dict[bytes, bytes | None] = {} if values is None else values
         self._order: SortedList[bytes] | None = None
+        self._unordered: list[bytes] = []
+
+    def add(self, rows: dict[bytes, bytes | None]) -> None:
+        if self._order is not None:
+            self._unordered.extend(rows.keys() - self.values.keys())
+        self.values.update(rows)
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[Row]:
         if begin >= end or not self.values:
             return iter(())
-        values = self.values
         if self._order is None:
-            self._order = SortedList()
-        if len(self._order) < len(values):
-            # A dict keeps its keys in the order they came, and none is ever removed: the new ones are the last.
-            self._order.update(islice(values, len(self._order), None))
+            self._order = SortedList(self.values)
+        elif self._unordered:
+            self._order.update(self._unordered)
+            self._unordered = []
+        values = self.values
         return ((key, values[key]) for key in self._order.irange(begin, end, (True, False), reverse))
 
 
