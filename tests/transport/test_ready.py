@@ -48,3 +48,17 @@ def test_kept_twice_is_counted_once() -> None:
         ready.keep(b"q", b"a")
     ready.keep(b"r", b"b")
     assert set(ready.young) == {b"q", b"r"}
+
+
+def test_what_is_dropped_is_gone_from_both_generations_and_its_room_is_free() -> None:
+    ready = room_for(2)
+    ready.keep(b"q", b"a")
+    ready.keep(b"r", b"b")
+    ready.keep(b"s", b"c")
+    ready.find(b"q")
+    ready.drop(b"q")
+    assert ready.find(b"q") is None
+    ready.keep(b"t", b"d")
+    assert set(ready.young) == {b"s", b"t"}
+    ready.drop(b"never there")
+    assert len(ready) == 3

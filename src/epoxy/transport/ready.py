@@ -1,7 +1,7 @@
-"""Answers that will be the same for ever, ready to be sent.
+"""Answers ready to be sent: a door that finds its answer here need not look any further.
 
-Only what can never change may be kept here: the value of a reserved name that is committed and durable. So nothing is
-ever taken back, and a door that finds its answer here need not look any further.
+What can never change may be kept for ever: the value of a reserved name that is committed and durable. Whoever keeps
+something else must drop it before anybody can know that it has changed.
 """
 
 ANSWER_BYTES = 4 << 10
@@ -45,3 +45,9 @@ class ReadyAnswers:
             self._old, self.young, self._young_bytes = self.young, {}, 0
         self.young[question] = answer
         self._young_bytes += size
+
+    def drop(self, question: bytes) -> None:
+        answer = self.young.pop(question, None)
+        if answer is not None:
+            self._young_bytes -= len(question) + len(answer) + ENTRY_BYTES
+        self._old.pop(question, None)
