@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from epoxy.codec import resp
-from epoxy.codec.resp import MAX_HEADER_BYTES, SHORT_ARGUMENTS, SHORT_BYTES, CommandReader, ReaderLimits
+from epoxy.codec.resp import MAX_HEADER_BYTES, CommandReader
+from epoxy.codec.resp_limits import SHORT_ARGUMENTS, SHORT_BYTES, ReaderLimits
 from epoxy.model.errors import InvalidValue, Oversized
 
 LIMITS = ReaderLimits(arguments=16, argument_bytes=2048, command_bytes=8192)

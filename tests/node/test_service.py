@@ -32,8 +32,8 @@ from epoxy.node.service import (
     SHORTEST_ROUND_MS,
     UNKNOWN_RTT_MS,
     Node,
-    ReplicaView,
 )
+from epoxy.node.status import ReplicaView
 from epoxy.store.memory import MemoryStore
 from tests.consensus.harness import KEY, A, B, C, D, FixedDice, commit, prop
 from tests.node.bench import Disk, HandClock, HandTransport

@@ -9,20 +9,14 @@ strict and looks at every announced size before it waits for, or sets aside, a s
 
 from collections.abc import Iterable, Sequence
 
-from msgspec import Struct
-
+from epoxy.codec.resp_limits import SHORT_ARGUMENTS, SHORT_BYTES
+from epoxy.codec.resp_limits import ReaderLimits as ReaderLimits
 from epoxy.model.errors import CodecError, InvalidValue, Oversized
 
 CRLF = b"\r\n"
 
 MAX_HEADER_BYTES = 12
 """A mark and a number of up to ten digits; every limit is far below that."""
-
-SHORT_BYTES = 1024
-"""The longest key. Arguments up to this are skimmed."""
-
-SHORT_ARGUMENTS = 8
-"""The longest command clients send on their own, HELLO with everything, has seven."""
 
 COUNTS = {b"*%d" % count: count for count in range(1, SHORT_ARGUMENTS + 1)}
 SIZES = {b"$%d" % size: size for size in range(SHORT_BYTES + 1)}
@@ -78,19 +72,6 @@ def verbatim(text: str, protocol: int) -> bytes:
     """Text for people to read as it is."""
     encoded = text.encode()
     return b"=%d\r\ntxt:%b\r\n" % (len(encoded) + 4, encoded) if protocol == 3 else bulk(encoded)
-
-
-class ReaderLimits(Struct, frozen=True, kw_only=True):
-    """Invariant: a short command is within the limits, so that whoever skims need not look at them."""
-
-    arguments: int
-    argument_bytes: int
-    command_bytes: int
-
-    def __post_init__(self) -> None:
-        assert self.arguments >= SHORT_ARGUMENTS
-        assert self.argument_bytes >= SHORT_BYTES
-        assert self.command_bytes >= SHORT_ARGUMENTS * SHORT_BYTES
 
 
 class CommandReader:

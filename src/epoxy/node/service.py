@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from msgspec import Struct
-
 from epoxy.consensus.effects import Timing
 from epoxy.model.messages import Failed, Inspect, Inspected, Reply
 from epoxy.model.records import ChangelogEntry, KeyState, Proposal
@@ -21,6 +19,7 @@ from epoxy.model.writes import (
     ReadFailed,
     ReadResult,
     Refused,
+    Source,
     Write,
 )
 from epoxy.node.config import Settings
@@ -28,6 +27,7 @@ from epoxy.node.driver import Driver
 from epoxy.node.pace import Pace
 from epoxy.node.pending import Pending
 from epoxy.node.replica import Replica
+from epoxy.node.status import PeerStatus, ReplicaView, Status
 from epoxy.ports import Clock, Dice, Store, Timer, Transport
 
 RETIME_EVERY_MS = 1000.0
@@ -55,45 +55,6 @@ class Links(Transport, Protocol):
     def rtt_ms(self, peer: int) -> float | None: ...
 
     def reachable(self, peer: int) -> bool: ...
-
-
-class PeerStatus(Struct, frozen=True, kw_only=True):
-    id: int
-    datacenter: str
-    url: str
-    rtt_ms: float | None
-    reachable: bool
-
-
-class Status(Struct, frozen=True, kw_only=True):
-    """`tolerated_failures`: how many more replicas may fail before nothing can be decided; negative: nothing can now.
-    `floor_ms`: the round trip to the nearest fast quorum, below which no fresh key commits."""
-
-    id: int
-    datacenter: str
-    pid: int
-    epoch: int
-    ready: bool
-    available: bool
-    tolerated_failures: int
-    fast_path_share: float | None
-    floor_ms: float | None
-    quorum_policy: str
-    replicas: int
-    slow_quorum: int
-    fast_quorum: int
-    writes_in_flight: int
-    uptime_s: float
-    peers: list[PeerStatus]
-
-
-class ReplicaView(Struct, frozen=True, kw_only=True):
-    """What one replica holds for a key; `held` None: it did not answer."""
-
-    id: int
-    datacenter: str
-    held: Inspected | None
-    reason: str = ""
 
 
 WRITE_LATE = ConsensusFailed(reason="not decided in time; it may still take effect")
@@ -125,6 +86,7 @@ class Node:
         self._store = store
         self._started_ms = clock.now_ms()
         self._listeners: list[Callable[[], None]] = []
+        self._overwrite_listeners: list[Callable[[bytes], None]] = []
         self._telling = self._more = False
         self._retiming: Timer | None = None
         self.replica.commit_watchers.append(self._changed)
@@ -195,6 +157,15 @@ class Node:
         """Told when `changes` may have more; returns what ends it."""
         self._listeners.append(listener)
         return partial(self._listeners.remove, listener)
+
+    def on_overwrite(self, listener: Callable[[bytes], None]) -> None:
+        """Told of a key whose next version may be shown from now on, before anybody is shown it."""
+        self._overwrite_listeners.append(listener)
+
+    def stays(self, key: bytes, here: ReadResult) -> bool:
+        """Whether what a peek has shown is shown until `on_overwrite` says otherwise: no newer version is on its way
+        to the disk. What was found elsewhere may be replaced by something else that was."""
+        return here.source is Source.LOCAL and self.replica.newest(key) == here.committed
 
     def inspect(self, key: bytes, answered: Callable[[list[ReplicaView]], None]) -> None:
         """Ask every replica; those that do not answer in time are shown as silent."""
@@ -269,13 +240,19 @@ class Node:
             self.paths[outcome.path] += 1
         done(outcome)
 
-    def _changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
+    def _changed(self, key: bytes, before: KeyState, _after: KeyState) -> None:
         """One call for many commits: listeners read on from where they are. Also with no listener yet: one that comes
         before this is durable does not see it in `changes`, and must be told."""
+        if before.committed is not None:
+            self._store.when_durable(partial(self._overwritten, key))
         if self._telling:
             self._more = True
         else:
             self._tell_when_durable()
+
+    def _overwritten(self, key: bytes) -> None:
+        for listener in self._overwrite_listeners:
+            listener(key)
 
     def _tell_when_durable(self) -> None:
         self._telling, self._more = True, False
@@ -306,7 +283,7 @@ class Node:
         """Timers follow the links, and what is let in follows what gets done. A nearby replica that falls silent leaves
         the fast round to one farther away, so the hedge waits for the farthest: leaving early would cost two more round
         trips to save a part of one."""
-        rtts = (self.links.rtt_ms(peer) for peer in self.replica.config.active if peer != self.me)
+        rtts = [self.links.rtt_ms(peer) for peer in self.replica.config.active if peer != self.me]
         farthest = max((UNKNOWN_RTT_MS if rtt is None else rtt for rtt in rtts), default=0.0)
         busy = BUSY_FACTOR * self.pace.mean_ms()
         hedge = min(LONGEST_HEDGE_MS, max(HEDGE_FACTOR * farthest + SHORTEST_HEDGE_MS, busy))

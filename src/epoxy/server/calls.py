@@ -5,12 +5,13 @@ from time import perf_counter
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Path, Source
 from epoxy.node.observer import Observer
 from epoxy.server.inputs import Rejected, spelled
+from epoxy.server.records import Record
 from epoxy.transport.exchange import Exchange, Stream
 from epoxy.transport.response import JSON, problem
 
@@ -30,21 +31,6 @@ RESULTS: Final = {
     429: "refused",
 }
 """The word a status is counted under."""
-
-
-class Record(Struct, frozen=True, kw_only=True):
-    """A committed key for people and for programs that read JSON. `value_base64` is exact; `value` is the same as text,
-    if it is text."""
-
-    key: str
-    value: str | None
-    value_base64: bytes | None
-    version: int
-    mutable: bool
-    deleted: bool
-    mine: bool | UnsetType = UNSET
-    path: Path | UnsetType = UNSET
-    source: Source | UnsetType = UNSET
 
 
 class Call:

@@ -60,7 +60,7 @@ def parameters(query: bytes, known: frozenset[bytes]) -> Parameters:
     for part in query.split(b"&"):
         if not part:
             continue
-        name, _, value = (unquote(word) for word in part.replace(b"+", b" ").partition(b"="))
+        name, _, value = [unquote(word) for word in part.replace(b"+", b" ").partition(b"=")]
         if name not in known:
             names = ", ".join(sorted(word.decode() for word in known)) or "none"
             raise Rejected(400, "bad_parameter", f"unknown parameter '{shown(name)}'; there are: {names}")

@@ -42,7 +42,11 @@ class RespDoor:
         self.limits = limits if limits is not None else RespLimits()
         self.password = password.encode() if password is not None else None
         self.connections: dict[int, RespConnection] = {}
-        self.ready = ReadyAnswers()
+        self.lasting = ReadyAnswers()
+        """To GETs, good for everybody for ever."""
+        self.passing = ReadyAnswers()
+        """... and to those that do not ask for a quorum, until the key changes."""
+        node.on_overwrite(lambda key: self.passing.drop(resp.bulk(key)))
         self._counts: Counter[tuple[str, str]] = Counter()
         self.table = table_of(
             [*resp_keys.COMMANDS, *resp_scan.commands(resp_scan.Cursors()), *resp_admin.commands(self)]
@@ -85,7 +89,7 @@ class RespDoor:
     def requests(self) -> dict[tuple[str, str], int]:
         """How many were answered, by command and result."""
         counts = {(f"resp_{name}", result): count for (name, result), count in self._counts.items()}
-        return counts | {("resp_get", "ok"): counts.get(("resp_get", "ok"), 0) + self.ready.served}
+        return counts | {("resp_get", "ok"): counts.get(("resp_get", "ok"), 0) + self.lasting.served + self.passing.served}
 
     def count(self, command: Command | None, reply: bytes) -> None:
         failed = reply.startswith(b"-")
@@ -108,7 +112,6 @@ class RespConnection(Session, asyncio.Protocol):
     def __init__(self, door: RespDoor) -> None:
         super().__init__(door.node, door.next_number(), authenticated=door.password is None)
         self.reader = CommandReader(door.limits.reader if door.password is None else STRANGERS)
-        self.ready = door.ready
         self._door = door
         self._limits = door.limits
         self._table = door.table
@@ -171,6 +174,10 @@ class RespConnection(Session, asyncio.Protocol):
 
     # What commands use.
 
+    @property
+    def ready(self) -> ReadyAnswers:
+        return self._door.lasting if self.consistent else self._door.passing
+
     def promise(self) -> Answer:
         assert self._running is not None, "promises are made while a command runs"
         command, arguments = self._running
@@ -208,21 +215,27 @@ class RespConnection(Session, asyncio.Protocol):
         """Answer GETs of names whose values are known by heart, without reading them as commands: between two of them
         is nothing but the beginning of a GET, and what is left is a key exactly as a command has it. False: something
         in `data` is something else, or has to wait, and nothing was done."""
-        transport, reader = self._transport, self.reader
-        if transport is None or self._slots or self._queue or self._clogged or not self.authenticated:
-            return False
-        if self.in_refused_multi or not reader.at_rest or len(data) > RECITED_BYTES:
+        transport = self._transport
+        if transport is None or not self._at_rest or len(data) > RECITED_BYTES:
             return False
         keys = data.split(data[:GET_BYTES])
         del keys[0]
-        replies = [*map(self.ready.young.get, keys)]
+        ready = self.ready
+        replies = [*map(ready.young.get, keys)]
         if None in replies:
             return False
-        self.ready.served += len(keys)
+        ready.served += len(keys)
         transport.write(b"".join(cast(list[bytes], replies)))
         if self._clogged:
             self._pace()
         return True
+
+    @property
+    def _at_rest(self) -> bool:
+        """Whether nothing is under way, and a command would be run like any other."""
+        if self._slots or self._queue or self._clogged or not self.authenticated:
+            return False
+        return self.reader.at_rest and not self.in_refused_multi
 
     def _schedule(self) -> None:
         if not self._scheduled and not self._working and self._transport is not None:
@@ -278,7 +291,6 @@ class RespConnection(Session, asyncio.Protocol):
         return command.writes and any(key in self._reading for key in keys)
 
     def _begin(self, command: Command | None, arguments: Arguments) -> None:
-        self._promised = None
         try:
             reply = self._run(command, arguments)
         except InvalidRequest as error:
@@ -297,6 +309,7 @@ class RespConnection(Session, asyncio.Protocol):
             self._reply(reply)
 
     def _run(self, command: Command | None, arguments: Arguments) -> bytes | None:
+        self._promised = None
         if command is None:
             raise InvalidRequest(f"unknown command {shown(arguments[0])}")
         if not self.authenticated and not command.open_to_strangers:

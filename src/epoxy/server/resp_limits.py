@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from epoxy.codec.resp import ReaderLimits
+from epoxy.codec.resp_limits import ReaderLimits
 from epoxy.model.records import MAX_VALUE_BYTES
 
 STRANGERS = ReaderLimits(arguments=10, argument_bytes=16 << 10, command_bytes=16 << 10)

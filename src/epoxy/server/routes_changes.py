@@ -5,7 +5,7 @@ in the changelog and not in our memory; whoever stops reading is hung up on by t
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -112,16 +112,22 @@ class Feed:
         if self._over or not self._stream.writable:
             return
         rows = self._node.changes(self._cursor, BATCH_ROWS)
-        for cursor, entry in rows:
-            if not self._stream.writable:
-                return
-            self._cursor = cursor
-            if entry.key.startswith(self._prefix):
-                self._stream.write(event(cursor, entry))
+        if not self._pour(rows):
+            return
         if len(rows) == BATCH_ROWS:
             self._wake()
         elif not self._follow:
             self.close()
+
+    def _pour(self, rows: Sequence[tuple[bytes, ChangelogEntry]]) -> bool:
+        """Whether the reader took them all."""
+        for cursor, entry in rows:
+            if not self._stream.writable:
+                return False
+            self._cursor = cursor
+            if entry.key.startswith(self._prefix):
+                self._stream.write(event(cursor, entry))
+        return True
 
     def _beat(self) -> None:
         """Also moves the reader's cursor past what its prefix left out. An event without data is shown to nobody."""

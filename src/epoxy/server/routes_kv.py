@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
-from msgspec import Struct
-
 from epoxy.model.records import MAX_VALUE_BYTES, Proposal
 from epoxy.model.writes import (
     Committed,
@@ -25,8 +23,9 @@ from epoxy.model.writes import (
     Write,
 )
 from epoxy.server.backend import Backend
-from epoxy.server.calls import RETRY_AFTER_MS, Call, Header, Record, error_header, record
+from epoxy.server.calls import RETRY_AFTER_MS, Call, Header, error_header, record
 from epoxy.server.inputs import MAX_VERSION, Parameters, Rejected, choice, fragment, key_of, number, parameters, spelled
+from epoxy.server.records import Conflict, Page
 from epoxy.transport.response import Problem
 
 KEYS = b"/v2/kv/"
@@ -58,18 +57,6 @@ HERE = (Source.LOCAL, Source.LEGACY)
 
 OPAQUE = (b"X-Content-Type-Options", b"nosniff")
 """Values are somebody's bytes. A browser must not guess that they are a page or a script of ours."""
-
-
-class Conflict(Struct, frozen=True, kw_only=True):
-    """Not written, because of what is there."""
-
-    error: Problem
-    committed: Record | None
-
-
-class Page(Struct, frozen=True, kw_only=True):
-    keys: list[Record]
-    next: str | None
 
 
 class Keys:

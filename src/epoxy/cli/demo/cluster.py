@@ -110,17 +110,21 @@ class DemoCluster:
             return self._resume(order)
         if node.running:
             raise InvalidRequest(f"{node.datacenter} is running (pid {node.pid})")
-        try:
-            node.start()
-        finally:
-            if node.running:
-                self._expected_down.discard(node.datacenter)
+        self._start(node)
         self._cut_own_side(node)
         return [
             f"{node.datacenter} is back with the data it had (pid {node.pid}). "
             "What it missed it learns when somebody asks for it.",
             *self.consequences(),
         ]
+
+    def _start(self, node: RegionNode) -> None:
+        """It may be up although it is not ready in time."""
+        try:
+            node.start()
+        finally:
+            if node.running:
+                self._expected_down.discard(node.datacenter)
 
     def _cut(self, order: Order) -> list[str]:
         links = self._links(order)

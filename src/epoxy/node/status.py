@@ -1,0 +1,44 @@
+"""How a node is doing, as values. Apart from `service`, which is compiled, as records cannot be."""
+
+from msgspec import Struct
+
+from epoxy.model.messages import Inspected
+
+
+class PeerStatus(Struct, frozen=True, kw_only=True):
+    id: int
+    datacenter: str
+    url: str
+    rtt_ms: float | None
+    reachable: bool
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """`tolerated_failures`: how many more replicas may fail before nothing can be decided; negative: nothing can now.
+    `floor_ms`: the round trip to the nearest fast quorum, below which no fresh key commits."""
+
+    id: int
+    datacenter: str
+    pid: int
+    epoch: int
+    ready: bool
+    available: bool
+    tolerated_failures: int
+    fast_path_share: float | None
+    floor_ms: float | None
+    quorum_policy: str
+    replicas: int
+    slow_quorum: int
+    fast_quorum: int
+    writes_in_flight: int
+    uptime_s: float
+    peers: list[PeerStatus]
+
+
+class ReplicaView(Struct, frozen=True, kw_only=True):
+    """What one replica holds for a key; `held` None: it did not answer."""
+
+    id: int
+    datacenter: str
+    held: Inspected | None
+    reason: str = ""
