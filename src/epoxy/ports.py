@@ -65,6 +65,9 @@ class Store(Protocol):
         """Call done once everything committed so far is durable, at once if it is; in the order of these calls. Never
         called if that fails: the process ends."""
 
+    def newest(self) -> Snapshot:
+        """Everything committed, durable or not. Look at once: it moves on with the next commit."""
+
     def durable(self) -> Snapshot:
         """Only what is durable at this moment. What is read here may be shown to anybody at once."""
 

@@ -102,6 +102,10 @@ class World:
     def write(self, key: bytes = KEY, value: bytes = b"v") -> None:
         self.node.write(Write(key=key, value=value), self.outcomes.append)
 
+    def version_shown(self) -> int | None:
+        shown = self.node.peek(KEY)
+        return shown.committed.version if shown is not None and shown.committed is not None else None
+
     def learn(self, *keys: bytes) -> None:
         """From a peer, and not yet durable."""
         for key in keys:
@@ -415,6 +419,32 @@ def test_who_comes_between_a_commit_and_its_sync_is_told() -> None:
     assert listener.keys == []
     world.disk.sync()
     assert listener.keys == [b"a"]
+
+
+def test_what_a_peek_shows_stays_until_the_next_version_is_told_of() -> None:
+    """... and it is told of before the peer that brought it hears that it is safe."""
+    world = World(1)
+    first, second = (prop(b"v", version, by=B, nonce=version, mutable=True) for version in (1, 2))
+    world.node.replica.handle([commit(first)], lambda _: None)
+    world.disk.sync()
+    shown = world.node.peek(KEY)
+    assert shown is not None
+    assert world.node.stays(KEY, shown)
+    events: list[str] = []
+    world.node.on_overwrite(lambda key: events.append(f"{key.decode()} is overwritten, {world.version_shown()} shown"))
+    world.node.replica.handle([commit(second)], lambda _: events.append("answered"))
+    assert world.node.peek(KEY) == shown
+    assert not world.node.stays(KEY, shown)
+    assert events == []
+    world.disk.sync()
+    assert events == [f"{KEY.decode()} is overwritten, 2 shown", "answered"]
+    assert world.node.stays(KEY, ReadResult(committed=second, source=Source.LOCAL))
+
+
+def test_what_was_found_elsewhere_does_not_stay() -> None:
+    world = World(1)
+    found = ReadResult(committed=prop(b"v", 1, by=B, mutable=True), source=Source.CACHE)
+    assert not world.node.stays(KEY, found)
 
 
 def test_votes_are_no_changes() -> None:

@@ -69,6 +69,8 @@ class FakeNode:
         self.reads: deque[tuple[bytes, Consistency, Callable[[ReadAnswer], None]]] = deque()
         self.outcomes: deque[Outcome | Exception] = deque()
         self.asked = 0
+        self.changing: set[bytes] = set()
+        self.overwritten: Callable[[bytes], None] = lambda _: None
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         self.asked += 1
@@ -87,6 +89,12 @@ class FakeNode:
     def peek(self, key: bytes) -> ReadResult | None:
         here = self.held.get(key)
         return ReadResult(committed=here, source=Source.LOCAL) if here is not None else None
+
+    def on_overwrite(self, listener: Callable[[bytes], None]) -> None:
+        self.overwritten = listener
+
+    def stays(self, key: bytes, here: ReadResult) -> bool:
+        return key not in self.changing and here.committed == self.held.get(key)
 
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
         keys = sorted(key for key in self.held if key.startswith(prefix) and (after is None or key > after))
@@ -206,6 +214,12 @@ class ClusterNode:
 
     def peek(self, key: bytes) -> ReadResult | None:
         return self.replica.peek(key, use_cache=True)
+
+    def on_overwrite(self, listener: Callable[[bytes], None]) -> None:
+        """Nothing here stays."""
+
+    def stays(self, key: bytes, here: ReadResult) -> bool:  # noqa: ARG002 (the door's signature)
+        return False
 
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
         return self.replica.keyspace.page(self.store.durable(), prefix, after, limit)

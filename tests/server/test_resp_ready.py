@@ -27,23 +27,55 @@ def test_asked_for_once_a_reserved_name_is_known_by_heart() -> None:
             client, other = await at.connect(), await at.connect()
             await warm(at, client, a=b"1")
             at.node.held.clear()
-            assert at.door.ready.served == 0
+            assert at.door.passing.served == 0
             for each in (client, other):
                 await each.says("GET a", bulk(b"1"))
             await other.says("get a", bulk(b"1"))
-            assert at.door.ready.served == 3
+            assert at.door.passing.served == 3
 
     run(story)
 
 
-def test_a_mutable_key_is_looked_up_each_time() -> None:
+def test_a_mutable_key_is_known_by_heart_until_it_changes() -> None:
     async def story() -> None:
         async with world() as at:
             client = await at.connect()
             for value in (b"1", b"2", b"3"):
                 at.node.held[b"k"] = proposal(value)
+                at.node.overwritten(b"k")
+                for _ in range(3):
+                    await client.says("GET k", bulk(value))
+            assert at.door.passing.served == 6
+
+    run(story)
+
+
+def test_a_mutable_key_that_is_about_to_change_is_looked_up_each_time() -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            at.node.changing.add(b"k")
+            for value in (b"1", b"2", b"3"):
+                at.node.held[b"k"] = proposal(value)
                 await client.says("GET k", bulk(value))
-            assert (len(at.door.ready), at.door.ready.served) == (0, 0)
+            assert (len(at.door.passing), at.door.passing.served) == (0, 0)
+
+    run(story)
+
+
+def test_a_consistent_session_does_not_hear_what_others_know_by_heart() -> None:
+    async def story() -> None:
+        async with world() as at:
+            client, careful = await at.connect(), await at.connect()
+            at.node.held[b"k"] = proposal(b"1")
+            await client.says("GET k", bulk(b"1"))
+            await careful.says("READCONSISTENT", b"+OK\r\n")
+            careful.send("GET k")
+            await until(lambda: bool(at.node.reads))
+            at.node.reads.popleft()[2](found(b"2"))
+            await careful.expect(bulk(b"2"))
+            await careful.says("READOPTIMISTIC", b"+OK\r\n")
+            await careful.says("GET k", bulk(b"1"))
 
     run(story)
 
@@ -57,7 +89,7 @@ def test_a_tombstone_and_an_absence_are_not_kept() -> None:
             await until(lambda: bool(at.node.reads))
             at.node.reads.popleft()[2](found(None))
             await client.expect(b"$-1\r\n$-1\r\n")
-            assert len(at.door.ready) == 0
+            assert len(at.door.passing) == 0
 
     run(story)
 
@@ -69,7 +101,7 @@ def test_a_pipeline_by_heart_and_one_with_something_else_in_it() -> None:
             await warm(at, client, a=b"1", b=b"22")
             client.send("GET a", "GET b", "GET a")
             await client.expect(bulk(b"1") + bulk(b"22") + bulk(b"1"))
-            assert at.door.ready.served == 3
+            assert at.door.passing.served == 3
             reserve(at, c=b"333")
             client.send("GET a", "GET c", "PING", "GET b")
             await client.expect(bulk(b"1") + bulk(b"333") + b"+PONG\r\n" + bulk(b"22"))
@@ -139,7 +171,7 @@ def test_behind_a_write_a_known_answer_waits_its_turn() -> None:
             await until(lambda: bool(at.node.writes))
             client.send("GET a", "GET a")
             await turns(20)
-            assert at.door.ready.served == 0
+            assert at.door.passing.served == 0
             at.node.writes.popleft()[1](committed(b"1"))
             await client.expect(b"+OK\r\n" + bulk(b"1") + bulk(b"1"))
 
@@ -181,7 +213,7 @@ def test_a_consistent_connection_is_told_the_same() -> None:
             await client.says("READCONSISTENT", b"+OK\r\n")
             await warm(at, client, a=b"1")
             await client.says("GET a", bulk(b"1"))
-            assert (at.door.ready.served, at.node.asked) == (1, 0)
+            assert (at.door.lasting.served, at.node.asked) == (1, 0)
 
     run(story)
 
@@ -200,9 +232,9 @@ def test_a_client_that_takes_no_answers_is_not_read_any_more() -> None:
                 client.raw(piece)
             connection = at.door.connections[min(at.door.connections)]
             await until(lambda: connection._paused)
-            served = at.door.ready.served
+            served = at.door.passing.served
             await turns(100)
-            assert at.door.ready.served == served < 64 * len(piece) // len(packed("GET a"))
+            assert at.door.passing.served == served < 64 * len(piece) // len(packed("GET a"))
             await other.says("PING", b"+PONG\r\n")
 
     run(story)

@@ -154,6 +154,11 @@ class Replica:
             for watcher in self.commit_watchers:
                 watcher(key, before, after)
 
+    def newest(self, key: bytes) -> Proposal | None:
+        """The newest committed version, durable or not."""
+        known = self._states.get(key)
+        return known.committed if known is not None else self.keyspace.committed(self._store.newest(), key)
+
     def peek(self, key: bytes, *, use_cache: bool) -> ReadResult | None:
         """Only what is durable is shown: a commit record that is not could still be lost, and with it the value."""
         view = self._store.durable()

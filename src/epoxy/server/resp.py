@@ -89,7 +89,9 @@ class RespDoor:
     def requests(self) -> dict[tuple[str, str], int]:
         """How many were answered, by command and result."""
         counts = {(f"resp_{name}", result): count for (name, result), count in self._counts.items()}
-        return counts | {("resp_get", "ok"): counts.get(("resp_get", "ok"), 0) + self.lasting.served + self.passing.served}
+        return counts | {
+            ("resp_get", "ok"): counts.get(("resp_get", "ok"), 0) + self.lasting.served + self.passing.served
+        }
 
     def count(self, command: Command | None, reply: bytes) -> None:
         failed = reply.startswith(b"-")

@@ -26,15 +26,17 @@ class RespNode(Protocol):
 
     def peek(self, key: bytes) -> ReadResult | None: ...
 
+    def on_overwrite(self, listener: Callable[[bytes], None]) -> None: ...
+
+    def stays(self, key: bytes, here: ReadResult) -> bool: ...
+
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]: ...
 
     def status(self) -> Struct: ...
 
 
 class Session:
-    """One client, as its commands see it. `ready` has answers to GET, by the key as a command has it."""
-
-    ready: ReadyAnswers
+    """One client, as its commands see it."""
 
     def __init__(self, node: RespNode, number: int, *, authenticated: bool) -> None:
         self.node = node
@@ -48,6 +50,11 @@ class Session:
     @property
     def consistency(self) -> Consistency:
         return Consistency.LINEARIZABLE if self.consistent else Consistency.OPTIMISTIC
+
+    @property
+    def ready(self) -> ReadyAnswers:
+        """Answers to GET, by the key as a command has it."""
+        raise NotImplementedError
 
     def promise(self) -> Answer:
         """For a command whose reply comes later: a place in the line of replies, and how to fill it."""

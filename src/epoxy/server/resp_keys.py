@@ -67,9 +67,18 @@ def get(session: Session, arguments: Arguments) -> bytes | None:
     if here is None:
         return ask(session, key, lambda value: resp.maybe_bulk(value, session.protocol))
     reply = resp.maybe_bulk(here.value, session.protocol)
-    if here.committed is not None and not here.committed.mutable:
+    if is_ready(session, key, here):
         session.ready.keep(question, reply)
     return reply
+
+
+def is_ready(session: Session, key: bytes, here: ReadResult) -> bool:
+    """Whether the next GET may be answered with the same without looking: for ever, or until the node tells of a newer
+    version. Consistent sessions get here with the first kind alone."""
+    committed = here.committed
+    if committed is None or committed.is_tombstone:
+        return False
+    return not committed.mutable or session.node.stays(key, here)
 
 
 def read_one(piece: Piece) -> Callable[[Session, Arguments], bytes | None]:
