@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from epoxy.cli import output, show
+from epoxy.cli import elect_sim, output, show
 from epoxy.cli import parameters as options
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.mutants import mutants
@@ -266,3 +266,6 @@ def exhaustive(
 
 sim.add_command(soak)
 sim.add_command(mutants)
+sim.add_command(elect_sim.elect)
+sim.add_command(elect_sim.as_described)
+sim.add_command(elect_sim.elect_mutants)

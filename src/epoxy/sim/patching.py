@@ -15,7 +15,7 @@ from epoxy import __compiled__
 
 Rule = Callable[..., object]
 
-PLANTERS = ("epoxy.sim.broken", "epoxy.sim.as_described")
+PLANTERS = ("epoxy.sim.broken", "epoxy.sim.as_described", "epoxy.sim.elect.broken")
 """Broken rules may call the right ones, which they hold under names of their own."""
 
 
@@ -24,7 +24,7 @@ class Patch(Struct, frozen=True):
 
     owner: ModuleType | type
     name: str
-    broken: Rule
+    broken: Rule | property
 
 
 @contextmanager

@@ -1,0 +1,181 @@
+"""The control plane's wire: RESP2 arrays of bulk strings, verb first, fields in the seed's order and ours behind them.
+
+Strict in what it takes: a number is decimal digits without a sign or a leading zero and fits 64 bits, an id is one that
+a config could have. A frame with too few fields, too many, or an unknown verb is refused, and the connection with it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from epoxy.codec import resp
+from epoxy.elect.config import MAX_ID_BYTES
+from epoxy.elect.hello import Hello
+from epoxy.elect.messages import Accept, Announce, Handover, Heartbeat, Message, Offer, Role, State
+from epoxy.model.errors import InvalidValue, Truncated, UnknownTag
+
+MAX_NUMBER = 2**64 - 1
+MAX_TEXT_BYTES = 256
+"""The longest text in a frame is a name of a host with its port: 253 and 6, and no cluster is named longer."""
+
+LIMITS = resp.ReaderLimits(arguments=16, argument_bytes=1024, command_bytes=8192)
+"""The longest frame, a heartbeat, has eleven fields of at most 32 bytes. The reader's own minimum is above that."""
+
+
+def encode(message: Message) -> bytes:
+    return frame(fields(message))
+
+
+def frame(words: Sequence[str]) -> bytes:
+    return resp.array([resp.bulk_text(word) for word in words])
+
+
+def fields(message: Message) -> list[str]:
+    match message:
+        case Heartbeat():
+            ours = [message.leader_epoch, message.leader, message.history, message.state.value, message.stamp]
+            seed = [message.epoch, message.node, message.role.value, message.offset]
+            return ["HB", *map(str, [*seed, *ours, message.echo])]
+        case Offer():
+            seed = [message.epoch, message.node, message.offset]
+            return ["OFFER", *map(str, [*seed, message.history, int(message.in_office)])]
+        case Accept():
+            return ["ACCEPT", str(message.epoch), message.node, message.candidate]
+        case Announce():
+            return ["ANNOUNCE", str(message.epoch), message.node, message.address]
+        case Handover():
+            return ["HANDOVER", str(message.epoch), message.node, message.heir]
+        case _:
+            assert_never(message)
+
+
+def decode(command: Sequence[bytes]) -> Message:
+    if not command:
+        raise Truncated("an empty frame")
+    read = READERS.get(command[0])
+    if read is None:
+        raise UnknownTag(f"no verb {command[0][:16]!r}")
+    return read(command[1:])
+
+
+def heartbeat(words: Sequence[bytes]) -> Heartbeat:
+    epoch, node, role, offset, leader_epoch, leader, history, state, stamp, echo = exactly(10, "HB", words)
+    return Heartbeat(
+        epoch=number(epoch),
+        node=identity(node),
+        role=a_role(role),
+        offset=number(offset),
+        leader_epoch=number(leader_epoch),
+        leader=identity(leader),
+        history=number(history),
+        state=a_state(state),
+        stamp=number(stamp),
+        echo=number(echo),
+    )
+
+
+def offer(words: Sequence[bytes]) -> Offer:
+    epoch, node, offset, history, in_office = exactly(5, "OFFER", words)
+    return Offer(
+        epoch=number(epoch),
+        node=identity(node),
+        offset=number(offset),
+        history=number(history),
+        in_office=flag(in_office),
+    )
+
+
+def accept(words: Sequence[bytes]) -> Accept:
+    epoch, node, candidate = exactly(3, "ACCEPT", words)
+    return Accept(epoch=number(epoch), node=identity(node), candidate=identity(candidate))
+
+
+def announce(words: Sequence[bytes]) -> Announce:
+    epoch, node, address = exactly(3, "ANNOUNCE", words)
+    return Announce(epoch=number(epoch), node=identity(node), address=text(address))
+
+
+def handover(words: Sequence[bytes]) -> Handover:
+    epoch, node, heir = exactly(3, "HANDOVER", words)
+    return Handover(epoch=number(epoch), node=identity(node), heir=identity(heir))
+
+
+READERS: dict[bytes, Callable[[Sequence[bytes]], Message]] = {
+    b"HB": heartbeat,
+    b"OFFER": offer,
+    b"ACCEPT": accept,
+    b"ANNOUNCE": announce,
+    b"HANDOVER": handover,
+}
+
+
+def encode_hello(greeting: Hello, proof: str | None = None) -> bytes:
+    """The dialer's has no proof yet."""
+    return frame(["HELLO", *greeting.words(), *([proof] if proof is not None else [])])
+
+
+def encode_proof(proof: str) -> bytes:
+    return frame(["PROOF", proof])
+
+
+def decode_hello(command: Sequence[bytes]) -> tuple[Hello, str]:
+    """With its proof, which is empty in the first one."""
+    if len(command) not in (7, 8) or command[0] != b"HELLO":
+        raise InvalidValue("expected HELLO with six or seven fields")
+    words = [text(word) for word in command[1:]]
+    version, cluster, sender, receiver, config_hash, nonce = words[:6]
+    greeting = Hello(
+        version=version, cluster=cluster, sender=sender, receiver=receiver, config_hash=config_hash, nonce=nonce
+    )
+    return greeting, words[6] if len(words) == 7 else ""
+
+
+def decode_proof(command: Sequence[bytes]) -> str:
+    if len(command) != 2 or command[0] != b"PROOF":
+        raise InvalidValue("expected PROOF with one field")
+    return text(command[1])
+
+
+def exactly(count: int, verb: str, words: Sequence[bytes]) -> Sequence[bytes]:
+    if len(words) != count:
+        raise InvalidValue(f"{verb} has {count} fields, not {len(words)}")
+    return words
+
+
+def number(word: bytes) -> int:
+    short = word.isdigit() and len(word) <= 20
+    if not short or (len(word) > 1 and word.startswith(b"0")) or int(word) > MAX_NUMBER:
+        raise InvalidValue(f"{word[:32]!r} is no number of 64 bits")
+    return int(word)
+
+
+def flag(word: bytes) -> bool:
+    if word not in (b"0", b"1"):
+        raise InvalidValue(f"{word[:32]!r} is neither 0 nor 1")
+    return word == b"1"
+
+
+def text(word: bytes) -> str:
+    """Printable ASCII: it may end up in a log."""
+    if len(word) > MAX_TEXT_BYTES or not word.isascii() or not word.decode("ascii").isprintable():
+        raise InvalidValue(f"{word[:32]!r} is no short printable text")
+    return word.decode("ascii")
+
+
+def identity(word: bytes) -> str:
+    if not word or len(word) > MAX_ID_BYTES:
+        raise InvalidValue(f"an id of {len(word)} bytes; from 1 to {MAX_ID_BYTES}")
+    return text(word)
+
+
+def a_role(word: bytes) -> Role:
+    try:
+        return Role(text(word))
+    except ValueError:
+        raise InvalidValue(f"{word[:32]!r} is no role") from None
+
+
+def a_state(word: bytes) -> State:
+    try:
+        return State(text(word))
+    except ValueError:
+        raise InvalidValue(f"{word[:32]!r} is no state") from None

@@ -1,0 +1,98 @@
+"""What every node of a cluster must agree on, word for word: its hash is part of every HELLO."""
+
+import hashlib
+
+from msgspec import Struct
+
+MAX_ID_BYTES = 32
+"""The seed's limit. An id stands in every frame."""
+
+MAX_NODES = 15
+"""Every node sends to every other: beyond this the heartbeats alone would be a load, and seven may fail already."""
+
+DRIFT_PERCENT = 5
+"""By how much a lease must be shorter than the silence after which another is elected. Two clocks that run 1 % off in
+opposite directions need 2; the rest is for fencing a server that answers slowly."""
+
+NEVER = 0
+"""The priority of a node that votes and is never promoted."""
+
+
+class Address(Struct, frozen=True):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """`control`: where its agent listens to the other agents. `server`: where clients reach the server beside it."""
+
+    id: str
+    control: Address
+    server: Address
+    priority: int = 100
+
+    @property
+    def promotable(self) -> bool:
+        return self.priority != NEVER
+
+
+class Timing(Struct, frozen=True, kw_only=True):
+    """The seed's names and defaults. `lease_ms` is ours: how long a primary may write after the last heartbeat of its
+    own that a majority has answered."""
+
+    hb_interval_ms: int = 200
+    down_after_ms: int = 5_000
+    lease_ms: int = 3_750
+    election_timeout_ms: int = 3_000
+    election_backoff_min_ms: int = 1_000
+    election_backoff_max_ms: int = 5_000
+
+    @property
+    def fresh_ms(self) -> int:
+        """How long a heartbeat speaks for its sender when votes are looked for: four may be late or lost."""
+        return min(4 * self.hb_interval_ms, self.down_after_ms)
+
+    @property
+    def recall_ms(self) -> int:
+        """After this nothing that was promised before a start can matter any more: no lease runs, no candidate waits,
+        even by clocks that drift."""
+        longest = max(self.down_after_ms, self.election_timeout_ms)
+        return longest + longest * DRIFT_PERCENT // 100 + 1
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """`initial_primary` leads epoch 1, which nobody had to be elected for. `min_replicas_to_write`: how many replicas
+    must keep up for the primary to accept writes."""
+
+    cluster: str
+    nodes: tuple[Node, ...]
+    initial_primary: str
+    timing: Timing = Timing()
+    min_replicas_to_write: int = 0
+
+    @property
+    def quorum(self) -> int:
+        return len(self.nodes) // 2 + 1
+
+    @property
+    def witnesses(self) -> int:
+        """Of so many others, one knows of every election that was won with the vote of somebody else."""
+        return len(self.nodes) - len(self.nodes) // 2
+
+    def node(self, node_id: str) -> Node:
+        return next(node for node in self.nodes if node.id == node_id)
+
+    def others(self, me: str) -> tuple[str, ...]:
+        return tuple(node.id for node in self.nodes if node.id != me)
+
+
+def fingerprint(config: Config) -> str:
+    """Equal for equal configs, in any order of the nodes. Everything in it is counted with or waited for."""
+    nodes = sorted(f"{n.id} {n.control} {n.server} {n.priority}" for n in config.nodes)
+    timing = config.timing
+    times = " ".join(str(getattr(timing, name)) for name in Timing.__struct_fields__)
+    words = [config.cluster, *nodes, config.initial_primary, times, str(config.min_replicas_to_write)]
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()

@@ -1,0 +1,83 @@
+"""Who may speak on the control port: a handshake of three lines, in which both sides prove the cluster's secret.
+
+    dialer    HELLO 1 <cluster> <dialer> <acceptor> <config hash> <nonce>
+    acceptor  HELLO 1 <cluster> <acceptor> <dialer> <config hash> <nonce> <proof>
+    dialer    PROOF <proof>
+
+A proof is an HMAC-SHA256 under the secret over both HELLOs and the side it is from, so it can be neither replayed nor
+sent back to where it came from. The hash of the config is compared before anything is proved: nodes that count
+different peers must not count each other's votes, and the operator must read which is which.
+"""
+
+import hmac
+
+from msgspec import Struct
+
+VERSION = "1"
+NONCE_BYTES = 16
+"""128 bits are never drawn twice."""
+
+
+class Refused(Exception):
+    """Why a connection was closed before anything was said. It names the setting to look at."""
+
+
+class Party(Struct, frozen=True, kw_only=True):
+    """One side's view of who it is."""
+
+    cluster: str
+    me: str
+    config_hash: str
+    secret: bytes
+    known: frozenset[str]
+    """The ids it would speak to."""
+
+
+class Hello(Struct, frozen=True, kw_only=True):
+    version: str
+    cluster: str
+    sender: str
+    receiver: str
+    config_hash: str
+    nonce: str
+
+    def words(self) -> list[str]:
+        return [self.version, self.cluster, self.sender, self.receiver, self.config_hash, self.nonce]
+
+
+def hello(party: Party, receiver: str, nonce: bytes) -> Hello:
+    return Hello(
+        version=VERSION,
+        cluster=party.cluster,
+        sender=party.me,
+        receiver=receiver,
+        config_hash=party.config_hash,
+        nonce=nonce.hex(),
+    )
+
+
+def check_hello(party: Party, theirs: Hello) -> None:
+    if theirs.version != VERSION:
+        raise Refused(f"version {theirs.version!r} of the protocol; this node speaks {VERSION}")
+    if theirs.cluster != party.cluster:
+        raise Refused(f"cluster.name: {theirs.cluster!r}; this node is in {party.cluster!r}")
+    if theirs.receiver != party.me:
+        raise Refused(f"nodes.control: looking for {theirs.receiver!r}; this is {party.me!r}")
+    if theirs.sender not in party.known:
+        raise Refused(f"nodes.id: {theirs.sender!r} is no other node of this cluster")
+    if not same_config(party, theirs):
+        raise Refused(f"nodes or timing: {theirs.sender!r} has another config (hash {theirs.config_hash[:12]}...)")
+
+
+def same_config(party: Party, theirs: Hello) -> bool:
+    return theirs.config_hash == party.config_hash
+
+
+def prove(secret: bytes, side: str, first: Hello, second: Hello) -> str:
+    said = "\n".join(["elect", side, *first.words(), *second.words()])
+    return hmac.digest(secret, said.encode(), "sha256").hex()
+
+
+def check_proof(secret: bytes, side: str, first: Hello, second: Hello, proof: str) -> None:
+    if not hmac.compare_digest(prove(secret, side, first, second).encode(), proof.encode()):
+        raise Refused("cluster.secret_file: the other side has another secret")

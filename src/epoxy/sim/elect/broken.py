@@ -1,0 +1,114 @@
+"""Broken rules, to be planted in place of the right ones. Each does one thing wrong, and only that."""
+
+# They stand in for production rules and keep their signatures, used or not.
+# ruff: noqa: ARG001
+
+from collections.abc import Iterable
+from typing import Any
+
+from epoxy.elect import rules
+from epoxy.elect.config import Config, Timing
+from epoxy.elect.elector import Elector
+from epoxy.elect.messages import Heartbeat, Message, Offer
+from epoxy.elect.outbox import Outbox
+from epoxy.elect.terms import Position, Record
+
+_is_new, _is_repeated, _lease_end = rules.is_new, rules.is_repeated, rules.lease_end
+_on_heartbeat, _would_win = Elector._on_heartbeat, Elector._would_win
+
+FULL = 8
+"""Small, so that it fills within a run."""
+
+INITIAL = "a"
+
+
+def nothing(*_: object) -> None:
+    return None
+
+
+def always(*_: object) -> bool:
+    return True
+
+
+def never(*_: object) -> bool:
+    return False
+
+
+def votes_forgotten(record: Record | None) -> Record | None:
+    """What was followed is on the disk, what was voted for is not."""
+    if record is None:
+        return None
+    return Record(epoch=record.leader_epoch, leader_epoch=record.leader_epoch, leader=record.leader)
+
+
+def at_once(now_ms: int, timing: Timing) -> int:
+    return now_ms
+
+
+def vote_unseeing(self: Elector, offer: Offer, now_ms: int) -> bool:
+    if _is_repeated(offer.epoch, offer.node, self.record):
+        return True
+    may = _is_new(offer.epoch, self.record) or self._should_yield(offer)
+    return may and not self._lacks(offer)
+
+
+def stand_alone(self: Elector, ready: list[str]) -> bool:
+    """That it hears no primary itself is enough."""
+    return not self.leading or _would_win(self, ready)
+
+
+def stay(self: Elector) -> None:
+    self.handing = None
+    self.campaign = None
+
+
+def believe_announcements_alone(self: Elector, heartbeat: Heartbeat, now_ms: int) -> None:
+    known = (self.record.leader_epoch, self.record.leader)
+    if (heartbeat.leader_epoch, heartbeat.leader) == known or heartbeat.leader_epoch <= self.record.leader_epoch:
+        _on_heartbeat(self, heartbeat, now_ms)
+
+
+def for_ever(answered_ms: Iterable[int], now_ms: int, config: Config) -> int:
+    return now_ms + 1_000_000_000
+
+
+def twice_as_long(answered_ms: Iterable[int], now_ms: int, config: Config) -> int:
+    end_ms = _lease_end(answered_ms, now_ms, config)
+    return end_ms + config.timing.lease_ms if end_ms else 0
+
+
+def count_the_heard(self: Elector, now_ms: int) -> None:
+    """Who is heard may not hear."""
+    if self.leading:
+        heard = [peer.at_ms for peer in self.peers.values() if peer.heartbeat is not None]
+        self.lease_end_ms = max(self.lease_end_ms, _lease_end(heard, now_ms, self.config))
+
+
+def fewer_bytes(candidate: Position, mine: Position) -> bool:
+    return candidate.offset < mine.offset
+
+
+def rank_by_offset(config: Config, node: str, position: Position) -> tuple[int, int, int, str]:
+    return 0, -position.offset, -config.node(node).priority, node
+
+
+def drop_the_new(self: Outbox, message: Message) -> None:
+    waiting: Any = self._waiting
+    if len(waiting) < FULL:
+        waiting[len(waiting)] = message
+
+
+def invent_memory(record: Record | None) -> Record | None:
+    return record if record is not None else Record(leader=INITIAL)
+
+
+def any_life(life: int, value: int, started_ms: int) -> int | None:
+    return started_ms + (value & ((1 << rules.LIFE) - 1))
+
+
+def same_epoch_again(seen: list[int]) -> int:
+    return max(seen)
+
+
+def one_less(self: Config) -> int:
+    return max(1, len(self.nodes) // 2)

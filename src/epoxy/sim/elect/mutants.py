@@ -1,0 +1,89 @@
+"""Planted faults of elections. The first nine are those of the original text, one by one, under the numbers that
+docs/protocol/elect.md gives them; the others are rules of our own, each taken out."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from msgspec import Struct
+
+from epoxy.elect import hello, rules
+from epoxy.elect.config import Config
+from epoxy.elect.elector import Elector
+from epoxy.elect.outbox import Outbox
+from epoxy.sim.elect import broken
+from epoxy.sim.elect.as_described import AsDescribed
+from epoxy.sim.elect.judge import Judge
+from epoxy.sim.elect.machine import Machine
+from epoxy.sim.patching import Patch, applied
+
+AS_DESCRIBED = "elect-as-described"
+
+
+class Mutant(Struct, frozen=True, kw_only=True):
+    name: str
+    breaks: str
+    patches: tuple[Patch, ...]
+
+
+def mutant(name: str, breaks: str, *patches: Patch) -> Mutant:
+    return Mutant(name=name, breaks=breaks, patches=patches)
+
+
+NOT_ASKED = Patch(Judge, "sends", broken.nothing)
+"""Where a mutant breaks what a judge looks at directly, that judge looks away: others must find it by what follows."""
+
+ALL = (
+    mutant(
+        "1-votes-not-kept",
+        "a restart forgets its vote",
+        Patch(rules, "after_restart", broken.votes_forgotten),
+        Patch(rules, "silent_until", broken.at_once),
+    ),
+    mutant("2-candidate-votes-twice", "a candidate that yields goes on", Patch(Elector, "_yield", broken.nothing)),
+    mutant(
+        "3-voters-do-not-look",
+        "votes are given while the primary is heard",
+        Patch(Elector, "_would_vote", broken.vote_unseeing),
+        Patch(Elector, "_would_win", broken.stand_alone),
+    ),
+    mutant("4-primary-stays", "a primary that votes or follows stays primary", Patch(Elector, "_resign", broken.stay)),
+    mutant(
+        "4-announced-once",
+        "heartbeats do not tell who leads",
+        Patch(Elector, "_on_heartbeat", broken.believe_announcements_alone),
+    ),
+    mutant("5-no-lease", "a primary that is cut off goes on", Patch(rules, "lease_end", broken.for_ever)),
+    mutant("5-lease-too-long", "the lease outlives the silence", Patch(rules, "lease_end", broken.twice_as_long)),
+    mutant("5-lease-by-hearing", "who is heard counts as hearing", Patch(Elector, "_prolong", broken.count_the_heard)),
+    mutant(
+        "6-offsets-alone",
+        "offsets of different epochs are compared",
+        Patch(rules, "is_worse", broken.fewer_bytes),
+        Patch(rules, "rank", broken.rank_by_offset),
+    ),
+    mutant("7-full-queue", "a full queue drops what is new", Patch(Outbox, "put", broken.drop_the_new)),
+    mutant("8-anyone-may-speak", "no secret is asked for", Patch(hello, "check_proof", broken.nothing)),
+    mutant("9-any-config", "peers with another list are heard", Patch(hello, "same_config", broken.always)),
+    mutant("no-judgement", "a voter does not compare positions", Patch(rules, "is_worse", broken.never)),
+    mutant(
+        "resigned-is-closed", "resigning counts before the server is closed", Patch(rules, "has_closed", broken.always)
+    ),
+    mutant("memory-invented", "a node without memory votes", Patch(rules, "after_restart", broken.invent_memory)),
+    mutant("deaf-for-nothing", "a restart votes at once", Patch(rules, "silent_until", broken.at_once)),
+    mutant("quorum-too-small", "half of the nodes elect", Patch(Config, "quorum", property(broken.one_less))),
+    mutant("epoch-reused", "a candidate does not raise the epoch", Patch(rules, "next_epoch", broken.same_epoch_again)),
+    mutant(
+        AS_DESCRIBED,
+        "elections as first described",
+        Patch(Machine, "brain", AsDescribed),
+        NOT_ASKED,
+    ),
+)
+
+MUTANTS = {each.name: each for each in ALL}
+
+
+@contextmanager
+def planted(name: str | None) -> Iterator[None]:
+    with applied(MUTANTS[name].patches if name is not None else ()):
+        yield

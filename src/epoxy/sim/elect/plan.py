@@ -1,0 +1,77 @@
+"""A whole run as data: the cluster, its weather, and what breaks when."""
+
+import enum
+
+from msgspec import Struct
+
+from epoxy.elect.config import Timing
+
+
+class Kind(enum.Enum):
+    CRASH = "crash"
+    """The machine: agent and server. Disks survive, clocks begin again."""
+    WIPE = "wipe"
+    """The same, and the disks are lost with everything on them."""
+    AGENT_CRASH = "agent-crash"
+    """The server goes on without its agent."""
+    SERVER_CRASH = "server-crash"
+    PAUSE = "pause"
+    """Nothing runs; mail and timers arrive when it is over."""
+    PARTITION = "partition"
+    ONE_WAY = "one-way"
+    """What the target sends is lost; it hears everything."""
+    APART = "apart"
+    """The first target and the others named do not hear each other; everybody else hears all."""
+    SILENT = "silent"
+    """The agents of the first target and of the others named do not hear each other; their servers do."""
+    CRASH_ON_VOTE = "crash-on-vote"
+    """The agent dies right behind its next vote for another, and is back at once."""
+    DISK_FULL = "disk-full"
+    """What the agent must remember cannot be saved."""
+    HANDOVER = "handover"
+    """Not a fault: an operator asks for a planned failover."""
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    """`target`: the nodes it strikes, from 1; 0 is the primary of that moment. It ends by itself."""
+
+    at_ms: int
+    kind: Kind
+    target: tuple[int, ...]
+    for_ms: int = 0
+
+
+class Weather(Struct, frozen=True, kw_only=True):
+    """`loss`: of messages whose connection breaks under them. `slow_order`: of orders that the server takes long to
+    carry out."""
+
+    delay_us: int = 500
+    jitter: float = 1.0
+    loss: float = 0.0
+    slow_order: float = 0.0
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """`begun`: the nodes start with the memory of a cluster that has run before. `stranger`: somebody without the
+    secret speaks to everybody. `odd`: the node whose file lists only the first three; 0 is nobody. `sync_ms`: how long
+    a whole copy of the data takes."""
+
+    seed: int
+    n: int
+    timing: Timing
+    min_replicas: int
+    priorities: tuple[int, ...]
+    weather: Weather
+    skew: tuple[float, ...]
+    begun: bool
+    stranger: bool
+    odd: int
+    sync_ms: int
+    pace_ms: int
+    faults_end_ms: int
+    faults: tuple[Fault, ...]
+    encoded: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.faults)

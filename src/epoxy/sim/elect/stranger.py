@@ -1,0 +1,32 @@
+"""Somebody who knows everything but the secret: names, addresses, the config, the protocol."""
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from epoxy.elect.messages import Announce
+from epoxy.sim.elect.admission import admits
+
+if TYPE_CHECKING:
+    from epoxy.sim.elect.simulation import Simulation
+
+PACE_US = 700_000
+EPOCHS = 100
+"""How far above everything it has seen it claims to lead."""
+
+
+class Stranger:
+    def __init__(self, cluster: "Simulation") -> None:
+        self._cluster = cluster
+        self._epoch = EPOCHS
+
+    def speak(self) -> None:
+        """To everybody, in the name of everybody."""
+        for listener in self._cluster.machines.values():
+            for victim in self._cluster.machines.values():
+                party = replace(victim.party, secret=b"a guess")
+                if victim is not listener and admits(party, listener.party):
+                    self._epoch += 1
+                    address = str(victim.config.node(victim.name).server)
+                    listener.receive(Announce(epoch=self._epoch, node=victim.name, address=address), listener.life)
+        self._cluster.world.after(PACE_US, self.speak)

@@ -1,0 +1,419 @@
+"""The nine faults of the original text, each with a test named after it, and what we added."""
+
+import pytest
+from msgspec.structs import replace
+
+from epoxy.elect.config import Config
+from epoxy.elect.messages import Accept, Announce, Heartbeat, Offer, Role, State
+from epoxy.elect.terms import Fence, Follow, Mode, Open, Position, Record, Save, Send
+from tests.elect.bench import TIMING, Table, config_of
+
+
+def offer(epoch: int, node: str, history: int = 9, offset: int = 9_999) -> Offer:
+    return Offer(epoch=epoch, node=node, offset=offset, history=history, in_office=False)
+
+
+def accepts(table: Table, name: str) -> list[Accept]:
+    return [message for _, message in table[name].sent if isinstance(message, Accept)]
+
+
+def leaderless(names: str = "abc", **settings: object) -> Table:
+    """Everybody is well, nobody leads, and nobody stands yet: the primary is gone."""
+    table = Table(names, **settings).begin()
+    table.absent.add("a")
+    table[names[0]].report = replace(table[names[0]].report, alive=False, mode=Mode.FENCED)
+    return table
+
+
+def test_a_new_cluster_begins_with_the_primary_of_its_config() -> None:
+    table = Table("abc").begin()
+    assert [seat.report.leader for seat in table.seats.values()] == ["", "a", "a"]
+    assert table["b"].disk == Record(leader="a")
+
+
+def test_a_dead_primary_is_replaced_by_the_one_with_the_most_data() -> None:
+    table = leaderless()
+    table["b"].has(1, 50)
+    table["c"].has(1, 60)
+    table.run(1_500)
+    assert table.writing() == ["c"]
+    assert table["b"].report.leader == "c"
+    assert table["c"].disk == Record(epoch=2, voted_for="c", leader_epoch=2, leader="c")
+
+
+def test_of_equals_the_operators_choice_wins_and_then_the_lowest_id() -> None:
+    table = leaderless("abcd")
+    table.run(1_500)
+    assert table.writing() == ["b"]
+    nodes = tuple(replace(node, priority=200 if node.id == "c" else 100) for node in config_of("abcd").nodes)
+    table = leaderless("abcd", nodes=nodes)
+    table.run(1_500)
+    assert table.writing() == ["c"]
+
+
+def test_a_node_of_priority_0_votes_and_never_leads() -> None:
+    nodes = tuple(replace(node, priority=0 if node.id == "b" else 100) for node in config_of("abc").nodes)
+    table = leaderless(nodes=nodes)
+    table["b"].has(1, 1_000)
+    table.run(3_000)
+    assert table.writing() == ["c"]
+    assert not any(isinstance(message, Offer) for _, message in table["b"].sent)
+
+
+def test_without_a_majority_nobody_leads() -> None:
+    table = Table("abc").begin()
+    table.absent |= {"a", "b"}
+    table["a"].report = replace(table["a"].report, alive=False, mode=Mode.FENCED)
+    table.run(10_000)
+    assert table.writing() == []
+    assert table["c"].elector.record.epoch == 1
+
+
+# 1
+
+
+def test_fault_1_a_vote_is_saved_before_it_is_told_and_is_there_after_a_restart() -> None:
+    table = leaderless("abcde")
+    table.run(1_100)
+    voter = table["e"]
+    voter.restart()
+    table.now_ms += TIMING.down_after_ms
+    effects = voter.elector.receive(offer(7, "b"), table.now_ms)
+    kinds = [type(effect) for effect in effects]
+    assert kinds.index(Save) < kinds.index(Send)
+    voter.perform(effects)
+    assert voter.disk is not None
+    assert (voter.disk.epoch, voter.disk.voted_for) == (7, "b")
+    voter.restart()
+    table.now_ms += TIMING.down_after_ms
+    voter.receive(offer(7, "c"))
+    assert [vote.candidate for vote in accepts(table, "e")][-1] == "b"
+
+
+def test_fault_1_what_cannot_be_saved_is_not_told() -> None:
+    table = leaderless()
+    table["b"].broken_disk = table["c"].broken_disk = True
+    table.run(2_000)
+    told = [message for name in "bc" for _, message in table[name].sent]
+    assert not any(isinstance(message, Accept | Offer | Announce) for message in told)
+    assert table.writing() == []
+
+
+# 2
+
+
+def test_fault_2_a_candidate_that_yields_never_announces() -> None:
+    table = leaderless("abcd")
+    for name in "bcd":
+        table.cut |= {(name, other) for other in "bcd"}
+    table.run(1_040)
+    rivals = [table["c"], table["b"]]
+    for seat in rivals:
+        seat.elector._campaign(table.now_ms)
+        seat.perform(seat.elector.tick(table.now_ms))
+    loser, winner = rivals
+    assert loser.elector.campaign is not None
+    assert winner.elector.campaign is not None
+    assert loser.elector.campaign.epoch == winner.elector.campaign.epoch
+    epoch = loser.elector.campaign.epoch
+    loser.receive(offer(epoch, "b", 1, 0))
+    assert [vote.candidate for vote in accepts(table, "c")] == ["b"]
+    assert loser.disk is not None
+    assert loser.disk.voted_for == "b"
+    for voter in "bd":
+        loser.receive(Accept(epoch=epoch, node=voter, candidate="c"))
+    assert not loser.elector.leading
+    assert not any(isinstance(message, Announce) for _, message in loser.sent)
+
+
+def test_fault_2_a_candidate_with_a_majority_does_not_yield() -> None:
+    table = leaderless()
+    table.run(1_500)
+    epoch = table["b"].elector.record.leader_epoch
+    table["b"].receive(offer(epoch, "a"))
+    assert accepts(table, "b") == []
+    assert table["b"].elector.leading
+
+
+# 3
+
+
+def test_fault_3_who_hears_the_primary_votes_for_nobody_else() -> None:
+    table = Table("abcde").begin()
+    table["c"].receive(offer(99, "b"))
+    assert accepts(table, "c") == []
+    assert table["c"].elector.record.epoch == 1
+
+
+def test_fault_3_one_node_that_hears_nothing_disturbs_nobody() -> None:
+    table = Table("abc").begin()
+    table.cut |= {("a", "c"), ("b", "c")}
+    table.run(10_000)
+    assert table.writing() == ["a"]
+    assert {seat.elector.record.epoch for seat in table.seats.values()} == {1}
+
+
+# 4
+
+
+def test_fault_4_a_primary_that_votes_steps_down() -> None:
+    table = Table("abc").begin()
+    table.isolate("a")
+    table.run(900)
+    assert table["a"].report.mode is Mode.FENCED
+    assert table["a"].elector.leading
+    table["a"].receive(offer(5, "b"))
+    assert [vote.candidate for vote in accepts(table, "a")] == ["b"]
+    assert not table["a"].elector.leading
+
+
+def test_fault_4_a_lost_announcement_heals_by_heartbeats() -> None:
+    table = leaderless("abcde")
+    table.cut |= {(name, "e") for name in "bcd"}
+    table.run(1_500)
+    assert table.writing() == ["b"]
+    assert table["e"].elector.record.leader == "a"
+    table.cut.discard(("c", "e"))
+    table.run(200)
+    assert table["e"].elector.record.leader == "b"
+
+
+def test_fault_4_the_old_primary_follows_the_higher_claim() -> None:
+    table = Table("abc").begin()
+    table.isolate("a")
+    table.run(2_500)
+    assert table.writing() == ["b"]
+    table.cut.clear()
+    table.run(600)
+    assert table.writing() == ["b"]
+    assert (table["a"].report.mode, table["a"].report.leader) == (Mode.FOLLOWING, "b")
+
+
+# 5
+
+
+@pytest.mark.parametrize("way", ["both ways", "what it says is lost"])
+def test_fault_5_a_primary_that_is_cut_off_fences_itself_before_another_opens(way: str) -> None:
+    """`run` looks at every moment that no two take writes."""
+    table = Table("abc").begin()
+    if way == "both ways":
+        table.isolate("a")
+    else:
+        table.cut |= {("a", "b"), ("a", "c")}
+    table.run(TIMING.lease_ms + 100)
+    assert table.writing() == []
+    table.run(1_000)
+    assert table.writing() == ["b"]
+
+
+def test_fault_5_an_order_to_open_ends_by_itself() -> None:
+    table = Table("abc").begin()
+    orders = [order for order in table["a"].orders if isinstance(order, Open)]
+    assert orders
+    assert orders[-1].until_ms <= table.now_ms + TIMING.lease_ms
+
+
+def test_fault_5_an_answer_to_an_earlier_life_prolongs_nothing() -> None:
+    table = Table("abc").begin()
+    table.isolate("a")
+    table.run(800)
+    seat = table["a"]
+    (said,) = [m for to, m in table["b"].sent if to == "a" and isinstance(m, Heartbeat) and m.echo][-1:]
+    seat.receive(replace(said, echo=said.echo ^ (1 << 41)))
+    assert seat.elector.lease_end_ms <= table.now_ms
+
+
+# 6
+
+
+def test_fault_6_a_longer_log_of_an_older_epoch_is_worse() -> None:
+    table = leaderless()
+    table["b"].has(1, 5_000)
+    table["c"].has(2, 60)
+    table.run(1_500)
+    assert table.writing() == ["c"]
+
+
+def test_fault_6_a_voter_refuses_a_candidate_that_lacks_what_it_has() -> None:
+    table = leaderless("abcde")
+    table["c"].has(2, 60)
+    table.run(1_100)
+    voter = table["c"]
+    epoch = voter.elector.record.epoch
+    voter.receive(offer(epoch + 50, "e", history=1, offset=9_000))
+    assert voter.elector.record.epoch == epoch
+
+
+# What we added
+
+
+def test_a_voter_lets_go_of_the_old_primary_before_it_votes() -> None:
+    """What it receives behind its vote would count for the old primary and be unknown to the new one."""
+    table = leaderless("abcde")
+    table.run(1_100)
+    voter = table["d"]
+    voter.report = replace(voter.report, mode=Mode.FOLLOWING, leader="a", position=Position(1, 1))
+    voter.elector.server = voter.report
+    epoch = voter.elector.record.epoch
+    voter.receive(offer(epoch + 50, "e"))
+    assert voter.elector.record.epoch == epoch
+
+
+def test_who_has_voted_for_another_answers_for_nobody_below() -> None:
+    """That election may be won without this node hearing of it: its answer would keep two leases running."""
+    table = Table("abcde").begin()
+    table.isolate("e")
+    table.run(1_100)
+    voter = table["e"]
+    voter.receive(offer(7, "d"))
+    assert len(accepts(table, "e")) == 1
+    (said,) = [m for to, m in table["a"].sent if to == "e" and isinstance(m, Heartbeat)][-1:]
+    voter.sent.clear()
+    voter.receive(replace(said, stamp=said.stamp + 1))
+    voter.perform(voter.elector.tick(table.now_ms + TIMING.hb_interval_ms))
+    answers = [m.echo for to, m in voter.sent if to == "a" and isinstance(m, Heartbeat)]
+    assert answers
+    assert set(answers) == {0}
+    assert voter.report.mode is Mode.FENCED
+
+
+def test_a_restarted_node_votes_for_nobody_until_the_silence_is_over() -> None:
+    table = Table("abc").begin()
+    table.isolate("c")
+    table["c"].restart()
+    table.now_ms += TIMING.down_after_ms - 1
+    table["c"].receive(offer(9, "b"))
+    assert accepts(table, "c") == []
+    table.now_ms += 1
+    table["c"].look()
+    table["c"].receive(offer(9, "b"))
+    assert len(accepts(table, "c")) == 1
+
+
+def test_a_node_without_memory_waits_until_enough_others_have_told_theirs() -> None:
+    table = Table("abc").begin()
+    table.absent.add("a")
+    table.run(2_000)
+    assert table.writing() == ["b"]
+    table["c"].disk = None
+    table["c"].restart()
+    assert table["c"].elector.state(table.now_ms) is State.FRESH
+    table.run(3_000)
+    assert table["c"].elector.fresh
+    table["c"].receive(offer(50, "a"))
+    assert accepts(table, "c")[-1].epoch == 2
+    table.absent.clear()
+    table["a"].report = replace(table["a"].report, alive=True)
+    table.run(2_000)
+    assert not table["c"].elector.fresh
+    assert len(table.writing()) == 1
+
+
+def test_the_first_primary_without_its_memory_does_not_lead_with_an_empty_server() -> None:
+    table = Table("abc").begin()
+    table["b"].has(1, 50)
+    table["c"].has(1, 50)
+    table["a"].disk = None
+    table["a"].report = replace(table["a"].report, mode=Mode.FENCED, position=Position())
+    table["a"].restart()
+    table.run(5_000)
+    assert table.writing() == ["b"]
+
+
+def test_a_primary_whose_server_is_gone_makes_way_at_once() -> None:
+    table = Table("abc").begin()
+    table["a"].report = replace(table["a"].report, alive=False, mode=Mode.FENCED)
+    table.run(200)
+    assert table.writing() == ["b"]
+
+
+def test_a_server_that_merely_does_not_answer_is_waited_for() -> None:
+    table = Table("abc").begin()
+    table["a"].report = replace(table["a"].report, alive=False, mode=Mode.OPEN)
+    table["a"].until_ms = 0
+    table["a"].elector.report(table["a"].report, table.now_ms)
+    table.absent.add("a")
+    table.run(TIMING.down_after_ms - 200)
+    assert table.writing() == []
+    table.run(600)
+    assert table.writing() == ["b"]
+
+
+def test_a_primary_takes_back_those_who_voted_in_an_epoch_nobody_won() -> None:
+    table = Table("abcde").begin()
+    table.isolate("e")
+    table.run(1_500)
+    table["e"].elector._campaign(table.now_ms)
+    table["e"].perform(table["e"].elector.tick(table.now_ms))
+    table.cut.clear()
+    table.run(2_000)
+    assert table.writing() == ["a"]
+    assert table["a"].elector.record.leader_epoch > 1
+    assert [table[name].report.leader for name in "bcde"] == ["a"] * 4
+
+
+def test_a_planned_failover_waits_for_the_heir_and_goes_to_it() -> None:
+    table = Table("abc").begin()
+    for name in "abc":
+        table[name].has(1, 70)
+    table["c"].has(1, 60)
+    table.run(100)
+    assert table["a"].elector.hand_over("c", table.now_ms) is None
+    table.run(200)
+    assert table["a"].report.mode is Mode.QUIET
+    table["c"].has(1, 70)
+    table.run(400)
+    assert table.writing() == ["c"]
+
+
+def test_a_planned_failover_to_a_node_that_stays_behind_is_given_up() -> None:
+    table = Table("abc").begin()
+    table["a"].has(1, 70)
+    table["c"].has(1, 60)
+    table.run(100)
+    assert table["a"].elector.hand_over("c", table.now_ms) is None
+    table.run(TIMING.election_timeout_ms + 100)
+    assert table.writing() == ["a"]
+
+
+def test_a_planned_failover_is_refused_with_a_reason() -> None:
+    nodes = tuple(replace(node, priority=0 if node.id == "c" else 100) for node in config_of("abc").nodes)
+    table = Table("abc", nodes=nodes).begin()
+    elector = table["a"].elector
+    assert "no other node" in (elector.hand_over("z", table.now_ms) or "")
+    assert "never leads" in (elector.hand_over("c", table.now_ms) or "")
+    assert "ask a" in (table["b"].elector.hand_over("a", table.now_ms) or "")
+    table.cut.add(("b", "a"))
+    table.run(500)
+    assert table.writing() == ["a"] or table.writing() == []
+    assert "heard" in (elector.hand_over("b", table.now_ms) or "") or "not the primary" in (
+        elector.hand_over("b", table.now_ms) or ""
+    )
+
+
+def test_a_message_of_a_stranger_is_nothing() -> None:
+    table = Table("abc").begin()
+    before = table["b"].elector.record
+    table["b"].receive(Announce(epoch=50, node="mallory", address="m:1"))
+    assert table["b"].elector.record == before
+
+
+def test_an_order_that_was_not_carried_out_is_given_again() -> None:
+    table = Table("abc").begin()
+    table["b"].report = replace(table["b"].report, mode=Mode.FENCED, leader="")
+    table.run(400)
+    assert table["b"].report.mode is Mode.FOLLOWING
+    assert table["b"].orders.count(Follow("a")) == 2
+
+
+def test_one_node_alone_leads_itself() -> None:
+    table = Table("a").begin()
+    table.run(5_000)
+    assert table.writing() == ["a"]
+
+
+def test_a_replica_is_fenced_from_the_start() -> None:
+    table = Table("abc")
+    assert isinstance(table["b"].elector.order, Fence)
+    assert table["b"].elector.role is Role.REPLICA
+    assert isinstance(table.config, Config)
