@@ -107,7 +107,7 @@ def settle(key: bytes, replies: list[ReadOk], ctx: Context) -> Flow[ReadOutcome]
 
 def in_flight(replies: list[ReadOk], version: int, config: ClusterConfig) -> bool:
     """A vote that no longer counts is not the trace of anything."""
-    votes = (reply.vote for reply in replies if reply.vote is not None)
+    votes = [reply.vote for reply in replies if reply.vote is not None]
     return any(vote.proposal.version >= version and still_counts(vote, config) for vote in votes)
 
 

@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import filterfalse, islice
 from operator import itemgetter
 from typing import Protocol
 
@@ -148,7 +148,7 @@ class ReadingBuffer(WriteBuffer):
         own = [(key, self.peek(key)) for key in (*self.values, *(self.added or ())) if begin <= key < end]
         if not own and not self.cleared:
             return self._base.range(begin, end, limit=limit, reverse=reverse)
-        below = (row for row in scan(self._base, begin, end, limit, reverse) if not self.hides(row[0]))
+        below = filterfalse(lambda row: self.hides(row[0]), scan(self._base, begin, end, limit, reverse))
         return list(islice(layered(below, own, reverse), limit))
 
 
@@ -256,7 +256,7 @@ def layered(rows: Iterable[KeyValue], changes: list[tuple[bytes, bytes | None]],
     """Ordered rows with the changes laid over them."""
     changes = sorted(changes, key=itemgetter(0), reverse=reverse)
     hidden = {key for key, _ in changes}
-    shown = (row for row in rows if row[0] not in hidden)
+    shown = filterfalse(lambda row: row[0] in hidden, rows)
     for key, value in heapq.merge(shown, changes, key=itemgetter(0), reverse=reverse):
         if value is not None:
             yield key, value

@@ -23,7 +23,7 @@ from epoxy.codec.tuple import STAMP_BYTES, escape, pack, pack_bytes, strinc, unp
 from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.records import LEGACY_PROPOSAL_ID, ChangelogEntry, CommittedRecord, KeyState, Proposal
-from epoxy.ports import Snapshot, Transaction
+from epoxy.ports import KeyValue, Snapshot, Transaction
 from epoxy.store.buffer import scan
 
 # The codes are part of the format: never renumber. Zero takes one byte and goes to what there is most of.
@@ -109,8 +109,8 @@ class Keyspace:
         current = self._current_page(view, prefix, after)
         legacy = self._legacy_page(view, prefix, after)
         # The merge keeps the order of its arguments among equals, so the first of a group is the one `load` would take.
-        found = groupby(heapq.merge(current, legacy, key=itemgetter(0)), key=itemgetter(0))
-        return (next(group) for _, group in found)
+        for _, group in groupby(heapq.merge(current, legacy, key=itemgetter(0)), key=itemgetter(0)):
+            yield next(group)
 
     def changelog(
         self, view: Snapshot, after: bytes | None, limit: int, *, newest_first: bool = False
@@ -119,9 +119,14 @@ class Keyspace:
         from the newest one back to it; without those of the cluster's own keys."""
         begin = self._changelog if after is None else self._changelog + after + USER_VERSION + b"\x00"
         rows = scan(view, begin, strinc(self._changelog), min(limit, SCAN_ROWS), newest_first)
+        return list(islice(self._entries(rows), limit))
+
+    def _entries(self, rows: Iterator[KeyValue]) -> Iterator[tuple[bytes, ChangelogEntry]]:
         start = len(self._changelog)
-        entries = ((key[start : start + STAMP_BYTES], wire.decode_changelog_entry(value)) for key, value in rows)
-        return list(islice((row for row in entries if row[1].key < FIRST_SYSTEM_KEY), limit))
+        for row, value in rows:
+            entry = wire.decode_changelog_entry(value)
+            if entry.key < FIRST_SYSTEM_KEY:
+                yield row[start : start + STAMP_BYTES], entry
 
     def _legacy(self, view: Snapshot, packed_key: bytes) -> Proposal | None:
         """Nothing here writes rows of the first layout, so it is looked once whether there are any."""

@@ -54,14 +54,15 @@ class Layer:
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[Row]:
         if begin >= end or not self.values:
-            return iter(())
+            return
         if self._order is None:
             self._order = SortedList(self.values)
         elif self._unordered:
             self._order.update(self._unordered)
             self._unordered = []
         values = self.values
-        return ((key, values[key]) for key in self._order.irange(begin, end, (True, False), reverse))
+        for key in self._order.irange(begin, end, (True, False), reverse):
+            yield key, values[key]
 
 
 NOTHING: Final = Layer()
@@ -109,7 +110,7 @@ class Levels:
         return list(islice(newest_of_each(self.rows(begin, end, reverse), reverse), limit))
 
     def keys(self, begin: bytes, end: bytes) -> Iterable[bytes]:
-        return (key for key, _ in newest_of_each(self.rows(begin, end, False), False))
+        return map(itemgetter(0), newest_of_each(self.rows(begin, end, False), False))
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> list[Iterator[Row]]:
         layers = (self.open, self.flushing, self.active, self.frozen)

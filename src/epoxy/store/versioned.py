@@ -50,7 +50,7 @@ class VersionedMap:
         appeared = self._unordered & self.values.keys()
         for key in self._unordered - appeared:
             self._order.discard(key)
-        self._order.update(key for key in appeared if key not in self._order)
+        self._order.update([key for key in appeared if key not in self._order])
         self._unordered.clear()
 
     def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
@@ -59,7 +59,8 @@ class VersionedMap:
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[KeyValue]:
         values = self.values
-        return ((key, values[key]) for key in self.keys(begin, end, reverse))
+        for key in self.keys(begin, end, reverse):
+            yield key, values[key]
 
 
 class View:
