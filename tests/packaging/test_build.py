@@ -16,6 +16,22 @@ ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 COMPILED: list[str] = PYPROJECT["tool"]["epoxy"]["compiled"]
 NEEDED = ("setup.py", "pyproject.toml", "README.md", "LICENSE")
+EAGER = {
+    "Counter",
+    "all",
+    "any",
+    "dict",
+    "frozenset",
+    "join",
+    "list",
+    "max",
+    "min",
+    "next",
+    "set",
+    "sorted",
+    "sum",
+    "tuple",
+}
 NO_COMPILER = "cc-that-is-nowhere"
 
 
@@ -29,9 +45,29 @@ def records(text: str) -> list[str]:
     return [each.name for each in classes if each.keywords or "Struct" in map(ast.unparse, each.bases)]
 
 
+def lazy_generators(text: str) -> list[int]:
+    """Lines with a generator expression that is not used up on the spot. Compiled, it would be a list: made at once
+    and whole, though the first rows of a million may be all that is wanted. A function that yields stays lazy."""
+    tree = ast.parse(text)
+    eager = {
+        id(node.args[0])
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and node.args and name_of(node.func) in EAGER
+    }
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.GeneratorExp)]
+    return [node.lineno for node in found if id(node) not in eager]
+
+
+def name_of(function: ast.expr) -> str:
+    return ast.unparse(function).rpartition(".")[2]
+
+
 @pytest.mark.parametrize("module", COMPILED)
-def test_what_is_compiled_is_there_and_has_no_records(module: str) -> None:
-    assert records(source(module).read_text("utf-8")) == []
+def test_what_is_compiled_does_what_its_source_does(module: str) -> None:
+    text = source(module).read_text("utf-8")
+    assert records(text) == []
+    assert lazy_generators(text) == []
+    assert "weakref" not in text, "what is compiled does not survive being held weakly"
 
 
 @pytest.mark.parametrize(
@@ -39,6 +75,11 @@ def test_what_is_compiled_is_there_and_has_no_records(module: str) -> None:
 )
 def test_a_planted_record_is_seen(planted: str) -> None:
     assert records(f"class Plain(Base): ...\n{planted}") == ["A"]
+
+
+@pytest.mark.parametrize("planted", ["rows = (row for row in found)", "islice((row for row in found), 3)"])
+def test_a_planted_generator_is_seen(planted: str) -> None:
+    assert lazy_generators(f"any(row for row in found)\n{planted}") == [2]
 
 
 def test_the_list_is_in_order_within_each_room() -> None:
