@@ -1,7 +1,7 @@
 """Epoxy beside etcd, Redis, Valkey and PostgreSQL, all on this machine, on the loopback, with their data on one disk.
 
 Starts the systems, drives them in turns with one load generator, and prints tables. Nothing is left behind: processes
-end and folders go, after Ctrl-C too. A run takes about half an hour, with --quick about six minutes.
+end and folders go, after Ctrl-C too. A run takes 40 minutes, with --quick 8.
 
     make bench                                    everything; renews docs/benchmarks.md
     make bench BENCH=--quick                      a look
@@ -21,6 +21,7 @@ import msgspec
 from benchmarks.suite import report
 from benchmarks.suite.makers import PLACES, SYSTEMS, Makers, chosen
 from benchmarks.suite.measure import named
+from benchmarks.suite.results import Results
 from benchmarks.suite.session import COMPARE, FULL, FULL_SCALE, PARTS, QUICK, QUICK_SCALE, Session
 from benchmarks.suite.workloads import EPOXY, WORKLOADS
 from epoxy.model.errors import EpoxyError
@@ -34,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--write", action="store_true", help="renew benchmarks/results/, docs/img/ and docs/benchmarks.md"
     )
+    made.add_argument("--json", type=Path, metavar="FILE", help="write the results there too, after each part")
     made.add_argument("--list", action="store_true", help="show the workloads that are compared, and end")
     made.add_argument(
         "--only", metavar="NAMES", help="workloads by name, or by how names begin, with commas between; no other part"
@@ -124,16 +126,28 @@ def main() -> None:
         print("\n".join(f"{workload.name:26} {workload.title}" for workload in WORKLOADS))
         return
     signal.signal(signal.SIGTERM, ended)
+    found, trouble = measured(options)
+    if found is not None:
+        print(report.text(found))
+    if trouble:
+        raise SystemExit(trouble)
+    if found is not None and options.write:
+        report.write(found)
+
+
+def measured(options: argparse.Namespace) -> tuple[Results | None, str]:
+    """What was found, and what kept us from finding more."""
+    found: Results | None = None
     try:
         with temporary(options.folder) as folder:
-            results = session(options, folder).run()
+            for found in session(options, folder).run():
+                if options.json is not None:
+                    report.save(found, options.json)
     except (EpoxyError, OSError, RuntimeError, ValueError) as error:
-        raise SystemExit(f"error: {error}") from None
+        return found, f"error: {error}"
     except KeyboardInterrupt:
-        raise SystemExit("interrupted: what was started has ended, and its data is gone") from None
-    print(report.text(results))
-    if options.write:
-        report.write(results)
+        return found, "interrupted: what was started has ended, and its data is gone"
+    return found, ""
 
 
 if __name__ == "__main__":

@@ -72,6 +72,7 @@ def by_replicas(
     for count in counts:
         systems = {name: make(name, folder / f"{name}-{count}", count) for name in BOTH if name in names}
         workload = fresh_keys(f"replicas-{count}", 64, 16)
+        say(f"{count} replicas")
         with running(systems) as field:
             found[count] = compare(field, [workload], plan)[workload.name]
     return found

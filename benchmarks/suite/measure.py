@@ -118,7 +118,7 @@ def compare(field: Field, chosen: Sequence[Workload], plan: Plan) -> dict[str, d
     that nobody is always first."""
     found: dict[str, dict[str, list[Outcome]]] = {workload.name: {} for workload in chosen}
     for number in range(plan.rounds):
-        say(f"round {number + 1} of {plan.rounds}")
+        say(f"round {number + 1} of {plan.rounds}" if plan.rounds > 1 else "one round")
         for workload in chosen:
             present = [contender for contender in workload.contenders if contender in field]
             for contender in present if number % 2 == 0 else reversed(present):

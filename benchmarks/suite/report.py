@@ -2,6 +2,7 @@
 and the plots from the last result."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -230,9 +231,13 @@ def replaced(page: str, middle: str) -> str:
     return f"{before}{BEGIN}\n{middle}\n{END}{after}"
 
 
+def save(results: Results, path: Path = RESULT) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
+
+
 def write(results: Results) -> None:
-    RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
+    save(results)
     renew()
 
 

@@ -1,10 +1,11 @@
 """A whole run, part after part."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from benchmarks.machine import commit, fsync_ms, machine
 from benchmarks.suite import growth
@@ -16,7 +17,7 @@ from benchmarks.suite.stored import beside_empty, everybody
 from benchmarks.suite.workloads import EPOXY, ETCD, Workload
 
 COMPARE, GROW, LOAD = "compare", "growth", "loaded"
-PARTS = (COMPARE, GROW, LOAD)
+PARTS = (COMPARE, LOAD, GROW)
 
 
 class Scale(Struct, frozen=True, kw_only=True):
@@ -46,25 +47,36 @@ class Session(Struct, frozen=True, kw_only=True):
     folder: Path
     quick: bool
 
-    def run(self) -> Results:
-        before = fsync_ms(self.folder)
-        versions = {name: one.version for name, one in self.makers.several(self.names, self.folder / "asked").items()}
-        found = self.compared() if COMPARE in self.parts else {}
-        grown = self.grown() if GROW in self.parts else None
-        loaded = self.loaded() if LOAD in self.parts else None
+    def run(self) -> Iterator[Results]:
+        """What is found so far, after each part: an hour's work should not be lost to its last minute."""
+        results = self.begun()
+        if COMPARE in self.parts:
+            results = replace(results, workloads=self.compared())
+            yield self.until_now(results)
+        if LOAD in self.parts:
+            results = replace(results, loaded=self.loaded())
+            yield self.until_now(results)
+        if GROW in self.parts:
+            results = replace(results, growth=self.grown())
+            yield self.until_now(results)
+
+    def begun(self) -> Results:
+        systems = self.makers.several(self.names, self.folder / "asked")
+        now = fsync_ms(self.folder)
         return Results(
             when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             commit=commit(),
             machine=machine(),
-            versions=versions,
+            versions={name: system.version for name, system in systems.items()},
             rounds=self.plan.rounds,
             seconds=self.plan.seconds,
             quick=self.quick,
-            fsync_ms=(before, fsync_ms(self.folder)),
-            workloads=found,
-            loaded=loaded,
-            growth=grown,
+            fsync_ms=(now, now),
+            workloads={},
         )
+
+    def until_now(self, results: Results) -> Results:
+        return replace(results, fsync_ms=(results.fsync_ms[0], fsync_ms(self.folder)))
 
     def compared(self) -> dict[str, dict[str, Figures]]:
         with running(self.makers.several(self.names, self.folder / COMPARE)) as field:
