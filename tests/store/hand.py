@@ -25,7 +25,14 @@ class HandLane:
         self.jobs: deque[Callable[[], Callable[[], None]]] = deque()
         self.reports: deque[Callable[[], None]] = deque()
 
-    def submit(self, job: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+    def submit(
+        self,
+        job: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[Exception], None],
+        *,
+        light: bool = False,  # noqa: ARG002 (a test says when)
+    ) -> None:
         def attempt() -> Callable[[], None]:
             try:
                 result = job()

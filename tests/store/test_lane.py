@@ -18,18 +18,18 @@ class Bench:
         self.lane = SwiftLane("epoxy-test", self.post.put, clock=lambda: self.now_s)
         self.results: list[object] = []
 
-    def submit(self, takes_s: float) -> None:
+    def submit(self, takes_s: float, *, light: bool = True) -> None:
         """The result is the thread the job ran in."""
 
         def job() -> int:
             self.now_s += takes_s
             return get_ident()
 
-        self.lane.submit(job, self.results.append, self.results.append)
+        self.lane.submit(job, self.results.append, self.results.append, light=light)
 
-    def run(self, takes_s: float) -> bool:
+    def run(self, takes_s: float, *, light: bool = True) -> bool:
         """Whether it was done at once, in our own thread."""
-        self.submit(takes_s)
+        self.submit(takes_s, light=light)
         at_once = bool(self.results)
         if not at_once:
             self.post.get(timeout=NEVER_S)()
@@ -43,6 +43,14 @@ def test_jobs_are_done_at_once_when_enough_of_them_were_quick() -> None:
     bench = Bench()
     bench.prove()
     assert all(bench.run(QUICK_S / 2) for _ in range(3))
+    bench.lane.close()
+
+
+def test_what_is_not_light_goes_to_the_thread_however_quick_it_is() -> None:
+    bench = Bench()
+    bench.prove()
+    assert not bench.run(QUICK_S / 2, light=False)
+    assert bench.run(QUICK_S / 2)
     bench.lane.close()
 
 
@@ -79,7 +87,7 @@ def test_a_job_that_fails_is_told_of(proven: bool) -> None:
         raise OSError("no space left")
 
     failures: list[Exception] = []
-    bench.lane.submit(fail, bench.results.append, failures.append)
+    bench.lane.submit(fail, bench.results.append, failures.append, light=True)
     if not proven:
         bench.post.get(timeout=NEVER_S)()
     assert [str(failure) for failure in failures] == ["no space left"]
@@ -96,6 +104,6 @@ def test_what_done_raises_is_not_taken_for_a_failed_job() -> None:
         raise RuntimeError("a bug")
 
     with pytest.raises(RuntimeError):
-        bench.lane.submit(lambda: None, done, failures.append)
+        bench.lane.submit(lambda: None, done, failures.append, light=True)
     assert failures == []
     bench.lane.close()

@@ -47,6 +47,10 @@ DRAIN_LOOK_S = 0.01
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
+COLLECT_AFTER = 20_000, 20, 50
+"""Some hundred writes under way are some thousand objects, and the collector looks at all of them each time there are
+700 more, its default: 7 % of the CPU time of a busy node. Nothing on the way of a write makes cycles."""
+
 EXIT_STORE = 74
 """sysexits' EX_IOERR: a supervisor should look at the disk before it starts us again."""
 
@@ -307,6 +311,7 @@ async def serve(settings: Settings) -> int:
         process.close()
         raise
     gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
     await over.wait()
     await process.stop(hurry)
     # The loop takes its handlers along. One more signal on the last yard must not make a failure of an orderly end.

@@ -29,6 +29,9 @@ from epoxy.store.tree import Tree, TreeView
 
 LOG_FOLDER, TREE_FOLDER = "log", "tree"
 
+FEW_COMMITS = 4
+"""They share a sync, so hardly anybody waits for the loop: then the disk may."""
+
 LOG_BYTES = 16 << 20
 """A generation: about 30,000 commits of small values. In memory it takes some 40 MB, twice that while one is on its way
 to the tree; and replaying it takes a few tenths of a second."""
@@ -161,7 +164,10 @@ class EmbeddedStore(Transactor):
         self._writing = True
         # Encoded here: beside a busy loop the thread would have to wait for the interpreter's lock once more.
         frame = self._log.frame(self._sequence, effects.values)
-        self._writer.submit(lambda: self._log.write(frame), lambda size: self._flushed(through, size), self._fail)
+        light = through - self._synced <= FEW_COMMITS
+        self._writer.submit(
+            lambda: self._log.write(frame), lambda size: self._flushed(through, size), self._fail, light=light
+        )
 
     def _too_far_ahead(self) -> bool:
         return self._checkpointing and self._log_bytes >= MAX_LOG_BYTES // LOG_BYTES * self._log_limit

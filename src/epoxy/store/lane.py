@@ -14,8 +14,16 @@ Post = Callable[[Callable[[], None]], object]
 
 
 class Lane(Protocol):
-    def submit(self, job: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
-        """Do the job after those before it, and call one of the other two with what came of it."""
+    def submit(
+        self,
+        job: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[Exception], None],
+        *,
+        light: bool = False,
+    ) -> None:
+        """Do the job after those before it, and call one of the other two with what came of it, perhaps at once if the
+        job is `light`."""
 
     def close(self) -> None:
         """Returns when the job under way has ended; those behind it are not started."""
@@ -33,7 +41,14 @@ class ThreadLane:
         self._thread = Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, job: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+    def submit(
+        self,
+        job: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[Exception], None],
+        *,
+        light: bool = False,  # noqa: ARG002 (everything goes to the thread)
+    ) -> None:
         def attempt() -> Callable[[], None]:
             try:
                 result = job()
@@ -57,17 +72,17 @@ class ThreadLane:
             self._post(attempt())
 
 
-QUICK_S = 0.001
-"""A job that is quicker costs less time where it is than to be handed to a thread and back: both wait for the
-interpreter's lock, and a busy loop gives that away after half a millisecond."""
+QUICK_S = 0.002
+"""To hand a job to a thread and back takes a third of a millisecond and as much CPU as a sync. A quicker one is better
+done where it is, as long as nothing else waits for the loop; a busy loop does better beside the disk."""
 
 PROBATION = 64
 """Quick jobs in a row before the next is done at once: one sync in 64 that is slow is a slow disk."""
 
 
 class SwiftLane:
-    """Does quick jobs at once, on the owner's thread, and hands them to a thread of its own as soon as one was slow. So
-    a slow disk holds up the loop once, and then not until it has been quick for a while."""
+    """Does light jobs at once, on the owner's thread, while the disk is quick, and everything else in a thread of its
+    own. So a slow disk holds up the loop once, and then not until it has been quick for a while."""
 
     def __init__(self, name: str, post: Post, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self._thread = ThreadLane(name, post)
@@ -75,8 +90,15 @@ class SwiftLane:
         self._handed_over = 0
         self._quick_in_a_row = 0
 
-    def submit(self, job: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
-        if self._handed_over or self._quick_in_a_row < PROBATION:
+    def submit(
+        self,
+        job: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[Exception], None],
+        *,
+        light: bool = False,
+    ) -> None:
+        if not light or self._handed_over or self._quick_in_a_row < PROBATION:
             self._hand_over(job, done, failed)
             return
         try:
