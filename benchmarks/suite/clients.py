@@ -23,7 +23,9 @@ WORD = 40
 class Ledger:
     """What all clients saw. Counts only while the window is open."""
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, nodes: int, pause_s: float = 0.0) -> None:
+        """`pause_s`: what a client does after a wrong answer."""
+        self.pause_s = pause_s
         self.took: list[list[float]] = [[] for _ in range(nodes)]
         self.operations = [0] * nodes
         self.faults: dict[str, int] = {}
@@ -84,7 +86,7 @@ class Client(asyncio.Protocol):
         self.ask()
 
     def ask(self) -> None:
-        if self.ledger.stopped:
+        if self.ledger.stopped or self.transport.is_closing():
             return
         ask = next(self.asks, None)
         if ask is None:
@@ -98,16 +100,20 @@ class Client(asyncio.Protocol):
     def right(self) -> None:
         self.ledger.right(self.node, perf_counter() - self.began, self.each)
         self._settle()
+        self.ask()
 
     def wrong(self, what: str, operations: int = 1) -> None:
         self.ledger.wrong(what, operations)
         self._settle()
+        if self.ledger.pause_s:
+            asyncio.get_running_loop().call_later(self.ledger.pause_s, self.ask)
+        else:
+            self.ask()
 
     def _settle(self) -> None:
         self.buffer = b""
         self.waiting = 0
         self.ledger.under_way -= 1
-        self.ask()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.refuse(f"closed {error or 'by the server'}")

@@ -5,6 +5,7 @@ import asyncio
 import functools
 import gc
 import itertools
+import resource
 import statistics
 import sys
 import time
@@ -173,7 +174,7 @@ def serials(job: Job) -> Iterator[int]:
 
 
 async def run(job: Job) -> Outcome:
-    ledger = Ledger(len(job.ports))
+    ledger = Ledger(len(job.ports), job.pause_s)
     clients = await connected(job, ledger)
     gc.collect()
     gc.disable()
@@ -217,6 +218,8 @@ async def drained(ledger: Ledger, seconds: float) -> None:
 
 
 def main() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         outcome = runner.run(run(job))

@@ -49,7 +49,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """A closed loop: `clients` connections spread over `ports`, each of which takes the `steps` in turn, forever. A
     connection carries `streams` such loops at once (gRPC), or sends `pipeline` requests in one piece (RESP).
 
-    `limit`: fresh keys to use up, and then it ends. `roots`: processes whose CPU time is counted, with their children.
+    `limit`: fresh keys to use up, and then it ends. `pause_s`: before a client asks again whose answer was wrong, a
+    refusal for instance. `roots`: processes whose CPU time is counted, with their children.
     """
 
     wire: Wire
@@ -61,6 +62,7 @@ class Job(Struct, frozen=True, kw_only=True):
     pipeline: int = 1
     first: int = 0
     limit: int | None = None
+    pause_s: float = 0.0
     warm_s: float = 0.5
     seconds: float = 1.0
     roots: tuple[int, ...] = ()

@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import random
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +16,9 @@ from benchmarks.machine import CpuTimes, cpu_times, process_times
 
 START_S = 30.0
 """For a server to answer. Each takes a second or two; the machine may be busy."""
+
+FIRST_PORT, LAST_PORT = 20000, 32000
+"""Linux gives those from 32768 to outgoing connections."""
 
 STOP_S = 20.0
 """For a server that was asked to end. After that it is killed."""
@@ -84,6 +89,19 @@ def disk_bytes(folder: Path) -> int:
         with contextlib.suppress(OSError):
             total += path.stat().st_blocks * 512 if path.is_file() else 0
     return total
+
+
+def free_ports(count: int) -> list[int]:
+    """Below those that the system gives to outgoing connections: there are thousands of these, and servers that are
+    stopped and started again. RuntimeError: there are too few."""
+    found: list[int] = []
+    candidates = random.sample(range(FIRST_PORT, LAST_PORT), LAST_PORT - FIRST_PORT)
+    for port in candidates:
+        if len(found) == count:
+            return found
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+    raise RuntimeError(f"no {count} free ports from {FIRST_PORT} to {LAST_PORT}")
 
 
 class Server:

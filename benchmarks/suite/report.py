@@ -219,7 +219,16 @@ def overload_table(found: Sequence[Overload]) -> str:
         )
         for one in found
     ]
-    return table(("requests under way", "commits a second", "p50, p99, ms", "refused with BUSY", "wrong answers"), rows)
+    return table(
+        (
+            "requests under way",
+            "commits a second",
+            "p50, p99, ms",
+            "refused with BUSY, tried again after 0.1 s",
+            "wrong answers",
+        ),
+        rows,
+    )
 
 
 def replaced(page: str, middle: str) -> str:

@@ -33,6 +33,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     value_size: int = 16
     pipeline: int = 1
     one_node: bool = False
+    pause_s: float = 0.0
 
 
 IMMUTABLE, MUTABLE, CHANGING, HOT, LOADED = "fixed", "loose", "changing", "hot", "loaded"
@@ -184,6 +185,7 @@ def job(workload: Workload, door: Door, now: Circumstances) -> Job:
         clients=connections,
         streams=round(workload.clients / connections),
         pipeline=workload.pipeline,
+        pause_s=workload.pause_s,
         warm_s=now.warm_s,
         seconds=now.seconds,
         roots=now.roots,

@@ -46,13 +46,15 @@ class Server(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._write)
 
 
-async def drive(answer: Answer, step: Step, *, limit: int, wire: Wire = Wire.RESP, pipeline: int = 1) -> Outcome:
+async def drive(
+    answer: Answer, step: Step, *, limit: int, wire: Wire = Wire.RESP, pipeline: int = 1, pause_s: float = 0.0
+) -> Outcome:
     server = await asyncio.get_running_loop().create_server(lambda: Server(answer), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     greeting = (grpc.greeting(),) if wire is Wire.GRPC else ()
     job = Job(wire=wire, ports=(port,), steps=(step,), clients=2, limit=limit, seconds=5.0, pipeline=pipeline)
     try:
-        return await run(msgspec.structs.replace(job, greeting=greeting))
+        return await run(msgspec.structs.replace(job, greeting=greeting, pause_s=pause_s))
     finally:
         server.close()
 
@@ -91,6 +93,11 @@ def test_a_planted_wrong_answer_is_counted_and_named(wrong: bytes, word: str) ->
 def test_the_right_ones_of_a_pipeline_count_beside_the_wrong_one() -> None:
     outcome = asyncio.run(drive(lambda _: [resp.OK * 3 + b"-BUSY x\r\n"], CREATE, limit=20, pipeline=4))
     assert (outcome.operations, outcome.faults) == (15, {"BUSY": 5})
+
+
+def test_whoever_is_refused_may_wait_before_asking_again() -> None:
+    outcome = asyncio.run(drive(lambda _: [b"-BUSY x\r\n"], CREATE, limit=6, pause_s=60.0))
+    assert outcome.faults["BUSY"] == 2, "both clients had one answer, and none was under way while they waited"
 
 
 def test_another_keys_value_is_a_wrong_answer() -> None:

@@ -16,7 +16,7 @@ from benchmarks.suite import loader
 from benchmarks.suite.job import MARK, value_of
 from benchmarks.suite.makers import Makers, chosen
 from benchmarks.suite.measure import named
-from benchmarks.suite.processes import Server, cpu_s, disk_bytes, memory, tree, wait_until
+from benchmarks.suite.processes import Server, cpu_s, disk_bytes, free_ports, memory, tree, wait_until
 from benchmarks.suite.svg import Axis, chart, linear, logarithmic, number, places
 from benchmarks.suite.workloads import WORKLOADS
 from epoxy.ports import KeyValue
@@ -83,6 +83,12 @@ def test_a_server_that_ends_early_tells_its_last_words(tmp_path: Path) -> None:
         wait_until(lambda: False, server, "it")
     server.end()
     assert not server.running
+
+
+def test_ports_are_free_distinct_and_not_those_of_outgoing_connections() -> None:
+    found = free_ports(20)
+    assert len(set(found)) == 20
+    assert all(20000 <= port < 32000 for port in found)
 
 
 def options(*words: str) -> argparse.Namespace:

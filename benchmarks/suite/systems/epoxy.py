@@ -11,11 +11,11 @@ from typing import IO
 
 from benchmarks.machine import ROOT
 from benchmarks.suite.job import Exchange, Wire, value_of
-from benchmarks.suite.processes import START_S
+from benchmarks.suite.processes import START_S, free_ports
 from benchmarks.suite.systems.base import LOAD_S, Door, Generate, Operation, System, loaded_key
 from benchmarks.suite.wires import http1, resp
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.testing import Cluster, ClusterNode, configuration, free_ports
+from epoxy.testing import Cluster, ClusterNode, configuration
 
 SETTLE_S = 3.0
 """For the end of a log to get into the tree: 16 MB at the most."""

@@ -10,10 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from benchmarks.suite.job import Choice, Job, Step, Wire, value_of
-from benchmarks.suite.processes import Server, wait_until
+from benchmarks.suite.processes import Server, free_ports, wait_until
 from benchmarks.suite.systems.base import LOAD_S, Door, Generate, Operation, Speak, System, check_loaded, loaded_key
 from benchmarks.suite.wires import grpc
-from epoxy.testing import free_ports
 
 PUTS = 100
 """In one transaction while it is loaded; etcd takes up to 128."""

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.suite.job import MARK, Wire, value_of
-from benchmarks.suite.processes import Server, wait_until
+from benchmarks.suite.processes import Server, free_ports, wait_until
 from benchmarks.suite.systems.base import LOAD_S, Door, Generate, Operation, System, loaded_key
 from benchmarks.suite.wires import postgres
-from epoxy.testing import free_ports
 
 USER, DATABASE = "bench", "postgres"
 SETTINGS = {

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.suite.job import Choice, Job, Step, Wire, value_of
-from benchmarks.suite.processes import Server, wait_until
+from benchmarks.suite.processes import Server, free_ports, wait_until
 from benchmarks.suite.systems.base import LOAD_S, Door, Generate, Operation, Speak, System, check_loaded, loaded_key
 from benchmarks.suite.wires import resp
-from epoxy.testing import free_ports
 
 
 class Redis(System):

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.suite.job import MARK, Exchange, Wire
-from benchmarks.suite.processes import Server, wait_until
+from benchmarks.suite.processes import Server, free_ports, wait_until
 from benchmarks.suite.systems.base import Door, Generate, Operation, System
 from benchmarks.suite.wires import http1
-from epoxy.testing import free_ports
 
 TABLE = "create table kv (key text primary key, value text not null)"
 INSERT = "insert or ignore into kv values (?, ?)"
