@@ -88,6 +88,8 @@ def session(options: argparse.Namespace, folder: Path) -> Session:
     names, wanted = chosen(options.systems, makers), parts(options)
     if EPOXY not in names and wanted != [COMPARE]:
         raise ValueError(f"without {EPOXY} there is only the part {COMPARE}")
+    if options.write and set(wanted) != set(PARTS):
+        raise ValueError("--write renews all figures: it wants all parts, and no --only; --json FILE keeps some")
     plan, scale = (QUICK, QUICK_SCALE) if options.quick else (FULL, FULL_SCALE)
     most = int(options.keys or max(scale.keys))
     return Session(
@@ -132,7 +134,8 @@ def main() -> None:
     if trouble:
         raise SystemExit(trouble)
     if found is not None and options.write:
-        report.write(found)
+        report.save(found, report.RESULT)
+        report.renew()
 
 
 def measured(options: argparse.Namespace) -> tuple[Results | None, str]:

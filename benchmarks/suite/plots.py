@@ -74,7 +74,7 @@ def drawn(title: str, x: Axis, label: str, lines: dict[str, Points]) -> str:
     return chart(title, x, linear(label, heights), lines)
 
 
-def write(growth: Growth, folder: Path = FOLDER) -> None:
+def write(growth: Growth, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, _, picture in pictures(growth):
         (folder / name).write_text(picture, "utf-8")

@@ -240,21 +240,16 @@ def replaced(page: str, middle: str) -> str:
     return f"{before}{BEGIN}\n{middle}\n{END}{after}"
 
 
-def save(results: Results, path: Path = RESULT) -> None:
+def save(results: Results, path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
 
 
-def write(results: Results) -> None:
-    save(results)
-    renew()
-
-
-def renew() -> None:
-    results = msgspec.json.decode(RESULT.read_bytes(), type=Results)
+def renew(result: Path = RESULT, page: Path = PAGE, pictures: Path = plots.FOLDER) -> None:
+    results = msgspec.json.decode(result.read_bytes(), type=Results)
     if results.growth is not None:
-        plots.write(results.growth)
-    PAGE.write_text(replaced(PAGE.read_text("utf-8"), text(results)), "utf-8")
+        plots.write(results.growth, pictures)
+    page.write_text(replaced(page.read_text("utf-8"), text(results)), "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Figures of a suite's run, what they are held against, and how they are shown. Every judge is shown a miss as well."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -215,6 +217,17 @@ def test_the_page_is_renewed_between_its_marks_alone() -> None:
     assert report.replaced(page, "new") == f"before\n{report.BEGIN}\nnew\n{report.END}after\n"
     with pytest.raises(ValueError, match="no place"):
         report.replaced("nothing here", "new")
+
+
+def test_a_page_is_renewed_from_the_file_of_results_with_its_pictures(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{report.BEGIN}{report.END}after\n")
+    report.save(results(), tmp_path / "results" / "bench.json")
+    report.renew(tmp_path / "results" / "bench.json", page, tmp_path / "img")
+    assert page.read_text() == f"before\n{report.BEGIN}\n{report.text(results())}\n{report.END}after\n"
+    assert sorted(path.name for path in (tmp_path / "img").iterdir()) == sorted(
+        name for name, _, _ in plots.pictures(growth())
+    )
 
 
 def test_pictures_are_named_and_drawn() -> None:

@@ -111,6 +111,8 @@ def test_what_is_chosen_is_known(tmp_path: Path) -> None:
     ]
     with pytest.raises(ValueError, match="no part 'half'"):
         command.session(options("--parts", "half"), tmp_path)
+    with pytest.raises(ValueError, match="it wants all parts"):
+        command.session(options("--write", "--only", "hot"), tmp_path)
     with pytest.raises(ValueError, match="only the part compare"):
         command.session(options("--systems", "etcd"), tmp_path)
 
