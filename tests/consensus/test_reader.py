@@ -2,7 +2,7 @@
 
 import pytest
 
-from epoxy.consensus.effects import Answer, Home, Pause, Tell
+from epoxy.consensus.effects import Answer, Home, Pause, Tell, Timing
 from epoxy.consensus.operations import Adopt, Cache, Peek, Reserve
 from epoxy.consensus.reader import linearizable, read
 from epoxy.model.ballot import NO_BALLOT, Ballot
@@ -281,3 +281,32 @@ def test_a_peer_in_an_earlier_epoch_is_helped() -> None:
     events: list[Scripted] = [Answer(B, EpochAhead(epoch=1)), own, Answer(B, holding())]
     assert bench.run(linearizable(KEY, bench.context()), *events) == found(None, Source.QUORUM)
     assert bench.effects[1] == again(B, UpdateConfig(config=newer), harness.read(epoch=2))
+
+
+# The nearest first
+
+NEAR = Timing(near=(C, B))
+NEAREST = asking(harness.read(), A, C, timer_ms=NEAR.hedge_ms)
+
+
+def test_a_quorum_of_the_nearest_is_enough() -> None:
+    bench = Bench(KeyState(committed=ONE))
+    result = bench.run(linearizable(KEY, bench.context(timing=NEAR)), own, Answer(C, holding(TWO)))
+    assert result == found(TWO, Source.QUORUM)
+    assert bench.effects == [NEAREST]
+
+
+@pytest.mark.parametrize("nothing", [EXPIRED, Answer(C, NO)])
+def test_everybody_is_asked_at_once_when_the_nearest_do_not_answer(nothing: Scripted) -> None:
+    bench = Bench(KeyState(committed=ONE))
+    events = [own, nothing, own, Answer(B, holding(TWO))]
+    assert bench.run(linearizable(KEY, bench.context(timing=NEAR)), *events) == found(TWO, Source.QUORUM)
+    assert [effect for effect in bench.effects if isinstance(effect, Pause)] == []
+
+
+def test_too_few_that_are_near_make_no_quorum() -> None:
+    timing = Timing(near=(C,))
+    bench = Bench(KeyState(committed=ONE), config=config_of(5))
+    events = [own, Answer(B, holding(ONE)), Answer(D, holding(TWO))]
+    assert bench.run(linearizable(KEY, bench.context(timing=timing)), *events) == found(TWO, Source.QUORUM)
+    assert bench.effects == [asking(harness.read(), A, B, C, D, E)]

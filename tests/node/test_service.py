@@ -35,7 +35,7 @@ from epoxy.node.service import (
 )
 from epoxy.node.status import ReplicaView
 from epoxy.store.memory import MemoryStore
-from tests.consensus.harness import KEY, A, B, C, D, FixedDice, commit, prop
+from tests.consensus.harness import KEY, A, B, C, D, E, FixedDice, commit, prop
 from tests.node.bench import Disk, HandClock, HandTransport
 
 TIMEOUT_MS = 10_000
@@ -634,7 +634,20 @@ def test_whom_nobody_has_measured_may_be_far_away() -> None:
     world = World()
     unknown = Timing(hedge_ms=1.5 * UNKNOWN_RTT_MS + SHORTEST_HEDGE_MS, round_timeout_ms=2 * UNKNOWN_RTT_MS + 100)
     assert world.node.driver.timing == unknown
-    assert retimed(world, _2=1.0) == unknown
+    assert retimed(world, _2=1.0) == msgspec.structs.replace(unknown, near=(B,))
+
+
+def test_the_nearest_are_asked_first_and_only_those_who_are_there() -> None:
+    world = World(5)
+    assert retimed(world, _2=70.0, _3=150.0, _4=30.0, _5=71.0).near == (D, B, E, C)
+    world.links.silent = {D}
+    assert retimed(world, _2=70.0, _3=150.0, _4=30.0).near == (B, C)
+
+
+def test_neighbours_of_one_distance_take_turns() -> None:
+    world = World(3)
+    world.node.me = B
+    assert retimed(world, _1=0.3, _3=0.4).near == (C, A)
 
 
 def test_the_flow_under_way_keeps_its_timers_and_the_next_has_the_new() -> None:

@@ -79,7 +79,8 @@ Flow = Generator[Effect, Any, T]
 
 
 class Timing(Struct, frozen=True, kw_only=True):
-    """How long to wait. Never a matter of safety.
+    """How long to wait, and for whom first. Never a matter of safety. `near` are the peers that seem to be there, the
+    nearest first; without it, everybody is asked at once.
 
     The back-off is 10 ms, doubled, at most 1 s, at most 10 times: about 4 s, far beyond any round trip on earth, after
     which a quorum is more likely gone than busy.
@@ -90,6 +91,7 @@ class Timing(Struct, frozen=True, kw_only=True):
     backoff_ms: float = 10.0
     backoff_cap_ms: float = 1000.0
     retries: int = 10
+    near: tuple[int, ...] = ()
 
 
 class Context(Struct, frozen=True, kw_only=True):

@@ -75,6 +75,11 @@ def linearizable(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
 
 def ask_quorum(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
     request, slow = Read(key=key, epoch=ctx.config.epoch), ctx.config.quorums.slow
+    nearest = nearest_quorum(ctx)
+    if nearest is not None:
+        got = yield from gather(ctx, request, nearest, need=slow, own={}, base=None, is_first_try=True)
+        if got.reached:
+            return (yield from settle(key, [reply for reply in got.oks.values() if isinstance(reply, ReadOk)], ctx))
     for attempt in range(ctx.timing.retries + 1):
         if attempt:
             yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=key, version=0)
@@ -82,6 +87,13 @@ def ask_quorum(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
         if got.reached:
             return (yield from settle(key, [reply for reply in got.oks.values() if isinstance(reply, ReadOk)], ctx))
     return ReadFailed(reason=f"no quorum after {ctx.timing.retries} retries")
+
+
+def nearest_quorum(ctx: Context) -> tuple[int, ...] | None:
+    """The fewest that can answer, if it is known who they are: whoever else is asked works for nothing."""
+    slow, voters = ctx.config.quorums.slow, ctx.config.voters
+    near = [voter for voter in (ctx.me, *ctx.timing.near) if voter in voters][:slow]
+    return tuple(near) if not ctx.config.is_joint and len(near) == slow < len(voters) else None
 
 
 def settle(key: bytes, replies: list[ReadOk], ctx: Context) -> Flow[ReadOutcome]:

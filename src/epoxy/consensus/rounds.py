@@ -80,15 +80,23 @@ class Gathered:
 
 
 def gather(
-    ctx: Context, request: Prepare | Accept | Read, to: Sequence[int], *, need: int, own: Oks, base: Proposal | None
+    ctx: Context,
+    request: Prepare | Accept | Read,
+    to: Sequence[int],
+    *,
+    need: int,
+    own: Oks,
+    base: Proposal | None,
+    is_first_try: bool = False,
 ) -> Flow[Gathered]:
     """Send to all, and return as soon as the outcome of the round is known, or its timer rings. `own` are answers this
     replica has given itself already. A replica that missed something is sent it, once, with the request again. While
-    joint, both sides must agree, whatever `need` says: then there are only slow rounds."""
+    joint, both sides must agree, whatever `need` says: then there are only slow rounds. What has another way if this
+    one fails is a first try, and waits as long as a fast round."""
     got = Gathered(need=need, asked=len(to) + len(own), oks=dict(own), sides=ctx.config.sides)
     is_fast = isinstance(request, Accept) and request.ballot.is_fast
     if not got.settled:
-        timer_ms = ctx.timing.hedge_ms if is_fast else ctx.timing.round_timeout_ms
+        timer_ms = ctx.timing.hedge_ms if is_fast or is_first_try else ctx.timing.round_timeout_ms
         yield Open(envelopes=dict.fromkeys(to, (request,)), timer_ms=timer_ms)
     while not got.settled:
         event: Answer | Expired = yield Next()

@@ -45,6 +45,9 @@ every second one leave its fast round after 40 ms, and what was decided each sec
 SHORTEST_ROUND_MS = 500.0
 """A disk may pause for as long now and then, however near its datacenter is."""
 
+SAME_DISTANCE_MS = 2.0
+"""Round trips that differ by less differ by chance."""
+
 UNKNOWN_RTT_MS = 300.0
 """A peer nobody has measured yet may be on the other side of the world."""
 
@@ -279,17 +282,28 @@ class Node:
             return 0.0
         return known[need - 1] if len(known) >= need else None
 
+    def _by_distance(self, peers: Sequence[int]) -> tuple[int, ...]:
+        """Peers of one distance, as in one building, take turns: each replica begins with the next after it."""
+        known = [
+            (rtt // SAME_DISTANCE_MS, peer < self.me, peer)
+            for peer in peers
+            if self.links.reachable(peer) and (rtt := self.links.rtt_ms(peer)) is not None
+        ]
+        return tuple(peer for _, _, peer in sorted(known))
+
     def _retime(self) -> None:
         """Timers follow the links, and what is let in follows what gets done. A nearby replica that falls silent leaves
         the fast round to one farther away, so the hedge waits for the farthest: leaving early would cost two more round
         trips to save a part of one."""
-        rtts = [self.links.rtt_ms(peer) for peer in self.replica.config.active if peer != self.me]
+        peers = [peer for peer in self.replica.config.active if peer != self.me]
+        rtts = [self.links.rtt_ms(peer) for peer in peers]
         farthest = max((UNKNOWN_RTT_MS if rtt is None else rtt for rtt in rtts), default=0.0)
         busy = BUSY_FACTOR * self.pace.mean_ms()
         hedge = min(LONGEST_HEDGE_MS, max(HEDGE_FACTOR * farthest + SHORTEST_HEDGE_MS, busy))
         self.driver.timing = Timing(
             hedge_ms=hedge,
             round_timeout_ms=max(SHORTEST_ROUND_MS, 2 * farthest + 4 * SHORTEST_HEDGE_MS, 2 * min(busy, hedge)),
+            near=self._by_distance(peers),
         )
         self._writes.adapt(RETIME_EVERY_MS / 1000)
         self._reads.adapt(RETIME_EVERY_MS / 1000)
