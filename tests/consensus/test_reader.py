@@ -299,7 +299,7 @@ def test_a_quorum_of_the_nearest_is_enough() -> None:
 @pytest.mark.parametrize("nothing", [EXPIRED, Answer(C, NO)])
 def test_everybody_is_asked_at_once_when_the_nearest_do_not_answer(nothing: Scripted) -> None:
     bench = Bench(KeyState(committed=ONE))
-    events = [own, nothing, own, Answer(B, holding(TWO))]
+    events: list[Scripted] = [own, nothing, own, Answer(B, holding(TWO))]
     assert bench.run(linearizable(KEY, bench.context(timing=NEAR)), *events) == found(TWO, Source.QUORUM)
     assert [effect for effect in bench.effects if isinstance(effect, Pause)] == []
 
