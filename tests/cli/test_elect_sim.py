@@ -23,6 +23,7 @@ def test_elections_hold(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"\n  {label} " in told, label
 
 
+@pytest.mark.pure("plants faults")
 def test_the_original_rules_break_with_a_short_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["sim", "elect-as-described", "--n", "3", "--jobs", "1"]) == 1
     told = capsys.readouterr().out
@@ -34,6 +35,7 @@ def test_the_original_rules_break_with_a_short_trace(capsys: pytest.CaptureFixtu
     assert "VIOLATED" in capsys.readouterr().out
 
 
+@pytest.mark.pure("plants faults")
 def test_a_planted_fault_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["sim", "elect", "--mutant", "5-no-lease", "--jobs", "1", "--json"]
     assert status_of(words) == 1
@@ -52,6 +54,7 @@ def test_a_replay_in_words_and_in_json(capsys: pytest.CaptureFixture[str]) -> No
     assert json.loads(capsys.readouterr().out)["held"] is True
 
 
+@pytest.mark.pure("plants faults")
 def test_the_list_of_planted_faults(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["sim", "elect-mutants", "--json"]) == 0
     assert [each["mutant"] for each in json.loads(capsys.readouterr().out)] == list(MUTANTS)

@@ -46,6 +46,7 @@ def toy(text: str = TOY, refusals: Refusals | None = None) -> dict[str, Any]:
     return namespace
 
 
+@pytest.mark.pure("reads the schema that lies beside the sources")
 def test_the_committed_codec_is_up_to_date() -> None:
     assert TARGET.read_text("utf-8") == generate(SCHEMA.read_text("utf-8"), SCHEMA.name), (
         "run python -m epoxy.codec.generate"
@@ -142,6 +143,7 @@ def test_a_type_may_not_hide_a_primitive() -> None:
         toy("#! limit 0..1\ntype Length list<bool>")
 
 
+@pytest.mark.pure("reads the schema that lies beside the sources")
 def test_limits_are_those_of_the_model() -> None:
     limits = {definition.name: definition.limit for definition in parse(SCHEMA.read_text("utf-8"))}
     assert {name: limit for name, limit in limits.items() if limit is not None} == {
@@ -161,6 +163,7 @@ def test_limits_are_those_of_the_model() -> None:
     }
 
 
+@pytest.mark.pure("reads the schema that lies beside the sources")
 def test_every_type_that_asserts_is_refused_politely() -> None:
     """A model class with invariants of its own needs an entry in REFUSALS, or bytes could trip its asserts."""
     names = {definition.name for definition in parse(SCHEMA.read_text("utf-8"))}
@@ -169,6 +172,7 @@ def test_every_type_that_asserts_is_refused_politely() -> None:
     assert set(REFUSALS) <= names
 
 
+@pytest.mark.pure("reads the schema that lies beside the sources")
 def test_refusals_are_told_in_the_schema() -> None:
     text = SCHEMA.read_text("utf-8")
     for name in REFUSALS:

@@ -47,6 +47,7 @@ def test_the_door_keeps_to_its_document(tmp_path: Path) -> None:
     assert "No issues found" in verdict.stdout
 
 
+@pytest.mark.pure("plants faults in the node")
 @pytest.mark.parametrize(
     ("operation", "told", "found"),
     [

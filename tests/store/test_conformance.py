@@ -15,6 +15,8 @@ from tests.store.bench import MemoryBench
 from tests.store.conformance import StoreConformance
 from tests.store.model import check_random_histories
 
+pytestmark = pytest.mark.pure("plants faults in stores, in classes that inherit from them")
+
 T = TypeVar("T")
 
 TESTS = [name for name in vars(StoreConformance) if name.startswith("test_")]

@@ -84,6 +84,7 @@ class CheckpointsWhatIsNotSynced(EmbeddedStore):
         super()._checkpoint({**effects, **newer.active.values, **newer.open.values}, reached)
 
 
+@pytest.mark.pure("plants faults in the store, in a class that inherits from it")
 @pytest.mark.parametrize(
     "kind", [AcknowledgesBeforeTheSync, MovesThePositionFirst, DropsTheLogFirst, CheckpointsWhatIsNotSynced]
 )

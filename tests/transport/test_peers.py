@@ -280,6 +280,7 @@ class Hands(LoopClock):
         return self.now
 
 
+@pytest.mark.pure("inherits from the clock")
 def test_who_stood_still_calls_nobody_late_before_looking() -> None:
     async def story() -> None:
         clock = Hands(asyncio.get_running_loop())
@@ -613,6 +614,7 @@ def test_a_link_cut_at_the_other_end(sends: bool, heard: bool) -> None:
     run(story())
 
 
+@pytest.mark.pure("replaces a function of the codec")
 def test_a_request_for_all_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[Sequence[Request]] = []
     encode = wire.encode_requests
