@@ -13,9 +13,9 @@ from epoxy.cli.progress import Watch
 from epoxy.cli.soak import soak
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.sim.campaign import AS_DESCRIBED, Campaign, Setup, Summary, digest_of
+from epoxy.sim.changing import MEMBERSHIP
 from epoxy.sim.crew import WorkerDied
 from epoxy.sim.exhaustive import World, explore
-from epoxy.sim.generate import MEMBERSHIP
 from epoxy.sim.mutants import planted
 from epoxy.sim.plan import Plan
 from epoxy.sim.shrink import Shrunk, shrink

@@ -25,18 +25,23 @@ MAX_SNAPSHOTS = 3
 """Snapshots in one go. A source that throws its changelog away faster than its keys can be copied is left for later."""
 
 
-def learn(me: int) -> Flow[None]:
-    """One pass: sync if the epoch is joint and I am of the new side, otherwise copy from every voter that answers."""
+def learn(me: int, settled_epoch: int) -> Flow[int]:
+    """One pass: sync if the epoch is joint and I am of the new side, otherwise copy from every voter that answers, and
+    once in each epoch, settle my own votes of the epochs before: whoever they were for may have left. Returns the last
+    epoch for which that is done."""
     config: ClusterConfig = yield Config()
     info = config.info(me)
     if info is None or info.status is ReplicaStatus.LEAVING:
-        return
+        return settled_epoch
     if config.is_joint:
         yield from sync(config, me)
-        return
+        return settled_epoch
+    if me in config.voters and settled_epoch < config.epoch and (yield from settle(config, me)):
+        settled_epoch = config.epoch
     for source in in_turn(config.electorate, me):
         if source != me:
             yield from copy(source)
+    return settled_epoch
 
 
 def copy(source: int) -> Flow[bool]:
@@ -113,8 +118,8 @@ def is_enough(config: ClusterConfig, done: set[int]) -> bool:
 
 
 def settle(config: ClusterConfig, source: int) -> Flow[bool | None]:
-    """Have every vote decided that this old member gave before the joint epoch and knows no decision of. None: the
-    epoch is over."""
+    """Have every vote decided that the source gave before this epoch and knows no decision of. None: the epoch is
+    over."""
     after: bytes | None = None
     while True:
         page = yield Ask(to=source, request=UnsettledRead(epoch=config.epoch, after=after))

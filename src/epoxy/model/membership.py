@@ -51,8 +51,8 @@ class ChangelogRead(Struct, frozen=True, kw_only=True):
 
 
 class UnsettledRead(Struct, frozen=True, kw_only=True):
-    """A page of the keys for which you voted before this joint epoch and know of no decision, beyond `after`. Whoever
-    answers has adopted the epoch, and will not vote in an earlier one again."""
+    """A page of the keys for which you voted before this epoch and know of no decision, beyond `after`. Whoever answers
+    has adopted the epoch, and will not vote in an earlier one again."""
 
     epoch: int
     after: bytes | None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Generic, TypeVar
 
 from epoxy.membership.effects import Effect, Flow
 from epoxy.model.membership import Unsettled
@@ -12,13 +13,14 @@ from epoxy.node.driver import Driver
 SETTLED_AT_ONCE = 32
 """Keys a replica finds out about at the same time: they share its round trips without standing in the way of writes."""
 
+T = TypeVar("T")
 Perform = Callable[[Effect, Callable[[object], None]], None]
 
 
-class Errand:
+class Errand(Generic[T]):
     """One flow on its way. Results that come while it is running wait, so it is never re-entered."""
 
-    def __init__(self, perform: Perform, flow: Flow[object], finished: Callable[[], None]) -> None:
+    def __init__(self, perform: Perform, flow: Flow[T], finished: Callable[[T], None]) -> None:
         self._perform = perform
         self._flow = flow
         self._finished = finished
@@ -33,8 +35,8 @@ class Errand:
         try:
             while self._results:
                 self._perform(self._flow.send(self._results.pop()), self.feed)
-        except StopIteration:
-            self._finished()
+        except StopIteration as stop:
+            self._finished(stop.value)
         finally:
             self._running = False
 

@@ -38,7 +38,7 @@ from epoxy.model.membership import (
     UnsettledRead,
     Wish,
 )
-from epoxy.model.messages import Failed, UpdateConfig
+from epoxy.model.messages import EpochAhead, Failed, StaleEpoch, UpdateConfig
 from epoxy.model.records import KeyState
 from epoxy.model.writes import Consistency, Outcome, ReadFailed, ReadOutcome, Write
 from epoxy.node.driver import Driver
@@ -46,11 +46,8 @@ from epoxy.node.errands import Errand, Settling
 from epoxy.ports import Dice, MemberTransport, Store, Timer, Transaction
 from epoxy.store.members import MemberSpace
 
-ASK_MS = 5_000.0
-"""A page of 1 MiB over a slow line takes a second or two."""
-
-STATUS_MS = 1_000.0
-"""A status is one small message each way."""
+PAGE_ROUNDS = 5
+"""A page may take as long as this many rounds of small messages: 1 MiB, and a thousand rows to find."""
 
 FOLLOW_MS, HURRY_MS = 1_000.0, 50.0
 """Between two passes over the other replicas: in quiet times, and while members change."""
@@ -70,7 +67,7 @@ class Member:
         self._dice = dice
         self.space = MemberSpace(self.replica.keyspace, self.replica.me)
         self.identity = store.transact(lambda tx: self.space.identity(tx, dice.nonce()))
-        self._synced_epoch = 0
+        self._synced_epoch = self._settled_epoch = 0
         self._stewarding = False
         self._idle = 0
         self._nap: Timer | None = None
@@ -111,8 +108,9 @@ class Member:
             case ChangelogRead():
                 return self.space.changelog_page(tx.snapshot, request.after)
             case UnsettledRead():
-                refused = acceptor.wrong_epoch(request.epoch, config)
-                return refused or self.space.unsettled_page(tx.snapshot, request.after, config)
+                return not_adopted(request.epoch, config) or self.space.unsettled_page(
+                    tx.snapshot, request.after, config
+                )
             case StatusRead():
                 self._hurry()
                 return self.status(tx)
@@ -132,9 +130,10 @@ class Member:
 
     def _follow(self) -> None:
         self._nap = self._napped = None
-        Errand(self.perform, learn(self.replica.me), self._followed).feed(None)
+        Errand(self.perform, learn(self.replica.me, self._settled_epoch), self._followed).feed(None)
 
-    def _followed(self) -> None:
+    def _followed(self, settled_epoch: int) -> None:
+        self._settled_epoch = settled_epoch
         self._rest(HURRY_MS if is_changing(self.replica.config) else FOLLOW_MS, self._follow)
 
     def _rest(self, delay_ms: float, then: Callable[[], None]) -> None:
@@ -162,7 +161,7 @@ class Member:
             self.coordinate()
         self._clock.call_later(STEWARD_MS * (0.5 + self._dice.uniform()), self._look)
 
-    def _stewarded(self) -> None:
+    def _stewarded(self, _: None) -> None:
         self._stewarding = False
 
     # Effects
@@ -172,7 +171,7 @@ class Member:
             case ReadWish():
                 self.driver.read(WISH_KEY, Consistency.LINEARIZABLE, lambda found: done(wish_of(found)))
             case Ask():
-                self._ask(effect.to, effect.request, ASK_MS, done)
+                self._ask(effect.to, effect.request, done)
             case AskAll():
                 self._ask_all(effect, done)
             case Tell():
@@ -203,7 +202,7 @@ class Member:
             case _:
                 assert_never(effect)
 
-    def _ask(self, to: int, request: MemberRequest, patience_ms: float, done: Callable[[MemberReply], None]) -> None:
+    def _ask(self, to: int, request: MemberRequest, done: Callable[[MemberReply], None]) -> None:
         waiting = [done]
 
         def answered(reply: MemberReply) -> None:
@@ -211,6 +210,8 @@ class Member:
                 timer.cancel()
                 waiting.pop()(reply)
 
+        rounds = PAGE_ROUNDS if isinstance(request, SnapshotRead | ChangelogRead) else 1
+        patience_ms = rounds * self.driver.timing.round_timeout_ms
         timer = self._clock.call_later(patience_ms, lambda: answered(Failed(reason="timeout")))
         if to == self.replica.me:
             self.answer(request, answered)
@@ -226,7 +227,7 @@ class Member:
                 done({i: each for i, each in replies.items() if not isinstance(each, Failed)})
 
         for replica_id in effect.to:
-            self._ask(replica_id, effect.request, STATUS_MS, partial(answered, replica_id))
+            self._ask(replica_id, effect.request, partial(answered, replica_id))
 
     def _tell(self, effect: Tell) -> None:
         for replica_id in effect.to:
@@ -243,6 +244,11 @@ class Member:
             self.replica.learn(entry.key, entry.committed)
         self._store.transact(lambda tx: self.space.set_progress(tx, effect.source, effect.progress))
         self._store.when_durable(partial(done, None))
+
+
+def not_adopted(epoch: int, config: ClusterConfig) -> StaleEpoch | EpochAhead | None:
+    """Whoever tells its votes has sealed the epochs they were given in."""
+    return acceptor.wrong_epoch(epoch, config)
 
 
 def is_changing(config: ClusterConfig) -> bool:

@@ -7,6 +7,9 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
 from epoxy.sim.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, WishPlan
 
+MEMBERSHIP = "membership"
+"""The workload of this page."""
+
 Change = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
 """The first members, and who is wanted one after the other."""
 

@@ -10,8 +10,11 @@ from epoxy.consensus.effects import Timing
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
 from epoxy.sim.ambush import ambush
-from epoxy.sim.changing import changing
+from epoxy.sim.changing import MEMBERSHIP, changing
+from epoxy.sim.copying import copying
 from epoxy.sim.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather
+from epoxy.sim.stragglers import stragglers, unheard
+from epoxy.sim.windows import windows
 
 POLLS = 20
 SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7, 8, 9)
@@ -21,15 +24,15 @@ IMMUTABLE_ASKS = (Ask.RESERVE, Ask.RESERVE, Ask.RESERVE, Ask.READ, Ask.READ)
 MUTABLE_ASKS = (Ask.PUT, Ask.PUT, Ask.SWAP, Ask.INCREMENT, Ask.DELETE, Ask.READ, Ask.READ, Ask.RESERVE)
 WORKLOADS = {"per-key": IMMUTABLE_ASKS, "mutable": MUTABLE_ASKS}
 
-MEMBERSHIP = "membership"
-"""The workload in which members change; it draws its own sizes."""
+CHANGES_OF_MEMBERS = (changing, stragglers, copying, windows, unheard)
+"""In turn."""
 
 READS = (Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.OPTIMISTIC, Consistency.SKIP_CACHE)
 
 
 def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPolicy | None = None) -> Plan:
     if workload == MEMBERSHIP:
-        return changing(seed, policy)
+        return CHANGES_OF_MEMBERS[seed % len(CHANGES_OF_MEMBERS)](seed, policy)
     draw = ambush if seed % 4 == 3 else swarm
     return draw(seed, workload, n, policy)
 

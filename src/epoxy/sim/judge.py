@@ -33,6 +33,7 @@ class Judge:
         self._decided: dict[tuple[bytes, int], tuple[Proposal, str]] = {}
         self._winners: dict[tuple[bytes, int], str] = {}
         self._durable: dict[tuple[int, bytes], KeyState] = {}
+        self._epochs: dict[int, int] = {}
 
     def alarm(self, text: str) -> None:
         raise Violation("alarm", text)
@@ -48,6 +49,12 @@ class Judge:
         if before.vote is not None and not vote_may_follow(before, after):
             raise Violation("second vote", f"{NAMES[replica]}, {key!r}: {say(before)} became {say(after)}")
 
+    def adopted(self, replica: int, epoch: int) -> None:
+        """Within one life, epochs only rise."""
+        if epoch < self._epochs.get(replica, 0):
+            raise Violation("epoch falls", f"{NAMES[replica]}: from {self._epochs[replica]} to {epoch}")
+        self._epochs[replica] = epoch
+
     def durable(self, replica: int, key: bytes, state: KeyState) -> None:
         """1. One instance, one value. Only what is durable counts: a commit record that is lost was never a fact."""
         self._durable[replica, key] = state
@@ -56,6 +63,7 @@ class Judge:
 
     def started(self, replica: int, load: Callable[[bytes], KeyState]) -> None:
         """What was durable is still there: a restarted replica may know more than that, never less."""
+        self._epochs.pop(replica, None)
         for (owner, key), known in self._durable.items():
             if owner != replica:
                 continue

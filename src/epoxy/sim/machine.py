@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PAGE_ROWS = 2
+"""A few keys must make several pages, or nothing can happen between two of them."""
+
 
 class Machine:
     """What survives a crash: the synced part of the disk."""
@@ -130,6 +133,8 @@ class Life:
         self.replica.watchers.append(self._watch)
         self.driver = Driver(self.replica, self, self, self, machine.timing, alarm)
         self.member = Member(self.driver, self.store, self, self) if machine.changing else None
+        if self.member is not None:
+            self.member.space.page_rows = PAGE_ROWS
 
     def run(self, action: Action) -> None:
         self.machine.run(self, action)
@@ -140,6 +145,10 @@ class Life:
             self.machine.spring(FaultKind.CRASH_ON_ANSWER)
 
         return answer
+
+    def handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
+        self.replica.handle(requests, answered)
+        self.machine.judge.adopted(self.machine.id, self.replica.config.epoch)
 
     @property
     def votes(self) -> bool:

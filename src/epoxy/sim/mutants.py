@@ -10,11 +10,15 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from epoxy.consensus import acceptor, home, judge, proposer, reader, recovery, rounds
-from epoxy.model import ballot, quorum, records
+from epoxy.membership import changes, learner
+from epoxy.model import ballot, cluster, quorum, records
 from epoxy.node.driver import Run
+from epoxy.node.member import Member
 from epoxy.node.replica import Replica
-from epoxy.sim import as_described, broken
+from epoxy.sim import as_described, broken, broken_members
+from epoxy.sim.changing import MEMBERSHIP
 from epoxy.sim.patching import Patch, applied
+from epoxy.store import members
 from epoxy.store.memory import MemoryStore
 
 
@@ -147,6 +151,93 @@ ALL = (
         "a write forgets that it was put forward",
         Patch(rounds, "decide", broken.offer_not_noted),
         workload="mutable",
+    ),
+    mutant(
+        "no-epoch-check",
+        "requests of any epoch are served",
+        Patch(acceptor, "wrong_epoch", broken.nothing),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "one-source-only",
+        "a member is synced with one old member",
+        Patch(learner, "is_enough", broken_members.one_source),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "votes-not-settled",
+        "only what is committed is copied",
+        Patch(learner, "settle", broken_members.settle_nothing),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "fast-round-while-joint",
+        "the fast round goes on in a joint epoch",
+        Patch(home, "may_be_fast", broken.always),
+        AMBIGUOUS,
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "old-fast-votes-forgotten",
+        "fast votes end with their epoch",
+        Patch(recovery, "still_counts", broken_members.forget_old_fast_votes),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "joint-epoch-sealed",
+        "votes of the joint epoch do not count after it",
+        Patch(changes, "sealed_by", broken_members.seal_the_joint_epoch_too),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "early-promotion",
+        "the new members take over before they are synced",
+        Patch(changes, "is_synced", broken_members.synced_at_once),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "new-side-only",
+        "while joint, the new members decide alone",
+        Patch(cluster, "both_sides", broken_members.new_side_only),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "old-side-only",
+        "while joint, the old members decide alone",
+        Patch(cluster, "both_sides", broken_members.old_side_only),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "adopt-downwards",
+        "an older configuration is adopted",
+        Patch(Replica, "_adopt", broken_members.adopt_anything),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "late-cursor",
+        "the changelog is followed from the end of the snapshot",
+        Patch(learner, "after_page", broken_members.newest_cursor),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "progress-first",
+        "a learner notes its progress before what it learned",
+        Patch(Member, "_keep", broken_members.progress_first),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "truncation-untold",
+        "rows that are gone are passed over",
+        Patch(members, "is_gone", broken.never),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "members-as-described",
+        "new members are broadcast and copy from one source",
+        Patch(changes, "begin_joint", broken_members.straight_to_the_new),
+        Patch(changes, "sealed_by", broken_members.seal_nothing),
+        Patch(acceptor, "wrong_epoch", broken.nothing),
+        workload=MEMBERSHIP,
     ),
     mutant("as-described", "the protocol as first described", *as_described.PATCHES),
 )

@@ -106,7 +106,7 @@ class Network:
                 self._world.note(f"{self.machines[sender].name} <- {receiver.machine.name}: {say(reply)}")
             self._travel(to, sender, lambda: hand_over(reply), 0.0)
 
-        receiver.run(lambda: receiver.replica.handle(requests, answer))
+        receiver.run(lambda: receiver.handle(requests, answer))
 
     def _travel(self, sender: int, to: int, arrive: Callable[[], None], extra_loss: float) -> None:
         """One way. A message is lost if the link is cut when it leaves or when it arrives."""

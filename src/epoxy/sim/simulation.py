@@ -24,6 +24,9 @@ CALM_LIMIT_US = 300_000_000
 """After the faults every client must be done within this virtual time. A step ends with its client's patience, and few
 steps wait so long."""
 
+SETTLING_US = 3_000_000
+"""What a change leaves for later, to settle the votes of members who are gone, is done by then."""
+
 LAST = "last-"
 """The names of the clients that come when all is calm begin with this."""
 
@@ -160,6 +163,8 @@ class Simulation:
         deadline_us = max(self.world.now_us, self.plan.faults_end_us) + CALM_LIMIT_US
         if not self.world.run_until(lambda: self.calm and self.change.is_through, deadline_us):
             raise Violation("liveness", f"all is calm, and yet the members stay {say(self.change.newest())}")
+        settled_us = self.world.now_us + SETTLING_US
+        self.world.run_until(lambda: self.world.now_us >= settled_us, settled_us + 1)
 
     def _at_last(self) -> tuple[int, ...]:
         """Who votes when all is over."""

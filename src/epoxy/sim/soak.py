@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.sim.campaign import Chunk, Failed, Setup, Tally, Task, play
+from epoxy.sim.changing import MEMBERSHIP
 from epoxy.sim.crew import work
-from epoxy.sim.generate import MEMBERSHIP, SIZES, WORKLOADS
+from epoxy.sim.generate import SIZES, WORKLOADS
 
 FORMAT = 1
 CHUNK = 16

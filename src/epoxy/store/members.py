@@ -48,6 +48,7 @@ IDENTITY_BYTES = 8
 class MemberSpace:
     def __init__(self, keyspace: Keyspace, replica_id: int) -> None:
         self._keyspace = keyspace
+        self.page_rows = MAX_PAGE_ROWS
         self._keys = pack((LAYOUT, replica_id, KV))
         self._changelog = pack((LAYOUT, replica_id, CHANGELOG)) + VERSIONSTAMP
         self._progress = pack((LAYOUT, replica_id, PROGRESS))
@@ -71,7 +72,7 @@ class MemberSpace:
     def sources(self, view: Snapshot) -> tuple[int, ...]:
         """Those whose snapshot is copied."""
         rows = scan(view, self._progress, strinc(self._progress), SCAN_ROWS, False)
-        return tuple(number(key, self._progress) for key, value in rows if wire.decode_progress(value).copied)
+        return tuple([number(key, self._progress) for key, value in rows if wire.decode_progress(value).copied])
 
     def identity(self, tx: Transaction, draw: int) -> int:
         """This store's own; the number drawn becomes it if there is none yet."""
@@ -91,41 +92,38 @@ class MemberSpace:
     # Pages
 
     def snapshot_page(self, view: Snapshot, after: bytes | None) -> SnapshotPage:
-        entries, more = fitting(
-            ChangelogEntry(key=key, committed=committed)
-            for key, committed in self._keyspace.everything(view, b"", after)
-        )
+        entries, more = fitting(self._held(view, after), self.page_rows)
         return SnapshotPage(entries=entries, cursor=self.newest(view), more=more)
 
+    def _held(self, view: Snapshot, after: bytes | None) -> Iterator[ChangelogEntry]:
+        for key, committed in self._keyspace.everything(view, b"", after):
+            yield ChangelogEntry(key=key, committed=committed)
+
     def changelog_page(self, view: Snapshot, after: bytes) -> ChangelogPage | CursorTruncated:
-        if after < (view.get(self._truncated) or NO_STAMP):
+        if is_gone(after, view.get(self._truncated) or NO_STAMP):
             return CursorTruncated()
-        begin = self._changelog + after + USER_VERSION + b"\x00"
-        rows = scan(view, begin, strinc(self._changelog), SCAN_ROWS, False)
         cursors: list[bytes] = []
-        entries, more = fitting(self._entries(rows, cursors))
+        entries, more = fitting(self._learned(view, after, cursors), self.page_rows)
         return ChangelogPage(entries=entries, cursor=cursors[len(entries) - 1] if entries else after, more=more)
 
-    def _entries(self, rows: Iterator[tuple[bytes, bytes]], cursors: list[bytes]) -> Iterator[ChangelogEntry]:
-        for key, value in rows:
-            cursors.append(self._stamp(key))
+    def _learned(self, view: Snapshot, after: bytes, cursors: list[bytes]) -> Iterator[ChangelogEntry]:
+        begin = self._changelog + after + USER_VERSION + b"\x00"
+        for row, value in scan(view, begin, strinc(self._changelog), SCAN_ROWS, False):
+            cursors.append(self._stamp(row))
             yield wire.decode_changelog_entry(value)
 
     def unsettled_page(self, view: Snapshot, after: bytes | None, config: ClusterConfig) -> UnsettledPage:
-        """Votes that count and were given before this epoch. Those of this one need nobody's help: a quorum of each
-        side gives them."""
-        votes = (
-            (key, wire.decode_vote(value))
-            for key, field, value in fields(view, self._keys, b"", after)
-            if field == ACCEPTED
-        )
-        keys = (
-            Unsettled(key=key, version=vote.proposal.version)
-            for key, vote in votes
-            if is_unsettled(vote.epoch, config) and still_counts(vote, config)
-        )
-        page = tuple(islice(keys, MAX_PAGE_ROWS))
-        return UnsettledPage(keys=page, more=next(keys, None) is not None)
+        found = self._unsettled(view, after, config)
+        keys = tuple(islice(found, self.page_rows))
+        return UnsettledPage(keys=keys, more=next(found, None) is not None)
+
+    def _unsettled(self, view: Snapshot, after: bytes | None, config: ClusterConfig) -> Iterator[Unsettled]:
+        """Votes that count and were given before this epoch. Those of this one need nobody's help."""
+        for key, field, value in fields(view, self._keys, b"", after):
+            if field == ACCEPTED:
+                vote = wire.decode_vote(value)
+                if vote.epoch < config.epoch and still_counts(vote, config):
+                    yield Unsettled(key=key, version=vote.proposal.version)
 
     # The changelog's ends
 
@@ -143,8 +141,8 @@ class MemberSpace:
         return row[start : start + STAMP_BYTES]
 
 
-def is_unsettled(epoch: int, config: ClusterConfig) -> bool:
-    return epoch < config.epoch
+def is_gone(after: bytes, truncated: bytes) -> bool:
+    return after < truncated
 
 
 def number(row: bytes, prefix: bytes) -> int:
@@ -153,12 +151,12 @@ def number(row: bytes, prefix: bytes) -> int:
     return found
 
 
-def fitting(entries: Iterator[ChangelogEntry]) -> tuple[tuple[ChangelogEntry, ...], bool]:
+def fitting(entries: Iterator[ChangelogEntry], rows: int) -> tuple[tuple[ChangelogEntry, ...], bool]:
     """As many as make a page, at least one, and whether there are more."""
     page: list[ChangelogEntry] = []
     size = 0
     for entry in entries:
-        if page and (len(page) == MAX_PAGE_ROWS or size >= MAX_PAGE_BYTES):
+        if page and (len(page) == rows or size >= MAX_PAGE_BYTES):
             return tuple(page), True
         page.append(entry)
         size += len(entry.key) + len(entry.committed.value or b"")

@@ -1,0 +1,122 @@
+"""Broken rules of changing members, to be planted in place of the right ones: see mutants.py."""
+
+from collections.abc import Callable, Container
+
+from msgspec.structs import replace
+
+from epoxy.consensus import recovery
+from epoxy.consensus.recovery import Promises
+from epoxy.membership import changes, learner
+from epoxy.membership.effects import Flow, Keep
+from epoxy.model.cluster import ClusterConfig, Side
+from epoxy.model.membership import MemberStatus, Progress, SnapshotPage, Wish
+from epoxy.model.records import Proposal, Vote
+from epoxy.node.member import Member
+from epoxy.node.replica import Replica
+
+# Broken rules keep the signature of the right ones, used or not.
+# ruff: noqa: ARG001
+
+
+# Recovery
+
+
+def count_by_new_size(promises: Promises, config: ClusterConfig) -> Proposal | None:
+    return choose(promises, replace(config, previous=None))
+
+
+choose = recovery.choose
+
+
+def forget_old_fast_votes(vote: Vote, config: ClusterConfig) -> bool:
+    return vote.epoch > config.sealed and (vote.ballot.is_classic or vote.epoch == config.epoch)
+
+
+def count_sealed_classic_votes(vote: Vote, config: ClusterConfig) -> bool:
+    return vote.epoch > config.sealed or vote.ballot.is_classic
+
+
+def count_sealed_fast_votes(vote: Vote, config: ClusterConfig) -> bool:
+    return vote.epoch > config.sealed or vote.ballot.is_fast
+
+
+# Quorums
+
+
+def new_side_only(sides: tuple[Side, ...], replicas: Container[int]) -> bool:
+    return both_sides((sides[1],), replicas)
+
+
+def old_side_only(sides: tuple[Side, ...], replicas: Container[int]) -> bool:
+    return both_sides((sides[0],), replicas)
+
+
+def both_sides(sides: tuple[Side, ...], replicas: Container[int]) -> bool:
+    return all(sum(member in replicas for member in side.members) >= side.need for side in sides)
+
+
+# Configurations
+
+
+def adopt_anything(replica: Replica, config: ClusterConfig) -> ClusterConfig:
+    adopt(replica, config)
+    replica.config = config
+    return config
+
+
+adopt = Replica._adopt
+
+
+def synced_at_once(config: ClusterConfig, status: MemberStatus) -> bool:
+    return status.epoch == config.epoch
+
+
+def synced_in_any_epoch(config: ClusterConfig, status: MemberStatus) -> bool:
+    return status.synced
+
+
+def seal_the_joint_epoch_too(config: ClusterConfig) -> int:
+    return config.epoch
+
+
+def straight_to_the_new(config: ClusterConfig, wish: Wish, heard: changes.Heard, me: int) -> changes.Step:
+    """Without a joint epoch: broadcast the new members, and let everybody use whichever it has."""
+    step = begin_joint(config, wish, heard, me)
+    return changes.promote(step, me) if isinstance(step, ClusterConfig) else step
+
+
+begin_joint = changes.begin_joint
+
+
+def seal_nothing(config: ClusterConfig) -> int:
+    return config.sealed
+
+
+# Learning
+
+
+def one_source(config: ClusterConfig, done: set[int]) -> bool:
+    return bool(done)
+
+
+def settle_nothing(config: ClusterConfig, source: int) -> Flow[bool | None]:
+    yield from ()
+    return True
+
+
+def newest_cursor(progress: Progress | None, page: SnapshotPage) -> Progress:
+    return replace(after_page(progress, page), cursor=page.cursor)
+
+
+after_page = learner.after_page
+
+
+def progress_first(member: Member, effect: Keep, done: Callable[[object], None]) -> None:
+    member._store.transact(lambda tx: member.space.set_progress(tx, effect.source, effect.progress))
+    done(None)
+    for entry in effect.entries:
+        member.replica.learn(entry.key, entry.committed)
+
+
+def is_older(after: bytes, truncated: bytes) -> bool:
+    return False
