@@ -26,8 +26,10 @@ from epoxy.model.writes import Path as Way
 from epoxy.node.config import Address, ClusterSettings, Limits, Member, NodeSettings, Settings
 from epoxy.node.pending import GRAIN_MS
 from epoxy.node.service import (
+    LONGEST_BACKOFF_MS,
     LONGEST_HEDGE_MS,
     RETIME_EVERY_MS,
+    SHORTEST_BACKOFF_MS,
     SHORTEST_HEDGE_MS,
     SHORTEST_ROUND_MS,
     UNKNOWN_RTT_MS,
@@ -607,12 +609,14 @@ def test_timers_follow_the_round_trips() -> None:
     assert timing.round_timeout_ms == max(SHORTEST_ROUND_MS, 2 * 150.0 + 4 * SHORTEST_HEDGE_MS)
     timing = retimed(world, _2=280.0, _3=300.0)
     assert (timing.hedge_ms, timing.round_timeout_ms) == (475.0, 700.0)
+    assert retimed(world, _2=70.0, _3=90.0).backoff_ms == 45.0
 
 
 def test_timers_stay_within_bounds() -> None:
     world = World()
     timing = retimed(world, _2=0.0, _3=0.0)
     assert (timing.hedge_ms, timing.round_timeout_ms) == (SHORTEST_HEDGE_MS, SHORTEST_ROUND_MS)
+    assert timing.backoff_ms == SHORTEST_BACKOFF_MS
     timing = retimed(world, _2=5000.0, _3=5000.0)
     assert (timing.hedge_ms, timing.round_timeout_ms) == (LONGEST_HEDGE_MS, 10_100.0)
 
@@ -632,7 +636,11 @@ def test_a_busy_cluster_is_not_taken_for_a_silent_one() -> None:
 
 def test_whom_nobody_has_measured_may_be_far_away() -> None:
     world = World()
-    unknown = Timing(hedge_ms=1.5 * UNKNOWN_RTT_MS + SHORTEST_HEDGE_MS, round_timeout_ms=2 * UNKNOWN_RTT_MS + 100)
+    unknown = Timing(
+        hedge_ms=1.5 * UNKNOWN_RTT_MS + SHORTEST_HEDGE_MS,
+        round_timeout_ms=2 * UNKNOWN_RTT_MS + 100,
+        backoff_ms=LONGEST_BACKOFF_MS,
+    )
     assert world.node.driver.timing == unknown
     assert retimed(world, _2=1.0) == msgspec.structs.replace(unknown, near=(B,))
 

@@ -45,6 +45,9 @@ every second one leave its fast round after 40 ms, and what was decided each sec
 SHORTEST_ROUND_MS = 500.0
 """A disk may pause for as long now and then, however near its datacenter is."""
 
+SHORTEST_BACKOFF_MS, LONGEST_BACKOFF_MS = 3.0, 100.0
+"""Rivals should be out of each other's way by about half a round: longer is time lost, shorter is another collision."""
+
 SAME_DISTANCE_MS = 2.0
 """Round trips that differ by less differ by chance."""
 
@@ -303,6 +306,7 @@ class Node:
         self.driver.timing = Timing(
             hedge_ms=hedge,
             round_timeout_ms=max(SHORTEST_ROUND_MS, 2 * farthest + 4 * SHORTEST_HEDGE_MS, 2 * min(busy, hedge)),
+            backoff_ms=min(LONGEST_BACKOFF_MS, max(SHORTEST_BACKOFF_MS, farthest / 2)),
             near=self._by_distance(peers),
         )
         self._writes.adapt(RETIME_EVERY_MS / 1000)
