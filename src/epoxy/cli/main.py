@@ -28,6 +28,7 @@ ROOMS = {
     "doctor": "health",
     "inspect": "inspection",
     "bench": "bench",
+    "elect": "elect",
     "sim": "sim",
 }
 """Each command and the module it lives in, in the order in which people need them."""

@@ -77,6 +77,7 @@ class Elector:
         self._life = draw(1, rules.LIVES - 1)
         self._deaf_ms = now_ms if self.record.leader == me else rules.silent_until(now_ms, config.timing)
         self._heard_ms: int | None = None
+        self._heard_stamp = 0
         self._seen = max(self.record.epoch, self.record.leader_epoch)
         self._rest_ms = now_ms
         self._ready_ms: int | None = None
@@ -114,9 +115,10 @@ class Elector:
         return self._settle(now_ms)
 
     def report(self, report: Report, now_ms: int) -> list[Effect]:
-        """What the server is doing. A primary whose server is gone makes way at once."""
+        """What the server is doing. A primary whose server is gone for certain makes way at once; one whose server does
+        not answer no longer says that it leads, and is replaced if that goes on for `down_after_ms`."""
         self.server = report
-        if not report.alive and self.leading:
+        if not report.alive and report.mode is Mode.FENCED and self.leading:
             self._resign()
         return self._settle(now_ms)
 
@@ -138,7 +140,7 @@ class Elector:
 
     @property
     def role(self) -> Role:
-        if self.leading:
+        if self.leading and self.server.alive:
             return Role.PRIMARY
         return Role.CANDIDATE if self.campaign is not None else Role.REPLICA
 
@@ -184,7 +186,7 @@ class Elector:
         """A leader that says it does not lead has resigned, and never takes that back. But its server may still be
         open; only when that is over is there nobody to be waited for."""
         if heartbeat.role is Role.PRIMARY:
-            self._heard_ms = now_ms
+            self._heard_ms, self._heard_stamp = now_ms, heartbeat.stamp
         elif rules.has_closed(heartbeat):
             self._heard_ms, self._deaf_ms = None, now_ms
 
@@ -198,7 +200,7 @@ class Elector:
             self._out.append(Save(self.record))
         self._resign()
         self.heir = ""
-        self._heard_ms = now_ms
+        self._heard_ms, self._heard_stamp = now_ms, 0
 
     def _beat(self, now_ms: int) -> None:
         self._beat_ms = now_ms + self.config.timing.hb_interval_ms
@@ -209,10 +211,6 @@ class Elector:
             self._offer()
 
     def _heartbeat(self, to: str, now_ms: int) -> Heartbeat:
-        leader = self.peers.get(self.record.leader)
-        answer = to == self.record.leader and self.hears(now_ms) and not self.fresh
-        heard = leader.heartbeat if leader is not None and self._heard_ms is not None else None
-        same = heard is not None and heard.leader_epoch == self.record.leader_epoch
         return Heartbeat(
             epoch=self.record.epoch,
             node=self.me,
@@ -223,8 +221,13 @@ class Elector:
             history=self.server.position.history,
             state=self.state(now_ms),
             stamp=rules.stamp(self._life, now_ms, self._started_ms),
-            echo=heard.stamp if heard is not None and answer and same and rules.stands_behind(self.record) else 0,
+            echo=self._heard_stamp if to == self.record.leader and self._answers(now_ms) else 0,
         )
+
+    def _answers(self, now_ms: int) -> bool:
+        """Whether this node promises the leader to wait `down_after_ms` from when it last heard it."""
+        stands = rules.stands_behind(self.record) and not self.fresh
+        return stands and rules.heard_lately(self._heard_ms, now_ms, self.config.timing)
 
     # The lease
 

@@ -185,7 +185,8 @@ class Campaign:
 
 def chase(name: str, *, jobs: int = 1, limit_seeds: int = LIMIT_SEEDS) -> Catch:
     mutant = MUTANTS[name]
-    summary = Campaign(Setup(mutant=name), range(limit_seeds), jobs=jobs).run()
+    seeds = range(mutant.since, mutant.since + limit_seeds)
+    summary = Campaign(Setup(mutant=name), seeds, jobs=jobs).run()
     if summary.interrupted:
         raise KeyboardInterrupt
     if not summary.failed:

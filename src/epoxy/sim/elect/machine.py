@@ -20,6 +20,9 @@ TICKS = 4
 SLOW_ORDERS = 3
 """The part of `down_after_ms` that a busy server may take to carry out an order."""
 
+HUNG_US = 10_000
+"""Between two looks whether a server that hangs goes on with what it was told."""
+
 SECRET = b"the secret of a simulated cluster"
 
 
@@ -108,6 +111,20 @@ class Machine:
         self.life += 1
         self.cluster.network.lost_box(self.name)
 
+    def hang(self) -> None:
+        self.server.hung = True
+
+    def fill_disk(self) -> None:
+        self.disk_full = True
+
+    def lay_trap(self) -> None:
+        self.dies_on_vote = True
+
+    def mend(self) -> None:
+        self.disk_full = self.dies_on_vote = self.server.hung = False
+        self.resume()
+        self.start()
+
     def pause(self) -> None:
         self._paused = True
 
@@ -192,8 +209,12 @@ class Machine:
         number = self._orders
 
         def carried_out() -> None:
-            if server.alive and self.life == life and number == self._orders:
-                server.obey(order)
-                self._look(life)
+            if not server.alive or self.life != life or number != self._orders:
+                return
+            if server.hung:
+                self.cluster.world.after(HUNG_US, lambda: self.run(carried_out))
+                return
+            server.obey(order)
+            self._look(life)
 
         self.cluster.world.after(delay_us, lambda: self.run(carried_out))

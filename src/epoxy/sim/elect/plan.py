@@ -15,6 +15,8 @@ class Kind(enum.Enum):
     AGENT_CRASH = "agent-crash"
     """The server goes on without its agent."""
     SERVER_CRASH = "server-crash"
+    HANG = "hang"
+    """The server does not answer, and does nothing; its agent does."""
     PAUSE = "pause"
     """Nothing runs; mail and timers arrive when it is over."""
     PARTITION = "partition"

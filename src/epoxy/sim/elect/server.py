@@ -31,6 +31,7 @@ class Server:
     def __init__(self, machine: "Machine") -> None:
         self.machine = machine
         self.alive = False
+        self.hung = False
         self.log: list[Entry] = []
         self.mode = Mode.FENCED
         self.until_ms = 0
@@ -44,6 +45,8 @@ class Server:
 
     def report(self) -> Report:
         leader = self.following.machine.name if self.following is not None else ""
+        if self.hung:
+            return Report(alive=False, mode=Mode.OPEN)
         if self.mode in (Mode.OPEN, Mode.QUIET) and not self.is_open:
             self._fence()
         return Report(alive=self.alive, mode=self.mode, leader=leader, position=self.position)
@@ -96,7 +99,7 @@ class Server:
     # For its machine
 
     def crash(self) -> None:
-        self.alive = False
+        self.alive = self.hung = False
         self._fence()
         self.confirmed.clear()
 
@@ -107,12 +110,16 @@ class Server:
     # Writes
 
     def write(self, number: int) -> bool:
-        if not self.is_open or self.mode is Mode.QUIET or len(self.followers) < self.machine.cluster.min_replicas:
+        if not self.is_open or self.hung or self.mode is Mode.QUIET or self._is_lonely:
             return False
         self.confirmed[number] = set()
         self._append((self.position.history, number))
         self._acknowledge(number)
         return True
+
+    @property
+    def _is_lonely(self) -> bool:
+        return len(self.followers) < self.machine.cluster.min_replicas
 
     def _append(self, entry: Entry) -> None:
         self.log.append(entry)

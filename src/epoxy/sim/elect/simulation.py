@@ -23,6 +23,17 @@ an election takes two, and a few may fail by bad luck."""
 
 CUTS = (Kind.PARTITION, Kind.ONE_WAY, Kind.APART, Kind.SILENT)
 
+BLOWS: dict[Kind, Callable[[Machine], None]] = {
+    Kind.CRASH: Machine.crash,
+    Kind.WIPE: Machine.wipe,
+    Kind.AGENT_CRASH: Machine.crash_agent,
+    Kind.SERVER_CRASH: lambda machine: machine.server.crash(),
+    Kind.HANG: Machine.hang,
+    Kind.PAUSE: Machine.pause,
+    Kind.CRASH_ON_VOTE: Machine.lay_trap,
+    Kind.DISK_FULL: Machine.fill_disk,
+}
+
 
 class Report(Struct, frozen=True, kw_only=True):
     plan: Plan
@@ -143,25 +154,10 @@ class Simulation:
 
     def _hit(self, fault: Fault, struck: list[Machine]) -> Callable[[], None]:
         for machine in struck:
-            match fault.kind:
-                case Kind.CRASH:
-                    machine.crash()
-                case Kind.WIPE:
-                    machine.wipe()
-                case Kind.AGENT_CRASH:
-                    machine.crash_agent()
-                case Kind.SERVER_CRASH:
-                    machine.server.crash()
-                case Kind.PAUSE:
-                    machine.pause()
-                case Kind.CRASH_ON_VOTE:
-                    machine.dies_on_vote = True
-                case Kind.DISK_FULL:
-                    machine.disk_full = True
-                case Kind.HANDOVER:
-                    self._hand_over(machine)
-                case Kind.PARTITION | Kind.ONE_WAY | Kind.APART | Kind.SILENT:
-                    raise ValueError(fault.kind)
+            if fault.kind is Kind.HANDOVER:
+                self._hand_over(machine)
+            else:
+                BLOWS[fault.kind](machine)
         return lambda: self._mend(struck)
 
     def _hand_over(self, heir: Machine) -> None:
@@ -171,9 +167,7 @@ class Simulation:
 
     def _mend(self, struck: list[Machine]) -> None:
         for machine in struck:
-            machine.disk_full = machine.dies_on_vote = False
-            machine.resume()
-            machine.start()
+            machine.mend()
 
     def _faults_end(self) -> None:
         if self.world.trace is not None:

@@ -1,0 +1,1 @@
+"""The agent beside a server: it moves the bytes and watches the clock for `epoxy.elect`, which decides."""

@@ -1,0 +1,95 @@
+"""A connection to the server beside the agent: commands in, replies out, in order."""
+
+import asyncio
+from collections import deque
+from typing import cast
+
+from epoxy.agent.redis import Command, encode
+from epoxy.agent.replies import Reply, ReplyReader, ServerError
+from epoxy.elect.config import Address
+from epoxy.model.errors import CodecError
+
+CONNECT_S = 1.0
+"""A server on the same machine or the same rack takes a millisecond."""
+
+MAX_WAITING = 256
+"""Commands without an answer. An agent asks a few in each heartbeat; a server this far behind does not answer."""
+
+
+class Gone(Exception):
+    """The connection ended, or could not be made. `refused`: nobody listens there."""
+
+    def __init__(self, words: str, *, refused: bool = False) -> None:
+        super().__init__(words)
+        self.refused = refused
+
+
+class Connection(asyncio.Protocol):
+    """What was sent is answered in this order, or not at all when the connection is lost."""
+
+    def __init__(self) -> None:
+        self.lost = asyncio.get_running_loop().create_future()
+        self._reader = ReplyReader()
+        self._waiting: deque[asyncio.Future[Reply]] = deque()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for reply in self._reader.feed(data):
+                waiting = self._waiting.popleft()
+                if not waiting.done():
+                    waiting.set_result(reply)
+        except (CodecError, ValueError, IndexError):
+            self.close()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_exception(Gone("the server closed the connection"))
+                waiting.exception()
+        self._waiting.clear()
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def is_open(self) -> bool:
+        return not self.lost.done() and self._transport is not None and not self._transport.is_closing()
+
+    def send(self, *commands: Command) -> list[asyncio.Future[Reply]]:
+        """In one piece, so that a server carries them out without anything in between."""
+        if not self.is_open or len(self._waiting) + len(commands) > MAX_WAITING:
+            raise Gone("the connection to the server is not usable")
+        assert self._transport is not None
+        futures: list[asyncio.Future[Reply]] = [self.lost.get_loop().create_future() for _ in commands]
+        self._waiting.extend(futures)
+        self._transport.write(b"".join(encode(command) for command in commands))
+        return futures
+
+    async def ask(self, *commands: Command) -> list[Reply]:
+        return list(await asyncio.gather(*self.send(*commands)))
+
+
+async def connect(address: Address, user: str, password: str) -> Connection:
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            _, connection = await loop.create_connection(Connection, address.host, address.port)
+    except ConnectionRefusedError as error:
+        raise Gone(f"{address}: nobody listens", refused=True) from error
+    except (OSError, TimeoutError) as error:
+        raise Gone(f"{address}: cannot be reached: {error}") from error
+    if password:
+        words: Command = ("AUTH", user, password) if user else ("AUTH", password)
+        async with asyncio.timeout(CONNECT_S):
+            (reply,) = await connection.ask(words)
+        if isinstance(reply, ServerError):
+            connection.close()
+            raise Gone(f"server.password_file: {reply}")
+    return connection

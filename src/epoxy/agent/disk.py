@@ -1,0 +1,63 @@
+"""The one thing an agent must remember: its record, in a file of its own."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from epoxy.elect.terms import Record
+from epoxy.model.errors import StoreFailed, StoreRefused
+
+FORMAT = "epoxy-elect-1"
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose it is, so that a directory copied to another node is not taken for that node's memory."""
+
+    format: str
+    cluster: str
+    node: str
+    record: Record
+
+
+class Disk:
+    def __init__(self, folder: Path, cluster: str, node: str) -> None:
+        self._path = folder / "record.json"
+        self._cluster = cluster
+        self._node = node
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def load(self) -> Record | None:
+        """None if there was never one. One that cannot be read is not nothing: it must not be voted without."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreRefused(f"{self._path}: cannot be read: {error.strerror}") from error
+        try:
+            kept = msgspec.json.decode(data, type=Kept)
+        except msgspec.DecodeError as error:
+            raise StoreRefused(f"{self._path}: is damaged: {error}") from error
+        if (kept.format, kept.cluster, kept.node) != (FORMAT, self._cluster, self._node):
+            raise StoreRefused(f"{self._path}: belongs to {kept.node!r} of {kept.cluster!r}, format {kept.format}")
+        return kept.record
+
+    def save(self, record: Record) -> None:
+        """Whole or not at all, and synced when this returns. A failure ends the agent: what it would say next rests on
+        this."""
+        kept = Kept(format=FORMAT, cluster=self._cluster, node=self._node, record=record)
+        beside = self._path.with_suffix(".new")
+        try:
+            with beside.open("wb") as file:
+                file.write(msgspec.json.encode(kept))
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self._path)
+            folder = os.open(self._path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise StoreFailed(f"{self._path}: cannot be saved: {error.strerror}") from error

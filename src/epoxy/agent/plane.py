@@ -1,0 +1,206 @@
+"""The server beside the agent, kept as it was ordered to be, and watched."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from epoxy.agent import redis
+from epoxy.agent.connection import Connection, Gone, connect
+from epoxy.agent.guard import PASSWORD
+from epoxy.agent.replies import Reply, ServerError
+from epoxy.agent.settings import Settings
+from epoxy.elect.terms import Fence, Follow, Mode, Open, Order, Quiesce, Report
+
+LOGGER = logging.getLogger("epoxy")
+
+BEATS_UNANSWERED = 2
+"""After so many heartbeats without an answer the server is taken for hung."""
+
+
+def clock_ms() -> int:
+    """The clock that all processes of this machine share."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class Guarded:
+    """The guard process, and what it was told last."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._process: asyncio.subprocess.Process | None = None
+        self._told_ms = 0
+
+    async def start(self) -> None:
+        server = self._settings.node.server
+        environ = {**os.environ, PASSWORD: self._settings.password}
+        arguments = [server.host, str(server.port), self._settings.user]
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "epoxy.agent.guard",
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            env=environ,
+        )
+        self._told_ms = 0
+
+    @property
+    def is_there(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    def tell(self, until_ms: int) -> None:
+        """0: the server is closed."""
+        if until_ms != self._told_ms and self.is_there:
+            assert self._process is not None
+            assert self._process.stdin is not None
+            self._told_ms = until_ms
+            self._process.stdin.write(b"%d\n" % until_ms)
+
+    async def stop(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            await self._process.wait()
+
+
+class Plane:
+    """Looks at the server in every heartbeat and whenever something changes, and tells `changed` what it saw.
+
+    Invariants: 1. the guard knows a deadline before the server is opened. 2. a server just connected to is given the
+    order in force before anything else."""
+
+    def __init__(self, settings: Settings, changed: Callable[[Report], None]) -> None:
+        self.order: Order = Fence()
+        self.report = Report(alive=False, mode=Mode.OPEN)
+        self.guard = Guarded(settings)
+        self._settings = settings
+        self._changed = changed
+        self._connection: Connection | None = None
+        self._run_id = ""
+        self._pid = 0
+        self._looked_ms = clock_ms()
+        self._opened_until_ms = 0
+
+    async def run(self) -> None:
+        """For ever: connect, watch, and say so when the server is gone. After a loss the next try is made at once: a
+        server that refuses is gone for certain, and the sooner that is known the better."""
+        await self.guard.start()
+        while True:
+            try:
+                connection = await self._connect()
+            except (Gone, TimeoutError) as gone:
+                refused = isinstance(gone, Gone) and gone.refused
+                self._tell(Report(alive=False, mode=Mode.FENCED if refused else Mode.OPEN))
+                await asyncio.sleep(self._beat_s)
+                continue
+            with contextlib.suppress(Gone):
+                await self._watch(connection)
+
+    @property
+    def _beat_s(self) -> float:
+        return self._settings.config.timing.hb_interval_ms / 1000
+
+    async def _connect(self) -> Connection:
+        """The same server again, or another process in its place, which has lost what it was."""
+        settings = self._settings
+        connection = await connect(settings.node.server, settings.user, settings.password)
+        try:
+            async with asyncio.timeout(self._beat_s * BEATS_UNANSWERED):
+                (info,) = await connection.ask(("INFO", "server"))
+        except (Gone, TimeoutError):
+            connection.close()
+            raise
+        facts = redis.read_info(info)
+        if self._run_id and facts.get("run_id") != self._run_id:
+            self._tell(Report(alive=False, mode=Mode.FENCED))
+        self._run_id, self._pid = facts.get("run_id", ""), redis.number(facts, "process_id")
+        self._connection = connection
+        self._looked_ms = clock_ms()
+        return connection
+
+    async def _watch(self, connection: Connection) -> None:
+        try:
+            self._send(self.order)
+            while connection.is_open:
+                await self._look(connection)
+                await asyncio.wait([connection.lost], timeout=self._beat_s)
+        finally:
+            self._connection = None
+            connection.close()
+
+    async def _look(self, connection: Connection) -> None:
+        """A server that is slow to answer is reported as it is, and the answer is still waited for."""
+        asked_ms = clock_ms()
+        answers = asyncio.ensure_future(connection.ask(*redis.LOOK))
+        while True:
+            done, _ = await asyncio.wait([answers], timeout=self._beat_s * BEATS_UNANSWERED)
+            if done:
+                break
+            self._tell(Report(alive=False, mode=Mode.OPEN))
+            self._kill_if_hung()
+        quiet = isinstance(self.order, Quiesce)
+        self._looked_ms = asked_ms
+        self._tell(redis.read_report(answers.result(), self._settings.config, quiet=quiet))
+
+    def _tell(self, report: Report) -> None:
+        self.report = report
+        self._changed(report)
+
+    # Orders
+
+    def obey(self, order: Order) -> None:
+        """A lease that only goes on is the guard's business alone."""
+        before, self.order = self.order, order
+        if isinstance(order, Open | Quiesce):
+            self._opened_until_ms = order.until_ms
+            self.guard.tell(order.until_ms)
+        goes_on = isinstance(order, Open) and isinstance(before, Open) and before.epoch == order.epoch
+        if not (goes_on and self.report.mode is Mode.OPEN):
+            self._send(order)
+
+    def _send(self, order: Order) -> None:
+        """Behind whatever was sent before, on the same connection. What is closed stays closed if the guard is not
+        there to close it again."""
+        late = isinstance(order, Open | Quiesce) and (order.until_ms <= clock_ms() or not self.guard.is_there)
+        if self._connection is None or late:
+            return
+        commands = redis.commands_for(order, self._settings.config, clock_ms())
+        try:
+            futures = self._connection.send(*commands)
+        except Gone:
+            self._connection.close()
+            return
+        asyncio.ensure_future(self._confirm(order, commands, futures))  # noqa: RUF006
+
+    async def _confirm(
+        self, order: Order, commands: tuple[redis.Command, ...], futures: "list[asyncio.Future[Reply]]"
+    ) -> None:
+        replies = await asyncio.gather(*futures, return_exceptions=True)
+        for command, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, ServerError):
+                LOGGER.warning("the server refused", extra={"command": str(command[0]), "reason": str(reply)})
+        if isinstance(order, Fence | Follow) and not isinstance(replies[0], Exception):
+            self._opened_until_ms = 0
+            self.guard.tell(0)
+        if self._connection is not None and self._connection.is_open:
+            with contextlib.suppress(Gone):
+                await self._look(self._connection)
+
+    def _kill_if_hung(self) -> None:
+        """Only where the operator said so: a server that is stopped and woken serves what has piled up before it hears
+        of anything."""
+        if self._settings.kill_hung and self._pid and 0 < self._opened_until_ms <= clock_ms():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self._pid, signal.SIGKILL)
+                LOGGER.warning("killed a server that did not answer", extra={"pid": self._pid})
+
+    async def close(self) -> None:
+        """The server is fenced by the guard if it was open, and left as it is if it follows somebody."""
+        if self._connection is not None:
+            self._connection.close()
+        await self.guard.stop()

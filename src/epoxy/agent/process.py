@@ -1,0 +1,238 @@
+"""The agent as a process: the elector in the middle, its links, its server, its disk and its door around it."""
+
+import asyncio
+import logging
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from epoxy.agent.disk import Disk
+from epoxy.agent.door import Door
+from epoxy.agent.links import Dialer, Listener
+from epoxy.agent.plane import Plane, clock_ms
+from epoxy.agent.sentinel import SWITCH, NodeStatus, Source, Status
+from epoxy.agent.settings import Settings
+from epoxy.elect.config import fingerprint
+from epoxy.elect.elector import Elector
+from epoxy.elect.hello import Party
+from epoxy.elect.messages import Message, State
+from epoxy.elect.terms import Effect, Report, Save, Send
+from epoxy.model.errors import EpoxyError, StoreFailed
+
+LOGGER = logging.getLogger("epoxy")
+
+EXIT_STORE = 74
+"""EX_IOERR: the record could not be saved."""
+
+TICKS = 4
+"""In a heartbeat: so late, at most, is a lease or a silence noticed."""
+
+
+class Agent:
+    def __init__(self, settings: Settings) -> None:
+        config = settings.config
+        self.settings = settings
+        self.switches = 0
+        self._disk = Disk(settings.data_dir, config.cluster, settings.me)
+        record = self._disk.load()
+        self.elector = Elector(config, settings.me, record, clock_ms(), random.SystemRandom().randint)
+        party = Party(
+            cluster=config.cluster,
+            me=settings.me,
+            config_hash=fingerprint(config),
+            secret=settings.secret,
+            known=frozenset(config.others(settings.me)),
+        )
+        self.dialers = {
+            node.id: Dialer(party, node.id, node.control, config) for node in config.nodes if node.id != settings.me
+        }
+        self._listener = Listener(party, self._receive)
+        self.plane = Plane(settings, self._reported)
+        source = Source(config=config, secret=settings.secret, status=self.status, fail_over=self._fail_over)
+        self._door = Door(source)
+        self._primary: str | None = None
+        self._known = config.initial_primary
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        await self._listener.start(self.settings.listen)
+        await self._door.start(self.settings.clients)
+        runs = [dialer.run() for dialer in self.dialers.values()]
+        self._tasks = [asyncio.create_task(each) for each in (*runs, self.plane.run(), self._tick())]
+        LOGGER.info(
+            "started",
+            extra={
+                "node": self.settings.me,
+                "cluster": self.settings.config.cluster,
+                "remembers": not self.elector.fresh,
+                "clients": str(self.settings.clients),
+            },
+        )
+
+    async def stop(self) -> None:
+        """The server is closed first if it is open: others may take over at once."""
+        self._listener.close()
+        self._door.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.plane.close()
+        LOGGER.info("stopped")
+
+    def when_ended(self, call: Callable[[], None]) -> None:
+        """If anything that should run for ever does not."""
+        for task in self._tasks:
+            task.add_done_callback(lambda _: call())
+
+    def failed(self) -> BaseException | None:
+        """Why a task that should run for ever does not."""
+        ended = [task for task in self._tasks if task.done() and not task.cancelled()]
+        return next((task.exception() for task in ended), None)
+
+    # What comes in
+
+    async def _tick(self) -> None:
+        """With a pause that is not made up for: after a long sleep one tick is enough."""
+        pause_s = self.settings.config.timing.hb_interval_ms / 1000 / TICKS
+        while True:
+            self._perform(self.elector.tick(clock_ms()))
+            if not self.plane.guard.is_there:
+                await self.plane.guard.start()
+            await asyncio.sleep(pause_s)
+
+    def _receive(self, message: Message) -> None:
+        self._perform(self.elector.receive(message, clock_ms()))
+
+    def _reported(self, report: Report) -> None:
+        self._perform(self.elector.report(report, clock_ms()))
+
+    def _fail_over(self, heir: str) -> str | None:
+        refused = self.elector.hand_over(heir, clock_ms())
+        LOGGER.info("a failover was asked for", extra={"heir": heir, "refused": refused})
+        return refused
+
+    # What goes out
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Save():
+                    self._save(effect)
+                case Send():
+                    self.dialers[effect.to].put(effect.message)
+                case _:
+                    self.plane.obey(effect)
+        self._look_for_switch()
+
+    def _save(self, effect: Save) -> None:
+        try:
+            self._disk.save(effect.record)
+        except StoreFailed as error:
+            end(error)
+        record = effect.record
+        LOGGER.info(
+            "saved",
+            extra={"epoch": record.epoch, "voted_for": record.voted_for, "leader": record.leader},
+        )
+
+    def _look_for_switch(self) -> None:
+        """Subscribers hear of a new primary when it takes writes, not when it is elected."""
+        primary = self.primary()
+        if primary is None or primary == self._primary:
+            self._primary = primary
+            return
+        self._primary = primary
+        old, new = self.settings.config.node(self._known).server, self.settings.config.node(primary).server
+        if primary != self._known:
+            self.switches += 1
+            name = self.settings.config.cluster
+            self._door.publish(SWITCH, f"{name} {old.host} {old.port} {new.host} {new.port}")
+        self._known = primary
+        LOGGER.info("primary", extra={"primary": primary, "epoch": self.elector.record.leader_epoch})
+
+    # What others may ask
+
+    def primary(self) -> str | None:
+        """Who takes writes, as far as this agent can know."""
+        elector, now_ms = self.elector, clock_ms()
+        if elector.is_open(now_ms):
+            return elector.me
+        leader = elector.peers.get(elector.record.leader)
+        if leader is None or not elector.hears(now_ms):
+            return None
+        said = leader.said_lately(now_ms, self.settings.config.timing.down_after_ms)
+        return elector.record.leader if said is not None and said.state is State.OPEN else None
+
+    def status(self) -> Status:
+        elector, config, now_ms = self.elector, self.settings.config, clock_ms()
+        primary = self.primary()
+        return Status(
+            cluster=config.cluster,
+            node=elector.me,
+            primary=primary,
+            primary_address=str(config.node(primary).server) if primary is not None else None,
+            epoch=elector.record.epoch,
+            leader_epoch=elector.record.leader_epoch,
+            leader=elector.record.leader,
+            role=elector.role.value,
+            state=elector.state(now_ms).value,
+            lease_ms=max(0, elector.lease_end_ms - now_ms),
+            quorum=config.quorum,
+            min_replicas_to_write=config.min_replicas_to_write,
+            switches=self.switches,
+            guard=self.plane.guard.is_there,
+            nodes=tuple(self._node_status(node.id, now_ms) for node in config.nodes),
+        )
+
+    def _node_status(self, name: str, now_ms: int) -> NodeStatus:
+        node = self.settings.config.node(name)
+        elector = self.elector
+        peer = elector.peers.get(name)
+        said = peer.heartbeat if peer is not None else None
+        mine = name == elector.me
+        position = elector.server.position
+        return NodeStatus(
+            id=name,
+            server=str(node.server),
+            control=str(node.control),
+            priority=node.priority,
+            role=elector.role.value if mine else said.role.value if said is not None else "unknown",
+            state=elector.state(now_ms).value if mine else said.state.value if said is not None else "unknown",
+            epoch=elector.record.epoch if mine else said.epoch if said is not None else 0,
+            history=position.history if mine else said.history if said is not None else 0,
+            offset=position.offset if mine else said.offset if said is not None else 0,
+            seen_ms=0 if mine else now_ms - peer.at_ms if peer is not None and said is not None else None,
+        )
+
+
+def end(error: StoreFailed) -> NoReturn:
+    """Nothing may be said that is not on the disk. The guard closes the server when this process is gone."""
+    LOGGER.critical("the record cannot be saved; ending", extra={"detail": str(error)})
+    sys.stderr.flush()
+    os._exit(EXIT_STORE)
+
+
+async def serve(settings: Settings) -> int:
+    """Until a signal says so."""
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, over.set)
+    for finding in settings.findings:
+        LOGGER.warning("config", extra={"setting": finding.setting, "detail": finding.text})
+    agent = Agent(settings)
+    try:
+        await agent.start()
+        agent.when_ended(over.set)
+        await over.wait()
+    except EpoxyError:
+        await agent.stop()
+        raise
+    failed = agent.failed()
+    await agent.stop()
+    if failed is not None:
+        raise failed
+    return 0

@@ -1,0 +1,93 @@
+"""The data plane of a real Redis or Valkey: how it is looked at, and how it is told what to be.
+
+Fenced is a server that replicates from nowhere: it refuses every write with -READONLY, those of scripts and
+transactions too, serves reads, and keeps what it needs to catch up without a full copy. Decision 0016 has the reasons.
+The epoch of the last write is in the data itself, under a key that the first write of each epoch sets.
+"""
+
+from collections.abc import Mapping
+
+from epoxy.agent.replies import Reply, ServerError
+from epoxy.codec import resp
+from epoxy.elect.config import Address, Config
+from epoxy.elect.terms import Fence, Follow, Mode, Open, Order, Position, Quiesce, Report
+
+NOWHERE = Address("127.0.0.1", 0)
+"""Nobody can listen on port 0, so nothing is ever copied from there."""
+
+EPOCH_KEY = "epoxy:elect:epoch"
+
+Command = tuple[str | int, ...]
+LOOK: tuple[Command, ...] = (("INFO", "replication"), ("GET", EPOCH_KEY))
+FENCE: tuple[Command, ...] = (("REPLICAOF", NOWHERE.host, NOWHERE.port), ("CLIENT", "UNPAUSE"))
+
+
+def encode(command: Command) -> bytes:
+    return resp.array([resp.bulk_text(str(word)) for word in command])
+
+
+def commands_for(order: Order, config: Config, now_ms: int) -> tuple[Command, ...]:
+    match order:
+        case Fence():
+            return FENCE
+        case Follow():
+            leader = config.node(order.leader).server
+            return (("REPLICAOF", leader.host, leader.port), ("CLIENT", "UNPAUSE"))
+        case Open():
+            return opening(order.epoch, config)
+        case Quiesce():
+            return (("CLIENT", "PAUSE", max(1, order.until_ms - now_ms), "WRITE"),)
+
+
+def opening(epoch: int, config: Config) -> tuple[Command, ...]:
+    """Sent in one piece: nobody writes between the promotion and the mark of its epoch. Only then are replicas asked
+    for; the mark itself must not wait for them."""
+    lag_s = max(1, config.timing.lease_ms // 1000)
+    return (
+        ("CONFIG", "SET", "min-replicas-to-write", 0),
+        ("REPLICAOF", "NO", "ONE"),
+        ("SET", EPOCH_KEY, epoch),
+        ("CONFIG", "SET", "min-replicas-max-lag", lag_s),
+        ("CONFIG", "SET", "min-replicas-to-write", config.min_replicas_to_write),
+        ("CLIENT", "UNPAUSE"),
+    )
+
+
+def read_info(reply: Reply) -> dict[str, str]:
+    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else ""
+    lines = (line.partition(":") for line in text.splitlines() if not line.startswith("#"))
+    return {name: value for name, colon, value in lines if colon}
+
+
+def number(info: Mapping[str, str], name: str) -> int:
+    value = info.get(name, "")
+    return int(value) if value.isdecimal() else 0
+
+
+def read_report(replies: list[Reply], config: Config, *, quiet: bool) -> Report:
+    """A server that is loading its data answers INFO and nothing else: then its position is not known, and it is not
+    there yet."""
+    info, mark = read_info(replies[0]), replies[1]
+    if isinstance(mark, ServerError) or "role" not in info:
+        return Report(alive=False, mode=mode_of(info, quiet=quiet))
+    history = int(mark) if isinstance(mark, bytes) and mark.isdigit() else 0
+    mode = mode_of(info, quiet=quiet)
+    offset = number(info, "master_repl_offset" if info["role"] == "master" else "slave_repl_offset")
+    return Report(
+        alive=True,
+        mode=mode,
+        leader=leader_of(info, config) if mode is Mode.FOLLOWING else "",
+        position=Position(history, offset),
+    )
+
+
+def mode_of(info: Mapping[str, str], *, quiet: bool) -> Mode:
+    if info.get("role") == "slave":
+        return Mode.FENCED if number(info, "master_port") == NOWHERE.port else Mode.FOLLOWING
+    return Mode.QUIET if quiet else Mode.OPEN
+
+
+def leader_of(info: Mapping[str, str], config: Config) -> str:
+    """Whom it follows, by address; somebody outside the cluster is nobody."""
+    followed = Address(info.get("master_host", ""), number(info, "master_port"))
+    return next((node.id for node in config.nodes if node.server == followed), "")

@@ -1,0 +1,267 @@
+"""What clients ask an agent: the questions of Redis Sentinel, so that a client finds the primary as it always did, and
+our own.
+
+The agent's port speaks RESP. It answers anybody who may reach it, as a Sentinel does: where servers are is no secret to
+those who are to use them. `ELECT FAILOVER` changes something, and is for those who hold the cluster's secret.
+"""
+
+import hmac
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from epoxy.codec import resp
+from epoxy.elect.config import Address, Config
+
+LIMITS = resp.ReaderLimits(arguments=16, argument_bytes=1024, command_bytes=8192)
+
+SWITCH = "+switch-master"
+
+
+class NodeStatus(Struct, frozen=True, kw_only=True):
+    """One node as the asked agent sees it. `seen_ms`: how long ago it was heard; None: never."""
+
+    id: str
+    server: str
+    control: str
+    priority: int
+    role: str
+    state: str
+    epoch: int
+    history: int
+    offset: int
+    seen_ms: int | None
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    cluster: str
+    node: str
+    primary: str | None
+    primary_address: str | None
+    epoch: int
+    leader_epoch: int
+    leader: str
+    role: str
+    state: str
+    lease_ms: int
+    quorum: int
+    min_replicas_to_write: int
+    switches: int
+    guard: bool
+    """Whether the process that closes the server in the agent's place is there."""
+    nodes: tuple[NodeStatus, ...]
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """Where answers come from."""
+
+    config: Config
+    secret: bytes
+    status: Callable[[], Status]
+    fail_over: Callable[[str], str | None]
+
+
+class Session:
+    """One client. `channels`: what it has subscribed to."""
+
+    def __init__(self, source: Source) -> None:
+        self.protocol = 2
+        self.channels: set[str] = set()
+        self.closing = False
+        self._source = source
+
+    def answer(self, command: Sequence[bytes]) -> bytes:
+        words = [word.decode("utf-8", "replace") for word in command]
+        handle = COMMANDS.get(words[0].upper())
+        if handle is None:
+            return resp.error(f"ERR unknown command '{words[0][:32]}'")
+        return handle(self, words[1:])
+
+    # Greetings
+
+    def ping(self, words: list[str]) -> bytes:
+        if self.channels:
+            return resp.array([resp.bulk(b"pong"), resp.bulk_text(words[0] if words else "")])
+        return resp.bulk_text(words[0]) if words else resp.simple("PONG")
+
+    def hello(self, words: list[str]) -> bytes:
+        if words and words[0] not in ("2", "3"):
+            return resp.error("NOPROTO unsupported protocol version")
+        self.protocol = int(words[0]) if words else self.protocol
+        pairs = {"server": "redis", "version": "7.0.0", "mode": "sentinel", "role": "master"}
+        told = [(resp.bulk_text(name), resp.bulk_text(value)) for name, value in pairs.items()]
+        told += [(resp.bulk(b"proto"), resp.integer(self.protocol)), (resp.bulk(b"id"), resp.integer(1))]
+        told.append((resp.bulk(b"modules"), resp.array([])))
+        return resp.mapping(told, self.protocol)
+
+    def accept(self, _: list[str]) -> bytes:
+        return resp.OK
+
+    def quit(self, _: list[str]) -> bytes:
+        self.closing = True
+        return resp.OK
+
+    def role(self, _: list[str]) -> bytes:
+        names = resp.array([resp.bulk_text(self._source.config.cluster)])
+        return resp.array([resp.bulk(b"sentinel"), names])
+
+    def info(self, _: list[str]) -> bytes:
+        status = self._source.status()
+        state = "ok" if status.primary else "odown"
+        replicas = len(status.nodes) - 1
+        lines = [
+            "# Sentinel",
+            "sentinel_masters:1",
+            f"master0:name={status.cluster},status={state},address={status.primary_address or '?:0'},"
+            f"slaves={replicas},sentinels={len(status.nodes)}",
+        ]
+        return resp.verbatim("\r\n".join(lines) + "\r\n", self.protocol)
+
+    # Sentinel
+
+    def sentinel(self, words: list[str]) -> bytes:
+        asked = words[0].lower() if words else ""
+        if asked == "masters":
+            return resp.array([self._table(self._master())])
+        if asked not in ("get-master-addr-by-name", "master", "replicas", "slaves", "sentinels", "ckquorum"):
+            return resp.error(f"ERR unknown SENTINEL question '{asked[:32]}'")
+        if len(words) < 2 or words[1] != self._source.config.cluster:
+            nobody = resp.null(self.protocol) if self.protocol == 3 else b"*-1\r\n"
+            return nobody if asked == "get-master-addr-by-name" else resp.error("ERR No such master with that name")
+        return self._about(asked)
+
+    def _about(self, asked: str) -> bytes:
+        status = self._source.status()
+        if asked == "get-master-addr-by-name":
+            return self._address(status)
+        if asked == "master":
+            return self._table(self._master())
+        if asked == "ckquorum":
+            return self._quorum(status)
+        if asked == "sentinels":
+            return resp.array([])
+        primary = status.primary or status.leader
+        return resp.array([self._table(self._replica(status, node)) for node in status.nodes if node.id != primary])
+
+    def _address(self, status: Status) -> bytes:
+        if status.primary is None:
+            return resp.null(self.protocol) if self.protocol == 3 else b"*-1\r\n"
+        address = self._source.config.node(status.primary).server
+        return resp.array([resp.bulk_text(address.host), resp.bulk_text(str(address.port))])
+
+    def _quorum(self, status: Status) -> bytes:
+        seen = sum(node.seen_ms is not None and node.state != "down" for node in status.nodes)
+        if seen >= status.quorum:
+            return resp.simple(f"OK {seen} usable Sentinels. Quorum and failover authorization can be reached")
+        return resp.error(f"NOQUORUM {seen} usable agents, {status.quorum} are needed")
+
+    def _master(self) -> dict[str, str]:
+        """A cluster without a primary has one that is down, which is how a Sentinel says it."""
+        status = self._source.status()
+        address = self._source.config.node(status.primary or status.leader).server
+        return {
+            **base(status.cluster, address, "master" if status.primary else "master,s_down,o_down"),
+            "role-reported": "master",
+            "config-epoch": str(status.leader_epoch),
+            "num-slaves": str(len(status.nodes) - 1),
+            "num-other-sentinels": str(sum(node.seen_ms is not None for node in status.nodes) - 1),
+            "quorum": str(status.quorum),
+            "failover-timeout": str(self._source.config.timing.election_timeout_ms),
+            "parallel-syncs": str(len(status.nodes) - 1),
+        }
+
+    def _replica(self, status: Status, node: NodeStatus) -> dict[str, str]:
+        config = self._source.config
+        address = config.node(node.id).server
+        lately = node.seen_ms is not None and node.seen_ms < config.timing.down_after_ms
+        alive = lately and node.state != "down"
+        primary = config.node(status.primary or status.leader).server
+        return {
+            **base(str(address), address, "slave" if alive else "slave,s_down"),
+            "role-reported": "slave",
+            "master-link-status": "ok" if alive and status.primary else "err",
+            "master-host": primary.host,
+            "master-port": str(primary.port),
+            "slave-priority": str(node.priority),
+            "slave-repl-offset": str(node.offset),
+        }
+
+    def _table(self, fields: dict[str, str]) -> bytes:
+        pairs = [(resp.bulk_text(name), resp.bulk_text(value)) for name, value in fields.items()]
+        return resp.mapping(pairs, self.protocol)
+
+    # Subscriptions
+
+    def subscribe(self, words: list[str]) -> bytes:
+        return b"".join(self._subscribed("subscribe", word, joins=True) for word in words)
+
+    def unsubscribe(self, words: list[str]) -> bytes:
+        return b"".join(self._subscribed("unsubscribe", word, joins=False) for word in words or sorted(self.channels))
+
+    def _subscribed(self, kind: str, channel: str, *, joins: bool) -> bytes:
+        (self.channels.add if joins else self.channels.discard)(channel)
+        return self._push([resp.bulk_text(kind), resp.bulk_text(channel), resp.integer(len(self.channels))])
+
+    def published(self, channel: str, message: str) -> bytes:
+        if channel in self.channels:
+            return self._push([resp.bulk(b"message"), resp.bulk_text(channel), resp.bulk_text(message)])
+        return b""
+
+    def _push(self, items: list[bytes]) -> bytes:
+        return b">%d\r\n%b" % (len(items), b"".join(items)) if self.protocol == 3 else resp.array(items)
+
+    # Our own
+
+    def elect(self, words: list[str]) -> bytes:
+        match [word if i else word.upper() for i, word in enumerate(words)]:
+            case ["STATUS"]:
+                return resp.bulk(msgspec.json.encode(self._source.status()))
+            case ["FAILOVER", heir, proof]:
+                if not hmac.compare_digest(failover_proof(self._source.secret, heir), proof):
+                    return resp.error("NOAUTH cluster.secret_file: this is another secret")
+                refused = self._source.fail_over(heir)
+                return resp.error(f"ERR {refused}") if refused else resp.OK
+            case _:
+                return resp.error("ERR ELECT STATUS, or ELECT FAILOVER node proof")
+
+
+def failover_proof(secret: bytes, heir: str) -> str:
+    """The port is for clients; an order needs to know the secret. It can be repeated by whoever overhears it, which
+    costs a failover: keep the port inside."""
+    return hmac.digest(secret, f"elect failover\n{heir}".encode(), "sha256").hex()
+
+
+def base(name: str, address: Address, flags: str) -> dict[str, str]:
+    return {
+        "name": name,
+        "ip": address.host,
+        "port": str(address.port),
+        "runid": "",
+        "flags": flags,
+        "link-pending-commands": "0",
+        "link-refcount": "1",
+        "last-ping-sent": "0",
+        "last-ok-ping-reply": "0",
+        "last-ping-reply": "0",
+        "down-after-milliseconds": "0",
+        "info-refresh": "0",
+        "role-reported-time": "0",
+    }
+
+
+Handle = Callable[[Session, list[str]], bytes]
+COMMANDS: dict[str, Handle] = {
+    "PING": Session.ping,
+    "HELLO": Session.hello,
+    "AUTH": Session.accept,
+    "CLIENT": Session.accept,
+    "SELECT": Session.accept,
+    "QUIT": Session.quit,
+    "ROLE": Session.role,
+    "INFO": Session.info,
+    "SENTINEL": Session.sentinel,
+    "SUBSCRIBE": Session.subscribe,
+    "UNSUBSCRIBE": Session.unsubscribe,
+    "ELECT": Session.elect,
+}

@@ -1,0 +1,184 @@
+"""elect.toml: what an operator says of one agent and of its cluster."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from epoxy.elect.config import Address, Config, Node, Timing
+from epoxy.elect.lint import Finding, lint
+from epoxy.model.errors import ConfigError
+from epoxy.node.config import MIN_SECRET_BYTES, Field, Invalid, file_path, read_fields, text, whole
+from epoxy.node.toml_file import Source, parse
+
+BACKOFF = re.compile(r"(\d+)-(\d+)")
+HOUR_MS = 3_600_000
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """`listen`: where the other agents reach this one. `clients`: where clients ask who the primary is. `kill_hung`:
+    end a server of this machine that does not answer when its lease is over."""
+
+    me: str
+    data_dir: Path
+    listen: Address
+    clients: Address
+    user: str
+    password: str
+    kill_hung: bool
+    secret: bytes
+    config: Config
+    findings: tuple[Finding, ...]
+
+    @property
+    def node(self) -> Node:
+        return self.config.node(self.me)
+
+
+def read_address(value: Any) -> Address:
+    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    if not host.strip("[] ") or not port.isdecimal() or not 0 < int(port) <= 65_535:
+        raise Invalid
+    return Address(host.strip("[]"), int(port))
+
+
+def read_backoff(value: Any) -> tuple[int, int]:
+    found = BACKOFF.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise Invalid
+    return int(found[1]), int(found[2])
+
+
+def read_switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Invalid
+    return value
+
+
+def address(default: Any = ...) -> Field:
+    allowed = 'an address, as "10.0.0.1:7900"'
+    return Field(read_address, allowed) if default is ... else Field(read_address, allowed, default)
+
+
+TIMES = Timing()
+TABLE: dict[str, dict[str, Field]] = {
+    "node": {
+        "id": text(),
+        "data_dir": file_path(),
+        "listen": address(None),
+        "clients": address(),
+    },
+    "server": {
+        "user": text(default=""),
+        "password_file": file_path(None),
+        "kill_hung": Field(read_switch, "true or false", False),
+    },
+    "cluster": {
+        "name": text(),
+        "secret_file": file_path(),
+        "initial_primary": text(),
+        "min_replicas_to_write": whole(0, 100, 0),
+    },
+    "timing": {
+        "hb_interval_ms": whole(1, HOUR_MS, TIMES.hb_interval_ms),
+        "down_after_ms": whole(1, HOUR_MS, TIMES.down_after_ms),
+        "lease_ms": whole(1, HOUR_MS, None),
+        "election_timeout_ms": whole(1, HOUR_MS, None),
+        "election_backoff_ms": Field(read_backoff, 'two numbers, as "1000-5000"', None),
+    },
+}
+NODE = {"id": text(), "control": address(), "server": address(), "priority": whole(0, 1_000, 100)}
+
+
+def load(path: Path) -> Settings:
+    source, document = parse(path)
+    for section in document:
+        if section not in (*TABLE, "nodes"):
+            raise ConfigError(f"{source.where(section)}: unknown section [{section}]; known: {', '.join(TABLE)}, nodes")
+    sections = {section: read_section(source, section, document) for section in TABLE}
+    config = read_config(sections, read_nodes(source, document.get("nodes")))
+    findings = lint(config)
+    for finding in findings:
+        if finding.fatal:
+            raise ConfigError(f"{source.name}: {finding}")
+    me = sections["node"]["id"]
+    if me not in {node.id for node in config.nodes}:
+        known = ", ".join(node.id for node in config.nodes)
+        raise ConfigError(f"{source.where('node', 'id')}: node.id {me!r} is none of the nodes ({known})")
+    return Settings(
+        me=me,
+        data_dir=sections["node"]["data_dir"],
+        listen=sections["node"]["listen"] or config.node(me).control,
+        clients=sections["node"]["clients"],
+        user=sections["server"]["user"],
+        password=read_file("server.password_file", sections["server"]["password_file"], 1).decode(),
+        kill_hung=sections["server"]["kill_hung"],
+        secret=read_file("cluster.secret_file", sections["cluster"]["secret_file"], MIN_SECRET_BYTES),
+        config=config,
+        findings=tuple(findings),
+    )
+
+
+def read_section(source: Source, section: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    given = document.get(section, {})
+    if not isinstance(given, dict):
+        raise ConfigError(f"{source.where(section)}: {section} is a section, written [{section}]")
+    for key in given:
+        if key not in TABLE[section]:
+            known = ", ".join(TABLE[section])
+            raise ConfigError(f"{source.where(section, key)}: unknown setting {section}.{key}; known: {known}")
+    return read_fields(source, section, TABLE[section], given)
+
+
+def read_nodes(source: Source, given: Any) -> tuple[Node, ...]:
+    if not isinstance(given, list) or not given:
+        raise ConfigError(f"{source.where('nodes')}: nodes: one [[nodes]] with {', '.join(NODE)} for each node")
+    nodes = []
+    for entry in given:
+        if not isinstance(entry, dict) or not set(entry) <= set(NODE):
+            raise ConfigError(f"{source.where('nodes')}: nodes: {entry!r}; allowed: {', '.join(NODE)}")
+        nodes.append(Node(**read_fields(source, "nodes", NODE, entry)))
+    return tuple(nodes)
+
+
+def read_config(sections: Mapping[str, Any], nodes: tuple[Node, ...]) -> Config:
+    """Timeouts that were not given keep the proportions of the defaults."""
+    cluster, given = sections["cluster"], sections["timing"]
+    down_ms: int = given["down_after_ms"]
+
+    def share(default_ms: int) -> int:
+        return max(1, default_ms * down_ms // TIMES.down_after_ms)
+
+    least_ms, most_ms = given["election_backoff_ms"] or (
+        share(TIMES.election_backoff_min_ms),
+        share(TIMES.election_backoff_max_ms),
+    )
+    timing = Timing(
+        hb_interval_ms=given["hb_interval_ms"],
+        down_after_ms=down_ms,
+        lease_ms=given["lease_ms"] or share(TIMES.lease_ms),
+        election_timeout_ms=given["election_timeout_ms"] or share(TIMES.election_timeout_ms),
+        election_backoff_min_ms=least_ms,
+        election_backoff_max_ms=most_ms,
+    )
+    return Config(
+        cluster=cluster["name"],
+        nodes=nodes,
+        initial_primary=cluster["initial_primary"],
+        timing=timing,
+        min_replicas_to_write=cluster["min_replicas_to_write"],
+    )
+
+
+def read_file(setting: str, path: Path | None, least: int) -> bytes:
+    if path is None:
+        return b""
+    try:
+        content = path.read_bytes().strip()
+    except OSError as error:
+        raise ConfigError(f"{setting} {path}: cannot be read: {error.strerror}") from error
+    if len(content) < least:
+        raise ConfigError(f"{setting} {path}: {len(content)} bytes; at least {least}")
+    return content

@@ -1,0 +1,172 @@
+"""`epoxy elect`: one agent beside each server, and what to ask it."""
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from epoxy.agent.sentinel import NodeStatus, Status, failover_proof
+from epoxy.agent.settings import Settings, load
+from epoxy.cli import elect_ask, output
+from epoxy.cli.groups import SETTINGS, Group
+from epoxy.cli.serve import EXIT_BUSY, EXIT_CONFIG
+from epoxy.model.errors import CannotListen, ConfigError, EpoxyError, StoreFailed
+
+NO_PRIMARY = 1
+HEADS = ("node", "server", "role", "state", "epoch", "history", "offset", "seen")
+
+config_option = click.option(
+    "--config", "path", type=click.Path(path_type=Path), envvar="EPOXY_ELECT_CONFIG", help="The agent's elect.toml."
+)
+agents_option = click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    envvar="EPOXY_ELECT_AGENTS",
+    metavar="HOST:PORT",
+    help="Where an agent answers clients; tried in turn. Default: node.clients of --config.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
+
+
+@click.group(cls=Group, context_settings=SETTINGS)
+def elect() -> None:
+    """Failover for Redis and Valkey: who writes, decided by a majority of agents.
+
+    \b
+    Examples:
+      epoxy elect run --config elect.toml      the agent beside a server
+      epoxy elect status --agent 10.0.0.1:26379
+      epoxy elect primary --agent 10.0.0.1:26379
+      epoxy elect failover b --config elect.toml
+    """
+
+
+@elect.command("run", context_settings=SETTINGS, short_help="Run the agent beside a server.")
+@click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="The agent's elect.toml.")
+@click.option("--check", is_flag=True, help="Look at the settings, say what is wrong with them, and end.")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+def run(path: Path, check: bool, log_level: str) -> None:
+    """The agent beside a server, until SIGTERM or Ctrl-C.
+
+    \b
+    Exit status:
+      0   ended as told
+      74  what it must remember could not be saved
+      75  an address is taken; it may be free again soon
+      78  a setting or the data directory is wrong; one line says how
+    """
+    try:
+        settings = load(path)
+        if check:
+            for finding in settings.findings:
+                click.echo(f"warning: {finding}")
+            click.echo(f"{path}: {settings.me} of {settings.config.cluster}, {len(settings.config.nodes)} nodes")
+            return
+        status = serve(settings, log_level)
+    except EpoxyError as error:
+        click.echo(f"epoxy: {error}", err=True)
+        status = EXIT_BUSY if isinstance(error, CannotListen) else EXIT_CONFIG
+    sys.exit(status)
+
+
+def serve(settings: Settings, log_level: str) -> int:
+    import uvloop
+
+    from epoxy.agent import process
+    from epoxy.server import logs
+
+    logs.set_up(log_level)
+    try:
+        return uvloop.run(process.serve(settings))
+    except StoreFailed as error:
+        click.echo(f"epoxy: {error}", err=True)
+        return process.EXIT_STORE
+
+
+@elect.command(context_settings=SETTINGS, short_help="Every node, as an agent sees it.")
+@config_option
+@agents_option
+@json_option
+def status(path: Path | None, agents: tuple[str, ...], as_json: bool) -> None:
+    """Every node, as the first agent that answers sees it. Exit status 1: nobody takes writes."""
+    told = ask_status(targets(path, agents))
+    if as_json:
+        output.emit_json(told)
+    else:
+        show(told)
+    sys.exit(0 if told.primary is not None else NO_PRIMARY)
+
+
+@elect.command(context_settings=SETTINGS, short_help="The address of the primary.")
+@config_option
+@agents_option
+@json_option
+def primary(path: Path | None, agents: tuple[str, ...], as_json: bool) -> None:
+    """HOST:PORT of the server that takes writes. Exit status 1: nobody does."""
+    told = ask_status(targets(path, agents))
+    if as_json:
+        output.emit_json({"primary": told.primary, "address": told.primary_address, "epoch": told.leader_epoch})
+    elif told.primary_address is not None:
+        click.echo(told.primary_address)
+    else:
+        click.echo("epoxy: nobody takes writes", err=True)
+    sys.exit(0 if told.primary is not None else NO_PRIMARY)
+
+
+@elect.command(context_settings=SETTINGS, short_help="Hand over to a node, losing nothing.")
+@click.argument("node")
+@click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="Any agent's elect.toml.")
+@agents_option
+@click.option("--wait", "wait_s", type=click.FloatRange(min=0), default=10.0, show_default=True, help="Seconds.")
+@json_option
+def failover(node: str, path: Path, agents: tuple[str, ...], wait_s: float, as_json: bool) -> None:
+    """A planned failover: writes are held back, NODE catches up, and takes over. Nothing acknowledged is lost.
+
+    Ask the primary's agent; --agent may name several, and the one that is primary does it.
+    """
+    try:
+        secret = load(path).secret
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
+    asked = targets(path, agents)
+    elect_ask.order(asked, ["ELECT", "FAILOVER", node, failover_proof(secret, node)])
+    told = elect_ask.wait_for(lambda: ask_status(asked), lambda status: status.primary == node, wait_s)
+    if as_json:
+        output.emit_json({"primary": told.primary, "address": told.primary_address, "epoch": told.leader_epoch})
+    else:
+        click.echo(f"{told.primary} takes writes, epoch {told.leader_epoch}" if told.primary else "nobody takes writes")
+    sys.exit(0 if told.primary == node else NO_PRIMARY)
+
+
+def targets(path: Path | None, agents: tuple[str, ...]) -> list[str]:
+    if agents:
+        return list(agents)
+    if path is None:
+        raise click.UsageError("say --agent HOST:PORT, or --config elect.toml")
+    try:
+        return [str(load(path).clients)]
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def ask_status(agents: list[str]) -> Status:
+    return msgspec.json.decode(elect_ask.ask(agents, ["ELECT", "STATUS"]), type=Status)
+
+
+def show(told: Status) -> None:
+    words = f"{told.primary} at {told.primary_address}" if told.primary else "nobody"
+    click.secho(f"{told.cluster}: {words} takes writes", fg="green" if told.primary else "red", bold=True)
+    output.row("epoch", f"{told.epoch}, led by {told.leader} since {told.leader_epoch}")
+    output.row("majority", f"{told.quorum} of {len(told.nodes)}")
+    output.row("replicas to write", str(told.min_replicas_to_write))
+    output.row("asked", f"{told.node}, guard {'there' if told.guard else 'MISSING'}")
+    output.table(HEADS, [[str(cell) for cell in cells(node)] for node in told.nodes])
+
+
+def cells(node: NodeStatus) -> tuple[object, ...]:
+    seen = "never" if node.seen_ms is None else f"{node.seen_ms} ms ago"
+    return node.id, node.server, node.role, node.state, node.epoch, node.history, node.offset, seen

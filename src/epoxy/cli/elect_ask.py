@@ -1,0 +1,69 @@
+"""One question to an agent, over a socket of its own."""
+
+import socket
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from epoxy.agent.redis import encode
+from epoxy.agent.replies import Reply, ReplyReader, ServerError
+from epoxy.model.errors import CodecError
+
+PATIENCE_S = 3.0
+LOOK_S = 0.1
+
+T = TypeVar("T")
+
+
+def ask(agents: list[str], words: list[str]) -> bytes:
+    """The answer of the first agent that gives one."""
+    reasons = []
+    for agent in agents:
+        try:
+            reply = question(agent, words)
+        except (OSError, ValueError, CodecError) as error:
+            reasons.append(f"{agent}: {error}")
+            continue
+        if isinstance(reply, bytes):
+            return reply
+        reasons.append(f"{agent}: {reply}")
+    raise click.ClickException("no agent answers: " + "; ".join(reasons))
+
+
+def order(agents: list[str], words: list[str]) -> None:
+    """Of the agents one is the primary's, and only that one does it."""
+    reasons = []
+    for agent in agents:
+        try:
+            reply = question(agent, words)
+        except (OSError, ValueError, CodecError) as error:
+            reasons.append(f"{agent}: {error}")
+            continue
+        if not isinstance(reply, ServerError):
+            return
+        reasons.append(f"{agent}: {reply}")
+    raise click.ClickException("; ".join(reasons))
+
+
+def question(agent: str, words: list[str]) -> Reply:
+    host, _, port = agent.rpartition(":")
+    reader = ReplyReader()
+    with socket.create_connection((host.strip("[]"), int(port)), PATIENCE_S) as link:
+        link.sendall(encode(tuple(words)))
+        while True:
+            data = link.recv(65_536)
+            if not data:
+                raise OSError("closed the connection")
+            if replies := reader.feed(data):
+                return replies[0]
+
+
+def wait_for(look: Callable[[], T], enough: Callable[[T], bool], wait_s: float) -> T:
+    deadline_s = time.monotonic() + wait_s
+    seen = look()
+    while not enough(seen) and time.monotonic() < deadline_s:
+        time.sleep(LOOK_S)
+        seen = look()
+    return seen

@@ -1,0 +1,49 @@
+"""What an agent remembers is whole, its own, and there after a crash."""
+
+from pathlib import Path
+
+import pytest
+
+from epoxy.agent.disk import Disk
+from epoxy.elect.terms import Record
+from epoxy.model.errors import StoreFailed, StoreRefused
+
+RECORD = Record(epoch=7, voted_for="b", leader_epoch=5, leader="a")
+
+
+def test_nothing_was_ever_saved(tmp_path: Path) -> None:
+    assert Disk(tmp_path / "new", "c", "a").load() is None
+
+
+def test_what_was_saved_is_there(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "c", "a")
+    disk.save(Record())
+    disk.save(RECORD)
+    assert Disk(tmp_path, "c", "a").load() == RECORD
+
+
+def test_what_a_crash_left_beside_it_does_not_count(tmp_path: Path) -> None:
+    Disk(tmp_path, "c", "a").save(RECORD)
+    (tmp_path / "record.new").write_bytes(b'{"half')
+    assert Disk(tmp_path, "c", "a").load() == RECORD
+
+
+@pytest.mark.parametrize(("cluster", "node"), [("other", "a"), ("c", "b")])
+def test_the_memory_of_another_node_is_refused(tmp_path: Path, cluster: str, node: str) -> None:
+    Disk(tmp_path, "c", "a").save(RECORD)
+    with pytest.raises(StoreRefused, match="belongs to 'a'"):
+        Disk(tmp_path, cluster, node).load()
+
+
+def test_damage_is_not_taken_for_nothing(tmp_path: Path) -> None:
+    Disk(tmp_path, "c", "a").save(RECORD)
+    (tmp_path / "record.json").write_bytes(b"{}")
+    with pytest.raises(StoreRefused, match="is damaged"):
+        Disk(tmp_path, "c", "a").load()
+
+
+def test_a_disk_that_cannot_save_says_so(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "c", "a")
+    (tmp_path / "record.new").mkdir()
+    with pytest.raises(StoreFailed, match="cannot be saved"):
+        disk.save(RECORD)

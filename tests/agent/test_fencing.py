@@ -1,0 +1,134 @@
+"""A fenced server refuses writes: shown with a real one."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.failover_cluster import ask, wait_for
+from epoxy.agent import redis
+from epoxy.agent.guard import PASSWORD
+from epoxy.agent.replies import ServerError
+from epoxy.elect.terms import Fence, Follow, Mode, Open, Quiesce
+from tests.elect.bench import config_of
+
+CONFIG = config_of("abc")
+WRITES = [
+    ("SET", "key", "value"),
+    ("INCR", "number"),
+    ("DEL", "there"),
+    ("EXPIRE", "there", "1"),
+    ("LPUSH", "list", "x"),
+    ("FLUSHALL",),
+    ("EVAL", "return redis.call('set', 'key', 'value')", "0"),
+]
+
+
+def obey(port: int, *commands: redis.Command) -> None:
+    for command in commands:
+        reply = ask(port, *(str(word) for word in command))
+        assert not isinstance(reply, ServerError), (command, reply)
+
+
+def looked(port: int) -> list[object]:
+    return [ask(port, *(str(word) for word in command)) for command in redis.LOOK]
+
+
+@pytest.mark.parametrize("words", WRITES, ids=lambda words: words[0])
+def test_a_fenced_server_refuses_every_kind_of_write(server_port: int, words: tuple[str, ...]) -> None:
+    ask(server_port, "SET", "there", "1")
+    obey(server_port, *redis.FENCE)
+    refused = ask(server_port, *words)
+    assert isinstance(refused, ServerError)
+    assert "READONLY" in str(refused)
+    assert ask(server_port, "GET", "there") == b"1"
+
+
+def test_a_fenced_server_copies_from_nobody_and_forgets_nothing(server_port: int) -> None:
+    ask(server_port, "SET", "there", "1")
+    obey(server_port, *redis.FENCE)
+    info = redis.read_info(looked(server_port)[0])  # type: ignore[arg-type]
+    assert (info["role"], info["master_link_status"], info["slave_read_only"]) == ("slave", "down", "1")
+    assert ask(server_port, "DBSIZE") == 1
+
+
+def test_opened_again_it_takes_writes_and_shows_its_epoch(server_port: int) -> None:
+    obey(server_port, *redis.FENCE)
+    obey(server_port, *redis.commands_for(Open(7, 10**12), CONFIG, 0))
+    assert ask(server_port, "SET", "key", "value") == b"OK"
+    report = redis.read_report(looked(server_port), CONFIG, quiet=False)  # type: ignore[arg-type]
+    assert (report.alive, report.mode, report.position.history) == (True, Mode.OPEN, 7)
+    obey(server_port, *redis.commands_for(Fence(), CONFIG, 0))
+    report = redis.read_report(looked(server_port), CONFIG, quiet=False)  # type: ignore[arg-type]
+    assert (report.mode, report.leader, report.position.history) == (Mode.FENCED, "", 7)
+
+
+def test_a_primary_without_its_replicas_takes_no_writes(server_port: int) -> None:
+    obey(server_port, *redis.opening(3, config_of("abc", min_replicas_to_write=1)))
+    refused = ask(server_port, "SET", "key", "value")
+    assert "NOREPLICAS" in str(refused)
+    assert ask(server_port, "GET", redis.EPOCH_KEY) == b"3"
+
+
+def test_a_server_that_follows_says_whom(server_port: int) -> None:
+    obey(server_port, *redis.commands_for(Follow("b"), CONFIG, 0))
+    report = redis.read_report(looked(server_port), CONFIG, quiet=False)  # type: ignore[arg-type]
+    assert (report.mode, report.leader) == (Mode.FOLLOWING, "b")
+
+
+def test_writes_are_held_back_and_then_refused(server_port: int) -> None:
+    obey(server_port, *redis.commands_for(Quiesce(60_000), CONFIG, 0))
+    with pytest.raises(TimeoutError):
+        ask(server_port, "SET", "key", "value", patience_s=0.2)
+    assert ask(server_port, "GET", "key") is None
+    obey(server_port, *redis.FENCE)
+    assert "READONLY" in str(ask(server_port, "SET", "key", "value"))
+
+
+@pytest.fixture
+def guard(server_port: int) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "epoxy.agent.guard", "127.0.0.1", str(server_port), ""]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, PASSWORD: ""})
+    try:
+        yield process
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.kill()
+        process.wait()
+
+
+def tell(guard: "subprocess.Popen[bytes]", until_ms: int) -> None:
+    assert guard.stdin is not None
+    guard.stdin.write(b"%d\n" % until_ms)
+    guard.stdin.flush()
+
+
+def is_fenced(port: int) -> bool:
+    return isinstance(ask(port, "SET", "key", "value"), ServerError)
+
+
+def test_the_guard_closes_a_server_whose_time_is_over(server_port: int, guard: "subprocess.Popen[bytes]") -> None:
+    assert not is_fenced(server_port)
+    tell(guard, time.monotonic_ns() // 1_000_000 + 50)
+    wait_for(lambda: is_fenced(server_port), "the guard does not fence")
+
+
+def test_the_guard_closes_the_server_when_its_agent_is_gone(server_port: int, guard: "subprocess.Popen[bytes]") -> None:
+    tell(guard, time.monotonic_ns() // 1_000_000 + 3_600_000)
+    assert guard.stdin is not None
+    guard.stdin.close()
+    guard.wait()
+    assert is_fenced(server_port)
+
+
+def test_the_guard_leaves_a_server_alone_that_nobody_opened(server_port: int, guard: "subprocess.Popen[bytes]") -> None:
+    tell(guard, time.monotonic_ns() // 1_000_000 + 3_600_000)
+    tell(guard, 0)
+    assert guard.stdin is not None
+    guard.stdin.close()
+    guard.wait()
+    assert not is_fenced(server_port)

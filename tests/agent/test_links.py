@@ -1,0 +1,108 @@
+"""Agents that speak over real sockets, and those who may not."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+from msgspec.structs import replace
+
+from epoxy.agent.links import Dialer, Listener
+from epoxy.codec import elect as wire
+from epoxy.elect.config import Address, fingerprint
+from epoxy.elect.hello import Party
+from epoxy.elect.messages import Accept, Message
+from epoxy.testing import free_ports
+from tests.elect.bench import config_of
+
+CONFIG = config_of("abc")
+VOTE = Accept(epoch=3, node="a", candidate="b")
+PATIENCE_S = 20.0
+
+
+def party(me: str, **settings: object) -> Party:
+    known = frozenset(CONFIG.others(me))
+    given = Party(cluster="test", me=me, config_hash=fingerprint(CONFIG), secret=b"x" * 16, known=known)
+    return replace(given, **settings)
+
+
+class Pair:
+    """b listens, and whoever dials is `dialer`."""
+
+    def __init__(self, dialer: Party) -> None:
+        (port,) = free_ports(1)
+        self.address = Address("127.0.0.1", port)
+        self.heard: list[Message] = []
+        self.news = asyncio.Event()
+        self.listener = Listener(party("b"), self._hear)
+        self.dialer = Dialer(dialer, "b", self.address, CONFIG)
+
+    def _hear(self, message: Message) -> None:
+        self.heard.append(message)
+        self.news.set()
+
+    async def play(self, story: Callable[["Pair"], Awaitable[None]]) -> None:
+        await self.listener.start(self.address)
+        task = asyncio.create_task(self.dialer.run())
+        try:
+            await asyncio.wait_for(story(self), PATIENCE_S)
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            self.listener.close()
+
+
+def test_what_is_put_is_heard_also_after_a_connection_was_lost() -> None:
+    async def story(pair: Pair) -> None:
+        pair.dialer.put(VOTE)
+        await pair.news.wait()
+        assert pair.heard == [VOTE]
+        pair.news.clear()
+        pair.listener.close()
+        await pair.listener.start(pair.address)
+        later = replace(VOTE, epoch=4)
+        while not pair.heard or pair.heard[-1] != later:
+            pair.dialer.put(later)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(pair.news.wait(), 0.2)
+
+    async def play() -> None:
+        await Pair(party("a")).play(story)
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("wrong", [{"secret": b"y" * 16}, {"config_hash": "other"}, {"cluster": "other"}])
+def test_who_does_not_belong_is_not_heard(wrong: dict[str, object], caplog: pytest.LogCaptureFixture) -> None:
+    async def story(pair: Pair) -> None:
+        pair.dialer.put(VOTE)
+        while "refused a connection" not in caplog.text and "no connection to a peer" not in caplog.text:
+            await asyncio.sleep(0)
+        assert not pair.dialer.connected
+        assert pair.heard == []
+
+    async def play() -> None:
+        await Pair(party("a", **wrong)).play(story)
+
+    asyncio.run(play())
+
+
+def test_who_speaks_for_another_or_in_tongues_is_cut_off() -> None:
+    async def story(pair: Pair) -> None:
+        for frame in (wire.encode(replace(VOTE, node="c")), b"*1\r\n$4\r\nNOPE\r\n", b"GET / HTTP/1.1\r\n\r\n"):
+            reader, writer = await asyncio.open_connection(pair.address.host, pair.address.port)
+            writer.write(frame)
+            assert await reader.read() == b""
+            writer.close()
+        pair.dialer.put(replace(VOTE, node="c"))
+        while not pair.dialer.connected:
+            await asyncio.sleep(0)
+        while pair.dialer.connected:
+            await asyncio.sleep(0)
+        assert pair.heard == []
+
+    async def play() -> None:
+        await Pair(party("a")).play(story)
+
+    asyncio.run(play())

@@ -1,0 +1,143 @@
+"""What clients are told, in the words of a Sentinel."""
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from epoxy.agent.replies import Reply, ReplyReader, ServerError
+from epoxy.agent.sentinel import NodeStatus, Session, Source, Status, failover_proof
+from tests.elect.bench import config_of
+
+CONFIG = config_of("abc", cluster="mymaster")
+SECRET = b"0123456789abcdef"
+
+
+def node(name: str, **settings: object) -> NodeStatus:
+    given = NodeStatus(
+        id=name,
+        server=f"{name}:2",
+        control=f"{name}:1",
+        priority=100,
+        role="replica",
+        state="busy",
+        epoch=4,
+        history=4,
+        offset=77,
+        seen_ms=10,
+    )
+    return replace(given, **settings)
+
+
+STATUS = Status(
+    cluster="mymaster",
+    node="b",
+    primary="a",
+    primary_address="a:2",
+    epoch=4,
+    leader_epoch=4,
+    leader="a",
+    role="replica",
+    state="busy",
+    lease_ms=0,
+    quorum=2,
+    min_replicas_to_write=1,
+    switches=1,
+    guard=True,
+    nodes=(node("a", role="primary", state="open"), node("b"), node("c", seen_ms=None)),
+)
+HEADLESS = replace(STATUS, primary=None, primary_address=None)
+
+
+def session(status: Status = STATUS, asked: list[str] | None = None) -> Session:
+    def fail_over(heir: str) -> str | None:
+        (asked if asked is not None else []).append(heir)
+        return "b is not the primary" if heir == "z" else None
+
+    return Session(Source(config=CONFIG, secret=SECRET, status=lambda: status, fail_over=fail_over))
+
+
+def say(to: Session, *words: str) -> Reply:
+    (reply,) = ReplyReader().feed(to.answer([word.encode() for word in words]))
+    return reply
+
+
+def table(reply: Any) -> dict[str, str]:
+    flat = [word.decode() for word in reply]
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def test_the_address_of_the_primary() -> None:
+    assert say(session(), "SENTINEL", "get-master-addr-by-name", "mymaster") == [b"a", b"2"]
+    assert session().answer([b"sentinel", b"GET-MASTER-ADDR-BY-NAME", b"other"]) == b"*-1\r\n"
+    assert session(HEADLESS).answer([b"SENTINEL", b"get-master-addr-by-name", b"mymaster"]) == b"*-1\r\n"
+
+
+def test_the_masters_and_the_replicas() -> None:
+    (master,) = say(session(), "SENTINEL", "masters")  # type: ignore[misc]
+    told = table(master)
+    assert (told["name"], told["ip"], told["port"], told["flags"]) == ("mymaster", "a", "2", "master")
+    assert (told["num-slaves"], told["num-other-sentinels"], told["quorum"]) == ("2", "1", "2")
+    assert table(say(session(), "SENTINEL", "MASTER", "mymaster")) == told
+    replicas = [table(each) for each in say(session(), "SENTINEL", "replicas", "mymaster")]  # type: ignore[union-attr]
+    assert [(each["ip"], each["flags"]) for each in replicas] == [("b", "slave"), ("c", "slave,s_down")]
+    assert say(session(), "SENTINEL", "slaves", "mymaster") == say(session(), "SENTINEL", "replicas", "mymaster")
+    assert say(session(), "SENTINEL", "sentinels", "mymaster") == []
+
+
+def test_without_a_primary_the_master_is_down() -> None:
+    assert table(say(session(HEADLESS), "SENTINEL", "master", "mymaster"))["flags"] == "master,s_down,o_down"
+
+
+def test_is_there_a_majority() -> None:
+    assert say(session(), "SENTINEL", "CKQUORUM", "mymaster") == (
+        b"OK 2 usable Sentinels. Quorum and failover authorization can be reached"
+    )
+    alone = replace(STATUS, nodes=(node("a", seen_ms=None), node("b"), node("c", seen_ms=None)))
+    assert "NOQUORUM 1" in str(say(session(alone), "SENTINEL", "CKQUORUM", "mymaster"))
+
+
+def test_greetings() -> None:
+    client = session()
+    assert say(client, "PING") == b"PONG"
+    assert say(client, "ROLE") == [b"sentinel", [b"mymaster"]]
+    assert say(client, "CLIENT", "SETNAME", "me") == b"OK"
+    assert b"status=ok,address=a:2" in client.answer([b"INFO"])
+    assert client.answer([b"HELLO", b"3"]).startswith(b"%7\r\n")
+    assert client.answer([b"SENTINEL", b"masters"]).startswith(b"*1\r\n%")
+    assert "NOPROTO" in str(say(client, "HELLO", "4"))
+    assert say(client, "QUIT") == b"OK"
+    assert client.closing
+
+
+def test_subscribers_hear_of_a_switch() -> None:
+    client = session()
+    assert say(client, "SUBSCRIBE", "+switch-master") == [b"subscribe", b"+switch-master", 1]
+    told = client.published("+switch-master", "mymaster a 2 b 2")
+    assert ReplyReader().feed(told) == [[b"message", b"+switch-master", b"mymaster a 2 b 2"]]
+    assert client.published("+other", "x") == b""
+    assert say(client, "UNSUBSCRIBE") == [b"unsubscribe", b"+switch-master", 0]
+    assert client.published("+switch-master", "x") == b""
+
+
+def test_the_status_is_json() -> None:
+    told = say(session(), "ELECT", "status")
+    assert isinstance(told, bytes)
+    assert json.loads(told)["nodes"][2]["seen_ms"] is None
+
+
+def test_a_failover_needs_the_secret() -> None:
+    asked: list[str] = []
+    client = session(asked=asked)
+    assert say(client, "ELECT", "FAILOVER", "c", failover_proof(SECRET, "c")) == b"OK"
+    assert asked == ["c"]
+    for proof in ("", failover_proof(b"another secret at all", "c"), failover_proof(SECRET, "b")):
+        assert "NOAUTH" in str(say(client, "ELECT", "FAILOVER", "c", proof))
+    assert asked == ["c"]
+    assert "b is not the primary" in str(say(client, "ELECT", "FAILOVER", "z", failover_proof(SECRET, "z")))
+
+
+@pytest.mark.parametrize("words", ["FLUSHALL", "SENTINEL", "SENTINEL remove mymaster", "ELECT", "SENTINEL master x"])
+def test_anything_else_is_an_error(words: str) -> None:
+    assert isinstance(say(session(), *words.split()), ServerError)
