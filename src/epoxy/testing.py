@@ -240,5 +240,6 @@ def reached(status: Status) -> set[int]:
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """A node's settings come from its file alone, whatever the shell around the tests has set."""
-    return {name: value for name, value in environment.items() if not name.startswith("EPOXY_")}
+    """A node's settings come from its file alone, whatever the shell around the tests has set. EPOXY_PURE is none."""
+    ours = {name for name in environment if name.startswith("EPOXY_")} - {"EPOXY_PURE"}
+    return {name: value for name, value in environment.items() if name not in ours}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -14,6 +15,7 @@ import epoxy
 from epoxy.cli import parameters
 from epoxy.cli.main import run
 
+TESTS = Path(__file__).resolve().parents[1]
 WHICH = (
     "import epoxy; from importlib.util import find_spec as f; print(epoxy.__compiled__, f('epoxy.node.driver').origin)"
 )
@@ -48,6 +50,14 @@ def test_the_source_may_be_asked_for(installed: Path) -> None:
 
 def test_other_packages_keep_what_they_have_compiled() -> None:
     assert python("-c", "import epoxy, msgspec._core as core; print(core.__file__)", EPOXY_PURE="1").endswith(".so")
+
+
+def test_a_test_that_leaves_the_compiled_package_out_says_why() -> None:
+    marks = [
+        mark for file in TESTS.rglob("*.py") for mark in re.findall(r"mark\.pure\b(.{0,9})", file.read_text("utf-8"))
+    ]
+    assert len(marks) > 20
+    assert [mark for mark in marks if not re.match(r'\("\w', mark)] == []
 
 
 COMMANDS = (
