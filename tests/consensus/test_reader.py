@@ -307,6 +307,6 @@ def test_everybody_is_asked_at_once_when_the_nearest_do_not_answer(nothing: Scri
 def test_too_few_that_are_near_make_no_quorum() -> None:
     timing = Timing(near=(C,))
     bench = Bench(KeyState(committed=ONE), config=config_of(5))
-    events = [own, Answer(B, holding(ONE)), Answer(D, holding(TWO))]
+    events: list[Scripted] = [own, Answer(B, holding(ONE)), Answer(D, holding(TWO))]
     assert bench.run(linearizable(KEY, bench.context(timing=timing)), *events) == found(TWO, Source.QUORUM)
     assert bench.effects == [asking(harness.read(), A, B, C, D, E)]
