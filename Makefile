@@ -143,6 +143,11 @@ bench: setup fast $(BENCH_READY) ## measure Epoxy beside etcd, Redis and Postgre
 bench-engine: setup ## measure the engine alone, in one process
 	$(BIN)/python -m benchmarks.engine
 
+FAILOVERS ?= 20
+.PHONY: bench-failover
+bench-failover: setup ## fail over real servers beside Redis Sentinel, FAILOVERS (default 20) of each kind; 10 minutes
+	$(BIN)/python -m benchmarks.failover --failovers $(FAILOVERS)
+
 .PHONY: bench-wan
 bench-wan: setup fast $(BENCH_READY) ## measure 5 and 3 regions beside etcd, 9 minutes; a look in 2: make bench-wan WAN=--quick
 	PYTHONPATH=$(FAST_SITE) $(BIN)/python -m benchmarks.wan --etcd "$$(find $(BENCH_VENV) -path '*/etcdbin/etcd' -print -quit)" $(WAN)

@@ -109,6 +109,7 @@ class ElectCluster:
             own = (
                 f'[node]\nid = "{name}"\ndata_dir = "{name}-agent"\nlisten = "127.0.0.1:{listen}"\n'
                 f'clients = "127.0.0.1:{member.clients_port}"\n'
+                f'[server]\naddress = "127.0.0.1:{member.server_port}"\n'
             )
             (self.folder / f"{name}.toml").write_text(own + self._settings + nodes)
 

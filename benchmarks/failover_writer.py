@@ -7,6 +7,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError, Sentinel
 
 TIMEOUT_S = 0.25
@@ -17,7 +19,9 @@ RETRY_S = 0.005
 
 
 class Writer:
-    """While it is entered, it writes one key after the other. `acked`: those that so many replicas had, by the server's
+    """The client's own retries are off: their pauses, of seconds, would be measured instead of the failover.
+
+    While it is entered, it writes one key after the other. `acked`: those that so many replicas had, by the server's
     own count; `answered`: those that it said OK to. `gaps_s`: pauses between two OKs, longest last when sorted."""
 
     def __init__(self, sentinels: Sequence[tuple[str, int]], service: str, *, replicas: int = 1) -> None:
@@ -28,10 +32,9 @@ class Writer:
         self._replicas = replicas
         self._over = threading.Event()
         self._last_s: float | None = None
-        sentinel = Sentinel(list(sentinels), socket_timeout=TIMEOUT_S)  # type: ignore[no-untyped-call]
-        self._master: Any = sentinel.master_for(  # type: ignore[no-untyped-call]
-            service, socket_timeout=TIMEOUT_S, retry=None
-        )
+        once: dict[str, Any] = {"socket_timeout": TIMEOUT_S, "retry": Retry(NoBackoff(), 0)}
+        sentinel = Sentinel(list(sentinels), sentinel_kwargs=once, **once)  # type: ignore[no-untyped-call]
+        self._master: Any = sentinel.master_for(service)  # type: ignore[no-untyped-call]
         self._thread = threading.Thread(target=self._work, daemon=True)
 
     def __enter__(self) -> Self:

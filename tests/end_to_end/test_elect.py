@@ -1,15 +1,20 @@
 """Failover of real servers by real agents: what was acknowledged is there, and nobody else takes writes."""
 
+import json
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from signal import Signals
 
 import pytest
+import redis
 
-from benchmarks.failover_cluster import CLUSTER, ElectCluster, running, wait_for
+from benchmarks.failover_cluster import CLUSTER, PATIENCE_S, ElectCluster, running, wait_for
 from benchmarks.failover_writer import Writer
 from tests.agent.conftest import server_binary
+from tests.end_to_end.elect_proxy import Network
 
 __all__ = ["server_binary"]
 
@@ -23,8 +28,9 @@ def cluster(tmp_path: Path, server_binary: Path) -> Iterator[ElectCluster]:
         yield cluster
 
 
-def writer_for(cluster: ElectCluster) -> Writer:
-    return Writer([("127.0.0.1", member.clients_port) for member in cluster.members.values()], CLUSTER)
+def writer_for(cluster: ElectCluster, replicas: int = 1) -> Writer:
+    agents = [("127.0.0.1", member.clients_port) for member in cluster.members.values()]
+    return Writer(agents, CLUSTER, replicas=replicas)
 
 
 def more(writer: Writer) -> None:
@@ -99,6 +105,70 @@ def test_a_server_that_sleeps_past_the_timeouts_wakes_as_a_replica(cluster: Elec
     nothing_is_lost(cluster, writer, primary)
 
 
+def test_a_primary_that_is_cut_off_closes_and_comes_back_as_a_replica(tmp_path: Path, server_binary: Path) -> None:
+    """Its own clients, on its side of the cut, are refused before anybody else takes writes."""
+    cluster = ElectCluster(tmp_path, server_binary)
+    cluster.write_files(proxied=True)
+    with Network(cluster) as network:
+        try:
+            cluster.start()
+            with writer_for(cluster) as writer:
+                more(writer)
+                network.isolate("a")
+                wait_for(lambda: cluster.primary_now(but="a"), "nobody takes over")
+                assert not cluster.takes_writes("a")
+                more(writer)
+                network.heal()
+                primary = cluster.primary(but="a")
+                comes_back_as_replica(cluster, "a", primary)
+            nothing_is_lost(cluster, writer, primary)
+        finally:
+            cluster.stop()
+
+
+def test_a_planned_failover_loses_nothing_not_even_without_waiting(cluster: ElectCluster) -> None:
+    """Every write that was answered is there, whether a replica was asked or not."""
+    members = [f"--agent=127.0.0.1:{member.clients_port}" for member in cluster.members.values()]
+    with writer_for(cluster) as writer:
+        more(writer)
+        wait_for(lambda: cluster.followers("a") == 2, "not everybody follows")
+        command = ["elect", "failover", "c", "--config", str(cluster.folder / "b.toml"), "--wait", "60", *members]
+        done = subprocess.run([sys.executable, "-m", "epoxy", *command], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("c takes writes, epoch ")
+        more(writer)
+    assert cluster.primary() == "c"
+    nothing_is_lost(cluster, writer, "c")
+    assert writer.missing(cluster.members["c"].server_port, writer.answered) == []
+
+
+def test_the_commands_tell_what_is_going_on(cluster: ElectCluster) -> None:
+    member = cluster.members["b"]
+
+    def said(*words: str) -> str:
+        command = [sys.executable, "-m", "epoxy", "elect", *words, "--agent", f"127.0.0.1:{member.clients_port}"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    wait_for(lambda: member.status().primary == "a", "b does not know a")
+    assert said("primary") == f"127.0.0.1:{cluster.members['a'].server_port}\n"
+    assert json.loads(said("primary", "--json"))["primary"] == "a"
+    assert said("status").startswith("mymaster: a at 127.0.0.1:")
+    assert [node["id"] for node in json.loads(said("status", "--json"))["nodes"]] == ["a", "b", "c"]
+
+
+def test_subscribers_are_told_of_a_switch(cluster: ElectCluster) -> None:
+    wait_for(lambda: cluster.members["c"].status().primary == "a", "c does not know a")
+    with redis.Redis(port=cluster.members["c"].clients_port, decode_responses=True) as client:
+        channel = client.pubsub()
+        channel.subscribe("+switch-master")
+        assert (channel.get_message(timeout=PATIENCE_S) or {})["type"] == "subscribe"
+        cluster.signal_server("a", signal.SIGKILL)
+        told = channel.get_message(timeout=PATIENCE_S) or {}
+        channel.close()
+    before, after = cluster.members["a"].server_port, cluster.members[cluster.primary(but="a")].server_port
+    assert told["data"] == f"{CLUSTER} 127.0.0.1 {before} 127.0.0.1 {after}"
+
+
 def test_all_agents_restarted_at_once_elect_somebody(cluster: ElectCluster) -> None:
     with writer_for(cluster) as writer:
         more(writer)
@@ -110,3 +180,18 @@ def test_all_agents_restarted_at_once_elect_somebody(cluster: ElectCluster) -> N
         more(writer)
     nothing_is_lost(cluster, writer, primary)
     only_one_takes_writes(cluster, primary)
+
+
+def test_five_nodes_lose_two_one_after_the_other(tmp_path: Path, server_binary: Path) -> None:
+    with running(ElectCluster(tmp_path, server_binary, n=5, min_replicas=2)) as cluster:
+        with writer_for(cluster, replicas=2) as writer:
+            more(writer)
+            cluster.signal_server("a", signal.SIGKILL)
+            second = cluster.primary(but="a")
+            more(writer)
+            cluster.signal_agent(second, signal.SIGKILL)
+            cluster.signal_server(second, signal.SIGKILL)
+            third = wait_for(lambda: cluster.primary_now(but=second).replace("a", ""), "nobody takes over")
+            more(writer)
+        nothing_is_lost(cluster, writer, third)
+        only_one_takes_writes(cluster, third)

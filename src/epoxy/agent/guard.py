@@ -16,6 +16,9 @@ from epoxy.agent.redis import FENCE, encode
 PASSWORD = "EPOXY_GUARD_PASSWORD"
 """The variable it is given the server's password in: arguments are for everybody to read."""
 
+GIVE_UP_S = 600.0
+"""After this another agent is in charge, or nobody is."""
+
 RETRY_S = 0.05
 ANSWER_S = 0.5
 """How long the server may take to say that it is fenced before it is told again."""
@@ -66,7 +69,8 @@ class Guard:
 
     def _fence(self) -> None:
         """A server that is gone takes no writes; one that does not answer is tried until it does or is gone."""
-        while True:
+        give_up_s = time.monotonic() + GIVE_UP_S
+        while time.monotonic() < give_up_s:
             try:
                 with socket.create_connection(self._address, ANSWER_S) as link:
                     link.sendall(self._order)

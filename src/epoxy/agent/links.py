@@ -98,6 +98,7 @@ class Listener:
         self._party = party
         self._receive = receive
         self._guests: dict[asyncio.StreamWriter, str] = {}
+        self._told = ""
         self._server: asyncio.Server | None = None
 
     async def start(self, address: Address) -> None:
@@ -125,12 +126,18 @@ class Listener:
             while True:
                 self._hear(sender, await frames.next())
         except (Refused, CodecError) as refused:
-            LOGGER.warning("refused a connection", extra={"peer": self._guests[writer], "reason": str(refused)})
+            self._tell(str(refused))
         except (OSError, TimeoutError, EOFError):
             pass
         finally:
             del self._guests[writer]
             writer.transport.abort()
+
+    def _tell(self, reason: str) -> None:
+        """Once for each reason in a row: whoever is refused comes again with the next heartbeat."""
+        if reason != self._told:
+            self._told = reason
+            LOGGER.warning("refused a connection", extra={"reason": reason})
 
     def _take_place(self, sender: str, writer: asyncio.StreamWriter) -> None:
         for other, name in list(self._guests.items()):

@@ -18,6 +18,9 @@ from epoxy.elect.terms import Fence, Follow, Mode, Open, Order, Quiesce, Report
 
 LOGGER = logging.getLogger("epoxy")
 
+STOP_S = 2.0
+"""A server that answers is fenced in milliseconds."""
+
 BEATS_UNANSWERED = 2
 """After so many heartbeats without an answer the server is taken for hung."""
 
@@ -36,7 +39,7 @@ class Guarded:
         self._told_ms = 0
 
     async def start(self) -> None:
-        server = self._settings.node.server
+        server = self._settings.server
         environ = {**os.environ, PASSWORD: self._settings.password}
         arguments = [server.host, str(server.port), self._settings.user]
         self._process = await asyncio.create_subprocess_exec(
@@ -63,9 +66,12 @@ class Guarded:
             self._process.stdin.write(b"%d\n" % until_ms)
 
     async def stop(self) -> None:
+        """It closes what is open and ends. If the server does not answer it tries on, and is not waited for."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
-            await self._process.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOP_S):
+                    await self._process.wait()
 
 
 class Plane:
@@ -108,7 +114,7 @@ class Plane:
     async def _connect(self) -> Connection:
         """The same server again, or another process in its place, which has lost what it was."""
         settings = self._settings
-        connection = await connect(settings.node.server, settings.user, settings.password)
+        connection = await connect(settings.server, settings.user, settings.password)
         try:
             async with asyncio.timeout(self._beat_s * BEATS_UNANSWERED):
                 (info,) = await connection.ask(("INFO", "server"))

@@ -18,23 +18,21 @@ HOUR_MS = 3_600_000
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """`listen`: where the other agents reach this one. `clients`: where clients ask who the primary is. `kill_hung`:
-    end a server of this machine that does not answer when its lease is over."""
+    """`listen`: where the other agents reach this one. `clients`: where clients ask who the primary is. `server`: where
+    this agent reaches its server, which clients and other servers may know under another address. `kill_hung`: end a
+    server of this machine that does not answer when its lease is over."""
 
     me: str
     data_dir: Path
     listen: Address
     clients: Address
+    server: Address
     user: str
     password: str
     kill_hung: bool
     secret: bytes
     config: Config
     findings: tuple[Finding, ...]
-
-    @property
-    def node(self) -> Node:
-        return self.config.node(self.me)
 
 
 def read_address(value: Any) -> Address:
@@ -71,6 +69,7 @@ TABLE: dict[str, dict[str, Field]] = {
         "clients": address(),
     },
     "server": {
+        "address": address(None),
         "user": text(default=""),
         "password_file": file_path(None),
         "kill_hung": Field(read_switch, "true or false", False),
@@ -112,6 +111,7 @@ def load(path: Path) -> Settings:
         data_dir=sections["node"]["data_dir"],
         listen=sections["node"]["listen"] or config.node(me).control,
         clients=sections["node"]["clients"],
+        server=sections["server"]["address"] or config.node(me).server,
         user=sections["server"]["user"],
         password=read_file("server.password_file", sections["server"]["password_file"], 1).decode(),
         kill_hung=sections["server"]["kill_hung"],

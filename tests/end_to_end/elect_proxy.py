@@ -1,0 +1,111 @@
+"""A network between agents and servers that can be cut: in front of every port stands one that forwards to it, or holds
+everything back as a cable does that nobody is at the other end of."""
+
+import asyncio
+import threading
+from types import TracebackType
+from typing import Self
+
+from benchmarks.failover_cluster import ElectCluster
+from epoxy.codec import elect as wire
+from epoxy.codec.resp import CommandReader
+
+READ_BYTES = 65_536
+
+
+class Wire:
+    """One connection through the proxy, from whom (if that is known) to whom."""
+
+    def __init__(self, receiver: str) -> None:
+        self.ends = {receiver}
+        self.writers: list[asyncio.StreamWriter] = []
+
+    def drop(self) -> None:
+        for writer in self.writers:
+            writer.transport.abort()
+
+
+class Network:
+    """While it is entered, the cluster's ports are reachable through it, and `isolate` cuts one node off."""
+
+    def __init__(self, cluster: ElectCluster) -> None:
+        self._cluster = cluster
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._wires: set[Wire] = set()
+        self._cut: set[str] = set()
+        self._servers: list[asyncio.Server] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def isolate(self, name: str) -> None:
+        self._loop.call_soon_threadsafe(self._cut.add, name)
+
+    def heal(self) -> None:
+        """What was held back is lost with its connections."""
+
+        def mend() -> None:
+            for held in [each for each in self._wires if each.ends & self._cut]:
+                held.drop()
+            self._cut.clear()
+
+        self._loop.call_soon_threadsafe(mend)
+
+    async def _listen(self) -> None:
+        for name, member in self._cluster.members.items():
+            await self._forward(name, self._cluster.control[name], self._cluster.listen[name], control=True)
+            await self._forward(name, self._cluster.front[name], member.server_port, control=False)
+
+    async def _stop(self) -> None:
+        for server in self._servers:
+            server.close()
+        for each in list(self._wires):
+            each.drop()
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _forward(self, name: str, port: int, target: int, *, control: bool) -> None:
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            held = Wire(name)
+            held.writers.append(writer)
+            self._wires.add(held)
+            try:
+                there, back = await asyncio.open_connection("127.0.0.1", target)
+                held.writers.append(back)
+                await asyncio.gather(
+                    self._pump(held, reader, back, introduces=control),
+                    self._pump(held, there, writer, introduces=False),
+                )
+            except OSError:
+                pass
+            finally:
+                self._wires.discard(held)
+                held.drop()
+
+        self._servers.append(await asyncio.start_server(connected, "127.0.0.1", port))
+
+    async def _pump(
+        self, held: Wire, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, introduces: bool
+    ) -> None:
+        """The first frame of a control connection says who sends it."""
+        frames = CommandReader(wire.LIMITS) if introduces else None
+        while data := await reader.read(READ_BYTES):
+            if frames is not None and (commands := frames.feed(data)):
+                held.ends.add(wire.decode_hello(commands[0])[0].sender)
+                frames = None
+            if not held.ends & self._cut:
+                writer.write(data)
+        held.drop()
