@@ -71,6 +71,9 @@ class Store(Protocol):
     def durable(self) -> Snapshot:
         """Only what is durable at this moment. What is read here may be shown to anybody at once."""
 
+    def newest_stamp(self) -> int:
+        """The number of commits that were given stamps, durable or not; their stamps begin with it."""
+
     def close(self) -> None:
         """Nothing is acknowledged from here on: `when_durable` calls nobody."""
 

@@ -118,6 +118,9 @@ class EmbeddedStore(Transactor):
             self._durable_view = View(self._durable, self._durable_readers.join())
         return self._durable_view
 
+    def newest_stamp(self) -> int:
+        return self._sequence
+
     def close(self) -> None:
         """Whatever is not durable by now may be lost."""
         if self._closed:

@@ -75,6 +75,9 @@ class MemoryStore(Transactor):
             raise StoreFailed("the store is closed")
         return View(self._durable)
 
+    def newest_stamp(self) -> int:
+        return self._sequence
+
     def close(self) -> None:
         """Nothing is acknowledged from here on, and every later transaction fails."""
         self._closed = True
