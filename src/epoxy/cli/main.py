@@ -10,7 +10,7 @@ from epoxy import __compiled__, __version__
 from epoxy.cli.groups import SETTINGS, Group
 
 BUILD = "compiled" if __compiled__ else "interpreted"
-"""Decision 0014. The two do the same at different speeds."""
+"""Decision 0015. The two do the same at different speeds."""
 
 INTERRUPTED = 130
 """What a shell expects of a program that was ended by Ctrl-C: 128 and the number of the signal."""
