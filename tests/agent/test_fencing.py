@@ -3,14 +3,13 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from benchmarks.failover_cluster import ask, wait_for
 from epoxy.agent import redis
-from epoxy.agent.guard import PASSWORD
+from epoxy.agent.guard import PASSWORD, clock_ms
 from epoxy.agent.replies import ServerError
 from epoxy.elect.terms import Fence, Follow, Mode, Open, Quiesce
 from tests.elect.bench import config_of
@@ -113,12 +112,12 @@ def is_fenced(port: int) -> bool:
 
 def test_the_guard_closes_a_server_whose_time_is_over(server_port: int, guard: "subprocess.Popen[bytes]") -> None:
     assert not is_fenced(server_port)
-    tell(guard, time.monotonic_ns() // 1_000_000 + 50)
+    tell(guard, clock_ms() + 50)
     wait_for(lambda: is_fenced(server_port), "the guard does not fence")
 
 
 def test_the_guard_closes_the_server_when_its_agent_is_gone(server_port: int, guard: "subprocess.Popen[bytes]") -> None:
-    tell(guard, time.monotonic_ns() // 1_000_000 + 3_600_000)
+    tell(guard, clock_ms() + 3_600_000)
     assert guard.stdin is not None
     guard.stdin.close()
     guard.wait()
@@ -126,7 +125,7 @@ def test_the_guard_closes_the_server_when_its_agent_is_gone(server_port: int, gu
 
 
 def test_the_guard_leaves_a_server_alone_that_nobody_opened(server_port: int, guard: "subprocess.Popen[bytes]") -> None:
-    tell(guard, time.monotonic_ns() // 1_000_000 + 3_600_000)
+    tell(guard, clock_ms() + 3_600_000)
     tell(guard, 0)
     assert guard.stdin is not None
     guard.stdin.close()

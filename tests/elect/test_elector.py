@@ -391,6 +391,24 @@ def test_a_planned_failover_is_refused_with_a_reason() -> None:
     )
 
 
+def test_an_agent_that_ends_makes_way_first() -> None:
+    table = Table("abc").begin()
+    table["a"].perform(table["a"].elector.retire(table.now_ms))
+    table.run(200)
+    assert table.writing() == ["b"]
+    assert not any(isinstance(message, Offer) for _, message in table["a"].sent)
+
+
+def test_an_epoch_that_vanished_from_the_data_is_marked_again() -> None:
+    table = Table("abc").begin()
+    orders = len(table["a"].orders)
+    table["a"].has(0, 5)
+    table["a"].until_ms += 10_000
+    table.run(300)
+    assert table["a"].report.position.history == 1
+    assert len(table["a"].orders) > orders
+
+
 def test_a_message_of_a_stranger_is_nothing() -> None:
     table = Table("abc").begin()
     before = table["b"].elector.record

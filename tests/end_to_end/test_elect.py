@@ -11,8 +11,9 @@ from signal import Signals
 import pytest
 import redis
 
-from benchmarks.failover_cluster import CLUSTER, PATIENCE_S, ElectCluster, running, wait_for
+from benchmarks.failover_cluster import CLUSTER, PATIENCE_S, ElectCluster, ask, running, wait_for
 from benchmarks.failover_writer import Writer
+from epoxy.agent.redis import EPOCH_KEY
 from tests.agent.conftest import server_binary
 from tests.end_to_end.elect_proxy import Network
 
@@ -154,6 +155,21 @@ def test_the_commands_tell_what_is_going_on(cluster: ElectCluster) -> None:
     assert json.loads(said("primary", "--json"))["primary"] == "a"
     assert said("status").startswith("mymaster: a at 127.0.0.1:")
     assert [node["id"] for node in json.loads(said("status", "--json"))["nodes"]] == ["a", "b", "c"]
+
+
+def test_an_agent_that_is_told_to_end_makes_way_at_once(tmp_path: Path, server_binary: Path) -> None:
+    """With a silence of a minute nobody would take over in time if it did not say so."""
+    with running(ElectCluster(tmp_path, server_binary, down_after_ms=60_000)) as cluster:
+        cluster.signal_agent("a", signal.SIGTERM)
+        primary = wait_for(lambda: cluster.primary_now(but="a"), "nobody takes over", 30)
+        only_one_takes_writes(cluster, primary)
+
+
+def test_the_mark_of_the_epoch_survives_those_who_delete_everything(cluster: ElectCluster) -> None:
+    port = cluster.members["a"].server_port
+    wait_for(lambda: ask(port, "FLUSHALL") == b"OK", "a takes no writes")
+    wait_for(lambda: ask(port, "GET", EPOCH_KEY) == b"1", "the mark does not come back")
+    assert cluster.primary() == "a"
 
 
 def test_subscribers_are_told_of_a_switch(cluster: ElectCluster) -> None:

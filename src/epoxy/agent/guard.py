@@ -24,6 +24,11 @@ ANSWER_S = 0.5
 """How long the server may take to say that it is fenced before it is told again."""
 
 
+def clock_ms() -> int:
+    """The clock that all processes of a machine share, and that goes on while the machine is suspended."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
 def main(arguments: list[str]) -> None:
     host, port, user = arguments[0], int(arguments[1]), arguments[2]
     password = os.environ.pop(PASSWORD, "")
@@ -37,13 +42,13 @@ class Guard:
         self._address = (host, port)
         self._order = order
         self._answers = answers
-        self._until_s: float | None = None
+        self._until_ms: int | None = None
 
     def run(self) -> None:
         stdin = sys.stdin.fileno()
         rest = b""
         while True:
-            wait_s = None if self._until_s is None else max(0.0, self._until_s - time.monotonic())
+            wait_s = None if self._until_ms is None else max(0, self._until_ms - clock_ms()) / 1000
             ready, _, _ = select.select([stdin], [], [], wait_s)
             if not ready:
                 self._fence_until_told()
@@ -53,18 +58,18 @@ class Guard:
                 break
             *lines, rest = (rest + data).split(b"\n")
             self._heed(lines)
-        if self._until_s is not None:
+        if self._until_ms is not None:
             self._fence()
 
     def _heed(self, lines: list[bytes]) -> None:
         """A deadline in milliseconds, or 0 when the server is closed already."""
         if lines:
             until_ms = int(lines[-1])
-            self._until_s = until_ms / 1000 if until_ms else None
+            self._until_ms = until_ms or None
 
     def _fence_until_told(self) -> None:
         """Once; then it is the agent's turn again, which sees what the server is."""
-        self._until_s = None
+        self._until_ms = None
         self._fence()
 
     def _fence(self) -> None:

@@ -6,14 +6,14 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 
 from epoxy.agent import redis
 from epoxy.agent.connection import Connection, Gone, connect
-from epoxy.agent.guard import PASSWORD
+from epoxy.agent.guard import PASSWORD, clock_ms
 from epoxy.agent.replies import Reply, ServerError
 from epoxy.agent.settings import Settings
+from epoxy.elect.elector import is_done
 from epoxy.elect.terms import Fence, Follow, Mode, Open, Order, Quiesce, Report
 
 LOGGER = logging.getLogger("epoxy")
@@ -23,11 +23,6 @@ STOP_S = 2.0
 
 BEATS_UNANSWERED = 2
 """After so many heartbeats without an answer the server is taken for hung."""
-
-
-def clock_ms() -> int:
-    """The clock that all processes of this machine share."""
-    return time.monotonic_ns() // 1_000_000
 
 
 class Guarded:
@@ -89,7 +84,6 @@ class Plane:
         self._connection: Connection | None = None
         self._run_id = ""
         self._pid = 0
-        self._looked_ms = clock_ms()
         self._opened_until_ms = 0
 
     async def run(self) -> None:
@@ -126,7 +120,6 @@ class Plane:
             self._tell(Report(alive=False, mode=Mode.FENCED))
         self._run_id, self._pid = facts.get("run_id", ""), redis.number(facts, "process_id")
         self._connection = connection
-        self._looked_ms = clock_ms()
         return connection
 
     async def _watch(self, connection: Connection) -> None:
@@ -140,8 +133,9 @@ class Plane:
             connection.close()
 
     async def _look(self, connection: Connection) -> None:
-        """A server that is slow to answer is reported as it is, and the answer is still waited for."""
-        asked_ms = clock_ms()
+        """A server that is slow to answer is reported as it is, and the answer is still waited for. Whether writes were
+        held back is asked before: what the answer shows is from then or later."""
+        quiet = isinstance(self.order, Quiesce)
         answers = asyncio.ensure_future(connection.ask(*redis.LOOK))
         while True:
             done, _ = await asyncio.wait([answers], timeout=self._beat_s * BEATS_UNANSWERED)
@@ -149,8 +143,6 @@ class Plane:
                 break
             self._tell(Report(alive=False, mode=Mode.OPEN))
             self._kill_if_hung()
-        quiet = isinstance(self.order, Quiesce)
-        self._looked_ms = asked_ms
         self._tell(redis.read_report(answers.result(), self._settings.config, quiet=quiet))
 
     def _tell(self, report: Report) -> None:
@@ -160,13 +152,12 @@ class Plane:
     # Orders
 
     def obey(self, order: Order) -> None:
-        """A lease that only goes on is the guard's business alone."""
+        """A lease that only goes on is the guard's business alone, as long as the server is what it should be."""
         before, self.order = self.order, order
         if isinstance(order, Open | Quiesce):
             self._opened_until_ms = order.until_ms
             self.guard.tell(order.until_ms)
-        goes_on = isinstance(order, Open) and isinstance(before, Open) and before.epoch == order.epoch
-        if not (goes_on and self.report.mode is Mode.OPEN):
+        if not (isinstance(before, Open) and is_done(order, self.report)):
             self._send(order)
 
     def _send(self, order: Order) -> None:

@@ -70,6 +70,7 @@ class Elector:
         self.campaign: Campaign | None = None
         self.handing: Handing | None = None
         self.heir = ""
+        self.retired = False
         self.lease_end_ms = 0
         self.order: Order = Fence()
         self._draw = draw
@@ -135,6 +136,21 @@ class Elector:
             return f"{heir} has not been heard lately"
         self.handing = Handing(heir=heir, deadline_ms=now_ms + self.config.timing.election_timeout_ms)
         return None
+
+    def retire(self, now_ms: int) -> list[Effect]:
+        """The agent is about to end. A primary makes way first, so that nobody has to wait for its silence."""
+        self.retired = True
+        if self.leading:
+            self.heir = self._best_peer(now_ms)
+            self._resign()
+        return self._settle(now_ms)
+
+    def _best_peer(self, now_ms: int) -> str:
+        """Of those heard lately that may lead; empty if there is none."""
+        within_ms = self.config.timing.fresh_ms
+        heard = [node for node, peer in self.peers.items() if peer.said_lately(now_ms, within_ms) is not None]
+        heirs = [node for node in heard if self.config.node(node).promotable]
+        return min(heirs, key=lambda node: rules.rank(self.config, node, self.peers[node].position), default="")
 
     # What others may ask
 
@@ -291,7 +307,7 @@ class Elector:
     # Candidacy
 
     def _stand(self, now_ms: int) -> None:
-        if self.campaign is not None or self.fresh:
+        if self.campaign is not None or self.fresh or self.retired:
             return
         if self.state(now_ms) is not State.READY:
             self._ready_ms = None
@@ -483,6 +499,6 @@ def is_done(order: Order, server: Report) -> bool:
         case Follow():
             return server.mode is Mode.FOLLOWING and server.leader == order.leader
         case Open():
-            return server.mode is Mode.OPEN
+            return server.mode is Mode.OPEN and server.position.history == order.epoch
         case Quiesce():
             return server.mode is Mode.QUIET
