@@ -82,13 +82,14 @@ class ElectCluster:
         n: int = 3,
         down_after_ms: int = 1_000,
         min_replicas: int = 1,
-        extra: str = "",
+        kill_hung: bool = False,
         appendonly: bool = True,
     ) -> None:
         self.folder = folder
         self.members: dict[str, Member] = {}
         self._binary = server_binary
         self._appendonly = appendonly
+        self._kill_hung = "true" if kill_hung else "false"
         ports = free_ports(5 * n)
         self.control = dict(zip(NAMES, ports[:n], strict=False))
         self.listen = dict(zip(NAMES, ports[n : 2 * n], strict=False))
@@ -97,7 +98,7 @@ class ElectCluster:
             self.members[name] = Member(name, folder, ports[3 * n + i], ports[4 * n + i])
         self._settings = (
             f'[cluster]\nname = "{CLUSTER}"\nsecret_file = "secret"\ninitial_primary = "a"\n'
-            f"min_replicas_to_write = {min_replicas}\n[timing]\ndown_after_ms = {down_after_ms}\n{extra}\n"
+            f"min_replicas_to_write = {min_replicas}\n[timing]\ndown_after_ms = {down_after_ms}\n"
         )
 
     def write_files(self, *, proxied: bool = False) -> None:
@@ -109,7 +110,7 @@ class ElectCluster:
             own = (
                 f'[node]\nid = "{name}"\ndata_dir = "{name}-agent"\nlisten = "127.0.0.1:{listen}"\n'
                 f'clients = "127.0.0.1:{member.clients_port}"\n'
-                f'[server]\naddress = "127.0.0.1:{member.server_port}"\n'
+                f'[server]\naddress = "127.0.0.1:{member.server_port}"\nkill_hung = {self._kill_hung}\n'
             )
             (self.folder / f"{name}.toml").write_text(own + self._settings + nodes)
 

@@ -185,6 +185,16 @@ def test_subscribers_are_told_of_a_switch(cluster: ElectCluster) -> None:
     assert told["data"] == f"{CLUSTER} 127.0.0.1 {before} 127.0.0.1 {after}"
 
 
+def test_a_server_that_sleeps_is_killed_if_the_operator_says_so(tmp_path: Path, server_binary: Path) -> None:
+    """It has no chance to wake and serve what has piled up."""
+    with running(ElectCluster(tmp_path, server_binary, kill_hung=True)) as cluster:
+        cluster.signal_server("a", signal.SIGSTOP)
+        server = cluster.members["a"].server
+        assert server is not None
+        assert server.wait(PATIENCE_S) == -signal.SIGKILL
+        only_one_takes_writes(cluster, cluster.primary(but="a"))
+
+
 def test_all_agents_restarted_at_once_elect_somebody(cluster: ElectCluster) -> None:
     with writer_for(cluster) as writer:
         more(writer)

@@ -7,6 +7,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
 
 from epoxy.agent import redis
 from epoxy.agent.connection import Connection, Gone, connect
@@ -23,6 +26,25 @@ STOP_S = 2.0
 
 BEATS_UNANSWERED = 2
 """After so many heartbeats without an answer the server is taken for hung."""
+
+
+class Process(Struct, frozen=True):
+    """A process of this machine, and no other that was given its number later."""
+
+    pid: int
+    name: str
+    started: str
+
+
+def identify(pid: int) -> Process | None:
+    """None if there is no such process here, or it is no server: a container counts its processes differently."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    name = stat[stat.find("(") + 1 : stat.rfind(")")]
+    started = stat[stat.rfind(")") + 1 :].split()[19]
+    return Process(pid, name, started) if name.startswith(("redis", "valkey")) else None
 
 
 class Guarded:
@@ -83,7 +105,7 @@ class Plane:
         self._changed = changed
         self._connection: Connection | None = None
         self._run_id = ""
-        self._pid = 0
+        self._process: Process | None = None
         self._opened_until_ms = 0
 
     async def run(self) -> None:
@@ -118,7 +140,8 @@ class Plane:
         facts = redis.read_info(info)
         if self._run_id and facts.get("run_id") != self._run_id:
             self._tell(Report(alive=False, mode=Mode.FENCED))
-        self._run_id, self._pid = facts.get("run_id", ""), redis.number(facts, "process_id")
+        self._run_id = facts.get("run_id", "")
+        self._process = identify(redis.number(facts, "process_id"))
         self._connection = connection
         return connection
 
@@ -191,10 +214,13 @@ class Plane:
     def _kill_if_hung(self) -> None:
         """Only where the operator said so: a server that is stopped and woken serves what has piled up before it hears
         of anything."""
-        if self._settings.kill_hung and self._pid and 0 < self._opened_until_ms <= clock_ms():
+        if not self._settings.kill_hung or not 0 < self._opened_until_ms <= clock_ms() or self._process is None:
+            return
+        if identify(self._process.pid) == self._process:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(self._pid, signal.SIGKILL)
-                LOGGER.warning("killed a server that did not answer", extra={"pid": self._pid})
+                os.kill(self._process.pid, signal.SIGKILL)
+                LOGGER.warning("killed a server that did not answer", extra={"pid": self._process.pid})
+        self._process = None
 
     async def close(self) -> None:
         """The server is fenced by the guard if it was open, and left as it is if it follows somebody."""

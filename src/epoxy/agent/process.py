@@ -14,6 +14,7 @@ from epoxy.agent.disk import Disk
 from epoxy.agent.door import Door
 from epoxy.agent.guard import clock_ms
 from epoxy.agent.links import Dialer, Listener
+from epoxy.agent.metrics import Metrics
 from epoxy.agent.plane import Plane
 from epoxy.agent.sentinel import SWITCH, NodeStatus, Source, Status
 from epoxy.agent.settings import Settings
@@ -22,7 +23,8 @@ from epoxy.elect.elector import Elector
 from epoxy.elect.hello import Party
 from epoxy.elect.messages import Message, State
 from epoxy.elect.terms import Effect, Report, Save, Send
-from epoxy.model.errors import EpoxyError, StoreFailed
+from epoxy.model.errors import CannotListen, EpoxyError, StoreFailed
+from epoxy.transport.http import serve_http
 
 LOGGER = logging.getLogger("epoxy")
 
@@ -58,6 +60,7 @@ class Agent:
         self.plane = Plane(settings, self._reported)
         source = Source(config=config, secret=settings.secret, status=self.status, fail_over=self._fail_over)
         self._door = Door(source)
+        self._metrics: asyncio.Server | None = None
         self._primary: str | None = None
         self._known = config.initial_primary
         self._tasks: list[asyncio.Task[None]] = []
@@ -65,6 +68,7 @@ class Agent:
     async def start(self) -> None:
         await self._listener.start(self.settings.listen)
         await self._door.start(self.settings.clients)
+        await self._serve_metrics()
         runs = [dialer.run() for dialer in self.dialers.values()]
         self._tasks = [asyncio.create_task(each) for each in (*runs, self.plane.run(), self._tick())]
         LOGGER.info(
@@ -77,6 +81,15 @@ class Agent:
             },
         )
 
+    async def _serve_metrics(self) -> None:
+        address = self.settings.metrics
+        if address is None:
+            return
+        try:
+            self._metrics = await serve_http(Metrics(self.status).answer, address.host, address.port)
+        except OSError as error:
+            raise CannotListen(f"node.metrics: cannot listen on {address}: {error.strerror}") from error
+
     async def stop(self) -> None:
         """The server is closed first if it is open, and the others are told: they need not wait for a silence."""
         if self.elector.leading:
@@ -88,6 +101,8 @@ class Agent:
                     await asyncio.sleep(RETIRE_LOOK_S)
         self._listener.close()
         self._door.close()
+        if self._metrics is not None:
+            self._metrics.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

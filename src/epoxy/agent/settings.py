@@ -18,14 +18,15 @@ HOUR_MS = 3_600_000
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """`listen`: where the other agents reach this one. `clients`: where clients ask who the primary is. `server`: where
-    this agent reaches its server, which clients and other servers may know under another address. `kill_hung`: end a
-    server of this machine that does not answer when its lease is over."""
+    """`listen`: where the other agents reach this one. `clients`: where clients ask who the primary is. `metrics`: where
+    Prometheus asks. `server`: where this agent reaches its server, which clients and other servers may know under
+    another address. `kill_hung`: end a server of this machine that does not answer when its lease is over."""
 
     me: str
     data_dir: Path
     listen: Address
     clients: Address
+    metrics: Address | None
     server: Address
     user: str
     password: str
@@ -67,6 +68,7 @@ TABLE: dict[str, dict[str, Field]] = {
         "data_dir": file_path(),
         "listen": address(None),
         "clients": address(),
+        "metrics": address(None),
     },
     "server": {
         "address": address(None),
@@ -111,6 +113,7 @@ def load(path: Path) -> Settings:
         data_dir=sections["node"]["data_dir"],
         listen=sections["node"]["listen"] or config.node(me).control,
         clients=sections["node"]["clients"],
+        metrics=sections["node"]["metrics"],
         server=sections["server"]["address"] or config.node(me).server,
         user=sections["server"]["user"],
         password=read_file("server.password_file", sections["server"]["password_file"], 1).decode(),
