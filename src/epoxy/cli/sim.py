@@ -12,14 +12,17 @@ from epoxy.cli.mutants import mutants
 from epoxy.cli.progress import Watch
 from epoxy.cli.soak import soak
 from epoxy.model.quorum import QuorumPolicy
+from epoxy.sim import exhaustive_members
 from epoxy.sim.campaign import AS_DESCRIBED, Campaign, Setup, Summary, digest_of
 from epoxy.sim.changing import MEMBERSHIP
 from epoxy.sim.crew import WorkerDied
 from epoxy.sim.exhaustive import World, explore
+from epoxy.sim.hunt import CHANGES
 from epoxy.sim.mutants import planted
 from epoxy.sim.plan import Plan
 from epoxy.sim.shrink import Shrunk, shrink
 from epoxy.sim.simulation import run
+from epoxy.sim.words import letters
 
 HELD, VIOLATED, INTERRUPTED = 0, 1, 130
 
@@ -262,6 +265,37 @@ def exhaustive(
     if exploration.violation is None and not exploration.complete:
         raise click.ClickException(f"this world is too large: gave up after {exploration.states:,} states")
     sys.exit(HELD if exploration.violation is None else VIOLATED)
+
+
+@sim.command("exhaustive-members", context_settings=SETTINGS, short_help="The same, while members change.")
+@click.option(
+    "--world",
+    "number",
+    type=click.IntRange(1, len(CHANGES)),
+    default=1,
+    show_default=True,
+    metavar="W",
+    help=f"Which of the {len(CHANGES)} worlds.",
+)
+@options.mutant_option
+@options.json_option
+def exhaustive_members_command(number: int, mutant: str | None, as_json: bool) -> None:
+    """Every reachable state of a small world whose members change: one key, two rival writers, a joint epoch.
+
+    \b
+    Examples:
+      epoxy sim exhaustive-members
+      epoxy sim exhaustive-members --world 4 --mutant sealed-classic-votes-count
+    """
+    world = CHANGES[number - 1]
+    with output.spinner("visiting every reachable state"), planted(mutant):
+        exploration = exhaustive_members.explore(world)
+    words = f"exhaustive, from {letters(world.old)} to {letters(world.new)}, {world.policy.value} quorums"
+    if as_json:
+        output.emit_json({"world": world, "mutant": mutant, "held": exploration.complete, "exploration": exploration})
+    else:
+        show.show_exploration(exploration, f"{words}, with {mutant} planted" if mutant else words)
+    sys.exit(HELD if exploration.complete else VIOLATED)
 
 
 sim.add_command(soak)

@@ -36,10 +36,6 @@ def count_sealed_classic_votes(vote: Vote, config: ClusterConfig) -> bool:
     return vote.epoch > config.sealed or vote.ballot.is_classic
 
 
-def count_sealed_fast_votes(vote: Vote, config: ClusterConfig) -> bool:
-    return vote.epoch > config.sealed or vote.ballot.is_fast
-
-
 # Quorums
 
 
@@ -71,10 +67,6 @@ def synced_at_once(config: ClusterConfig, status: MemberStatus) -> bool:
     return status.epoch == config.epoch
 
 
-def synced_in_any_epoch(config: ClusterConfig, status: MemberStatus) -> bool:
-    return status.synced
-
-
 def seal_the_joint_epoch_too(config: ClusterConfig) -> int:
     return config.epoch
 
@@ -82,14 +74,12 @@ def seal_the_joint_epoch_too(config: ClusterConfig) -> int:
 def straight_to_the_new(config: ClusterConfig, wish: Wish, heard: changes.Heard, me: int) -> changes.Step:
     """Without a joint epoch: broadcast the new members, and let everybody use whichever it has."""
     step = begin_joint(config, wish, heard, me)
-    return changes.promote(step, me) if isinstance(step, ClusterConfig) else step
+    if not isinstance(step, ClusterConfig):
+        return step
+    return replace(changes.promote(step, me), epoch=step.epoch, sealed=config.sealed)
 
 
 begin_joint = changes.begin_joint
-
-
-def seal_nothing(config: ClusterConfig) -> int:
-    return config.sealed
 
 
 # Learning
@@ -116,7 +106,3 @@ def progress_first(member: Member, effect: Keep, done: Callable[[object], None])
     done(None)
     for entry in effect.entries:
         member.replica.learn(entry.key, entry.committed)
-
-
-def is_older(after: bytes, truncated: bytes) -> bool:
-    return False

@@ -38,6 +38,22 @@ class Restarted(Struct, frozen=True):
     """It is forgotten."""
 
 
+class Adopted(Struct, frozen=True):
+    """It moves to a newer configuration."""
+
+    epoch: int
+
+
+class Renewed(Struct, frozen=True):
+    """What it was doing begins again in the epoch it has adopted."""
+
+    epoch: int
+
+
+class Promoted(Struct, frozen=True):
+    """The new members take over."""
+
+
 Label = tuple[int, object, object]
 """A step: the replica it happens at, what was asked of it, and what came of it. Told only when somebody reads it."""
 
@@ -64,6 +80,12 @@ def describe(label: Label) -> str:
     replica_id, asked, result = label
     who = name(replica_id)
     match asked, result:
+        case None, Adopted():
+            return f"{who} adopts epoch {result.epoch}"
+        case None, Renewed():
+            return f"{who} begins again in epoch {result.epoch}"
+        case None, Promoted():
+            return "the new members are synced: epoch 3 is published"
         case _, None:
             return f"{who} stumbles over {request(asked)}"
         case Accept(), AcceptOk():

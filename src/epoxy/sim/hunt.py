@@ -2,8 +2,11 @@
 
 from msgspec import Struct
 
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.sim import exhaustive_members
 from epoxy.sim.campaign import Campaign, Setup
-from epoxy.sim.exhaustive import World, explore
+from epoxy.sim.changing import MEMBERSHIP
+from epoxy.sim.exhaustive import Exploration, World, explore
 from epoxy.sim.mutants import MUTANTS, Mutant, planted
 
 LIMIT_SEEDS = 5_000
@@ -15,6 +18,15 @@ WORLDS = (
     World(n=5, proposers=(1, 2, 3), recoveries=1),
 )
 """What simulation has missed is looked for here, in every reachable state: a few seconds each."""
+
+FAST_PAXOS = QuorumPolicy.FAST_PAXOS
+CHANGES = (
+    exhaustive_members.World(old=(1, 2), new=(3,), proposers=(1, 3), recoveries=2),
+    exhaustive_members.World(old=(1, 2, 3), new=(1, 2, 3, 4), proposers=(1, 4), recoveries=1),
+    exhaustive_members.World(old=(1, 2, 3), new=(1, 2, 4), proposers=(1, 4), recoveries=1, policy=FAST_PAXOS),
+    exhaustive_members.World(old=(1, 2, 3), new=(1, 3, 4), proposers=(3, 1), late=(1,), stragglers=(3,), recoveries=2),
+)
+"""And here, if it is a fault in changing members."""
 
 
 class Catch(Struct, frozen=True, kw_only=True):
@@ -56,14 +68,20 @@ def caught(mutant: Mutant, tried: int, *, rule: str | None, replay: str | None, 
 
 
 def explore_all(mutant: Mutant, tried: int) -> Catch:
-    for world in WORLDS:
+    for world in CHANGES if mutant.workload == MEMBERSHIP else WORLDS:
         with planted(mutant.name):
-            violation = explore(world).violation
+            violation = visit(world).violation
         if violation is not None:
             return caught(mutant, tried, rule=violation.what, replay=explore_command(world, mutant.name))
     return caught(mutant, tried, rule=None, replay=None)
 
 
-def explore_command(world: World, mutant: str) -> str:
+def visit(world: World | exhaustive_members.World) -> Exploration:
+    return explore(world) if isinstance(world, World) else exhaustive_members.explore(world)
+
+
+def explore_command(world: World | exhaustive_members.World, mutant: str) -> str:
+    if isinstance(world, exhaustive_members.World):
+        return f"epoxy sim exhaustive-members --world {CHANGES.index(world) + 1} --mutant {mutant}"
     size = f"--n {world.n} --proposers {len(world.proposers)} --recoveries {world.recoveries}"
     return f"epoxy sim exhaustive {size} --mutant {mutant}"

@@ -12,6 +12,7 @@ from msgspec import Struct
 from epoxy.consensus import acceptor, home, judge, proposer, reader, recovery, rounds
 from epoxy.membership import changes, learner
 from epoxy.model import ballot, cluster, quorum, records
+from epoxy.node import member
 from epoxy.node.driver import Run
 from epoxy.node.member import Member
 from epoxy.node.replica import Replica
@@ -176,12 +177,34 @@ ALL = (
         Patch(home, "may_be_fast", broken.always),
         AMBIGUOUS,
         workload=MEMBERSHIP,
+        exhaustive=True,
     ),
     mutant(
         "old-fast-votes-forgotten",
         "fast votes end with their epoch",
         Patch(recovery, "still_counts", broken_members.forget_old_fast_votes),
         workload=MEMBERSHIP,
+    ),
+    mutant(
+        "no-seal",
+        "an old member tells its votes and goes on voting",
+        Patch(member, "not_adopted", broken.nothing),
+        workload=MEMBERSHIP,
+        exhaustive=True,
+    ),
+    mutant(
+        "old-votes-by-new-size",
+        "while joint, fast votes are counted among the new members",
+        Patch(recovery, "choose", broken_members.count_by_new_size),
+        workload=MEMBERSHIP,
+        exhaustive=True,
+    ),
+    mutant(
+        "sealed-classic-votes-count",
+        "classic votes of sealed epochs still count",
+        Patch(recovery, "still_counts", broken_members.count_sealed_classic_votes),
+        workload=MEMBERSHIP,
+        exhaustive=True,
     ),
     mutant(
         "joint-epoch-sealed",
@@ -200,12 +223,14 @@ ALL = (
         "while joint, the new members decide alone",
         Patch(cluster, "both_sides", broken_members.new_side_only),
         workload=MEMBERSHIP,
+        exhaustive=True,
     ),
     mutant(
         "old-side-only",
         "while joint, the old members decide alone",
         Patch(cluster, "both_sides", broken_members.old_side_only),
         workload=MEMBERSHIP,
+        exhaustive=True,
     ),
     mutant(
         "adopt-downwards",
@@ -235,7 +260,6 @@ ALL = (
         "members-as-described",
         "new members are broadcast and copy from one source",
         Patch(changes, "begin_joint", broken_members.straight_to_the_new),
-        Patch(changes, "sealed_by", broken_members.seal_nothing),
         Patch(acceptor, "wrong_epoch", broken.nothing),
         workload=MEMBERSHIP,
     ),
