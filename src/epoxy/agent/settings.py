@@ -18,8 +18,8 @@ HOUR_MS = 3_600_000
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """`listen`: where the other agents reach this one. `clients`: where clients ask who the primary is. `metrics`: where
-    Prometheus asks. `server`: where this agent reaches its server, which clients and other servers may know under
+    """`listen`: where the other agents reach this one. `clients`: where clients ask who the primary is. `metrics`:
+    where Prometheus asks. `server`: where this agent reaches its server, which clients and other servers may know under
     another address. `kill_hung`: end a server of this machine that does not answer when its lease is over."""
 
     me: str
