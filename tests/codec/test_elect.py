@@ -1,4 +1,4 @@
-"""The seed's verbs and field order on the wire, and nothing else accepted."""
+"""The original text's verbs and field order on the wire, and nothing else accepted."""
 
 import pytest
 from hypothesis import given

@@ -16,7 +16,7 @@ from epoxy.agent.connection import Connection, Gone, connect
 from epoxy.agent.guard import PASSWORD, clock_ms
 from epoxy.agent.replies import Reply, ServerError
 from epoxy.agent.settings import Settings
-from epoxy.elect.elector import is_done
+from epoxy.elect.orders import is_done
 from epoxy.elect.terms import Fence, Follow, Mode, Open, Order, Quiesce, Report
 
 LOGGER = logging.getLogger("epoxy")

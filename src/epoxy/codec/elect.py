@@ -1,4 +1,4 @@
-"""The control plane's wire: RESP2 arrays of bulk strings, verb first, fields in the seed's order and ours behind them.
+"""The control plane's wire: RESP2 arrays of bulk strings, verb first, the fields of the original text, then ours.
 
 Strict in what it takes: a number is decimal digits without a sign or a leading zero and fits 64 bits, an id is one that
 a config could have. A frame with too few fields, too many, or an unknown verb is refused, and the connection with it.

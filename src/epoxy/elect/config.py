@@ -5,7 +5,7 @@ import hashlib
 from msgspec import Struct
 
 MAX_ID_BYTES = 32
-"""The seed's limit. An id stands in every frame."""
+"""The original text's limit. An id stands in every frame."""
 
 MAX_NODES = 15
 """Every node sends to every other: beyond this the heartbeats alone would be a load, and seven may fail already."""
@@ -40,8 +40,8 @@ class Node(Struct, frozen=True, kw_only=True):
 
 
 class Timing(Struct, frozen=True, kw_only=True):
-    """The seed's names and defaults. `lease_ms` is ours: how long a primary may write after the last heartbeat of its
-    own that a majority has answered."""
+    """Names and defaults of the original text. `lease_ms` is ours: how long a primary may write after the last heartbeat
+    of its own that a majority has answered."""
 
     hb_interval_ms: int = 200
     down_after_ms: int = 5_000

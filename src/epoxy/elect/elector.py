@@ -20,6 +20,7 @@ from msgspec import Struct
 from epoxy.elect import rules
 from epoxy.elect.config import Config
 from epoxy.elect.messages import Accept, Announce, Handover, Heartbeat, Message, Offer, Role, State
+from epoxy.elect.orders import is_done, is_news
 from epoxy.elect.peer import Peer
 from epoxy.elect.terms import (
     Effect,
@@ -459,7 +460,7 @@ class Elector:
         """The order to the server follows from everything else, and so does whether the others must know at once."""
         self._tell_heir(now_ms)
         wanted = self._wanted(now_ms)
-        if self._is_news(wanted, now_ms):
+        if is_news(wanted, self.order, self._overdue(now_ms), self.config.timing.hb_interval_ms):
             self.order, self._ordered_ms = wanted, now_ms
             self._out.append(wanted)
         if now_ms >= self._beat_ms or self.state(now_ms) is not self._told_state:
@@ -479,26 +480,6 @@ class Elector:
         stands = rules.stands_behind(self.record) and self._heard_ms is not None
         return Follow(self.record.leader) if stands and (follows or leader.heartbeat.state is State.OPEN) else Fence()
 
-    def _is_news(self, wanted: Order, now_ms: int) -> bool:
-        """A lease is told when it has grown by half a heartbeat; what was not done in two is ordered again."""
-        interval_ms = self.config.timing.hb_interval_ms
-        if isinstance(wanted, Open | Quiesce) and type(wanted) is type(self.order):
-            assert isinstance(self.order, Open | Quiesce)
-            return wanted.until_ms - self.order.until_ms >= interval_ms // 2 or self._is_overdue(now_ms)
-        return wanted != self.order or self._is_overdue(now_ms)
-
-    def _is_overdue(self, now_ms: int) -> bool:
+    def _overdue(self, now_ms: int) -> bool:
         late = now_ms - self._ordered_ms >= 2 * self.config.timing.hb_interval_ms
         return late and self.server.alive and not is_done(self.order, self.server)
-
-
-def is_done(order: Order, server: Report) -> bool:
-    match order:
-        case Fence():
-            return server.mode is Mode.FENCED
-        case Follow():
-            return server.mode is Mode.FOLLOWING and server.leader == order.leader
-        case Open():
-            return server.mode is Mode.OPEN and server.position.history == order.epoch
-        case Quiesce():
-            return server.mode is Mode.QUIET

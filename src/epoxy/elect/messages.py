@@ -1,4 +1,4 @@
-"""What agents tell each other. The fields of the seed come first, in its order; ours follow them."""
+"""What agents tell each other. The fields of the original text come first, in its order; ours follow them."""
 
 import enum
 
