@@ -19,13 +19,17 @@ from tests.end_to_end.elect_proxy import Network
 
 __all__ = ["server_binary"]
 
+DOWN_AFTER_MS = 2_000
+"""A quarter of it is left to close a server between the end of its lease and the first vote for another: half a second,
+in which even a busy machine lets everybody run once."""
+
 ENOUGH = 50
 """Acknowledged writes before and after what happens."""
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, server_binary: Path) -> Iterator[ElectCluster]:
-    with running(ElectCluster(tmp_path, server_binary)) as cluster:
+    with running(ElectCluster(tmp_path, server_binary, down_after_ms=DOWN_AFTER_MS)) as cluster:
         yield cluster
 
 
@@ -108,7 +112,7 @@ def test_a_server_that_sleeps_past_the_timeouts_wakes_as_a_replica(cluster: Elec
 
 def test_a_primary_that_is_cut_off_closes_and_comes_back_as_a_replica(tmp_path: Path, server_binary: Path) -> None:
     """Its own clients, on its side of the cut, are refused before anybody else takes writes."""
-    cluster = ElectCluster(tmp_path, server_binary)
+    cluster = ElectCluster(tmp_path, server_binary, down_after_ms=DOWN_AFTER_MS)
     cluster.write_files(proxied=True)
     with Network(cluster) as network:
         try:

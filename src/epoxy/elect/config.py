@@ -40,8 +40,8 @@ class Node(Struct, frozen=True, kw_only=True):
 
 
 class Timing(Struct, frozen=True, kw_only=True):
-    """Names and defaults of the original text. `lease_ms` is ours: how long a primary may write after the last heartbeat
-    of its own that a majority has answered."""
+    """Names and defaults of the original text. `lease_ms` is ours: how long a primary may write after the last
+    heartbeat of its own that a majority has answered."""
 
     hb_interval_ms: int = 200
     down_after_ms: int = 5_000
