@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator, Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from epoxy.consensus.recovery import candidates, choose, potential
 from epoxy.model.ballot import Ballot
-from epoxy.model.cluster import ClusterConfig
+from epoxy.model.cluster import ClusterConfig, ReplicaInfo
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import Vote
 from tests.consensus.harness import A, B, C, D, E, config_of, fast_vote, prop, vote_at
@@ -109,6 +110,22 @@ def test_a_classic_vote_of_a_sealed_epoch_does_not_count_however_high_its_ballot
     assert choose(promises, config_of(3, epoch=6, sealed=4)) is None
     promises[C] = vote_at(OF[C], Ballot(2, C), epoch=6)
     assert choose(promises, config_of(3, epoch=6, sealed=4)) == OF[C]
+
+
+def test_a_fast_vote_of_a_sealed_epoch_does_not_rival_one_that_was_chosen() -> None:
+    """From 1..3, 9..12 to 2, 3, 6, 7, 8: 1 had the votes of 2 and 3 and no more, and nobody of the quorum that was
+    copied from knew of it. Then 6, 7 and 8 chose. Counted together, both would seem possible."""
+    config = ClusterConfig(
+        epoch=3, coordinator_id=6, replicas=tuple(ReplicaInfo(id=i) for i in (2, 3, 6, 7, 8)), sealed=1
+    )
+    promises: dict[int, Vote | None] = {
+        2: fast_vote(OF[1], epoch=1),
+        3: fast_vote(OF[1], epoch=1),
+        8: fast_vote(OF[6], epoch=3),
+    }
+    assert choose(promises, config) == OF[6]
+    with pytest.raises(AssertionError, match="two proposals"):
+        choose(promises, replace(config, sealed=0))
 
 
 def test_while_joint_fast_votes_are_counted_among_the_old_members() -> None:

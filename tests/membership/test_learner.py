@@ -1,0 +1,214 @@
+"""How a replica comes to hold what the others hold."""
+
+from epoxy.membership.effects import Adopt, Ask, Config, Keep, LoadProgress, Settle, Synced, Tell
+from epoxy.membership.learner import copy, learn, sync
+from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
+from epoxy.model.membership import (
+    NO_STAMP,
+    ChangelogPage,
+    ChangelogRead,
+    CursorTruncated,
+    Progress,
+    SnapshotPage,
+    SnapshotRead,
+    Unsettled,
+    UnsettledPage,
+    UnsettledRead,
+)
+from epoxy.model.messages import EpochAhead, Failed, StaleEpoch
+from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
+from tests.membership.bench import play
+
+A, B, C, D, E = 1, 2, 3, 4, 5
+SILENCE = Failed(reason="timeout")
+JOINT = ClusterConfig(
+    epoch=7,
+    coordinator_id=A,
+    replicas=(
+        ReplicaInfo(id=A, status=ReplicaStatus.LEAVING),
+        ReplicaInfo(id=B, status=ReplicaStatus.LEAVING),
+        *(ReplicaInfo(id=i) for i in (C, D, E)),
+    ),
+    previous=(A, B, C),
+)
+
+
+def entry(key: bytes) -> ChangelogEntry:
+    return ChangelogEntry(
+        key=key, committed=Proposal(value=b"v", version=1, mutable=False, proposal_id=ProposalId(A, 1))
+    )
+
+
+def stamp(number: int) -> bytes:
+    return number.to_bytes(8, "big") + bytes(2)
+
+
+def snapshot(after: bytes | None = None) -> Ask:
+    return Ask(to=A, request=SnapshotRead(after=after))
+
+
+def changelog(after: bytes) -> Ask:
+    return Ask(to=A, request=ChangelogRead(after=after))
+
+
+def keep(*keys: bytes, cursor: bytes, after: bytes | None = None, copied: bool = True) -> Keep:
+    progress = Progress(cursor=cursor, after=after, copied=copied)
+    return Keep(source=A, entries=tuple(map(entry, keys)), progress=progress)
+
+
+LOAD = LoadProgress(source=A)
+END_OF_SNAPSHOT = SnapshotPage(entries=(entry(b"c"),), cursor=stamp(9), more=False)
+TAIL = ChangelogPage(entries=(), cursor=stamp(5), more=False)
+
+
+def test_a_snapshot_and_then_the_changelog_from_where_it_stood_at_the_first_page() -> None:
+    page = SnapshotPage(entries=(entry(b"a"), entry(b"b")), cursor=stamp(5), more=True)
+    news = ChangelogPage(entries=(entry(b"a0"),), cursor=stamp(6), more=True)
+    assert play(
+        copy(A),
+        (LOAD, None),
+        (snapshot(), page),
+        (keep(b"a", b"b", cursor=stamp(5), after=b"b", copied=False), None),
+        (snapshot(b"b"), END_OF_SNAPSHOT),
+        (keep(b"c", cursor=stamp(5)), None),
+        (changelog(stamp(5)), news),
+        (keep(b"a0", cursor=stamp(6)), None),
+        (changelog(stamp(6)), ChangelogPage(entries=(), cursor=stamp(6), more=False)),
+    )
+
+
+def test_an_empty_source_is_copied_too() -> None:
+    page = SnapshotPage(entries=(), cursor=NO_STAMP, more=False)
+    assert play(
+        copy(A),
+        (LOAD, None),
+        (snapshot(), page),
+        (keep(cursor=NO_STAMP), None),
+        (changelog(NO_STAMP), ChangelogPage(entries=(), cursor=NO_STAMP, more=False)),
+    )
+
+
+def test_a_snapshot_goes_on_where_it_was_interrupted() -> None:
+    assert play(
+        copy(A),
+        (LOAD, Progress(cursor=stamp(5), after=b"b")),
+        (snapshot(b"b"), END_OF_SNAPSHOT),
+        (keep(b"c", cursor=stamp(5)), None),
+        (changelog(stamp(5)), TAIL),
+    )
+
+
+def test_what_is_copied_is_followed_and_not_copied_again() -> None:
+    assert play(copy(A), (LOAD, Progress(cursor=stamp(5), copied=True)), (changelog(stamp(5)), TAIL))
+
+
+def test_a_source_that_falls_silent_is_left_for_later() -> None:
+    assert not play(copy(A), (LOAD, None), (snapshot(), SILENCE))
+    assert not play(copy(A), (LOAD, Progress(cursor=stamp(5), copied=True)), (changelog(stamp(5)), SILENCE))
+
+
+def test_rows_that_are_gone_mean_another_snapshot() -> None:
+    page = SnapshotPage(entries=(entry(b"a"),), cursor=stamp(8), more=False)
+    assert play(
+        copy(A),
+        (LOAD, Progress(cursor=stamp(5), copied=True)),
+        (changelog(stamp(5)), CursorTruncated()),
+        (Keep(source=A, entries=(), progress=None), None),
+        (snapshot(), page),
+        (keep(b"a", cursor=stamp(8)), None),
+        (changelog(stamp(8)), ChangelogPage(entries=(), cursor=stamp(8), more=False)),
+    )
+
+
+def test_a_source_that_forgets_faster_than_it_can_be_copied_is_given_up_for_now() -> None:
+    page = SnapshotPage(entries=(), cursor=stamp(5), more=False)
+    again = (
+        (snapshot(), page),
+        (keep(cursor=stamp(5)), None),
+        (changelog(stamp(5)), CursorTruncated()),
+        (Keep(source=A, entries=(), progress=None), None),
+    )
+    assert not play(copy(A), (LOAD, None), *again, *again, *again)
+
+
+# The joint epoch
+
+
+def unsettled(source: int, after: bytes | None = None) -> Ask:
+    return Ask(to=source, request=UnsettledRead(epoch=7, after=after))
+
+
+def nothing_new(source: int) -> tuple[tuple[LoadProgress, object], tuple[Ask, object]]:
+    progress = Progress(cursor=stamp(5), copied=True)
+    return (LoadProgress(source=source), progress), (Ask(to=source, request=ChangelogRead(after=stamp(5))), TAIL)
+
+
+QUIET = UnsettledPage(keys=(), more=False)
+IN_FLIGHT = (Unsettled(key=b"k", version=1), Unsettled(key=b"l", version=4))
+
+
+def test_a_newcomer_is_synced_with_a_slow_quorum_of_the_old_members_and_not_with_one() -> None:
+    assert play(
+        sync(JOINT, D),
+        (unsettled(A), UnsettledPage(keys=IN_FLIGHT, more=True)),
+        (Settle(keys=IN_FLIGHT), True),
+        (unsettled(A, b"l"), QUIET),
+        *nothing_new(A),
+        (unsettled(B), QUIET),
+        *nothing_new(B),
+        (Synced(epoch=7), None),
+    )
+
+
+def test_an_old_member_that_stays_settles_its_own_votes_and_needs_one_other() -> None:
+    assert play(
+        sync(JOINT, C),
+        (unsettled(C), UnsettledPage(keys=IN_FLIGHT[:1], more=False)),
+        (Settle(keys=IN_FLIGHT[:1]), True),
+        (unsettled(A), QUIET),
+        *nothing_new(A),
+        (Synced(epoch=7), None),
+    )
+
+
+def test_whoever_is_silent_or_behind_is_passed_over_and_told() -> None:
+    assert not play(
+        sync(JOINT, D),
+        (unsettled(A), SILENCE),
+        (unsettled(B), EpochAhead(epoch=6)),
+        (Tell(to=(B,), config=JOINT), None),
+        (unsettled(C), QUIET),
+        *nothing_new(C),
+    )
+
+
+def test_what_cannot_be_settled_leaves_its_source_out() -> None:
+    assert not play(
+        sync(JOINT, D),
+        (unsettled(A), UnsettledPage(keys=IN_FLIGHT, more=False)),
+        (Settle(keys=IN_FLIGHT), False),
+        (unsettled(B), SILENCE),
+        (unsettled(C), SILENCE),
+    )
+
+
+def test_an_epoch_that_is_over_is_left() -> None:
+    newer = first_epoch((A, B))
+    assert not play(sync(JOINT, D), (unsettled(A), StaleEpoch(config=newer)), (Adopt(config=newer), None))
+
+
+# A pass
+
+
+STABLE = ClusterConfig(epoch=8, coordinator_id=A, replicas=tuple(ReplicaInfo(id=i) for i in (A, B)))
+
+
+def test_in_quiet_times_a_voter_follows_the_others_and_settles_its_own_votes_once_an_epoch() -> None:
+    own = Ask(to=B, request=UnsettledRead(epoch=8, after=None))
+    assert play(learn(B, 7), (Config(), STABLE), (own, QUIET), *nothing_new(A)) == 8
+    assert play(learn(B, 8), (Config(), STABLE), *nothing_new(A)) == 8
+
+
+def test_who_leaves_or_is_gone_copies_nothing() -> None:
+    assert play(learn(B, 0), (Config(), JOINT)) == 0
+    assert play(learn(9, 0), (Config(), STABLE)) == 0

@@ -1,0 +1,137 @@
+"""The pages a learner asks for, and what a replica keeps of others."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from epoxy.model.ballot import Ballot, fast_ballot
+from epoxy.model.cluster import CONFIG_KEY, first_epoch
+from epoxy.model.membership import MAX_PAGE_ROWS, NO_STAMP, CursorTruncated, Progress, SnapshotPage, Unsettled
+from epoxy.model.records import FRESH, KeyState, Proposal, ProposalId, Vote
+from epoxy.store.keyspace import Keyspace
+from epoxy.store.members import MemberSpace
+from epoxy.store.memory import MemoryStore
+
+ME = 3
+SPACE = Keyspace(ME)
+LEGACY_KEY = b"\x15\x01\x15\x03\x14\x01old\x00\x14"
+"""(1, 3, 0, "old", 0): a value of the first layout."""
+
+
+def proposal(version: int = 1, size: int = 1) -> Proposal:
+    return Proposal(value=bytes(size), version=version, mutable=True, proposal_id=ProposalId(ME, version))
+
+
+def members(page_rows: int = MAX_PAGE_ROWS) -> MemberSpace:
+    space = MemberSpace(SPACE, ME)
+    space.page_rows = page_rows
+    return space
+
+
+def store_with(keys: Iterable[bytes], *, size: int = 1) -> MemoryStore:
+    store = MemoryStore()
+    for key in keys:
+        after = KeyState(committed=proposal(size=size))
+        store.transact(lambda tx, key=key, after=after: SPACE.save(tx, key, FRESH, after))  # type: ignore[misc]
+    return store
+
+
+def all_pages(store: MemoryStore, space: MemberSpace) -> list[list[bytes]]:
+    pages: list[list[bytes]] = []
+    after: bytes | None = None
+    while True:
+        page = space.snapshot_page(store.begin(), after)
+        pages.append([entry.key for entry in page.entries])
+        if not page.more:
+            return pages
+        after = page.entries[-1].key
+
+
+def test_a_snapshot_is_all_keys_in_order_the_clusters_own_too() -> None:
+    store = store_with([b"b", CONFIG_KEY, b"a", b"c", b"d"])
+    assert all_pages(store, members(2)) == [[b"a", b"b"], [b"c", b"d"], [CONFIG_KEY]]
+    assert all_pages(store, members(5)) == [[b"a", b"b", b"c", b"d", CONFIG_KEY]]
+    assert all_pages(MemoryStore(), members()) == [[]]
+
+
+def test_values_of_the_first_layout_are_copied_as_well() -> None:
+    page = members().snapshot_page(MemoryStore(contents={LEGACY_KEY: b"v"}).begin(), None)
+    assert [(entry.key, entry.committed.version) for entry in page.entries] == [(b"old", 0)]
+
+
+def test_a_page_ends_when_its_values_are_large() -> None:
+    keys = [b"%d" % i for i in range(5)]
+    assert all_pages(store_with(keys, size=600_000), members()) == [keys[:2], keys[2:4], keys[4:]]
+
+
+def test_a_snapshot_tells_where_the_changelog_stands() -> None:
+    space = members()
+    assert space.snapshot_page(MemoryStore().begin(), None) == SnapshotPage(entries=(), cursor=NO_STAMP, more=False)
+    store = store_with([b"a", b"b"])
+    cursor = space.snapshot_page(store.begin(), None).cursor
+    assert cursor == space.newest(store.begin()) > NO_STAMP
+    page = space.changelog_page(store.begin(), cursor)
+    assert not isinstance(page, CursorTruncated)
+    assert (page.entries, page.cursor, page.more) == ((), cursor, False)
+
+
+def test_the_changelog_is_read_page_by_page() -> None:
+    store, space, cursor = store_with([b"a", CONFIG_KEY, b"b"]), members(2), NO_STAMP
+    read: list[tuple[list[bytes], bool]] = []
+    for _ in range(2):
+        page = space.changelog_page(store.begin(), cursor)
+        assert not isinstance(page, CursorTruncated)
+        read.append(([entry.key for entry in page.entries], page.more))
+        cursor = page.cursor
+    assert read == [([b"a", CONFIG_KEY], True), ([b"b"], False)]
+    assert cursor == space.newest(store.begin())
+
+
+def test_a_reader_of_rows_that_are_gone_is_told() -> None:
+    store, space = store_with([b"a", b"b"]), members()
+    newest = space.newest(store.begin())
+    store.transact(lambda tx: space.truncate(tx, newest))
+    assert space.changelog_page(store.begin(), NO_STAMP) == CursorTruncated()
+    assert space.newest(store.begin()) == newest, "the end does not move back"
+    page = space.changelog_page(store.begin(), newest)
+    assert not isinstance(page, CursorTruncated)
+    assert page.entries == ()
+
+
+def test_votes_of_earlier_epochs_that_count_are_unsettled() -> None:
+    store, space = MemoryStore(), members(2)
+    for key, epoch in ((b"sealed", 2), (b"now", 5), (b"a", 3), (b"b", 4), (b"c", 4)):
+        vote = Vote(proposal=proposal(), ballot=fast_ballot(1), epoch=epoch)
+        after = KeyState(vote=vote, promised=Ballot(2, 1))
+        store.transact(lambda tx, key=key, after=after: SPACE.save(tx, key, FRESH, after))  # type: ignore[misc]
+    store.transact(lambda tx: SPACE.save(tx, b"promised", FRESH, KeyState(promised=Ballot(2, 1))))
+    config = first_epoch((1, 2, 3))
+    config = type(config)(epoch=5, coordinator_id=1, replicas=config.replicas, sealed=2)
+    first = space.unsettled_page(store.begin(), None, config)
+    assert (first.keys, first.more) == ((Unsettled(key=b"a", version=1), Unsettled(key=b"b", version=1)), True)
+    second = space.unsettled_page(store.begin(), b"b", config)
+    assert (second.keys, second.more) == ((Unsettled(key=b"c", version=1),), False)
+
+
+def test_progress_is_kept_for_each_source() -> None:
+    store, space = MemoryStore(), members()
+    done, begun = Progress(cursor=NO_STAMP, copied=True), Progress(cursor=NO_STAMP, after=b"k")
+    for source, progress in ((2, done), (5, begun), (7, done)):
+        store.transact(lambda tx, s=source, p=progress: space.set_progress(tx, s, p))  # type: ignore[misc]
+    assert space.progress(store.begin(), 5) == begun
+    assert space.sources(store.begin()) == (2, 7)
+    store.transact(lambda tx: space.set_progress(tx, 2, None))
+    assert (space.progress(store.begin(), 2), space.sources(store.begin())) == (None, (7,))
+
+
+def test_an_identity_is_drawn_once() -> None:
+    store, space = MemoryStore(), members()
+    assert [store.transact(lambda tx, draw=draw: space.identity(tx, draw)) for draw in (7, 8)] == [7, 7]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("identity", [1, (1 << 64) - 1])
+def test_others_identities_are_noted(identity: int) -> None:
+    store, space = MemoryStore(), members()
+    store.transact(lambda tx: space.note(tx, 2, identity))
+    store.transact(lambda tx: space.note(tx, 64, 5))
+    assert space.noted(store.begin()) == {2: identity, 64: 5}
