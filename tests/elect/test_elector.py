@@ -31,6 +31,24 @@ def test_a_new_cluster_begins_with_the_primary_of_its_config() -> None:
     assert table["b"].disk == Record(leader="a")
 
 
+def test_a_new_cluster_needs_no_election_however_late_its_connections_are() -> None:
+    """Whoever has met everybody waits for the first primary, which must see for itself that all are new."""
+    table = Table("abc")
+    table.cut |= {("b", "a"), ("c", "a")}
+    table.run(500)
+    assert table.writing() == []
+    table.cut.clear()
+    table.begin()
+    assert {seat.elector.record.epoch for seat in table.seats.values()} == {1}
+
+
+def test_a_new_cluster_whose_first_primary_has_no_server_elects_another() -> None:
+    table = Table("abc")
+    table["a"].report = replace(table["a"].report, alive=False, mode=Mode.FENCED)
+    table.run(4_000)
+    assert table.writing() == ["b"]
+
+
 def test_a_dead_primary_is_replaced_by_the_one_with_the_most_data() -> None:
     table = leaderless()
     table["b"].has(1, 50)

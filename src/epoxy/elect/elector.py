@@ -407,8 +407,8 @@ class Elector:
         election, there was none to vote in; and where none remembers anything, the cluster is new and has a primary."""
         if not self.fresh:
             return
-        begins = all(peer.was_new for peer in self.peers.values())
         recalled_ms = self._started_ms + self.config.timing.recall_ms
+        begins = self._may_begin(now_ms >= recalled_ms)
         told = sum(peer.remembers and peer.at_ms >= recalled_ms for peer in self.peers.values())
         if not begins and (now_ms < recalled_ms or told < self.config.witnesses):
             return
@@ -420,6 +420,13 @@ class Elector:
         self._out.append(Save(self.record))
         new = begins and epoch == 1 and all(peer.was_fresh for peer in self.peers.values())
         self.leading = new and was.leader == self.me
+
+    def _may_begin(self, in_vain: bool) -> bool:
+        """In a new cluster the first primary must see that all others are new. So these stay as they are until it
+        leads, unless that was waited for in vain."""
+        first = self.peers.get(self.config.initial_primary)
+        leads = first is None or (first.heartbeat is not None and first.heartbeat.role is Role.PRIMARY)
+        return all(peer.was_new for peer in self.peers.values()) and (leads or in_vain)
 
     # Handover
 
