@@ -1,6 +1,7 @@
 """Failover of real servers by real agents: what was acknowledged is there, and nobody else takes writes."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -176,6 +177,20 @@ def test_the_mark_of_the_epoch_survives_those_who_delete_everything(cluster: Ele
     epoch = str(cluster.members[primary].status().leader_epoch).encode()
     wait_for(lambda: ask(port, "GET", EPOCH_KEY) == epoch, "the mark does not come back")
     assert cluster.primary() == primary
+
+
+def test_an_agent_has_one_guard_and_replaces_it(cluster: ElectCluster) -> None:
+    agent = cluster.members["a"].agent
+    assert agent is not None
+
+    def guards() -> list[int]:
+        return [int(pid) for pid in Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split()]
+
+    (first,) = guards()
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: guards() and guards() != [first], "no other guard")
+    assert len(guards()) == 1
+    wait_for(lambda: cluster.takes_writes(cluster.primary()), "nobody takes writes")
 
 
 def test_subscribers_are_told_of_a_switch(cluster: ElectCluster) -> None:

@@ -74,6 +74,10 @@ class Guarded:
     def is_there(self) -> bool:
         return self._process is not None and self._process.returncode is None
 
+    @property
+    def has_died(self) -> bool:
+        return self._process is not None and self._process.returncode is not None
+
     def tell(self, until_ms: int) -> None:
         """0: the server is closed."""
         if until_ms != self._told_ms and self.is_there:

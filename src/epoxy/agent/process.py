@@ -126,7 +126,7 @@ class Agent:
         pause_s = self.settings.config.timing.hb_interval_ms / 1000 / TICKS
         while True:
             self._perform(self.elector.tick(clock_ms()))
-            if not self.plane.guard.is_there:
+            if self.plane.guard.has_died:
                 await self.plane.guard.start()
             await asyncio.sleep(pause_s)
 

@@ -425,8 +425,8 @@ class Elector:
         """In a new cluster the first primary must see that all others are new. So these stay as they are until it
         leads, unless that was waited for in vain."""
         first = self.peers.get(self.config.initial_primary)
-        leads = first is None or (first.heartbeat is not None and first.heartbeat.role is Role.PRIMARY)
-        return all(peer.was_new for peer in self.peers.values()) and (leads or in_vain)
+        led = first is None or first.has_led
+        return all(peer.was_new for peer in self.peers.values()) and (led or in_vain)
 
     # Handover
 

@@ -1,6 +1,6 @@
 """What an elector knows of another node, all of it from heartbeats."""
 
-from epoxy.elect.messages import Heartbeat, State
+from epoxy.elect.messages import Heartbeat, Role, State
 from epoxy.elect.terms import Position
 
 
@@ -12,12 +12,14 @@ class Peer:
         """Whether it has said, in this life of ours, that it remembers nothing."""
         self.was_new = False
         """The same, or that it has not seen an election yet."""
+        self.has_led = False
         self.answered_ms: int | None = None
         """The latest of our heartbeats that it answered for us as the leader we are now."""
 
     def heard(self, heartbeat: Heartbeat, now_ms: int) -> None:
         self.heartbeat, self.at_ms = heartbeat, now_ms
         self.was_fresh = self.was_fresh or heartbeat.state is State.FRESH
+        self.has_led = self.has_led or heartbeat.role is Role.PRIMARY
         self.was_new = self.was_new or self.was_fresh or heartbeat.epoch == 1
 
     def said_lately(self, now_ms: int, within_ms: int) -> Heartbeat | None:
