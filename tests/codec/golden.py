@@ -132,15 +132,15 @@ VALUES: dict[str, Any] = {
     "cached tombstone": TOMBSTONE,
     "changelog_entry first": ChangelogEntry(key=b"k", committed=FIRST),
     "config joint": JOINT,
-    "progress copied": Progress(cursor=STAMP, copied=True),
-    "progress half-way": Progress(cursor=NO_STAMP, after=b"k"),
-    "member_request snapshot-first": SnapshotRead(after=None),
-    "member_request snapshot-next": SnapshotRead(after=b"k"),
-    "member_request changelog": ChangelogRead(after=STAMP),
+    "progress copied": Progress(store=IDENTITY, cursor=STAMP, copied=True),
+    "progress half-way": Progress(store=IDENTITY, cursor=NO_STAMP, after=b"k"),
+    "member_request snapshot-first": SnapshotRead(store=0, after=None),
+    "member_request snapshot-next": SnapshotRead(store=IDENTITY, after=b"k"),
+    "member_request changelog": ChangelogRead(store=IDENTITY, after=STAMP),
     "member_request unsettled": UnsettledRead(epoch=5, after=None),
     "member_request status": StatusRead(),
     "member_reply snapshot-page": SnapshotPage(
-        entries=(ChangelogEntry(key=b"k", committed=FIRST),), cursor=STAMP, more=True
+        store=IDENTITY, entries=(ChangelogEntry(key=b"k", committed=FIRST),), cursor=STAMP, more=True
     ),
     "member_reply changelog-page": ChangelogPage(entries=(), cursor=STAMP, more=False),
     "member_reply cursor-truncated": CursorTruncated(),

@@ -165,14 +165,14 @@ stamps = st.binary(min_size=10, max_size=10)
 pages = st.lists(changelog_entries, max_size=2).map(tuple)
 
 member_requests: st.SearchStrategy[MemberRequest] = st.one_of(
-    st.builds(SnapshotRead, after=st.none() | keys),
-    st.builds(ChangelogRead, after=stamps),
+    st.builds(SnapshotRead, store=u64s, after=st.none() | keys),
+    st.builds(ChangelogRead, store=u64s, after=stamps),
     st.builds(UnsettledRead, epoch=uints, after=st.none() | keys),
     st.builds(StatusRead),
 )
 
 member_replies: st.SearchStrategy[MemberReply] = st.one_of(
-    st.builds(SnapshotPage, entries=pages, cursor=stamps, more=st.booleans()),
+    st.builds(SnapshotPage, store=u64s, entries=pages, cursor=stamps, more=st.booleans()),
     st.builds(ChangelogPage, entries=pages, cursor=stamps, more=st.booleans()),
     st.builds(CursorTruncated),
     st.builds(
@@ -199,7 +199,7 @@ def wishes(draw: st.DrawFn) -> Wish:
     return Wish(members=tuple(Member(id=id_, url=draw(urls)) for id_ in ids))
 
 
-progresses = st.builds(Progress, cursor=stamps, after=st.none() | keys, copied=st.booleans())
+progresses = st.builds(Progress, store=u64s, cursor=stamps, after=st.none() | keys, copied=st.booleans())
 
 
 class Format(Struct, frozen=True):

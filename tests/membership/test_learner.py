@@ -21,6 +21,7 @@ from tests.membership.bench import play
 
 A, B, C, D, E = 1, 2, 3, 4, 5
 SILENCE = Failed(reason="timeout")
+STORE = 77
 JOINT = ClusterConfig(
     epoch=7,
     coordinator_id=A,
@@ -44,25 +45,25 @@ def stamp(number: int) -> bytes:
 
 
 def snapshot(after: bytes | None = None) -> Ask:
-    return Ask(to=A, request=SnapshotRead(after=after))
+    return Ask(to=A, request=SnapshotRead(store=STORE if after is not None else 0, after=after))
 
 
 def changelog(after: bytes) -> Ask:
-    return Ask(to=A, request=ChangelogRead(after=after))
+    return Ask(to=A, request=ChangelogRead(store=STORE, after=after))
 
 
 def keep(*keys: bytes, cursor: bytes, after: bytes | None = None, copied: bool = True) -> Keep:
-    progress = Progress(cursor=cursor, after=after, copied=copied)
+    progress = Progress(store=STORE, cursor=cursor, after=after, copied=copied)
     return Keep(source=A, entries=tuple(map(entry, keys)), progress=progress)
 
 
 LOAD = LoadProgress(source=A)
-END_OF_SNAPSHOT = SnapshotPage(entries=(entry(b"c"),), cursor=stamp(9), more=False)
+END_OF_SNAPSHOT = SnapshotPage(store=STORE, entries=(entry(b"c"),), cursor=stamp(9), more=False)
 TAIL = ChangelogPage(entries=(), cursor=stamp(5), more=False)
 
 
 def test_a_snapshot_and_then_the_changelog_from_where_it_stood_at_the_first_page() -> None:
-    page = SnapshotPage(entries=(entry(b"a"), entry(b"b")), cursor=stamp(5), more=True)
+    page = SnapshotPage(store=STORE, entries=(entry(b"a"), entry(b"b")), cursor=stamp(5), more=True)
     news = ChangelogPage(entries=(entry(b"a0"),), cursor=stamp(6), more=True)
     assert play(
         copy(A),
@@ -78,7 +79,7 @@ def test_a_snapshot_and_then_the_changelog_from_where_it_stood_at_the_first_page
 
 
 def test_an_empty_source_is_copied_too() -> None:
-    page = SnapshotPage(entries=(), cursor=NO_STAMP, more=False)
+    page = SnapshotPage(store=STORE, entries=(), cursor=NO_STAMP, more=False)
     assert play(
         copy(A),
         (LOAD, None),
@@ -91,7 +92,7 @@ def test_an_empty_source_is_copied_too() -> None:
 def test_a_snapshot_goes_on_where_it_was_interrupted() -> None:
     assert play(
         copy(A),
-        (LOAD, Progress(cursor=stamp(5), after=b"b")),
+        (LOAD, Progress(store=STORE, cursor=stamp(5), after=b"b")),
         (snapshot(b"b"), END_OF_SNAPSHOT),
         (keep(b"c", cursor=stamp(5)), None),
         (changelog(stamp(5)), TAIL),
@@ -99,19 +100,21 @@ def test_a_snapshot_goes_on_where_it_was_interrupted() -> None:
 
 
 def test_what_is_copied_is_followed_and_not_copied_again() -> None:
-    assert play(copy(A), (LOAD, Progress(cursor=stamp(5), copied=True)), (changelog(stamp(5)), TAIL))
+    assert play(copy(A), (LOAD, Progress(store=STORE, cursor=stamp(5), copied=True)), (changelog(stamp(5)), TAIL))
 
 
 def test_a_source_that_falls_silent_is_left_for_later() -> None:
     assert not play(copy(A), (LOAD, None), (snapshot(), SILENCE))
-    assert not play(copy(A), (LOAD, Progress(cursor=stamp(5), copied=True)), (changelog(stamp(5)), SILENCE))
+    assert not play(
+        copy(A), (LOAD, Progress(store=STORE, cursor=stamp(5), copied=True)), (changelog(stamp(5)), SILENCE)
+    )
 
 
 def test_rows_that_are_gone_mean_another_snapshot() -> None:
-    page = SnapshotPage(entries=(entry(b"a"),), cursor=stamp(8), more=False)
+    page = SnapshotPage(store=STORE, entries=(entry(b"a"),), cursor=stamp(8), more=False)
     assert play(
         copy(A),
-        (LOAD, Progress(cursor=stamp(5), copied=True)),
+        (LOAD, Progress(store=STORE, cursor=stamp(5), copied=True)),
         (changelog(stamp(5)), CursorTruncated()),
         (Keep(source=A, entries=(), progress=None), None),
         (snapshot(), page),
@@ -121,7 +124,7 @@ def test_rows_that_are_gone_mean_another_snapshot() -> None:
 
 
 def test_a_source_that_forgets_faster_than_it_can_be_copied_is_given_up_for_now() -> None:
-    page = SnapshotPage(entries=(), cursor=stamp(5), more=False)
+    page = SnapshotPage(store=STORE, entries=(), cursor=stamp(5), more=False)
     again = (
         (snapshot(), page),
         (keep(cursor=stamp(5)), None),
@@ -139,8 +142,11 @@ def unsettled(source: int, after: bytes | None = None) -> Ask:
 
 
 def nothing_new(source: int) -> tuple[tuple[LoadProgress, object], tuple[Ask, object]]:
-    progress = Progress(cursor=stamp(5), copied=True)
-    return (LoadProgress(source=source), progress), (Ask(to=source, request=ChangelogRead(after=stamp(5))), TAIL)
+    progress = Progress(store=STORE, cursor=stamp(5), copied=True)
+    return (LoadProgress(source=source), progress), (
+        Ask(to=source, request=ChangelogRead(store=STORE, after=stamp(5))),
+        TAIL,
+    )
 
 
 QUIET = UnsettledPage(keys=(), more=False)

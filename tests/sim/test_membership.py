@@ -34,7 +34,7 @@ def test_every_kind_of_plan_and_every_change_comes_up() -> None:
     assert all(plan.wishes and plan.founders for plan in plans)
     assert {plan.policy for plan in plans} == set(QuorumPolicy)
     assert any(plan.encoded for plan in plans)
-    assert len(CHANGES_OF_MEMBERS) == 5
+    assert len(CHANGES_OF_MEMBERS) == 6
 
 
 def plain_plan(change: str) -> Plan:

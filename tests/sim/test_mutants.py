@@ -24,6 +24,19 @@ NAMED_BY_THE_DESIGN = [
     "stale-linearizable-read",
     "reset-on-restart",
     "as-described",
+    "no-epoch-check",
+    "one-source-only",
+    "no-seal",
+    "votes-not-settled",
+    "fast-round-while-joint",
+    "old-votes-by-new-size",
+    "old-fast-votes-forgotten",
+    "sealed-classic-votes-count",
+    "early-promotion",
+    "new-side-only",
+    "adopt-downwards",
+    "empty-disk-welcome",
+    "members-as-described",
 ]
 
 

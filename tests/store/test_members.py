@@ -36,11 +36,17 @@ def store_with(keys: Iterable[bytes], *, size: int = 1) -> MemoryStore:
     return store
 
 
+def snapshot(space: MemberSpace, store: MemoryStore, after: bytes | None = None) -> SnapshotPage:
+    page = space.snapshot_page(store.begin(), 0, after)
+    assert isinstance(page, SnapshotPage)
+    return page
+
+
 def all_pages(store: MemoryStore, space: MemberSpace) -> list[list[bytes]]:
     pages: list[list[bytes]] = []
     after: bytes | None = None
     while True:
-        page = space.snapshot_page(store.begin(), after)
+        page = snapshot(space, store, after)
         pages.append([entry.key for entry in page.entries])
         if not page.more:
             return pages
@@ -55,7 +61,7 @@ def test_a_snapshot_is_all_keys_in_order_the_clusters_own_too() -> None:
 
 
 def test_values_of_the_first_layout_are_copied_as_well() -> None:
-    page = members().snapshot_page(MemoryStore(contents={LEGACY_KEY: b"v"}).begin(), None)
+    page = snapshot(members(), MemoryStore(contents={LEGACY_KEY: b"v"}))
     assert [(entry.key, entry.committed.version) for entry in page.entries] == [(b"old", 0)]
 
 
@@ -66,11 +72,11 @@ def test_a_page_ends_when_its_values_are_large() -> None:
 
 def test_a_snapshot_tells_where_the_changelog_stands() -> None:
     space = members()
-    assert space.snapshot_page(MemoryStore().begin(), None) == SnapshotPage(entries=(), cursor=NO_STAMP, more=False)
+    assert snapshot(space, MemoryStore()) == SnapshotPage(store=0, entries=(), cursor=NO_STAMP, more=False)
     store = store_with([b"a", b"b"])
-    cursor = space.snapshot_page(store.begin(), None).cursor
+    cursor = snapshot(space, store).cursor
     assert cursor == space.newest(store.begin()) > NO_STAMP
-    page = space.changelog_page(store.begin(), cursor)
+    page = space.changelog_page(store.begin(), 0, cursor)
     assert not isinstance(page, CursorTruncated)
     assert (page.entries, page.cursor, page.more) == ((), cursor, False)
 
@@ -79,7 +85,7 @@ def test_the_changelog_is_read_page_by_page() -> None:
     store, space, cursor = store_with([b"a", CONFIG_KEY, b"b"]), members(2), NO_STAMP
     read: list[tuple[list[bytes], bool]] = []
     for _ in range(2):
-        page = space.changelog_page(store.begin(), cursor)
+        page = space.changelog_page(store.begin(), 0, cursor)
         assert not isinstance(page, CursorTruncated)
         read.append(([entry.key for entry in page.entries], page.more))
         cursor = page.cursor
@@ -91,11 +97,24 @@ def test_a_reader_of_rows_that_are_gone_is_told() -> None:
     store, space = store_with([b"a", b"b"]), members()
     newest = space.newest(store.begin())
     store.transact(lambda tx: space.truncate(tx, newest))
-    assert space.changelog_page(store.begin(), NO_STAMP) == CursorTruncated()
+    assert space.changelog_page(store.begin(), 0, NO_STAMP) == CursorTruncated()
     assert space.newest(store.begin()) == newest, "the end does not move back"
-    page = space.changelog_page(store.begin(), newest)
+    page = space.changelog_page(store.begin(), 0, newest)
     assert not isinstance(page, CursorTruncated)
     assert page.entries == ()
+
+
+def test_a_place_in_another_store_is_gone() -> None:
+    """An id may be given to another machine, whose stamps begin again."""
+    store, space = store_with([b"a", b"b"]), members(1)
+    store.transact(lambda tx: space.identity(tx, 77))
+    first = space.snapshot_page(store.begin(), 0, None)
+    assert isinstance(first, SnapshotPage)
+    assert first.store == 77
+    assert isinstance(space.snapshot_page(store.begin(), 77, b"a"), SnapshotPage)
+    assert space.snapshot_page(store.begin(), 78, b"a") == CursorTruncated()
+    assert not isinstance(space.changelog_page(store.begin(), 77, NO_STAMP), CursorTruncated)
+    assert space.changelog_page(store.begin(), 78, NO_STAMP) == CursorTruncated()
 
 
 def test_votes_of_earlier_epochs_that_count_are_unsettled() -> None:
@@ -115,7 +134,7 @@ def test_votes_of_earlier_epochs_that_count_are_unsettled() -> None:
 
 def test_progress_is_kept_for_each_source() -> None:
     store, space = MemoryStore(), members()
-    done, begun = Progress(cursor=NO_STAMP, copied=True), Progress(cursor=NO_STAMP, after=b"k")
+    done, begun = Progress(store=9, cursor=NO_STAMP, copied=True), Progress(store=9, cursor=NO_STAMP, after=b"k")
     for source, progress in ((2, done), (5, begun), (7, done)):
         store.transact(lambda tx, s=source, p=progress: space.set_progress(tx, s, p))  # type: ignore[misc]
     assert space.progress(store.begin(), 5) == begun

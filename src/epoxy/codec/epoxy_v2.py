@@ -1289,7 +1289,9 @@ def decode_entries(buffer: bytes, position: int) -> tuple[tuple[ChangelogEntry, 
 
 
 def encode_snapshot_read(out: list[bytes], record: SnapshotRead) -> None:
+    store = record.store
     after = record.after
+    encode_unsigned(out, store, 8)
     if after is None:
         out.append(BYTES[0])
     else:
@@ -1303,6 +1305,8 @@ def encode_snapshot_read(out: list[bytes], record: SnapshotRead) -> None:
 
 
 def decode_snapshot_read(buffer: bytes, position: int) -> tuple[SnapshotRead, int]:
+    store = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
     after: bytes | None = None
     flag = buffer[position]
     position += 1
@@ -1316,18 +1320,22 @@ def decode_snapshot_read(buffer: bytes, position: int) -> tuple[SnapshotRead, in
         position += length
     elif flag:
         raise wrong_flag(buffer, position - 1)
-    record = SnapshotRead(after=after)
+    record = SnapshotRead(store=store, after=after)
     return record, position
 
 
 def encode_changelog_read(out: list[bytes], record: ChangelogRead) -> None:
+    store = record.store
     after = record.after
+    encode_unsigned(out, store, 8)
     encode_fixed(out, after, 10)
 
 
 def decode_changelog_read(buffer: bytes, position: int) -> tuple[ChangelogRead, int]:
+    store = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
     after, position = decode_fixed(buffer, position, 10)
-    record = ChangelogRead(after=after)
+    record = ChangelogRead(store=store, after=after)
     return record, position
 
 
@@ -1405,15 +1413,19 @@ def decode_member_request(buffer: bytes, position: int) -> tuple[MemberRequest, 
 
 
 def encode_snapshot_page(out: list[bytes], record: SnapshotPage) -> None:
+    store = record.store
     entries = record.entries
     cursor = record.cursor
     more = record.more
+    encode_unsigned(out, store, 8)
     encode_entries(out, entries)
     encode_fixed(out, cursor, 10)
     out.append(BYTES[1] if more else BYTES[0])
 
 
 def decode_snapshot_page(buffer: bytes, position: int) -> tuple[SnapshotPage, int]:
+    store = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
     entries, position = decode_entries(buffer, position)
     cursor, position = decode_fixed(buffer, position, 10)
     flag = buffer[position]
@@ -1421,7 +1433,7 @@ def decode_snapshot_page(buffer: bytes, position: int) -> tuple[SnapshotPage, in
         raise wrong_flag(buffer, position)
     more = flag == 1
     position += 1
-    record = SnapshotPage(entries=entries, cursor=cursor, more=more)
+    record = SnapshotPage(store=store, entries=entries, cursor=cursor, more=more)
     return record, position
 
 
@@ -1664,9 +1676,11 @@ def decode_committed_record(buffer: bytes, position: int) -> tuple[CommittedReco
 
 
 def encode_progress(out: list[bytes], record: Progress) -> None:
+    store = record.store
     cursor = record.cursor
     after = record.after
     copied = record.copied
+    encode_unsigned(out, store, 8)
     encode_fixed(out, cursor, 10)
     if after is None:
         out.append(BYTES[0])
@@ -1682,6 +1696,8 @@ def encode_progress(out: list[bytes], record: Progress) -> None:
 
 
 def decode_progress(buffer: bytes, position: int) -> tuple[Progress, int]:
+    store = int.from_bytes(buffer[position : position + 8], "little")
+    position += 8
     cursor, position = decode_fixed(buffer, position, 10)
     after: bytes | None = None
     flag = buffer[position]
@@ -1701,5 +1717,5 @@ def decode_progress(buffer: bytes, position: int) -> tuple[Progress, int]:
         raise wrong_flag(buffer, position)
     copied = flag == 1
     position += 1
-    record = Progress(cursor=cursor, after=after, copied=copied)
+    record = Progress(store=store, cursor=cursor, after=after, copied=copied)
     return record, position

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.membership import MemberStatus, Wish
-from epoxy.model.quorum import quorums
+from epoxy.model.quorum import MAX_REPLICAS, quorums
 
 Heard = Mapping[int, MemberStatus]
 """What members said of themselves, each just now."""
@@ -47,6 +47,8 @@ def next_step(config: ClusterConfig, wish: Wish | None, heard: Heard, me: int) -
         return end_joint(config, wish, heard, me)
     if wish is None:
         return identify(config, heard, me)
+    if len({*config.everybody, *wanted(wish)}) > MAX_REPLICAS:
+        return Waiting(f"more than {MAX_REPLICAS} replicas, old and new together")
     listed = listed_members(config, wish)
     if listed != config.replicas:
         return following(config, me, replicas=identified(listed, heard))

@@ -48,48 +48,49 @@ def copy(source: int) -> Flow[bool]:
     """Whether all that the source had learned, up to some moment after this began, is held here."""
     progress: Progress | None = yield LoadProgress(source=source)
     for _ in range(MAX_SNAPSHOTS):
-        if progress is None or not progress.copied:
-            progress = yield from copy_snapshot(source, progress)
-            if progress is None:
-                return False
-        followed = yield from copy_changelog(source, progress)
-        if followed is not None:
-            return followed
+        copied = yield from read_on(source, progress)
+        if copied is not None:
+            return copied
         progress = None
     return False
 
 
-def copy_snapshot(source: int, progress: Progress | None) -> Flow[Progress | None]:
-    """None: the source fell silent; what was brought so far is kept."""
-    while progress is None or not progress.copied:
-        page = yield Ask(to=source, request=SnapshotRead(after=progress.after if progress else None))
-        if not isinstance(page, SnapshotPage):
-            return None
-        progress = after_page(progress, page)
-        yield Keep(source=source, entries=page.entries, progress=progress)
-    return progress
-
-
-def after_page(progress: Progress | None, page: SnapshotPage) -> Progress:
-    """What is learned there while the snapshot is on its way stands in the changelog beyond the first page's cursor."""
-    cursor = progress.cursor if progress is not None else page.cursor
-    return Progress(cursor=cursor, after=page.entries[-1].key if page.more else None, copied=not page.more)
-
-
-def copy_changelog(source: int, progress: Progress) -> Flow[bool | None]:
-    """Up to the tail. None: the rows are gone, and only a snapshot helps."""
-    cursor, more = progress.cursor, True
-    while more:
-        page = yield Ask(to=source, request=ChangelogRead(after=cursor))
+def read_on(source: int, progress: Progress | None) -> Flow[bool | None]:
+    """To the end of its changelog. False: the source fell silent, and what it brought so far is kept. None: the place
+    to go on from is gone."""
+    while True:
+        page = yield Ask(to=source, request=next_page(progress))
         if isinstance(page, CursorTruncated):
             yield Keep(source=source, entries=(), progress=None)
             return None
-        if not isinstance(page, ChangelogPage):
+        if not isinstance(page, SnapshotPage | ChangelogPage):
             return False
-        cursor, more = page.cursor, page.more
-        if page.entries:
-            yield Keep(source=source, entries=page.entries, progress=Progress(cursor=cursor, copied=True))
-    return True
+        progress = after_page(progress, page)
+        if page.entries or isinstance(page, SnapshotPage):
+            yield Keep(source=source, entries=page.entries, progress=progress)
+        if isinstance(page, ChangelogPage) and not page.more:
+            return True
+
+
+def next_page(progress: Progress | None) -> SnapshotRead | ChangelogRead:
+    if progress is None:
+        return SnapshotRead(store=0, after=None)
+    if not progress.copied:
+        return SnapshotRead(store=progress.store, after=progress.after)
+    return ChangelogRead(store=progress.store, after=progress.cursor)
+
+
+def after_page(progress: Progress | None, page: SnapshotPage | ChangelogPage) -> Progress:
+    if isinstance(page, SnapshotPage):
+        after = page.entries[-1].key if page.more else None
+        return Progress(store=page.store, cursor=first_cursor(progress, page), after=after, copied=not page.more)
+    assert progress is not None, "a changelog is followed from somewhere"
+    return Progress(store=progress.store, cursor=page.cursor, copied=True)
+
+
+def first_cursor(progress: Progress | None, page: SnapshotPage) -> bytes:
+    """What is learned there while the snapshot is on its way stands in the changelog beyond the first page's cursor."""
+    return progress.cursor if progress is not None else page.cursor
 
 
 def sync(config: ClusterConfig, me: int) -> Flow[bool]:

@@ -39,14 +39,17 @@ class Wish(Struct, frozen=True, kw_only=True):
 
 
 class SnapshotRead(Struct, frozen=True, kw_only=True):
-    """A page of all you have committed, in the order of the keys, beyond `after`."""
+    """A page of all you have committed, in the order of the keys, beyond `after`. That place is in a `store`: another
+    one answers that it is gone. 0: from the beginning, of whichever it is."""
 
+    store: int
     after: bytes | None
 
 
 class ChangelogRead(Struct, frozen=True, kw_only=True):
-    """A page of what you have learned since this stamp."""
+    """A page of what you have learned since this stamp, which `store` has given."""
 
+    store: int
     after: bytes
 
 
@@ -71,6 +74,7 @@ class SnapshotPage(Struct, frozen=True, kw_only=True):
     """`cursor` is the newest row of the changelog at this moment: what the first page's cursor does not cover comes
     after it there."""
 
+    store: int
     entries: tuple[ChangelogEntry, ...]
     cursor: bytes
     more: bool
@@ -85,7 +89,7 @@ class ChangelogPage(Struct, frozen=True, kw_only=True):
 
 
 class CursorTruncated(Struct, frozen=True, kw_only=True):
-    """Rows beyond that stamp are gone. Begin with a snapshot."""
+    """Rows beyond that place are gone, or it is in another store. Begin with a snapshot."""
 
 
 class Unsettled(Struct, frozen=True, kw_only=True):
@@ -116,9 +120,11 @@ MemberReply = (
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """How far this replica has come with one source. Until the snapshot is `copied`, `after` is the last key of it that
-    is kept here; `cursor` is where its changelog is to be read on."""
+    """How far this replica has come with one source, as long as that has this `store`: an id may be given to another
+    machine, whose stamps begin again. Until the snapshot is `copied`, `after` is the last key of it that is kept here;
+    `cursor` is where its changelog is to be read on."""
 
+    store: int
     cursor: bytes
     after: bytes | None = None
     copied: bool = False

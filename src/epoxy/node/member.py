@@ -43,6 +43,7 @@ from epoxy.model.records import KeyState
 from epoxy.model.writes import Consistency, Outcome, ReadFailed, ReadOutcome, Write
 from epoxy.node.driver import Driver
 from epoxy.node.errands import Errand, Settling
+from epoxy.node.guard import Guard
 from epoxy.ports import Dice, MemberTransport, Store, Timer, Transaction
 from epoxy.store.members import MemberSpace
 
@@ -66,7 +67,8 @@ class Member:
         self._clock = driver.clock
         self._dice = dice
         self.space = MemberSpace(self.replica.keyspace, self.replica.me)
-        self.identity = store.transact(lambda tx: self.space.identity(tx, dice.nonce()))
+        identity = store.transact(lambda tx: self.space.identity(tx, dice.nonce()))
+        self.guard = Guard(self.replica, store, self.space, identity)
         self._synced_epoch = self._settled_epoch = 0
         self._stewarding = False
         self._idle = 0
@@ -89,7 +91,7 @@ class Member:
         self.driver.write(Write(key=WISH_KEY, value=wire.encode_wish(wish), mutable=True), written)
 
     def coordinate(self) -> None:
-        if not self._stewarding:
+        if not self._stewarding and self.guard.may_vote:
             self._stewarding = True
             Errand(self.perform, steward(self.replica.me), self._stewarded).feed(None)
 
@@ -104,9 +106,9 @@ class Member:
         config = self.replica.config
         match request:
             case SnapshotRead():
-                return self.space.snapshot_page(tx.snapshot, request.after)
+                return self.space.snapshot_page(tx.snapshot, request.store, request.after)
             case ChangelogRead():
-                return self.space.changelog_page(tx.snapshot, request.after)
+                return self.space.changelog_page(tx.snapshot, request.store, request.after)
             case UnsettledRead():
                 return not_adopted(request.epoch, config) or self.space.unsettled_page(
                     tx.snapshot, request.after, config
@@ -120,7 +122,7 @@ class Member:
     def status(self, tx: Transaction) -> MemberStatus:
         epoch = self.replica.config.epoch
         return MemberStatus(
-            identity=self.identity,
+            identity=self.guard.identity,
             epoch=epoch,
             sources=self.space.sources(tx.snapshot),
             synced=self._synced_epoch == epoch,

@@ -6,8 +6,9 @@ from msgspec.structs import replace
 
 from epoxy.consensus import recovery
 from epoxy.consensus.recovery import Promises
-from epoxy.membership import changes, learner
+from epoxy.membership import changes
 from epoxy.membership.effects import Flow, Keep
+from epoxy.membership.identity import Noted, Recognition
 from epoxy.model.cluster import ClusterConfig, Side
 from epoxy.model.membership import MemberStatus, Progress, SnapshotPage, Wish
 from epoxy.model.records import Proposal, Vote
@@ -94,11 +95,8 @@ def settle_nothing(config: ClusterConfig, source: int) -> Flow[bool | None]:
     return True
 
 
-def newest_cursor(progress: Progress | None, page: SnapshotPage) -> Progress:
-    return replace(after_page(progress, page), cursor=page.cursor)
-
-
-after_page = learner.after_page
+def newest_cursor(progress: Progress | None, page: SnapshotPage) -> bytes:
+    return page.cursor
 
 
 def progress_first(member: Member, effect: Keep, done: Callable[[object], None]) -> None:
@@ -106,3 +104,10 @@ def progress_first(member: Member, effect: Keep, done: Callable[[object], None])
     done(None)
     for entry in effect.entries:
         member.replica.learn(entry.key, entry.committed)
+
+
+# Identities
+
+
+def known_at_sight(config: ClusterConfig, noted: Noted, replica_id: int, identity: int) -> Recognition:
+    return Recognition.KNOWN

@@ -12,6 +12,7 @@ from epoxy.model.writes import Consistency
 from epoxy.sim.ambush import ambush
 from epoxy.sim.changing import MEMBERSHIP, changing
 from epoxy.sim.copying import copying
+from epoxy.sim.lost import lost
 from epoxy.sim.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather
 from epoxy.sim.stragglers import stragglers, unheard
 from epoxy.sim.windows import windows
@@ -24,7 +25,7 @@ IMMUTABLE_ASKS = (Ask.RESERVE, Ask.RESERVE, Ask.RESERVE, Ask.READ, Ask.READ)
 MUTABLE_ASKS = (Ask.PUT, Ask.PUT, Ask.SWAP, Ask.INCREMENT, Ask.DELETE, Ask.READ, Ask.READ, Ask.RESERVE)
 WORKLOADS = {"per-key": IMMUTABLE_ASKS, "mutable": MUTABLE_ASKS}
 
-CHANGES_OF_MEMBERS = (changing, stragglers, copying, windows, unheard)
+CHANGES_OF_MEMBERS = (changing, stragglers, copying, windows, unheard, lost)
 """In turn."""
 
 READS = (Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.OPTIMISTIC, Consistency.SKIP_CACHE)

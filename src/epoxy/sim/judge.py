@@ -78,6 +78,12 @@ class Judge:
         versions = [version for known, version in self._decided if known == key]
         return self._decided[key, max(versions)][0] if versions else None
 
+    def disk_lost(self, replica: int) -> None:
+        """Nothing is held against a replica that has nothing left."""
+        for owner, key in list(self._durable):
+            if owner == replica:
+                del self._durable[owner, key]
+
     def write_answered(self, key: bytes, client: str, outcome: Outcome) -> None:
         match outcome:
             case Committed():

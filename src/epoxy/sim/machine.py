@@ -8,7 +8,7 @@ from epoxy.consensus.effects import Timing
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import StoreFailed
 from epoxy.model.membership import MemberReply, MemberRequest
-from epoxy.model.messages import Reply, Request
+from epoxy.model.messages import Reply, Request, UpdateConfig
 from epoxy.model.records import KeyState
 from epoxy.node.driver import Driver
 from epoxy.node.member import Member
@@ -82,6 +82,11 @@ class Machine:
             self.paused = False
             self._backlog.clear()
 
+    def lose_disk(self) -> None:
+        self.crash()
+        self._contents = {}
+        self.judge.disk_lost(self.id)
+
     def stop(self, reason: str, keep: float) -> None:
         """What production does when a write fails: end, with a line that says why."""
         self.stops.append(reason)
@@ -153,7 +158,23 @@ class Life:
     @property
     def votes(self) -> bool:
         """As far as it knows."""
-        return self.machine.id in self.replica.config.voters
+        admitted = self.member is None or self.member.guard.may_vote
+        return admitted and self.machine.id in self.replica.config.voters
+
+    def admits(self, other: "Life") -> bool:
+        """Whether what the other sends is dealt with."""
+        if self.member is None or other.member is None:
+            return True
+        return self.member.guard.admits(other.machine.id, other.member.guard.identity)
+
+    def serves(self, requests: Sequence[Request]) -> bool:
+        """One that may not speak for itself yet listens to configurations alone."""
+        admitted = self.member is None or self.member.guard.may_vote
+        return admitted or all(isinstance(request, UpdateConfig) for request in requests)
+
+    def heard_from(self, other: "Life") -> None:
+        if self.member is not None:
+            self.member.guard.answered(other.machine.id)
 
     def truncate(self) -> None:
         """Throw the changelog away."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from epoxy.consensus import acceptor, home, judge, proposer, reader, recovery, rounds
-from epoxy.membership import changes, learner
+from epoxy.membership import changes, identity, learner
 from epoxy.model import ballot, cluster, quorum, records
 from epoxy.node import member
 from epoxy.node.driver import Run
@@ -241,7 +241,7 @@ ALL = (
     mutant(
         "late-cursor",
         "the changelog is followed from the end of the snapshot",
-        Patch(learner, "after_page", broken_members.newest_cursor),
+        Patch(learner, "first_cursor", broken_members.newest_cursor),
         workload=MEMBERSHIP,
     ),
     mutant(
@@ -254,6 +254,13 @@ ALL = (
         "truncation-untold",
         "rows that are gone are passed over",
         Patch(members, "is_gone", broken.never),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "empty-disk-welcome",
+        "a replica that lost its disk goes on under its old id",
+        Patch(identity, "recognise", broken_members.known_at_sight),
+        Patch(identity, "may_vote", broken.always),
         workload=MEMBERSHIP,
     ),
     mutant(

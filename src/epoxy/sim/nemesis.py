@@ -6,7 +6,7 @@ from typing import assert_never
 
 from epoxy.sim.machine import Machine
 from epoxy.sim.network import Network
-from epoxy.sim.plan import Fault, FaultKind
+from epoxy.sim.plan import OF_CHANGES, Fault, FaultKind
 from epoxy.sim.world import World
 
 
@@ -37,10 +37,9 @@ class Nemesis:
             self._world.note(f"fault: {fault.kind.value} {names}")
         if fault.kind in (FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.HEAL):
             self._strike_network(fault)
-        elif fault.kind is FaultKind.TRUNCATE:
-            for life in [self._machines[i - 1].life for i in fault.machines]:
-                if life is not None:
-                    life.truncate()
+        elif fault.kind in OF_CHANGES:
+            for i in fault.machines:
+                self._strike_disk(fault, self._machines[i - 1])
         else:
             for i in fault.machines:
                 self._strike_machine(fault, self._machines[i - 1])
@@ -53,6 +52,13 @@ class Nemesis:
         self._network.block(fault.machines, rest)
         if fault.kind is FaultKind.PARTITION:
             self._network.block(rest, fault.machines)
+
+    def _strike_disk(self, fault: Fault, machine: Machine) -> None:
+        if fault.kind is FaultKind.LOSE_DISK:
+            machine.lose_disk()
+            machine.start()
+        elif machine.life is not None:
+            machine.life.truncate()
 
     def _strike_machine(self, fault: Fault, machine: Machine) -> None:
         match fault.kind:
@@ -75,7 +81,7 @@ class Nemesis:
                 machine.fsync_fails = True
             case FaultKind.CRASH_ON_ANSWER | FaultKind.CRASH_ON_SEND:
                 machine.trap, machine.trap_count = fault.kind, fault.count
-            case FaultKind.PARTITION | FaultKind.ONE_WAY | FaultKind.HEAL | FaultKind.TRUNCATE:
+            case FaultKind.PARTITION | FaultKind.ONE_WAY | FaultKind.HEAL | FaultKind.TRUNCATE | FaultKind.LOSE_DISK:
                 raise ValueError(fault.kind)
             case _:
                 assert_never(fault.kind)

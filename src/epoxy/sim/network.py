@@ -54,7 +54,7 @@ class Network:
                 life.run(lambda: waiting.pop()(reply) if waiting else None)
 
         def arrive() -> None:
-            self._deliver(life.machine.id, to, requests, hand_over)
+            self._deliver(life, to, requests, hand_over)
 
         extra_loss = self.weather.commit_loss if answered is None and isinstance(requests[-1], Commit) else 0.0
         if self._world.trace is not None:
@@ -75,38 +75,56 @@ class Network:
         if self._world.trace is not None:
             self._world.note(f"{life.machine.name} -> {self.machines[to].name}: {say(request)}")
         request = wire.decode_member_request(wire.encode_member_request(request)) if self._encoded else request
-        self._travel(life.machine.id, to, lambda: self._answer(life.machine.id, to, request, hand_over), 0.0)
+        self._travel(life.machine.id, to, lambda: self._answer(life, to, request, hand_over), 0.0)
         life.machine.spring(FaultKind.CRASH_ON_SEND)
 
-    def _answer(self, sender: int, to: int, request: MemberRequest, hand_over: Callable[[MemberReply], None]) -> None:
-        receiver = self.machines[to].life
+    def _answer(self, sender: Life, to: int, request: MemberRequest, hand_over: Callable[[MemberReply], None]) -> None:
+        receiver = self._receiver(sender, to, hand_over)
         if receiver is None:
-            self._travel(to, sender, lambda: hand_over(Failed(reason="connection refused")), 0.0)
             return
         member = receiver.member
         assert member is not None, "only members of a changing cluster ask"
 
         def answer(reply: MemberReply) -> None:
             reply = wire.decode_member_reply(wire.encode_member_reply(reply)) if self._encoded else reply
-            if self._world.trace is not None:
-                self._world.note(f"{self.machines[sender].name} <- {receiver.machine.name}: {say(reply)}")
-            self._travel(to, sender, lambda: hand_over(reply), 0.0)
+            self._return(sender, receiver, reply, lambda: hand_over(reply))
 
         receiver.run(lambda: member.answer(request, answer))
 
-    def _deliver(self, sender: int, to: int, requests: Sequence[Request], hand_over: Callable[[Reply], None]) -> None:
-        receiver = self.machines[to].life
+    def _deliver(self, sender: Life, to: int, requests: Sequence[Request], hand_over: Callable[[Reply], None]) -> None:
+        receiver = self._receiver(sender, to, hand_over)
         if receiver is None:
-            self._travel(to, sender, lambda: hand_over(Failed(reason="connection refused")), 0.0)
+            return
+        if not receiver.serves(requests):
+            self._travel(to, sender.machine.id, lambda: hand_over(Failed(reason="not admitted yet")), 0.0)
             return
 
         def answer(reply: Reply) -> None:
             reply = wire.decode_reply(wire.encode_reply(reply)) if self._encoded else reply
-            if self._world.trace is not None:
-                self._world.note(f"{self.machines[sender].name} <- {receiver.machine.name}: {say(reply)}")
-            self._travel(to, sender, lambda: hand_over(reply), 0.0)
+            self._return(sender, receiver, reply, lambda: hand_over(reply))
 
         receiver.run(lambda: receiver.handle(requests, answer))
+
+    def _receiver(self, sender: Life, to: int, hand_over: Callable[[Failed], None]) -> Life | None:
+        """None: nobody deals with it, and the sender is told."""
+        receiver = self.machines[to].life
+        if receiver is not None and receiver.admits(sender):
+            return receiver
+        reason = "connection refused" if receiver is None else "another store is on record"
+        self._travel(to, sender.machine.id, lambda: hand_over(Failed(reason=reason)), 0.0)
+        return None
+
+    def _return(self, sender: Life, receiver: Life, reply: object, hand_over: Callable[[], None]) -> None:
+        """The way back. A reply of a store that is not the one on record is dropped."""
+        if self._world.trace is not None:
+            self._world.note(f"{sender.machine.name} <- {receiver.machine.name}: {say(reply)}")
+
+        def arrive() -> None:
+            if sender.machine.life is sender and sender.admits(receiver):
+                sender.heard_from(receiver)
+                hand_over()
+
+        self._travel(receiver.machine.id, sender.machine.id, arrive, 0.0)
 
     def _travel(self, sender: int, to: int, arrive: Callable[[], None], extra_loss: float) -> None:
         """One way. A message is lost if the link is cut when it leaves or when it arrives."""

@@ -61,6 +61,12 @@ class FaultKind(enum.Enum):
     """kill -9 between two messages of one round."""
     TRUNCATE = "truncate-changelog"
     """All rows of the changelog go: who has not read them must copy everything again."""
+    LOSE_DISK = "lose-disk"
+    """The machine is back, under its old name, with an empty disk."""
+
+
+OF_CHANGES = (FaultKind.TRUNCATE, FaultKind.LOSE_DISK)
+"""Faults that are of interest only where members change."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):

@@ -99,6 +99,7 @@ class Simulation:
     def play(self) -> None:
         for machine in self.machines:
             machine.start()
+        self._introduce()
         self.nemesis.arrange(self.plan.faults)
         for client in self.clients:
             client.start()
@@ -154,6 +155,14 @@ class Simulation:
 
     def _client(self, name: str, plan: ClientPlan) -> Client:
         return Client(name, plan, self.machines, self.world, self.judge, self.recorder)
+
+    def _introduce(self) -> None:
+        """The first members have met before the story begins."""
+        lives = [self.machines[i - 1].life for i in self.plan.founders or ()]
+        members = [life.member for life in lives if life is not None and life.member is not None]
+        for one in members:
+            for other in members:
+                one.guard.note(other.replica.me, other.guard.identity)
 
     def _must_change(self) -> None:
         """When faults stop, the members wanted last are the members."""

@@ -82,6 +82,9 @@ class MemberSpace:
         tx.set(self._identity, draw.to_bytes(IDENTITY_BYTES, "big"))
         return draw
 
+    def _own_identity(self, view: Snapshot) -> int:
+        return int.from_bytes(view.get(self._identity) or b"", "big")
+
     def noted(self, view: Snapshot) -> dict[int, int]:
         rows = scan(view, self._noted, strinc(self._noted), SCAN_ROWS, False)
         return {number(key, self._noted): int.from_bytes(value, "big") for key, value in rows}
@@ -91,16 +94,19 @@ class MemberSpace:
 
     # Pages
 
-    def snapshot_page(self, view: Snapshot, after: bytes | None) -> SnapshotPage:
+    def snapshot_page(self, view: Snapshot, store: int, after: bytes | None) -> SnapshotPage | CursorTruncated:
+        mine = self._own_identity(view)
+        if store not in (0, mine):
+            return CursorTruncated()
         entries, more = fitting(self._held(view, after), self.page_rows)
-        return SnapshotPage(entries=entries, cursor=self.newest(view), more=more)
+        return SnapshotPage(store=mine, entries=entries, cursor=self.newest(view), more=more)
 
     def _held(self, view: Snapshot, after: bytes | None) -> Iterator[ChangelogEntry]:
         for key, committed in self._keyspace.everything(view, b"", after):
             yield ChangelogEntry(key=key, committed=committed)
 
-    def changelog_page(self, view: Snapshot, after: bytes) -> ChangelogPage | CursorTruncated:
-        if is_gone(after, view.get(self._truncated) or NO_STAMP):
+    def changelog_page(self, view: Snapshot, store: int, after: bytes) -> ChangelogPage | CursorTruncated:
+        if store != self._own_identity(view) or is_gone(after, view.get(self._truncated) or NO_STAMP):
             return CursorTruncated()
         cursors: list[bytes] = []
         entries, more = fitting(self._learned(view, after, cursors), self.page_rows)

@@ -1,0 +1,50 @@
+"""Whether those we deal with are who they say, and whether we may speak for ourselves: see `membership.identity`."""
+
+from functools import partial
+
+from epoxy.membership.identity import Recognition, may_vote, recognise
+from epoxy.node.replica import Replica
+from epoxy.ports import Store
+from epoxy.store.members import MemberSpace
+
+
+class Guard:
+    """`identity` is that of this replica's own store."""
+
+    def __init__(self, replica: Replica, store: Store, space: MemberSpace, identity: int) -> None:
+        self._replica = replica
+        self._store = store
+        self._space = space
+        self.identity = identity
+        self._noted = store.transact(space.noted)
+        self._noted_by: set[int] = set()
+
+    def admits(self, replica_id: int, identity: int) -> bool:
+        """Asked for every frame, before anything in it is dealt with. A store met for the first time is written down;
+        whatever comes of its frame leaves this replica after that is durable."""
+        match recognise(self._replica.config, self._noted, replica_id, identity):
+            case Recognition.KNOWN:
+                return True
+            case Recognition.IMPOSTOR:
+                return False
+            case Recognition.NEW:
+                self.note(replica_id, identity)
+                return True
+
+    def answered(self, replica_id: int) -> None:
+        """Who deals with our frames has written our store down. Once a majority has, that need not be asked again."""
+        if self._noted.get(self._replica.me) == self.identity:
+            return
+        self._noted_by.add(replica_id)
+        if self.may_vote:
+            self.note(self._replica.me, self.identity)
+
+    @property
+    def may_vote(self) -> bool:
+        me, config = self._replica.me, self._replica.config
+        was_noted = self._noted.get(me) == self.identity
+        return may_vote(config, me, self.identity, set(config.voters) if was_noted else self._noted_by)
+
+    def note(self, replica_id: int, identity: int) -> None:
+        self._noted[replica_id] = identity
+        self._store.transact(partial(self._space.note, replica_id=replica_id, identity=identity))
