@@ -72,7 +72,7 @@ class Machine:
             self.life = Life(self, self._contents)
             self.judge.started(self.id, self.life.load)
             if self.life.member is not None:
-                self.life.member.start()
+                self.run(self.life, self.life.member.start)
 
     def crash(self, keep: float = 0.0) -> None:
         """The process is gone, and of the unsynced transactions all but a first part of them."""
