@@ -391,6 +391,7 @@ def test_head_is_get_without_the_body(door: Door) -> None:
         ("PUT", "/v2/kv/" + "k" * 1025, "bad_key", "a key has 1 to 1024 bytes, not 1025"),
         ("DELETE", "/v2/kv/" + "%00" * 1025, "bad_key", "a key has 1 to 1024 bytes, not 1025"),
         ("GET", "/v2/inspect/", "bad_key", "a key has 1 to 1024 bytes, not 0"),
+        ("PUT", "/v2/kv/%FF/config", "bad_key", "keys that begin with the byte ff are the cluster's own"),
         (
             "GET",
             "/v2/kv/100%",

@@ -3,6 +3,7 @@
 import pytest
 
 from epoxy.codec import resp
+from epoxy.model.cluster import CONFIG_KEY
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_VALUE_BYTES, Proposal
 from epoxy.model.writes import (
@@ -167,6 +168,19 @@ def test_keys_have_limits(name: str, key: bytes) -> None:
             rest = [b"v"] if "SET" in name else []
             client.raw(resp.array([resp.bulk(word) for word in (name.encode(), key, *rest)]))
             assert await client.line() == f"-ERR a key has 1 to 1024 bytes, this one {len(key)}"
+            assert at.node.asked == 0
+
+    run(story)
+
+
+@pytest.mark.parametrize("name", [b"GET", b"SET", b"SETNX", b"DEL", b"INCR"])
+def test_the_clusters_own_keys_are_not_for_clients(name: bytes) -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            rest = [b"v"] if b"SET" in name else []
+            client.raw(resp.array([resp.bulk(word) for word in (name, CONFIG_KEY, *rest)]))
+            assert await client.line() == "-ERR keys that begin with the byte ff are the cluster's own"
             assert at.node.asked == 0
 
     run(story)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
+from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_KEY_BYTES
 
@@ -44,6 +45,8 @@ def key_of(raw: bytes) -> bytes:
     key = unquote(raw)
     if not 1 <= len(key) <= MAX_KEY_BYTES:
         raise Rejected(400, "bad_key", f"a key has 1 to {MAX_KEY_BYTES} bytes, not {len(key)}")
+    if key >= FIRST_SYSTEM_KEY:
+        raise Rejected(400, "bad_key", "keys that begin with the byte ff are the cluster's own")
     return key
 
 

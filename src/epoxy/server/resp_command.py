@@ -6,6 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
@@ -107,6 +108,8 @@ def table_of(commands: Sequence[Command]) -> Table:
 def checked_key(key: bytes) -> bytes:
     if not 0 < len(key) <= MAX_KEY_BYTES:
         raise InvalidRequest(f"a key has 1 to {MAX_KEY_BYTES} bytes, this one {len(key)}")
+    if key >= FIRST_SYSTEM_KEY:
+        raise InvalidRequest("keys that begin with the byte ff are the cluster's own")
     return key
 
 
