@@ -112,13 +112,14 @@ def copy(tmp_path: Path) -> Path:
 
 
 def build(folder: Path, hook: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """As pip does it: the backend is asked from the project's folder."""
+    """As pip does it: the backend is asked from the project's folder, and it is the one that is pinned, whatever else
+    stands in front of it for other tests."""
     code = f"from setuptools.build_meta import {hook}; {hook}('made')"
     (folder / "made").mkdir(exist_ok=True)
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
-        env={**os.environ, "EPOXY_PURE": "", **environment},
+        env={**os.environ, "PYTHONPATH": "", "EPOXY_PURE": "", **environment},
         capture_output=True,
         text=True,
         check=False,
