@@ -225,7 +225,7 @@ def test_a_data_directory_of_somebody_else(tmp_path: Path) -> None:
     assert (
         refusal(node) == f"data directory {node.data_dir}: not empty, and not made by Epoxy (it has no file `format`)"
     )
-    (node.data_dir / "format").write_text('{"format":1,"replica":7}')
+    (node.data_dir / "format").write_text('{"format":2,"replica":7}')
     assert refusal(node) == f"data directory {node.data_dir}: belongs to replica 7, this is replica 1"
 
 

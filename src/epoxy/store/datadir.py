@@ -17,7 +17,8 @@ from epoxy.model.errors import StoreRefused
 from epoxy.store.embedded import LOG_BYTES, LOG_FOLDER, TREE_FOLDER, open_folder
 from epoxy.store.log import sync_folder
 
-FORMAT = 1
+FORMAT = 2
+"""Of the rows in it. 2: the configuration is the value of a key."""
 FORMAT_FILE, FORMAT_DRAFT, LOCK_FILE = "format", "format.next", "lock"
 
 
