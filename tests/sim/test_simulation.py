@@ -7,10 +7,12 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from epoxy.consensus import acceptor, proposer, reader
+from epoxy.consensus import acceptor, proposer, reader, rounds
 from epoxy.consensus.effects import Context, Flow, Pause
 from epoxy.model.writes import Consistency, ReadFailed, ReadOutcome
 from epoxy.node.driver import Run
@@ -318,3 +320,29 @@ def test_a_failed_run_still_reports_how_it_came_to_it() -> None:
     assert "fault: restart" in report.trace[-1]
     assert report.faults == {"crash": 1, "restart": 1}
     assert report.history[0].outcome == history.Won(version=1)
+
+
+# Reads that ask the nearest quorum first
+
+
+def with_neighbours(seed: int) -> Plan:
+    """Everybody thinks the same few near, itself among them: whom a read asks first is no matter of safety."""
+    plan = generate(seed, "mutable")
+    near = tuple(1 + (seed + i) % plan.n for i in range(plan.n))
+    return replace(plan, timing=replace(plan.timing, near=near))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_reads_of_the_nearest_quorum_hold(seed: int) -> None:
+    assert run(with_neighbours(seed)).failure is None
+
+
+def test_a_read_content_with_fewer_than_a_quorum_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    gather = rounds.gather
+
+    def hasty(*asked: Any, need: int, **how: Any) -> Flow[rounds.Gathered]:
+        return gather(*asked, need=need - 1, **how)
+
+    monkeypatch.setattr(reader, "gather", hasty)
+    failures = (run(with_neighbours(seed)).failure for seed in range(40))
+    assert {failure.rule for failure in failures if failure is not None} == {"linearizability"}

@@ -92,7 +92,7 @@ def ask_quorum(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
 def nearest_quorum(ctx: Context) -> tuple[int, ...] | None:
     """The fewest that can answer, if it is known who they are: whoever else is asked works for nothing."""
     slow, voters = ctx.config.quorums.slow, ctx.config.voters
-    near = [voter for voter in (ctx.me, *ctx.timing.near) if voter in voters][:slow]
+    near = [voter for voter in dict.fromkeys((ctx.me, *ctx.timing.near)) if voter in voters][:slow]
     return tuple(near) if not ctx.config.is_joint and len(near) == slow < len(voters) else None
 
 

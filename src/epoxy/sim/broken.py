@@ -18,6 +18,7 @@ from epoxy.model.records import KeyState, Proposal, ProposalId, Settled, Vote
 from epoxy.model.writes import ReadOutcome, ReadResult, Source
 from epoxy.node.driver import Run
 from epoxy.node.replica import Replica
+from epoxy.node.states import States
 from epoxy.store.keyspace import ACCEPTED, BALLOT
 from epoxy.store.memory import MemoryStore
 
@@ -177,6 +178,14 @@ def forget_what_was_in_flight(store: MemoryStore, keep: int = 0) -> dict[bytes, 
 
 
 survivors = MemoryStore.survivors
+
+
+def remember_the_first(states: States, key: bytes, state: KeyState) -> None:
+    if states.get(key) is None:
+        put_state(states, key, state)
+
+
+put_state = States.put
 
 
 # Reads

@@ -16,6 +16,7 @@ from epoxy.node import member
 from epoxy.node.driver import Run
 from epoxy.node.member import Member
 from epoxy.node.replica import Replica
+from epoxy.node.states import States
 from epoxy.sim import as_described, broken, broken_members
 from epoxy.sim.changing import MEMBERSHIP
 from epoxy.sim.patching import Patch, applied
@@ -102,6 +103,11 @@ ALL = (
         "reset-on-restart",
         "promises and votes end with the process",
         Patch(MemoryStore, "survivors", broken.forget_what_was_in_flight),
+    ),
+    mutant(
+        "stale-state",
+        "memory keeps an older state than the disk",
+        Patch(States, "put", broken.remember_the_first),
     ),
     mutant(
         "read-undurable",
