@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from epoxy.sim.elect.plan import Fault, Kind, Plan, Weather
 from epoxy.sim.elect.simulation import Report, run
-from epoxy.sim.shrink import fewer
+from epoxy.sim.shrink import OutOfPatience, fewer
 
 LIMIT_EVENTS = 1_000_000
 """Simulated events a search may cost: half a minute. In events, so that a slow machine finds the same plan."""
@@ -24,10 +24,6 @@ class Shrunk(Struct, frozen=True, kw_only=True):
     report: Report
     runs: int
     complete: bool
-
-
-class OutOfPatience(Exception):
-    """The limit of the search is reached."""
 
 
 Listener = Callable[[int, Plan], None]
