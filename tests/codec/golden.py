@@ -69,7 +69,10 @@ STAMP = bytes(range(10))
 JOINT = ClusterConfig(
     epoch=2,
     coordinator_id=1,
-    replicas=(ReplicaInfo(id=1, url="http://a", identity=IDENTITY), ReplicaInfo(id=2, status=ReplicaStatus.LEARNING)),
+    replicas=(
+        ReplicaInfo(id=1, url="http://a", identity=IDENTITY, datacenter="east"),
+        ReplicaInfo(id=2, status=ReplicaStatus.LEARNING),
+    ),
     previous=(1, 3),
     quorum_policy=QuorumPolicy.FAST_PAXOS,
     sealed=1,
@@ -145,11 +148,13 @@ VALUES: dict[str, Any] = {
     "member_reply changelog-page": ChangelogPage(entries=(), cursor=STAMP, more=False),
     "member_reply cursor-truncated": CursorTruncated(),
     "member_reply unsettled-page": UnsettledPage(keys=(Unsettled(key=b"k", version=7),), more=False),
-    "member_reply status": MemberStatus(identity=IDENTITY, epoch=5, sources=(1, 3), synced=True),
+    "member_reply status": MemberStatus(
+        identity=IDENTITY, epoch=5, sources=(1, 3), synced=True, keys=1000, copied=300, source=2
+    ),
     "member_reply stale-epoch": StaleEpoch(config=first_epoch((1,))),
     "member_reply epoch-ahead": EpochAhead(epoch=4),
     "member_reply failed": Failed(reason="timeout"),
-    "wish two": Wish(members=(Member(id=1, url="http://a"), Member(id=4))),
+    "wish two": Wish(members=(Member(id=1, url="http://a", datacenter="east"), Member(id=4))),
 }
 
 

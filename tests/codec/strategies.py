@@ -79,6 +79,7 @@ u64s = st.one_of(st.integers(0, 9), st.integers(0, MAX_U64))
 keys = st.one_of(st.binary(min_size=1, max_size=40), st.just(b"k" * MAX_KEY_BYTES))
 values = st.one_of(st.binary(max_size=200), st.sampled_from([b"", b"v" * 127, b"v" * 128, b"v" * MAX_VALUE_BYTES]))
 urls = st.one_of(st.text(max_size=40), st.just("u" * 2048))
+datacenters = st.one_of(st.text(max_size=20), st.just("d" * 255))
 reasons = st.one_of(st.text(max_size=40), st.just("r" * 1024))
 
 real_ballots = st.builds(Ballot, positive, uints)
@@ -104,7 +105,7 @@ def configs(draw: st.DrawFn) -> ClusterConfig:
     statuses = [draw(st.sampled_from(ReplicaStatus)) for _ in ids]
     statuses[draw(st.integers(0, len(ids) - 1))] = ReplicaStatus.ACTIVE
     members = (
-        ReplicaInfo(id=id_, status=status, url=draw(urls), identity=draw(u64s))
+        ReplicaInfo(id=id_, status=status, url=draw(urls), identity=draw(u64s), datacenter=draw(datacenters))
         for id_, status in zip(ids, statuses, strict=True)
     )
     epoch = draw(positive)
@@ -186,6 +187,9 @@ member_replies: st.SearchStrategy[MemberReply] = st.one_of(
         epoch=uints,
         sources=st.lists(uints, max_size=MAX_REPLICAS).map(tuple),
         synced=st.booleans(),
+        keys=uints,
+        copied=uints,
+        source=uints,
     ),
     st.builds(StaleEpoch, config=configs()),
     st.builds(EpochAhead, epoch=uints),
@@ -196,7 +200,7 @@ member_replies: st.SearchStrategy[MemberReply] = st.one_of(
 @st.composite
 def wishes(draw: st.DrawFn) -> Wish:
     ids = sorted(draw(st.sets(positive, min_size=1, max_size=9)))
-    return Wish(members=tuple(Member(id=id_, url=draw(urls)) for id_ in ids))
+    return Wish(members=tuple(Member(id=id_, url=draw(urls), datacenter=draw(datacenters)) for id_ in ids))
 
 
 progresses = st.builds(Progress, store=u64s, cursor=stamps, after=st.none() | keys, copied=st.booleans())

@@ -19,7 +19,7 @@ from tests.codec.strategies import FORMATS, Format
 
 ROOT = Path(__file__).resolve().parents[2]
 INPUTS = 2_000
-PLANTED_SEEDS = range(5)
+PLANTED_SEEDS = range(12)
 
 
 def test_nothing_is_found() -> None:

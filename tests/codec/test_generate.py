@@ -151,6 +151,7 @@ def test_limits_are_those_of_the_model() -> None:
         "Value": Limit(0, MAX_VALUE_BYTES),
         "Lineage": Limit(0, LINEAGE_LENGTH),
         "Url": Limit(0, 2048),
+        "Datacenter": Limit(0, 255),
         "Members": Limit(1, MAX_REPLICAS),
         "Voters": Limit(0, MAX_REPLICAS),
         "Reason": Limit(0, 1024),

@@ -345,6 +345,7 @@ def encode_replica_info(out: list[bytes], record: ReplicaInfo) -> None:
     status = record.status
     url = record.url
     identity = record.identity
+    datacenter = record.datacenter
     if 0 <= id <= 0x7F:
         out.append(BYTES[id])
     else:
@@ -352,6 +353,7 @@ def encode_replica_info(out: list[bytes], record: ReplicaInfo) -> None:
     encode_replica_status(out, status)
     encode_str(out, url, 0, 2048)
     encode_unsigned(out, identity, 8)
+    encode_str(out, datacenter, 0, 255)
 
 
 def decode_replica_info(buffer: bytes, position: int) -> tuple[ReplicaInfo, int]:
@@ -364,7 +366,8 @@ def decode_replica_info(buffer: bytes, position: int) -> tuple[ReplicaInfo, int]
     url, position = decode_str(buffer, position, 0, 2048)
     identity = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
-    record = ReplicaInfo(id=id, status=status, url=url, identity=identity)
+    datacenter, position = decode_str(buffer, position, 0, 255)
+    record = ReplicaInfo(id=id, status=status, url=url, identity=identity, datacenter=datacenter)
     return record, position
 
 
@@ -1528,6 +1531,9 @@ def encode_member_status(out: list[bytes], record: MemberStatus) -> None:
     epoch = record.epoch
     sources = record.sources
     synced = record.synced
+    keys = record.keys
+    copied = record.copied
+    source = record.source
     encode_unsigned(out, identity, 8)
     if 0 <= epoch <= 0x7F:
         out.append(BYTES[epoch])
@@ -1535,6 +1541,18 @@ def encode_member_status(out: list[bytes], record: MemberStatus) -> None:
         encode_uint(out, epoch)
     encode_voters(out, sources)
     out.append(BYTES[1] if synced else BYTES[0])
+    if 0 <= keys <= 0x7F:
+        out.append(BYTES[keys])
+    else:
+        encode_uint(out, keys)
+    if 0 <= copied <= 0x7F:
+        out.append(BYTES[copied])
+    else:
+        encode_uint(out, copied)
+    if 0 <= source <= 0x7F:
+        out.append(BYTES[source])
+    else:
+        encode_uint(out, source)
 
 
 def decode_member_status(buffer: bytes, position: int) -> tuple[MemberStatus, int]:
@@ -1551,7 +1569,30 @@ def decode_member_status(buffer: bytes, position: int) -> tuple[MemberStatus, in
         raise wrong_flag(buffer, position)
     synced = flag == 1
     position += 1
-    record = MemberStatus(identity=identity, epoch=epoch, sources=sources, synced=synced)
+    keys = buffer[position]
+    if keys <= 0x7F:
+        position += 1
+    else:
+        keys, position = decode_uint(buffer, position)
+    copied = buffer[position]
+    if copied <= 0x7F:
+        position += 1
+    else:
+        copied, position = decode_uint(buffer, position)
+    source = buffer[position]
+    if source <= 0x7F:
+        position += 1
+    else:
+        source, position = decode_uint(buffer, position)
+    record = MemberStatus(
+        identity=identity,
+        epoch=epoch,
+        sources=sources,
+        synced=synced,
+        keys=keys,
+        copied=copied,
+        source=source,
+    )
     return record, position
 
 
@@ -1609,11 +1650,13 @@ def decode_member_reply(buffer: bytes, position: int) -> tuple[MemberReply, int]
 def encode_member(out: list[bytes], record: Member) -> None:
     id = record.id
     url = record.url
+    datacenter = record.datacenter
     if 0 <= id <= 0x7F:
         out.append(BYTES[id])
     else:
         encode_uint(out, id)
     encode_str(out, url, 0, 2048)
+    encode_str(out, datacenter, 0, 255)
 
 
 def decode_member(buffer: bytes, position: int) -> tuple[Member, int]:
@@ -1623,7 +1666,8 @@ def decode_member(buffer: bytes, position: int) -> tuple[Member, int]:
     else:
         id, position = decode_uint(buffer, position)
     url, position = decode_str(buffer, position, 0, 2048)
-    record = Member(id=id, url=url)
+    datacenter, position = decode_str(buffer, position, 0, 255)
+    record = Member(id=id, url=url, datacenter=datacenter)
     return record, position
 
 

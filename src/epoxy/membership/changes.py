@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
-from epoxy.model.membership import MemberStatus, Wish
+from epoxy.model.membership import Member, MemberStatus, Wish
 from epoxy.model.quorum import MAX_REPLICAS, quorums
 
 Heard = Mapping[int, MemberStatus]
@@ -81,14 +81,25 @@ def following(config: ClusterConfig, me: int, **changes: object) -> ClusterConfi
 
 def listed_members(config: ClusterConfig, wish: Wish) -> tuple[ReplicaInfo, ...]:
     """Voters stay as they are; newcomers are listed, with the address everybody needs to reach them, or dropped."""
-    urls = {member.id: member.url for member in wish.members}
+    named = {member.id: member for member in wish.members}
     kept = {
-        replica.id: replace(replica, url=urls.get(replica.id) or replica.url)
+        replica.id: readdressed(replica, named.get(replica.id))
         for replica in config.replicas
-        if replica.id in urls or replica.status is ReplicaStatus.ACTIVE
+        if replica.id in named or replica.status is ReplicaStatus.ACTIVE
     }
-    joining = {i: ReplicaInfo(id=i, status=ReplicaStatus.JOINING, url=url) for i, url in urls.items() if i not in kept}
+    joining = {i: newcomer(member) for i, member in named.items() if i not in kept}
     return in_order(kept | joining)
+
+
+def readdressed(replica: ReplicaInfo, member: Member | None) -> ReplicaInfo:
+    """A member may move. What the wish does not say stays."""
+    if member is None:
+        return replica
+    return replace(replica, url=member.url or replica.url, datacenter=member.datacenter or replica.datacenter)
+
+
+def newcomer(member: Member) -> ReplicaInfo:
+    return ReplicaInfo(id=member.id, status=ReplicaStatus.JOINING, url=member.url, datacenter=member.datacenter)
 
 
 def in_order(replicas: Mapping[int, ReplicaInfo]) -> tuple[ReplicaInfo, ...]:

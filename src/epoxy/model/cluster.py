@@ -35,6 +35,7 @@ class ReplicaInfo(Struct, frozen=True, kw_only=True):
     status: ReplicaStatus = ReplicaStatus.ACTIVE
     url: str = ""
     identity: int = 0
+    datacenter: str = ""
 
 
 class Side(Struct, frozen=True):

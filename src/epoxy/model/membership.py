@@ -18,6 +18,7 @@ ends with a value of 1 MiB still fits into a frame of 4 MiB twice over."""
 class Member(Struct, frozen=True, kw_only=True):
     id: int
     url: str = ""
+    datacenter: str = ""
 
 
 class Wish(Struct, frozen=True, kw_only=True):
@@ -104,12 +105,16 @@ class UnsettledPage(Struct, frozen=True, kw_only=True):
 
 class MemberStatus(Struct, frozen=True, kw_only=True):
     """`sources`: the replicas all of whose decisions this one has copied, up to some moment. `synced`: since it adopted
-    this joint epoch it has settled and copied what a slow quorum of the old members held."""
+    this joint epoch it has settled and copied what a slow quorum of the old members held. For those who watch: how many
+    `keys` it holds, as last counted, and how many of the snapshot of `source` it has `copied`."""
 
     identity: int
     epoch: int
     sources: tuple[int, ...] = ()
     synced: bool = False
+    keys: int = 0
+    copied: int = 0
+    source: int = 0
 
 
 MemberReply = (

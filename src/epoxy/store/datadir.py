@@ -1,6 +1,6 @@
 """A data directory belongs to one replica, is in one format, and is used by one process at a time.
 
-format      {"format": 1, "replica": id}, written when the directory is made, as the last thing
+format      {"format": 3, "replica": id}, written when the directory is made, as the last thing
 lock        held by the process that uses the directory, and naming it
 log, tree   the embedded store: there before `format` is, so a directory that has `format` alone has lost them
 """
@@ -17,8 +17,8 @@ from epoxy.model.errors import StoreRefused
 from epoxy.store.embedded import LOG_BYTES, LOG_FOLDER, TREE_FOLDER, open_folder
 from epoxy.store.log import sync_folder
 
-FORMAT = 2
-"""Of the rows in it. 2: the configuration is the value of a key."""
+FORMAT = 3
+"""Of the rows in it. 2: the configuration is the value of a key. 3: votes stand apart from the keys they are for."""
 FORMAT_FILE, FORMAT_DRAFT, LOCK_FILE = "format", "format.next", "lock"
 
 
