@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from epoxy.codec.tuple import unpack
 from epoxy.consensus import acceptor, home, operations, reader, recovery, rounds
 from epoxy.consensus.effects import Answer, Context, Event, Flow, Home, Next, Open
 from epoxy.consensus.operations import FastVote, HomeOp, Reserved, Select, Selected
@@ -19,7 +20,8 @@ from epoxy.model.writes import ReadOutcome, ReadResult, Source
 from epoxy.node.driver import Run
 from epoxy.node.replica import Replica
 from epoxy.node.states import States
-from epoxy.store.keyspace import ACCEPTED, BALLOT
+from epoxy.store.keyspace import BALLOT, VOTES
+from epoxy.store.limits import FIRST_RESERVED_KEY
 from epoxy.store.memory import MemoryStore
 
 # Broken rules keep the signature of the right ones, used or not.
@@ -174,7 +176,12 @@ def peek_at_undurable(replica: Replica, key: bytes, *, use_cache: bool) -> ReadR
 
 
 def forget_what_was_in_flight(store: MemoryStore, keep: int = 0) -> dict[bytes, bytes]:
-    return {key: value for key, value in survivors(store, keep).items() if not key.endswith((BALLOT, ACCEPTED))}
+    left = survivors(store, keep).items()
+    return {key: value for key, value in left if not key.endswith(BALLOT) and not is_a_vote(key)}
+
+
+def is_a_vote(row: bytes) -> bool:
+    return not row.startswith(FIRST_RESERVED_KEY) and unpack(row)[2] == VOTES
 
 
 survivors = MemoryStore.survivors

@@ -2,8 +2,9 @@
 
     (2, replica, KV, key, VALUE)                what is committed, with its lineage
     (2, replica, KV, key, BALLOT)               the promise
-    (2, replica, KV, key, ACCEPTED)             the vote
     (2, replica, KV, key, CACHE)                a value found elsewhere
+    (2, replica, VOTES, key)                    the vote: apart, because those in flight are few and are looked for
+                                                among millions of keys that are decided
     (2, replica, CHANGELOG, versionstamp)       what was learned, in the order of the commits
     (1, replica, KV, key, COMMITTED | VALUE)    values of the first layout, raw; read, never written: whoever brings
                                                 them does so while the replica is not running
@@ -28,8 +29,8 @@ from epoxy.store.buffer import scan
 
 # The codes are part of the format: never renumber. Zero takes one byte and goes to what there is most of.
 LEGACY_LAYOUT, LAYOUT = 1, 2
-KV, CHANGELOG = 0, 2
-VALUE, BALLOT, ACCEPTED, CACHE = map(pack, ((0,), (1,), (2,), (3,)))
+KV, CHANGELOG, VOTES = 0, 2, 7
+VALUE, BALLOT, CACHE = map(pack, ((0,), (1,), (3,)))
 LEGACY_COMMITTED, LEGACY_VALUE = map(pack, ((0,), (1,)))
 
 VERSIONSTAMP = b"\x33"
@@ -37,12 +38,13 @@ USER_VERSION = bytes(2)
 """The store numbers the rows of one commit itself, so the caller's part of a versionstamp stays zero."""
 
 SCAN_ROWS = 256
-"""Rows fetched at a time while a page is filled: a key has at most four, and pages are a few hundred keys."""
+"""Rows fetched at a time while a page is filled: a key has at most three, and pages are a few hundred keys."""
 
 
 class Keyspace:
     def __init__(self, replica_id: int) -> None:
         self._keys = pack((LAYOUT, replica_id, KV))
+        self._votes = pack((LAYOUT, replica_id, VOTES))
         self._changelog = pack((LAYOUT, replica_id, CHANGELOG)) + VERSIONSTAMP
         self._legacy_keys = pack((LEGACY_LAYOUT, replica_id, KV))
         self._has_legacy: bool | None = None
@@ -55,7 +57,7 @@ class Keyspace:
         if value is None and (legacy := self._legacy(view, packed)) is not None:
             return KeyState(committed=legacy)
         ballot = view.get(row + BALLOT)
-        vote = view.get(row + ACCEPTED)
+        vote = view.get(self._votes + packed)
         record = wire.decode_committed_record(value) if value is not None else None
         return KeyState(
             committed=record.committed if record is not None else None,
@@ -66,7 +68,8 @@ class Keyspace:
 
     def save(self, tx: Transaction, key: bytes, before: KeyState, after: KeyState) -> None:
         """Write what differs. A new commit goes to the changelog too, and ends the cache: it is older by then."""
-        row = self._keys + pack_bytes(key)
+        packed = pack_bytes(key)
+        row = self._keys + packed
         if after.committed is not before.committed and after.committed != before.committed:
             assert after.committed is not None, "a decision is never forgotten"
             assert before.committed is None or before.version < after.version, (before, after)
@@ -78,7 +81,7 @@ class Keyspace:
         if after.promised != before.promised:
             write(tx, row + BALLOT, wire.encode_ballot(after.promised) if after.promised != NO_BALLOT else None)
         if after.vote is not before.vote and after.vote != before.vote:
-            write(tx, row + ACCEPTED, wire.encode_vote(after.vote) if after.vote is not None else None)
+            write(tx, self._votes + packed, wire.encode_vote(after.vote) if after.vote is not None else None)
 
     def committed(self, view: Snapshot, key: bytes) -> Proposal | None:
         """The committed value. A legacy one has version 0."""

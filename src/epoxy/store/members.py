@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from epoxy.codec import wire
-from epoxy.codec.tuple import STAMP_BYTES, pack, strinc, unpack
+from epoxy.codec.tuple import STAMP_BYTES, pack, pack_bytes, strinc, unpack
 from epoxy.consensus.recovery import still_counts
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.membership import (
@@ -28,15 +28,13 @@ from epoxy.model.records import ChangelogEntry
 from epoxy.ports import Snapshot, Transaction
 from epoxy.store.buffer import scan
 from epoxy.store.keyspace import (
-    ACCEPTED,
     CHANGELOG,
-    KV,
     LAYOUT,
     SCAN_ROWS,
     USER_VERSION,
     VERSIONSTAMP,
+    VOTES,
     Keyspace,
-    fields,
 )
 
 # Beside those of `keyspace`, and as unchangeable.
@@ -49,7 +47,7 @@ class MemberSpace:
     def __init__(self, keyspace: Keyspace, replica_id: int) -> None:
         self._keyspace = keyspace
         self.page_rows = MAX_PAGE_ROWS
-        self._keys = pack((LAYOUT, replica_id, KV))
+        self._votes = pack((LAYOUT, replica_id, VOTES))
         self._changelog = pack((LAYOUT, replica_id, CHANGELOG)) + VERSIONSTAMP
         self._progress = pack((LAYOUT, replica_id, PROGRESS))
         self._identity = pack((LAYOUT, replica_id, IDENTITY))
@@ -125,11 +123,11 @@ class MemberSpace:
 
     def _unsettled(self, view: Snapshot, after: bytes | None, config: ClusterConfig) -> Iterator[Unsettled]:
         """Votes that count and were given before this epoch. Those of this one need nobody's help."""
-        for key, field, value in fields(view, self._keys, b"", after):
-            if field == ACCEPTED:
-                vote = wire.decode_vote(value)
-                if vote.epoch < config.epoch and still_counts(vote, config):
-                    yield Unsettled(key=key, version=vote.proposal.version)
+        begin = self._votes if after is None else self._votes + pack_bytes(after) + b"\x00"
+        for row, value in scan(view, begin, strinc(self._votes), SCAN_ROWS, False):
+            vote = wire.decode_vote(value)
+            if vote.epoch < config.epoch and still_counts(vote, config):
+                yield Unsettled(key=name(row, self._votes), version=vote.proposal.version)
 
     # The changelog's ends
 
@@ -149,6 +147,12 @@ class MemberSpace:
 
 def is_gone(after: bytes, truncated: bytes) -> bool:
     return after < truncated
+
+
+def name(row: bytes, prefix: bytes) -> bytes:
+    (found,) = unpack(row[len(prefix) :])
+    assert isinstance(found, bytes)
+    return found
 
 
 def number(row: bytes, prefix: bytes) -> int:
