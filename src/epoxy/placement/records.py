@@ -1,0 +1,102 @@
+"""The nouns of placement."""
+
+from msgspec import Struct
+
+from epoxy.model.errors import InvalidRequest
+
+MAX_NAME_BYTES = 255
+"""Of a namespace, a pool or an envoy's key. A row holds three of them, and a store's key 2 KiB."""
+
+MAX_WEIGHT = 16
+"""An envoy of weight w stands at w times as many places: 16 times 64 rows are as many as one connect should write."""
+
+MAX_CAPACITY = 1_000_000
+"""Slots of one envoy. More actors than that are more than one process hosts."""
+
+MAX_VERSION = 2**31 - 1
+
+
+class Pool(Struct, frozen=True):
+    """Envoys that can take each other's place."""
+
+    namespace: str
+    name: str
+
+
+class EnvoyId(Struct, frozen=True, order=True):
+    namespace: str
+    key: str
+
+
+class Hello(Struct, frozen=True, kw_only=True):
+    """What an envoy says of itself when it connects. `weight` is its size beside others; `capacity` the most actors it
+    takes (0: no limit).
+
+    Invariants: 1. names are not empty and within their limit.  2. Numbers are within theirs.
+    """
+
+    namespace: str
+    pool: str
+    envoy_key: str
+    version: int = 1
+    protocol_version: int = 1
+    weight: int = 1
+    capacity: int = 0
+
+    def __post_init__(self) -> None:
+        for what, name in (("namespace", self.namespace), ("pool", self.pool), ("envoy_key", self.envoy_key)):
+            check_name(what, name)
+        numbers = (
+            ("version", self.version, 0, MAX_VERSION),
+            ("protocol_version", self.protocol_version, 1, MAX_VERSION),
+            ("weight", self.weight, 1, MAX_WEIGHT),
+            ("slots", self.capacity, 0, MAX_CAPACITY),
+        )
+        for what, value, low, high in numbers:
+            if not low <= value <= high:
+                raise InvalidRequest(f"{what} is a number from {low} to {high}, not {value}")
+
+    @property
+    def id(self) -> EnvoyId:
+        return EnvoyId(self.namespace, self.envoy_key)
+
+
+class Envoy(Struct, frozen=True, kw_only=True):
+    """An envoy as its rows have it. `places` are its rows on the ring: 0 for one that is draining or expired.
+
+    Invariant: an expired envoy has no places.
+    """
+
+    namespace: str
+    key: str
+    pool: str
+    version: int
+    protocol_version: int
+    weight: int
+    capacity: int
+    places: int
+    create_ts: int
+    last_ping_ts: int
+    last_rtt_ms: int
+    expired_ts: int | None
+    draining_ts: int | None
+
+    @property
+    def id(self) -> EnvoyId:
+        return EnvoyId(self.namespace, self.key)
+
+    @property
+    def pool_id(self) -> Pool:
+        return Pool(self.namespace, self.pool)
+
+    def is_fresh(self, now_ms: int, threshold_ms: int) -> bool:
+        return self.last_ping_ts >= now_ms - threshold_ms
+
+
+def check_name(what: str, name: str) -> None:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise InvalidRequest(f"{what} is not Unicode text") from None
+    if not 1 <= size <= MAX_NAME_BYTES:
+        raise InvalidRequest(f"{what} has 1 to {MAX_NAME_BYTES} bytes, not {size}")

@@ -1,0 +1,183 @@
+"""Placement in one datacenter: the store's transactions, time and dice put together with the rules."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from epoxy.placement import envoys, rows, strategies
+from epoxy.placement.allocator import Allocation
+from epoxy.placement.balance import Load, loads
+from epoxy.placement.config import PlacementConfig
+from epoxy.placement.envoys import Connected
+from epoxy.placement.expiry import LEASE_FACTOR, ExpireScheduler, Sweep, take_lease
+from epoxy.placement.records import EnvoyId, Hello, Pool
+from epoxy.ports import Clock, Dice, Store, Timer, Transaction
+
+REMEMBERED_MS = 1000
+"""How long a pool's highest version is believed without a look. Only where several processes share a store can it be
+out of date: what is done here is known here."""
+
+MAX_REMEMBERED = 4096
+"""Pools whose version is remembered; beyond that the oldest is looked up again."""
+
+SWEEP = "sweep"
+
+Leaving = Callable[[Transaction, EnvoyId], None]
+"""Does what has to be done in the very transaction that expires an envoy."""
+
+
+class Observer(Protocol):
+    def allocated(self, pool: Pool, config: PlacementConfig, allocation: Allocation, seconds: float) -> None: ...
+
+
+class Placement:
+    """`epoch_ms` is the wall clock's time at this moment. From then on time is the clock's, which nobody sets: envoys
+    are not expired because an operator corrected a clock."""
+
+    def __init__(
+        self,
+        store: Store,
+        config: PlacementConfig,
+        clock: Clock,
+        dice: Dice,
+        epoch_ms: int,
+        observer: Observer | None = None,
+    ) -> None:
+        self.store = store
+        self.config = config
+        self.scheduler = ExpireScheduler(self._expire)
+        self.leaving: list[Leaving] = []
+        self.expired: list[Callable[[EnvoyId], None]] = []
+        self._clock = clock
+        self._dice = dice
+        self._observer = observer
+        self._me = dice.nonce()
+        self._offset_ms = epoch_ms - clock.now_ms()
+        # Whoever was connected when the last process ended gets as long to come back as envoys have between pings.
+        self._no_expiry_before_ms = epoch_ms + config.eligible_threshold_ms
+        self._versions: dict[Pool, tuple[int, int]] = {}
+        self._timer: Timer | None = None
+
+    def now_ms(self) -> int:
+        return int(self._clock.now_ms() + self._offset_ms)
+
+    # Envoys
+
+    def connect(self, hello: Hello) -> Connected:
+        now_ms = self.now_ms()
+        connected = self.store.transact(lambda tx: envoys.connect(tx, hello, now_ms, self.config.virtual_nodes))
+        self._versions.pop(Pool(hello.namespace, hello.pool), None)
+        return connected
+
+    def ping(self, envoy: EnvoyId, rtt_ms: int) -> bool:
+        now_ms = self.now_ms()
+        return self.store.transact(lambda tx: envoys.ping(tx, envoy, now_ms, rtt_ms))
+
+    def drain(self, envoy: EnvoyId) -> bool:
+        now_ms = self.now_ms()
+        drained = self.store.transact(lambda tx: envoys.drain(tx, envoy, now_ms))
+        self._versions.clear()
+        return drained
+
+    def resume(self, envoy: EnvoyId) -> bool:
+        resumed = self.store.transact(lambda tx: envoys.resume(tx, envoy, self.config.virtual_nodes))
+        self._versions.clear()
+        return resumed
+
+    def expire(self, envoy: EnvoyId, *, skip_if_fresh: bool = False) -> bool:
+        now_ms = self.now_ms()
+        threshold_ms = self.config.eligible_threshold_ms if skip_if_fresh else None
+
+        def body(tx: Transaction) -> bool:
+            did_expire = envoys.expire(tx, envoy, now_ms, unless_fresh_for_ms=threshold_ms)
+            if did_expire:
+                for leave in self.leaving:
+                    leave(tx, envoy)
+            return did_expire
+
+        did_expire = self.store.transact(body)
+        if did_expire:
+            self._versions.clear()
+            for told in self.expired:
+                self.store.when_durable(partial(told, envoy))
+        return did_expire
+
+    def loads(self, pool: Pool) -> list[Load]:
+        return loads(self.store.durable(), pool)
+
+    # Allocations
+
+    def choose(self, tx: Transaction, pool: Pool) -> Allocation:
+        """Inside the caller's transaction, which writes down what the envoy was chosen for. `chosen` afterwards."""
+        now_ms = self.now_ms()
+        version = self._version(tx, pool, now_ms) if self.config.pool_meta else None
+        allocation = strategies.allocate(tx, pool, self.config, now_ms, self._dice, version)
+        if allocation.envoy_key is None and version is not None:
+            self._versions.pop(pool, None)
+        return allocation
+
+    def chosen(self, pool: Pool, allocation: Allocation, seconds: float) -> None:
+        """After the commit. Whatever this does, the allocation stands."""
+        for envoy_key in allocation.stale:
+            self.suspect(EnvoyId(pool.namespace, envoy_key))
+        if self._observer is not None:
+            self._observer.allocated(pool, self.config, allocation, seconds)
+
+    def allocate(self, pool: Pool) -> Allocation:
+        """An envoy, and nothing written down but its slot."""
+        began_ms = self._clock.now_ms()
+        allocation = self.store.transact(lambda tx: self.choose(tx, pool))
+        self.chosen(pool, allocation, (self._clock.now_ms() - began_ms) / 1000)
+        return allocation
+
+    def suspect(self, envoy: EnvoyId) -> None:
+        if self.now_ms() >= self._no_expiry_before_ms:
+            self.scheduler.try_enqueue(envoy)
+
+    def _version(self, tx: Transaction, pool: Pool, now_ms: int) -> int | None:
+        remembered = self._versions.get(pool)
+        if remembered is not None and now_ms - remembered[1] < REMEMBERED_MS:
+            return remembered[0]
+        version = envoys.highest_version(tx.snapshot, pool)
+        if version is not None:
+            if len(self._versions) >= MAX_REMEMBERED:
+                self._versions.pop(next(iter(self._versions)))
+            self._versions[pool] = (version, now_ms)
+        return version
+
+    def _expire(self, envoy: EnvoyId, over: Callable[[], None]) -> None:
+        """Not now: whoever walked past the envoy is on its way to an answer."""
+
+        def attempt() -> None:
+            try:
+                self.expire(envoy, skip_if_fresh=True)
+            finally:
+                over()
+
+        self._clock.call_later(0, attempt)
+
+    # The sweep
+
+    def start(self) -> None:
+        self._timer = self._clock.call_later(1000 * self.config.sweep_every_s, self._sweep)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _sweep(self) -> None:
+        """Only the holder of the lease, if several processes share the store."""
+        self.start()
+        lasts_ms = LEASE_FACTOR * 1000 * self.config.sweep_every_s
+        now_ms = self.now_ms()
+        if self.store.transact(lambda tx: take_lease(tx, SWEEP, self._me, now_ms, lasts_ms)):
+            self._go_on(Sweep(self.store, self.config.eligible_threshold_ms, self.suspect))
+
+    def _go_on(self, sweep: Sweep) -> None:
+        """A page, and then whatever else waits for the loop."""
+        if sweep.page(self.now_ms()):
+            self._clock.call_later(0, lambda: self._go_on(sweep))
+
+
+def slots(placement: Placement, envoy: EnvoyId) -> int:
+    return rows.slots(placement.store.newest(), envoy)

@@ -1,0 +1,160 @@
+from collections.abc import Callable
+
+from epoxy.placement import envoys, rows
+from epoxy.placement.allocator import Allocation
+from epoxy.placement.config import PlacementConfig
+from epoxy.placement.records import EnvoyId, Pool
+from epoxy.placement.service import Placement
+from epoxy.ports import Transaction
+from epoxy.store.memory import MemoryStore
+from tests.placement.bench import NOW_MS, POOL, Dice, connect, envoy, hello, ring
+
+
+class Clock:
+    """Virtual time: what is due runs when it is moved on."""
+
+    def __init__(self) -> None:
+        self.time_ms = 500.0
+        self.timers: list[tuple[float, int, Callable[[], None]]] = []
+
+    def now_ms(self) -> float:
+        return self.time_ms
+
+    def call_later(self, delay_ms: float, then: Callable[[], None]) -> "Handle":
+        entry = (self.time_ms + delay_ms, len(self.timers), then)
+        self.timers.append(entry)
+        return Handle(self, entry)
+
+    def advance(self, ms: float) -> None:
+        end_ms = self.time_ms + ms
+        while due := sorted(timer for timer in self.timers if timer[0] <= end_ms):
+            self.timers.remove(due[0])
+            self.time_ms = max(self.time_ms, due[0][0])
+            due[0][2]()
+        self.time_ms = end_ms
+
+
+class Handle:
+    def __init__(self, clock: Clock, entry: tuple[float, int, Callable[[], None]]) -> None:
+        self.clock = clock
+        self.entry = entry
+
+    def cancel(self) -> None:
+        if self.entry in self.clock.timers:
+            self.clock.timers.remove(self.entry)
+
+
+class Watching:
+    def __init__(self) -> None:
+        self.seen: list[Allocation] = []
+
+    def allocated(self, pool: Pool, config: PlacementConfig, allocation: Allocation, seconds: float) -> None:
+        assert pool == POOL
+        assert config.samples == 2
+        assert seconds >= 0
+        self.seen.append(allocation)
+
+
+def made(store: MemoryStore | None = None, config: PlacementConfig | None = None) -> tuple[Placement, Clock, Watching]:
+    clock, watching = Clock(), Watching()
+    placement = Placement(store or MemoryStore(), config or PlacementConfig(), clock, Dice(), NOW_MS, watching)
+    return placement, clock, watching
+
+
+def test_time_goes_on_from_the_wall_clocks() -> None:
+    placement, clock, _ = made()
+    assert placement.now_ms() == NOW_MS
+    clock.advance(250)
+    assert placement.now_ms() == NOW_MS + 250
+
+
+def test_who_is_walked_past_is_expired_afterwards() -> None:
+    placement, clock, watching = made()
+    for i in range(5):
+        placement.connect(hello(f"e{i}"))
+    clock.advance(30_000)
+    assert placement.allocate(POOL).envoy_key is None
+    assert len(ring(placement.store.newest())) == 40, "the allocation itself changes nothing"
+    clock.advance(1)
+    gone = set(watching.seen[0].stale)
+    assert gone
+    assert {key for _, key in ring(placement.store.newest())} == {f"e{i}" for i in range(5)} - gone
+    assert placement.scheduler.pending == 0
+
+
+def test_after_a_start_envoys_have_time_to_come_back() -> None:
+    store = MemoryStore()
+    connect(store, hello("a"), now_ms=NOW_MS - 3_600_000)
+    placement, clock, _ = made(store)
+    placement.allocate(POOL)
+    clock.advance(9_000)
+    assert ring(store.newest())
+    clock.advance(2_000)
+    placement.allocate(POOL)
+    clock.advance(1)
+    assert not ring(store.newest())
+
+
+def test_a_version_is_remembered_and_forgotten_when_it_may_have_changed() -> None:
+    store = MemoryStore()
+    placement, clock, _ = made(store)
+    placement.connect(hello("a"))
+    assert placement.allocate(POOL).version == 1
+    placement.connect(hello("b", version=2))
+    assert placement.allocate(POOL).envoy_key == "b"
+    placement.expire(envoy("b"))
+    assert placement.allocate(POOL).envoy_key == "a"
+    # Another process, on the same store.
+    connect(store, hello("c", version=3))
+    assert placement.allocate(POOL).version == 1
+    clock.advance(1000)
+    assert placement.allocate(POOL).version == 3
+
+
+def test_what_belongs_to_an_expiry_is_in_its_transaction() -> None:
+    placement, _, _ = made()
+    placement.connect(hello("a"))
+    left: list[bool] = []
+    told: list[EnvoyId] = []
+
+    def leave(tx: Transaction, leaving: EnvoyId) -> None:
+        found = rows.load(tx, leaving.namespace, leaving.key)
+        left.append(found is not None and found.expired_ts is not None)
+
+    placement.leaving.append(leave)
+    placement.expired.append(told.append)
+    assert placement.expire(envoy("a"))
+    assert not placement.expire(envoy("a"))
+    assert (left, told) == ([True], [envoy("a")])
+
+
+def test_the_sweep_expires_whom_nobody_walks_past_and_only_one_sweeps() -> None:
+    store = MemoryStore()
+    first, clock, _ = made(store)
+    second = Placement(store, PlacementConfig(), clock, Dice(1), NOW_MS)
+    for i in range(3):
+        first.connect(hello(f"e{i}"))
+    first.start()
+    second.start()
+    suspected: list[EnvoyId] = []
+    second.suspect = suspected.append  # type: ignore[method-assign, assignment]
+    clock.advance(61_000)
+    assert ring(store.newest()) == []
+    assert suspected == [], "the other one holds the lease"
+    first.stop()
+    connect(store, hello("late"), now_ms=first.now_ms())
+    clock.advance(400_000)
+    assert suspected[:1] == [envoy("late")], "it has run out"
+    second.stop()
+
+
+def test_loads_and_draining() -> None:
+    placement, _, _ = made()
+    for key in ("a", "b"):
+        placement.connect(hello(key))
+    placement.store.transact(lambda tx: envoys.add_slots(tx, envoy("a"), 4))
+    assert [(load.envoy.key, load.slots) for load in placement.loads(POOL)] == [("a", 4), ("b", 0)]
+    assert placement.drain(envoy("a"))
+    assert {placement.allocate(POOL).envoy_key for _ in range(10)} == {"b"}
+    assert placement.resume(envoy("a"))
+    assert not placement.drain(envoy("nobody"))
