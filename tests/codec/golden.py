@@ -17,6 +17,7 @@ from epoxy.model.membership import (
     SnapshotPage,
     SnapshotRead,
     StatusRead,
+    Stretch,
     Unsettled,
     UnsettledPage,
     UnsettledRead,
@@ -55,6 +56,7 @@ from epoxy.model.records import (
     Vote,
 )
 
+NOTHING = Stretch(until=None, count=0, digest=bytes(16))
 GOLDEN = Path(__file__).with_name("golden.txt")
 
 WRITER = ProposalId(2, 0x1122334455667788)
@@ -137,9 +139,11 @@ VALUES: dict[str, Any] = {
     "config joint": JOINT,
     "progress copied": Progress(store=IDENTITY, cursor=STAMP, copied=True),
     "progress half-way": Progress(store=IDENTITY, cursor=NO_STAMP, after=b"k"),
-    "member_request snapshot-first": SnapshotRead(store=0, after=None),
-    "member_request snapshot-next": SnapshotRead(store=IDENTITY, after=b"k"),
-    "member_request changelog": ChangelogRead(store=IDENTITY, after=STAMP),
+    "member_request snapshot-first": SnapshotRead(reader=4, store=0, after=None, held=NOTHING),
+    "member_request snapshot-next": SnapshotRead(
+        reader=4, store=IDENTITY, after=b"k", held=Stretch(until=b"l", count=1, digest=bytes(range(16)))
+    ),
+    "member_request changelog": ChangelogRead(reader=4, store=IDENTITY, after=STAMP),
     "member_request unsettled": UnsettledRead(epoch=5, after=None),
     "member_request status": StatusRead(),
     "member_reply snapshot-page": SnapshotPage(

@@ -15,6 +15,7 @@ from epoxy.model.ballot import FIRST_CLASSIC_COUNTER, NO_BALLOT, Ballot
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.frames import PeerRequest, PeerResponse
 from epoxy.model.membership import (
+    DIGEST_BYTES,
     ChangelogPage,
     ChangelogRead,
     CursorTruncated,
@@ -26,6 +27,7 @@ from epoxy.model.membership import (
     SnapshotPage,
     SnapshotRead,
     StatusRead,
+    Stretch,
     Unsettled,
     UnsettledPage,
     UnsettledRead,
@@ -165,9 +167,13 @@ changelog_entries = st.builds(ChangelogEntry, key=keys, committed=proposals())
 stamps = st.binary(min_size=10, max_size=10)
 pages = st.lists(changelog_entries, max_size=2).map(tuple)
 
+stretches = st.builds(
+    Stretch, until=st.none() | keys, count=uints, digest=st.binary(min_size=DIGEST_BYTES, max_size=DIGEST_BYTES)
+)
+
 member_requests: st.SearchStrategy[MemberRequest] = st.one_of(
-    st.builds(SnapshotRead, store=u64s, after=st.none() | keys),
-    st.builds(ChangelogRead, store=u64s, after=stamps),
+    st.builds(SnapshotRead, reader=uints, store=u64s, after=st.none() | keys, held=stretches),
+    st.builds(ChangelogRead, reader=uints, store=u64s, after=stamps),
     st.builds(UnsettledRead, epoch=uints, after=st.none() | keys),
     st.builds(StatusRead),
 )

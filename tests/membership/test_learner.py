@@ -1,7 +1,22 @@
 """How a replica comes to hold what the others hold."""
 
-from epoxy.membership.effects import Adopt, Ask, Config, Keep, LoadProgress, Settle, Synced, Tell
-from epoxy.membership.learner import copy, learn, sync
+from epoxy.membership.digest import NOTHING
+from epoxy.membership.effects import (
+    Adopt,
+    Ask,
+    Config,
+    Effect,
+    Flow,
+    GiveWay,
+    Keep,
+    LoadProgress,
+    Repair,
+    Settle,
+    Summarise,
+    Synced,
+    Tell,
+)
+from epoxy.membership.learner import CALM_SHARE, LEARNING_SHARE, compare, copy, in_turn, learn, sync
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.membership import (
     NO_STAMP,
@@ -11,6 +26,7 @@ from epoxy.model.membership import (
     Progress,
     SnapshotPage,
     SnapshotRead,
+    Stretch,
     Unsettled,
     UnsettledPage,
     UnsettledRead,
@@ -20,6 +36,7 @@ from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from tests.membership.bench import play
 
 A, B, C, D, E = 1, 2, 3, 4, 5
+ME = D
 SILENCE = Failed(reason="timeout")
 STORE = 77
 JOINT = ClusterConfig(
@@ -44,12 +61,17 @@ def stamp(number: int) -> bytes:
     return number.to_bytes(8, "big") + bytes(2)
 
 
-def snapshot(after: bytes | None = None) -> Ask:
-    return Ask(to=A, request=SnapshotRead(store=STORE if after is not None else 0, after=after))
+def snapshot(after: bytes | None = None, held: Stretch = NOTHING) -> Ask:
+    store = STORE if after is not None else 0
+    return Ask(to=A, request=SnapshotRead(reader=ME, store=store, after=after, held=held))
+
+
+def look(after: bytes | None = None, held: Stretch = NOTHING) -> tuple[Summarise, Stretch]:
+    return Summarise(after=after), held
 
 
 def changelog(after: bytes) -> Ask:
-    return Ask(to=A, request=ChangelogRead(store=STORE, after=after))
+    return Ask(to=A, request=ChangelogRead(reader=ME, store=STORE, after=after))
 
 
 def keep(*keys: bytes, cursor: bytes, after: bytes | None = None, copied: bool = True) -> Keep:
@@ -58,67 +80,118 @@ def keep(*keys: bytes, cursor: bytes, after: bytes | None = None, copied: bool =
 
 
 LOAD = LoadProgress(source=A)
+REST = (GiveWay(share=LEARNING_SHARE), None)
 END_OF_SNAPSHOT = SnapshotPage(store=STORE, entries=(entry(b"c"),), cursor=stamp(9), more=False)
 TAIL = ChangelogPage(entries=(), cursor=stamp(5), more=False)
+
+
+def learning() -> Flow[bool]:
+    return copy(ME, A, LEARNING_SHARE)
 
 
 def test_a_snapshot_and_then_the_changelog_from_where_it_stood_at_the_first_page() -> None:
     page = SnapshotPage(store=STORE, entries=(entry(b"a"), entry(b"b")), cursor=stamp(5), more=True)
     news = ChangelogPage(entries=(entry(b"a0"),), cursor=stamp(6), more=True)
     assert play(
-        copy(A),
+        learning(),
         (LOAD, None),
+        look(),
         (snapshot(), page),
-        (keep(b"a", b"b", cursor=stamp(5), after=b"b", copied=False), None),
+        (keep(b"a", b"b", cursor=stamp(5), after=b"b", copied=False), 1),
+        REST,
+        look(b"b"),
         (snapshot(b"b"), END_OF_SNAPSHOT),
-        (keep(b"c", cursor=stamp(5)), None),
+        (keep(b"c", cursor=stamp(5)), 1),
+        REST,
         (changelog(stamp(5)), news),
-        (keep(b"a0", cursor=stamp(6)), None),
+        (keep(b"a0", cursor=stamp(6)), 0),
+        REST,
         (changelog(stamp(6)), ChangelogPage(entries=(), cursor=stamp(6), more=False)),
+    )
+
+
+def test_who_holds_next_to_nothing_does_not_look_at_it_for_every_page() -> None:
+    page = SnapshotPage(store=STORE, entries=(entry(b"a"), entry(b"b")), cursor=stamp(5), more=True)
+    assert play(
+        learning(),
+        (LOAD, None),
+        look(),
+        (snapshot(), page),
+        (keep(b"a", b"b", cursor=stamp(5), after=b"b", copied=False), 2),
+        REST,
+        (snapshot(b"b"), END_OF_SNAPSHOT),
+        (keep(b"c", cursor=stamp(5)), 1),
+        REST,
+        (changelog(stamp(5)), TAIL),
+    )
+
+
+def test_a_stretch_that_both_hold_is_passed_over() -> None:
+    held = Stretch(until=b"m", count=2, digest=bytes(16))
+    same = SnapshotPage(store=STORE, entries=(), cursor=stamp(5), more=False)
+    assert play(
+        learning(),
+        (LOAD, None),
+        look(None, held),
+        (snapshot(None, held), same),
+        (keep(cursor=stamp(5), after=b"m", copied=False), 0),
+        REST,
+        look(b"m"),
+        (snapshot(b"m"), END_OF_SNAPSHOT),
+        (keep(b"c", cursor=stamp(5)), 1),
+        REST,
+        (changelog(stamp(5)), TAIL),
     )
 
 
 def test_an_empty_source_is_copied_too() -> None:
     page = SnapshotPage(store=STORE, entries=(), cursor=NO_STAMP, more=False)
     assert play(
-        copy(A),
+        learning(),
         (LOAD, None),
+        look(),
         (snapshot(), page),
-        (keep(cursor=NO_STAMP), None),
+        (keep(cursor=NO_STAMP), 0),
+        REST,
         (changelog(NO_STAMP), ChangelogPage(entries=(), cursor=NO_STAMP, more=False)),
     )
 
 
 def test_a_snapshot_goes_on_where_it_was_interrupted() -> None:
     assert play(
-        copy(A),
+        learning(),
         (LOAD, Progress(store=STORE, cursor=stamp(5), after=b"b")),
+        look(b"b"),
         (snapshot(b"b"), END_OF_SNAPSHOT),
-        (keep(b"c", cursor=stamp(5)), None),
+        (keep(b"c", cursor=stamp(5)), 1),
+        REST,
         (changelog(stamp(5)), TAIL),
     )
 
 
+COPIED = Progress(store=STORE, cursor=stamp(5), copied=True)
+
+
 def test_what_is_copied_is_followed_and_not_copied_again() -> None:
-    assert play(copy(A), (LOAD, Progress(store=STORE, cursor=stamp(5), copied=True)), (changelog(stamp(5)), TAIL))
+    assert play(learning(), (LOAD, COPIED), (changelog(stamp(5)), TAIL))
 
 
 def test_a_source_that_falls_silent_is_left_for_later() -> None:
-    assert not play(copy(A), (LOAD, None), (snapshot(), SILENCE))
-    assert not play(
-        copy(A), (LOAD, Progress(store=STORE, cursor=stamp(5), copied=True)), (changelog(stamp(5)), SILENCE)
-    )
+    assert not play(learning(), (LOAD, None), look(), (snapshot(), SILENCE))
+    assert not play(learning(), (LOAD, COPIED), (changelog(stamp(5)), SILENCE))
 
 
 def test_rows_that_are_gone_mean_another_snapshot() -> None:
     page = SnapshotPage(store=STORE, entries=(entry(b"a"),), cursor=stamp(8), more=False)
     assert play(
-        copy(A),
-        (LOAD, Progress(store=STORE, cursor=stamp(5), copied=True)),
+        learning(),
+        (LOAD, COPIED),
         (changelog(stamp(5)), CursorTruncated()),
-        (Keep(source=A, entries=(), progress=None), None),
+        (Keep(source=A, entries=(), progress=None), 0),
+        look(),
         (snapshot(), page),
-        (keep(b"a", cursor=stamp(8)), None),
+        (keep(b"a", cursor=stamp(8)), 1),
+        REST,
         (changelog(stamp(8)), ChangelogPage(entries=(), cursor=stamp(8), more=False)),
     )
 
@@ -126,12 +199,64 @@ def test_rows_that_are_gone_mean_another_snapshot() -> None:
 def test_a_source_that_forgets_faster_than_it_can_be_copied_is_given_up_for_now() -> None:
     page = SnapshotPage(store=STORE, entries=(), cursor=stamp(5), more=False)
     again = (
+        look(),
         (snapshot(), page),
-        (keep(cursor=stamp(5)), None),
+        (keep(cursor=stamp(5)), 0),
+        REST,
         (changelog(stamp(5)), CursorTruncated()),
-        (Keep(source=A, entries=(), progress=None), None),
+        (Keep(source=A, entries=(), progress=None), 0),
     )
-    assert not play(copy(A), (LOAD, None), *again, *again, *again)
+    assert not play(learning(), (LOAD, None), *again, *again, *again)
+
+
+# Quiet times
+
+
+def repair(*keys: bytes) -> Repair:
+    return Repair(entries=tuple(map(entry, keys)))
+
+
+WALK = (GiveWay(share=CALM_SHARE), None)
+SAME = SnapshotPage(store=STORE, entries=(), cursor=stamp(5), more=False)
+
+
+def test_in_quiet_times_stretches_are_compared_at_a_walk_and_gaps_repaired() -> None:
+    first, second = (Stretch(until=until, count=2, digest=bytes(16)) for until in (b"b", b"m"))
+    gap = SnapshotPage(store=STORE, entries=tuple(map(entry, (b"c", b"d", b"e"))), cursor=stamp(7), more=False)
+    assert play(
+        compare(ME, A),
+        look(None, first),
+        (snapshot(None, first), SAME),
+        WALK,
+        look(b"b", second),
+        (snapshot(b"b", second), gap),
+        (repair(b"c", b"d", b"e"), 1),
+        WALK,
+        look(b"m"),
+        (snapshot(b"m"), SAME),
+        WALK,
+        (keep(cursor=stamp(5)), 0),
+    )
+
+
+def test_who_is_far_behind_hurries() -> None:
+    page = SnapshotPage(store=STORE, entries=(entry(b"a"), entry(b"b")), cursor=stamp(5), more=True)
+    assert play(
+        compare(ME, A),
+        look(),
+        (snapshot(), page),
+        (repair(b"a", b"b"), 2),
+        REST,
+        (snapshot(b"b"), END_OF_SNAPSHOT),
+        (repair(b"c"), 0),
+        WALK,
+        (keep(cursor=stamp(5)), 0),
+    )
+
+
+def test_a_comparison_that_is_cut_short_changes_nothing() -> None:
+    assert not play(compare(ME, A), look(), (snapshot(), SILENCE))
+    assert not play(compare(ME, A), look(), (snapshot(), CursorTruncated()))
 
 
 # The joint epoch
@@ -141,10 +266,10 @@ def unsettled(source: int, after: bytes | None = None) -> Ask:
     return Ask(to=source, request=UnsettledRead(epoch=7, after=after))
 
 
-def nothing_new(source: int) -> tuple[tuple[LoadProgress, object], tuple[Ask, object]]:
+def nothing_new(source: int, reader: int = D) -> tuple[tuple[LoadProgress, object], tuple[Ask, object]]:
     progress = Progress(store=STORE, cursor=stamp(5), copied=True)
     return (LoadProgress(source=source), progress), (
-        Ask(to=source, request=ChangelogRead(store=STORE, after=stamp(5))),
+        Ask(to=source, request=ChangelogRead(reader=reader, store=STORE, after=stamp(5))),
         TAIL,
     )
 
@@ -172,7 +297,7 @@ def test_an_old_member_that_stays_settles_its_own_votes_and_needs_one_other() ->
         (unsettled(C), UnsettledPage(keys=IN_FLIGHT[:1], more=False)),
         (Settle(keys=IN_FLIGHT[:1]), True),
         (unsettled(A), QUIET),
-        *nothing_new(A),
+        *nothing_new(A, C),
         (Synced(epoch=7), None),
     )
 
@@ -209,10 +334,27 @@ def test_an_epoch_that_is_over_is_left() -> None:
 STABLE = ClusterConfig(epoch=8, coordinator_id=A, replicas=tuple(ReplicaInfo(id=i) for i in (A, B)))
 
 
-def test_in_quiet_times_a_voter_follows_the_others_and_settles_its_own_votes_once_an_epoch() -> None:
+def compared(reader: int) -> tuple[tuple[Effect, object], ...]:
+    request = SnapshotRead(reader=reader, store=0, after=None, held=NOTHING)
+    return look(), (Ask(to=A, request=request), SAME), WALK, (keep(cursor=stamp(5)), 0)
+
+
+def test_in_quiet_times_a_voter_compares_with_the_others_and_settles_its_own_votes_once_an_epoch() -> None:
     own = Ask(to=B, request=UnsettledRead(epoch=8, after=None))
-    assert play(learn(B, 7), (Config(), STABLE), (own, QUIET), *nothing_new(A)) == 8
-    assert play(learn(B, 8), (Config(), STABLE), *nothing_new(A)) == 8
+    assert play(learn(B, 7), (Config(), STABLE), (own, QUIET), *compared(B)) == 8
+    assert play(learn(B, 8), (Config(), STABLE), *compared(B)) == 8
+
+
+def test_while_members_change_everybody_follows_the_voters() -> None:
+    learner = ReplicaInfo(id=C, status=ReplicaStatus.LEARNING)
+    changing = ClusterConfig(epoch=8, coordinator_id=A, replicas=(ReplicaInfo(id=A), learner))
+    assert play(learn(C, 0), (Config(), changing), *nothing_new(A, C)) == 0
+
+
+def test_two_newcomers_begin_with_different_sources() -> None:
+    assert [in_turn((1, 2, 3), me)[0] for me in (1, 2, 3, 4, 5)] == [1, 2, 3, 1, 2]
+    assert in_turn((1, 2, 3), 2) == [2, 3, 1]
+    assert in_turn((1, 4), 4) == [4, 1]
 
 
 def test_who_leaves_or_is_gone_copies_nothing() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from epoxy.codec import wire
 from epoxy.consensus.effects import Timing
+from epoxy.membership.digest import NOTHING
 from epoxy.membership.effects import (
     Adopt,
     Ask,
@@ -96,11 +97,11 @@ class Bench:
 def test_a_source_tells_its_keys_its_changes_and_itself() -> None:
     bench = Bench()
     bench.replica.learn(b"k", prop(b"v"))
-    page = bench.answer(SnapshotRead(store=0, after=None))
+    page = bench.answer(SnapshotRead(reader=B, store=0, after=None, held=NOTHING))
     assert isinstance(page, SnapshotPage)
     assert [entry.key for entry in page.entries] == [b"k", CONFIG_KEY]
     assert page.store == IDENTITY
-    changes = bench.answer(ChangelogRead(store=IDENTITY, after=NO_STAMP))
+    changes = bench.answer(ChangelogRead(reader=B, store=IDENTITY, after=NO_STAMP))
     assert not isinstance(changes, Failed | StaleEpoch | EpochAhead | MemberStatus)
     assert bench.answer(StatusRead()) == MemberStatus(identity=IDENTITY, epoch=1)
 
@@ -121,10 +122,10 @@ def test_what_is_copied_is_kept_with_how_far_that_goes() -> None:
     progress = Progress(store=9, cursor=NO_STAMP, after=b"k")
     entry = ChangelogEntry(key=b"k", committed=prop(b"v", by=B))
     assert bench.perform(LoadProgress(source=B)) == [None]
-    assert bench.perform(Keep(source=B, entries=(entry,), progress=progress)) == [None]
+    assert bench.perform(Keep(source=B, entries=(entry,), progress=progress)) == [1]
     assert bench.perform(LoadProgress(source=B)) == [progress]
     assert bench.replica.version(b"k") == 1
-    assert bench.perform(Keep(source=B, entries=(), progress=None)) == [None]
+    assert bench.perform(Keep(source=B, entries=(), progress=None)) == [0]
     assert bench.perform(LoadProgress(source=B)) == [None]
 
 

@@ -4,9 +4,20 @@ from collections.abc import Iterable
 
 import pytest
 
+from epoxy.membership.digest import NOTHING
 from epoxy.model.ballot import Ballot, fast_ballot
 from epoxy.model.cluster import CONFIG_KEY, first_epoch
-from epoxy.model.membership import MAX_PAGE_ROWS, NO_STAMP, CursorTruncated, Progress, SnapshotPage, Unsettled
+from epoxy.model.membership import (
+    MAX_PAGE_ROWS,
+    NO_STAMP,
+    ChangelogRead,
+    CursorTruncated,
+    Progress,
+    SnapshotPage,
+    SnapshotRead,
+    Stretch,
+    Unsettled,
+)
 from epoxy.model.records import FRESH, KeyState, Proposal, ProposalId, Vote
 from epoxy.store.keyspace import Keyspace
 from epoxy.store.members import MemberSpace
@@ -23,7 +34,7 @@ def proposal(version: int = 1, size: int = 1) -> Proposal:
 
 
 def members(page_rows: int = MAX_PAGE_ROWS) -> MemberSpace:
-    space = MemberSpace(SPACE, ME)
+    space = MemberSpace(Keyspace(ME), ME)
     space.page_rows = page_rows
     return space
 
@@ -37,9 +48,17 @@ def store_with(keys: Iterable[bytes], *, size: int = 1) -> MemoryStore:
 
 
 def snapshot(space: MemberSpace, store: MemoryStore, after: bytes | None = None) -> SnapshotPage:
-    page = space.snapshot_page(store.begin(), 0, after)
+    page = space.snapshot_page(store.begin(), snapshot_read(0, after))
     assert isinstance(page, SnapshotPage)
     return page
+
+
+def snapshot_read(identity: int, after: bytes | None, held: Stretch = NOTHING) -> SnapshotRead:
+    return SnapshotRead(reader=1, store=identity, after=after, held=held)
+
+
+def changelog_read(identity: int, after: bytes) -> ChangelogRead:
+    return ChangelogRead(reader=1, store=identity, after=after)
 
 
 def all_pages(store: MemoryStore, space: MemberSpace) -> list[list[bytes]]:
@@ -70,13 +89,49 @@ def test_a_page_ends_when_its_values_are_large() -> None:
     assert all_pages(store_with(keys, size=600_000), members()) == [keys[:2], keys[2:4], keys[4:]]
 
 
+def test_what_two_replicas_hold_alike_does_not_travel() -> None:
+    """The stretches of one are the pages of the other."""
+    keys = [b"%02d" % i for i in range(5)]
+    mine, theirs, space = store_with(keys), store_with(keys), members(2)
+    after: bytes | None = None
+    ends: list[bytes | None] = []
+    while not ends or after is not None:
+        held = space.stretch(mine.begin(), after)
+        page = space.snapshot_page(theirs.begin(), snapshot_read(0, after, held))
+        assert isinstance(page, SnapshotPage)
+        assert (page.entries, page.more) == ((), False)
+        after = held.until
+        ends.append(after)
+    assert ends == [b"01", b"03", None]
+
+
+@pytest.mark.parametrize("keys", [[b"a"], [b"a", b"b", b"c"], [b"a", b"b", b"d"], [b"a", b"b", b"bb", b"c"], []])
+def test_what_differs_is_sent_as_far_as_the_reader_has_looked(keys: list[bytes]) -> None:
+    mine, theirs = store_with([b"a", b"b", b"c", b"e"]), store_with([*keys, b"z"])
+    held = members(3).stretch(mine.begin(), None)
+    assert (held.until, held.count) == (b"c", 3)
+    page = members(9).snapshot_page(theirs.begin(), snapshot_read(0, None, held))
+    assert isinstance(page, SnapshotPage)
+    within = [key for key in keys if key <= b"c"]
+    assert [entry.key for entry in page.entries] == ([] if within == [b"a", b"b", b"c"] else within)
+    assert not page.more
+
+
+def test_a_stretch_that_is_crowded_at_the_source_is_sent_page_by_page() -> None:
+    mine, theirs = store_with([b"a", b"z"]), store_with([b"%c" % i for i in range(97, 123)])
+    held = members(2).stretch(mine.begin(), None)
+    page = members(3).snapshot_page(theirs.begin(), snapshot_read(0, None, held))
+    assert isinstance(page, SnapshotPage)
+    assert ([entry.key for entry in page.entries], page.more) == ([b"a", b"b", b"c"], True)
+
+
 def test_a_snapshot_tells_where_the_changelog_stands() -> None:
     space = members()
     assert snapshot(space, MemoryStore()) == SnapshotPage(store=0, entries=(), cursor=NO_STAMP, more=False)
     store = store_with([b"a", b"b"])
     cursor = snapshot(space, store).cursor
     assert cursor == space.newest(store.begin()) > NO_STAMP
-    page = space.changelog_page(store.begin(), 0, cursor)
+    page = space.changelog_page(store.begin(), changelog_read(0, cursor))
     assert not isinstance(page, CursorTruncated)
     assert (page.entries, page.cursor, page.more) == ((), cursor, False)
 
@@ -85,7 +140,7 @@ def test_the_changelog_is_read_page_by_page() -> None:
     store, space, cursor = store_with([b"a", CONFIG_KEY, b"b"]), members(2), NO_STAMP
     read: list[tuple[list[bytes], bool]] = []
     for _ in range(2):
-        page = space.changelog_page(store.begin(), 0, cursor)
+        page = space.changelog_page(store.begin(), changelog_read(0, cursor))
         assert not isinstance(page, CursorTruncated)
         read.append(([entry.key for entry in page.entries], page.more))
         cursor = page.cursor
@@ -97,9 +152,9 @@ def test_a_reader_of_rows_that_are_gone_is_told() -> None:
     store, space = store_with([b"a", b"b"]), members()
     newest = space.newest(store.begin())
     store.transact(lambda tx: space.truncate(tx, newest))
-    assert space.changelog_page(store.begin(), 0, NO_STAMP) == CursorTruncated()
+    assert space.changelog_page(store.begin(), changelog_read(0, NO_STAMP)) == CursorTruncated()
     assert space.newest(store.begin()) == newest, "the end does not move back"
-    page = space.changelog_page(store.begin(), 0, newest)
+    page = space.changelog_page(store.begin(), changelog_read(0, newest))
     assert not isinstance(page, CursorTruncated)
     assert page.entries == ()
 
@@ -108,13 +163,13 @@ def test_a_place_in_another_store_is_gone() -> None:
     """An id may be given to another machine, whose stamps begin again."""
     store, space = store_with([b"a", b"b"]), members(1)
     store.transact(lambda tx: space.identity(tx, 77))
-    first = space.snapshot_page(store.begin(), 0, None)
+    first = space.snapshot_page(store.begin(), snapshot_read(0, None))
     assert isinstance(first, SnapshotPage)
     assert first.store == 77
-    assert isinstance(space.snapshot_page(store.begin(), 77, b"a"), SnapshotPage)
-    assert space.snapshot_page(store.begin(), 78, b"a") == CursorTruncated()
-    assert not isinstance(space.changelog_page(store.begin(), 77, NO_STAMP), CursorTruncated)
-    assert space.changelog_page(store.begin(), 78, NO_STAMP) == CursorTruncated()
+    assert isinstance(space.snapshot_page(store.begin(), snapshot_read(77, b"a")), SnapshotPage)
+    assert space.snapshot_page(store.begin(), snapshot_read(78, b"a")) == CursorTruncated()
+    assert not isinstance(space.changelog_page(store.begin(), changelog_read(77, NO_STAMP)), CursorTruncated)
+    assert space.changelog_page(store.begin(), changelog_read(78, NO_STAMP)) == CursorTruncated()
 
 
 def test_votes_of_earlier_epochs_that_count_are_unsettled() -> None:

@@ -35,6 +35,7 @@ from epoxy.model.membership import (
     SnapshotPage,
     SnapshotRead,
     StatusRead,
+    Stretch,
     Unsettled,
     UnsettledPage,
     UnsettledRead,
@@ -1291,9 +1292,60 @@ def decode_entries(buffer: bytes, position: int) -> tuple[tuple[ChangelogEntry, 
     return tuple(items), position
 
 
+def encode_stretch(out: list[bytes], record: Stretch) -> None:
+    until = record.until
+    count = record.count
+    digest = record.digest
+    if until is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        length = len(until)
+        if 1 <= length <= 0x7F:
+            out.append(BYTES[length])
+        else:
+            encode_length(out, length, 1, 1024)
+        out.append(until)
+    if 0 <= count <= 0x7F:
+        out.append(BYTES[count])
+    else:
+        encode_uint(out, count)
+    encode_fixed(out, digest, 16)
+
+
+def decode_stretch(buffer: bytes, position: int) -> tuple[Stretch, int]:
+    until: bytes | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        length = buffer[position]
+        if 1 <= length <= 0x7F:
+            position += 1
+        else:
+            length, position = decode_length(buffer, position, 1, 1024)
+        until = buffer[position : position + length]
+        position += length
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    count = buffer[position]
+    if count <= 0x7F:
+        position += 1
+    else:
+        count, position = decode_uint(buffer, position)
+    digest, position = decode_fixed(buffer, position, 16)
+    record = Stretch(until=until, count=count, digest=digest)
+    return record, position
+
+
 def encode_snapshot_read(out: list[bytes], record: SnapshotRead) -> None:
+    reader = record.reader
     store = record.store
     after = record.after
+    held = record.held
+    if 0 <= reader <= 0x7F:
+        out.append(BYTES[reader])
+    else:
+        encode_uint(out, reader)
     encode_unsigned(out, store, 8)
     if after is None:
         out.append(BYTES[0])
@@ -1305,9 +1357,15 @@ def encode_snapshot_read(out: list[bytes], record: SnapshotRead) -> None:
         else:
             encode_length(out, length, 1, 1024)
         out.append(after)
+    encode_stretch(out, held)
 
 
 def decode_snapshot_read(buffer: bytes, position: int) -> tuple[SnapshotRead, int]:
+    reader = buffer[position]
+    if reader <= 0x7F:
+        position += 1
+    else:
+        reader, position = decode_uint(buffer, position)
     store = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
     after: bytes | None = None
@@ -1323,22 +1381,33 @@ def decode_snapshot_read(buffer: bytes, position: int) -> tuple[SnapshotRead, in
         position += length
     elif flag:
         raise wrong_flag(buffer, position - 1)
-    record = SnapshotRead(store=store, after=after)
+    held, position = decode_stretch(buffer, position)
+    record = SnapshotRead(reader=reader, store=store, after=after, held=held)
     return record, position
 
 
 def encode_changelog_read(out: list[bytes], record: ChangelogRead) -> None:
+    reader = record.reader
     store = record.store
     after = record.after
+    if 0 <= reader <= 0x7F:
+        out.append(BYTES[reader])
+    else:
+        encode_uint(out, reader)
     encode_unsigned(out, store, 8)
     encode_fixed(out, after, 10)
 
 
 def decode_changelog_read(buffer: bytes, position: int) -> tuple[ChangelogRead, int]:
+    reader = buffer[position]
+    if reader <= 0x7F:
+        position += 1
+    else:
+        reader, position = decode_uint(buffer, position)
     store = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
     after, position = decode_fixed(buffer, position, 10)
-    record = ChangelogRead(store=store, after=after)
+    record = ChangelogRead(reader=reader, store=store, after=after)
     return record, position
 
 

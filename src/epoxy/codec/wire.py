@@ -111,7 +111,7 @@ encode_member_request, decode_member_request = pair(v2.encode_member_request, v2
 encode_member_reply, decode_member_reply = pair(v2.encode_member_reply, v2.decode_member_reply)
 encode_wish, decode_wish = pair(v2.encode_wish, v2.decode_wish)
 
-# Stored records: kv/{key}/value, ballot, accepted and cache; changelog/{sequence}; config.
+# Stored records: kv/{key}/value, ballot and cache; votes/{key}; changelog/{sequence}; config.
 encode_committed_record, decode_committed_record = pair(v2.encode_committed_record, v2.decode_committed_record)
 encode_ballot, decode_ballot = pair(v2.encode_ballot, v2.decode_ballot)
 encode_vote, decode_vote = pair(v2.encode_vote, v2.decode_vote)

@@ -59,13 +59,33 @@ class LoadProgress(Struct, frozen=True, kw_only=True):
     source: int
 
 
+class Summarise(Struct, frozen=True, kw_only=True):
+    """Resumed with the Stretch this replica holds beyond `after`, as long as a page."""
+
+    after: bytes | None
+
+
 class Keep(Struct, frozen=True, kw_only=True):
-    """Learn these decisions, and then remember how far that goes. Resumed when both are durable. Without progress:
-    forget how far it went."""
+    """Learn these decisions, and with them remember how far that goes. Resumed when both are durable, with how many of
+    them were news here. Without progress: forget how far it went."""
 
     source: int
     entries: tuple[ChangelogEntry, ...]
     progress: Progress | None
+
+
+class Repair(Struct, frozen=True, kw_only=True):
+    """Learn these decisions, which this replica should have heard of long ago. Resumed when they are durable, with how
+    many of them were news here."""
+
+    entries: tuple[ChangelogEntry, ...]
+
+
+class GiveWay(Struct, frozen=True, kw_only=True):
+    """Let others have their turn: what was summarised, kept and repaired since the last time takes no more than this
+    share of this replica's time."""
+
+    share: float
 
 
 class Settle(Struct, frozen=True, kw_only=True):
@@ -87,7 +107,8 @@ class Rest(Struct, frozen=True, kw_only=True):
     delay_ms: float
 
 
-HereEffect = Config | Adopt | LoadProgress | Keep | Synced | Rest
+CopyEffect = LoadProgress | Summarise | Keep | Repair | GiveWay
+HereEffect = Config | Adopt | CopyEffect | Synced | Rest
 Effect = HereEffect | ReadWish | Ask | AskAll | Tell | Publish | Settle
 
 Flow = Generator[Effect, Any, T]

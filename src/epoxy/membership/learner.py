@@ -1,13 +1,30 @@
 """How a replica comes to hold what the others hold.
 
 `copy` follows one source: a snapshot of its keys, page by page, then its changelog from where it stood when the
-snapshot began, up to the tail. How far it has come is kept with what it brought, so a crash costs one page.
+snapshot began, up to the tail. How far it has come is kept with what it brought, so a crash costs one page. A reader
+that holds keys already tells a digest of them, and is sent a page only if the source's is another.
+
+`compare` is the same for quiet times: no changelog, and at a walk. What it finds is repaired.
 
 `sync` is what a member of the new side does in a joint epoch. One source is not enough for that: a Commit may have
 missed it, and a value that was chosen may be committed nowhere yet. See docs/protocol/membership.md.
 """
 
-from epoxy.membership.effects import Adopt, Ask, Config, Flow, Keep, LoadProgress, Settle, Synced, Tell
+from epoxy.membership.digest import NOTHING
+from epoxy.membership.effects import (
+    Adopt,
+    Ask,
+    Config,
+    Flow,
+    GiveWay,
+    Keep,
+    LoadProgress,
+    Repair,
+    Settle,
+    Summarise,
+    Synced,
+    Tell,
+)
 from epoxy.model.cluster import ClusterConfig, ReplicaStatus
 from epoxy.model.membership import (
     ChangelogPage,
@@ -16,6 +33,7 @@ from epoxy.model.membership import (
     Progress,
     SnapshotPage,
     SnapshotRead,
+    Stretch,
     UnsettledPage,
     UnsettledRead,
 )
@@ -24,11 +42,21 @@ from epoxy.model.messages import EpochAhead, StaleEpoch
 MAX_SNAPSHOTS = 3
 """Snapshots in one go. A source that throws its changelog away faster than its keys can be copied is left for later."""
 
+LEARNING_SHARE = 0.5
+"""Of a learner's time. The other half is for those it serves, and while it rests, so does its source, which spends less
+on a page than the learner does."""
+
+CALM_SHARE = 0.01
+"""Of a replica's time in quiet times. Each is also asked by the others, about as often as it asks: 2 % in all."""
+
+WHOLE_SHARE = 1.0
+"""While an epoch is joint, everybody waits for the end of it."""
+
 
 def learn(me: int, settled_epoch: int) -> Flow[int]:
-    """One pass: sync if the epoch is joint and I am of the new side, otherwise copy from every voter that answers, and
-    once in each epoch, settle my own votes of the epochs before: whoever they were for may have left. Returns the last
-    epoch for which that is done."""
+    """One pass: sync if the epoch is joint and I am of the new side, otherwise copy from every voter that answers while
+    members change, or compare with it, and once in each epoch, settle my own votes of the epochs before: whoever they
+    were for may have left. Returns the last epoch for which that is done."""
     config: ClusterConfig = yield Config()
     info = config.info(me)
     if info is None or info.status is ReplicaStatus.LEAVING:
@@ -40,50 +68,86 @@ def learn(me: int, settled_epoch: int) -> Flow[int]:
         settled_epoch = config.epoch
     for source in in_turn(config.electorate, me):
         if source != me:
-            yield from copy(source)
+            yield from copy(me, source, LEARNING_SHARE) if is_changing(config) else compare(me, source)
     return settled_epoch
 
 
-def copy(source: int) -> Flow[bool]:
+def is_changing(config: ClusterConfig) -> bool:
+    return config.is_joint or len(config.active) < len(config.replicas)
+
+
+def copy(me: int, source: int, share: float) -> Flow[bool]:
     """Whether all that the source had learned, up to some moment after this began, is held here."""
     progress: Progress | None = yield LoadProgress(source=source)
     for _ in range(MAX_SNAPSHOTS):
-        copied = yield from read_on(source, progress)
+        copied = yield from read_on(me, source, progress, share)
         if copied is not None:
             return copied
         progress = None
     return False
 
 
-def read_on(source: int, progress: Progress | None) -> Flow[bool | None]:
+def read_on(me: int, source: int, progress: Progress | None, share: float) -> Flow[bool | None]:
     """To the end of its changelog. False: the source fell silent, and what it brought so far is kept. None: the place
     to go on from is gone."""
+    blind = False
     while True:
-        page = yield Ask(to=source, request=next_page(progress))
+        request = yield from next_page(me, progress, blind)
+        page = yield Ask(to=source, request=request)
         if isinstance(page, CursorTruncated):
             yield Keep(source=source, entries=(), progress=None)
             return None
         if not isinstance(page, SnapshotPage | ChangelogPage):
             return False
-        progress = after_page(progress, page)
+        progress = after_page(progress, request, page)
         if page.entries or isinstance(page, SnapshotPage):
-            yield Keep(source=source, entries=page.entries, progress=progress)
+            news: int = yield Keep(source=source, entries=page.entries, progress=progress)
+            blind = is_news(news, page)
+            if share < WHOLE_SHARE:
+                yield GiveWay(share=share)
         if isinstance(page, ChangelogPage) and not page.more:
             return True
 
 
-def next_page(progress: Progress | None) -> SnapshotRead | ChangelogRead:
-    if progress is None:
-        return SnapshotRead(store=0, after=None)
-    if not progress.copied:
-        return SnapshotRead(store=progress.store, after=progress.after)
-    return ChangelogRead(store=progress.store, after=progress.cursor)
+def compare(me: int, source: int) -> Flow[bool]:
+    """Whether everything the source holds is held here. Nothing is remembered on the way: to look at what is the same a
+    second time costs little. At the end it is, so that a change of members need not begin with a snapshot."""
+    progress: Progress | None = None
+    blind = False
+    while progress is None or not progress.copied:
+        request = yield from next_page(me, progress, blind)
+        page = yield Ask(to=source, request=request)
+        if not isinstance(page, SnapshotPage):
+            return False
+        news: int = (yield Repair(entries=page.entries)) if page.entries else 0
+        blind = is_news(news, page)
+        progress = after_page(progress, request, page)
+        yield GiveWay(share=LEARNING_SHARE if blind else CALM_SHARE)
+    yield Keep(source=source, entries=(), progress=progress)
+    return True
 
 
-def after_page(progress: Progress | None, page: SnapshotPage | ChangelogPage) -> Progress:
+def is_news(news: int, page: SnapshotPage | ChangelogPage) -> bool:
+    """Most of a page was: this replica is far behind, by an outage say. It need not look at what it holds beyond that
+    page, and it should hurry. Commits on their way to it are a few of a page."""
+    return bool(page.entries) and 2 * news > len(page.entries)
+
+
+def next_page(me: int, progress: Progress | None, blind: bool) -> Flow[SnapshotRead | ChangelogRead]:
+    if progress is not None and progress.copied:
+        return ChangelogRead(reader=me, store=progress.store, after=progress.cursor)
+    after = progress.after if progress is not None else None
+    held: Stretch = NOTHING if blind else (yield Summarise(after=after))
+    return SnapshotRead(reader=me, store=progress.store if progress is not None else 0, after=after, held=held)
+
+
+def after_page(
+    progress: Progress | None, request: SnapshotRead | ChangelogRead, page: SnapshotPage | ChangelogPage
+) -> Progress:
     if isinstance(page, SnapshotPage):
-        after = page.entries[-1].key if page.more else None
-        return Progress(store=page.store, cursor=first_cursor(progress, page), after=after, copied=not page.more)
+        assert isinstance(request, SnapshotRead)
+        after = page.entries[-1].key if page.more else request.held.until
+        return Progress(store=page.store, cursor=first_cursor(progress, page), after=after, copied=after is None)
     assert progress is not None, "a changelog is followed from somewhere"
     return Progress(store=progress.store, cursor=page.cursor, copied=True)
 
@@ -101,7 +165,7 @@ def sync(config: ClusterConfig, me: int) -> Flow[bool]:
         settled = yield from settle(config, source)
         if settled is None:
             return False
-        if settled and (source == me or (yield from copy(source))):
+        if settled and (source == me or (yield from copy(me, source, WHOLE_SHARE))):
             done.add(source)
         if is_enough(config, done):
             yield Synced(epoch=config.epoch)
@@ -110,8 +174,9 @@ def sync(config: ClusterConfig, me: int) -> Flow[bool]:
 
 
 def in_turn(electorate: tuple[int, ...], me: int) -> list[int]:
-    """Myself first, which costs least, then round the circle from me: not everybody asks the same one first."""
-    return sorted(electorate, key=lambda replica: (replica < me, replica))
+    """Myself first, which costs least, then round the circle from me: not everybody asks the same one first, and two
+    newcomers of neighbouring ids do not."""
+    return sorted(electorate, key=lambda replica: (replica != me, (replica - me) % len(electorate), replica))
 
 
 def is_enough(config: ClusterConfig, done: set[int]) -> bool:

@@ -14,6 +14,9 @@ MAX_PAGE_BYTES = 1 << 20
 """A page ends with whichever comes first. A thousand small keys cost a source about ten milliseconds, and a page that
 ends with a value of 1 MiB still fits into a frame of 4 MiB twice over."""
 
+DIGEST_BYTES = 16
+"""Nobody chooses keys to make two digests equal and gains by it; 128 bits are enough against chance."""
+
 
 class Member(Struct, frozen=True, kw_only=True):
     id: int
@@ -39,17 +42,30 @@ class Wish(Struct, frozen=True, kw_only=True):
 # Requests.
 
 
-class SnapshotRead(Struct, frozen=True, kw_only=True):
-    """A page of all you have committed, in the order of the keys, beyond `after`. That place is in a `store`: another
-    one answers that it is gone. 0: from the beginning, of whichever it is."""
+class Stretch(Struct, frozen=True, kw_only=True):
+    """What a replica holds beyond some key, through `until` (None: through the last key there is): how many keys, and
+    a digest of them with what is committed for each."""
 
+    until: bytes | None
+    count: int
+    digest: bytes
+
+
+class SnapshotRead(Struct, frozen=True, kw_only=True):
+    """A page of all you have committed, in the order of the keys, beyond `after`, as far as the stretch goes that the
+    reader has looked through; an empty one if you hold the same. That place is in a `store`: another one answers that
+    it is gone. 0: from the beginning, of whichever it is."""
+
+    reader: int
     store: int
     after: bytes | None
+    held: Stretch
 
 
 class ChangelogRead(Struct, frozen=True, kw_only=True):
     """A page of what you have learned since this stamp, which `store` has given."""
 
+    reader: int
     store: int
     after: bytes
 
@@ -73,7 +89,7 @@ MemberRequest = SnapshotRead | ChangelogRead | UnsettledRead | StatusRead
 
 class SnapshotPage(Struct, frozen=True, kw_only=True):
     """`cursor` is the newest row of the changelog at this moment: what the first page's cursor does not cover comes
-    after it there."""
+    after it there. `more`: within the stretch that was asked for."""
 
     store: int
     entries: tuple[ChangelogEntry, ...]

@@ -16,8 +16,6 @@ from epoxy.membership.effects import (
     Config,
     Effect,
     HereEffect,
-    Keep,
-    LoadProgress,
     Publish,
     ReadWish,
     Rest,
@@ -25,7 +23,7 @@ from epoxy.membership.effects import (
     Synced,
     Tell,
 )
-from epoxy.membership.learner import learn
+from epoxy.membership.learner import is_changing, learn
 from epoxy.membership.steward import steward
 from epoxy.model.cluster import CONFIG_KEY, WISH_KEY, ClusterConfig
 from epoxy.model.membership import (
@@ -41,6 +39,7 @@ from epoxy.model.membership import (
 from epoxy.model.messages import EpochAhead, Failed, StaleEpoch, UpdateConfig
 from epoxy.model.records import KeyState
 from epoxy.model.writes import Consistency, Outcome, ReadFailed, ReadOutcome, Write
+from epoxy.node.copying import Copier
 from epoxy.node.driver import Driver
 from epoxy.node.errands import Errand, Settling
 from epoxy.node.guard import Guard
@@ -69,6 +68,7 @@ class Member:
         self.space = MemberSpace(self.replica.keyspace, self.replica.me)
         identity = store.transact(lambda tx: self.space.identity(tx, dice.nonce()))
         self.guard = Guard(self.replica, store, self.space, identity)
+        self.copier = Copier(self.replica, store, self.space, driver.clock)
         self._synced_epoch = self._settled_epoch = 0
         self._stewarding = False
         self._idle = 0
@@ -105,10 +105,8 @@ class Member:
     def _reply(self, request: MemberRequest, tx: Transaction) -> MemberReply:
         config = self.replica.config
         match request:
-            case SnapshotRead():
-                return self.space.snapshot_page(tx.snapshot, request.store, request.after)
-            case ChangelogRead():
-                return self.space.changelog_page(tx.snapshot, request.store, request.after)
+            case SnapshotRead() | ChangelogRead():
+                return self.copier.page(tx, request)
             case UnsettledRead():
                 return not_adopted(request.epoch, config) or self.space.unsettled_page(
                     tx.snapshot, request.after, config
@@ -192,17 +190,13 @@ class Member:
                 done(self.replica.config)
             case Adopt():
                 self.replica.perform(operations.Adopt(config=effect.config), done)
-            case LoadProgress():
-                done(self._store.transact(lambda tx: self.space.progress(tx, effect.source)))
-            case Keep():
-                self._keep(effect, done)
             case Synced():
                 self._synced_epoch = effect.epoch
                 done(None)
             case Rest():
                 self._clock.call_later(effect.delay_ms * (0.5 + self._dice.uniform()), partial(done, None))
             case _:
-                assert_never(effect)
+                self.copier.perform(effect, done)
 
     def _ask(self, to: int, request: MemberRequest, done: Callable[[MemberReply], None]) -> None:
         waiting = [done]
@@ -240,21 +234,10 @@ class Member:
         value = wire.encode_config(config)
         self.driver.write(Write(key=CONFIG_KEY, value=value, mutable=True, if_version=config.epoch - 1), done)
 
-    def _keep(self, effect: Keep, done: Callable[[object], None]) -> None:
-        """One transaction after the other; they become durable in this order, so what is remembered is there."""
-        for entry in effect.entries:
-            self.replica.learn(entry.key, entry.committed)
-        self._store.transact(lambda tx: self.space.set_progress(tx, effect.source, effect.progress))
-        self._store.when_durable(partial(done, None))
-
 
 def not_adopted(epoch: int, config: ClusterConfig) -> StaleEpoch | EpochAhead | None:
     """Whoever tells its votes has sealed the epochs they were given in."""
     return acceptor.wrong_epoch(epoch, config)
-
-
-def is_changing(config: ClusterConfig) -> bool:
-    return config.is_joint or len(config.active) < len(config.replicas)
 
 
 def wish_of(found: ReadOutcome) -> Wish | bool | None:

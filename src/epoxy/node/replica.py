@@ -26,7 +26,7 @@ from epoxy.model.messages import (
     Request,
     UpdateConfig,
 )
-from epoxy.model.records import KeyState, Proposal
+from epoxy.model.records import FRESH, ChangelogEntry, KeyState, Proposal
 from epoxy.model.writes import ReadResult, Source
 from epoxy.node import register
 from epoxy.node.states import States
@@ -171,6 +171,37 @@ class Replica:
     def learn(self, key: bytes, proposal: Proposal) -> None:
         """A decision found elsewhere. Not durable yet."""
         self._key_request(Commit(key=key, epoch=self.config.epoch, proposal=proposal))
+
+    def learn_all(self, entries: Sequence[ChangelogEntry], beside: Callable[[Transaction], None]) -> int:
+        """Decisions found elsewhere, in one transaction with what is written beside them. How many were news here. Not
+        durable yet."""
+        changes, conflicts = self._store.transact(partial(self._learn_all, entries, beside))
+        for key, before, after in changes:
+            if self._states.get(key) is not None:
+                self._states.put(key, after)
+            self._changed(key, before, after)
+        for entry in conflicts:
+            self._alarm(f"two values for one instance: {entry} was found elsewhere; nothing was overwritten")
+        return len(changes)
+
+    def _learn_all(
+        self, entries: Sequence[ChangelogEntry], beside: Callable[[Transaction], None], tx: Transaction
+    ) -> tuple[list[tuple[bytes, KeyState, KeyState]], list[ChangelogEntry]]:
+        """Each entry as if it had come alone. May run twice, so nobody is told in here."""
+        states = dict(self.keyspace.held(tx, [entry.key for entry in entries]))
+        changes: list[tuple[bytes, KeyState, KeyState]] = []
+        conflicts: list[ChangelogEntry] = []
+        for entry in entries:
+            before = states.get(entry.key, FRESH)
+            after, reply = acceptor.learn(before, entry.committed)
+            if after is not before:
+                self.keyspace.save(tx, entry.key, before, after)
+                states[entry.key] = after
+                changes.append((entry.key, before, after))
+            elif isinstance(reply, CommitConflict):
+                conflicts.append(entry)
+        beside(tx)
+        return changes, conflicts
 
     def version(self, key: bytes) -> int:
         """The committed version, perhaps not durable yet."""

@@ -7,13 +7,14 @@ from msgspec.structs import replace
 from epoxy.consensus import recovery
 from epoxy.consensus.recovery import Promises
 from epoxy.membership import changes
-from epoxy.membership.effects import Flow, Keep
+from epoxy.membership.effects import Flow, Keep, Repair
 from epoxy.membership.identity import Noted, Recognition
 from epoxy.model.cluster import ClusterConfig, Side
 from epoxy.model.membership import MemberStatus, Progress, SnapshotPage, Wish
 from epoxy.model.records import Proposal, Vote
-from epoxy.node.member import Member
+from epoxy.node.copying import Copier, Done
 from epoxy.node.replica import Replica
+from epoxy.ports import Transaction
 
 # Broken rules keep the signature of the right ones, used or not.
 # ruff: noqa: ARG001
@@ -99,11 +100,10 @@ def newest_cursor(progress: Progress | None, page: SnapshotPage) -> bytes:
     return page.cursor
 
 
-def progress_first(member: Member, effect: Keep, done: Callable[[object], None]) -> None:
-    member._store.transact(lambda tx: member.space.set_progress(tx, effect.source, effect.progress))
-    done(None)
-    for entry in effect.entries:
-        member.replica.learn(entry.key, entry.committed)
+def progress_first(copier: Copier, effect: Keep | Repair, beside: Callable[[Transaction], None], done: Done) -> int:
+    copier._store.transact(beside)
+    done(len(effect.entries))
+    return copier._replica.learn_all(effect.entries, lambda _: None)
 
 
 # Identities

@@ -13,8 +13,8 @@ from epoxy.consensus import acceptor, home, judge, proposer, reader, recovery, r
 from epoxy.membership import changes, identity, learner
 from epoxy.model import ballot, cluster, quorum, records
 from epoxy.node import member
+from epoxy.node.copying import Copier
 from epoxy.node.driver import Run
-from epoxy.node.member import Member
 from epoxy.node.replica import Replica
 from epoxy.node.states import States
 from epoxy.sim import as_described, broken, broken_members
@@ -253,7 +253,7 @@ ALL = (
     mutant(
         "progress-first",
         "a learner notes its progress before what it learned",
-        Patch(Member, "_keep", broken_members.progress_first),
+        Patch(Copier, "_learn", broken_members.progress_first),
         workload=MEMBERSHIP,
     ),
     mutant(

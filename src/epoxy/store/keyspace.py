@@ -15,12 +15,12 @@ Absent rows stand for "nothing": no promise, no vote. A row begins with the form
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice, takewhile
-from operator import itemgetter
+from operator import itemgetter, lt
 
 from epoxy.codec import wire
-from epoxy.codec.tuple import STAMP_BYTES, escape, pack, pack_bytes, strinc, unpack
+from epoxy.codec.tuple import STAMP_BYTES, escape, pack, pack_bytes, strinc
 from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.records import LEGACY_PROPOSAL_ID, ChangelogEntry, CommittedRecord, KeyState, Proposal
@@ -31,7 +31,10 @@ from epoxy.store.buffer import scan
 LEGACY_LAYOUT, LAYOUT = 1, 2
 KV, CHANGELOG, VOTES = 0, 2, 7
 VALUE, BALLOT, CACHE = map(pack, ((0,), (1,), (3,)))
+VALUE_OF_A_KEY = b"\x00" + VALUE
+"""How a row ends that holds a value: the end of the key, and the field. No other field is as short."""
 LEGACY_COMMITTED, LEGACY_VALUE = map(pack, ((0,), (1,)))
+LEGACY_FIELDS = (b"\x00" + LEGACY_COMMITTED, b"\x00" + LEGACY_VALUE)
 
 VERSIONSTAMP = b"\x33"
 USER_VERSION = bytes(2)
@@ -107,13 +110,28 @@ class Keyspace:
         found = takewhile(lambda row: row[0] < FIRST_SYSTEM_KEY, self.everything(view, prefix, after))
         return list(islice(found, limit))
 
-    def everything(self, view: Snapshot, prefix: bytes, after: bytes | None) -> Iterator[tuple[bytes, Proposal]]:
-        """The committed keys, legacy ones and the cluster's own among them."""
-        current = self._current_page(view, prefix, after)
-        legacy = self._legacy_page(view, prefix, after)
-        # The merge keeps the order of its arguments among equals, so the first of a group is the one `load` would take.
-        for _, group in groupby(heapq.merge(current, legacy, key=itemgetter(0)), key=itemgetter(0)):
-            yield next(group)
+    def everything(
+        self, view: Snapshot, prefix: bytes, after: bytes | None, until: bytes | None = None
+    ) -> Iterator[tuple[bytes, Proposal]]:
+        """The committed keys, legacy ones and the cluster's own among them; through `until`, if that is given."""
+        current = self._current_page(view, prefix, after, until)
+        if not self._any_legacy(view):
+            return current
+        return newest_layout(current, self._legacy_page(view, prefix, after, until))
+
+    def held(self, view: Snapshot, keys: Sequence[bytes]) -> Mapping[bytes, KeyState]:
+        """What there is for these keys. Those that nothing is known of may be missing: if the keys are in their order,
+        one look shows which few of them, or none, have any rows."""
+        known: Iterable[bytes] = keys
+        if is_rising(keys) and not self._any_legacy(view):
+            rows = self._named(view, self._keys, keys) + self._named(view, self._votes, keys)
+            known = set(rows).intersection(keys) if len(rows) < len(keys) else keys
+        return {key: self.load(view, key) for key in known}
+
+    def _named(self, view: Snapshot, root: bytes, keys: Sequence[bytes]) -> list[bytes]:
+        """The keys of the rows from the first of these keys to the last; not more than there are keys."""
+        begin, end = root + pack_bytes(keys[0]), root + pack_bytes(keys[-1]) + b"\xff"
+        return [key_of(row, root) for row, _ in view.range(begin, end, limit=len(keys))]
 
     def changelog(
         self, view: Snapshot, after: bytes | None, limit: int, *, newest_first: bool = False
@@ -131,11 +149,14 @@ class Keyspace:
             if entry.key < FIRST_SYSTEM_KEY:
                 yield row[start : start + STAMP_BYTES], entry
 
-    def _legacy(self, view: Snapshot, packed_key: bytes) -> Proposal | None:
+    def _any_legacy(self, view: Snapshot) -> bool:
         """Nothing here writes rows of the first layout, so it is looked once whether there are any."""
         if self._has_legacy is None:
             self._has_legacy = bool(view.range(self._legacy_keys, strinc(self._legacy_keys), limit=1))
-        if not self._has_legacy:
+        return self._has_legacy
+
+    def _legacy(self, view: Snapshot, packed_key: bytes) -> Proposal | None:
+        if not self._any_legacy(view):
             return None
         row = self._legacy_keys + packed_key
         value = view.get(row + LEGACY_COMMITTED)
@@ -143,15 +164,24 @@ class Keyspace:
             value = view.get(row + LEGACY_VALUE)
         return legacy_proposal(value) if value is not None else None
 
-    def _current_page(self, view: Snapshot, prefix: bytes, after: bytes | None) -> Iterator[tuple[bytes, Proposal]]:
-        for key, field, value in fields(view, self._keys, prefix, after):
-            if field == VALUE:
-                yield key, wire.decode_committed_record(value).committed
+    def _current_page(
+        self, view: Snapshot, prefix: bytes, after: bytes | None, until: bytes | None
+    ) -> Iterator[tuple[bytes, Proposal]]:
+        root = self._keys
+        for row, value in rows_of(view, root, prefix, after, until):
+            if row.endswith(VALUE_OF_A_KEY):
+                yield key_of(row, root), wire.decode_committed_record(value).committed
 
-    def _legacy_page(self, view: Snapshot, prefix: bytes, after: bytes | None) -> Iterator[tuple[bytes, Proposal]]:
-        for key, field, value in fields(view, self._legacy_keys, prefix, after):
-            if field in (LEGACY_COMMITTED, LEGACY_VALUE):
-                yield key, legacy_proposal(value)
+    def _legacy_page(
+        self, view: Snapshot, prefix: bytes, after: bytes | None, until: bytes | None
+    ) -> Iterator[tuple[bytes, Proposal]]:
+        for row, value in rows_of(view, self._legacy_keys, prefix, after, until):
+            if row.endswith(LEGACY_FIELDS):
+                yield key_of(row, self._legacy_keys), legacy_proposal(value)
+
+
+def is_rising(keys: Sequence[bytes]) -> bool:
+    return bool(keys) and all(map(lt, keys, keys[1:]))
 
 
 def legacy_proposal(value: bytes) -> Proposal:
@@ -165,12 +195,26 @@ def write(tx: Transaction, row: bytes, value: bytes | None) -> None:
         tx.set(row, value)
 
 
-def fields(view: Snapshot, root: bytes, prefix: bytes, after: bytes | None) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """(key, field, value) for the rows below root whose key starts with `prefix` and lies beyond `after`."""
+def newest_layout(
+    current: Iterator[tuple[bytes, Proposal]], legacy: Iterator[tuple[bytes, Proposal]]
+) -> Iterator[tuple[bytes, Proposal]]:
+    """The merge keeps the order of its arguments among equals, so the first of a group is the one `load` would take."""
+    for _, group in groupby(heapq.merge(current, legacy, key=itemgetter(0)), key=itemgetter(0)):
+        yield next(group)
+
+
+def rows_of(view: Snapshot, root: bytes, prefix: bytes, after: bytes | None, until: bytes | None) -> Iterator[KeyValue]:
+    """The rows below root whose key starts with `prefix`, lies beyond `after` and not beyond `until`."""
     stem = root + b"\x01" + escape(prefix)
     begin = stem if after is None else max(stem, root + pack_bytes(after) + b"\xff")
-    for row, value in scan(view, begin, strinc(stem), SCAN_ROWS, False):
-        key, field = unpack(row[len(root) :])
-        assert isinstance(key, bytes)
-        assert isinstance(field, int)
-        yield key, pack((field,)), value
+    end = strinc(stem) if until is None else min(strinc(stem), root + pack_bytes(until) + b"\xff")
+    return scan(view, begin, end, SCAN_ROWS, False)
+
+
+def key_of(row: bytes, root: bytes) -> bytes:
+    """What `unpack` finds there, quicker: after the root come 01, the key, and 00 at its end, which is the only one if
+    none is escaped."""
+    end = row.find(b"\x00", len(root))
+    while row[end + 1 : end + 2] == b"\xff":
+        end = row.find(b"\x00", end + 1)
+    return row[len(root) + 1 : end].replace(b"\x00\xff", b"\x00")

@@ -12,15 +12,19 @@ from itertools import islice
 from epoxy.codec import wire
 from epoxy.codec.tuple import STAMP_BYTES, pack, pack_bytes, strinc, unpack
 from epoxy.consensus.recovery import still_counts
+from epoxy.membership.digest import digest, stretch
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.membership import (
     MAX_PAGE_BYTES,
     MAX_PAGE_ROWS,
     NO_STAMP,
     ChangelogPage,
+    ChangelogRead,
     CursorTruncated,
     Progress,
     SnapshotPage,
+    SnapshotRead,
+    Stretch,
     Unsettled,
     UnsettledPage,
 )
@@ -92,19 +96,27 @@ class MemberSpace:
 
     # Pages
 
-    def snapshot_page(self, view: Snapshot, store: int, after: bytes | None) -> SnapshotPage | CursorTruncated:
+    def stretch(self, view: Snapshot, after: bytes | None) -> Stretch:
+        """What is held beyond a key, as much as makes a page."""
+        entries, more = fitting(self._held(view, after, None), self.page_rows)
+        return stretch(entries, entries[-1].key if more else None)
+
+    def snapshot_page(self, view: Snapshot, request: SnapshotRead) -> SnapshotPage | CursorTruncated:
         mine = self._own_identity(view)
-        if store not in (0, mine):
+        if request.store not in (0, mine):
             return CursorTruncated()
-        entries, more = fitting(self._held(view, after), self.page_rows)
+        entries, more = fitting(self._held(view, request.after, request.held.until), self.page_rows)
+        if not more and is_same(request.held, entries):
+            entries = ()
         return SnapshotPage(store=mine, entries=entries, cursor=self.newest(view), more=more)
 
-    def _held(self, view: Snapshot, after: bytes | None) -> Iterator[ChangelogEntry]:
-        for key, committed in self._keyspace.everything(view, b"", after):
+    def _held(self, view: Snapshot, after: bytes | None, until: bytes | None) -> Iterator[ChangelogEntry]:
+        for key, committed in self._keyspace.everything(view, b"", after, until):
             yield ChangelogEntry(key=key, committed=committed)
 
-    def changelog_page(self, view: Snapshot, store: int, after: bytes) -> ChangelogPage | CursorTruncated:
-        if store != self._own_identity(view) or is_gone(after, view.get(self._truncated) or NO_STAMP):
+    def changelog_page(self, view: Snapshot, request: ChangelogRead) -> ChangelogPage | CursorTruncated:
+        after = request.after
+        if request.store != self._own_identity(view) or is_gone(after, view.get(self._truncated) or NO_STAMP):
             return CursorTruncated()
         cursors: list[bytes] = []
         entries, more = fitting(self._learned(view, after, cursors), self.page_rows)
@@ -143,6 +155,10 @@ class MemberSpace:
     def _stamp(self, row: bytes) -> bytes:
         start = len(self._changelog)
         return row[start : start + STAMP_BYTES]
+
+
+def is_same(held: Stretch, entries: tuple[ChangelogEntry, ...]) -> bool:
+    return held.count == len(entries) and held.digest == digest(entries)
 
 
 def is_gone(after: bytes, truncated: bytes) -> bool:

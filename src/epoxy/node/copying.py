@@ -1,0 +1,74 @@
+"""Where a member's copies are made and kept: pages for those who ask, and what others' pages brought.
+
+The work is done in one go for a page, a few milliseconds, and in between others have their turn.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar, assert_never
+
+from epoxy.membership.effects import CopyEffect, GiveWay, Keep, LoadProgress, Repair, Summarise
+from epoxy.model.membership import ChangelogRead, MemberReply, SnapshotRead
+from epoxy.node.replica import Replica
+from epoxy.ports import Clock, Store, Transaction
+from epoxy.store.members import MemberSpace
+
+Done = Callable[[object], None]
+R = TypeVar("R")
+
+LONGEST_REST_MS = 10_000.0
+"""A disk that stood still for a while makes a page seem like a minute's work."""
+
+
+class Copier:
+    def __init__(self, replica: Replica, store: Store, space: MemberSpace, clock: Clock) -> None:
+        self._replica = replica
+        self._store = store
+        self._space = space
+        self._clock = clock
+        self._busy_ms = 0.0
+        self.copied = 0
+        """Keys that pages of others have brought, while members change."""
+        self.repaired = 0
+        """Keys that were found missing, or behind, in quiet times."""
+
+    # As a source
+
+    def page(self, tx: Transaction, request: SnapshotRead | ChangelogRead) -> MemberReply:
+        if isinstance(request, SnapshotRead):
+            return self._space.snapshot_page(tx.snapshot, request)
+        return self._space.changelog_page(tx.snapshot, request)
+
+    # As a learner
+
+    def perform(self, effect: CopyEffect, done: Done) -> None:
+        match effect:
+            case LoadProgress():
+                done(self._store.transact(lambda tx: self._space.progress(tx, effect.source)))
+            case Summarise():
+                done(self._timed(lambda: self._store.transact(lambda tx: self._space.stretch(tx, effect.after))))
+            case Keep():
+                self.copied += self._learn(effect, self._note_progress(effect), done)
+            case Repair():
+                self.repaired += self._learn(effect, lambda _: None, done)
+            case GiveWay():
+                rest_ms = min(LONGEST_REST_MS, self._busy_ms * (1 / effect.share - 1))
+                self._busy_ms = 0.0
+                self._clock.call_later(rest_ms, partial(done, None))
+            case _:
+                assert_never(effect)
+
+    def _note_progress(self, effect: Keep) -> Callable[[Transaction], None]:
+        """In the transaction of what it stands for: one is never there without the other."""
+        return lambda tx: self._space.set_progress(tx, effect.source, effect.progress)
+
+    def _learn(self, effect: Keep | Repair, beside: Callable[[Transaction], None], done: Done) -> int:
+        news = self._timed(lambda: self._replica.learn_all(effect.entries, beside))
+        self._store.when_durable(partial(done, news))
+        return news
+
+    def _timed(self, work: Callable[[], R]) -> R:
+        begun_ms = self._clock.now_ms()
+        result = work()
+        self._busy_ms += self._clock.now_ms() - begun_ms
+        return result
