@@ -61,6 +61,11 @@ class Store(Protocol):
         """Run body in a transaction and commit it, again after each Conflict, up to a limit. The result must not leave
         this process before `when_durable` says so: it may rest on writes, its own or others', that are not synced."""
 
+    def put(self, rows: dict[bytes, bytes | None], stamped: tuple[bytes, bytes, bytes] | None) -> None:
+        """The commit of a transaction that is known as a whole: rows to set or, with None, to clear, and one to stamp.
+        For whoever has looked at `newest` and decided in one go, so that nothing can have come between. The rows are
+        the store's from here on."""
+
     def when_durable(self, done: Callable[[], None]) -> None:
         """Call done once everything committed so far is durable, at once if it is; in the order of these calls. Never
         called if that fails: the process ends."""

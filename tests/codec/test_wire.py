@@ -22,9 +22,18 @@ from epoxy.model.errors import (
 )
 from epoxy.model.frames import PeerRequest, PeerResponse
 from epoxy.model.messages import AcceptOk, Behind, Commit, Failed, Read, ReadOk
-from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal, ProposalId, Vote
+from epoxy.model.records import (
+    MAX_KEY_BYTES,
+    MAX_VALUE_BYTES,
+    ChangelogEntry,
+    CommittedRecord,
+    Proposal,
+    ProposalId,
+    Settled,
+    Vote,
+)
 from tests.codec.golden import FIRST, VOTE, read_golden
-from tests.codec.strategies import FORMATS, Format, peer_requests, uints
+from tests.codec.strategies import FORMATS, Format, keys, lineages, peer_requests, proposals, uints
 
 GOLDEN = {name: data for name, data in read_golden().items() if name.split()[0] in FORMATS}
 every_format = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
@@ -255,3 +264,11 @@ def test_a_joined_frame_has_the_same_limits() -> None:
 def test_equal_values_have_equal_bytes() -> None:
     make = [Commit(key=b"k", epoch=1, proposal=FIRST) for _ in range(2)]
     assert wire.encode_request(make[0]) == wire.encode_request(make[1])
+
+
+@given(keys, proposals(), lineages)
+def test_a_decision_is_its_record_and_its_entry(key: bytes, committed: Proposal, lineage: tuple[Settled, ...]) -> None:
+    record = CommittedRecord(committed=committed, lineage=lineage)
+    entry = ChangelogEntry(key=key, committed=committed)
+    expected = wire.encode_committed_record(record), wire.encode_changelog_entry(entry)
+    assert wire.encode_decision(key, committed, lineage) == expected

@@ -120,28 +120,6 @@ def test_a_flush_under_way_does_not_cover_what_came_later() -> None:
     assert second == [PrepareOk(vote=None)]
 
 
-@pytest.mark.pure("replaces a method of the keyspace")
-def test_a_transaction_that_runs_twice_tells_its_watchers_once() -> None:
-    node = Node()
-    seen: list[tuple[KeyState, KeyState]] = []
-    node.replica.watchers.append(lambda _, before, after: seen.append((before, after)))
-    load, meddled = node.replica.keyspace.load, [False]
-
-    def meddle(view: object, key: bytes) -> KeyState:
-        """Between the read and the commit, somebody else promises."""
-        state = load(view, key)  # type: ignore[arg-type]
-        if not meddled[0]:
-            meddled[0] = True
-            node.handle(prepare(Ballot(2, B)))
-        return state
-
-    node.replica.keyspace.load = meddle  # type: ignore[method-assign]
-    reply = node.handle_now(prepare(Ballot(3, C)))
-    assert reply == PrepareOk(vote=None)
-    assert [after.promised for _, after in seen] == [Ballot(2, B), Ballot(3, C)]
-    assert seen[1][0] == seen[0][1]
-
-
 def test_nothing_changed_nothing_told_nothing_written() -> None:
     node = Node()
     node.handle_now(commit(VALUE))

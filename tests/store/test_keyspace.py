@@ -114,6 +114,7 @@ def test_the_layout_is_what_the_documents_say() -> None:
         pack((2, ME, 0, b"k\x00", 0)): wire.encode_committed_record(record),
         pack((2, ME, 0, b"k\x00", 1)): wire.encode_ballot(state.promised),
         pack((2, ME, 0, b"elsewhere", 3)): wire.encode_cached(other),
+        pack((2, ME, 8)): b"",
         pack((2, ME, 7, b"k\x00")): wire.encode_vote(state.vote),
         pack((2, ME, 2, Versionstamp((1).to_bytes(8, "big") + bytes(2)))): wire.encode_changelog_entry(entry),
     }

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from epoxy.codec import epoxy_v2 as v2
-from epoxy.codec.bare import encode_length, encode_uint
+from epoxy.codec.bare import encode_data, encode_length, encode_uint
 from epoxy.model.errors import CodecError, Oversized, TrailingBytes, Truncated, UnknownVersion
 from epoxy.model.messages import Request
+from epoxy.model.records import MAX_KEY_BYTES, Proposal, Settled
 
 FORMAT_VERSION = 2
 HEADER = FORMAT_VERSION.to_bytes(2, "little")
@@ -110,6 +111,21 @@ encode_reply, decode_reply = pair(v2.encode_reply, v2.decode_reply)
 encode_member_request, decode_member_request = pair(v2.encode_member_request, v2.decode_member_request)
 encode_member_reply, decode_member_reply = pair(v2.encode_member_reply, v2.decode_member_reply)
 encode_wish, decode_wish = pair(v2.encode_wish, v2.decode_wish)
+
+
+def encode_decision(key: bytes, committed: Proposal, lineage: tuple[Settled, ...]) -> tuple[bytes, bytes]:
+    """What `encode_committed_record` and `encode_changelog_entry` would make of it: most of both is the proposal, which
+    is encoded once."""
+    out: list[bytes] = []
+    v2.encode_proposal(out, committed)
+    proposal = b"".join(out)
+    record = [HEADER, proposal]
+    v2.encode_lineage(record, lineage)
+    entry = [HEADER]
+    encode_data(entry, key, 1, MAX_KEY_BYTES)
+    entry.append(proposal)
+    return b"".join(record), b"".join(entry)
+
 
 # Stored records: kv/{key}/value, ballot and cache; votes/{key}; changelog/{sequence}; config.
 encode_committed_record, decode_committed_record = pair(v2.encode_committed_record, v2.decode_committed_record)

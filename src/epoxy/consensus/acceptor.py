@@ -33,6 +33,9 @@ Step = tuple[KeyState, Reply]
 
 def step(state: KeyState, message: KeyRequest, config: ClusterConfig) -> Step:
     match message:
+        case Accept():
+            refused = wrong_epoch(message.epoch, config) or wrong_version(state, message.proposal.version)
+            return (state, refused) if refused else accept(state, message)
         case Commit():
             return learn(state, message.proposal)
         case Read():
@@ -40,9 +43,6 @@ def step(state: KeyState, message: KeyRequest, config: ClusterConfig) -> Step:
         case Prepare():
             refused = wrong_epoch(message.epoch, config) or wrong_version(state, message.version)
             return (state, refused) if refused else prepare(state, message)
-        case Accept():
-            refused = wrong_epoch(message.epoch, config) or wrong_version(state, message.proposal.version)
-            return (state, refused) if refused else accept(state, message)
         case _:
             assert_never(message)
 

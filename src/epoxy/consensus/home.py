@@ -29,15 +29,15 @@ from epoxy.model.writes import Write
 
 def perform(state: KeyState, op: KeyOp, config: ClusterConfig) -> tuple[KeyState, object]:
     """One home transaction."""
-    if not isinstance(op, Commit) and op.epoch != config.epoch:
+    if op.epoch != config.epoch and not isinstance(op, Commit):
         return state, StaleEpoch(config=config)
     match op:
         case Select():
             return select(state, op, config)
-        case Reserve():
-            return reserve(state, op)
         case Conclude():
             return conclude(state, op)
+        case Reserve():
+            return reserve(state, op)
         case Commit():
             return acceptor.learn(state, op.proposal)
         case _:

@@ -10,7 +10,7 @@ from epoxy.consensus.reader import linearizable
 from epoxy.consensus.rounds import adopt, decide, learned
 from epoxy.consensus.terms import Decision, GaveUp, Instance, Offer
 from epoxy.model.cluster import CONFIG_KEY
-from epoxy.model.messages import AlreadyCommitted, Inspect, Inspected
+from epoxy.model.messages import AlreadyCommitted, Inspect, Inspected, StaleEpoch
 from epoxy.model.records import Proposal, ProposalId
 from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, ReadFailed, Refused, Write
 
@@ -39,18 +39,32 @@ class Wish:
 
 
 def propose(write: Write, ctx: Context) -> Flow[Outcome]:
-    """From the vote at home to the answer. A write that lost its version to another looks again, and so does one whose
-    epoch changed under it."""
-    wish = Wish(write, name_of(write, ctx))
+    """From the vote at home to the answer."""
+    return (yield from pursue(Wish(write, name_of(write, ctx)), ctx))
+
+
+def pursue(
+    wish: Wish, ctx: Context, selected: Selected | None = None, news: AlreadyCommitted | StaleEpoch | None = None
+) -> Flow[Outcome]:
+    """A write that lost its version to another looks again, and so does one whose epoch changed under it. Whoever has
+    begun it elsewhere says what came of that: what was selected at home, or what a round met."""
     for _ in range(MAX_ROUNDS_LOST):
         try:
-            answer = yield from try_once(wish, ctx)
+            answer = yield from (take_in(wish, news, ctx) if news is not None else try_once(wish, ctx, selected))
         except EpochChanged as change:
             ctx = yield from adopt(ctx, change)
-            continue
+            answer = None
         if answer is not None:
             return answer
+        selected = news = None
     return ConsensusFailed(reason=f"lost {MAX_ROUNDS_LOST} rounds to other writers")
+
+
+def take_in(wish: Wish, news: AlreadyCommitted | StaleEpoch, ctx: Context) -> Flow[Outcome | None]:
+    if isinstance(news, StaleEpoch):
+        raise EpochChanged(news.config)
+    decision = yield from learned(ctx, wish.write.key, news, Path.FAST)
+    return (yield from settled(wish, decision, ctx))
 
 
 def name_of(write: Write, ctx: Context) -> ProposalId:
@@ -60,14 +74,14 @@ def name_of(write: Write, ctx: Context) -> ProposalId:
     return ProposalId(ctx.me, ctx.dice.nonce())
 
 
-def try_once(wish: Wish, ctx: Context) -> Flow[Outcome | None]:
-    """One look at home, and what follows from it. None: look again. What was put forward before is settled before
-    anything else is said: somebody else may have finished it. Until it is, home has not moved, and judges as before."""
+def try_once(wish: Wish, ctx: Context, selected: Selected | None = None) -> Flow[Outcome | None]:
+    """One look at home, unless somebody has taken it, and what follows from it. None: look again. What was put forward
+    before is settled before anything else is said: somebody else may have finished it. Until it is, home has not moved,
+    and judges as before."""
     if not ctx.votes and not wish.offered:
         return Refused(reason=f"replica {ctx.me} is not an active member")
-    selected: Selected = yield from at_home(
-        Select(write=wish.write, proposal_id=wish.proposal_id, offered=wish.offered, me=ctx.me, epoch=ctx.config.epoch)
-    )
+    if selected is None:
+        selected = yield from at_home(selection(wish, ctx))
     match selected:
         case Answered():
             return travelled_at_least(selected.outcome, wish.travelled)
@@ -79,6 +93,12 @@ def try_once(wish: Wish, ctx: Context) -> Flow[Outcome | None]:
             return (yield from settled(wish, decision, ctx))
         case FastVote() | Reserved():
             return (yield from put_forward(wish, selected, ctx))
+
+
+def selection(wish: Wish, ctx: Context) -> Select:
+    return Select(
+        write=wish.write, proposal_id=wish.proposal_id, offered=wish.offered, me=ctx.me, epoch=ctx.config.epoch
+    )
 
 
 def put_forward(wish: Wish, start: FastVote | Reserved, ctx: Context) -> Flow[Outcome | None]:

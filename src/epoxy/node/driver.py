@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, TypeVar, assert_never
 
-from epoxy.consensus import proposer, reader
+from epoxy.consensus import reader
 from epoxy.consensus.effects import (
     Also,
     Answer,
@@ -32,6 +32,7 @@ from epoxy.model.records import KeyState
 from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
 from epoxy.node.observer import Observer, Unobserved
 from epoxy.node.replica import Replica
+from epoxy.node.uncontended import Standing, Uncontended
 from epoxy.ports import Clock, Dice, Timer, Transport
 
 T = TypeVar("T")
@@ -59,19 +60,26 @@ class Driver:
         self.timing = timing
         self.alarm = alarm
         self.observer: Observer = Unobserved()
-        self._queues: dict[bytes, deque[tuple[Write, Callable[[Outcome], None]]]] = {}
+        self._standing: Standing | None = None
+        # By key, who waits for the write that is under way; None: nobody.
+        self._queues: dict[bytes, deque[tuple[Write, Callable[[Outcome], None]]] | None] = {}
         self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
         replica.commit_watchers.append(self._wake)
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         """Writes of one key queue here: rivals within a replica would only cost each other the fast round."""
-        queue = self._queues.setdefault(write.key, deque())
-        if len(queue) >= MAX_QUEUED_PER_KEY:
-            answered(Refused(reason=f"{len(queue)} writes are waiting for this key already"))
+        key = write.key
+        if key not in self._queues:
+            self._queues[key] = None
+            self._begin(write, answered)
+            return
+        queue = self._queues[key]
+        if queue is None:
+            queue = self._queues[key] = deque()
+        if len(queue) + 1 >= MAX_QUEUED_PER_KEY:
+            answered(Refused(reason=f"{len(queue) + 1} writes are waiting for this key already"))
             return
         queue.append((write, answered))
-        if len(queue) == 1:
-            self._write_next(write.key)
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
         flow = reader.read(key, consistency, self._context())
@@ -102,30 +110,33 @@ class Driver:
         if not sleepers:
             del self._sleepers[key]
 
-    def _write_next(self, key: bytes) -> None:
-        write, answered = self._queues[key][0]
-        begun_ms = self.clock.now_ms()
+    def flow(self, flow: Flow[Outcome], finished: Callable[[Outcome], None]) -> "Run[Outcome]":
+        """A write, from wherever the flow begins."""
+        return Run(self, flow, lambda reason: ConsensusFailed(reason=reason), finished)
 
-        def finished(outcome: Outcome) -> None:
-            self._observe(outcome, run, begun_ms)
-            queue = self._queues[key]
-            queue.popleft()
-            if queue:
-                self.clock.call_later(0, partial(self._write_next, key))
-            else:
-                del self._queues[key]
-            answered(outcome)
-
-        flow = proposer.propose(write, self._context())
-        run: Run[Outcome] = Run(self, flow, lambda reason: ConsensusFailed(reason=reason), finished)
-        run.start()
-
-    def _observe(self, outcome: Outcome, run: "Run[Outcome]", begun_ms: float) -> None:
+    def finished(self, write: Uncontended, outcome: Outcome) -> None:
         path = None if isinstance(outcome, ConsensusFailed | Refused) else outcome.path
-        seconds, retries = (self.clock.now_ms() - begun_ms) / 1000, max(0, run.prepares - 1)
+        prepares = write.run.prepares if write.run is not None else 0
+        seconds, retries = (self.clock.now_ms() - write.begun_ms) / 1000, max(0, prepares - 1)
         self.observer.proposal_done(
-            type(outcome).__name__, path, seconds, prepares=run.prepares, retries=retries, bumps=retries
+            type(outcome).__name__, path, seconds, prepares=prepares, retries=retries, bumps=retries
         )
+        key = write.key
+        if self._queues[key]:
+            self.clock.call_later(0, partial(self._next, key))
+        else:
+            del self._queues[key]
+
+    def _next(self, key: bytes) -> None:
+        queue = self._queues[key]
+        assert queue is not None
+        self._begin(*queue.popleft())
+
+    def _begin(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        standing, config = self._standing, self.replica.config
+        if standing is None or standing.config is not config or standing.timing is not self.timing:
+            standing = self._standing = Standing(self._context())
+        Uncontended(self, write, standing, self.clock.now_ms(), answered).start()
 
     def _context(self) -> Context:
         return Context(me=self.replica.me, config=self.replica.config, dice=self._dice, timing=self.timing)

@@ -10,18 +10,21 @@ not read again.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import assert_never
 
 from epoxy.consensus import acceptor, home
-from epoxy.consensus.operations import Adopt, Cache, HomeOp, KeyOp, Peek
+from epoxy.consensus.operations import Adopt, Cache, Conclude, HomeOp, KeyOp, Peek, Reserve, Select
 from epoxy.model.cluster import CONFIG_KEY, ClusterConfig
 from epoxy.model.messages import (
+    Accept,
     Commit,
     CommitConflict,
     ConfigOk,
     Inspect,
     Inspected,
     KeyRequest,
+    Prepare,
+    Read,
     Reply,
     Request,
     UpdateConfig,
@@ -33,18 +36,11 @@ from epoxy.node.states import States
 from epoxy.ports import Store, Transaction
 from epoxy.store.keyspace import Keyspace
 
-R = TypeVar("R")
-
 INSPECTED_ROWS = 1_000
 """Rows of the changelog that an inspection looks through: a few milliseconds on the event loop, not more."""
 
 INSPECTED_STAMPS = 64
 """What the schema carries."""
-
-M = TypeVar("M")
-
-Rule = Callable[[KeyState, M, ClusterConfig], tuple[KeyState, R]]
-"""What a message makes of a key's state, and the answer."""
 
 Watcher = Callable[[bytes, KeyState, KeyState], None]
 """Told of a change of a key's state, right after its transaction and before that is durable."""
@@ -76,8 +72,10 @@ class Replica:
         self._store.when_durable(partial(answered, replies))
 
     def perform(self, op: HomeOp, done: Callable[[object], None]) -> None:
-        """An operation of a flow of this replica's own."""
+        """An operation of a flow of this replica's own. The commonest first."""
         match op:
+            case Select() | Conclude() | Reserve() | Commit():
+                self._store.when_durable(partial(done, self._operation(op)))
             case Peek():
                 done(self.peek(op.key, use_cache=op.use_cache))
             case Cache():
@@ -87,20 +85,26 @@ class Replica:
                 config = self._adopt(op.config)
                 self._store.when_durable(partial(done, config))
             case _:
-                self._store.when_durable(partial(done, self._operation(op)))
+                assert_never(op)
 
     def _request(self, request: Request) -> Reply:
         match request:
+            case Accept() | Commit() | Read() | Prepare():
+                return self._key_request(request)
             case UpdateConfig():
                 return ConfigOk(epoch=self._adopt(request.config).epoch)
             case Inspect():
                 return self._store.transact(lambda tx: self._inspect(tx, request.key))
             case _:
-                return self._key_request(request)
+                assert_never(request)
 
     def _key_request(self, request: KeyRequest) -> Reply:
-        reply = self._transition(request.key, acceptor.step, request)
-        if isinstance(reply, CommitConflict):
+        key = request.key
+        before = self._state(key)
+        after, reply = acceptor.step(before, request, self.config)
+        if after is not before:
+            self._move(key, before, after)
+        elif isinstance(reply, CommitConflict):
             self._alarm(f"two values for one instance: {request} against {reply.committed}; nothing was overwritten")
         return reply
 
@@ -118,32 +122,27 @@ class Replica:
         )
 
     def _operation(self, op: KeyOp) -> object:
-        return self._transition(op.key, home.perform, op)
-
-    def _transition(self, key: bytes, rule: Rule[M, R], message: M) -> R:
-        """The one transaction."""
-        before = self._states.get(key)
-        if before is None:
-            before, after, result = self._store.transact(partial(self._load_and_save, key, rule, message))
-        else:
-            after, result = rule(before, message, self.config)
-            if after is not before:
-                self._store.transact(partial(self._save, key, before, after))
-        self._states.put(key, after)
+        key = op.key
+        before = self._state(key)
+        after, result = home.perform(before, op, self.config)
         if after is not before:
-            self._changed(key, before, after)
+            self._move(key, before, after)
         return result
 
-    def _load_and_save(self, key: bytes, rule: Rule[M, R], message: M, tx: Transaction) -> tuple[KeyState, KeyState, R]:
-        """May run twice, so nobody is told in here."""
-        before = self.keyspace.load(tx, key)
-        after, result = rule(before, message, self.config)
-        if after is not before:
-            self.keyspace.save(tx, key, before, after)
-        return before, after, result
+    # The one transaction, in two halves: nothing comes between them, because nothing here waits.
 
-    def _save(self, key: bytes, before: KeyState, after: KeyState, tx: Transaction) -> None:
-        self.keyspace.save(tx, key, before, after)
+    def _state(self, key: bytes) -> KeyState:
+        known = self._states.get(key)
+        if known is None:
+            known = self.keyspace.load(self._store.newest(), key)
+            self._states.put(key, known)
+        return known
+
+    def _move(self, key: bytes, before: KeyState, after: KeyState) -> None:
+        rows, entry = self.keyspace.changes(self._store.newest(), key, before, after)
+        self._store.put(rows, entry)
+        self._states.put(key, after)
+        self._changed(key, before, after)
 
     def _changed(self, key: bytes, before: KeyState, after: KeyState) -> None:
         if key == CONFIG_KEY and after.committed is not None:

@@ -23,6 +23,8 @@ from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Behind, Hig
 from epoxy.model.quorum import QuorumPolicy, Quorums
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import Path
+from epoxy.node import uncontended
+from epoxy.node.uncontended import Standing
 from epoxy.sim.exhaustive_world import Rules
 from epoxy.sim.judge import Judge
 from epoxy.sim.patching import Patch
@@ -91,6 +93,10 @@ def highest_accepted_ballot(promises: Promises, config: ClusterConfig) -> Propos
     return recovery.highest(votes).proposal if votes else None
 
 
+def everything_is_a_flow(standing: Standing) -> bool:
+    return False
+
+
 def nothing(*_: object) -> None:
     """Our own rules about votes and promises are not held against it: only what clients and replicas end up with."""
 
@@ -102,6 +108,7 @@ PATCHES = (
     Patch(acceptor, "accept", accept),
     Patch(acceptor, "missed_a_commit", enter_any_version),
     Patch(rounds, "fast_round", fast_round),
+    Patch(uncontended, "goes_straight", everything_is_a_flow),
     Patch(recovery, "choose", highest_accepted_ballot),
     Patch(records, "assert_well_formed", nothing),
     Patch(Judge, "stepped", nothing),

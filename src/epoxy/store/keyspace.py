@@ -5,6 +5,7 @@
     (2, replica, KV, key, CACHE)                a value found elsewhere
     (2, replica, VOTES, key)                    the vote: apart, because those in flight are few and are looked for
                                                 among millions of keys that are decided
+    (2, replica, CACHES)                        there is, or was, such a value
     (2, replica, CHANGELOG, versionstamp)       what was learned, in the order of the commits
     (1, replica, KV, key, COMMITTED | VALUE)    values of the first layout, raw; read, never written: whoever brings
                                                 them does so while the replica is not running
@@ -23,13 +24,13 @@ from epoxy.codec import wire
 from epoxy.codec.tuple import STAMP_BYTES, escape, pack, pack_bytes, strinc
 from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
-from epoxy.model.records import LEGACY_PROPOSAL_ID, ChangelogEntry, CommittedRecord, KeyState, Proposal
+from epoxy.model.records import FRESH, LEGACY_PROPOSAL_ID, ChangelogEntry, KeyState, Proposal
 from epoxy.ports import KeyValue, Snapshot, Transaction
 from epoxy.store.buffer import scan
 
 # The codes are part of the format: never renumber. Zero takes one byte and goes to what there is most of.
 LEGACY_LAYOUT, LAYOUT = 1, 2
-KV, CHANGELOG, VOTES = 0, 2, 7
+KV, CHANGELOG, VOTES, CACHES = 0, 2, 7, 8
 VALUE, BALLOT, CACHE = map(pack, ((0,), (1,), (3,)))
 VALUE_OF_A_KEY = b"\x00" + VALUE
 """How a row ends that holds a value: the end of the key, and the field. No other field is as short."""
@@ -43,6 +44,10 @@ USER_VERSION = bytes(2)
 SCAN_ROWS = 256
 """Rows fetched at a time while a page is filled: a key has at most three, and pages are a few hundred keys."""
 
+Rows = dict[bytes, bytes | None]
+Stamped = tuple[bytes, bytes, bytes]
+"""Prefix, suffix and value of a row whose key the commit completes."""
+
 
 class Keyspace:
     def __init__(self, replica_id: int) -> None:
@@ -50,7 +55,9 @@ class Keyspace:
         self._votes = pack((LAYOUT, replica_id, VOTES))
         self._changelog = pack((LAYOUT, replica_id, CHANGELOG)) + VERSIONSTAMP
         self._legacy_keys = pack((LEGACY_LAYOUT, replica_id, KV))
+        self._caches = pack((LAYOUT, replica_id, CACHES))
         self._has_legacy: bool | None = None
+        self._has_cached: bool | None = None
 
     def load(self, view: Snapshot, key: bytes) -> KeyState:
         """Everything the acceptor holds for a key. A legacy value counts as committed."""
@@ -61,6 +68,8 @@ class Keyspace:
             return KeyState(committed=legacy)
         ballot = view.get(row + BALLOT)
         vote = view.get(self._votes + packed)
+        if value is None and ballot is None and vote is None:
+            return FRESH
         record = wire.decode_committed_record(value) if value is not None else None
         return KeyState(
             committed=record.committed if record is not None else None,
@@ -70,21 +79,35 @@ class Keyspace:
         )
 
     def save(self, tx: Transaction, key: bytes, before: KeyState, after: KeyState) -> None:
-        """Write what differs. A new commit goes to the changelog too, and ends the cache: it is older by then."""
+        """Write what differs."""
+        rows, entry = self.changes(tx, key, before, after)
+        for row, value in rows.items():
+            write(tx, row, value)
+        if entry is not None:
+            tx.set_stamped(*entry)
+
+    def changes(self, view: Snapshot, key: bytes, before: KeyState, after: KeyState) -> tuple[Rows, Stamped | None]:
+        """The rows that differ, None where one goes. A new commit goes to the changelog too, and ends the cache: it is
+        older by then."""
         packed = pack_bytes(key)
-        row = self._keys + packed
-        if after.committed is not before.committed and after.committed != before.committed:
-            assert after.committed is not None, "a decision is never forgotten"
-            assert before.committed is None or before.version < after.version, (before, after)
-            record = CommittedRecord(committed=after.committed, lineage=after.lineage)
-            tx.set(row + VALUE, wire.encode_committed_record(record))
-            tx.clear(row + CACHE)
-            entry = ChangelogEntry(key=key, committed=after.committed)
-            tx.set_stamped(self._changelog, USER_VERSION, wire.encode_changelog_entry(entry))
-        if after.promised != before.promised:
-            write(tx, row + BALLOT, wire.encode_ballot(after.promised) if after.promised != NO_BALLOT else None)
-        if after.vote is not before.vote and after.vote != before.vote:
-            write(tx, self._votes + packed, wire.encode_vote(after.vote) if after.vote is not None else None)
+        rows: Rows = {}
+        entry: Stamped | None = None
+        committed = after.committed
+        if committed is not before.committed and committed != before.committed:
+            assert committed is not None, "a decision is never forgotten"
+            assert before.committed is None or before.version < committed.version, (before, after)
+            row = self._keys + packed
+            rows[row + VALUE], logged = wire.encode_decision(key, committed, after.lineage)
+            entry = (self._changelog, USER_VERSION, logged)
+            if self._any_cached(view):
+                rows[row + CACHE] = None
+        promised = after.promised
+        if promised is not before.promised and promised != before.promised:
+            rows[self._keys + packed + BALLOT] = wire.encode_ballot(promised) if promised != NO_BALLOT else None
+        vote = after.vote
+        if vote is not before.vote and vote != before.vote:
+            rows[self._votes + packed] = wire.encode_vote(vote) if vote is not None else None
+        return rows, entry
 
     def committed(self, view: Snapshot, key: bytes) -> Proposal | None:
         """The committed value. A legacy one has version 0."""
@@ -102,7 +125,16 @@ class Keyspace:
             return
         known = self.cached(tx, key)
         if known is None or known.version < proposal.version:
+            self._has_cached = True
+            tx.set(self._caches, b"")
             tx.set(self._keys + pack_bytes(key) + CACHE, wire.encode_cached(proposal))
+
+    def _any_cached(self, view: Snapshot) -> bool:
+        """Whether anything was ever cached here. Most replicas find nothing elsewhere, and need not look for it with
+        every commit."""
+        if self._has_cached is None:
+            self._has_cached = view.get(self._caches) is not None
+        return self._has_cached
 
     def page(self, view: Snapshot, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
         """Up to `limit` committed keys that start with `prefix`, in order, from the first one beyond `after`; without

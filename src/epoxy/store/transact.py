@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from epoxy.model.errors import Conflict, TooManyConflicts
 from epoxy.ports import Snapshot, Transaction
-from epoxy.store.buffer import DirectTransaction
+from epoxy.store.buffer import DirectTransaction, WriteBuffer
 from epoxy.store.limits import MAX_ATTEMPTS
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ class Transactor:
         """The store as it is now, commits that are not durable too. Not to be kept: it may move on."""
         raise NotImplementedError
 
-    def write(self, transaction: DirectTransaction) -> None:
+    def write(self, transaction: WriteBuffer) -> None:
         """Commit what can no longer conflict with anything."""
         raise NotImplementedError
 
@@ -41,6 +41,14 @@ class Transactor:
                     self.write(transaction)
                 return result
         return self.transact_watching(body)
+
+    def put(self, rows: dict[bytes, bytes | None], stamped: tuple[bytes, bytes, bytes] | None) -> None:
+        """Every row is one that `WriteBuffer` would take."""
+        buffer = WriteBuffer()
+        buffer.values = rows
+        if stamped is not None:
+            buffer.stamped = (stamped,)
+        self.write(buffer)
 
     def transact_watching(self, body: Callable[[Transaction], T]) -> T:
         """For a function that commits something else on its way, and may conflict with that."""
