@@ -49,7 +49,9 @@ class Layer:
 
     def add(self, rows: dict[bytes, bytes | None]) -> None:
         if self._order is not None:
-            self._unordered.extend(rows.keys() - self.values.keys())
+            # Not by a difference of the keys, which would look at all of those that are there.
+            values = self.values
+            self._unordered.extend([key for key in rows if key not in values])
         self.values.update(rows)
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[Row]:
