@@ -42,6 +42,23 @@ def test_a_new_cluster_needs_no_election_however_late_its_connections_are() -> N
     assert {seat.elector.record.epoch for seat in table.seats.values()} == {1}
 
 
+def test_a_new_cluster_takes_no_writes_before_everybody_remembers_its_primary() -> None:
+    """Else the first primary could die and leave behind somebody who has never heard of it and so may not vote."""
+    table = Table("abc")
+    table.cut.add(("a", "c"))
+    table.run(900)
+    assert table["a"].elector.leading
+    assert table["c"].elector.fresh
+    assert table.writing() == []
+    table.cut.clear()
+    while not table.writing():
+        table.run(20)
+    table.absent.add("a")
+    table["a"].report = replace(table["a"].report, alive=False)
+    table.run(2_000)
+    assert table.writing() == ["b"]
+
+
 def test_a_new_cluster_whose_first_primary_has_no_server_elects_another() -> None:
     table = Table("abc")
     table["a"].report = replace(table["a"].report, alive=False, mode=Mode.FENCED)
@@ -409,8 +426,49 @@ def test_a_planned_failover_is_refused_with_a_reason() -> None:
     )
 
 
+def test_a_planned_failover_to_a_node_that_falls_silent_is_given_up_at_once() -> None:
+    table = Table("abc").begin()
+    table["a"].has(1, 70)
+    table.run(100)
+    assert table["a"].elector.hand_over("c", table.now_ms) is None
+    table.absent.add("c")
+    table.run(TIMING.fresh_ms + 20)
+    assert table["a"].elector.handing is None
+    assert table.writing() == ["a"]
+
+
+def test_an_agent_that_ends_hands_over_to_one_that_has_everything() -> None:
+    """What the others had when it was told to end says little of what they have when its server is closed."""
+    table = Table("abc").begin()
+    table["a"].has(1, 70)
+    table.run(100)
+    table["a"].perform(table["a"].elector.retire(table.now_ms))
+    table.run(200)
+    assert table["a"].report.mode is Mode.QUIET
+    table["b"].has(1, 70)
+    table.run(400)
+    assert table.writing() == ["b"]
+    assert table["a"].elector.has_made_way
+
+
+def test_an_agent_that_ends_does_not_wait_long_for_an_heir() -> None:
+    table = Table("abc").begin()
+    table["a"].has(1, 70)
+    table["c"].has(1, 60)
+    table.run(100)
+    table["a"].perform(table["a"].elector.retire(table.now_ms))
+    table.run(TIMING.election_timeout_ms + 100)
+    assert table["a"].elector.has_made_way
+    table.absent.add("a")
+    table.run(TIMING.fresh_ms + 200)
+    assert table.writing() == ["c"]
+
+
 def test_an_agent_that_ends_makes_way_first() -> None:
     table = Table("abc").begin()
+    for name in "abc":
+        table[name].has(1, 70)
+    table.run(100)
     table["a"].perform(table["a"].elector.retire(table.now_ms))
     table.run(200)
     assert table.writing() == ["b"]

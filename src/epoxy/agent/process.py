@@ -31,8 +31,9 @@ LOGGER = logging.getLogger("epoxy")
 EXIT_STORE = 74
 """EX_IOERR: the record could not be saved."""
 
-RETIRE_S, RETIRE_LOOK_S = 1.0, 0.02
-"""For a server to be closed before its agent ends, and between two looks; the last one lets the news leave."""
+RETIRE_S, RETIRE_LOOK_S = 5.0, 0.02
+"""For a server to be closed before its agent ends, behind a handover, and between two looks; the last one lets the news
+leave. A server that answers takes milliseconds; a supervisor waits 30 s or more before it kills."""
 
 TICKS = 4
 """In a heartbeat: so late, at most, is a lease or a silence noticed."""
@@ -94,9 +95,10 @@ class Agent:
         """The server is closed first if it is open, and the others are told: they need not wait for a silence."""
         if self.elector.leading:
             self._perform(self.elector.retire(clock_ms()))
+            handover_s = self.settings.config.timing.election_timeout_ms / 1000
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RETIRE_S):
-                    while self.elector.state(clock_ms()) is not State.READY:
+                async with asyncio.timeout(handover_s + RETIRE_S):
+                    while not self.elector.has_made_way:
                         await asyncio.sleep(RETIRE_LOOK_S)
                     await asyncio.sleep(RETIRE_LOOK_S)
         self._listener.close()

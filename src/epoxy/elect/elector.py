@@ -139,18 +139,22 @@ class Elector:
         return None
 
     def retire(self, now_ms: int) -> list[Effect]:
-        """The agent is about to end. A primary makes way first, so that nobody has to wait for its silence."""
+        """The agent is about to end. A primary makes way first, so that nobody has to wait for its silence: by a
+        handover, or without an heir if nobody has everything in time."""
         self.retired = True
-        if self.leading:
-            self.heir = self._best_peer(now_ms)
+        heir = self._best_peer(now_ms) if self.is_open(now_ms) else ""
+        if heir:
+            self.handing = Handing(heir=heir, deadline_ms=now_ms + self.config.timing.election_timeout_ms)
+        elif self.leading:
             self._resign()
         return self._settle(now_ms)
 
     def _best_peer(self, now_ms: int) -> str:
-        """Of those heard lately that may lead; empty if there is none."""
+        """Of those heard lately that could lead; empty if there is none."""
         within_ms = self.config.timing.fresh_ms
-        heard = [node for node, peer in self.peers.items() if peer.said_lately(now_ms, within_ms) is not None]
-        heirs = [node for node in heard if self.config.node(node).promotable]
+        lately = ((node, peer.said_lately(now_ms, within_ms)) for node, peer in self.peers.items())
+        able = [node for node, said in lately if said is not None and said.state not in (State.FRESH, State.DOWN)]
+        heirs = [node for node in able if self.config.node(node).promotable]
         return min(heirs, key=lambda node: rules.rank(self.config, node, self.peers[node].position), default="")
 
     # What others may ask
@@ -163,6 +167,11 @@ class Elector:
 
     def is_open(self, now_ms: int) -> bool:
         return self.leading and now_ms < self.lease_end_ms and self.server.mode in (Mode.OPEN, Mode.QUIET)
+
+    @property
+    def has_made_way(self) -> bool:
+        """Whether it neither leads nor has a server that takes writes."""
+        return not self.leading and self.server.mode in (Mode.FENCED, Mode.FOLLOWING)
 
     def hears(self, now_ms: int) -> bool:
         """Whether this node takes somebody, perhaps itself, for a live primary."""
@@ -431,19 +440,19 @@ class Elector:
     # Handover
 
     def _hand_on(self, now_ms: int) -> None:
-        """Let go when the heir has everything and writes are held back; take it all back when that takes too long."""
+        """Let go when the heir has everything and writes are held back. When that takes too long, or the heir is gone,
+        take it all back; who is about to end lets go all the same."""
         if self.handing is None:
             return
-        if now_ms >= self.handing.deadline_ms or not self.is_open(now_ms):
+        heir = self.peers[self.handing.heir]
+        silent = heir.said_lately(now_ms, self.config.timing.fresh_ms) is None
+        if silent or now_ms >= self.handing.deadline_ms or not self.is_open(now_ms):
             self.handing = None
-        elif self.server.mode is Mode.QUIET and self._has_everything(self.handing.heir, now_ms):
+            if self.retired:
+                self._resign()
+        elif self.server.mode is Mode.QUIET and heir.position >= self.server.position:
             self.heir = self.handing.heir
             self._resign()
-
-    def _has_everything(self, heir: str, now_ms: int) -> bool:
-        peer = self.peers[heir]
-        lately = peer.said_lately(now_ms, self.config.timing.fresh_ms)
-        return lately is not None and peer.position >= self.server.position
 
     def _tell_heir(self, now_ms: int) -> None:
         """Once the server is closed for good, not before."""
@@ -461,6 +470,13 @@ class Elector:
         self.heir = self.me if handover.heir == self.me else ""
         self._rest_ms = now_ms if self.heir else now_ms + self.config.timing.election_timeout_ms
 
+    # A new cluster
+
+    def _founded(self) -> bool:
+        """The first primary waits until everybody remembers it, and could lose a node from its first write on. Whoever
+        remembers nothing when it dies could elect nobody before it is back."""
+        return self.record.leader_epoch > 1 or all(peer.has_joined for peer in self.peers.values())
+
     # What goes out
 
     def _settle(self, now_ms: int) -> list[Effect]:
@@ -476,7 +492,7 @@ class Elector:
         return out
 
     def _wanted(self, now_ms: int) -> Order:
-        if self.leading and now_ms < self.lease_end_ms:
+        if self.leading and now_ms < self.lease_end_ms and self._founded():
             if self.handing is not None:
                 return Quiesce(min(self.handing.deadline_ms, self.lease_end_ms))
             return Open(self.record.leader_epoch, self.lease_end_ms)

@@ -12,6 +12,8 @@ class Peer:
         """Whether it has said, in this life of ours, that it remembers nothing."""
         self.was_new = False
         """The same, or that it has not seen an election yet."""
+        self.has_joined = False
+        """Whether it has said, in this life of ours, that it remembers something."""
         self.has_led = False
         self.answered_ms: int | None = None
         """The latest of our heartbeats that it answered for us as the leader we are now."""
@@ -19,6 +21,7 @@ class Peer:
     def heard(self, heartbeat: Heartbeat, now_ms: int) -> None:
         self.heartbeat, self.at_ms = heartbeat, now_ms
         self.was_fresh = self.was_fresh or heartbeat.state is State.FRESH
+        self.has_joined = self.has_joined or heartbeat.state is not State.FRESH
         self.has_led = self.has_led or heartbeat.role is Role.PRIMARY
         self.was_new = self.was_new or self.was_fresh or heartbeat.epoch == 1
 

@@ -14,7 +14,7 @@ from epoxy.elect.outbox import Outbox
 from epoxy.elect.terms import Position, Record
 
 _is_new, _is_repeated, _lease_end = rules.is_new, rules.is_repeated, rules.lease_end
-_on_heartbeat, _would_win = Elector._on_heartbeat, Elector._would_win
+_on_heartbeat, _would_win, _resign = Elector._on_heartbeat, Elector._would_win, Elector._resign
 
 FULL = 8
 """Small, so that it fills within a run."""
@@ -55,6 +55,12 @@ def vote_unseeing(self: Elector, offer: Offer, now_ms: int) -> bool:
 def stand_alone(self: Elector, ready: list[str]) -> bool:
     """That it hears no primary itself is enough."""
     return not self.leading or _would_win(self, ready)
+
+
+def resign_and_stand(self: Elector) -> None:
+    campaign = self.campaign
+    _resign(self)
+    self.campaign = campaign
 
 
 def stay(self: Elector) -> None:

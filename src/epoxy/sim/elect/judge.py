@@ -30,6 +30,7 @@ class Judge:
         self._winners: dict[int, str] = {1: initial}
         self._votes: dict[tuple[str, int], str] = {}
         self._holders: dict[int, set[str]] = {}
+        self._remembered: set[str] = set()
 
     # Elections
 
@@ -44,6 +45,7 @@ class Judge:
         self._note(
             f"{node} saves epoch {record.epoch} {record.voted_for}, leader {record.leader_epoch} {record.leader}"
         )
+        self._remembered.add(node)
         if self._winners.get(record.leader_epoch) != record.leader:
             raise Violation("a leader nobody elected", f"{node} follows {record.leader} in epoch {record.leader_epoch}")
         if record.voted_for == node:
@@ -79,12 +81,20 @@ class Judge:
     def promoted(self, machine: "Machine", epoch: int) -> None:
         self.openings += 1
         self._note(f"{machine.name} takes writes as primary of epoch {epoch}, {len(machine.server.log)} entries")
+        if epoch == 1:
+            self.begun(machine)
         have = {number for _, number in machine.server.log}
         lost = [number for number in self._must_survive() if number not in have]
         if lost:
             raise Violation(
                 "acknowledged write lost", f"{machine.name} begins epoch {epoch} without write {lost[0]} and its kind"
             )
+
+    def begun(self, machine: "Machine") -> None:
+        """From the first write on a node may be lost: everybody knows who leads."""
+        new = set(self._machines) - self._remembered
+        if new:
+            raise Violation("begun too early", f"{machine.name} takes the first writes, unknown to {', '.join(new)}")
 
     def acknowledged(self, number: int, holders: set[str]) -> None:
         self.acked += 1

@@ -32,7 +32,7 @@ def mutant(name: str, breaks: str, *patches: Patch, since: int = 0) -> Mutant:
     return Mutant(name=name, breaks=breaks, patches=patches, since=since)
 
 
-NOT_ASKED = Patch(Judge, "sends", broken.nothing)
+NOT_ASKED = (Patch(Judge, "sends", broken.nothing), Patch(Judge, "begun", broken.nothing))
 """Where a mutant breaks what a judge looks at directly, that judge looks away: others must find it by what follows."""
 
 ALL = (
@@ -43,13 +43,18 @@ ALL = (
         Patch(rules, "silent_until", broken.at_once),
         since=120,
     ),
-    mutant("2-candidate-votes-twice", "a candidate that yields goes on", Patch(Elector, "_yield", broken.nothing)),
+    mutant(
+        "2-candidate-votes-twice",
+        "a candidate that yields goes on",
+        Patch(Elector, "_yield", broken.nothing),
+        Patch(Elector, "_resign", broken.resign_and_stand),
+    ),
     mutant(
         "3-voters-do-not-look",
         "votes are given while the primary is heard",
         Patch(Elector, "_would_vote", broken.vote_unseeing),
         Patch(Elector, "_would_win", broken.stand_alone),
-        since=240,
+        since=580,
     ),
     mutant("4-primary-stays", "a primary that votes or follows stays primary", Patch(Elector, "_resign", broken.stay)),
     mutant(
@@ -81,13 +86,14 @@ ALL = (
         since=480,
     ),
     mutant("deaf-for-nothing", "a restart votes at once", Patch(rules, "silent_until", broken.at_once), since=120),
+    mutant("begun-too-early", "the first primary waits for nobody", Patch(Elector, "_founded", broken.always)),
     mutant("quorum-too-small", "half of the nodes elect", Patch(Config, "quorum", property(broken.one_less))),
     mutant("epoch-reused", "a candidate does not raise the epoch", Patch(rules, "next_epoch", broken.same_epoch_again)),
     mutant(
         AS_DESCRIBED,
         "elections as first described",
         Patch(Machine, "brain", AsDescribed),
-        NOT_ASKED,
+        *NOT_ASKED,
     ),
 )
 
