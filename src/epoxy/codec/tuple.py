@@ -18,6 +18,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from epoxy.codec.quoting import escape as escape
+from epoxy.codec.quoting import pack_bytes as pack_bytes
 from epoxy.model.errors import CodecError, InvalidRequest, NonCanonical, Oversized, Truncated, UnknownTag
 
 STAMP_BYTES = 10
@@ -58,15 +60,6 @@ _SMALL = (b"\x14", *(bytes((0x15, value)) for value in range(1, 256)))
 
 def pack(items: Iterable[Item]) -> bytes:
     return b"".join([_encode(item, 0) for item in items])
-
-
-def pack_bytes(value: bytes) -> bytes:
-    """`pack((value,))`, for the one item in our keys that is not known beforehand."""
-    return b"\x01" + escape(value) + b"\x00"
-
-
-def escape(value: bytes) -> bytes:
-    return value.replace(b"\x00", b"\x00\xff")
 
 
 def unpack(data: bytes) -> tuple[Item, ...]:

@@ -80,19 +80,18 @@ def try_once(wish: Wish, ctx: Context, selected: Selected | None = None) -> Flow
     and judges as before."""
     if not ctx.votes and not wish.offered:
         return Refused(reason=f"replica {ctx.me} is not an active member")
-    if selected is None:
-        selected = yield from at_home(selection(wish, ctx))
-    match selected:
+    found: Selected = selected if selected is not None else (yield from at_home(selection(wish, ctx)))
+    match found:
         case Answered():
-            return travelled_at_least(selected.outcome, wish.travelled)
+            return travelled_at_least(found.outcome, wish.travelled)
         case Unconfirmed():
             wish.travelled = Path.SLOW
             return (yield from confirm(wish.write, ctx))
         case AlreadyCommitted():
-            decision = Decision(committed=selected.committed, lineage=selected.lineage, path=Path.SLOW)
+            decision = Decision(committed=found.committed, lineage=found.lineage, path=Path.SLOW)
             return (yield from settled(wish, decision, ctx))
         case FastVote() | Reserved():
-            return (yield from put_forward(wish, selected, ctx))
+            return (yield from put_forward(wish, found, ctx))
 
 
 def selection(wish: Wish, ctx: Context) -> Select:

@@ -4,15 +4,12 @@ not look at them: a cache of many would cost a pause of many milliseconds now an
 from msgspec import Struct
 
 from epoxy.model.ballot import NO_BALLOT, Ballot
+from epoxy.model.sound import LINEAGE_LENGTH as LINEAGE_LENGTH
+from epoxy.model.sound import assert_well_formed
 
 MAX_KEY_BYTES = 1024
 MAX_VALUE_BYTES = 1 << 20
 """The interface's limits: a key of 1 to 1024 bytes, a value of up to 1 MiB."""
-
-LINEAGE_LENGTH = 8
-"""Settled versions remembered beside the newest one, so that an overtaken writer can be told whose its version was. In
-the time of one round, each of the other replicas of the largest demo gets at most one version in: eight. Who is further
-behind than that, after an outage say, is told "unknown"."""
 
 
 class ProposalId(Struct, frozen=True, order=True, gc=False):
@@ -97,14 +94,6 @@ class KeyState(Struct, frozen=True, kw_only=True, gc=False):
     def is_untouched(self) -> bool:
         """Nothing in flight: the fast round of `next_version` is open here."""
         return self.vote is None and self.promised == NO_BALLOT
-
-
-def assert_well_formed(state: KeyState) -> None:
-    vote = state.vote
-    assert vote is None or vote.proposal.version == state.next_version, state
-    assert vote is None or vote.ballot.is_fast or vote.ballot <= state.promised, state
-    assert not state.is_final or (vote is None and state.promised == NO_BALLOT), state
-    assert len(state.lineage) <= LINEAGE_LENGTH, state
 
 
 FRESH = KeyState()

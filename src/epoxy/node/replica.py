@@ -104,8 +104,12 @@ class Replica:
         after, reply = acceptor.step(before, request, self.config)
         if after is not before:
             self._move(key, before, after)
-        elif isinstance(reply, CommitConflict):
-            self._alarm(f"two values for one instance: {request} against {reply.committed}; nothing was overwritten")
+        else:
+            self._states.put(key, after)
+            if isinstance(reply, CommitConflict):
+                self._alarm(
+                    f"two values for one instance: {request} against {reply.committed}; nothing was overwritten"
+                )
         return reply
 
     def _inspect(self, tx: Transaction, key: bytes) -> Inspected:
@@ -127,16 +131,15 @@ class Replica:
         after, result = home.perform(before, op, self.config)
         if after is not before:
             self._move(key, before, after)
+        else:
+            self._states.put(key, after)
         return result
 
     # The one transaction, in two halves: nothing comes between them, because nothing here waits.
 
     def _state(self, key: bytes) -> KeyState:
         known = self._states.get(key)
-        if known is None:
-            known = self.keyspace.load(self._store.newest(), key)
-            self._states.put(key, known)
-        return known
+        return known if known is not None else self.keyspace.load(self._store.newest(), key)
 
     def _move(self, key: bytes, before: KeyState, after: KeyState) -> None:
         rows, entry = self.keyspace.changes(self._store.newest(), key, before, after)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from epoxy.model.errors import Conflict, StoreFailed, StoreRefused
 from epoxy.ports import Snapshot
-from epoxy.store.buffer import BufferedTransaction, WriteBuffer
+from epoxy.store.buffer import BufferedTransaction, WriteBuffer, stamp
 from epoxy.store.conflicts import Values
 from epoxy.store.lane import Lane, Post, SwiftLane, ThreadLane
 from epoxy.store.log import Log, Position, recover, sync_folder
@@ -152,6 +152,22 @@ class EmbeddedStore(Transactor):
             self._readers.record({key: levels.replaced(key) for key in effects})
         levels.open.add(effects)
         self._sequence = sequence
+        self.commits += 1
+        if not (self._scheduled or self._writing):
+            self._scheduled = True
+            self._schedule(self._flush)
+
+    def put(self, rows: dict[bytes, bytes | None], stamped: tuple[bytes, bytes, bytes] | None) -> None:
+        """As `write`, on the way of every commit. That a row which is not there is cleared costs its key in the log."""
+        if self._dead is not None:
+            raise StoreFailed(self._dead)
+        levels = self._levels
+        if stamped is not None:
+            self._sequence += 1
+            rows[stamped[0] + stamp(self._sequence, 0) + stamped[1]] = stamped[2]
+        if self._readers.newest is not None and self._readers.any():
+            self._readers.record({key: levels.replaced(key) for key in rows})
+        levels.open.add(rows)
         self.commits += 1
         if not (self._scheduled or self._writing):
             self._scheduled = True

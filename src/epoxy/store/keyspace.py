@@ -21,7 +21,8 @@ from itertools import groupby, islice, takewhile
 from operator import itemgetter, lt
 
 from epoxy.codec import wire
-from epoxy.codec.tuple import STAMP_BYTES, escape, pack, pack_bytes, strinc
+from epoxy.codec.quoting import escape, pack_bytes
+from epoxy.codec.tuple import STAMP_BYTES, pack, strinc
 from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.records import FRESH, LEGACY_PROPOSAL_ID, ChangelogEntry, KeyState, Proposal

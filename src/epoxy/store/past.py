@@ -24,28 +24,28 @@ class Past(Generic[V]):
 class Readers(Generic[V]):
     """Of one store, or of one of its states."""
 
-    __slots__ = ("_newest",)
+    __slots__ = ("newest",)
 
     def __init__(self) -> None:
-        self._newest: ref[Past[V]] | None = None
+        self.newest: ref[Past[V]] | None = None
 
     def join(self) -> Past[V]:
         """For a reader that begins now."""
-        past = self._newest() if self._newest is not None else None
+        past = self.newest() if self.newest is not None else None
         if past is None:
             past = Past()
-            self._newest = ref(past)
+            self.newest = ref(past)
         return past
 
     def any(self) -> bool:
-        if self._newest is not None and self._newest() is None:
-            self._newest = None
-        return self._newest is not None
+        if self.newest is not None and self.newest() is None:
+            self.newest = None
+        return self.newest is not None
 
     def record(self, before: dict[bytes, V]) -> None:
         """A commit replaced these values."""
-        past = self._newest() if self._newest is not None else None
+        past = self.newest() if self.newest is not None else None
         if past is not None:
             past.before = before
             past.next = Past()
-            self._newest = ref(past.next)
+            self.newest = ref(past.next)
