@@ -27,14 +27,17 @@ def report(error: Exception) -> None:
 
 
 class Dial(asyncio.Protocol):
-    """One connection. `drained` is called when it can take more after it could not; `lost` is set when it is over."""
+    """One connection. `opened` is set when it can be used, or fails; `drained` is called when it can take more after it
+    could not; `lost` is set when it is over."""
 
     # For mypyc. The parser holds the connection and the connection the parser, so one of them has to let go.
     __deletable__ = ("_parser",)
 
     def __init__(self, drained: Callable[[], None]) -> None:
         self._drained = drained
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self.opened: asyncio.Future[None] = loop.create_future()
+        self.lost: asyncio.Future[None] = loop.create_future()
         self.answers = 0
         self._waiting: deque[Answered] = deque()
         self._transport: asyncio.Transport | None = None
@@ -66,10 +69,16 @@ class Dial(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._parser = httptools.HttpResponseParser(self)
+        self.opened.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self._transport = None
         del self._parser
+        self.over("connection lost")
+
+    def over(self, reason: str) -> None:
+        self._transport = None
+        if not self.opened.done():
+            self.opened.set_exception(ConnectionError(reason))
         waiting, self._waiting = self._waiting, deque()
         for answered in waiting:
             answered(None)
@@ -103,12 +112,14 @@ class Dial(asyncio.Protocol):
         self._body.append(data)
 
     def on_message_complete(self) -> None:
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self.hand_over(Answer(self._parser.get_status_code(), self._headers, body))
+
+    def hand_over(self, answer: Answer) -> None:
         if not self._waiting:
             self.abort()  # An answer that nobody asked for: whoever is there does not speak our protocol.
             return
         self.answers += 1
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        answer = Answer(self._parser.get_status_code(), self._headers, body)
         try:
             self._waiting.popleft()(answer)
         except Exception as error:

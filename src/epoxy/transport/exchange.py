@@ -27,6 +27,9 @@ class Owner(Protocol):
     def follow(self, stream: "Stream") -> None:
         """This answer goes on until further notice."""
 
+    def switch(self, exchange: "Exchange", handler: Handler) -> None:
+        """Go on with frames, for this handler."""
+
     def flowing(self, exchange: "Exchange") -> bool:
         """Whether what this exchange adds would leave at once."""
 
@@ -84,6 +87,13 @@ class Exchange:
         else:
             self._connection.follow(stream)
         return stream
+
+    def switch(self, handler: Handler) -> None:
+        """Instead of an answer: this connection goes on with frames (`frames.py`)."""
+        assert not self.answered, "one answer for each request"
+        self.answered = True
+        if self._connection is not None:
+            self._connection.switch(self, handler)
 
     def take(self) -> list[bytes]:
         """What may leave now."""

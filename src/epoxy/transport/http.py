@@ -20,6 +20,7 @@ from epoxy.transport.connections import Account, Connections
 from epoxy.transport.exchange import Exchange as Exchange
 from epoxy.transport.exchange import Handler as Handler
 from epoxy.transport.exchange import Stream as Stream
+from epoxy.transport.frames import PROTOCOL, FrameServer
 from epoxy.transport.incoming import Incoming, Refusal
 from epoxy.transport.limits import HttpLimits as HttpLimits
 from epoxy.transport.repeat import GET, TARGET, Repetition
@@ -67,6 +68,7 @@ class HttpServer(asyncio.Protocol):
         self._connections = connections
         self._exchanges: deque[Exchange] = deque()
         self._stream: Stream | None = None
+        self._switch: Handler | None = None
         self._repetition = Repetition()
         self._begun = 0
         self._phase = Phase.REQUEST
@@ -92,10 +94,13 @@ class HttpServer(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._connections.forget(self)
+        self._let_go()
+        self._account.add(-self._account.bytes)
+
+    def _let_go(self) -> None:
         self._phase = Phase.NOTHING
         self._backlog = b""
         self._drop_exchanges()
-        self._account.add(-self._account.bytes)
         del self._parser
 
     def data_received(self, data: bytes) -> None:
@@ -113,7 +118,8 @@ class HttpServer(asyncio.Protocol):
             self._read(data, fresh)
         except Refusal as refusal:
             self._refuse(refusal.status, refusal.code, refusal.message)
-        self._steer()
+        if self._switch is None:
+            self._steer()
 
     def eof_received(self) -> bool:
         """A client that has said all it has to say may still want its answers."""
@@ -207,6 +213,13 @@ class HttpServer(asyncio.Protocol):
             self._connections.ready.keep(request.path, answer)
             self._repetition.lasting |= request.headers is self._repetition.headers
 
+    def switch(self, exchange: Exchange, handler: Handler) -> None:
+        if exchange is self._exchanges[0] and exchange.request.headers.get(b"upgrade", b"").lower() == PROTOCOL:
+            self._switch = handler
+        else:
+            exchange.answered = False
+            exchange.fail(400, "bad_request", f"what is here speaks {PROTOCOL.decode()}, behind nothing else")
+
     def flowing(self, exchange: Exchange) -> bool:
         return not self._choked and bool(self._exchanges) and self._exchanges[0] is exchange
 
@@ -295,8 +308,10 @@ class HttpServer(asyncio.Protocol):
     def _parse(self, piece: memoryview) -> None:
         try:
             self._parser.feed_data(piece)
-        except httptools.HttpParserUpgrade:
-            pass  # Nobody here speaks another protocol. The request was served as plain HTTP, as RFC 9110 allows.
+        except httptools.HttpParserUpgrade as upgrade:
+            # Frames, if the request was answered so; otherwise it was served as plain HTTP, as RFC 9110 allows.
+            if self._switch is not None:
+                self._become_frames(self._switch, bytes(piece[upgrade.args[0] :]))
         except httptools.HttpParserCallbackError as error:
             match error.__context__:
                 case Refusal() as refusal:
@@ -308,6 +323,14 @@ class HttpServer(asyncio.Protocol):
         except httptools.HttpParserError as error:
             if self._phase is not Phase.NOTHING:
                 self._refuse(400, "bad_request", f"not HTTP/1.1: {error}")
+
+    def _become_frames(self, handler: Handler, already: bytes) -> None:
+        """From here on another object has this connection, with what it holds."""
+        self._connections.forget(self)
+        self._account.add(-self._account.bytes)
+        self._let_go()
+        server = FrameServer(handler, self._limits, self._connections, self._account, self.certified)
+        server.begin(self._transport, already)
 
     def _serve(self, exchange: Exchange) -> None:
         try:
