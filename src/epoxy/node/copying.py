@@ -10,6 +10,7 @@ from typing import TypeVar, assert_never
 from epoxy.membership.effects import CopyEffect, GiveWay, Keep, LoadProgress, Repair, Summarise
 from epoxy.model.membership import ChangelogRead, MemberReply, SnapshotRead
 from epoxy.node.replica import Replica
+from epoxy.node.sweeping import Sweeper
 from epoxy.ports import Clock, Store, Transaction
 from epoxy.store.members import MemberSpace
 
@@ -27,6 +28,7 @@ class Copier:
         self._space = space
         self._clock = clock
         self._busy_ms = 0.0
+        self.sweeper = Sweeper(replica, store, space, clock)
         self.copied = 0
         """Keys that pages of others have brought, while members change."""
         self.repaired = 0
@@ -35,9 +37,13 @@ class Copier:
     # As a source
 
     def page(self, tx: Transaction, request: SnapshotRead | ChangelogRead) -> MemberReply:
+        reply: MemberReply
         if isinstance(request, SnapshotRead):
-            return self._space.snapshot_page(tx.snapshot, request)
-        return self._space.changelog_page(tx.snapshot, request)
+            reply = self._space.snapshot_page(tx.snapshot, request)
+        else:
+            reply = self._space.changelog_page(tx.snapshot, request)
+        self.sweeper.served(request, reply)
+        return reply
 
     # As a learner
 

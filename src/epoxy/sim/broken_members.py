@@ -1,6 +1,6 @@
 """Broken rules of changing members, to be planted in place of the right ones: see mutants.py."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -9,9 +9,10 @@ from epoxy.consensus.recovery import Promises
 from epoxy.membership import changes
 from epoxy.membership.effects import Flow, Keep, Repair
 from epoxy.membership.identity import Noted, Recognition
+from epoxy.membership.retention import LAST_STAMP, Reader
 from epoxy.model.cluster import ClusterConfig, Side
 from epoxy.model.membership import MemberStatus, Progress, SnapshotPage, Wish
-from epoxy.model.records import Proposal, Vote
+from epoxy.model.records import ChangelogEntry, KeyState, Proposal, Vote
 from epoxy.node.copying import Copier, Done
 from epoxy.node.replica import Replica
 from epoxy.ports import Transaction
@@ -104,6 +105,37 @@ def progress_first(copier: Copier, effect: Keep | Repair, beside: Callable[[Tran
     copier._store.transact(beside)
     done(len(effect.entries))
     return copier._replica.learn_all(effect.entries, lambda _: None)
+
+
+def names_only(entry: ChangelogEntry) -> bytes:
+    return b"%d %b" % (len(entry.key), entry.key)
+
+
+def page_is_right(
+    replica: Replica, entries: Sequence[ChangelogEntry], beside: Callable[[Transaction], None], tx: Transaction
+) -> tuple[list[tuple[bytes, KeyState, KeyState]], list[ChangelogEntry]]:
+    """Whatever another replica holds goes here, too."""
+    changes: list[tuple[bytes, KeyState, KeyState]] = []
+    for entry in entries:
+        before = replica.keyspace.load(tx, entry.key)
+        if entry.committed != before.committed:
+            after = KeyState(committed=entry.committed)
+            replica.keyspace.save(tx, entry.key, KeyState(promised=before.promised, vote=before.vote), after)
+            changes.append((entry.key, before, after))
+    beside(tx)
+    return changes, []
+
+
+def repair_nothing(me: int, source: int) -> Flow[bool]:
+    yield from ()
+    return True
+
+
+# The changelog
+
+
+def learners_forgotten(config: ClusterConfig, readers: Mapping[int, Reader]) -> bytes:
+    return LAST_STAMP
 
 
 # Identities

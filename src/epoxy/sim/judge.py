@@ -78,6 +78,10 @@ class Judge:
         versions = [version for known, version in self._decided if known == key]
         return self._decided[key, max(versions)][0] if versions else None
 
+    def decided_keys(self) -> list[bytes]:
+        """All for which anything was ever decided."""
+        return sorted({key for key, _ in self._decided})
+
     def disk_lost(self, replica: int) -> None:
         """Nothing is held against a replica that has nothing left."""
         for owner, key in list(self._durable):

@@ -5,9 +5,10 @@ from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from epoxy.consensus.effects import Timing
-from epoxy.model.cluster import ClusterConfig
+from epoxy.membership.retention import Floor, learners
+from epoxy.model.cluster import CONFIG_KEY, ClusterConfig
 from epoxy.model.errors import StoreFailed
-from epoxy.model.membership import MemberReply, MemberRequest
+from epoxy.model.membership import ChangelogRead, CursorTruncated, MemberReply, MemberRequest, SnapshotRead
 from epoxy.model.messages import Reply, Request, UpdateConfig
 from epoxy.model.records import KeyState
 from epoxy.node.driver import Driver
@@ -26,6 +27,15 @@ T = TypeVar("T")
 
 PAGE_ROWS = 2
 """A few keys must make several pages, or nothing can happen between two of them."""
+
+KEPT_COMMITS = (0, 3, 1 << 20)
+"""A changelog that keeps nothing but what somebody reads, one that keeps a little, and one that keeps everything."""
+
+SWEEP_MS = 200.0
+"""Between two sweeps: a few for each phase of a change."""
+
+MANY_ROWS = 1 << 20
+"""More than any run makes."""
 
 
 class Machine:
@@ -58,6 +68,8 @@ class Machine:
         self.disk_full = False
         self.fsync_fails = False
         self.paused = False
+        self.truncated = False
+        self.kept_commits = KEPT_COMMITS[seed % len(KEPT_COMMITS)]
         self.trap: FaultKind | None = None
         self.trap_count = 0
         self.life: Life | None = None
@@ -138,8 +150,13 @@ class Life:
         self.replica.watchers.append(self._watch)
         self.driver = Driver(self.replica, self, self, self, machine.timing, alarm)
         self.member = Member(self.driver, self.store, self, self) if machine.changing else None
+        self.served: set[int] = set()
+        """Newcomers that have begun to read here, and are still newcomers."""
         if self.member is not None:
             self.member.space.page_rows = PAGE_ROWS
+            self.member.copier.sweeper.floor = Floor(commits=machine.kept_commits, age_ms=0.0)
+            self.member.copier.sweeper.look_ms = SWEEP_MS
+            self.replica.commit_watchers.append(self._reconfigured)
 
     def run(self, action: Action) -> None:
         self.machine.run(self, action)
@@ -176,11 +193,26 @@ class Life:
         if self.member is not None:
             self.member.guard.answered(other.machine.id)
 
+    def _reconfigured(self, key: bytes, _before: KeyState, _after: KeyState) -> None:
+        if key == CONFIG_KEY:
+            self.served &= set(learners(self.replica.config))
+
+    def has_swept_away(self, request: MemberRequest, reply: MemberReply) -> bool:
+        """Whether a newcomer that reads here is told that its place is gone, and no fault took it."""
+        if not isinstance(request, SnapshotRead | ChangelogRead):
+            return False
+        if isinstance(reply, CursorTruncated):
+            return request.reader in self.served and not self.machine.truncated
+        if request.reader in learners(self.replica.config):
+            self.served.add(request.reader)
+        return False
+
     def truncate(self) -> None:
         """Throw the changelog away."""
+        self.machine.truncated = True
         if self.member is not None:
             space = self.member.space
-            self.store.transact(lambda tx: space.truncate(tx, space.newest(tx)))
+            self.store.transact(lambda tx: space.expire(tx, space.newest(tx), MANY_ROWS))
 
     def load(self, key: bytes) -> KeyState:
         return self.store.transact(lambda tx: self.replica.keyspace.load(tx, key))

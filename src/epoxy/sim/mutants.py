@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from epoxy.consensus import acceptor, home, judge, proposer, reader, recovery, rounds
-from epoxy.membership import changes, identity, learner
+from epoxy.membership import changes, digest, identity, learner, retention
 from epoxy.model import ballot, cluster, quorum, records
 from epoxy.node import member
 from epoxy.node.copying import Copier
@@ -260,6 +260,30 @@ ALL = (
         "truncation-untold",
         "rows that are gone are passed over",
         Patch(members, "is_gone", broken.never),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "learners-not-waited-for",
+        "rows go although a newcomer has not read them",
+        Patch(retention, "wanted_by_learners", broken_members.learners_forgotten),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "digest-of-names",
+        "two replicas compare which keys they hold, and not what",
+        Patch(digest, "fingerprint", broken_members.names_only),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "page-overwrites",
+        "what another replica holds replaces what is newer here",
+        Patch(Replica, "_learn_all", broken_members.page_is_right),
+        workload=MEMBERSHIP,
+    ),
+    mutant(
+        "nothing-repaired",
+        "in quiet times nobody looks for what it has missed",
+        Patch(learner, "compare", broken_members.repair_nothing),
         workload=MEMBERSHIP,
     ),
     mutant(

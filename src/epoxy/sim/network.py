@@ -7,12 +7,16 @@ from random import Random
 from epoxy.codec import wire
 from epoxy.model.membership import MemberReply, MemberRequest
 from epoxy.model.messages import Commit, Failed, Reply, Request
+from epoxy.sim.judge import Violation
 from epoxy.sim.machine import Life, Machine
 from epoxy.sim.plan import FaultKind, Plan, Weather
 from epoxy.sim.words import say
 from epoxy.sim.world import World
 
 CALM = Weather()
+
+HandOver = Callable[..., None]
+"""Takes the reply, and whether the source has swept away what the reader was at."""
 
 SHORTEST_US = 100
 """Two machines in one building."""
@@ -68,7 +72,9 @@ class Network:
             return
         waiting = [answered]
 
-        def hand_over(reply: MemberReply) -> None:
+        def hand_over(reply: MemberReply, swept: bool = False) -> None:
+            if waiting and swept:
+                raise Violation("swept away", f"{self.machines[to].name} let go of rows that {life.machine.name} reads")
             if waiting:
                 life.run(lambda: waiting.pop()(reply) if waiting else None)
 
@@ -78,7 +84,7 @@ class Network:
         self._travel(life.machine.id, to, lambda: self._answer(life, to, request, hand_over), 0.0)
         life.machine.spring(FaultKind.CRASH_ON_SEND)
 
-    def _answer(self, sender: Life, to: int, request: MemberRequest, hand_over: Callable[[MemberReply], None]) -> None:
+    def _answer(self, sender: Life, to: int, request: MemberRequest, hand_over: HandOver) -> None:
         receiver = self._receiver(sender, to, hand_over)
         if receiver is None:
             return
@@ -87,7 +93,8 @@ class Network:
 
         def answer(reply: MemberReply) -> None:
             reply = wire.decode_member_reply(wire.encode_member_reply(reply)) if self._encoded else reply
-            self._return(sender, receiver, reply, lambda: hand_over(reply))
+            swept = receiver.has_swept_away(request, reply)
+            self._return(sender, receiver, reply, lambda: hand_over(reply, swept))
 
         receiver.run(lambda: member.answer(request, answer))
 

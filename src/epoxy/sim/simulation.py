@@ -174,6 +174,9 @@ class Simulation:
             raise Violation("liveness", f"all is calm, and yet the members stay {say(self.change.newest())}")
         settled_us = self.world.now_us + SETTLING_US
         self.world.run_until(lambda: self.world.now_us >= settled_us, settled_us + 1)
+        self.change.compare()
+        if not self.world.run_until(lambda: not self.change.gaps, settled_us + CALM_LIMIT_US):
+            raise Violation("gaps stay", f"all is calm, and yet {self.change.gaps}")
 
     def _at_last(self) -> tuple[int, ...]:
         """Who votes when all is over."""

@@ -51,6 +51,8 @@ class Change:
 
     def __init__(self, operators: list[Operator], machines: list[Machine], judge: Judge, world: World) -> None:
         self.is_through = not operators
+        self.gaps = ""
+        """Who lacks what others hold, in words."""
         self._operators = operators
         self._machines = machines
         self._judge = judge
@@ -60,6 +62,17 @@ class Change:
         self.is_through = self._has_come()
         if not self.is_through:
             self._world.after(LOOK_US, self.watch)
+
+    def compare(self) -> None:
+        """Members repair what they have missed, without being asked. One whose disk was lost is no member any more."""
+        lives = [life for i in self.newest().active if (life := self._machines[i - 1].life) is not None and life.votes]
+        keys = self._judge.decided_keys()
+        held = {life.machine.id: [life.replica.version(key) for key in keys] for life in lives}
+        newest = [max(versions) for versions in zip(*held.values(), strict=True)]
+        behind = tuple(i for i, versions in held.items() if versions != newest)
+        self.gaps = f"{letters(behind)} lack what others hold" if behind else ""
+        if self.gaps:
+            self._world.after(LOOK_US, self.compare)
 
     def newest(self) -> ClusterConfig:
         lives = (machine.life for machine in self._machines)

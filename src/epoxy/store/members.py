@@ -13,6 +13,7 @@ from epoxy.codec import wire
 from epoxy.codec.tuple import STAMP_BYTES, pack, pack_bytes, strinc, unpack
 from epoxy.consensus.recovery import still_counts
 from epoxy.membership.digest import digest, stretch
+from epoxy.membership.retention import INDEX_BITS
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.membership import (
     MAX_PAGE_BYTES,
@@ -116,7 +117,7 @@ class MemberSpace:
 
     def changelog_page(self, view: Snapshot, request: ChangelogRead) -> ChangelogPage | CursorTruncated:
         after = request.after
-        if request.store != self._own_identity(view) or is_gone(after, view.get(self._truncated) or NO_STAMP):
+        if request.store != self._own_identity(view) or is_gone(after, self.truncated(view)):
             return CursorTruncated()
         cursors: list[bytes] = []
         entries, more = fitting(self._learned(view, after, cursors), self.page_rows)
@@ -145,12 +146,35 @@ class MemberSpace:
 
     def newest(self, view: Snapshot) -> bytes:
         rows = view.range(self._changelog, strinc(self._changelog), limit=1, reverse=True)
-        return self._stamp(rows[0][0]) if rows else view.get(self._truncated) or NO_STAMP
+        return self._stamp(rows[0][0]) if rows else self.truncated(view)
 
-    def truncate(self, tx: Transaction, through: bytes) -> None:
-        """Rows up to this stamp go. Whoever has not read them yet begins with a snapshot."""
-        tx.clear_range(self._changelog, self._changelog + through + USER_VERSION + b"\x00")
-        tx.set(self._truncated, max(through, tx.get(self._truncated) or NO_STAMP))
+    def truncated(self, view: Snapshot) -> bytes:
+        """The newest row that is gone."""
+        return view.get(self._truncated) or NO_STAMP
+
+    def expire(self, tx: Transaction, through: bytes, limit: int) -> int:
+        """Rows up to this stamp go, the oldest first, not more than `limit`: how many did. Whoever has not read them
+        yet begins with a snapshot."""
+        oldest = list(islice(self._oldest(tx.snapshot, through), limit))
+        for stamp in oldest:
+            tx.clear(self._changelog + stamp + USER_VERSION)
+        if oldest:
+            tx.set(self._truncated, oldest[-1])
+        return len(oldest)
+
+    def _oldest(self, view: Snapshot, through: bytes) -> Iterator[bytes]:
+        """Stamps up to this one, from the oldest on. Commits are numbered without gaps, and so are the rows of one, so
+        each can be looked up: a range would have everything put in order that is not in the tree yet."""
+        place = int.from_bytes(self.truncated(view), "big") + 1
+        while place <= int.from_bytes(through, "big"):
+            stamp = place.to_bytes(STAMP_BYTES, "big")
+            if view.get(self._changelog + stamp + USER_VERSION) is not None:
+                yield stamp
+                place += 1
+            elif place >> INDEX_BITS < int.from_bytes(through, "big") >> INDEX_BITS:
+                place = (place >> INDEX_BITS) + 1 << INDEX_BITS
+            else:
+                return
 
     def _stamp(self, row: bytes) -> bytes:
         start = len(self._changelog)
