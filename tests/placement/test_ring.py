@@ -1,3 +1,9 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epoxy.codec.tuple import pack
+from epoxy.placement import rows
+from epoxy.placement.records import Pool
 from epoxy.placement.ring import POSITION_BYTES, position, positions
 
 
@@ -12,3 +18,14 @@ def test_positions_are_those_of_their_seeds_and_differ() -> None:
     assert len(set(found)) == 64
     assert {len(each) for each in found} == {POSITION_BYTES}
     assert positions("envoy-1", 8, 10) == found[8:10]
+
+
+@given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
+def test_rows_spelled_by_hand_are_those_of_the_tuple_layer(namespace: str, key: str, version: int) -> None:
+    assert rows.envoy_rows(namespace, key) == pack((rows.ROOT, rows.ENVOY, namespace, key))
+    pool = Pool(namespace, "web")
+    for place in (position(key, 0), b"\x00\xff" * 8, bytes(16), b"\xff" * 16):
+        row = rows.hash_row(pool, version, place, key)
+        assert rows.owner(row, rows.hash_rows(pool, version)) == key
+        assert rows.last_name(row, rows.hash_rows(pool, version)) == key
+        assert rows.version_of(row, rows.all_hash_rows(pool)) == version

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from epoxy.cli import output, target
-from epoxy.cli.groups import SETTINGS
+from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.load import Load, Tally, Workload
 from epoxy.cli.progress import Watch
 from epoxy.model.errors import EpoxyError
@@ -19,7 +19,19 @@ from epoxy.model.writes import Consistency
 HEADS = ("node", "calls", "a second", "p50", "p99", "slowest", "how", "failed")
 
 
-@click.command(context_settings=SETTINGS, short_help="Load against a running cluster.")
+class Benches(Group):
+    """Without a word for another bench it is load."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if args and args[0] in self.list_commands(ctx) else ["load", *args])
+
+
+@click.group(cls=Benches, rooms={"placement": "placement_bench"}, context_settings=SETTINGS)
+def bench() -> None:
+    """Load against a running cluster, and other measurements."""
+
+
+@bench.command("load", context_settings=SETTINGS, short_help="Load against a running cluster.")
 @click.argument("workload", type=click.Choice(["reserve", "put", "get"]), default="reserve")
 @click.option(
     "--clients", type=click.IntRange(1, 4096), default=16, show_default=True, help="That ask at the same time."
@@ -48,7 +60,7 @@ HEADS = ("node", "calls", "a second", "p50", "p99", "slowest", "how", "failed")
 @target.url_option
 @target.timeout_option
 @target.json_option
-def bench(
+def load_command(
     workload: str,
     clients: int,
     seconds: float,
@@ -64,6 +76,8 @@ def bench(
 
     With several addresses the clients are spread over them, and each node is reported apart. The keys stay behind,
     under bench/: use a cluster you can throw away.
+
+    `epoxy bench placement` measures something else: how envoys are chosen.
 
     Exit status: 0 all calls were answered, 1 some failed.
 

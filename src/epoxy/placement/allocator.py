@@ -16,6 +16,8 @@ from epoxy.placement.config import PlacementConfig
 from epoxy.placement.records import EnvoyId, Pool
 from epoxy.ports import Dice, KeyValue, Snapshot, Transaction
 
+Name = Callable[[bytes, bytes], str]
+
 
 class Allocation(Struct, frozen=True, kw_only=True):
     """What came of one search. `envoy_key` None: nobody can take the actor. `stale` are those who were walked past;
@@ -59,11 +61,11 @@ class Search:
         self._judged: dict[str, Candidate | None] = {}
         self._share = self._mean() if config.load_bound_percent else None
 
-    def first(self, prefix: bytes, begin: bytes, end: bytes) -> Candidate | None:
-        """The first envoy of a range that may take an actor."""
+    def first(self, prefix: bytes, begin: bytes, end: bytes, name: Name = rows.owner) -> Candidate | None:
+        """The first envoy of a range that may take an actor. `name` finds its key in a row."""
         for row, value in self._walk(begin, end):
             self.scanned += 1
-            envoy_key = rows.last_name(row, prefix)
+            envoy_key = name(row, prefix)
             if envoy_key not in self._judged:
                 self._judged[envoy_key] = self._judge(envoy_key, row, value)
             if (found := self._judged[envoy_key]) is not None:

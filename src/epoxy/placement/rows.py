@@ -17,7 +17,7 @@ of an envoy that has any, so that no sample needs another read for them.
 from collections.abc import Iterator
 from functools import lru_cache
 
-from epoxy.codec.tuple import pack, strinc, unpack
+from epoxy.codec.tuple import escape, pack, strinc, unpack
 from epoxy.placement.records import Envoy, EnvoyId, Hello, Pool
 from epoxy.ports import Snapshot, Transaction
 
@@ -45,7 +45,7 @@ FIELDS = tuple(pack((field,)) for field in range(12))
 HIGHEST_VERSION, TOTAL_SLOTS, TOTAL_WEIGHT = FIELDS[:3]
 
 CACHED = 4096
-"""Pools and envoys whose prefixes are kept: a megabyte. Making one costs as much as a read."""
+"""Pools whose prefixes are kept: a megabyte. Making one costs as much as a read."""
 
 ACTIVE_ENVOYS = pack((ROOT, ACTIVE))
 EXPIRED_ENVOYS = pack((ROOT, EXPIRED))
@@ -61,8 +61,13 @@ def as_number(value: bytes | None) -> int:
 
 
 @lru_cache(CACHED)
+def namespace_rows(namespace: str) -> bytes:
+    return pack((ROOT, ENVOY, namespace))
+
+
 def envoy_rows(namespace: str, envoy_key: str) -> bytes:
-    return pack((ROOT, ENVOY, namespace, envoy_key))
+    """As `pack` would have it. There may be more envoys than any cache holds, and each allocation needs some."""
+    return b"%b\x02%b\x00" % (namespace_rows(namespace), escape(envoy_key.encode()))
 
 
 @lru_cache(CACHED)
@@ -143,6 +148,14 @@ def last_name(row: bytes, prefix: bytes) -> str:
     name = unpack(row[len(prefix) :])[-1]
     assert isinstance(name, str)
     return name
+
+
+def owner(row: bytes, prefix: bytes) -> str:
+    """The envoy's key in a row of the ring, behind the position: what an allocation does most."""
+    end = row.find(b"\x00", len(prefix) + 1)
+    while row[end + 1] == 0xFF:
+        end = row.find(b"\x00", end + 2)
+    return row[end + 2 : -1].replace(b"\x00\xff", b"\x00").decode()
 
 
 def ping_of(row: bytes, prefix: bytes) -> tuple[int, str]:

@@ -44,12 +44,12 @@ def at_random_time(search: Search, now_ms: int, dice: Dice) -> Candidate | None:
     """The head is the oldest fresh row. The first row at or after a random time between it and now, else the head."""
     prefix = rows.ping_rows(search.pool, search.version)
     fresh, end = prefix + pack((search.oldest_ms,)), strinc(prefix)
-    head = search.first(prefix, fresh, end)
+    head = search.first(prefix, fresh, end, rows.last_name)
     if head is None:
         return None
     oldest_ms, _ = rows.ping_of(head.row, prefix)
     moment_ms = oldest_ms + int(dice.uniform() * (now_ms - oldest_ms + 1))
-    found = search.first(prefix, prefix + pack((moment_ms,)), end)
+    found = search.first(prefix, prefix + pack((moment_ms,)), end, rows.last_name)
     if found is None:
         search.wraps += 1
     return found or head
@@ -69,6 +69,6 @@ def of_all(search: Search, dice: Dice) -> Candidate | None:
     search.scanned += len(fresh)
     while fresh and search.budget > 0:
         row = fresh.pop(int(dice.uniform() * len(fresh)))
-        if (found := search.first(prefix, row, row + b"\x00")) is not None:
+        if (found := search.first(prefix, row, row + b"\x00", rows.last_name)) is not None:
             return found
     return None
