@@ -36,7 +36,7 @@ class WriteBuffer:
     size: int = 0
     cleared: tuple[tuple[bytes, bytes], ...] = ()
     added: dict[bytes, int] | None = None
-    stamped: tuple[tuple[bytes, bytes, bytes], ...] = ()
+    stamped: Sequence[tuple[bytes, bytes, bytes]] = ()
 
     def __init__(self) -> None:
         self.values: dict[bytes, bytes | None] = {}
@@ -83,7 +83,10 @@ class WriteBuffer:
             self._examine(prefix + bytes(STAMP_BYTES) + suffix, value)
         if len(self.stamped) == MAX_STAMPED:
             raise TransactionTooLarge(f"more than {MAX_STAMPED} stamped rows")
-        self.stamped += ((prefix, suffix, value),)
+        if isinstance(self.stamped, list):
+            self.stamped.append((prefix, suffix, value))
+        else:
+            self.stamped = [*self.stamped, (prefix, suffix, value)]
 
     def hides(self, key: bytes) -> bool:
         """Whether a cleared range covers what the store holds for this key."""
