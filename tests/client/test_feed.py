@@ -8,7 +8,7 @@ from epoxy.client import feed
 from epoxy.client.feed import Event, EventReader, Feed
 from epoxy.client.http1 import NotHttp
 from epoxy.client.routing import fleet_of
-from epoxy.model.errors import Unavailable, UnexpectedAnswer
+from epoxy.model.errors import CursorGone, Unavailable, UnexpectedAnswer
 
 STREAM = b": alive\nid: 1\n\nid: 2\ndata: a\ndata:b\r\n\r\ndata: {}\nid: 3\nretry: 5\n\nid: 4\ndata: unfinished"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -53,6 +53,20 @@ def test_a_change_is_decoded_and_remembered() -> None:
     stream.ended("lost")
     assert stream.node.host == "a", "once a node has answered, no other is asked"
     assert b"after=7" in stream.request()
+
+
+def test_what_is_no_longer_kept_is_told_and_not_tried_again() -> None:
+    """Before the stream, and in the middle of it."""
+    refused = Feed(fleet_of(["http://a:1"]), b"", "00", follow=True)
+    refused.request()
+    body = b'{"error": {"code": "cursor_gone", "message": "gone", "definite": true}}'
+    head = b"HTTP/1.1 410 Gone\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with pytest.raises(CursorGone, match="gone"):
+        list(refused.feed(head + body))
+    slow = Feed(fleet_of(["http://a:1"]), b"", None, follow=False)
+    slow.request()
+    with pytest.raises(CursorGone, match="too slow"):
+        list(slow.feed(HEAD + chunk(b'event: gone\ndata: {"message": "too slow"}\n\n')))
 
 
 def test_pauses_grow_while_the_node_is_away_and_shrink_when_it_is_back() -> None:

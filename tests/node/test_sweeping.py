@@ -49,7 +49,7 @@ def test_what_nobody_reads_goes_and_the_place_is_told() -> None:
     bench.look()
     assert (bench.rows(), bench.sweeper.swept) == (0, 4), "the configuration is a row, too"
     assert bench.ask(ChangelogRead(reader=B, store=0, after=NO_STAMP)) == CursorTruncated()
-    end = bench.space.truncated(bench.store.begin())
+    end = bench.replica.keyspace.truncated(bench.store.begin())
     assert bench.space.newest(bench.store.begin()) == end
     bench.commit(1)
     page = bench.ask(ChangelogRead(reader=B, store=0, after=end))

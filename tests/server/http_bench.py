@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from epoxy.model.cluster import first_epoch
+from epoxy.model.membership import NO_STAMP
 from epoxy.model.messages import Failed, Reply, Request
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
@@ -73,6 +74,7 @@ class FakeNode:
         self.here: ReadResult | None = None
         self.keys: list[tuple[bytes, Proposal]] = []
         self.log: list[tuple[bytes, ChangelogEntry]] = []
+        self.gone = NO_STAMP
         self.writes: list[Write] = []
         self.reads: list[tuple[bytes, Consistency]] = []
         self.asked: list[int] = []
@@ -97,6 +99,9 @@ class FakeNode:
 
     def changes(self, after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
         return [row for row in self.log if after is None or row[0] > after][:limit]
+
+    def changes_gone(self) -> bytes:
+        return self.gone
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         self.listeners.append(listener)

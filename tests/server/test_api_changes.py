@@ -65,6 +65,37 @@ def commit_keys(node: FakeNode, *keys: bytes) -> None:
         node.commit(key, proposal(b"v", 1))
 
 
+def test_a_cursor_whose_next_change_is_gone_is_told() -> None:
+    async def story(node: FakeNode, api: Api) -> None:
+        commit_keys(node, b"a", b"b", b"c")
+        node.log, node.gone = node.log[2:], stamp(2)
+        answer = Reader(api, f"/v2/changes?after={stamp(1).hex()}").answer()
+        assert (answer.status, answer.json()["error"]["code"]) == (410, "cursor_gone")
+        for kept in (f"?after={stamp(2).hex()}", "?after=now", ""):
+            reader = Reader(api, f"/v2/changes{kept}")
+            await settle()
+            assert reader.answer().status == 200
+            assert reader.keys() == ([] if "now" in kept else ["c"])
+
+    in_a_loop(story)
+
+
+@pytest.mark.parametrize("follow", ["true", "false"])
+def test_a_reader_who_falls_behind_what_is_kept_is_told_and_not_skipped_ahead(follow: str) -> None:
+    async def story(node: FakeNode, api: Api) -> None:
+        commit_keys(node, b"a", b"b", b"c", b"d")
+        reader = Reader(api, f"/v2/changes?follow={follow}&after={stamp(1).hex()}")
+        reader.wire.choked = True
+        await settle()
+        node.log, node.gone = node.log[3:], stamp(3)
+        reader.drain()
+        await settle()
+        (block,) = reader.blocks()
+        assert block.startswith("event: gone\ndata: ")
+
+    in_a_loop(story)
+
+
 def test_what_there_is_and_then_what_comes() -> None:
     async def story(node: FakeNode, api: Api) -> None:
         commit_keys(node, b"a", b"b")

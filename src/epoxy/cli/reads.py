@@ -79,7 +79,8 @@ def reading_json(result: Reading) -> dict[str, object]:
 def watch(prefix: bytes, after: str | None, count: int | None, follow: bool, urls: list[str], as_json: bool) -> None:
     """Changes as one node learns of them, one on a line: cursor, what happened, key, value.
 
-    A lost connection is made again, and nothing is left out. A cursor is good for the node that gave it.
+    A lost connection is made again, and nothing is left out. A cursor is good for the node that gave it, and as long
+    as that keeps what comes next: a million commits and ten minutes, by default. Then this ends and says so.
 
     \b
     Examples:

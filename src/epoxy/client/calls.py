@@ -14,6 +14,7 @@ from epoxy.client.http1 import Answer
 from epoxy.client.results import Change, Deletion, Inspection, Item, Page, Reading, Reservation, Status, Written
 from epoxy.model.errors import (
     ConsensusFailed,
+    CursorGone,
     ImmutableKey,
     InvalidRequest,
     OutcomeUnknown,
@@ -31,6 +32,8 @@ NAMED_PATHS = {path.value: path for path in Path}
 NAMED_SOURCES = {source.value: source for source in Source}
 MAX_VERSION = (1 << 64) - 1
 """Versions travel as 64-bit numbers."""
+
+CURSOR_GONE = "cursor_gone"
 
 MAX_PAGE = 1000
 """Keys on a page: a node's own limit."""
@@ -52,6 +55,10 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
     message: str
     definite: bool
     retry_after_ms: float | None = None
+
+
+class Gone(Struct, frozen=True, kw_only=True):
+    message: str
 
 
 class ErrorDocument(Struct, frozen=True, kw_only=True):
@@ -193,6 +200,14 @@ def inspect(key: bytes | str) -> Call[Inspection]:
     return Call(method="GET", target=f"/v2/inspect/{name}", accept=JSON, read=read)
 
 
+def gone(data: str) -> CursorGone:
+    """The last event of a stream whose reader was too slow."""
+    try:
+        return CursorGone(msgspec.json.decode(data, type=Gone).message)
+    except msgspec.MsgspecError:
+        return CursorGone("the changes that come next are no longer kept")
+
+
 def change(cursor: str, data: str) -> Change:
     """One event of the stream of changes."""
     try:
@@ -267,6 +282,8 @@ def fail(answer: Answer, *, writes: bool) -> NoReturn:
     if error is None:
         raise stranger(answer, writes=writes)
     told = f"{error.message} ({error.code})"
+    if error.code == CURSOR_GONE:
+        raise CursorGone(told)
     if not error.definite:
         raise ConsensusFailed(told) if error.code == "consensus_failed" else OutcomeUnknown(told)
     if answer.status >= 500 or answer.status == 429:

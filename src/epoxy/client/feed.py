@@ -13,6 +13,7 @@ from epoxy.client.routing import Fleet
 from epoxy.model.errors import Unavailable
 
 EVENT_STREAM = "text/event-stream"
+GONE = "gone"
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -20,10 +21,12 @@ class Event(Struct, frozen=True, kw_only=True):
 
     cursor: str | None
     data: str | None
+    name: str | None = None
 
 
 class EventReader:
-    """Server-sent events, of which we use `id` and `data`. Lines end with LF or CR LF; our nodes send no lone CR."""
+    """Server-sent events, of which we use `event`, `id` and `data`. Lines end with LF or CR LF; our nodes send no lone
+    CR."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -45,7 +48,8 @@ class EventReader:
             return
         fields, self._fields, self._size = self._fields, {}, 0
         data = "\n".join(fields["data"]) if "data" in fields else None
-        yield Event(cursor=fields["id"][-1] if "id" in fields else None, data=data)
+        cursor, name = (fields[field][-1] if field in fields else None for field in ("id", "event"))
+        yield Event(cursor=cursor, data=data, name=name)
 
 
 class Feed:
@@ -111,6 +115,8 @@ class Feed:
         self._parts.clear()
         for part in parts:
             for event in self._events.feed(part):
+                if event.name == GONE and event.data is not None:
+                    raise calls.gone(event.data)
                 if event.data is not None:
                     yield calls.change(event.cursor or "", event.data)
                 self._cursor = event.cursor or self._cursor

@@ -152,7 +152,13 @@ class Node:
         return self.replica.keyspace.page(self._store.durable(), prefix, after, limit)
 
     def changes(self, after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
-        return self.replica.keyspace.changelog(self._store.durable(), after, limit)
+        """From the oldest that is kept, without `after`."""
+        begin = after if after is not None else self.changes_gone()
+        return self.replica.keyspace.changelog(self._store.durable(), begin, limit)
+
+    def changes_gone(self) -> bytes:
+        """The newest of the changes that are no longer kept."""
+        return self.replica.keyspace.truncated(self._store.durable())
 
     def changes_newest(self) -> int:
         """How many rows the changelog has had. Whoever scrapes metrics asks, so nothing is looked up."""

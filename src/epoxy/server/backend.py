@@ -31,6 +31,9 @@ class Backend(Protocol):
 
     def changes(self, after: bytes | None, limit: int) -> Sequence[tuple[bytes, ChangelogEntry]]: ...
 
+    def changes_gone(self) -> bytes:
+        """The newest of them that is no longer kept: whoever was not told it yet never will be."""
+
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """`listener` is told when `changes` may have more, not before that is durable. Returns how to end it."""
 

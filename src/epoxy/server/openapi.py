@@ -121,6 +121,7 @@ def changes() -> Json:
     ]
     answers = {
         "200": {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": event()}}},
+        "410": failure("What comes next after this cursor is no longer kept."),
         "429": failure("Too many streams are open."),
     }
     found = operation("getChanges", "What this replica learned, as it learns it", answers)

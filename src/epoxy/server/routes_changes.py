@@ -29,6 +29,11 @@ PARAMETERS = frozenset((b"after", b"prefix", b"follow"))
 HEADERS = ((b"Cache-Control", b"no-store"), (b"X-Accel-Buffering", b"no"))
 """Proxies must pass events on as they come."""
 
+GONE = (
+    "the changes that come next after this cursor are no longer kept: "
+    "follow from now (after=now), and then read the keys (GET /v2/kv)"
+)
+
 
 class Changes:
     """All readers of one node."""
@@ -46,6 +51,9 @@ class Changes:
         if len(self._feeds) >= MAX_STREAMS:
             message = f"{MAX_STREAMS} streams of changes are open already"
             call.fail(429, "too_many_streams", message, retry_after_ms=RETRY_AFTER_MS)
+            return
+        if is_gone(self._node, cursor):
+            call.fail(410, "cursor_gone", GONE)
             return
         stream = call.stream(b"text/event-stream", HEADERS)
         feed = Feed(self._node, stream, cursor, prefix, follow)
@@ -111,6 +119,10 @@ class Feed:
         self._awake = False
         if self._over or not self._stream.writable:
             return
+        if is_gone(self._node, self._cursor):
+            self._stream.write(b"event: gone\ndata: %s\n\n" % msgspec.json.encode({"message": GONE}))
+            self.close()
+            return
         rows = self._node.changes(self._cursor, BATCH_ROWS)
         if not self._pour(rows):
             return
@@ -135,6 +147,11 @@ class Feed:
         if self._stream.writable:
             position = b"id: %s\n" % self._cursor.hex().encode() if self._cursor is not None else b""
             self._stream.write(b": alive\n%s\n" % position)
+
+
+def is_gone(node: Backend, cursor: bytes | None) -> bool:
+    """Whether something that comes after this cursor is no longer kept."""
+    return cursor is not None and cursor < node.changes_gone()
 
 
 def event(cursor: bytes, entry: ChangelogEntry) -> bytes:

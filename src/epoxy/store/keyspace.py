@@ -7,6 +7,7 @@
                                                 among millions of keys that are decided
     (2, replica, CACHES)                        there is, or was, such a value
     (2, replica, CHANGELOG, versionstamp)       what was learned, in the order of the commits
+    (2, replica, TRUNCATED)                     the newest row of the changelog that is gone
     (1, replica, KV, key, COMMITTED | VALUE)    values of the first layout, raw; read, never written: whoever brings
                                                 them does so while the replica is not running
 
@@ -25,13 +26,14 @@ from epoxy.codec.quoting import escape, pack_bytes
 from epoxy.codec.tuple import STAMP_BYTES, pack, strinc
 from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
+from epoxy.model.membership import NO_STAMP
 from epoxy.model.records import FRESH, LEGACY_PROPOSAL_ID, ChangelogEntry, KeyState, Proposal
 from epoxy.ports import KeyValue, Snapshot, Transaction
 from epoxy.store.buffer import scan
 
 # The codes are part of the format: never renumber. Zero takes one byte and goes to what there is most of.
 LEGACY_LAYOUT, LAYOUT = 1, 2
-KV, CHANGELOG, VOTES, CACHES = 0, 2, 7, 8
+KV, CHANGELOG, TRUNCATED, VOTES, CACHES = 0, 2, 6, 7, 8
 VALUE, BALLOT, CACHE = map(pack, ((0,), (1,), (3,)))
 VALUE_OF_A_KEY = b"\x00" + VALUE
 """How a row ends that holds a value: the end of the key, and the field. No other field is as short."""
@@ -55,6 +57,7 @@ class Keyspace:
         self._keys = pack((LAYOUT, replica_id, KV))
         self._votes = pack((LAYOUT, replica_id, VOTES))
         self._changelog = pack((LAYOUT, replica_id, CHANGELOG)) + VERSIONSTAMP
+        self._truncated = pack((LAYOUT, replica_id, TRUNCATED))
         self._legacy_keys = pack((LEGACY_LAYOUT, replica_id, KV))
         self._caches = pack((LAYOUT, replica_id, CACHES))
         self._has_legacy: bool | None = None
@@ -174,6 +177,10 @@ class Keyspace:
         begin = self._changelog if after is None else self._changelog + after + USER_VERSION + b"\x00"
         rows = scan(view, begin, strinc(self._changelog), min(limit, SCAN_ROWS), newest_first)
         return list(islice(self._entries(rows), limit))
+
+    def truncated(self, view: Snapshot) -> bytes:
+        """The stamp of the newest row of the changelog that is gone."""
+        return view.get(self._truncated) or NO_STAMP
 
     def _entries(self, rows: Iterator[KeyValue]) -> Iterator[tuple[bytes, ChangelogEntry]]:
         start = len(self._changelog)

@@ -3,7 +3,6 @@
 (2, replica, PROGRESS, source)     how far this replica has come with a source
 (2, replica, IDENTITY)             this store's own identity, drawn when it was made
 (2, replica, NOTED, replica)       the identity of another replica's store, as first met
-(2, replica, TRUNCATED)            the newest row of the changelog that is gone
 """
 
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ from epoxy.model.cluster import ClusterConfig
 from epoxy.model.membership import (
     MAX_PAGE_BYTES,
     MAX_PAGE_ROWS,
-    NO_STAMP,
     ChangelogPage,
     ChangelogRead,
     CursorTruncated,
@@ -36,6 +34,7 @@ from epoxy.store.keyspace import (
     CHANGELOG,
     LAYOUT,
     SCAN_ROWS,
+    TRUNCATED,
     USER_VERSION,
     VERSIONSTAMP,
     VOTES,
@@ -43,7 +42,7 @@ from epoxy.store.keyspace import (
 )
 
 # Beside those of `keyspace`, and as unchangeable.
-PROGRESS, IDENTITY, NOTED, TRUNCATED = 3, 4, 5, 6
+PROGRESS, IDENTITY, NOTED = 3, 4, 5
 
 IDENTITY_BYTES = 8
 
@@ -117,7 +116,7 @@ class MemberSpace:
 
     def changelog_page(self, view: Snapshot, request: ChangelogRead) -> ChangelogPage | CursorTruncated:
         after = request.after
-        if request.store != self._own_identity(view) or is_gone(after, self.truncated(view)):
+        if request.store != self._own_identity(view) or is_gone(after, self._keyspace.truncated(view)):
             return CursorTruncated()
         cursors: list[bytes] = []
         entries, more = fitting(self._learned(view, after, cursors), self.page_rows)
@@ -146,11 +145,7 @@ class MemberSpace:
 
     def newest(self, view: Snapshot) -> bytes:
         rows = view.range(self._changelog, strinc(self._changelog), limit=1, reverse=True)
-        return self._stamp(rows[0][0]) if rows else self.truncated(view)
-
-    def truncated(self, view: Snapshot) -> bytes:
-        """The newest row that is gone."""
-        return view.get(self._truncated) or NO_STAMP
+        return self._stamp(rows[0][0]) if rows else self._keyspace.truncated(view)
 
     def expire(self, tx: Transaction, through: bytes, limit: int) -> int:
         """Rows up to this stamp go, the oldest first, not more than `limit`: how many did. Whoever has not read them
@@ -165,7 +160,7 @@ class MemberSpace:
     def _oldest(self, view: Snapshot, through: bytes) -> Iterator[bytes]:
         """Stamps up to this one, from the oldest on. Commits are numbered without gaps, and so are the rows of one, so
         each can be looked up: a range would have everything put in order that is not in the tree yet."""
-        place = int.from_bytes(self.truncated(view), "big") + 1
+        place = int.from_bytes(self._keyspace.truncated(view), "big") + 1
         while place <= int.from_bytes(through, "big"):
             stamp = place.to_bytes(STAMP_BYTES, "big")
             if view.get(self._changelog + stamp + USER_VERSION) is not None:
