@@ -48,8 +48,8 @@ class EventReader:
             return
         fields, self._fields, self._size = self._fields, {}, 0
         data = "\n".join(fields["data"]) if "data" in fields else None
-        cursor, name = (fields[field][-1] if field in fields else None for field in ("id", "event"))
-        yield Event(cursor=cursor, data=data, name=name)
+        cursor, kind = (fields[field][-1] if field in fields else None for field in ("id", "event"))
+        yield Event(cursor=cursor, data=data, name=kind)
 
 
 class Feed:
