@@ -69,7 +69,18 @@ def test_it_ends_when_there_is_nothing_to_do_and_when_it_has_no_say() -> None:
         steward(A),
         (Config(), STABLE),
         (ReadWish(), None),
-        (asking(A, B), hearing(A, B)),
-        (Config(), STABLE),
     )
     play(steward(C), (Config(), LISTED))
+
+
+def test_identities_nobody_has_written_down_are_something_to_do() -> None:
+    nameless = replace(STABLE, epoch=1, replicas=tuple(ReplicaInfo(id=i) for i in (A, B)))
+    flow = steward(A)
+    assert last_of(flow, None, nameless, None, hearing(A, B, epoch=1), nameless) == Publish(config=STABLE)
+    play(
+        steward(A),
+        (Config(), nameless),
+        (ReadWish(), None),
+        (asking(A, B), hearing(A, epoch=1)),
+        (Config(), nameless),
+    )

@@ -378,12 +378,30 @@ def test_members_that_are_no_list(write: Write) -> None:
 
 def test_a_node_is_one_of_the_members(write: Write) -> None:
     assert refusal(write(with_setting("node", "id", "4"))) == (
-        "epoxy.toml, line 2: node.id 4 is not among cluster.members (1, 2, 3)"
+        "epoxy.toml, line 2: node.id 4 is not among cluster.members (1, 2, 3); "
+        "a node that is added later has cluster.join = true"
     )
     assert refusal(write(SMALLEST), flags={"node.id": "4"}).startswith("command line: node.id 4 is not among")
     assert refusal(write(with_setting("node", "datacenter", '"eu-west-1"'))) == (
         "epoxy.toml, line 2: node.datacenter 'eu-west-1', but member 1 is in 'us-east-1'"
     )
+
+
+NEWCOMER = with_setting("node", "id", "4").replace("[cluster]", "[cluster]\njoin = true")
+
+
+def test_a_node_that_joins_later_says_so_and_where_it_is(write: Write) -> None:
+    settings = load(write(NEWCOMER.replace("[node]", '[node]\ndatacenter = "sa-east-1"\nhttp = "10.0.0.4:7800"')))
+    assert (settings.node.id, settings.node.datacenter, settings.cluster.join) == (4, "sa-east-1", True)
+    assert settings.node.advertise_url == "http://10.0.0.4:7800"
+    assert settings.first_config().everybody == (1, 2, 3), "epoch 1 is that of all others"
+    assert settings.datacenter_of(4) == "sa-east-1"
+
+
+def test_a_node_that_joins_is_none_of_the_first_and_says_where_it_is(write: Write) -> None:
+    assert "node.datacenter is missing: a node that joins says where it is" in refusal(write(NEWCOMER))
+    member = SMALLEST.replace("[cluster]", "[cluster]\njoin = true")
+    assert "node.id 1 is among cluster.members, so it cannot have cluster.join = true" in refusal(write(member))
 
 
 # The secret

@@ -103,7 +103,7 @@ def test_a_source_tells_its_keys_its_changes_and_itself() -> None:
     assert page.store == IDENTITY
     changes = bench.answer(ChangelogRead(reader=B, store=IDENTITY, after=NO_STAMP))
     assert not isinstance(changes, Failed | StaleEpoch | EpochAhead | MemberStatus)
-    assert bench.answer(StatusRead()) == MemberStatus(identity=IDENTITY, epoch=1)
+    assert bench.answer(StatusRead()) == MemberStatus(identity=IDENTITY, epoch=1, keys=1)
 
 
 def test_votes_are_told_only_in_the_epoch_that_seals_them() -> None:

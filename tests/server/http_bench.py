@@ -24,7 +24,9 @@ from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.node.config import Address, ClusterSettings, Limits, Member, NodeSettings, Settings
+from epoxy.node.roster import Roster
 from epoxy.node.service import Node
+from epoxy.node.standing import Standing, State
 from epoxy.server.api import Api, build_api
 from epoxy.server.metrics import Metrics
 from epoxy.store.memory import MemoryStore
@@ -68,6 +70,8 @@ class FakeNode:
 
     def __init__(self) -> None:
         self.ready = True
+        self.standing = Standing(state=State.ACTIVE)
+        self.roster: Roster | None = None
         self.replica = SimpleNamespace(config=first_epoch((1, 2, 3)))
         self.outcome: Outcome | None = None
         self.reading: ReadAnswer | None = None
@@ -92,6 +96,9 @@ class FakeNode:
 
     def peek(self, key: bytes) -> ReadResult | None:  # noqa: ARG002 (one answer for all keys)
         return self.here
+
+    def datacenter_of(self, replica: int) -> str:
+        return f"dc-{replica}"
 
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
         self.asked.append(limit)
@@ -136,6 +143,9 @@ class Wire:
         self.sent += b"".join(self.exchange.take())
 
     def vouch(self) -> None:
+        raise AssertionError("no peer knocks at these doors")
+
+    def switch(self, exchange: transport.Exchange, handler: transport.Handler) -> None:  # noqa: ARG002
         raise AssertionError("no peer knocks at these doors")
 
     def keep(self, exchange: transport.Exchange, answer: bytes) -> None:

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.node.config import load
 from epoxy.server.metrics import Metrics
-from epoxy.testing import ClusterNode, clean_environment, lay_out
+from epoxy.testing import Cluster, ClusterNode, clean_environment, lay_out
 from tests.node.test_config import MANUAL
 
 PATIENCE_S = 30.0
@@ -55,6 +55,19 @@ main()
 def layout(folder: Path, n: int) -> ClusterNode:
     """The first of n nodes; the others are never started."""
     return lay_out(folder, n, QuorumPolicy.OPTIMAL)[0]
+
+
+def acquainted(folder: Path) -> ClusterNode:
+    """The first of three; its others have met its store, and are gone."""
+    nodes = lay_out(folder, 3, QuorumPolicy.OPTIMAL)
+    cluster = Cluster(nodes, folder)
+    try:
+        cluster.start()
+        for node in nodes:
+            node.stop()
+    finally:
+        cluster.stop()
+    return nodes[0]
 
 
 def command(node: ClusterNode, *flags: str) -> list[str]:
@@ -163,13 +176,27 @@ def add(node: ClusterNode, text: str) -> None:
 
 
 def test_ready_although_its_peers_are_absent(tmp_path: Path) -> None:
-    with running(layout(tmp_path, 3)) as served:
+    with running(acquainted(tmp_path)) as served:
         assert served.ask("GET", "/readyz")[0] == 200
         status = served.status()
         assert (status["ready"], status["available"], status["tolerated_failures"]) == (True, False, -1)
         assert [peer["reachable"] for peer in status["peers"]] == [False, False]
         assert status["pid"] == served.process.pid
         assert served.lines[-1]["http"] == served.node.url.removeprefix("http://")
+
+
+def test_not_ready_before_the_others_have_met_its_store(tmp_path: Path) -> None:
+    """It may stand in for a disk that was lost."""
+    with running(layout(tmp_path, 3)) as served:
+        status = served.status()
+        assert (status["ready"], status["state"]) == (False, "unconfirmed")
+        for method, path in (("GET", "/readyz"), ("GET", "/v2/kv/a"), ("PUT", "/v2/kv/a"), ("POST", "/v2/members")):
+            refused, body = served.ask(method, path)
+            assert (refused, json.loads(body)["error"]["definite"]) == (503, True)
+            assert "most of the others have not met this store" in json.loads(body)["error"]["message"]
+        with served.redis() as redis:
+            redis.sendall(redis_command(b"SET", b"b", b"2", b"NX"))
+            assert b"most of the others have not met this store" in redis.recv(1000)
 
 
 def test_a_signal_counts_as_soon_as_it_says_that_it_has_started(tmp_path: Path) -> None:
@@ -225,7 +252,7 @@ def test_a_data_directory_of_somebody_else(tmp_path: Path) -> None:
     assert (
         refusal(node) == f"data directory {node.data_dir}: not empty, and not made by Epoxy (it has no file `format`)"
     )
-    (node.data_dir / "format").write_text('{"format":2,"replica":7}')
+    (node.data_dir / "format").write_text('{"format":3,"replica":7}')
     assert refusal(node) == f"data directory {node.data_dir}: belongs to replica 7, this is replica 1"
 
 
@@ -277,7 +304,7 @@ def test_sigterm_waits_for_writes_on_both_doors(tmp_path: Path, disk: Path) -> N
 
 def test_a_second_sigterm_does_not_wait(tmp_path: Path) -> None:
     """Its peers are not there, so the write would be waited for until its time is over."""
-    with running(layout(tmp_path, 3)) as served, ExitStack() as stack:
+    with running(acquainted(tmp_path)) as served, ExitStack() as stack:
         redis, http = stack.enter_context(served.redis()), served.http()
         stack.callback(http.close)
         http.request("PUT", "/v2/kv/a", b"1")

@@ -12,6 +12,7 @@ from epoxy.model.messages import Accept, AcceptOk, Read, Reply, Request
 from epoxy.model.records import Proposal, ProposalId
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.transport.auth import Verifier
+from epoxy.transport.gate import Gate
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.link import Link
 from epoxy.transport.peers import PeerEndpoint, Peers
@@ -74,7 +75,7 @@ async def replica_door(
     link: Link | None = None,
     certificates: bool = False,
 ) -> AsyncIterator[Door]:
-    endpoint = PeerEndpoint(replica.handle, Verifier(me, secret), link=link, certificates=certificates)
+    endpoint = PeerEndpoint(replica.handle, Gate(Verifier(me, secret), link=link, certificates=certificates))
     async with door(endpoint, ssl=ssl, port=port) as opened:
         yield opened
 

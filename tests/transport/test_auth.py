@@ -12,6 +12,7 @@ from epoxy.transport.claim import Claim, Signed
 SECRET = b"a secret of the whole cluster"
 PATH = b"/v2/epoxy/message"
 BODY = b"body"
+STORE = 0x5702E
 NOW = 1_800_000_000_000
 
 
@@ -21,7 +22,7 @@ class Ground:
     def __init__(self) -> None:
         self.now_ms = NOW
         self.verifier = Verifier(
-            2, SECRET, admits=lambda sender, epoch: sender < 9 or epoch > 5, now_ms=lambda: self.now_ms
+            2, SECRET, admits=lambda sender, epoch: sender < 9 or epoch > 5, store=STORE, now_ms=lambda: self.now_ms
         )
         self.nonces: Iterator[int] = count(1)
 
@@ -45,12 +46,12 @@ def test_a_peer_is_let_in_and_known(ground: Ground) -> None:
 
 def test_the_bytes_of_a_signature() -> None:
     """Written down, so that a change of format is noticed before an upgrade is. The MACs were made with openssl."""
-    value, mac = auth.sign(b"secret", Claim(1, 2, 3, 4, 5), b"/path", b"body")
-    assert value == b"Epoxy v1,1,2,3,4,0000000000000005," + mac
-    assert mac == b"c3d8a651648dd2cf303076113090e2c82f02efc2ba282c3ffb9fbb49851f2a47"
+    value, mac = auth.sign(b"secret", Claim(1, 2, 3, 4, 5, 6), b"/path", b"body")
+    assert value == b"Epoxy v2,1,2,3,4,0000000000000005,0000000000000006," + mac
+    assert mac == b"c71129608ca0f7d4149bc6dd4dc0f065836d70f92df6b5e18fa8208eb14abae1"
     assert (
-        auth.answer_mac(b"secret", b"mac", 200, b"body")
-        == b"9ede3421831e3f988399179c5cf618b33721d695436b8cef2b16fe0dd1719210"
+        auth.answer_mac(b"secret", b"mac", 200, b"0000000000000006", b"body")
+        == b"4ee1b9faa793e43f1001578aa98079c313eb5bdb8b2470a6bf8edb56ff3331fc"
     )
 
 
@@ -65,7 +66,8 @@ def test_what_was_signed_cannot_be_changed(ground: Ground) -> None:
     with pytest.raises(Unauthenticated, match="not signed with our secret"):
         ground.enter(ground.claim(), path=b"/v2/admin/links")
     genuine = auth.sign(SECRET, ground.claim(), PATH, BODY)[0].split(b",")
-    for field, other in ((1, b"3"), (2, b"7"), (3, b"6"), (4, b"%d" % (NOW + 1)), (5, b"%016x" % 99), (6, b"0" * 64)):
+    changes = [b"3", b"7", b"6", b"%d" % (NOW + 1), b"%016x" % 99, b"%016x" % 98, b"0" * 64]
+    for field, other in enumerate(changes, start=1):
         changed = [*genuine[:field], other, *genuine[field + 1 :]]
         with pytest.raises(Unauthenticated, match="not signed with our secret"):
             ground.verifier.verify({b"authorization": b",".join(changed)}, PATH, BODY)
@@ -76,13 +78,13 @@ def test_what_was_signed_cannot_be_changed(ground: Ground) -> None:
     [
         b"",
         b"Basic YTpi",
-        b"Epoxy v1,",
-        b"Epoxy v1,1,2,3,4,5",
-        b"Epoxy v1,1,2,3,4,5,6,7",
-        b"Epoxy v2,1,2,5,1,0000000000000001,00",
-        b"Epoxy v1,one,2,5,1,0000000000000001,00",
-        b"Epoxy v1,\xff,2,5,1,0000000000000001,00",
-        b"Epoxy v1,%b,2,5,1,0000000000000001,00" % (b"9" * 5000),
+        b"Epoxy v2,",
+        b"Epoxy v2,1,2,3,4,5,6",
+        b"Epoxy v2,1,2,3,4,5,6,7,8",
+        b"Epoxy v1,1,2,5,1,0000000000000001,0000000000000002,00",
+        b"Epoxy v2,one,2,5,1,0000000000000001,0000000000000002,00",
+        b"Epoxy v2,\xff,2,5,1,0000000000000001,0000000000000002,00",
+        b"Epoxy v2,%b,2,5,1,0000000000000001,0000000000000002,00" % (b"9" * 5000),
     ],
 )
 def test_what_is_no_signature_is_refused(ground: Ground, value: bytes) -> None:
@@ -95,10 +97,10 @@ def test_what_is_no_signature_is_refused(ground: Ground, value: bytes) -> None:
 @pytest.mark.parametrize("spelling", [b"+1", b"01", b" 1", b"1_0"])
 def test_a_number_has_one_spelling(ground: Ground, spelling: bytes) -> None:
     """Signed as it stands by somebody who knows the secret, even."""
-    words = b"%b,2,5,%d,0000000000000001" % (spelling, NOW)
+    words = b"%b,2,5,%d,0000000000000001,0000000000000002" % (spelling, NOW)
     mac = auth.request_mac(SECRET, words, PATH, BODY)
     with pytest.raises(Unauthenticated, match="spelling"):
-        ground.verifier.verify({b"authorization": b"Epoxy v1,%b,%b" % (words, mac)}, PATH, BODY)
+        ground.verifier.verify({b"authorization": b"Epoxy v2,%b,%b" % (words, mac)}, PATH, BODY)
 
 
 def test_a_request_for_another_replica_is_refused(ground: Ground) -> None:
@@ -173,12 +175,17 @@ def test_memory_is_bounded() -> None:
 
 def test_an_answer_belongs_to_its_request(ground: Ground) -> None:
     one, other = ground.enter(ground.claim()), ground.enter(ground.claim())
-    name, mac = ground.verifier.answer(one, 200, b"yes")
-    assert (name, mac) == (auth.MAC_HEADER, auth.answer_mac(SECRET, one.mac, 200, b"yes"))
-    others = [
-        (SECRET, other.mac, 200, b"yes"),
-        (SECRET, one.mac, 201, b"yes"),
-        (SECRET, one.mac, 200, b"no"),
-        (b"x", one.mac, 200, b"yes"),
-    ]
-    assert mac not in [auth.answer_mac(*parts) for parts in others]
+    name, value = ground.verifier.answer(one, 200, b"yes")
+    store, _, mac = value.partition(b",")
+    assert name == auth.MAC_HEADER
+    assert auth.store_of(SECRET, one.mac, 200, value, b"yes") == STORE == int(store, 16)
+    for parts in [
+        (SECRET, other.mac, 200, value, b"yes"),
+        (SECRET, one.mac, 201, value, b"yes"),
+        (SECRET, one.mac, 200, value, b"no"),
+        (SECRET, one.mac, 200, b"%016x,%b" % (STORE + 1, mac), b"yes"),
+        (SECRET, one.mac, 200, mac, b"yes"),
+        (SECRET, one.mac, 200, b"", b"yes"),
+        (b"x", one.mac, 200, value, b"yes"),
+    ]:
+        assert auth.store_of(*parts) is None

@@ -1,6 +1,7 @@
 """Whoever holds what: peers and strangers have budgets of their own."""
 
 from epoxy.transport.connections import Account, Budget
+from epoxy.transport.gate import Gate
 from epoxy.transport.limits import HttpLimits
 from epoxy.transport.peers import PeerEndpoint
 from tests.transport.harness import Door, until, with_door
@@ -27,7 +28,7 @@ def test_uploads_that_hang_do_not_keep_peers_out() -> None:
             assert (await peer.answer())[0].startswith(b"HTTP/1.1 200 ")
         assert door.connections.peers.bytes == 0, "given back"
 
-    with_door(PeerEndpoint(replica.handle, verifier()), test, HttpLimits(held_bytes=40_000))
+    with_door(PeerEndpoint(replica.handle, Gate(verifier())), test, HttpLimits(held_bytes=40_000))
 
 
 def test_an_account_moves_with_all_it_holds() -> None:

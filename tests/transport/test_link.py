@@ -166,7 +166,7 @@ def test_the_operator_cuts_and_heals() -> None:
         assert [link.sends(2), link.hears(2), link.sends(3), link.hears(3)] == [True, True, False, True]
         assert state(await door.ask(order(b"{}", nonce=3))) == {"cut": {"3": {"sends": False, "hears": True}}}
 
-    with_door(LinkAdmin(link, Verifier(1, SECRET, now_ms=lambda: NOW_MS), frozenset((2, 3))), test)
+    with_door(LinkAdmin(link, Verifier(1, SECRET, now_ms=lambda: NOW_MS), lambda: frozenset((2, 3))), test)
 
 
 @pytest.mark.parametrize(
@@ -187,5 +187,5 @@ def test_nobody_else_does(request_bytes: bytes, status: int) -> None:
     async def test(door: Door) -> None:
         assert (await door.ask(request_bytes)).startswith(b"HTTP/1.1 %d " % status)
 
-    with_door(LinkAdmin(link, Verifier(1, SECRET, now_ms=lambda: NOW_MS), frozenset((2, 3))), test)
+    with_door(LinkAdmin(link, Verifier(1, SECRET, now_ms=lambda: NOW_MS), lambda: frozenset((2, 3))), test)
     assert link.state() == {}

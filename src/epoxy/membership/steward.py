@@ -20,6 +20,8 @@ def steward(me: int) -> Flow[None]:
         if isinstance(wish, bool):
             yield Rest(delay_ms=POLL_MS)
             continue
+        if is_quiet(config, wish, me):
+            return
         heard = yield from hear(config, wish)
         config = yield Config()
         step = next_step(config, wish, heard, me)
@@ -31,6 +33,12 @@ def steward(me: int) -> Flow[None]:
             case ClusterConfig():
                 yield Publish(config=step)
                 yield from announce(config)
+
+
+def is_quiet(config: ClusterConfig, wish: Wish | None, me: int) -> bool:
+    """Nothing is left to do, whatever anybody says: nobody need be asked."""
+    is_identified = all(replica.identity for replica in config.replicas)
+    return is_identified and isinstance(next_step(config, wish, {}, me), Done)
 
 
 def hear(config: ClusterConfig, wish: Wish | None) -> Flow[Heard]:

@@ -55,6 +55,8 @@ class ClusterSettings(Struct, frozen=True, kw_only=True):
     members: tuple[Member, ...]
     quorum_policy: QuorumPolicy
     secret_file: Path
+    join: bool = False
+    """This node is none of the first members: it waits until it is added."""
 
 
 class TlsSettings(Struct, frozen=True, kw_only=True):
@@ -89,12 +91,15 @@ class Settings(Struct, frozen=True, kw_only=True):
         return ClusterConfig(
             epoch=1,
             coordinator_id=members[0].id,
-            replicas=tuple(ReplicaInfo(id=member.id, url=member.url) for member in members),
+            replicas=tuple(
+                ReplicaInfo(id=member.id, url=member.url, datacenter=member.datacenter) for member in members
+            ),
             quorum_policy=self.cluster.quorum_policy,
         )
 
     def datacenter_of(self, replica_id: int) -> str:
-        return next((m.datacenter for m in self.cluster.members if m.id == replica_id), f"replica-{replica_id}")
+        known = {member.id: member.datacenter for member in self.cluster.members} | {self.node.id: self.node.datacenter}
+        return known.get(replica_id, f"replica-{replica_id}")
 
 
 class Field(Struct, frozen=True):
@@ -208,6 +213,7 @@ TABLE: dict[str, dict[str, Field]] = {
         "members": Field(lambda value: value, "a list of tables with id, datacenter and url", from_text=read_toml),
         "quorum_policy": choice("optimal", "fast-paxos", default="optimal"),
         "secret_file": file_path(),
+        "join": switch(False),
     },
     "tls": {"cert": file_path(), "key": file_path(), "ca": file_path(None)},
     "store": {"driver": choice("embedded", default="embedded")},
@@ -297,10 +303,7 @@ def read_fields(source: Source, section: str, fields: Mapping[str, Field], given
 def assemble(source: Source, sections: Mapping[str, Any]) -> Settings:
     node, cluster = sections["node"], sections["cluster"]
     members = read_members(source, cluster["members"])
-    me = next((member for member in members if member.id == node["id"]), None)
-    if me is None:
-        ids = ", ".join(str(member.id) for member in members)
-        raise ConfigError(f"{source.where('node', 'id')}: node.id {node['id']} is not among cluster.members ({ids})")
+    me = read_self(source, node, members, join=cluster["join"], encrypted=sections["tls"] is not None)
     if node["datacenter"] not in (None, me.datacenter):
         where = source.where("node", "datacenter")
         raise ConfigError(
@@ -312,11 +315,37 @@ def assemble(source: Source, sections: Mapping[str, Any]) -> Settings:
     check_schemes(source, members, tls)
     return Settings(
         node=NodeSettings(**node),
-        cluster=ClusterSettings(members=members, quorum_policy=policy, secret_file=cluster["secret_file"]),
+        cluster=ClusterSettings(
+            members=members, quorum_policy=policy, secret_file=cluster["secret_file"], join=cluster["join"]
+        ),
         tls=tls,
         limits=Limits(**sections["limits"]),
         emulate_wan=sections["wan"]["emulate"],
         store_driver=sections["store"]["driver"],
+    )
+
+
+def read_self(
+    source: Source, node: Mapping[str, Any], members: tuple[Member, ...], *, join: bool, encrypted: bool
+) -> Member:
+    """A node is one of the first members, or says that it joins later: a mistyped id should be neither."""
+    me = next((member for member in members if member.id == node["id"]), None)
+    where = source.where("node", "id")
+    if me is not None and join:
+        raise ConfigError(f"{where}: node.id {me.id} is among cluster.members, so it cannot have cluster.join = true")
+    if me is not None:
+        return me
+    if not join:
+        ids = ", ".join(str(member.id) for member in members)
+        raise ConfigError(
+            f"{where}: node.id {node['id']} is not among cluster.members ({ids}); "
+            "a node that is added later has cluster.join = true"
+        )
+    if node["datacenter"] is None:
+        raise ConfigError(f"{where}: node.datacenter is missing: a node that joins says where it is")
+    scheme = "https" if encrypted else "http"
+    return Member(
+        id=node["id"], datacenter=node["datacenter"], url=node["advertise_url"] or f"{scheme}://{node['http']}"
     )
 
 

@@ -1,5 +1,6 @@
 """Whether those we deal with are who they say, and whether we may speak for ourselves: see `membership.identity`."""
 
+from collections.abc import Callable
 from functools import partial
 
 from epoxy.membership.identity import Recognition, may_vote, recognise
@@ -18,6 +19,15 @@ class Guard:
         self.identity = identity
         self._noted = store.transact(space.noted)
         self._noted_by: set[int] = set()
+        self.confirmed: Callable[[], None] = lambda: None
+        """Called when this store may speak for its replica from now on."""
+
+    def heard(self, replica_id: int, identity: int) -> bool:
+        """Asked for every answer to a frame of ours. False: it does not count."""
+        admitted = self.admits(replica_id, identity)
+        if admitted:
+            self.answered(replica_id)
+        return admitted
 
     def admits(self, replica_id: int, identity: int) -> bool:
         """Asked for every frame, before anything in it is dealt with. A store met for the first time is written down;
@@ -38,6 +48,7 @@ class Guard:
         self._noted_by.add(replica_id)
         if self.may_vote:
             self.note(self._replica.me, self.identity)
+            self.confirmed()
 
     @property
     def may_vote(self) -> bool:

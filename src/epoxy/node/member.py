@@ -39,6 +39,7 @@ from epoxy.model.membership import (
 from epoxy.model.messages import EpochAhead, Failed, StaleEpoch, UpdateConfig
 from epoxy.model.records import KeyState
 from epoxy.model.writes import Consistency, Outcome, ReadFailed, ReadOutcome, Write
+from epoxy.node.census import Census
 from epoxy.node.copying import Copier
 from epoxy.node.driver import Driver
 from epoxy.node.errands import Errand, Settling
@@ -69,16 +70,20 @@ class Member:
         identity = store.transact(lambda tx: self.space.identity(tx, dice.nonce()))
         self.guard = Guard(self.replica, store, self.space, identity)
         self.copier = Copier(self.replica, store, self.space, driver.clock)
+        self.census = Census(self.replica, store, driver.clock)
         self._synced_epoch = self._settled_epoch = 0
         self._stewarding = False
         self._idle = 0
         self._nap: Timer | None = None
         self._napped: Callable[[], None] | None = None
+        self._hurried = False
+        """Once for each nap: those who ask often would put its end off for ever."""
         self.replica.commit_watchers.append(self._config_changed)
 
     def start(self) -> None:
         """Follow the others, and look after the wish, for as long as this process lives."""
         self._follow()
+        self.copier.sweeper.start()
         self._clock.call_later(STEWARD_MS * self._dice.uniform(), self._look)
 
     def wish(self, wish: Wish, answered: Callable[[Outcome], None]) -> None:
@@ -113,6 +118,7 @@ class Member:
                 )
             case StatusRead():
                 self._hurry()
+                self.census.renew()
                 return self.status(tx)
             case _:
                 assert_never(request)
@@ -124,6 +130,8 @@ class Member:
             epoch=epoch,
             sources=self.space.sources(tx.snapshot),
             synced=self._synced_epoch == epoch,
+            keys=self.census.keys,
+            copied=self.copier.copied,
         )
 
     # As a learner
@@ -138,13 +146,15 @@ class Member:
 
     def _rest(self, delay_ms: float, then: Callable[[], None]) -> None:
         self._napped = then
+        self._hurried = False
         self._nap = self._clock.call_later(delay_ms * (0.5 + self._dice.uniform()), then)
 
     def _hurry(self) -> None:
         """Somebody wants to know how far we are, or the epoch is new: no time for a nap."""
-        if self._nap is not None and self._napped is not None:
+        if self._nap is not None and self._napped is not None and not self._hurried:
             self._nap.cancel()
             self._rest(HURRY_MS, self._napped)
+            self._hurried = True
 
     def _config_changed(self, key: bytes, _before: KeyState, _after: KeyState) -> None:
         if key == CONFIG_KEY:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from epoxy.consensus.effects import Timing
+from epoxy.model.cluster import CONFIG_KEY, ReplicaInfo, Side
 from epoxy.model.messages import Failed, Inspect, Inspected, Reply
 from epoxy.model.records import ChangelogEntry, KeyState, Proposal
 from epoxy.model.writes import (
@@ -24,11 +25,14 @@ from epoxy.model.writes import (
 )
 from epoxy.node.config import Settings
 from epoxy.node.driver import Driver
+from epoxy.node.member import Member
 from epoxy.node.pace import Pace
 from epoxy.node.pending import Pending
 from epoxy.node.replica import Replica
+from epoxy.node.roster import Roster
+from epoxy.node.standing import STARTING, STOPPING, standing
 from epoxy.node.status import PeerStatus, ReplicaView, Status
-from epoxy.ports import Clock, Dice, Store, Timer, Transport
+from epoxy.ports import Clock, Dice, MemberTransport, Store, Timer, Transport
 
 RETIME_EVERY_MS = 1000.0
 """How often the timers follow the measured round trips: links change by the minute, not by the message."""
@@ -76,10 +80,13 @@ class Node:
         clock: Clock,
         dice: Dice,
         alarm: Callable[[str], None],
+        questions: MemberTransport | None = None,
     ) -> None:
+        """`questions`: the way to the members' other ears; without it the members are those of the file, for ever."""
         self.settings = settings
         self.me = settings.node.id
         self.ready = False
+        self.standing = STARTING
         self.paths: Counter[Path] = Counter()
         self.replica = Replica(self.me, store, settings.first_config(), alarm)
         self.driver = Driver(self.replica, links, clock, dice, Timing(), alarm)
@@ -93,17 +100,23 @@ class Node:
         self._started_ms = clock.now_ms()
         self._listeners: list[Callable[[], None]] = []
         self._overwrite_listeners: list[Callable[[bytes], None]] = []
-        self._telling = self._more = False
+        self._telling = self._more = self._started = False
         self._retiming: Timer | None = None
         self.replica.commit_watchers.append(self._changed)
+        self.member = Member(self.driver, store, questions, dice) if questions is not None else None
+        self.roster = Roster(self.member, links.reachable) if self.member is not None else None
 
     def start(self) -> None:
-        """Ready as soon as there is a configuration and a store: a peer may be absent."""
+        """A peer may be absent, once the others have met this node's store."""
         self._retime()
+        if self.member is not None:
+            self.member.guard.confirmed = self._stand
+            self.member.start()
         self._store.when_durable(self._become_ready)
 
     def stop(self) -> None:
-        self.ready = False
+        self._started = False
+        self.ready, self.standing = False, STOPPING
         self._writes.stop()
         self._reads.stop()
         if self._retiming is not None:
@@ -123,7 +136,7 @@ class Node:
         writes = self._writes
         if not self.ready or writes.count >= writes.limit:
             writes.refused += self.ready
-            reason = f"{writes.limit} writes are in flight already" if self.ready else "the node is not ready"
+            reason = f"{writes.limit} writes are in flight already" if self.ready else self.standing.reason
             answered(Refused(reason=reason))
             return
         self.driver.write(write, partial(self._written, writes.begin(answered)))
@@ -133,7 +146,7 @@ class Node:
         because its value cannot change."""
         reads = self._reads
         if not self.ready:
-            answered(ReadFailed(reason="the node is not ready"))
+            answered(ReadFailed(reason=self.standing.reason))
             return
         here = self.replica.peek(key, use_cache=consistency is not Consistency.SKIP_CACHE)
         if here is not None and (consistency is not Consistency.LINEARIZABLE or is_final(here)):
@@ -189,9 +202,7 @@ class Node:
             waiting.discard(replica)
             held = reply if isinstance(reply, Inspected) else None
             reason = reply.reason if isinstance(reply, Failed) else ""
-            views[replica] = ReplicaView(
-                id=replica, datacenter=self.settings.datacenter_of(replica), held=held, reason=reason
-            )
+            views[replica] = ReplicaView(id=replica, datacenter=self.datacenter_of(replica), held=held, reason=reason)
             if not waiting:
                 timer.cancel()
                 answered([views[i] for i in sorted(views)])
@@ -207,7 +218,7 @@ class Node:
     def status(self) -> Status:
         config = self.replica.config
         sizes = config.quorums
-        reachable = sum(peer == self.me or self.links.reachable(peer) for peer in config.active)
+        spare = self._spare()
         committed = sum(self.paths.values())
         return Status(
             id=self.me,
@@ -215,8 +226,11 @@ class Node:
             pid=os.getpid(),
             epoch=config.epoch,
             ready=self.ready,
-            available=reachable >= sizes.slow,
-            tolerated_failures=reachable - sizes.slow,
+            state=self.standing.state.value,
+            reason=self.standing.reason,
+            joint=config.is_joint,
+            available=spare >= 0,
+            tolerated_failures=spare,
             fast_path_share=self.paths[Path.FAST] / committed if committed else None,
             floor_ms=rounded(self._floor_ms()),
             quorum_policy=config.quorum_policy.value,
@@ -225,7 +239,7 @@ class Node:
             fast_quorum=sizes.fast,
             writes_in_flight=self.in_flight,
             uptime_s=(self.clock.now_ms() - self._started_ms) / 1000,
-            peers=[self._peer(info.id, info.url) for info in config.replicas if info.id != self.me],
+            peers=[self._peer(info) for info in config.replicas if info.id != self.me],
         )
 
     def _ask(self, replica: int, requests: Sequence[Inspect], heard: Callable[[Reply], None]) -> None:
@@ -234,17 +248,40 @@ class Node:
         else:
             self.links.send(replica, requests, heard)
 
-    def _peer(self, peer: int, url: str) -> PeerStatus:
+    def _spare(self) -> int:
+        """How many more may fail; while joint, of the side that has fewer to spare."""
+        config = self.replica.config
+        sides = config.sides or (Side(frozenset(config.active), config.quorums.slow),)
+        reached = {peer for peer in config.voters if peer == self.me or self.links.reachable(peer)}
+        return min([len(reached & side.members) - side.need for side in sides])
+
+    def _peer(self, info: ReplicaInfo) -> PeerStatus:
         return PeerStatus(
-            id=peer,
-            datacenter=self.settings.datacenter_of(peer),
-            url=url,
-            rtt_ms=rounded(self.links.rtt_ms(peer)),
-            reachable=self.links.reachable(peer),
+            id=info.id,
+            datacenter=self.datacenter_of(info.id),
+            url=info.url,
+            rtt_ms=rounded(self.links.rtt_ms(info.id)),
+            reachable=self.links.reachable(info.id),
+            status=info.status.value,
         )
 
+    def datacenter_of(self, replica: int) -> str:
+        """What the configuration calls it; the file, if that says nothing."""
+        info = self.replica.config.info(replica)
+        return (info.datacenter if info is not None else "") or self.settings.datacenter_of(replica)
+
     def _become_ready(self) -> None:
-        self.ready = True
+        self._started = True
+        self._stand()
+
+    def _stand(self) -> None:
+        """Something has changed that decides whether clients are served."""
+        if not self._started:
+            return
+        guard = self.member.guard if self.member is not None else None
+        identity, may_vote = (guard.identity, guard.may_vote) if guard is not None else (0, True)
+        self.standing = standing(self.replica.config, self.me, identity, may_vote=may_vote)
+        self.ready = self.standing.serves
 
     def _written(self, done: Callable[[Outcome], None], outcome: Outcome) -> None:
         if isinstance(outcome, Committed) and outcome.mine:
@@ -254,6 +291,8 @@ class Node:
     def _changed(self, key: bytes, before: KeyState, _after: KeyState) -> None:
         """One call for many commits: listeners read on from where they are. Also with no listener yet: one that comes
         before this is durable does not see it in `changes`, and must be told."""
+        if key == CONFIG_KEY:
+            self._stand()
         if before.committed is not None:
             self._store.when_durable(partial(self._overwritten, key))
         if self._telling:
@@ -303,7 +342,7 @@ class Node:
         """Timers follow the links, and what is let in follows what gets done. A nearby replica that falls silent leaves
         the fast round to one farther away, so the hedge waits for the farthest: leaving early would cost two more round
         trips to save a part of one."""
-        peers = [peer for peer in self.replica.config.active if peer != self.me]
+        peers = self.replica.config.others(self.me)
         rtts = [self.links.rtt_ms(peer) for peer in peers]
         farthest = max((UNKNOWN_RTT_MS if rtt is None else rtt for rtt in rtts), default=0.0)
         busy = BUSY_FACTOR * self.pace.mean_ms()

@@ -11,17 +11,22 @@ class PeerStatus(Struct, frozen=True, kw_only=True):
     url: str
     rtt_ms: float | None
     reachable: bool
+    status: str = "active"
 
 
 class Status(Struct, frozen=True, kw_only=True):
     """`tolerated_failures`: how many more replicas may fail before nothing can be decided; negative: nothing can now.
-    `floor_ms`: the round trip to the nearest fast quorum, below which no fresh key commits."""
+    `floor_ms`: the round trip to the nearest fast quorum, below which no fresh key commits. `state` and `reason`: see
+    `standing`. `joint`: two sets of members must agree, for a moment."""
 
     id: int
     datacenter: str
     pid: int
     epoch: int
     ready: bool
+    state: str
+    reason: str
+    joint: bool
     available: bool
     tolerated_failures: int
     fast_path_share: float | None

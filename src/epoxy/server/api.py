@@ -15,7 +15,8 @@ from epoxy.server.inputs import Rejected, shown
 from epoxy.server.metrics import Metrics
 from epoxy.server.routes_changes import Changes
 from epoxy.server.routes_kv import KEYS, Keys
-from epoxy.server.routes_status import INSPECT, State, not_built, not_ready
+from epoxy.server.routes_members import Membership
+from epoxy.server.routes_status import INSPECT, Condition, not_built, not_ready
 from epoxy.transport.exchange import Exchange, Handler
 
 
@@ -37,7 +38,7 @@ class Api:
         self._node = node
         self._observer: Observer = metrics
         self._changes = Changes(node)
-        keys, state = Keys(node), State(node, metrics)
+        keys, state, membership = Keys(node), Condition(node, metrics), Membership(node)
         self._key = Resource(
             reading("key", keys.get) | {"PUT": ("http_put_key", keys.put), "DELETE": ("http_delete_key", keys.delete)},
             needs_ready=True,
@@ -48,8 +49,7 @@ class Api:
             b"/v2/changes": Resource({"GET": ("http_get_changes", self._changes.get)}, needs_ready=True),
             b"/v2/status": Resource(reading("status", state.status)),
             b"/v2/members": Resource(
-                reading("members", state.members)
-                | {"POST": ("http_post_members", not_built("changing the members is"))}
+                reading("members", membership.get) | {"POST": ("http_post_members", self._change_members)}
             ),
             b"/v2/txn": Resource({"POST": ("http_post_txn", not_built("transactions are"))}),
             b"/metrics": Resource(reading("metrics", state.metrics)),
@@ -58,6 +58,7 @@ class Api:
             b"/openapi.json": Resource(reading("openapi", state.openapi)),
         }
         self._extra = dict(extra)
+        self._membership = membership
 
     def __call__(self, exchange: Exchange) -> None:
         path = exchange.request.path
@@ -77,6 +78,13 @@ class Api:
         """End what would not end by itself, so that the connections can be drained."""
         self._changes.close()
 
+    def _change_members(self, call: Call) -> None:
+        """Who is asked must have a say; who only wants to know need not."""
+        if self._node.ready:
+            self._membership.post(call)
+        else:
+            not_ready(call, self._node)
+
     def _serve(self, exchange: Exchange, resource: Resource) -> None:
         method = exchange.request.method
         kind, route = resource.routes.get(method, ("http_unknown", None))
@@ -85,7 +93,7 @@ class Api:
             message = f"{shown(method.encode())} is not possible here"
             call.fail(405, "method_not_allowed", message, headers=((b"Allow", resource.allow),))
         elif resource.needs_ready and not self._node.ready:
-            not_ready(call)
+            not_ready(call, self._node)
         else:
             try:
                 route(call)

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.records import ChangelogEntry, Proposal
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
+from epoxy.node.roster import Roster
+from epoxy.node.standing import Standing
 
 
 class Member(Protocol):
@@ -19,6 +21,16 @@ class Backend(Protocol):
 
     @property
     def replica(self) -> Member: ...
+
+    @property
+    def standing(self) -> Standing:
+        """Whether it serves clients, and why not."""
+
+    @property
+    def roster(self) -> Roster | None:
+        """None: its members never change."""
+
+    def datacenter_of(self, replica: int) -> str: ...
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
 

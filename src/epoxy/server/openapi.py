@@ -38,8 +38,8 @@ def paths() -> Json:
         "/v2/changes": {"get": changes()},
         "/v2/status": {"get": asking("getStatus", "How this node and its links are doing", as_json("Status"))},
         "/v2/members": {
-            "get": asking("getMembers", "Who belongs to the cluster", as_json("Members")),
-            "post": not_built("changeMembers", "Change who belongs to the cluster"),
+            "get": list_members(),
+            "post": change_members(),
         },
         "/v2/inspect/{key}": {"parameters": [key_parameter()], "get": inspect()},
         "/v2/txn": {"post": not_built("transact", "A transaction over several keys")},
@@ -126,6 +126,24 @@ def changes() -> Json:
     }
     found = operation("getChanges", "What this replica learned, as it learns it", answers)
     return found | {"parameters": parameters}
+
+
+def list_members() -> Json:
+    progress = query("progress", {"enum": ["true", "false"], "default": "false"}, "Ask every member how far it is.")
+    found = asking("getMembers", "Who belongs to the cluster, and how far a change is", as_json("Members"))
+    return found | {"parameters": [progress]}
+
+
+def change_members() -> Json:
+    answers = {
+        "202": {"description": "Written down; the members change when they can.", "content": as_json("Ordered")},
+        "404": failure("One to be removed is none of the members."),
+        "409": failure("Not possible: already a member, an address twice, nobody left, or too few left to decide."),
+        "411": failure("Neither a body nor a Content-Length."),
+        "501": failure("The members of this node never change."),
+    }
+    body = {"required": True, "description": "Who comes and who goes, in one change.", "content": as_json("Order")}
+    return operation("changeMembers", "Change who belongs to the cluster", answers) | {"requestBody": body}
 
 
 def inspect() -> Json:
@@ -247,6 +265,8 @@ def schemas() -> Json:
         "Page": shape({"keys": {"type": "array", "items": record}, "next": {"type": ["string", "null"]}}),
         "Status": status(),
         "Members": members(),
+        "Order": order(),
+        "Ordered": shape({"wanted": {"type": "array", "items": COUNT}, "epoch": COUNT, "queued": BOOLEAN}),
         "Inspection": shape({"key": STRING, "replicas": {"type": "array", "items": {"type": "object"}}}),
     }
 
@@ -302,13 +322,33 @@ def status() -> Json:
 
 
 def members() -> Json:
-    replica = shape({"id": COUNT, "status": STRING, "url": STRING})
-    return shape(
-        {
-            "epoch": COUNT,
-            "coordinator_id": COUNT,
-            "quorum_policy": STRING,
-            "quorums": shape({"fast": COUNT, "slow": COUNT}),
-            "replicas": {"type": "array", "items": replica},
-        }
+    ids = {"type": "array", "items": COUNT}
+    progress = shape(
+        {"heard": BOOLEAN, "epoch": COUNT, "keys": COUNT, "copied": COUNT, "sources": ids, "synced": BOOLEAN}
     )
+    replica = shape({"id": COUNT, "status": STRING, "url": STRING, "datacenter": STRING}, {"progress": progress})
+    always = {
+        "epoch": COUNT,
+        "coordinator_id": COUNT,
+        "quorum_policy": STRING,
+        "quorums": shape({"fast": COUNT, "slow": COUNT}),
+        "joint": BOOLEAN,
+        "previous": {"type": ["array", "null"], "items": COUNT},
+        "wanted": ids,
+        "replicas": {"type": "array", "items": replica},
+    }
+    settled = BOOLEAN | {"description": "No change is under way. With progress=true."}
+    waiting = STRING | {"description": "What the change waits for. With progress=true."}
+    return shape(always, {"settled": settled, "waiting": waiting})
+
+
+def order() -> Json:
+    replica_id = {"type": "integer", "minimum": 1, "maximum": (1 << 32) - 1}
+    url = STRING | {"pattern": "^https?://[a-z0-9]([a-z0-9.-]{0,60}[a-z0-9])?(:[1-9][0-9]{0,3})?$"}
+    newcomer = shape({"id": replica_id, "url": url}, {"datacenter": STRING | {"maxLength": 63}})
+    properties = {
+        "add": {"type": "array", "items": newcomer | {"additionalProperties": False}},
+        "remove": {"type": "array", "items": replica_id},
+        "force": BOOLEAN | {"description": "Even if too few of those who stay can be reached now."},
+    }
+    return {"type": "object", "properties": properties, "additionalProperties": False}

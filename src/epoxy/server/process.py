@@ -22,17 +22,18 @@ from epoxy.node.service import Node
 from epoxy.server.api import build_api
 from epoxy.server.logs import LOGGER
 from epoxy.server.metrics import Gauges, Metrics
+from epoxy.server.neighbours import Neighbours
 from epoxy.server.resp import RespDoor, RespLimits
 from epoxy.store.datadir import DataDir
 from epoxy.store.embedded import EmbeddedStore
 from epoxy.transport import aws, tls
 from epoxy.transport.auth import Verifier, peer_secret
 from epoxy.transport.connections import Connections
-from epoxy.transport.exchange import Handler
 from epoxy.transport.http import serve_http
-from epoxy.transport.limits import CHANGELOG_READ_PATH, MESSAGE_PATH, HttpLimits, PeerLimits
+from epoxy.transport.limits import HttpLimits, PeerLimits
 from epoxy.transport.link import Link, LinkAdmin
-from epoxy.transport.peers import PeerEndpoint, Peers
+from epoxy.transport.peers import Peers
+from epoxy.transport.questions import Questions
 
 LINKS_PATH = b"/v2/admin/links"
 
@@ -62,7 +63,8 @@ class Process:
         self.settings = settings
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unexpected)
-        secret, rtts = read_secret(settings), emulated_rtts(settings)
+        secret = read_secret(settings)
+        check_regions(settings)
         shared = peer_secret(secret, settings.first_config())
         self._stopped = False
         self._doors_tls, self._links_tls = tls_contexts(settings)
@@ -76,29 +78,30 @@ class Process:
         )
         self.metrics = Metrics(self._gauges)
         clock, dice = LoopClock(self._loop), SystemDice()
-        self._link = Link(clock, rtts)
+        self._link = Link(clock)
         self._peers = Peers(
             settings.node.id,
             shared,
-            {member.id: member.url for member in settings.cluster.members if member.id != settings.node.id},
+            {},
             epoch=lambda: self.node.replica.config.epoch,
             clock=clock,
             dice=dice,
             limits=PeerLimits(queue_messages=settings.limits.peer_queue),
             ssl=self._links_tls,
             link=self._link,
+            store=lambda: self.neighbours.identity,
+            heard=lambda peer, store: self.neighbours.heard(peer, store),
         )
-        self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm)
+        questions = Questions(self._peers.identity, self._peers.world)
+        self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm, questions)
         check_members(settings, self.node.replica.config)
         warn(settings, self._data_dir)
         self.node.pace.then = self.metrics
-        verifier = Verifier(settings.node.id, shared, admits=self._admits)
+        self.neighbours = Neighbours(self.node, self._peers, questions, self._link, self._handle)
         mutual = settings.tls is not None and settings.tls.ca is not None
-        endpoint = PeerEndpoint(self._handle, verifier, link=self._link, certificates=mutual)
-        operator = Verifier(settings.node.id, secret)
-        links = LinkAdmin(self._link, operator, frozenset(m.id for m in settings.cluster.members) - {settings.node.id})
-        extra: dict[bytes, Handler] = {MESSAGE_PATH: endpoint, CHANGELOG_READ_PATH: endpoint, LINKS_PATH: links}
-        self._api = build_api(self.node, self.metrics, extra)
+        doors = self.neighbours.doors(shared, certificates=mutual)
+        links = LinkAdmin(self._link, Verifier(settings.node.id, secret), self.neighbours.ids)
+        self._api = build_api(self.node, self.metrics, doors | {LINKS_PATH: links})
         self._connections = Connections(settings.limits.connections)
         limits = RespLimits(connections=settings.limits.connections, pipeline=settings.limits.pipeline)
         self._resp = RespDoor(self.node, limits, read_resp_password(settings))
@@ -123,6 +126,7 @@ class Process:
         if node.resp is not None:
             await self._listen("resp", node.resp, self._resp.serve(node.resp.host, node.resp.port, ssl=self._doors_tls))
         self._peers.start()
+        self.neighbours.start()
         self.node.start()
         durable = self._loop.create_future()
         self._store.when_durable(lambda: durable.set_result(None))
@@ -148,6 +152,7 @@ class Process:
         self._api.close()
         await self._drain(hurry)
         self.node.stop()
+        self.neighbours.stop()
         await self._peers.stop()
         self.close()
         LOGGER.info("stopped")
@@ -195,11 +200,6 @@ class Process:
             answered(replies)
 
         self.node.replica.handle_all(requests, reply_to_peer)
-
-    def _admits(self, sender: int, epoch: int) -> bool:
-        """A stranger with a newer epoch than ours may be a member we have not heard of."""
-        config = self.node.replica.config
-        return sender in config.everybody or epoch > config.epoch
 
     def _gauges(self) -> Gauges:
         config = self.node.replica.config
@@ -279,15 +279,12 @@ def check_readable(name: str, path: Path | None) -> None:
         raise ConfigError(f"{name} {path}: cannot be read: {error.strerror}") from error
 
 
-def emulated_rtts(settings: Settings) -> dict[int, float]:
-    if not settings.emulate_wan:
-        return {}
-    for member in settings.cluster.members:
-        if member.datacenter not in aws.REGIONS:
+def check_regions(settings: Settings) -> None:
+    """Members that are added later and have other names are as near as they really are."""
+    for name in (settings.node.datacenter, *(member.datacenter for member in settings.cluster.members)):
+        if settings.emulate_wan and name not in aws.REGIONS:
             known = ", ".join(aws.REGIONS)
-            raise ConfigError(f"wan.emulate: no round trips are known for {member.datacenter!r}; allowed: {known}")
-    here = settings.node.datacenter
-    return {m.id: aws.rtt_ms(here, m.datacenter) for m in settings.cluster.members if m.id != settings.node.id}
+            raise ConfigError(f"wan.emulate: no round trips are known for {name!r}; allowed: {known}")
 
 
 def raise_file_limit() -> None:

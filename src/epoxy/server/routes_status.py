@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from epoxy.model.cluster import ClusterConfig, ReplicaInfo
+from epoxy.node.standing import State
 from epoxy.server.backend import Backend
 from epoxy.server.calls import RETRY_AFTER_MS, Call, Route
 from epoxy.server.inputs import key_of, parameters, spelled
@@ -19,17 +19,8 @@ TEXT = b"text/plain; charset=utf-8"
 NO_PARAMETERS: frozenset[bytes] = frozenset()
 
 
-class Sizes(Struct, frozen=True, kw_only=True):
-    fast: int
-    slow: int
-
-
-class Members(Struct, frozen=True, kw_only=True):
-    epoch: int
-    coordinator_id: int
-    quorum_policy: str
-    quorums: Sizes
-    replicas: tuple[ReplicaInfo, ...]
+CODES = {State.REMOVED: "removed", State.DISPLACED: "displaced"}
+"""For those that will not serve again, whatever happens."""
 
 
 class Inspection(Struct, frozen=True, kw_only=True):
@@ -37,7 +28,7 @@ class Inspection(Struct, frozen=True, kw_only=True):
     replicas: list[Any]
 
 
-class State:
+class Condition:
     def __init__(self, node: Backend, metrics: Metrics) -> None:
         self._node = node
         self._metrics = metrics
@@ -46,10 +37,6 @@ class State:
     def status(self, call: Call) -> None:
         parameters(call.request.query, NO_PARAMETERS)
         call.json(200, self._node.status())
-
-    def members(self, call: Call) -> None:
-        parameters(call.request.query, NO_PARAMETERS)
-        call.json(200, members(self._node.replica.config))
 
     def inspect(self, call: Call) -> None:
         parameters(call.request.query, NO_PARAMETERS)
@@ -66,24 +53,19 @@ class State:
         if self._node.ready:
             call.answer(200, b"ready\n", content_type=TEXT)
         else:
-            not_ready(call)
+            not_ready(call, self._node)
 
     def openapi(self, call: Call) -> None:
         call.answer(200, self._openapi, content_type=JSON)
 
 
-def members(config: ClusterConfig) -> Members:
-    return Members(
-        epoch=config.epoch,
-        coordinator_id=config.coordinator_id,
-        quorum_policy=config.quorum_policy.value,
-        quorums=Sizes(fast=config.quorums.fast, slow=config.quorums.slow),
-        replicas=config.replicas,
-    )
-
-
-def not_ready(call: Call) -> None:
-    call.fail(503, "not_ready", "the node is starting or stopping", retry_after_ms=RETRY_AFTER_MS)
+def not_ready(call: Call, node: Backend) -> None:
+    """Definite: whatever was asked for was not begun."""
+    state, reason = node.standing.state, node.standing.reason
+    if state in (State.STARTING, State.STOPPING):
+        call.fail(503, "not_ready", "the node is starting or stopping", retry_after_ms=RETRY_AFTER_MS)
+    else:
+        call.fail(503, CODES.get(state, "not_ready"), reason, retry_after_ms=RETRY_AFTER_MS)
 
 
 def not_built(what: str) -> Route:

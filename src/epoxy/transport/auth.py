@@ -1,7 +1,7 @@
 """Only those who hold the cluster's secret are heard, and only once.
 
-    authorization: Epoxy v1,<sender>,<recipient>,<epoch>,<time_ms>,<nonce>,<mac>
-    epoxy-mac: <mac>                                                            of an answer
+    authorization: Epoxy v2,<sender>,<recipient>,<epoch>,<time_ms>,<nonce>,<store>,<mac>
+    epoxy-mac: <store>,<mac>                                                            of an answer
 
 The MAC is HMAC-SHA256 under the secret over all of that, the address and the body. A request that is repeated is
 refused while its time is within the window, by its nonce, and afterwards by its time. The MAC of an answer covers that
@@ -33,7 +33,7 @@ MAX_SECRETS = 4
 OPERATOR = 0
 """The sender of requests that no replica makes. Ids of replicas are positive."""
 
-SCHEME = b"Epoxy v1,"
+SCHEME = b"Epoxy v2,"
 MAC_HEADER = b"epoxy-mac"
 
 Admits = Callable[[int, int], bool]
@@ -67,8 +67,16 @@ def request_mac(secret: bytes, words: bytes, path: bytes, body: bytes) -> bytes:
     return mac_of(secret, b"request\n%b\n%b\n" % (path, words), body)
 
 
-def answer_mac(secret: bytes, mac: bytes, status: int, body: bytes) -> bytes:
-    return mac_of(secret, b"answer\n%b\n%d\n" % (mac, status), body)
+def answer_mac(secret: bytes, mac: bytes, status: int, store: bytes, body: bytes) -> bytes:
+    return mac_of(secret, b"answer\n%b\n%d\n%b\n" % (mac, status, store), body)
+
+
+def store_of(secret: bytes, mac: bytes, status: int, header: bytes, body: bytes) -> int | None:
+    """Whose store has answered; None: nobody with our secret has, or not this question."""
+    store, _, answered = header.partition(b",")
+    if not hmac.compare_digest(answered, answer_mac(secret, mac, status, store, body)):
+        return None
+    return int(store, 16)
 
 
 def mac_of(secret: bytes, head: bytes, body: bytes) -> bytes:
@@ -98,9 +106,12 @@ class Verifier:
         secret: bytes,
         *,
         admits: Admits = anybody,
+        store: int = 0,
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
+        """`store`: the identity of ours, for those we answer."""
         self.me = me
+        self._store = b"%016x" % store
         self._secret = secret
         self._admits = admits
         self._now_ms = now_ms
@@ -130,18 +141,19 @@ class Verifier:
 
     def answer(self, signed: Signed, status: int, body: bytes) -> tuple[bytes, bytes]:
         """The header that proves the answer."""
-        return MAC_HEADER, answer_mac(self._secret, signed.mac, status, body)
+        mac = answer_mac(self._secret, signed.mac, status, self._store, body)
+        return MAC_HEADER, b"%b,%b" % (self._store, mac)
 
 
 def read_authorization(value: bytes) -> tuple[Claim, bytes, bytes]:
     """The claim, the words it was read from, and the MAC. One spelling only, so the words may be signed as they are."""
     words, _, mac = value.removeprefix(SCHEME).rpartition(b",")
     fields = words.split(b",")
-    if not value.startswith(SCHEME) or len(fields) != 5:
+    if not value.startswith(SCHEME) or len(fields) != 6:
         raise Unauthenticated("peers sign their requests with the cluster's secret; this one is not signed")
     try:
         sender, recipient, epoch, time_ms = map(int, fields[:4])
-        claim = Claim(sender, recipient, epoch, time_ms, int(fields[4], 16))
+        claim = Claim(sender, recipient, epoch, time_ms, int(fields[4], 16), int(fields[5], 16))
     except ValueError:
         raise Unauthenticated("a signature that cannot be read") from None
     if claim.words() != words:

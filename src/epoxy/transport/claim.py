@@ -11,9 +11,18 @@ class Claim(Struct, frozen=True):
     epoch: int
     time_ms: int
     nonce: int
+    store: int = 0
+    """The identity of the sender's store: see `membership.identity`. The operator has none."""
 
     def words(self) -> bytes:
-        return b"%d,%d,%d,%d,%016x" % (self.sender, self.recipient, self.epoch, self.time_ms, self.nonce)
+        return b"%d,%d,%d,%d,%016x,%016x" % (
+            self.sender,
+            self.recipient,
+            self.epoch,
+            self.time_ms,
+            self.nonce,
+            self.store,
+        )
 
 
 class Signed(Struct, frozen=True):

@@ -42,9 +42,13 @@ class Lanes:
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._keep_open()) for _ in range(self._limits.connections)]
 
-    async def stop(self) -> None:
+    def close(self) -> None:
+        """Without waiting until it is done."""
         for task in self._tasks:
             task.cancel()
+
+    async def stop(self) -> None:
+        self.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def best(self) -> Dial | None:

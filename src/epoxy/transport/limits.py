@@ -6,7 +6,9 @@ from epoxy.codec.wire import MAX_ENCODED_BYTES
 
 MESSAGE_PATH = b"/v2/epoxy/message"
 CHANGELOG_READ_PATH = b"/v2/epoxy/changelog-read"
-PEER_PATHS = (MESSAGE_PATH, CHANGELOG_READ_PATH)
+MEMBER_PATH = b"/v2/epoxy/member"
+"""Where members ask each other what a change of members needs, changelogs apart."""
+PEER_PATHS = (MESSAGE_PATH, CHANGELOG_READ_PATH, MEMBER_PATH)
 
 
 class HttpLimits(Struct, frozen=True, kw_only=True):

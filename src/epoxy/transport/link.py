@@ -39,6 +39,10 @@ class Link:
         self._rtt_ms = dict(rtt_ms or {})
         self._cuts: dict[int, Cut] = {}
 
+    def measure(self, rtt_ms: Mapping[int, float]) -> None:
+        """How far the peers are from now on."""
+        self._rtt_ms = dict(rtt_ms)
+
     def cut(self, peer: int, *, sends: bool = False, hears: bool = False) -> None:
         self._cuts[peer] = Cut(sends=sends, hears=hears)
 
@@ -89,7 +93,7 @@ class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class LinkAdmin:
     """`POST /v2/admin/links`, signed with the cluster's secret by the operator."""
 
-    def __init__(self, link: Link, verifier: Verifier, peers: frozenset[int]) -> None:
+    def __init__(self, link: Link, verifier: Verifier, peers: Callable[[], frozenset[int]]) -> None:
         self._link = link
         self._verifier = verifier
         self._peers = peers
@@ -107,7 +111,7 @@ class LinkAdmin:
             return
         if signed.claim.sender != OPERATOR:
             exchange.fail(403, "forbidden", "only the operator changes links")
-        elif strangers := self._peers.symmetric_difference(self._peers.union(change.heal, change.cut)):
+        elif strangers := {*change.heal, *change.cut} - self._peers():
             exchange.fail(404, "unknown_peer", f"no peers of this node: {sorted(strangers)}")
         else:
             self._apply(change)

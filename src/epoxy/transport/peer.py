@@ -11,7 +11,6 @@ the next batch, or one of its own after two milliseconds.
 """
 
 import asyncio
-import hmac
 import logging
 import math
 import time
@@ -26,15 +25,13 @@ from epoxy.model.messages import Reply
 from epoxy.ports import Timer
 from epoxy.transport import auth
 from epoxy.transport.batch import Answered, Batch, Envelope, Shortest, fail, tell
-from epoxy.transport.claim import Claim
+from epoxy.transport.gate import LOST_STATUS
 from epoxy.transport.lanes import Lanes, Told
 from epoxy.transport.limits import MESSAGE_PATH, PeerLimits
 from epoxy.transport.request import Answer
 from epoxy.transport.world import Identity, World
 
 TOOK_HEADER = b"epoxy-took-us"
-LOST_STATUS = 504
-"""The answer of an emulated link that is cut: to be treated like no answer."""
 
 log = logging.getLogger("epoxy.peers")
 
@@ -74,6 +71,12 @@ class Peer:
         """Everything that waits fails."""
         self.state = State.DOWN
         await self._lanes.stop()
+        self._expire(math.inf)
+
+    def close(self) -> None:
+        """It is no member any more, or has moved: as `stop`, without waiting for the end of its connections."""
+        self.state = State.DOWN
+        self._lanes.close()
         self._expire(math.inf)
 
     @property
@@ -183,7 +186,7 @@ class Peer:
             batch.fail("connection lost")
             return
         identity = self._identity
-        claim = Claim(identity.me, self.id, identity.epoch(), identity.wall_ms(), self._world.dice.nonce())
+        claim = identity.claim(self.id, self._world.dice.nonce())
         signature, batch.mac = auth.sign(identity.secret, claim, MESSAGE_PATH, body)
         batch.dial = dial
         batch.there_ms = (time.perf_counter() - left_s) * 1000
@@ -218,11 +221,7 @@ class Peer:
             self._flush_soon()
 
     def _replies(self, batch: Batch, answer: Answer) -> Sequence[Reply]:
-        expected = auth.answer_mac(self._identity.secret, batch.mac, answer.status, answer.body)
-        if answer.status != 200:
-            raise Refused(words_of(answer))
-        if not hmac.compare_digest(answer.headers.get(auth.MAC_HEADER, b""), expected):
-            raise Refused("not signed with the cluster's secret")
+        check_answer(self._identity, self.id, batch.mac, answer)
         replies = wire.decode_peer_response(answer.body).replies
         if len(replies) > sum([envelope[1] for envelope in batch.envelopes]):
             raise Refused("more replies than requests")
@@ -301,6 +300,18 @@ class Peer:
 
 class Refused(Exception):
     """The peer, or whoever is there, answered something else than replies."""
+
+
+def check_answer(identity: Identity, peer: int, mac: bytes, answer: Answer) -> None:
+    """What another store than the peer's own has to say counts for nothing: `membership.identity`."""
+    if answer.status != 200:
+        raise Refused(words_of(answer))
+    header = answer.headers.get(auth.MAC_HEADER, b"")
+    store = auth.store_of(identity.secret, mac, answer.status, header, answer.body)
+    if store is None:
+        raise Refused("not signed with the cluster's secret")
+    if not identity.heard(peer, store):
+        raise Refused(f"another store is on record for replica {peer}")
 
 
 def words_of(answer: Answer) -> str:

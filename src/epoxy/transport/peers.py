@@ -13,17 +13,18 @@ from epoxy.model.errors import CodecError, Oversized
 from epoxy.model.frames import PeerResponse
 from epoxy.model.messages import Failed, Reply, Request
 from epoxy.ports import Clock, Dice, Timer
-from epoxy.transport import auth
-from epoxy.transport.auth import OPERATOR, Unauthenticated, Verifier
-from epoxy.transport.claim import Signed
+from epoxy.transport.claim import Claim, Signed
 from epoxy.transport.exchange import Exchange
-from epoxy.transport.limits import CHANGELOG_READ_PATH, PeerLimits
+from epoxy.transport.gate import Gate
+from epoxy.transport.limits import PeerLimits
 from epoxy.transport.link import Link
-from epoxy.transport.peer import LOST_STATUS, TOOK_HEADER, Peer
-from epoxy.transport.world import Identity, World
+from epoxy.transport.peer import TOOK_HEADER, Peer
+from epoxy.transport.world import Heard, Identity, World, from_anybody, nobodys
 
 Handle = Callable[[Sequence[Request], Callable[[Sequence[Reply]], None]], None]
 """A replica: requests in order, and a reply to each, once all they rest on is durable."""
+
+Reception = Callable[[Claim], Handle]
 
 log = logging.getLogger("epoxy.peers")
 
@@ -43,23 +44,39 @@ class Peers:
         limits: PeerLimits | None = None,
         ssl: tls.SSLContext | None = None,
         link: Link | None = None,
-        wall_ms: Callable[[], int] = auth.wall_ms,
+        store: Callable[[], int] = nobodys,
+        heard: Heard = from_anybody,
     ) -> None:
-        """`links`: the address of every peer. `link`: delays and cuts; none if left out."""
-        assert me not in links, "a replica is not its own peer"
+        """`links`: the address of every peer. `link`: delays and cuts; none if left out. `store` and `heard`: see
+        `Identity`."""
         self._limits = limits or PeerLimits()
         self._clock = clock
         self._timer: Timer | None = None
-        identity = Identity(me, secret, epoch, wall_ms)
-        world = World(clock, dice, link or Link(clock), ssl)
-        self._peers = {peer: Peer(peer, url, identity, world, self._limits) for peer, url in links.items()}
+        self.identity = Identity(me, secret, epoch, store, heard)
+        self.world = World(clock, dice, link or Link(clock), ssl)
+        self._urls: dict[int, str] = {}
+        self._peers: dict[int, Peer] = {}
         self._last: Request | None = None
         self._encoded = b""
+        self.follow(links)
 
     def start(self) -> None:
+        self._tick()
         for peer in self._peers.values():
             peer.start()
-        self._tick()
+
+    def follow(self, links: Mapping[int, str]) -> None:
+        """Who the peers are from now on, and where."""
+        assert self.identity.me not in links, "a replica is not its own peer"
+        for peer in [peer for peer, url in self._urls.items() if links.get(peer) != url]:
+            del self._urls[peer]
+            self._peers.pop(peer).close()
+        for peer, url in links.items():
+            if peer not in self._peers:
+                self._urls[peer] = url
+                self._peers[peer] = Peer(peer, url, self.identity, self.world, self._limits)
+                if self._timer is not None:
+                    self._peers[peer].start()
 
     async def stop(self) -> None:
         if self._timer is not None:
@@ -110,42 +127,24 @@ class Peers:
 
     def _tick(self) -> None:
         self._timer = self._clock.call_later(self._limits.tick_ms, self._tick)
-        for peer in self._peers.values():
+        for peer in tuple(self._peers.values()):
             peer.tick()
 
 
 class PeerEndpoint:
-    """The handler of the peers' addresses. Nothing of a request is looked at before its signature."""
+    """The handler of the peers' messages."""
 
-    def __init__(
-        self, handle: Handle, verifier: Verifier, *, link: Link | None = None, certificates: bool = False
-    ) -> None:
-        """`certificates`: only connections that have shown a client's certificate are answered."""
+    def __init__(self, handle: Handle, gate: Gate, *, reception: Reception | None = None) -> None:
+        """`reception`: who handles the frames of somebody, if it is not `handle` for all."""
         self._handle = handle
-        self._verifier = verifier
-        self._link = link
-        self._certificates = certificates
+        self._gate = gate
+        self._reception = reception
 
     def __call__(self, exchange: Exchange) -> None:
         began_s = time.perf_counter()
-        request = exchange.request
-        try:
-            if self._certificates and not exchange.certified:
-                raise Unauthenticated("peers show a certificate")
-            signed = self._verifier.verify(request.headers, request.path, request.body)
-            if signed.claim.sender == OPERATOR:
-                raise Unauthenticated("the operator is no replica")
-        except Unauthenticated as refusal:
-            exchange.fail(401, "unauthenticated", str(refusal))
-            return
-        exchange.vouch()
-        if request.path == CHANGELOG_READ_PATH:
-            exchange.fail(501, "not_implemented", "this version reads no changelogs of peers")
-            return
-        if self._link is not None and not self._link.hears(signed.claim.sender):
-            exchange.fail(LOST_STATUS, "link_cut", "this link is cut on purpose")
-            return
-        self._answer(exchange, signed, began_s)
+        signed = self._gate.enter(exchange)
+        if signed is not None:
+            self._answer(exchange, signed, began_s)
 
     def _answer(self, exchange: Exchange, signed: Signed, began_s: float) -> None:
         try:
@@ -156,15 +155,13 @@ class PeerEndpoint:
         if frame.sender != signed.claim.sender or frame.recipient != signed.claim.recipient:
             exchange.fail(400, "bad_frame", "the frame names other replicas than its signature")
             return
-        self._handle(frame.requests, partial(self._respond, exchange, signed, began_s))
+        handle = self._handle if self._reception is None else self._reception(signed.claim)
+        handle(frame.requests, partial(self._respond, exchange, signed, began_s))
 
     def _respond(self, exchange: Exchange, signed: Signed, began_s: float, replies: Sequence[Reply]) -> None:
-        if self._link is not None and not self._link.sends(signed.claim.sender):
-            exchange.fail(LOST_STATUS, "link_cut", "this link is cut on purpose")
-            return
         body = encode_replies(replies)
         took = b"%d" % ((time.perf_counter() - began_s) * 1e6)
-        exchange.respond(200, body, headers=(self._verifier.answer(signed, 200, body), (TOOK_HEADER, took)))
+        self._gate.answer(exchange, signed, body, ((TOOK_HEADER, took),))
 
 
 def encode_replies(replies: Sequence[Reply]) -> bytes:

@@ -7,7 +7,19 @@ from msgspec import Struct
 
 from epoxy.ports import Clock, Dice
 from epoxy.transport import auth
+from epoxy.transport.claim import Claim
 from epoxy.transport.link import Link
+
+Heard = Callable[[int, int], bool]
+"""Told of an answer: of which peer, and of which store. False: it does not count."""
+
+
+def nobodys() -> int:
+    return 0
+
+
+def from_anybody(peer: int, store: int) -> bool:  # noqa: ARG001
+    return True
 
 
 class Identity(Struct, frozen=True):
@@ -16,7 +28,13 @@ class Identity(Struct, frozen=True):
     me: int
     secret: bytes
     epoch: Callable[[], int]
+    store: Callable[[], int] = nobodys
+    """The identity of our store, which everything we send names: see `membership.identity`."""
+    heard: Heard = from_anybody
     wall_ms: Callable[[], int] = auth.wall_ms
+
+    def claim(self, recipient: int, nonce: int) -> Claim:
+        return Claim(self.me, recipient, self.epoch(), self.wall_ms(), nonce, self.store())
 
 
 class World(Struct, frozen=True):

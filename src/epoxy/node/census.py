@@ -1,0 +1,39 @@
+"""How many keys a replica holds, for those who watch others copy them. Counted now and then, in small steps."""
+
+from epoxy.node.replica import Replica
+from epoxy.ports import Clock, Store
+
+STEP_KEYS = 1_000
+STEP_MS = 20.0
+"""A step takes a few milliseconds: a fifth of a replica's time, for twenty seconds if there are a million keys."""
+
+FRESH_MS = 60_000.0
+"""For whom it is meant, yesterday's number would do."""
+
+
+class Census:
+    def __init__(self, replica: Replica, store: Store, clock: Clock) -> None:
+        self.keys = 0
+        """As last counted. While it is counted for the first time, those found so far."""
+        self._replica = replica
+        self._store = store
+        self._clock = clock
+        self._ended_ms: float | None = None
+        self._counted = 0
+        self._counting = False
+
+    def renew(self) -> None:
+        """Unless the number is fresh, or on its way."""
+        is_fresh = self._ended_ms is not None and self._clock.now_ms() - self._ended_ms < FRESH_MS
+        if not is_fresh and not self._counting:
+            self._counting, self._counted = True, 0
+            self._step(None)
+
+    def _step(self, after: bytes | None) -> None:
+        page = self._replica.keyspace.page(self._store.durable(), b"", after, STEP_KEYS)
+        self._counted += len(page)
+        self.keys = max(self.keys, self._counted)
+        if len(page) == STEP_KEYS:
+            self._clock.call_later(STEP_MS, lambda: self._step(page[-1][0]))
+        else:
+            self.keys, self._ended_ms, self._counting = self._counted, self._clock.now_ms(), False
