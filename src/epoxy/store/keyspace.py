@@ -8,8 +8,8 @@
     (2, replica, CACHES)                        there is, or was, such a value
     (2, replica, CHANGELOG, versionstamp)       what was learned, in the order of the commits
     (2, replica, TRUNCATED)                     the newest row of the changelog that is gone
-    (1, replica, KV, key, COMMITTED | VALUE)    values of the first layout, raw; read, never written: whoever brings
-                                                them does so while the replica is not running
+    (1, replica, KV, key, COMMITTED | VALUE)    values of the first layout, raw; read, perhaps moved, never written:
+                                                whoever brings them does so while the replica is not running
 
 The configuration in force is the committed value of a key of its own. `members` has the rows of a change of members.
 
@@ -27,7 +27,7 @@ from epoxy.codec.tuple import STAMP_BYTES, pack, strinc
 from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.membership import NO_STAMP
-from epoxy.model.records import FRESH, LEGACY_PROPOSAL_ID, ChangelogEntry, KeyState, Proposal
+from epoxy.model.records import FRESH, LEGACY_PROPOSAL_ID, ChangelogEntry, CommittedRecord, KeyState, Proposal
 from epoxy.ports import KeyValue, Snapshot, Transaction
 from epoxy.store.buffer import scan
 
@@ -194,6 +194,24 @@ class Keyspace:
         if self._has_legacy is None:
             self._has_legacy = bool(view.range(self._legacy_keys, strinc(self._legacy_keys), limit=1))
         return self._has_legacy
+
+    def move_legacy(self, tx: Transaction, after: bytes, limit: int) -> tuple[int, bytes | None]:
+        """Rows of the first layout beyond this one, up to `limit`, become rows of this layout, unless there is one. How
+        many keys did, and the row to go on from; None: no more. It is no news, so the changelog says nothing."""
+        root, moved = self._legacy_keys, 0
+        rows = tx.snapshot.range(max(root, after + b"\x00"), strinc(root), limit=limit)
+        for row, value in rows:
+            if row.endswith(LEGACY_FIELDS):
+                key = self._keys + pack_bytes(key_of(row, root)) + VALUE
+                if tx.get(key) is None:
+                    tx.set(key, wire.encode_committed_record(CommittedRecord(committed=legacy_proposal(value))))
+                    moved += 1
+            tx.clear(row)
+        return moved, rows[-1][0] if len(rows) == limit else None
+
+    def legacy_is_gone(self) -> None:
+        """Nobody looks for it any more."""
+        self._has_legacy = False
 
     def _legacy(self, view: Snapshot, packed_key: bytes) -> Proposal | None:
         if not self._any_legacy(view):

@@ -1,0 +1,52 @@
+"""Values of the first layout move to the one in use, a few at a time, beside everything else.
+
+Nothing changes for anybody: they are read, they block writes and they are copied before and after. But as long as there
+is one, every look for an absent key is two looks more.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from epoxy.ports import Clock, Store, Timer
+from epoxy.store.keyspace import Keyspace
+
+STEP_ROWS = 256
+"""At a time: some 2 ms of the event loop."""
+
+SHARE = 0.1
+"""Of the time. 100,000 values take about ten seconds."""
+
+
+class Backfill:
+    def __init__(
+        self, keyspace: Keyspace, store: Store, clock: Clock, done: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """`done` is told how many values there were, when all are where they belong, durably."""
+        self._keyspace = keyspace
+        self._store = store
+        self._clock = clock
+        self._done = done
+        self._timer: Timer | None = None
+        self.moved = 0
+
+    def start(self) -> None:
+        self._step(b"")
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _step(self, after: bytes) -> None:
+        begun_ms = self._clock.now_ms()
+        moved, last = self._store.transact(partial(self._keyspace.move_legacy, after=after, limit=STEP_ROWS))
+        self.moved += moved
+        if last is None:
+            self._store.when_durable(self._ended)
+            return
+        rest_ms = (self._clock.now_ms() - begun_ms) * (1 / SHARE - 1)
+        self._timer = self._clock.call_later(rest_ms, partial(self._step, last))
+
+    def _ended(self) -> None:
+        """Not earlier: whoever looks at what is durable must find a value in one layout or the other."""
+        self._keyspace.legacy_is_gone()
+        self._done(self.moved)
