@@ -121,6 +121,9 @@ def test_the_least_one_has_to_say(write: Write, tmp_path: Path) -> None:
         ("limits", "reads_in_flight", "1", lambda s: s.limits.reads_in_flight == 1),
         ("limits", "request_timeout_ms", "10", lambda s: s.limits.request_timeout_ms == 10),
         ("limits", "peer_queue", "16", lambda s: s.limits.peer_queue == 16),
+        ("limits", "changelog_commits", "0", lambda s: s.limits.changelog_commits == 0),
+        ("limits", "changelog_minutes", "60", lambda s: s.limits.changelog_minutes == 60),
+        ("store", "backfill", "true", lambda s: s.backfill),
         ("wan", "emulate", "true", lambda s: s.emulate_wan),
     ],
 )
@@ -223,6 +226,8 @@ def test_the_first_configuration_has_the_members_in_order(write: Write) -> None:
         ("limits", "reads_in_flight", ["0", "1000001"]),
         ("limits", "request_timeout_ms", ["9", "600001"]),
         ("limits", "peer_queue", ["15", "1000001"]),
+        ("limits", "changelog_commits", ["-1", "1000000001"]),
+        ("limits", "changelog_minutes", ["-1", "100001"]),
         ("wan", "emulate", ['"true"', "1", '"yes"']),
     ],
 )

@@ -23,6 +23,7 @@ INTERFACE = {
     "epoxy_refused",
     "epoxy_request_duration_seconds",
     "epoxy_changelog_rows",
+    "epoxy_repaired_keys",
     "epoxy_replicas",
     "epoxy_peer_rtt_seconds",
     "epoxy_invariant_violations",
@@ -104,9 +105,12 @@ def test_gauges_are_looked_up_when_asked() -> None:
     now = Gauges()
     metrics = Metrics(lambda: now)
     assert ("epoxy_changelog_rows", ()) not in samples(metrics), "unknown is not zero"
-    now = Gauges(changelog_rows=7, replicas={"active": 3, "learning": 1}, peer_rtt_seconds={"2": 0.0714})
+    now = Gauges(
+        changelog_rows=7, repaired_keys=5, replicas={"active": 3, "learning": 1}, peer_rtt_seconds={"2": 0.0714}
+    )
     found = samples(metrics)
     assert found["epoxy_changelog_rows", ()] == 7
+    assert found["epoxy_repaired_keys_total", ()] == 5
     assert found["epoxy_replicas", (("status", "active"),)] == 3
     assert found["epoxy_replicas", (("status", "learning"),)] == 1
     assert found["epoxy_peer_rtt_seconds", (("peer", "2"),)] == 0.0714

@@ -65,7 +65,11 @@ def learners(config: ClusterConfig) -> list[int]:
 
 def before(newest: bytes, commits: int) -> bytes:
     """The last stamp that is not among the newest so many commits."""
-    return last_of((int.from_bytes(newest, "big") >> INDEX_BITS) - commits)
+    return last_of(commit_of(newest) - commits)
+
+
+def commit_of(stamp: bytes) -> int:
+    return int.from_bytes(stamp, "big") >> INDEX_BITS
 
 
 def last_of(commit: int) -> bytes:

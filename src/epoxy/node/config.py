@@ -67,7 +67,7 @@ class TlsSettings(Struct, frozen=True, kw_only=True):
 
 class Limits(Struct, frozen=True, kw_only=True):
     """`writes_in_flight` and `reads_in_flight` bound memory; how many a node really takes on follows what it gets done,
-    see `pending.py`."""
+    see `pending.py`. Why the changelog keeps so much: `sweeping.py`."""
 
     connections: int
     pipeline: int
@@ -75,6 +75,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     reads_in_flight: int
     request_timeout_ms: int
     peer_queue: int
+    changelog_commits: int = 1_000_000
+    changelog_minutes: int = 10
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -84,6 +86,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     limits: Limits
     emulate_wan: bool
     store_driver: str = "embedded"
+    backfill: bool = False
+    """Whether values of the first layout are moved to the one in use."""
 
     def first_config(self) -> ClusterConfig:
         """Epoch 1 as the operator's file has it; a store that knows a later one keeps that."""
@@ -216,7 +220,7 @@ TABLE: dict[str, dict[str, Field]] = {
         "join": switch(False),
     },
     "tls": {"cert": file_path(), "key": file_path(), "ca": file_path(None)},
-    "store": {"driver": choice("embedded", default="embedded")},
+    "store": {"driver": choice("embedded", default="embedded"), "backfill": switch(False)},
     "limits": {
         "connections": whole(1, 100_000, 10_000),
         "pipeline": whole(1, 100_000, 1_000),
@@ -224,6 +228,8 @@ TABLE: dict[str, dict[str, Field]] = {
         "reads_in_flight": whole(1, 1_000_000, 10_000),
         "request_timeout_ms": whole(10, 600_000, 10_000),
         "peer_queue": whole(16, 1_000_000, 10_000),
+        "changelog_commits": whole(0, 1_000_000_000, 1_000_000),
+        "changelog_minutes": whole(0, 100_000, 10),
     },
     "wan": {"emulate": switch(False)},
 }
@@ -322,6 +328,7 @@ def assemble(source: Source, sections: Mapping[str, Any]) -> Settings:
         limits=Limits(**sections["limits"]),
         emulate_wan=sections["wan"]["emulate"],
         store_driver=sections["store"]["driver"],
+        backfill=sections["store"]["backfill"],
     )
 
 
@@ -415,7 +422,7 @@ def in_force(settings: Settings) -> dict[str, dict[str, Any]]:
         "node": msgspec.structs.asdict(settings.node),
         "cluster": {**msgspec.structs.asdict(settings.cluster), "members": members},
         "tls": msgspec.structs.asdict(settings.tls) if settings.tls is not None else {},
-        "store": {"driver": settings.store_driver},
+        "store": {"driver": settings.store_driver, "backfill": settings.backfill},
         "limits": msgspec.structs.asdict(settings.limits),
         "wan": {"emulate": settings.emulate_wan},
     }

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from epoxy.consensus.effects import Timing
+from epoxy.membership.retention import Floor, commit_of
 from epoxy.model.cluster import CONFIG_KEY, ReplicaInfo, Side
 from epoxy.model.messages import Failed, Inspect, Inspected, Reply
 from epoxy.model.records import ChangelogEntry, KeyState, Proposal
@@ -23,7 +24,8 @@ from epoxy.model.writes import (
     Source,
     Write,
 )
-from epoxy.node.config import Settings
+from epoxy.node.backfill import Backfill
+from epoxy.node.config import Limits, Settings
 from epoxy.node.driver import Driver
 from epoxy.node.member import Member
 from epoxy.node.pace import Pace
@@ -105,13 +107,17 @@ class Node:
         self.replica.commit_watchers.append(self._changed)
         self.member = Member(self.driver, store, questions, dice) if questions is not None else None
         self.roster = Roster(self.member, links.reachable) if self.member is not None else None
+        self._backfill = Backfill(self.replica.keyspace, store, clock) if settings.backfill else None
 
     def start(self) -> None:
         """A peer may be absent, once the others have met this node's store."""
         self._retime()
         if self.member is not None:
             self.member.guard.confirmed = self._stand
+            self.member.copier.sweeper.floor = floor_of(self.settings.limits)
             self.member.start()
+        if self._backfill is not None:
+            self._backfill.start()
         self._store.when_durable(self._become_ready)
 
     def stop(self) -> None:
@@ -173,9 +179,15 @@ class Node:
         """The newest of the changes that are no longer kept."""
         return self.replica.keyspace.truncated(self._store.durable())
 
-    def changes_newest(self) -> int:
-        """How many rows the changelog has had. Whoever scrapes metrics asks, so nothing is looked up."""
-        return self._store.newest_stamp()
+    def changes_kept(self) -> int:
+        """Rows of the changelog, those of one commit counted as one. Whoever scrapes metrics asks, so they are not
+        looked at."""
+        return self._store.newest_stamp() - commit_of(self.changes_gone())
+
+    @property
+    def repaired(self) -> int:
+        """Keys that were found missing, or behind, by comparing with others."""
+        return self.member.copier.repaired if self.member is not None else 0
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Told when `changes` may have more; returns what ends it."""
@@ -356,6 +368,10 @@ class Node:
         self._writes.adapt(RETIME_EVERY_MS / 1000)
         self._reads.adapt(RETIME_EVERY_MS / 1000)
         self._retiming = self.clock.call_later(RETIME_EVERY_MS, self._retime)
+
+
+def floor_of(limits: Limits) -> Floor:
+    return Floor(commits=limits.changelog_commits, age_ms=60_000.0 * limits.changelog_minutes)
 
 
 def is_final(here: ReadResult) -> bool:

@@ -32,6 +32,8 @@ class Gauges(Struct, frozen=True, kw_only=True):
 
     changelog_rows: int | None = None
     """None: nobody has counted."""
+    repaired_keys: int = 0
+    """Found missing, or behind, by comparing with another replica."""
     replicas: Mapping[str, int] = {}
     """By status."""
     peer_rtt_seconds: Mapping[str, float] = {}
@@ -142,6 +144,7 @@ class Metrics(Collector):
         if now.changelog_rows is not None:
             rows.add_metric((), now.changelog_rows)
         yield rows
+        yield counter("repaired_keys", "Keys learned by comparing with another replica", now.repaired_keys)
         replicas = GaugeMetricFamily("epoxy_replicas", "Members of the cluster", labels=("status",))
         for status, count in now.replicas.items():
             replicas.add_metric((status,), count)

@@ -206,9 +206,9 @@ class Process:
         statuses = [replica.status for replica in config.replicas]
         peers = (replica.id for replica in config.replicas if replica.id != self.settings.node.id)
         rtts = {str(peer): rtt / 1000 for peer in peers if (rtt := self._peers.rtt_ms(peer)) is not None}
-        newest = self.node.changes_newest()
         return Gauges(
-            changelog_rows=newest,
+            changelog_rows=self.node.changes_kept(),
+            repaired_keys=self.node.repaired,
             replicas={status.value: statuses.count(status) for status in ReplicaStatus},
             peer_rtt_seconds=rtts,
             refused=self.node.refused,
