@@ -7,7 +7,8 @@ from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Behind, ConfigOk, Read, ReadOk, UpdateConfig
 from epoxy.model.writes import Path
 from epoxy.node.observer import Observer, Unobserved
-from epoxy.server.metrics import BUCKETS, Gauges, Metrics, snake_case
+from epoxy.server.metrics import Gauges, Metrics, snake_case
+from epoxy.server.tally import BUCKETS
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

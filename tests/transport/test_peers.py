@@ -661,7 +661,7 @@ def test_the_secret_stays_secret() -> None:
         async with peers_to(server.sockets[0].getsockname()[1], limits=HASTY):
             await until(lambda: bool(heard))
         server.close()
-        assert heard[0].startswith(b"POST /v2/epoxy/message HTTP/1.1\r\nhost: 127.0.0.1:")
+        assert heard[0].startswith(b"GET /v2/epoxy/stream HTTP/1.1\r\nhost: 127.0.0.1:")
         assert SECRET not in heard[0]
 
     run(story())

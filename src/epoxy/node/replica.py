@@ -96,7 +96,7 @@ class Replica:
             case Inspect():
                 return self._store.transact(lambda tx: self._inspect(tx, request.key))
             case _:
-                assert_never(request)
+                raise AssertionError(f"not a request of a key: {request}")
 
     def _key_request(self, request: KeyRequest) -> Reply:
         key = request.key

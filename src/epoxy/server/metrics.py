@@ -1,14 +1,12 @@
 """Prometheus metrics of one node.
 
-Counting happens on the hot path and is a dictionary or list entry raised by one; everything that Prometheus wants to
-see in another shape is made when it asks. The names are part of the interface.
+Everything that Prometheus wants to see in another shape than it is counted (`tally.py`) is made when it asks. The names
+are part of the interface.
 """
 
 import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -17,14 +15,9 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from epoxy.model.writes import Path
+from epoxy.server.tally import Tally
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4.encode()
-
-BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 3, 10)
-"""Seconds. From an answer at home (0.1 ms) over the round trips between continents (close together from 50 to 300 ms)
-to the last retry of a write that nobody answers (16 s)."""
-
-NO_PATH = "none"
 
 
 class Gauges(Struct, frozen=True, kw_only=True):
@@ -44,32 +37,12 @@ class Gauges(Struct, frozen=True, kw_only=True):
     """By type and result, on top of those counted here: a door that is too fast for that counts them itself."""
 
 
-class Histogram:
-    """Durations by bucket."""
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS) + 1)
-        self.sum = 0.0
-
-    def observe(self, seconds: float, count: int = 1) -> None:
-        self.counts[bisect_left(BUCKETS, seconds)] += count
-        self.sum += seconds * count
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """As Prometheus has them: each includes those below."""
-        return list(zip((*map(str, BUCKETS), "+Inf"), accumulate(self.counts), strict=True))
-
-
 class Metrics(Collector):
     """An Observer that Prometheus can ask."""
 
     def __init__(self, gauges: Callable[[], Gauges] = Gauges) -> None:
         self.gauges = gauges
-        self._proposals: Counter[tuple[str, str]] = Counter()
-        self._proposal_seconds = Histogram()
-        self._prepares = self._retries = self._bumps = self._violations = 0
-        self._requests: Counter[tuple[str, str]] = Counter()
-        self._request_seconds: dict[str, Histogram] = {}
+        self.tally = Tally()
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -77,30 +50,20 @@ class Metrics(Collector):
     def proposal_done(
         self, outcome: str, path: Path | None, seconds: float, *, prepares: int = 0, retries: int = 0, bumps: int = 0
     ) -> None:
-        self._proposals[outcome, NO_PATH if path is None else path.value] += 1
-        self._proposal_seconds.observe(seconds)
-        self._prepares += prepares
-        self._retries += retries
-        self._bumps += bumps
+        self.tally.proposal_done(outcome, path, seconds, prepares=prepares, retries=retries, bumps=bumps)
 
-    def request_handled(self, request_type: str, result: str, seconds: float, count: int = 1) -> None:
-        self._requests[request_type, result] += count
-        histogram = self._request_seconds.get(request_type)
-        if histogram is None:
-            histogram = self._request_seconds[request_type] = Histogram()
-        histogram.observe(seconds, count)
+    def request_handled(self, request_type: str, result: str, seconds: float) -> None:
+        self.tally.request_handled(request_type, result, seconds)
 
     def requests_handled(self, requests: Sequence[object], replies: Sequence[object], seconds: float) -> None:
-        """Requests that came together and whose replies left together, so each took as long."""
-        for (request, reply), count in Counter(zip(map(type, requests), map(type, replies), strict=True)).items():
-            self.request_handled(request.__name__, reply.__name__, seconds, count)
+        self.tally.requests_handled(requests, replies, seconds)
 
-    def invariant_violation(self, text: str) -> None:  # noqa: ARG002 (the log has the text)
-        self._violations += 1
+    def invariant_violation(self, text: str) -> None:
+        self.tally.invariant_violation(text)
 
     def took(self, path: Path) -> int:
         """Writes that took this path."""
-        return sum(count for (_, taken), count in self._proposals.items() if taken == path.value)
+        return sum(count for (_, taken), count in self.tally.proposals.items() if taken == path.value)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
@@ -111,22 +74,22 @@ class Metrics(Collector):
         yield from self._request_families(now)
         yield from self._gauge_families(now)
         yield counter(
-            "invariant_violations", "Broken invariants seen. Anything but 0 is an emergency", self._violations
+            "invariant_violations", "Broken invariants seen. Anything but 0 is an emergency", self.tally.violations
         )
 
     def _proposal_families(self) -> Iterator[Metric]:
-        yield labelled("proposals", "Writes answered, by outcome and path", ("result", "path"), self._proposals)
+        yield labelled("proposals", "Writes answered, by outcome and path", ("result", "path"), self.tally.proposals)
         seconds = HistogramMetricFamily("epoxy_proposal_duration_seconds", "From a write to its answer")
-        seconds.add_metric((), self._proposal_seconds.buckets(), self._proposal_seconds.sum)
+        seconds.add_metric((), self.tally.proposal_seconds.buckets(), self.tally.proposal_seconds.sum)
         yield seconds
         yield counter("fast_path", "Writes settled in the fast round", self.took(Path.FAST))
         yield counter("slow_path", "Writes settled in a classic round", self.took(Path.SLOW))
-        yield counter("prepare", "Prepare rounds begun", self._prepares)
-        yield counter("prepare_retry", "Prepare rounds after a write's first", self._retries)
-        yield counter("ballot_bump", "Ballots raised above somebody else's", self._bumps)
+        yield counter("prepare", "Prepare rounds begun", self.tally.prepares)
+        yield counter("prepare_retry", "Prepare rounds after a write's first", self.tally.retries)
+        yield counter("ballot_bump", "Ballots raised above somebody else's", self.tally.bumps)
 
     def _request_families(self, now: Gauges) -> Iterator[Metric]:
-        counts = self._requests + Counter(now.requests)
+        counts = Counter(self.tally.requests) + Counter(now.requests)
         yield labelled("requests", "Requests of clients and peers", ("request_type", "result"), counts)
         refused = CounterMetricFamily("epoxy_refused", "Turned away, by the limit that was reached", labels=("limit",))
         for limit, count in now.refused.items():
@@ -135,7 +98,7 @@ class Metrics(Collector):
         seconds = HistogramMetricFamily(
             "epoxy_request_duration_seconds", "From a request to its answer", labels=("request_type",)
         )
-        for request_type, histogram in self._request_seconds.items():
+        for request_type, histogram in self.tally.request_seconds.items():
             seconds.add_metric((snake_case(request_type),), histogram.buckets(), histogram.sum)
         yield seconds
 

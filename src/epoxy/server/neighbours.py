@@ -13,7 +13,7 @@ from epoxy.transport.auth import Verifier
 from epoxy.transport.claim import Claim
 from epoxy.transport.exchange import Handler
 from epoxy.transport.gate import Gate
-from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, MESSAGE_PATH
+from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, MESSAGE_PATH, STREAM_PATH
 from epoxy.transport.link import Link
 from epoxy.transport.peers import Handle, PeerEndpoint, Peers
 from epoxy.transport.questions import QuestionEndpoint, Questions
@@ -57,7 +57,7 @@ class Neighbours:
         gate = Gate(verifier, link=self._link, certificates=certificates, recognises=self._recognises)
         messages = PeerEndpoint(self._handle, gate, reception=self._reception)
         questions = QuestionEndpoint(self._answer, gate)
-        return {MESSAGE_PATH: messages, MEMBER_PATH: questions, CHANGELOG_READ_PATH: questions}
+        return {MESSAGE_PATH: messages, STREAM_PATH: messages, MEMBER_PATH: questions, CHANGELOG_READ_PATH: questions}
 
     # Links
 

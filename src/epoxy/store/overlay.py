@@ -21,12 +21,14 @@ from itertools import islice
 from operator import itemgetter
 from typing import Final
 
+import lmdb
 from sortedcontainers import SortedList
 
+from epoxy.model.errors import StoreFailed
 from epoxy.ports import KeyValue
 from epoxy.store.conflicts import overlaps
 from epoxy.store.past import Past
-from epoxy.store.tree import Row, TreeView
+from epoxy.store.tree import STEM_BYTES, Row, TreeView
 
 Replaced = bytes | TreeView | None
 """A value that was only in the tree is not read to be kept: the tree's view stands for it."""
@@ -73,7 +75,7 @@ NOTHING: Final = Layer()
 class Levels:
     """Where to look for a row, the newest first."""
 
-    __slots__ = ("_active", "_flushing", "_frozen", "_open", "active", "flushing", "frozen", "open", "tree")
+    __slots__ = ("_active", "_find", "_flushing", "_frozen", "_open", "active", "flushing", "frozen", "open", "tree")
 
     def __init__(self, open: Layer, flushing: Layer, active: Layer, frozen: Layer, tree: TreeView) -> None:  # noqa: A002
         self.open = open
@@ -81,6 +83,7 @@ class Levels:
         self.active = active
         self.frozen = frozen
         self.tree = tree
+        self._find = tree.find
         self._open = open.values
         self._flushing = flushing.values
         self._active = active.values
@@ -91,7 +94,14 @@ class Levels:
 
     def get(self, key: bytes) -> bytes | None:
         value = self.in_memory(key)
-        return self.tree.get(key) if value is MISSING else value
+        if value is not MISSING:
+            return value
+        if not 0 < len(key) < STEM_BYTES:
+            return self.tree.get(key)
+        try:
+            return self._find(key)
+        except lmdb.Error as error:
+            raise StoreFailed(f"the tree cannot be read: {error}") from error
 
     def replaced(self, key: bytes) -> Replaced:
         value = self.in_memory(key)

@@ -65,18 +65,19 @@ Row = tuple[bytes, bytes | None]
 class TreeView:
     """The tree at one moment. Closed by being dropped: until then LMDB keeps its pages."""
 
-    __slots__ = ("_get", "_transaction")
+    __slots__ = ("_transaction", "find")
 
     def __init__(self, transaction: "lmdb.Transaction[bytes]") -> None:
         self._transaction = transaction
-        self._get = transaction.get
+        self.find = transaction.get
+        """For keys below STEM_BYTES."""
 
     def get(self, key: bytes) -> bytes | None:
         try:
             if len(key) < STEM_BYTES:
-                return self._get(key) if key else None
+                return self.find(key) if key else None
             row = locate(self._transaction, key)
-            return self._get(row) if row is not None else None
+            return self.find(row) if row is not None else None
         except lmdb.Error as error:
             raise StoreFailed(f"the tree cannot be read: {error}") from error
 

@@ -19,8 +19,8 @@ from epoxy.codec.wire import MAX_ENCODED_BYTES
 from epoxy.transport import auth
 from epoxy.transport.connections import Account, Connections
 from epoxy.transport.dial import Answered, Dial, report
-from epoxy.transport.exchange import Exchange, Handler, Stream
-from epoxy.transport.limits import MESSAGE_PATH, HttpLimits
+from epoxy.transport.exchange import Exchange, Handler, Heir, Stream
+from epoxy.transport.limits import MESSAGE_PATH, STREAM_PATH, HttpLimits
 from epoxy.transport.request import Answer, Request
 from epoxy.transport.response import Headers
 
@@ -36,6 +36,15 @@ MAX_SIGNATURE_BYTES = 1 << 10
 """Five times as long as they are."""
 
 MAX_TOOK_US = (1 << 32) - 1
+
+
+def greeting(host: bytes, signature: bytes) -> bytes:
+    return b"GET %b HTTP/1.1\r\nhost: %b\r\nauthorization: %b\r\nconnection: upgrade\r\nupgrade: %b\r\n\r\n" % (
+        STREAM_PATH,
+        host,
+        signature,
+        PROTOCOL,
+    )
 
 
 class BadFrame(Exception):
@@ -220,6 +229,9 @@ class FrameServer(asyncio.Protocol):
         raise NotImplementedError
 
     def switch(self, exchange: Exchange, handler: Handler) -> None:
+        raise NotImplementedError
+
+    def leave(self, exchange: Exchange, heir: Heir) -> None:
         raise NotImplementedError
 
     def flowing(self, exchange: Exchange) -> bool:

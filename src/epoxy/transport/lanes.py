@@ -22,7 +22,16 @@ class Told(Struct, frozen=True):
 
 
 class Lanes:
-    def __init__(self, url: str, ssl: tls.SSLContext | None, dice: Dice, limits: PeerLimits, told: Told) -> None:
+    def __init__(
+        self,
+        url: str,
+        ssl: tls.SSLContext | None,
+        dice: Dice,
+        limits: PeerLimits,
+        told: Told,
+        make: Callable[[Callable[[], None]], Dial] = Dial,
+    ) -> None:
+        """`make`: a connection of the kind that is wanted, for whom to tell that it can take more."""
         address = urlsplit(url)
         if address.scheme not in ("http", "https") or not address.hostname:
             raise ValueError(f"{url!r} is no address of a peer")
@@ -35,6 +44,7 @@ class Lanes:
         self._dice = dice
         self._limits = limits
         self._told = told
+        self._make = make
         self._open: list[Dial] = []
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -75,12 +85,14 @@ class Lanes:
 
     async def _once(self) -> bool:
         """Connect, and wait until the connection is lost. True: it was good for something."""
-        dial = Dial(self._told.ready)
+        dial = self._make(self._told.ready)
         try:
             async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
                 loop = asyncio.get_running_loop()
                 await loop.create_connection(lambda: dial, self._host, self._port, ssl=self._ssl)
+                await dial.opened
         except OSError as error:  # TimeoutError and TLS's errors are among them.
+            dial.abort()
             if not self._open:
                 self._told.failed(str(error) or "connecting took too long")
             return False

@@ -5,6 +5,8 @@ from msgspec import Struct, field
 from epoxy.codec.wire import MAX_ENCODED_BYTES
 
 MESSAGE_PATH = b"/v2/epoxy/message"
+STREAM_PATH = b"/v2/epoxy/stream"
+"""Where a connection between peers leaves HTTP: `frames.py`."""
 CHANGELOG_READ_PATH = b"/v2/epoxy/changelog-read"
 MEMBER_PATH = b"/v2/epoxy/member"
 """Where members ask each other what a change of members needs, changelogs apart."""

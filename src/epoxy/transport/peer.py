@@ -15,7 +15,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 
@@ -25,13 +25,13 @@ from epoxy.model.messages import Reply
 from epoxy.ports import Timer
 from epoxy.transport import auth
 from epoxy.transport.batch import Answered, Batch, Envelope, Shortest, fail, tell
+from epoxy.transport.dial import Dial
+from epoxy.transport.frames import TOOK_HEADER, FrameDial, greeting
 from epoxy.transport.gate import LOST_STATUS
 from epoxy.transport.lanes import Lanes, Told
-from epoxy.transport.limits import MESSAGE_PATH, PeerLimits
+from epoxy.transport.limits import MESSAGE_PATH, STREAM_PATH, PeerLimits
 from epoxy.transport.request import Answer
 from epoxy.transport.world import Identity, World
-
-TOOK_HEADER = b"epoxy-took-us"
 
 log = logging.getLogger("epoxy.peers")
 
@@ -52,8 +52,7 @@ class Peer:
         self._identity = identity
         self._world = world
         self._limits = limits
-        self._lanes = Lanes(url, world.ssl, world.dice, limits, Told(self._ready, self._failed))
-        self._head = b"POST %b HTTP/1.1\r\nhost: %b\r\nauthorization: " % (MESSAGE_PATH, self._lanes.netloc)
+        self._lanes = Lanes(url, world.ssl, world.dice, limits, Told(self._ready, self._failed), self._dial)
         self._queue: deque[Envelope] = deque()
         self._queue_bytes = 0
         self._flying: deque[Batch] = deque()
@@ -111,6 +110,17 @@ class Peer:
         every_ms = self._limits.tick_ms if self.state is State.DOWN else self._limits.probe_ms
         if now_ms - self._probed_ms >= every_ms:
             self._probe()
+
+    # Connecting.
+
+    def _dial(self, drained: Callable[[], None]) -> Dial:
+        return FrameDial(drained, self._hello)
+
+    def _hello(self) -> bytes:
+        """Who is there, signed like everything that follows."""
+        claim = self._identity.claim(self.id, self._world.dice.nonce())
+        signature, _ = auth.sign(self._identity.secret, claim, STREAM_PATH, b"")
+        return greeting(self._lanes.netloc, signature)
 
     # Leaving.
 
@@ -190,8 +200,7 @@ class Peer:
         signature, batch.mac = auth.sign(identity.secret, claim, MESSAGE_PATH, body)
         batch.dial = dial
         batch.there_ms = (time.perf_counter() - left_s) * 1000
-        head = b"%b%b\r\ncontent-length: %d\r\n\r\n" % (self._head, signature, len(body))
-        dial.request(head, body, partial(self._heard, batch, left_s))
+        dial.request(signature, body, partial(self._heard, batch, left_s))
 
     # Coming back.
 

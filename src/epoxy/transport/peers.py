@@ -15,10 +15,11 @@ from epoxy.model.messages import Failed, Reply, Request
 from epoxy.ports import Clock, Dice, Timer
 from epoxy.transport.claim import Claim, Signed
 from epoxy.transport.exchange import Exchange
+from epoxy.transport.frames import TOOK_HEADER
 from epoxy.transport.gate import Gate
-from epoxy.transport.limits import PeerLimits
+from epoxy.transport.limits import STREAM_PATH, PeerLimits
 from epoxy.transport.link import Link
-from epoxy.transport.peer import TOOK_HEADER, Peer
+from epoxy.transport.peer import Peer
 from epoxy.transport.world import Heard, Identity, World, from_anybody, nobodys
 
 Handle = Callable[[Sequence[Request], Callable[[Sequence[Reply]], None]], None]
@@ -132,7 +133,7 @@ class Peers:
 
 
 class PeerEndpoint:
-    """The handler of the peers' messages."""
+    """The handler of the peers' messages, which come alone or, on a connection that is switched, as frames."""
 
     def __init__(self, handle: Handle, gate: Gate, *, reception: Reception | None = None) -> None:
         """`reception`: who handles the frames of somebody, if it is not `handle` for all."""
@@ -141,6 +142,10 @@ class PeerEndpoint:
         self._reception = reception
 
     def __call__(self, exchange: Exchange) -> None:
+        if exchange.request.path == STREAM_PATH:
+            if self._gate.admit(exchange) is not None:
+                exchange.switch(self)
+            return
         began_s = time.perf_counter()
         signed = self._gate.enter(exchange)
         if signed is not None:

@@ -1,0 +1,73 @@
+"""What a node counts, on the way of every write and every frame: an entry of a dict or a list is raised by one."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+
+from epoxy.model.writes import Path
+
+BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 3, 10)
+"""Seconds. From an answer at home (0.1 ms) over the round trips between continents (close together from 50 to 300 ms)
+to the last retry of a write that nobody answers (16 s)."""
+
+NO_PATH = "none"
+
+
+class Histogram:
+    """Durations by bucket."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS) + 1)
+        self.sum = 0.0
+
+    def observe(self, seconds: float, count: int = 1) -> None:
+        self.counts[bisect_left(BUCKETS, seconds)] += count
+        self.sum += seconds * count
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """As Prometheus has them: each includes those below."""
+        return list(zip((*map(str, BUCKETS), "+Inf"), accumulate(self.counts), strict=True))
+
+
+class Tally:
+    """An Observer."""
+
+    def __init__(self) -> None:
+        self.proposals: dict[tuple[str, str], int] = {}
+        self.proposal_seconds = Histogram()
+        self.prepares = self.retries = self.bumps = self.violations = 0
+        self.requests: dict[tuple[str, str], int] = {}
+        self.request_seconds: dict[str, Histogram] = {}
+
+    def proposal_done(
+        self, outcome: str, path: Path | None, seconds: float, *, prepares: int = 0, retries: int = 0, bumps: int = 0
+    ) -> None:
+        pair = (outcome, NO_PATH if path is None else path.value)
+        self.proposals[pair] = self.proposals.get(pair, 0) + 1
+        self.proposal_seconds.observe(seconds)
+        self.prepares += prepares
+        self.retries += retries
+        self.bumps += bumps
+
+    def request_handled(self, request_type: str, result: str, seconds: float) -> None:
+        self._handled(request_type, result, seconds, 1)
+
+    def requests_handled(self, requests: Sequence[object], replies: Sequence[object], seconds: float) -> None:
+        """Requests that came together and whose replies left together, so each took as long."""
+        pairs: dict[tuple[type, type], int] = {}
+        for request, reply in zip(requests, replies, strict=True):
+            pair = (type(request), type(reply))
+            pairs[pair] = pairs.get(pair, 0) + 1
+        for (kind, result), count in pairs.items():
+            self._handled(kind.__name__, result.__name__, seconds, count)
+
+    def _handled(self, request_type: str, result: str, seconds: float, count: int) -> None:
+        pair = (request_type, result)
+        self.requests[pair] = self.requests.get(pair, 0) + count
+        histogram = self.request_seconds.get(request_type)
+        if histogram is None:
+            histogram = self.request_seconds[request_type] = Histogram()
+        histogram.observe(seconds, count)
+
+    def invariant_violation(self, text: str) -> None:  # noqa: ARG002 (the log has the text)
+        self.violations += 1
