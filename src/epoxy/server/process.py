@@ -96,7 +96,7 @@ class Process:
         self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm, questions)
         check_members(settings, self.node.replica.config)
         warn(settings, self._data_dir)
-        self.node.pace.then = self.metrics
+        self.node.pace.then = self.metrics.tally
         self.neighbours = Neighbours(self.node, self._peers, questions, self._link, self._handle)
         mutual = settings.tls is not None and settings.tls.ca is not None
         doors = self.neighbours.doors(shared, certificates=mutual)
@@ -196,7 +196,7 @@ class Process:
         begun_s = time.monotonic()
 
         def reply_to_peer(replies: Sequence[Reply]) -> None:
-            self.metrics.requests_handled(requests, replies, time.monotonic() - begun_s)
+            self.metrics.tally.requests_handled(requests, replies, time.monotonic() - begun_s)
             answered(replies)
 
         self.node.replica.handle_all(requests, reply_to_peer)
