@@ -1,0 +1,187 @@
+"""A second replica is added to one that holds many keys: real processes, from the order to the last epoch.
+
+    python -m benchmarks.learn_cluster [--folder DIR] [--keys 1000000] [--python PYTHON] [--writers 0]
+
+With `--writers`, so many clients reserve names at the first node all the while, and what they get done before, during
+and after the copy is told.
+"""
+
+import argparse
+import http.client
+import json
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.preload import preload
+from epoxy.client import Client
+from epoxy.model.errors import EpoxyError
+
+OLD, NEW = 1, 2
+LOOK_S = 0.01
+START_S, PATIENCE_S = 60.0, 600.0
+
+
+def free_port() -> int:
+    with socket.socket() as it:
+        it.bind(("127.0.0.1", 0))
+        return int(it.getsockname()[1])
+
+
+class Node:
+    def __init__(self, folder: Path, me: int, first_url: str, port: int, *, python: str) -> None:
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+        config = folder / f"{me}.toml"
+        config.write_text(
+            f'[node]\nid = {me}\ndatacenter = "dc-{me}"\ndata_dir = "{folder / f"data-{me}"}"\n'
+            f'http = "127.0.0.1:{port}"\n[cluster]\njoin = {"true" if me == NEW else "false"}\n'
+            f'secret_file = "{folder / "secret"}"\n'
+            f'members = [{{id = {OLD}, datacenter = "dc-{OLD}", url = "{first_url}"}}]\n'
+        )
+        with (folder / f"{me}.log").open("wb") as log:
+            command = [python, "-m", "epoxy", "serve", "--config", str(config)]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def ask(self, method: str, target: str, body: object = None) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request(method, target, json.dumps(body) if body is not None else None)
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    def answers(self) -> bool:
+        try:
+            return bool(self.ask("GET", "/v2/status"))
+        except OSError:
+            return False
+
+    def cpu_s(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / 100
+
+    def most_memory_mib(self) -> float:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) / 1024
+
+
+class Writers:
+    """Closed loops; what they got done in each tenth of a second."""
+
+    def __init__(self, url: str, count: int) -> None:
+        self._url = url
+        self._done: list[float] = []
+        self.failed = 0
+        self._stopped = False
+        self._threads = [threading.Thread(target=self._write, daemon=True) for _ in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def _write(self) -> None:
+        with Client(self._url, timeout=10.0) as client:
+            while not self._stopped:
+                try:
+                    client.put(b"key:" + secrets.token_hex(8).encode(), bytes(16))
+                except EpoxyError:
+                    self.failed += 1
+                self._done.append(time.monotonic())
+
+    def stop(self) -> None:
+        self._stopped = True
+        for thread in self._threads:
+            thread.join()
+
+    def rate(self, begin: float, end: float) -> float:
+        return sum(begin <= at < end for at in self._done) / max(end - begin, 1e-9)
+
+
+class Watch:
+    """Moments of the change, as the first node tells them."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.began = time.monotonic()
+        self.joint = self.ended = 0.0
+
+    def wait(self) -> None:
+        deadline = self.began + PATIENCE_S
+        while time.monotonic() < deadline and not self.ended:
+            status = self._node.ask("GET", "/v2/status")
+            now = time.monotonic()
+            self.joint = self.joint or (now if status["joint"] else 0.0)
+            if status["replicas"] == NEW and not status["joint"]:
+                self.ended = now
+            time.sleep(LOOK_S)
+        assert self.ended, "the change did not end"
+
+
+def run(folder: Path, keys: int, python: str, writers: int) -> None:
+    preload(folder / f"data-{OLD}", OLD, keys)
+    (folder / "secret").write_text(secrets.token_hex(32))
+    (folder / "secret").chmod(0o600)
+    ports = [free_port(), free_port()]
+    first_url = f"http://127.0.0.1:{ports[0]}"
+    nodes = [Node(folder, me, first_url, port, python=python) for me, port in zip((OLD, NEW), ports, strict=True)]
+    try:
+        measure(nodes, keys, writers)
+    except BaseException:
+        for me in (OLD, NEW):
+            print((folder / f"{me}.log").read_text()[-2000:], file=sys.stderr)
+        raise
+    finally:
+        for node in nodes:
+            node.process.kill()
+            node.process.wait()
+
+
+def measure(nodes: list[Node], keys: int, writers: int) -> None:
+    old, new = nodes
+    deadline = time.monotonic() + START_S
+    while not all(node.answers() for node in nodes):
+        assert time.monotonic() < deadline, "a node does not answer"
+        time.sleep(LOOK_S)
+    load = Writers(old.url, writers)
+    time.sleep(5.0 if writers else 1.0)
+    cpu_s = [node.cpu_s() for node in nodes]
+    watch = Watch(old)
+    order = {"add": [{"id": NEW, "url": new.url, "datacenter": "dc-2"}]}
+    print(f"ordered: {old.ask('POST', '/v2/members', order)}")
+    watch.wait()
+    spent = [node.cpu_s() - before for node, before in zip(nodes, cpu_s, strict=True)]
+    load.stop()
+    copied_s = watch.joint - watch.began
+    print(
+        f"{keys} keys copied in {copied_s:.1f} s, {keys / copied_s:,.0f} a second; joint for "
+        f"{watch.ended - watch.joint:.2f} s; CPU: old {spent[0]:.1f} s, new {spent[1]:.1f} s; "
+        f"most memory: old {old.most_memory_mib():.0f} MiB, new {new.most_memory_mib():.0f} MiB"
+    )
+    if writers:
+        before = load.rate(watch.began - 5, watch.began)
+        during = load.rate(watch.began, watch.joint)
+        print(f"writes a second: before {before:,.0f}, while it copied {during:,.0f}; failed: {load.failed}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--python", default=sys.executable, help="whose `epoxy` is run: that of a compiled build, say")
+    parser.add_argument("--writers", type=int, default=0)
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(dir=options.folder))
+    try:
+        run(folder, options.keys, options.python, options.writers)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
