@@ -1,5 +1,6 @@
 """One request and its one answer, as a door's handler sees them."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -8,6 +9,8 @@ from epoxy.transport.request import Request
 from epoxy.transport.response import Headers
 
 Handler = Callable[["Exchange"], None]
+Heir = asyncio.Protocol
+"""What speaks another protocol on a connection that began with HTTP."""
 
 
 class Owner(Protocol):
@@ -32,6 +35,9 @@ class Owner(Protocol):
 
     def flowing(self, exchange: "Exchange") -> bool:
         """Whether what this exchange adds would leave at once."""
+
+    def leave(self, exchange: "Exchange", heir: Heir) -> None:
+        """The connection is the heir's from here on."""
 
 
 class Exchange:
@@ -94,6 +100,16 @@ class Exchange:
         self.answered = True
         if self._connection is not None:
             self._connection.switch(self, handler)
+
+    def leave_to(self, heir: Heir, headers: Headers) -> bool:
+        """101: the last answer of this connection, and from then on it is the heir's, whose `connection_made` is
+        called. False: the client has gone, or waits for earlier answers; nothing was done."""
+        if self._connection is None or not self.flowing:
+            return False
+        self.answered = True
+        self._pieces = [response.switching(headers)]
+        self._connection.leave(self, heir)
+        return True
 
     def take(self) -> list[bytes]:
         """What may leave now."""

@@ -19,6 +19,7 @@ from epoxy.transport import response
 from epoxy.transport.connections import Account, Connections
 from epoxy.transport.exchange import Exchange as Exchange
 from epoxy.transport.exchange import Handler as Handler
+from epoxy.transport.exchange import Heir
 from epoxy.transport.exchange import Stream as Stream
 from epoxy.transport.frames import PROTOCOL, FrameServer
 from epoxy.transport.incoming import Incoming, Refusal
@@ -227,6 +228,17 @@ class HttpServer(asyncio.Protocol):
         self._stream = stream
         self._expect(Phase.NOTHING)
         self.advance()
+
+    def leave(self, exchange: Exchange, heir: Heir) -> None:
+        """Called by a handler, so the parser is still at work and goes later. What the client sent together with its
+        request is dropped: a client waits for the word that the protocol changes."""
+        self._hung_up = True
+        self._exchanges.clear()
+        self._transport.writelines(exchange.take())
+        self._connections.forget(self)
+        self._transport.set_protocol(heir)
+        asyncio.get_running_loop().call_soon(self.connection_lost, None)
+        heir.connection_made(self._transport)
 
     def drain(self) -> None:
         if self._phase is Phase.REQUEST:

@@ -26,6 +26,12 @@ def head(status: int, content_type: bytes, headers: Headers, *, framing: bytes, 
     return b"".join(parts)
 
 
+def switching(headers: Headers) -> bytes:
+    """The end of HTTP on a connection."""
+    lines = [b"%b: %b\r\n" % header for header in headers]
+    return b"".join([STATUS_LINES[101], b"connection: Upgrade\r\n", *lines, b"\r\n"])
+
+
 def length(size: int) -> bytes:
     return b"content-length: %d\r\n" % size
 
