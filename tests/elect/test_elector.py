@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from epoxy.elect import candidacy
 from epoxy.elect.config import Config
 from epoxy.elect.messages import Accept, Announce, Heartbeat, Offer, Role, State
 from epoxy.elect.terms import Fence, Follow, Mode, Open, Position, Record, Save, Send
@@ -109,6 +110,7 @@ def test_without_a_majority_nobody_leads() -> None:
 
 def test_fault_1_a_vote_is_saved_before_it_is_told_and_is_there_after_a_restart() -> None:
     table = leaderless("abcde")
+    table.isolate("e")
     table.run(1_100)
     voter = table["e"]
     voter.restart()
@@ -144,7 +146,7 @@ def test_fault_2_a_candidate_that_yields_never_announces() -> None:
     table.run(1_040)
     rivals = [table["c"], table["b"]]
     for seat in rivals:
-        seat.elector._campaign(table.now_ms)
+        candidacy.campaign(seat.elector, table.now_ms)
         seat.perform(seat.elector.tick(table.now_ms))
     loser, winner = rivals
     assert loser.elector.campaign is not None
@@ -378,7 +380,7 @@ def test_a_primary_takes_back_those_who_voted_in_an_epoch_nobody_won() -> None:
     table = Table("abcde").begin()
     table.isolate("e")
     table.run(1_500)
-    table["e"].elector._campaign(table.now_ms)
+    candidacy.campaign(table["e"].elector, table.now_ms)
     table["e"].perform(table["e"].elector.tick(table.now_ms))
     table.cut.clear()
     table.run(2_000)
@@ -490,6 +492,34 @@ def test_a_message_of_a_stranger_is_nothing() -> None:
     before = table["b"].elector.record
     table["b"].receive(Announce(epoch=50, node="mallory", address="m:1"))
     assert table["b"].elector.record == before
+
+
+def test_who_has_won_does_not_stand_again_while_it_waits_for_its_first_lease() -> None:
+    table = leaderless()
+    while not table["b"].elector.leading:
+        table.run(20)
+    table.run(1_000)
+    assert table["b"].elector.record.epoch == 2
+    assert table.writing() == ["b"]
+
+
+def test_a_new_leader_is_answered_at_once() -> None:
+    """Its server opens two round trips after the votes, not a heartbeat later."""
+    table = leaderless()
+    while not table["b"].elector.leading:
+        table.run(20)
+    assert table.writing() == ["b"]
+
+
+def test_a_tick_is_due_when_something_ends_and_at_the_next_heartbeat_at_the_latest() -> None:
+    table = Table("abc").begin()
+    for name in "abc":
+        assert table.now_ms < table[name].elector.due_ms(table.now_ms) <= table.now_ms + TIMING.hb_interval_ms
+    table.isolate("a")
+    elector = table["a"].elector
+    while elector.due_ms(table.now_ms) != elector.lease_end_ms:
+        table.run(20)
+    assert elector.lease_end_ms - table.now_ms <= TIMING.hb_interval_ms
 
 
 def test_an_order_that_was_not_carried_out_is_given_again() -> None:

@@ -1,16 +1,20 @@
-"""The control network: a connection to each peer that this agent speaks on, and one from each that it listens on."""
+"""The control network: a connection to each peer that this agent speaks on, and one from each that it listens on.
+
+Protocols, not streams: a heartbeat is one call when it comes and one when it goes, and nothing wakes up in between.
+"""
 
 import asyncio
 import logging
 import secrets
 import socket
 from collections.abc import Callable
+from typing import cast
 
 from epoxy.codec import elect as wire
 from epoxy.codec.resp import CommandReader
 from epoxy.elect import hello
 from epoxy.elect.config import Address, Config
-from epoxy.elect.hello import Party, Refused
+from epoxy.elect.hello import Hello, Party, Refused
 from epoxy.elect.messages import Message
 from epoxy.elect.outbox import Outbox
 from epoxy.model.errors import CannotListen, CodecError
@@ -23,7 +27,6 @@ HELLO_S = 3.0
 MAX_GUESTS = 64
 """Connections, those that have proved nothing yet among them. A cluster has 15 nodes; the rest is reconnects."""
 
-READ_BYTES = 4096
 BACKLOG_BYTES = 16_384
 """What the system may not have taken yet before messages stay in the outbox, where newer ones replace them."""
 
@@ -34,27 +37,33 @@ class Dialer:
     """Speaks to one peer. It is dialled again, a heartbeat later, whenever the connection ends."""
 
     def __init__(self, party: Party, peer: str, address: Address, config: Config) -> None:
-        self.connected = False
         self._party = party
         self._peer = peer
         self._address = address
         self._retry_s = config.timing.hb_interval_ms / 1000
         self._silence_ms = config.timing.down_after_ms
         self._box = Outbox()
-        self._news = asyncio.Event()
+        self._line: Line | None = None
         self._told = ""
+
+    @property
+    def connected(self) -> bool:
+        return self._line is not None
 
     def put(self, message: Message) -> None:
         self._box.put(message)
-        self._news.set()
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._line is not None and self._line.has_room:
+            self._line.write(b"".join([wire.encode(message) for message in self._box.take()]))
 
     async def run(self) -> None:
         while True:
             try:
                 await self._speak()
-            except (OSError, TimeoutError, CodecError, Refused, asyncio.IncompleteReadError) as error:
+            except (OSError, TimeoutError, CodecError, Refused) as error:
                 self._tell(error)
-            self.connected = False
             await asyncio.sleep(self._retry_s)
 
     def _tell(self, error: Exception) -> None:
@@ -65,137 +74,197 @@ class Dialer:
             LOGGER.warning("no connection to a peer", extra={"peer": self._peer, "reason": words})
 
     async def _speak(self) -> None:
-        async with asyncio.timeout(HELLO_S):
-            reader, writer = await asyncio.open_connection(self._address.host, self._address.port)
+        line = Line(self._party, self._peer)
         try:
-            set_up(writer, self._silence_ms)
             async with asyncio.timeout(HELLO_S):
-                await introduce(self._party, self._peer, reader, writer)
-            self.connected, self._told = True, ""
+                loop = asyncio.get_running_loop()
+                await loop.create_connection(lambda: line, self._address.host, self._address.port)
+                line.set_up(self._silence_ms)
+                await line.proved
+            self._line, self._told = line, ""
             LOGGER.info("connected to a peer", extra={"peer": self._peer})
-            ended = asyncio.ensure_future(reader.read(1))
-            ended.add_done_callback(lambda _: self._news.set())
-            try:
-                await self._send_until(ended, writer)
-            finally:
-                ended.cancel()
+            self._flush()
+            await line.lost
         finally:
-            writer.transport.abort()
+            self._line = None
+            line.close()
 
-    async def _send_until(self, ended: "asyncio.Future[bytes]", writer: asyncio.StreamWriter) -> None:
-        """The peer never speaks on this connection, so whatever is read is its end."""
-        while not ended.done():
-            if len(self._box) and writer.transport.get_write_buffer_size() < BACKLOG_BYTES:
-                writer.write(b"".join(wire.encode(message) for message in self._box.take()))
-            self._news.clear()
-            await self._news.wait()
+
+class Wire(asyncio.Protocol):
+    """Whole frames out of what arrives; whatever is wrong with one ends the connection."""
+
+    def __init__(self) -> None:
+        self._commands = CommandReader(wire.LIMITS)
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._commands.feed(data):
+                self.take(frame)
+            if self._commands.fault is not None:
+                raise self._commands.fault
+        except (Refused, CodecError) as error:
+            self.refuse(error)
+            self.close()
+
+    def take(self, frame: list[bytes]) -> None:
+        raise NotImplementedError
+
+    def refuse(self, error: Exception) -> None:
+        raise NotImplementedError
+
+    def write(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(data)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class Line(Wire):
+    """The dialer's side of a connection. The peer says nothing on it behind the handshake."""
+
+    def __init__(self, party: Party, peer: str) -> None:
+        super().__init__()
+        loop = asyncio.get_running_loop()
+        self.proved: asyncio.Future[None] = loop.create_future()
+        self.lost: asyncio.Future[None] = loop.create_future()
+        self._party = party
+        self._peer = peer
+        self._first = hello.hello(party, peer, secrets.token_bytes(hello.NONCE_BYTES))
+
+    @property
+    def has_room(self) -> bool:
+        assert self._transport is not None
+        return self._transport.get_write_buffer_size() < BACKLOG_BYTES
+
+    def set_up(self, silence_ms: int) -> None:
+        """Small messages leave at once, and a peer that acknowledges nothing is given up."""
+        assert self._transport is not None
+        link: socket.socket = self._transport.get_extra_info("socket")
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, silence_ms)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.write(wire.encode_hello(self._first))
+
+    def take(self, frame: list[bytes]) -> None:
+        if self.proved.done():
+            raise Refused(f"{self._peer!r} speaks where it should listen")
+        second, proof = wire.decode_hello(frame)
+        hello.check_hello(self._party, second)
+        hello.check_proof(self._party.secret, "acceptor", self._first, second, proof)
+        self.write(wire.encode_proof(hello.prove(self._party.secret, "dialer", self._first, second)))
+        self.proved.set_result(None)
+
+    def refuse(self, error: Exception) -> None:
+        self._end(error)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._end(Refused(f"{self._peer!r} hung up; its log says why"))
+
+    def _end(self, error: Exception) -> None:
+        if not self.proved.done():
+            self.proved.set_exception(error)
+            self.proved.exception()
+        if not self.lost.done():
+            self.lost.set_result(None)
 
 
 class Listener:
     """Hears all peers. A new connection of a peer takes the place of its old one."""
 
     def __init__(self, party: Party, receive: Receive) -> None:
-        self._party = party
-        self._receive = receive
-        self._guests: dict[asyncio.StreamWriter, str] = {}
+        self.party = party
+        self.receive = receive
+        self._guests: set[Guest] = set()
         self._told = ""
         self._server: asyncio.Server | None = None
 
     async def start(self, address: Address) -> None:
+        loop = asyncio.get_running_loop()
         try:
-            self._server = await asyncio.start_server(self._welcome, address.host, address.port)
+            self._server = await loop.create_server(lambda: Guest(self), address.host, address.port)
         except OSError as error:
             raise CannotListen(f"node.listen: cannot listen on {address}: {error.strerror}") from error
 
     def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        for writer in list(self._guests):
-            writer.transport.abort()
+        for guest in list(self._guests):
+            guest.close()
 
-    async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._guests) >= MAX_GUESTS:
-            writer.transport.abort()
-            return
-        self._guests[writer] = ""
-        try:
-            frames = Frames(reader)
-            async with asyncio.timeout(HELLO_S):
-                sender = await check(self._party, frames, writer)
-            self._take_place(sender, writer)
-            while True:
-                self._hear(sender, await frames.next())
-        except (Refused, CodecError) as refused:
-            self._tell(str(refused))
-        except (OSError, TimeoutError, EOFError):
-            pass
-        finally:
-            del self._guests[writer]
-            writer.transport.abort()
+    def join(self, guest: "Guest") -> None:
+        self._guests.add(guest)
+        if len(self._guests) > MAX_GUESTS:
+            guest.close()
 
-    def _tell(self, reason: str) -> None:
+    def leave(self, guest: "Guest") -> None:
+        self._guests.discard(guest)
+
+    def take_place(self, newcomer: "Guest") -> None:
+        for guest in list(self._guests):
+            if guest is not newcomer and guest.sender == newcomer.sender:
+                guest.close()
+
+    def tell(self, reason: str) -> None:
         """Once for each reason in a row: whoever is refused comes again with the next heartbeat."""
         if reason != self._told:
             self._told = reason
             LOGGER.warning("refused a connection", extra={"reason": reason})
 
-    def _take_place(self, sender: str, writer: asyncio.StreamWriter) -> None:
-        for other, name in list(self._guests.items()):
-            if name == sender:
-                other.transport.abort()
-        self._guests[writer] = sender
 
-    def _hear(self, sender: str, frame: list[bytes]) -> None:
+class Guest(Wire):
+    """Somebody who has dialled. `sender`: who it has proved to be."""
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__()
+        self.sender = ""
+        self._listener = listener
+        self._hellos: tuple[Hello, Hello] | None = None
+        self._late = asyncio.get_running_loop().call_later(HELLO_S, self.close)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._listener.join(self)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._late.cancel()
+        self._listener.leave(self)
+
+    def take(self, frame: list[bytes]) -> None:
+        if self.sender:
+            self._hear(frame)
+        elif self._hellos is None:
+            self._greet(frame)
+        else:
+            self._believe(frame)
+
+    def refuse(self, error: Exception) -> None:
+        self._listener.tell(str(error))
+
+    def _greet(self, frame: list[bytes]) -> None:
+        party = self._listener.party
+        first, _ = wire.decode_hello(frame)
+        hello.check_hello(party, first)
+        second = hello.hello(party, first.sender, secrets.token_bytes(hello.NONCE_BYTES))
+        self._hellos = first, second
+        self.write(wire.encode_hello(second, hello.prove(party.secret, "acceptor", first, second)))
+
+    def _believe(self, frame: list[bytes]) -> None:
+        assert self._hellos is not None
+        hello.check_proof(self._listener.party.secret, "dialer", *self._hellos, wire.decode_proof(frame))
+        self.sender = self._hellos[0].sender
+        self._late.cancel()
+        self._listener.take_place(self)
+
+    def _hear(self, frame: list[bytes]) -> None:
         message = wire.decode(frame)
-        if message.node != sender:
-            raise Refused(f"{sender!r} speaks in the name of {message.node!r}")
-        self._receive(message)
-
-
-class Frames:
-    """Whole frames out of a stream."""
-
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-        self._commands = CommandReader(wire.LIMITS)
-        self._ready: list[list[bytes]] = []
-
-    async def next(self) -> list[bytes]:
-        while not self._ready:
-            data = await self._reader.read(READ_BYTES)
-            if not data:
-                raise EOFError
-            self._ready = self._commands.feed(data)
-            if self._commands.fault is not None and not self._ready:
-                raise self._commands.fault
-        return self._ready.pop(0)
-
-
-async def introduce(party: Party, peer: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """The dialer's side of the handshake."""
-    first = hello.hello(party, peer, secrets.token_bytes(hello.NONCE_BYTES))
-    writer.write(wire.encode_hello(first))
-    try:
-        second, proof = wire.decode_hello(await Frames(reader).next())
-    except EOFError as error:
-        raise Refused(f"{peer!r} hung up; its log says why") from error
-    hello.check_hello(party, second)
-    hello.check_proof(party.secret, "acceptor", first, second, proof)
-    writer.write(wire.encode_proof(hello.prove(party.secret, "dialer", first, second)))
-
-
-async def check(party: Party, frames: Frames, writer: asyncio.StreamWriter) -> str:
-    """The other side of it. Returns who it is."""
-    first, _ = wire.decode_hello(await frames.next())
-    hello.check_hello(party, first)
-    second = hello.hello(party, first.sender, secrets.token_bytes(hello.NONCE_BYTES))
-    writer.write(wire.encode_hello(second, hello.prove(party.secret, "acceptor", first, second)))
-    hello.check_proof(party.secret, "dialer", first, second, wire.decode_proof(await frames.next()))
-    return first.sender
-
-
-def set_up(writer: asyncio.StreamWriter, silence_ms: int) -> None:
-    """Small messages leave at once, and a peer that acknowledges nothing is given up."""
-    link: socket.socket = writer.get_extra_info("socket")
-    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, silence_ms)
+        if message.node != self.sender:
+            raise Refused(f"{self.sender!r} speaks in the name of {message.node!r}")
+        self._listener.receive(message)

@@ -24,6 +24,9 @@ LOGGER = logging.getLogger("epoxy")
 STOP_S = 2.0
 """A server that answers is fenced in milliseconds."""
 
+RESTART_S = 0.1
+"""Before another guard is started: one that cannot live must not take the whole machine with it."""
+
 BEATS_UNANSWERED = 2
 """After so many heartbeats without an answer the server is taken for hung."""
 
@@ -55,11 +58,19 @@ class Guarded:
         self._process: asyncio.subprocess.Process | None = None
         self._told_ms = 0
 
-    async def start(self) -> None:
+    async def run(self) -> None:
+        """For ever: one that has died is replaced."""
+        while True:
+            process = await self._start()
+            await process.wait()
+            LOGGER.warning("the guard has ended; starting another", extra={"status": process.returncode})
+            await asyncio.sleep(RESTART_S)
+
+    async def _start(self) -> asyncio.subprocess.Process:
         server = self._settings.server
         environ = {**os.environ, PASSWORD: self._settings.password}
         arguments = [server.host, str(server.port), self._settings.user]
-        self._process = await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "epoxy.agent.guard",
@@ -68,15 +79,12 @@ class Guarded:
             start_new_session=True,
             env=environ,
         )
-        self._told_ms = 0
+        self._process, self._told_ms = process, 0
+        return process
 
     @property
     def is_there(self) -> bool:
         return self._process is not None and self._process.returncode is None
-
-    @property
-    def has_died(self) -> bool:
-        return self._process is not None and self._process.returncode is not None
 
     def tell(self, until_ms: int) -> None:
         """0: the server is closed."""
@@ -115,7 +123,6 @@ class Plane:
     async def run(self) -> None:
         """For ever: connect, watch, and say so when the server is gone. After a loss the next try is made at once: a
         server that refuses is gone for certain, and the sooner that is known the better."""
-        await self.guard.start()
         while True:
             try:
                 connection = await self._connect()

@@ -35,9 +35,6 @@ RETIRE_S, RETIRE_LOOK_S = 5.0, 0.02
 """For a server to be closed before its agent ends, behind a handover, and between two looks; the last one lets the news
 leave. A server that answers takes milliseconds; a supervisor waits 30 s or more before it kills."""
 
-TICKS = 4
-"""In a heartbeat: so late, at most, is a lease or a silence noticed."""
-
 
 class Agent:
     def __init__(self, settings: Settings) -> None:
@@ -71,7 +68,8 @@ class Agent:
         await self._door.start(self.settings.clients)
         await self._serve_metrics()
         runs = [dialer.run() for dialer in self.dialers.values()]
-        self._tasks = [asyncio.create_task(each) for each in (*runs, self.plane.run(), self._tick())]
+        runs += [self.plane.guard.run(), self.plane.run(), self._tick()]
+        self._tasks = [asyncio.create_task(each) for each in runs]
         LOGGER.info(
             "started",
             extra={
@@ -125,12 +123,10 @@ class Agent:
 
     async def _tick(self) -> None:
         """With a pause that is not made up for: after a long sleep one tick is enough."""
-        pause_s = self.settings.config.timing.hb_interval_ms / 1000 / TICKS
         while True:
             self._perform(self.elector.tick(clock_ms()))
-            if self.plane.guard.has_died:
-                await self.plane.guard.start()
-            await asyncio.sleep(pause_s)
+            now_ms = clock_ms()
+            await asyncio.sleep((self.elector.due_ms(now_ms) - now_ms) / 1000)
 
     def _receive(self, message: Message) -> None:
         self._perform(self.elector.receive(message, clock_ms()))

@@ -36,9 +36,9 @@ def comes_back(dice: Random, n: int, at_ms: int, down_ms: int) -> list[Fault]:  
 
 
 def long_tail(dice: Random, n: int, at_ms: int, down_ms: int) -> list[Fault]:  # noqa: ARG001
-    """The primary is cut off with writes nobody else has. When it is back, its successor dies."""
-    away_ms = dice.uniform(1.3, 2.0) * down_ms
-    death_ms = at_ms + away_ms + dice.uniform(-0.1, 0.3) * down_ms
+    """The primary is cut off with writes nobody else has. About when it is back, its successor dies."""
+    away_ms = dice.uniform(1.2, 1.4) * down_ms
+    death_ms = at_ms + away_ms + dice.uniform(-0.1, 0.05) * down_ms
     return [fault(Kind.PARTITION, at_ms, away_ms, 0), fault(Kind.CRASH, death_ms, 2.5 * down_ms, 0)]
 
 

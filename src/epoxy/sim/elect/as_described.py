@@ -13,6 +13,9 @@ from epoxy.elect.terms import Effect, Follow, Mode, Open, Order, Record, Report,
 
 FOR_EVER_MS = 1 << 40
 
+TICKS = 4
+"""In a heartbeat."""
+
 
 class AsDescribed:
     def __init__(self, config: Config, me: str, _: Record | None, now_ms: int, draw: Callable[[int, int], int]) -> None:
@@ -40,6 +43,11 @@ class AsDescribed:
     def leading(self) -> bool:
         return self.role is Role.PRIMARY
 
+    has_made_way = True
+
+    def retire(self, now_ms: int) -> list[Effect]:  # noqa: ARG002
+        return []
+
     def hand_over(self, heir: str, now_ms: int) -> str | None:  # noqa: ARG002
         return "there is no such thing"
 
@@ -48,6 +56,9 @@ class AsDescribed:
         if not report.alive:
             self._order = None
         return []
+
+    def due_ms(self, now_ms: int) -> int:
+        return now_ms + self.config.timing.hb_interval_ms // TICKS
 
     def tick(self, now_ms: int) -> list[Effect]:
         out: list[Effect] = []

@@ -6,15 +6,15 @@
 from collections.abc import Iterable
 from typing import Any
 
-from epoxy.elect import rules
+from epoxy.elect import candidacy, heartbeats, rules, votes
 from epoxy.elect.config import Config, Timing
-from epoxy.elect.elector import Elector
 from epoxy.elect.messages import Heartbeat, Message, Offer
+from epoxy.elect.mind import Mind
 from epoxy.elect.outbox import Outbox
 from epoxy.elect.terms import Position, Record
 
 _is_new, _is_repeated, _lease_end = rules.is_new, rules.is_repeated, rules.lease_end
-_on_heartbeat, _would_win, _resign = Elector._on_heartbeat, Elector._would_win, Elector._resign
+_on_heartbeat, _would_win, _resign = heartbeats.on_heartbeat, candidacy.would_win, Mind.resign
 
 FULL = 8
 """Small, so that it fills within a run."""
@@ -45,33 +45,33 @@ def at_once(now_ms: int, timing: Timing) -> int:
     return now_ms
 
 
-def vote_unseeing(self: Elector, offer: Offer, now_ms: int) -> bool:
-    if _is_repeated(offer.epoch, offer.node, self.record):
+def vote_unseeing(mind: Mind, offer: Offer, now_ms: int) -> bool:
+    if _is_repeated(offer.epoch, offer.node, mind.record):
         return True
-    may = _is_new(offer.epoch, self.record) or self._should_yield(offer)
-    return may and not self._lacks(offer)
+    may = _is_new(offer.epoch, mind.record) or votes.should_yield(mind, offer)
+    return may and not votes.lacks(mind, offer)
 
 
-def stand_alone(self: Elector, ready: list[str]) -> bool:
+def stand_alone(mind: Mind, ready: list[str]) -> bool:
     """That it hears no primary itself is enough."""
-    return not self.leading or _would_win(self, ready)
+    return not mind.leading or _would_win(mind, ready)
 
 
-def resign_and_stand(self: Elector) -> None:
+def resign_and_stand(self: Mind) -> None:
     campaign = self.campaign
     _resign(self)
     self.campaign = campaign
 
 
-def stay(self: Elector) -> None:
+def stay(self: Mind) -> None:
     self.handing = None
     self.campaign = None
 
 
-def believe_announcements_alone(self: Elector, heartbeat: Heartbeat, now_ms: int) -> None:
-    known = (self.record.leader_epoch, self.record.leader)
-    if (heartbeat.leader_epoch, heartbeat.leader) == known or heartbeat.leader_epoch <= self.record.leader_epoch:
-        _on_heartbeat(self, heartbeat, now_ms)
+def believe_announcements_alone(mind: Mind, heartbeat: Heartbeat, now_ms: int) -> None:
+    known = (mind.record.leader_epoch, mind.record.leader)
+    if (heartbeat.leader_epoch, heartbeat.leader) == known or heartbeat.leader_epoch <= mind.record.leader_epoch:
+        _on_heartbeat(mind, heartbeat, now_ms)
 
 
 def for_ever(answered_ms: Iterable[int], now_ms: int, config: Config) -> int:
@@ -83,11 +83,11 @@ def twice_as_long(answered_ms: Iterable[int], now_ms: int, config: Config) -> in
     return end_ms + config.timing.lease_ms if end_ms else 0
 
 
-def count_the_heard(self: Elector, now_ms: int) -> None:
+def count_the_heard(mind: Mind, now_ms: int) -> None:
     """Who is heard may not hear."""
-    if self.leading:
-        heard = [peer.at_ms for peer in self.peers.values() if peer.heartbeat is not None]
-        self.lease_end_ms = max(self.lease_end_ms, _lease_end(heard, now_ms, self.config))
+    if mind.leading:
+        heard = [peer.at_ms for peer in mind.peers.values() if peer.heartbeat is not None]
+        mind.lease_end_ms = max(mind.lease_end_ms, _lease_end(heard, now_ms, mind.config))
 
 
 def fewer_bytes(candidate: Position, mine: Position) -> bool:

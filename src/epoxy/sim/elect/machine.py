@@ -14,14 +14,11 @@ from epoxy.sim.elect.server import Server
 if TYPE_CHECKING:
     from epoxy.sim.elect.simulation import Simulation
 
-TICKS = 4
-"""In a heartbeat."""
-
 SLOW_ORDERS = 3
 """The part of `down_after_ms` that a busy server may take to carry out an order."""
 
 HUNG_US = 10_000
-"""Between two looks whether a server that hangs goes on with what it was told."""
+"""Between two looks whether a server that hangs goes on with what it was told, or whether an agent may end."""
 
 SECRET = b"the secret of a simulated cluster"
 
@@ -32,10 +29,15 @@ class Brain(Protocol):
     record: Record
     leading: bool
 
+    @property
+    def has_made_way(self) -> bool: ...
+
     def tick(self, now_ms: int) -> list[Effect]: ...
     def receive(self, message: Message, now_ms: int) -> list[Effect]: ...
     def report(self, report: Report, now_ms: int) -> list[Effect]: ...
     def hand_over(self, heir: str, now_ms: int) -> str | None: ...
+    def retire(self, now_ms: int) -> list[Effect]: ...
+    def due_ms(self, now_ms: int) -> int: ...
 
 
 class Machine:
@@ -51,6 +53,7 @@ class Machine:
         self.up = False
         self.disk_full = False
         self.dies_on_vote = False
+        self.ending = False
         self.record: Record | None = None
         self.agent: Brain | None = None
         self.server = Server(self)
@@ -108,8 +111,24 @@ class Machine:
 
     def crash_agent(self) -> None:
         self.agent = None
+        self.ending = False
         self.life += 1
         self.cluster.network.lost_box(self.name)
+
+    def end_agent(self) -> None:
+        if self.agent is not None and not self.ending:
+            self.ending = True
+            self._perform(self.agent.retire(self.local_ms()), self.life)
+            self._leave(self.life)
+
+    def _leave(self, life: int) -> None:
+        """As soon as it has made way; whoever waits for it kills it when the fault is over."""
+        if self.agent is None or life != self.life:
+            return
+        if self.agent.has_made_way:
+            self.crash_agent()
+        else:
+            self.cluster.world.after(HUNG_US, lambda: self.run(lambda: self._leave(life)))
 
     def hang(self) -> None:
         self.server.hung = True
@@ -123,6 +142,8 @@ class Machine:
     def mend(self) -> None:
         self.disk_full = self.dies_on_vote = self.server.hung = False
         self.resume()
+        if self.ending:
+            self.crash_agent()
         self.start()
 
     def pause(self) -> None:
@@ -149,8 +170,12 @@ class Machine:
             return
         self._look(life)
         self._think(life)
-        pause_us = int(1000 * self.config.timing.hb_interval_ms / TICKS / self._rate)
-        self.cluster.world.after(pause_us, lambda: self.run(lambda: self._tick(life)))
+        self._wait(life)
+
+    def _wait(self, life: int) -> None:
+        if self.agent is not None and life == self.life:
+            pause_ms = self.agent.due_ms(self.local_ms()) - self.local_ms()
+            self.cluster.world.after(int(1000 * pause_ms / self._rate) + 1, lambda: self.run(lambda: self._tick(life)))
 
     def _think(self, life: int) -> None:
         if self.agent is not None and life == self.life:

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from epoxy.elect import hello, rules
+from epoxy.elect import candidacy, heartbeats, hello, memory, rules, votes
 from epoxy.elect.config import Config
-from epoxy.elect.elector import Elector
+from epoxy.elect.mind import Mind
 from epoxy.elect.outbox import Outbox
 from epoxy.sim.elect import broken
 from epoxy.sim.elect.as_described import AsDescribed
@@ -46,36 +46,41 @@ ALL = (
     mutant(
         "2-candidate-votes-twice",
         "a candidate that yields goes on",
-        Patch(Elector, "_yield", broken.nothing),
-        Patch(Elector, "_resign", broken.resign_and_stand),
+        Patch(votes, "stop_standing", broken.nothing),
+        Patch(Mind, "resign", broken.resign_and_stand),
     ),
     mutant(
         "3-voters-do-not-look",
         "votes are given while the primary is heard",
-        Patch(Elector, "_would_vote", broken.vote_unseeing),
-        Patch(Elector, "_would_win", broken.stand_alone),
+        Patch(votes, "would_vote", broken.vote_unseeing),
+        Patch(candidacy, "would_win", broken.stand_alone),
         since=580,
     ),
-    mutant("4-primary-stays", "a primary that votes or follows stays primary", Patch(Elector, "_resign", broken.stay)),
+    mutant("4-primary-stays", "a primary that votes or follows stays primary", Patch(Mind, "resign", broken.stay)),
     mutant(
         "4-announced-once",
         "heartbeats do not tell who leads",
-        Patch(Elector, "_on_heartbeat", broken.believe_announcements_alone),
+        Patch(heartbeats, "on_heartbeat", broken.believe_announcements_alone),
     ),
     mutant("5-no-lease", "a primary that is cut off goes on", Patch(rules, "lease_end", broken.for_ever)),
     mutant("5-lease-too-long", "the lease outlives the silence", Patch(rules, "lease_end", broken.twice_as_long)),
-    mutant("5-lease-by-hearing", "who is heard counts as hearing", Patch(Elector, "_prolong", broken.count_the_heard)),
+    mutant(
+        "5-lease-by-hearing",
+        "who is heard counts as hearing",
+        Patch(heartbeats, "prolong", broken.count_the_heard),
+        since=90,
+    ),
     mutant(
         "6-offsets-alone",
         "offsets of different epochs are compared",
         Patch(rules, "is_worse", broken.fewer_bytes),
         Patch(rules, "rank", broken.rank_by_offset),
-        since=810,
+        since=290,
     ),
     mutant("7-full-queue", "a full queue drops what is new", Patch(Outbox, "put", broken.drop_the_new)),
     mutant("8-anyone-may-speak", "no secret is asked for", Patch(hello, "check_proof", broken.nothing)),
-    mutant("9-any-config", "peers with another list are heard", Patch(hello, "same_config", broken.always)),
-    mutant("no-judgement", "a voter does not compare positions", Patch(rules, "is_worse", broken.never)),
+    mutant("9-any-config", "peers with another list are heard", Patch(hello, "same_config", broken.always), since=100),
+    mutant("no-judgement", "a voter does not compare positions", Patch(rules, "is_worse", broken.never), since=170),
     mutant(
         "resigned-is-closed", "resigning counts before the server is closed", Patch(rules, "has_closed", broken.always)
     ),
@@ -86,7 +91,7 @@ ALL = (
         since=480,
     ),
     mutant("deaf-for-nothing", "a restart votes at once", Patch(rules, "silent_until", broken.at_once), since=120),
-    mutant("begun-too-early", "the first primary waits for nobody", Patch(Elector, "_founded", broken.always)),
+    mutant("begun-too-early", "the first primary waits for nobody", Patch(memory, "is_founded", broken.always)),
     mutant("quorum-too-small", "half of the nodes elect", Patch(Config, "quorum", property(broken.one_less))),
     mutant("epoch-reused", "a candidate does not raise the epoch", Patch(rules, "next_epoch", broken.same_epoch_again)),
     mutant(

@@ -14,6 +14,8 @@ class Kind(enum.Enum):
     """The same, and the disks are lost with everything on them."""
     AGENT_CRASH = "agent-crash"
     """The server goes on without its agent."""
+    AGENT_END = "agent-end"
+    """The agent is told to end: it makes way first."""
     SERVER_CRASH = "server-crash"
     HANG = "hang"
     """The server does not answer, and does nothing; its agent does."""

@@ -27,6 +27,7 @@ BLOWS: dict[Kind, Callable[[Machine], None]] = {
     Kind.CRASH: Machine.crash,
     Kind.WIPE: Machine.wipe,
     Kind.AGENT_CRASH: Machine.crash_agent,
+    Kind.AGENT_END: Machine.end_agent,
     Kind.SERVER_CRASH: lambda machine: machine.server.crash(),
     Kind.HANG: Machine.hang,
     Kind.PAUSE: Machine.pause,

@@ -1,0 +1,79 @@
+"""What heartbeats say and do: who leads, who answers for it, and until when it may write."""
+
+from epoxy.elect import rules
+from epoxy.elect.messages import Heartbeat, Role
+from epoxy.elect.mind import Mind
+from epoxy.elect.terms import Record, Save, Send
+
+
+def on_heartbeat(mind: Mind, heartbeat: Heartbeat, now_ms: int) -> None:
+    sender = heartbeat.node
+    peer = mind.peers[sender]
+    peer.heard(heartbeat, now_ms)
+    mind.seen = max(mind.seen, heartbeat.leader_epoch)
+    adopt(mind, heartbeat.leader_epoch, heartbeat.leader, now_ms)
+    claim = (heartbeat.leader_epoch, heartbeat.leader)
+    if claim != (mind.record.leader_epoch, mind.record.leader):
+        return
+    if sender == mind.record.leader:
+        hear_leader(mind, heartbeat, now_ms)
+    elif mind.leading and heartbeat.echo:
+        said_ms = rules.stamped_ms(mind.life, heartbeat.echo, mind.started_ms)
+        if said_ms is not None:
+            peer.answered_ms = max(said_ms, peer.answered_ms or 0)
+            prolong(mind, now_ms)
+
+
+def hear_leader(mind: Mind, heartbeat: Heartbeat, now_ms: int) -> None:
+    """A leader that says it does not lead has resigned, and never takes that back. But its server may still be open;
+    only when that is over is there nobody to be waited for. One that is new is answered at once: it waits for its first
+    lease."""
+    if heartbeat.role is Role.PRIMARY:
+        if mind.heard_stamp == 0:
+            mind.beat_ms = now_ms
+        mind.heard_ms, mind.heard_stamp = now_ms, heartbeat.stamp
+    elif rules.has_closed(heartbeat):
+        mind.heard_ms, mind.deaf_ms = None, now_ms
+
+
+def adopt(mind: Mind, epoch: int, leader: str, now_ms: int) -> None:
+    """Follow the higher claim, whoever tells of it."""
+    if leader not in mind.peers or not rules.is_higher_claim(epoch, mind.record):
+        return
+    voted_for = mind.record.voted_for if epoch == mind.record.epoch else ""
+    mind.record = Record(epoch=epoch, voted_for=voted_for, leader_epoch=epoch, leader=leader)
+    if not mind.fresh:
+        mind.out.append(Save(mind.record))
+    mind.resign()
+    mind.heir = ""
+    mind.heard_ms, mind.heard_stamp = now_ms, 0
+
+
+def prolong(mind: Mind, now_ms: int) -> None:
+    """The lease goes on from what a majority has answered."""
+    if mind.leading:
+        answered = [peer.answered_ms for peer in mind.peers.values() if peer.answered_ms is not None]
+        mind.lease_end_ms = max(mind.lease_end_ms, rules.lease_end(answered, now_ms, mind.config))
+
+
+def beat(mind: Mind, now_ms: int) -> None:
+    mind.beat_ms = now_ms + mind.timing.hb_interval_ms
+    usual = heartbeat_of(mind, now_ms, echo=0)
+    for node in mind.peers:
+        answers = node == mind.record.leader and mind.answers(now_ms)
+        mind.out.append(Send(node, heartbeat_of(mind, now_ms, echo=mind.heard_stamp) if answers else usual))
+
+
+def heartbeat_of(mind: Mind, now_ms: int, *, echo: int) -> Heartbeat:
+    return Heartbeat(
+        epoch=mind.record.epoch,
+        node=mind.me,
+        role=mind.role,
+        offset=mind.server.position.offset,
+        leader_epoch=mind.record.leader_epoch,
+        leader=mind.record.leader,
+        history=mind.server.position.history,
+        state=mind.state(now_ms),
+        stamp=rules.stamp(mind.life, now_ms, mind.started_ms),
+        echo=echo,
+    )

@@ -1,0 +1,123 @@
+"""What one node knows of an election, and what follows from that alone."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from epoxy.elect import rules
+from epoxy.elect.config import Config
+from epoxy.elect.messages import Message, Role, State
+from epoxy.elect.peer import Peer
+from epoxy.elect.terms import Effect, Mode, Record, Report, Save, Send
+
+Draw = Callable[[int, int], int]
+"""A number between two, both included. The only chance there is in an election."""
+
+
+class Campaign(Struct, kw_only=True):
+    epoch: int
+    votes: set[str]
+    deadline_ms: int
+    in_office: bool
+
+
+class Handing(Struct, frozen=True, kw_only=True):
+    """A planned handover that waits for its heir to have everything."""
+
+    heir: str
+    deadline_ms: int
+
+
+class Mind:
+    """Invariants: 1. `record` is never ahead of the last Save among the effects given out. 2. `leading` begins with a
+    won election, or with epoch 1 where nobody remembers anything, and never again after it has ended."""
+
+    def __init__(self, config: Config, me: str, record: Record | None, now_ms: int, draw: Draw) -> None:
+        self.config = config
+        self.timing = config.timing
+        self.me = me
+        self.draw = draw
+        self.peers = {node: Peer() for node in config.others(me)}
+        remembered = rules.after_restart(record)
+        self.fresh = remembered is None
+        self.record = remembered if remembered is not None else Record(leader=config.initial_primary)
+        self.server = Report(alive=False, mode=Mode.OPEN)
+        self.started_ms = now_ms
+        self.out: list[Effect] = []
+
+        self.leading = False
+        self.lease_end_ms = 0
+        self.life = draw(1, rules.LIVES - 1)
+        self.handing: Handing | None = None
+        self.heir = ""
+        self.retired = False
+
+        self.heard_ms: int | None = None
+        self.heard_stamp = 0
+        self.deaf_ms = now_ms if self.record.leader == me else rules.silent_until(now_ms, config.timing)
+        """Until then it takes somebody for alive whom it may have heard in an earlier life."""
+
+        self.seen = max(self.record.epoch, self.record.leader_epoch)
+        self.campaign: Campaign | None = None
+        self.rest_ms = now_ms
+        self.ready_ms: int | None = None
+        self.beat_ms = now_ms
+
+    # What others may ask
+
+    @property
+    def promotable(self) -> bool:
+        return self.config.node(self.me).promotable
+
+    @property
+    def role(self) -> Role:
+        if self.leading and self.server.alive:
+            return Role.PRIMARY
+        return Role.CANDIDATE if self.campaign is not None else Role.REPLICA
+
+    @property
+    def has_made_way(self) -> bool:
+        """Whether it neither leads nor has a server that takes writes."""
+        return not self.leading and self.server.mode in (Mode.FENCED, Mode.FOLLOWING)
+
+    def is_open(self, now_ms: int) -> bool:
+        return self.leading and now_ms < self.lease_end_ms and self.server.mode in (Mode.OPEN, Mode.QUIET)
+
+    def hears(self, now_ms: int) -> bool:
+        """Whether this node takes somebody, perhaps itself, for a live primary."""
+        if self.leading:
+            return now_ms < self.lease_end_ms
+        stands = rules.stands_behind(self.record)
+        return now_ms < self.deaf_ms or (stands and rules.heard_lately(self.heard_ms, now_ms, self.timing))
+
+    def answers(self, now_ms: int) -> bool:
+        """Whether this node promises the leader to wait `down_after_ms` from when it last heard it."""
+        stands = rules.stands_behind(self.record) and not self.fresh
+        return stands and rules.heard_lately(self.heard_ms, now_ms, self.timing)
+
+    def state(self, now_ms: int) -> State:
+        if self.fresh:
+            return State.FRESH
+        if self.is_open(now_ms):
+            return State.OPEN
+        if self.hears(now_ms) or self.server.mode is not Mode.FENCED:
+            return State.BUSY
+        return State.READY if rules.may_judge(self.server) else State.DOWN
+
+    # What several rooms do
+
+    def save(self, record: Record) -> None:
+        self.record = record
+        self.out.append(Save(record))
+
+    def tell_all(self, message: Message) -> None:
+        self.out += [Send(node, message) for node in self.peers]
+
+    def resign(self) -> None:
+        """Nothing to be saved: a restart does not lead either, and whoever has heard of this may rely on it. What was
+        offered in office must not be won out of it."""
+        self.leading = False
+        self.lease_end_ms = 0
+        self.handing = None
+        self.campaign = None
+        self.heard_ms = None
