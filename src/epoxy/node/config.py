@@ -20,6 +20,7 @@ from epoxy.model.cluster import ClusterConfig, ReplicaInfo
 from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
 from epoxy.node.toml_file import Source, parse
+from epoxy.placement.config import RANGES, PlacementConfig, Strategy
 
 MIN_SECRET_BYTES = 16
 """128 bits: what it takes to make guessing hopeless."""
@@ -86,6 +87,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     limits: Limits
     emulate_wan: bool
     store_driver: str = "embedded"
+    placement: PlacementConfig = PlacementConfig()
     backfill: bool = False
     """Whether values of the first layout are moved to the one in use."""
 
@@ -235,6 +237,12 @@ TABLE: dict[str, dict[str, Field]] = {
 }
 REQUIRED = ("node", "cluster")
 
+TABLE["placement"] = {
+    "strategy": choice(*(strategy.value for strategy in Strategy), default=PlacementConfig().strategy.value),
+    **{name: whole(low, high, getattr(PlacementConfig(), name)) for name, (low, high) in RANGES.items()},
+    **{name: switch(getattr(PlacementConfig(), name)) for name in ("use_snapshot_read", "pool_meta", "reserve_slots")},
+}
+
 
 def load(path: Path, *, flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """`flags` are named as `section.key`."""
@@ -328,6 +336,7 @@ def assemble(source: Source, sections: Mapping[str, Any]) -> Settings:
         limits=Limits(**sections["limits"]),
         emulate_wan=sections["wan"]["emulate"],
         store_driver=sections["store"]["driver"],
+        placement=PlacementConfig(**{**sections["placement"], "strategy": Strategy(sections["placement"]["strategy"])}),
         backfill=sections["store"]["backfill"],
     )
 
@@ -425,6 +434,7 @@ def in_force(settings: Settings) -> dict[str, dict[str, Any]]:
         "store": {"driver": settings.store_driver, "backfill": settings.backfill},
         "limits": msgspec.structs.asdict(settings.limits),
         "wan": {"emulate": settings.emulate_wan},
+        "placement": msgspec.structs.asdict(settings.placement),
     }
     return {
         section: {key: plain_value(value) for key, value in values.items() if value is not None}
@@ -435,7 +445,7 @@ def in_force(settings: Settings) -> dict[str, dict[str, Any]]:
 
 def plain_value(value: Any) -> Any:
     match value:
-        case QuorumPolicy():
+        case QuorumPolicy() | Strategy():
             return value.value
         case Address() | Path():
             return str(value)

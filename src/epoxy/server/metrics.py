@@ -65,6 +65,10 @@ class Metrics(Collector):
         """Writes that took this path."""
         return sum(count for (_, taken), count in self.tally.proposals.items() if taken == path.value)
 
+    def include(self, others: Collector) -> None:
+        """Of another part of the node, on the same page."""
+        self._registry.register(others)
+
     def text(self) -> bytes:
         return generate_latest(self._registry)
 

@@ -19,6 +19,7 @@ from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.node.config import Address, Settings, is_open_to_others, read_resp_password, read_secret
 from epoxy.node.deadlines import CoarseClock
 from epoxy.node.service import Node
+from epoxy.server.actors_door import ActorsDoor
 from epoxy.server.api import build_api
 from epoxy.server.logs import LOGGER
 from epoxy.server.metrics import Gauges, Metrics
@@ -101,7 +102,10 @@ class Process:
         mutual = settings.tls is not None and settings.tls.ca is not None
         doors = self.neighbours.doors(shared, certificates=mutual)
         links = LinkAdmin(self._link, Verifier(settings.node.id, secret), self.neighbours.ids)
-        self._api = build_api(self.node, self.metrics, doors | {LINKS_PATH: links})
+        self._actors = ActorsDoor(
+            self.node, self._store, clock, dice, settings.placement, self._link, self._links_tls, self.metrics
+        )
+        self._api = build_api(self.node, self.metrics, doors | {LINKS_PATH: links} | self._actors.doors())
         self._connections = Connections(settings.limits.connections)
         limits = RespLimits(connections=settings.limits.connections, pipeline=settings.limits.pipeline)
         self._resp = RespDoor(self.node, limits, read_resp_password(settings))
@@ -128,6 +132,7 @@ class Process:
         self._peers.start()
         self.neighbours.start()
         self.node.start()
+        self._actors.start()
         durable = self._loop.create_future()
         self._store.when_durable(lambda: durable.set_result(None))
         await durable
@@ -150,6 +155,7 @@ class Process:
         for server in self._servers:
             server.close()
         self._api.close()
+        self._actors.stop()
         await self._drain(hurry)
         self.node.stop()
         self.neighbours.stop()

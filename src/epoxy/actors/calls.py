@@ -1,0 +1,99 @@
+"""Requests to actors that wait: for the actor to run, or for its answer."""
+
+from collections.abc import Callable
+
+from epoxy.actors.messages import Responded, Unavailable, Unknown
+from epoxy.model.actors import Actor, Request, Response
+from epoxy.placement.records import EnvoyId
+from epoxy.ports import Clock, Timer
+
+MAX_WAITING = 4096
+"""At one node. More requests than that in half a minute are more than its envoys serve."""
+
+TIMEOUT_MS = 30_000
+"""From the request to the answer, the start of the actor included."""
+
+Heard = Callable[[Responded | Unavailable | Unknown], None]
+Send = Callable[[EnvoyId, Request], bool]
+"""False: there is no connection to that envoy."""
+
+
+class Waiting:
+    __slots__ = ("actor_id", "body", "envoy", "heard", "timer")
+
+    def __init__(self, actor_id: bytes, body: bytes, heard: Heard) -> None:
+        self.actor_id = actor_id
+        self.body = body
+        self.heard = heard
+        self.envoy: EnvoyId | None = None
+        self.timer: Timer | None = None
+
+
+class Calls:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: dict[int, Waiting] = {}
+        self._unsent: dict[bytes, list[int]] = {}
+        self._last = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def begin(self, actor_id: bytes, body: bytes, heard: Heard) -> int | None:
+        """The number of a new request, or None if there are too many."""
+        if len(self._waiting) >= MAX_WAITING:
+            heard(Unavailable(reason=f"{MAX_WAITING} requests are waiting for actors already"))
+            return None
+        self._last += 1
+        number, waiting = self._last, Waiting(actor_id, body, heard)
+        self._waiting[number] = waiting
+        self._unsent.setdefault(actor_id, []).append(number)
+        waiting.timer = self._clock.call_later(TIMEOUT_MS, lambda: self._give_up(number))
+        return number
+
+    def give(self, actor: Actor, envoy: EnvoyId, send: Send) -> None:
+        """To an actor that runs, whatever waited for it."""
+        for number in self._unsent.pop(actor.id, []):
+            waiting = self._waiting[number]
+            message = Request(
+                request_id=number, actor_id=actor.id.hex(), generation=actor.generation, body=waiting.body
+            )
+            if send(envoy, message):
+                waiting.envoy = envoy
+                waiting.body = b""
+            else:
+                self._unsent.setdefault(actor.id, []).append(number)
+
+    def heard(self, envoy: EnvoyId, response: Response) -> None:
+        waiting = self._waiting.get(response.request_id)
+        if waiting is not None and waiting.envoy == envoy:
+            self._end(response.request_id, Responded(body=response.body, error=response.error))
+
+    def lose(self, envoy: EnvoyId) -> None:
+        """Its connection is gone: what it was asked it may have done."""
+        for number in [n for n, waiting in self._waiting.items() if waiting.envoy == envoy]:
+            self._end(number, Unknown(reason="the envoy was lost before it answered"))
+
+    def refuse(self, actor_id: bytes, reason: str) -> None:
+        """The actor is no more."""
+        for number in [n for n, waiting in self._waiting.items() if waiting.actor_id == actor_id]:
+            asked = self._waiting[number].envoy is not None
+            self._end(number, Unknown(reason=reason) if asked else Unavailable(reason=reason))
+
+    def _give_up(self, number: int) -> None:
+        asked = self._waiting[number].envoy is not None
+        reason = "no answer in time" if asked else "the actor did not start in time"
+        self._end(number, Unknown(reason=reason) if asked else Unavailable(reason=reason))
+
+    def _end(self, number: int, verdict: Responded | Unavailable | Unknown) -> None:
+        waiting = self._waiting.pop(number)
+        if waiting.envoy is None:
+            self._forget_unsent(waiting.actor_id, number)
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+        waiting.heard(verdict)
+
+    def _forget_unsent(self, actor_id: bytes, number: int) -> None:
+        self._unsent[actor_id].remove(number)
+        if not self._unsent[actor_id]:
+            del self._unsent[actor_id]

@@ -1,0 +1,255 @@
+"""The actors of one datacenter, as rows of its store. Every function is a part of one transaction.
+
+(4, ACTOR, id)                          the record
+(4, NAME, namespace, name, key)         the id of the last actor of that name
+(4, ON_ENVOY, namespace, envoy_key, id) who is where
+(4, PENDING, namespace, pool, id)       who waits for an envoy
+(4, LOST, namespace, envoy_key)         an expired envoy whose actors have to move
+"""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+from msgspec.structs import replace
+
+from epoxy.codec.tuple import pack, strinc, unpack
+from epoxy.model.actors import Actor, ActorName, ActorState
+from epoxy.placement import envoys
+from epoxy.placement.allocator import Allocation
+from epoxy.placement.records import EnvoyId, Pool
+from epoxy.ports import Snapshot, Transaction
+
+# The codes are part of the format: never renumber. 1 to 3 are replicas' and envoys' rows.
+ROOT = 4
+ACTOR, NAME, ON_ENVOY, PENDING, LOST = map(pack, ((ROOT, 0), (ROOT, 1), (ROOT, 2), (ROOT, 3), (ROOT, 4)))
+
+FORMAT = b"\x01"
+"""The version of a record, in front of it."""
+
+PAGE_ROWS = 256
+
+RETRY_MS = 1_000
+MAX_RETRY_MS = 60_000
+"""An actor that fails is started again after a second, then two, then four, up to a minute."""
+
+encoder = msgspec.msgpack.Encoder()
+decoder = msgspec.msgpack.Decoder(Actor)
+
+Choose = Callable[[Transaction, Pool], Allocation]
+"""An envoy with room, in this transaction."""
+
+
+def load(view: Snapshot, actor_id: bytes) -> Actor | None:
+    value = view.get(ACTOR + pack((actor_id,)))
+    if value is None:
+        return None
+    assert value.startswith(FORMAT), value[:1]
+    return decoder.decode(value[1:])
+
+
+def named(view: Snapshot, name: ActorName) -> Actor | None:
+    """The last actor of a name, perhaps destroyed."""
+    actor_id = view.get(name_row(name))
+    return load(view, actor_id) if actor_id is not None else None
+
+
+def page(view: Snapshot, namespace: str, name: str | None, after: str | None, limit: int) -> list[Actor]:
+    """Living actors in the order of their names, from the first one beyond `after`, which is one's id."""
+    prefix = NAME + pack((namespace,) if name is None else (namespace, name))
+    begin = prefix
+    if after is not None and (last := load(view, bytes.fromhex(after))) is not None:
+        begin = max(prefix, name_row(last.name) + b"\x00")
+    found: list[Actor] = []
+    while len(found) < limit:
+        rows = view.range(begin, strinc(prefix), limit=limit)
+        found += [actor for _, actor_id in rows if (actor := load(view, actor_id)) is not None and actor.is_alive]
+        if len(rows) < limit:
+            break
+        begin = rows[-1][0] + b"\x00"
+    return found[:limit]
+
+
+def on_envoy(view: Snapshot, envoy: EnvoyId, limit: int) -> list[Actor]:
+    prefix = envoy_rows(envoy)
+    found = [load(view, last_id(row)) for row, _ in view.range(prefix, strinc(prefix), limit=limit)]
+    return [actor for actor in found if actor is not None]
+
+
+def all_on_envoy(view: Snapshot, envoy: EnvoyId) -> list[Actor]:
+    """As many as its slots, which whoever connected it has limited."""
+    rows = scan(view, envoy_rows(envoy), strinc(envoy_rows(envoy)))
+    found = [load(view, last_id(row)) for row in rows]
+    return [actor for actor in found if actor is not None]
+
+
+def scan(view: Snapshot, begin: bytes, end: bytes) -> Iterator[bytes]:
+    while rows := view.range(begin, end, limit=PAGE_ROWS):
+        for row, _ in rows:
+            yield row
+        begin = rows[-1][0] + b"\x00"
+
+
+def waiting(view: Snapshot, now_ms: int, limit: int, after: bytes = PENDING) -> tuple[list[Actor], bytes | None]:
+    """Who could be given an envoy now, and where to look on."""
+    rows = view.range(after, strinc(PENDING), limit=limit)
+    found = [load(view, last_id(row)) for row, _ in rows]
+    due = [actor for actor in found if actor is not None and actor.not_before_ms <= now_ms]
+    return due, rows[-1][0] + b"\x00" if len(rows) == limit else None
+
+
+def lost(view: Snapshot, limit: int) -> list[EnvoyId]:
+    found = []
+    for row, _ in view.range(LOST, strinc(LOST), limit=limit):
+        _, _, namespace, envoy_key = unpack(row)
+        assert isinstance(namespace, str)
+        assert isinstance(envoy_key, str)
+        found.append(EnvoyId(namespace, envoy_key))
+    return found
+
+
+def ensure(
+    tx: Transaction, reserved: bytes, fresh: bytes, name: ActorName, pool: str, given: bytes, now_ms: int
+) -> tuple[Actor, bool]:
+    """The living actor of a name, and whether it is new. The first one has the id that was reserved, so whoever
+    finishes what another began makes the same one; later ones get a `fresh` id."""
+    last = tx.get(name_row(name))
+    known = load(tx, last) if last is not None else None
+    if known is not None and known.is_alive:
+        return known, False
+    if last is not None:
+        tx.clear(ACTOR + pack((last,)))
+    actor = Actor(
+        id=reserved if last is None else fresh,
+        name=name,
+        pool=pool,
+        state=ActorState.PENDING,
+        generation=0,
+        create_ts=now_ms,
+        input=given,
+    )
+    tx.set(name_row(name), actor.id)
+    tx.set(pending_row(actor), b"")
+    save(tx, actor)
+    return actor, True
+
+
+def assign(tx: Transaction, actor: Actor, choose: Choose, *, reserved: bool) -> tuple[Actor, Allocation]:
+    """Give a waiting actor to an envoy, if there is one. `reserved`: choosing has counted it."""
+    assert actor.state is ActorState.PENDING, actor
+    allocation = choose(tx, Pool(actor.name.namespace, actor.pool))
+    if allocation.envoy_key is None:
+        return actor, allocation
+    tx.clear(pending_row(actor))
+    actor = replace(
+        actor,
+        state=ActorState.STARTING,
+        envoy_key=allocation.envoy_key,
+        generation=actor.generation + 1,
+        counted=reserved,
+    )
+    tx.set(envoy_row(actor), b"")
+    save(tx, actor)
+    return actor, allocation
+
+
+def release(tx: Transaction, actor: Actor, *, failed: bool, now_ms: int) -> Actor:
+    """Its envoy does not have it any more: it waits for another."""
+    leave(tx, actor)
+    failures = actor.failures + 1 if failed else 0
+    pause_ms = min(MAX_RETRY_MS, RETRY_MS << min(failures - 1, 16)) if failed else 0
+    actor = replace(
+        actor,
+        state=ActorState.PENDING,
+        envoy_key=None,
+        counted=False,
+        failures=failures,
+        not_before_ms=now_ms + pause_ms,
+    )
+    tx.set(pending_row(actor), b"")
+    save(tx, actor)
+    return actor
+
+
+def leave(tx: Transaction, actor: Actor) -> None:
+    tx.clear(envoy_row(actor))
+    if actor.counted:
+        envoys.add_slots(tx, envoy_of(actor), -1)
+
+
+def started(tx: Transaction, actor: Actor) -> Actor:
+    """Its envoy says that it runs. If choosing did not count it, this does."""
+    if not actor.counted:
+        envoys.add_slots(tx, envoy_of(actor), 1)
+    if actor.state is ActorState.STARTING:
+        actor = replace(actor, state=ActorState.RUNNING, failures=0)
+    actor = replace(actor, counted=True)
+    save(tx, actor)
+    return actor
+
+
+def move(tx: Transaction, actor: Actor) -> Actor:
+    """Its envoy is told to stop it; when that has happened it is released."""
+    actor = replace(actor, state=ActorState.MOVING)
+    save(tx, actor)
+    return actor
+
+
+def destroy(tx: Transaction, actor: Actor) -> Actor:
+    if actor.envoy_key is not None:
+        leave(tx, actor)
+    else:
+        tx.clear(pending_row(actor))
+    actor = replace(actor, state=ActorState.DESTROYED, envoy_key=None, counted=False, input=b"")
+    save(tx, actor)
+    return actor
+
+
+def mark_lost(tx: Transaction, envoy: EnvoyId) -> None:
+    """In the transaction that expires the envoy. There may be more actors than one transaction should move."""
+    prefix = envoy_rows(envoy)
+    if tx.range(prefix, strinc(prefix), limit=1):
+        tx.set(lost_row(envoy), b"")
+
+
+def clear_lost(tx: Transaction, envoy: EnvoyId) -> None:
+    tx.clear(lost_row(envoy))
+
+
+def speaks_of(actor: Actor, envoy: EnvoyId, generation: int) -> bool:
+    """Whether a word of an envoy about an actor is about the present."""
+    return actor.envoy_key is not None and (envoy_of(actor), actor.generation) == (envoy, generation)
+
+
+def save(tx: Transaction, actor: Actor) -> None:
+    tx.set(ACTOR + pack((actor.id,)), FORMAT + encoder.encode(actor))
+
+
+def name_row(name: ActorName) -> bytes:
+    return NAME + pack((name.namespace, name.name, name.key))
+
+
+def envoy_rows(envoy: EnvoyId) -> bytes:
+    return ON_ENVOY + pack((envoy.namespace, envoy.key))
+
+
+def envoy_row(actor: Actor) -> bytes:
+    return envoy_rows(envoy_of(actor)) + pack((actor.id,))
+
+
+def pending_row(actor: Actor) -> bytes:
+    return PENDING + pack((actor.name.namespace, actor.pool, actor.id))
+
+
+def lost_row(envoy: EnvoyId) -> bytes:
+    return LOST + pack((envoy.namespace, envoy.key))
+
+
+def envoy_of(actor: Actor) -> EnvoyId:
+    assert actor.envoy_key is not None, actor
+    return EnvoyId(actor.name.namespace, actor.envoy_key)
+
+
+def last_id(row: bytes) -> bytes:
+    actor_id = unpack(row)[-1]
+    assert isinstance(actor_id, bytes)
+    return actor_id

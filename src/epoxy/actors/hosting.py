@@ -1,0 +1,386 @@
+"""The actors of this datacenter and the envoys they run on.
+
+Every change is one transaction, and what follows from it (a word to an envoy, an answer to a client) leaves when it is
+durable. So a process that dies between two steps leaves rows that say what comes next, and whoever looks at them goes
+on: the next caller, the next connection of an envoy, or the tick.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from epoxy.actors import directory
+from epoxy.actors.calls import Calls, Heard
+from epoxy.actors.messages import Ensure, Target
+from epoxy.model.actors import (
+    Actor,
+    ActorState,
+    Hello,
+    Request,
+    Start,
+    Stop,
+    ToEnvoy,
+    Welcome,
+    make_id,
+    parse_id,
+)
+from epoxy.placement import records
+from epoxy.placement.allocator import Allocation
+from epoxy.placement.balance import excesses
+from epoxy.placement.records import EnvoyId, Pool
+from epoxy.placement.service import Placement
+from epoxy.ports import Clock, Dice, Snapshot, Store, Timer, Transaction
+
+TICK_MS = 1_000
+"""How often it is looked for actors that wait: as long as the first pause after a failure."""
+
+BATCH = 64
+"""Actors moved or placed in one go: a few milliseconds of the event loop."""
+
+MOVES_AT_ONCE = 32
+"""Actors of one draining envoy that are between two envoys."""
+
+PINGS = 4
+"""Within the time after which an envoy counts as lost: three may get lost."""
+
+LOST_PERCENT = 80
+"""Of that time an envoy may live on without an answer. The rest is for clocks of different speed, and for stopping."""
+
+Placed = tuple[Actor, Allocation | None]
+
+
+class Session(Protocol):
+    """The connection to an envoy."""
+
+    def send(self, message: ToEnvoy) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Hosting:
+    """`datacenter` is this one's name, `label` its number in the ids it gives out."""
+
+    def __init__(
+        self, store: Store, placement: Placement, clock: Clock, dice: Dice, datacenter: str, label: int
+    ) -> None:
+        self.placement = placement
+        self.sessions: dict[EnvoyId, Session] = {}
+        self.calls = Calls(clock)
+        self._store = store
+        self._clock = clock
+        self._dice = dice
+        self._datacenter = datacenter
+        self._label = label
+        self._pools: dict[EnvoyId, Pool] = {}
+        self._draining: set[EnvoyId] = set()
+        self._timer: Timer | None = None
+        self._kicked = False
+        self._balanced_ms = placement.now_ms()
+        placement.leaving.append(directory.mark_lost)
+        placement.expired.append(self._expired)
+
+    def start(self) -> None:
+        """What the last process left undone is done now."""
+        self._tick()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for session in list(self.sessions.values()):
+            session.close()
+
+    # Clients ask
+
+    def ensure(self, ask: Ensure, reserved: bytes, answered: Callable[[Actor, bool], None]) -> None:
+        """The actor of a name that this datacenter owns. One that was left without an envoy gets one."""
+        fresh, now_ms = make_id(self._dice.nonce(), self._dice.nonce(), self._label), self.placement.now_ms()
+
+        def body(tx: Transaction) -> tuple[Placed, bool]:
+            actor, created = directory.ensure(tx, reserved, fresh, ask.name, ask.pool, ask.input, now_ms)
+            return self._assign(tx, actor, now_ms), created
+
+        placed, created = self._store.transact(body)
+        self._placed(placed)
+        self._store.when_durable(lambda: answered(placed[0], created))
+
+    def get(self, target: Target) -> Actor | None:
+        return find(self._store.durable(), target)
+
+    def page(self, namespace: str, name: str | None, after: str | None, limit: int) -> list[Actor]:
+        return directory.page(self._store.durable(), namespace, name, after, limit)
+
+    def destroy(self, target: Target, answered: Callable[[Actor | None], None]) -> None:
+        def body(tx: Transaction) -> tuple[Actor, Actor] | None:
+            actor = find(tx, target)
+            return None if actor is None or not actor.is_alive else (actor, directory.destroy(tx, actor))
+
+        done = self._store.transact(body)
+        self._store.when_durable(lambda: self._destroyed(done, answered))
+
+    def call(self, target: Target, payload: bytes, heard: Heard) -> bool:
+        """False: there is no such actor."""
+        actor = self.get(target)
+        if actor is None or not actor.is_alive:
+            return False
+        if self.calls.begin(actor.id, payload, heard) is not None:
+            self._serve(actor)
+        return True
+
+    # Envoys say
+
+    def connect(self, hello: Hello, session: Session) -> EnvoyId:
+        """Raises InvalidRequest. A second connection of an envoy takes the place of the first."""
+        said = records.Hello(
+            namespace=hello.namespace,
+            pool=hello.pool,
+            envoy_key=hello.envoy_key,
+            version=hello.version,
+            protocol_version=hello.protocol_version,
+            weight=hello.weight,
+            capacity=hello.slots,
+        )
+        held = {parse_id(each.actor_id): each.generation for each in hello.running}
+        self.placement.connect(said)
+        envoy = said.id
+        before = self.sessions.get(envoy)
+        if before is not None:
+            self.calls.lose(envoy)
+            before.close()
+        self.sessions[envoy] = session
+        self._pools[envoy] = Pool(said.namespace, said.pool)
+        self._store.transact(lambda tx: directory.clear_lost(tx, envoy))
+        self._store.when_durable(partial(self._welcome, envoy, session, held))
+        return envoy
+
+    def ping(self, envoy: EnvoyId, rtt_ms: int) -> bool:
+        """False: it has expired, and must connect again."""
+        return self.placement.ping(envoy, rtt_ms)
+
+    def running(self, envoy: EnvoyId, actor_id: bytes, generation: int) -> None:
+        def body(tx: Transaction) -> Actor | None:
+            actor = directory.load(tx, actor_id)
+            if actor is None or not directory.speaks_of(actor, envoy, generation):
+                return None
+            return directory.started(tx, actor)
+
+        actor = self._store.transact(body)
+        if actor is None:
+            stop = Stop(actor_id=actor_id.hex(), generation=generation)
+            self._store.when_durable(partial(self._tell, envoy, stop))
+        else:
+            self._store.when_durable(partial(self._serve, actor))
+
+    def stopped(self, envoy: EnvoyId, actor_id: bytes, generation: int, *, failed: bool) -> None:
+        """It ended: for ever, if that is what it wanted; otherwise another envoy goes on with it, after a failure not
+        at once."""
+        now_ms = self.placement.now_ms()
+
+        def body(tx: Transaction) -> Placed | None:
+            actor = directory.load(tx, actor_id)
+            if actor is None or not directory.speaks_of(actor, envoy, generation):
+                return None
+            if actor.state is not ActorState.MOVING and not failed:
+                return directory.destroy(tx, actor), None
+            released = directory.release(tx, actor, failed=failed, now_ms=now_ms)
+            return self._assign(tx, released, now_ms)
+
+        placed = self._store.transact(body)
+        if placed is not None:
+            self._placed(placed)
+            if not placed[0].is_alive:
+                self.calls.refuse(actor_id, "the actor has ended")
+
+    def drain(self, envoy: EnvoyId) -> bool:
+        """It gets nothing new, and what it has moves, a limited number at a time."""
+        drained = self.placement.drain(envoy)
+        if drained:
+            self._draining.add(envoy)
+            self._kick()
+        return drained
+
+    def leave(self, envoy: EnvoyId, session: Session) -> None:
+        """For good."""
+        if self.sessions.get(envoy) is session:
+            self.placement.expire(envoy)
+
+    def disconnected(self, envoy: EnvoyId, session: Session) -> None:
+        """Perhaps for a moment. If not, it is lost when its last ping is too old."""
+        if self.sessions.get(envoy) is session:
+            del self.sessions[envoy]
+            self.calls.lose(envoy)
+            delay_ms = self.placement.config.eligible_threshold_ms + 1
+            self._clock.call_later(delay_ms, lambda: self.placement.suspect(envoy))
+
+    # What follows
+
+    def _assign(self, tx: Transaction, actor: Actor, now_ms: int) -> Placed:
+        if actor.state is not ActorState.PENDING or actor.not_before_ms > now_ms:
+            return actor, None
+        reserve = self.placement.config.reserve_slots
+        return directory.assign(tx, actor, self.placement.choose, reserved=reserve)
+
+    def _placed(self, placed: Placed) -> None:
+        actor, allocation = placed
+        if allocation is None:
+            return
+        self.placement.chosen(Pool(actor.name.namespace, actor.pool), allocation, 0.0)
+        if actor.state is ActorState.STARTING:
+            self._store.when_durable(partial(self._tell, directory.envoy_of(actor), start(actor)))
+
+    def _destroyed(self, done: tuple[Actor, Actor] | None, answered: Callable[[Actor | None], None]) -> None:
+        if done is None:
+            answered(None)
+            return
+        before, after = done
+        if before.envoy_key is not None:
+            self._send(directory.envoy_of(before), Stop(actor_id=before.id.hex(), generation=before.generation))
+        self.calls.refuse(before.id, "the actor was destroyed")
+        answered(after)
+
+    def _welcome(self, envoy: EnvoyId, session: Session, held: dict[bytes, int]) -> None:
+        """What it should have and has not is started; what it has and should not is stopped."""
+        if self.sessions.get(envoy) is not session:
+            return
+        threshold_ms = self.placement.config.eligible_threshold_ms
+        session.send(
+            Welcome(
+                datacenter=self._datacenter,
+                ping_every_ms=threshold_ms // PINGS,
+                lost_after_ms=threshold_ms * LOST_PERCENT // 100,
+            )
+        )
+        for actor in directory.all_on_envoy(self._store.newest(), envoy):
+            self._settle(envoy, actor, has_it=held.pop(actor.id, None) == actor.generation)
+        for actor_id, generation in held.items():
+            session.send(Stop(actor_id=actor_id.hex(), generation=generation))
+        self._kick()
+
+    def _settle(self, envoy: EnvoyId, actor: Actor, *, has_it: bool) -> None:
+        match actor.state, has_it:
+            case ActorState.MOVING, True:
+                self._send(envoy, Stop(actor_id=actor.id.hex(), generation=actor.generation))
+            case ActorState.MOVING, False:
+                self.stopped(envoy, actor.id, actor.generation, failed=False)
+            case _, True:
+                self.running(envoy, actor.id, actor.generation)
+            case _:
+                self._send(envoy, start(actor))
+
+    def _serve(self, actor: Actor) -> None:
+        if actor.state is ActorState.RUNNING:
+            self.calls.give(actor, directory.envoy_of(actor), self._send)
+
+    def _send(self, envoy: EnvoyId, message: ToEnvoy | Request) -> bool:
+        """What finds nobody is said again when the envoy connects: the rows have it."""
+        session = self.sessions.get(envoy)
+        if session is not None:
+            session.send(message)
+        return session is not None
+
+    def _expired(self, envoy: EnvoyId) -> None:
+        session = self.sessions.pop(envoy, None)
+        self._draining.discard(envoy)
+        self._pools.pop(envoy, None)
+        self.calls.lose(envoy)
+        if session is not None:
+            session.close()
+        self._kick()
+
+    # The tick
+
+    def _tick(self) -> None:
+        self._timer = self._clock.call_later(TICK_MS, self._tick)
+        self._kick()
+
+    def _kick(self) -> None:
+        """Soon, once."""
+        if not self._kicked:
+            self._kicked = True
+            self._clock.call_later(0, self._work)
+
+    def _work(self) -> None:
+        self._kicked = False
+        self._relocate()
+        self._place(directory.PENDING)
+        for envoy in list(self._draining):
+            self._empty(envoy, MOVES_AT_ONCE)
+        self._balance()
+
+    def _relocate(self) -> None:
+        """The actors of envoys that expired, a batch at a time."""
+        for envoy in directory.lost(self._store.newest(), 1):
+            now_ms = self.placement.now_ms()
+            self._store.transact(partial(release_lost, envoy=envoy, now_ms=now_ms))
+            self._kick()
+
+    def _place(self, after: bytes) -> None:
+        now_ms = self.placement.now_ms()
+        due, more = directory.waiting(self._store.newest(), now_ms, BATCH, after)
+        starved: set[str] = set()
+        for actor in due:
+            if actor.pool not in starved and not self._place_one(actor.id, now_ms):
+                starved.add(actor.pool)
+        if more is not None:
+            self._clock.call_later(0, lambda: self._place(more))
+
+    def _place_one(self, actor_id: bytes, now_ms: int) -> bool:
+        """False: its pool has no room."""
+
+        def body(tx: Transaction) -> Placed | None:
+            actor = directory.load(tx, actor_id)
+            return self._assign(tx, actor, now_ms) if actor is not None else None
+
+        placed = self._store.transact(body)
+        if placed is not None:
+            self._placed(placed)
+        return placed is None or placed[0].state is not ActorState.PENDING
+
+    def _empty(self, envoy: EnvoyId, limit: int) -> None:
+        """Move up to `limit` actors off an envoy, those on their way among them."""
+        actors = directory.on_envoy(self._store.newest(), envoy, limit)
+        if not actors:
+            self._draining.discard(envoy)
+        for actor in actors:
+            if actor.state is ActorState.RUNNING:
+                self._store.transact(partial(directory.move, actor=actor))
+                stop = Stop(actor_id=actor.id.hex(), generation=actor.generation)
+                self._store.when_durable(partial(self._tell, envoy, stop))
+
+    def _tell(self, envoy: EnvoyId, message: ToEnvoy) -> None:
+        self._send(envoy, message)
+
+    def _balance(self) -> None:
+        """Off hot envoys, now and then, if that is wanted."""
+        config = self.placement.config
+        now_ms = self.placement.now_ms()
+        if not config.rebalance_at_once or now_ms - self._balanced_ms < 1000 * config.sweep_every_s:
+            return
+        self._balanced_ms = now_ms
+        for pool in set(self._pools.values()):
+            view = self._store.newest()
+            for excess in excesses(view, pool, config.load_bound_percent, config.rebalance_at_once):
+                self._empty(EnvoyId(pool.namespace, excess.envoy_key), excess.actors)
+
+
+def find(view: Snapshot, target: Target) -> Actor | None:
+    return directory.load(view, parse_id(target)) if isinstance(target, str) else directory.named(view, target)
+
+
+def start(actor: Actor) -> Start:
+    name = actor.name
+    return Start(
+        actor_id=actor.id.hex(),
+        generation=actor.generation,
+        namespace=name.namespace,
+        name=name.name,
+        key=name.key,
+        input=actor.input,
+    )
+
+
+def release_lost(tx: Transaction, envoy: EnvoyId, now_ms: int) -> None:
+    actors = directory.on_envoy(tx, envoy, BATCH)
+    for actor in actors:
+        directory.release(tx, actor, failed=False, now_ms=now_ms)
+    if len(actors) < BATCH:
+        directory.clear_lost(tx, envoy)

@@ -1,0 +1,85 @@
+"""What can be asked about actors, and what is answered: by the datacenter that owns the actor, to a client or to
+another datacenter that passes the question on."""
+
+from msgspec import Struct
+
+from epoxy.model.actors import MAX_INPUT_BYTES, MAX_REQUEST_BYTES, Actor, ActorName, check_part
+from epoxy.model.errors import InvalidRequest
+
+Target = ActorName | str
+"""A name, or an id in hexadecimal."""
+
+
+class Ensure(Struct, frozen=True, kw_only=True, tag="ensure"):
+    """Find the actor of a name or make it. `exclusive`: only make it."""
+
+    name: ActorName
+    pool: str
+    input: bytes = b""
+    exclusive: bool = False
+
+    def __post_init__(self) -> None:
+        check_part("pool", self.pool)
+        if len(self.input) > MAX_INPUT_BYTES:
+            raise InvalidRequest(f"input has {len(self.input)} bytes; the limit is {MAX_INPUT_BYTES}")
+
+
+class Get(Struct, frozen=True, kw_only=True, tag="get"):
+    target: Target
+
+
+class Destroy(Struct, frozen=True, kw_only=True, tag="destroy"):
+    target: Target
+
+
+class Call(Struct, frozen=True, kw_only=True, tag="call"):
+    """A request to the actor itself."""
+
+    target: Target
+    body: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.body) > MAX_REQUEST_BYTES:
+            raise InvalidRequest(f"the request has {len(self.body)} bytes; the limit is {MAX_REQUEST_BYTES}")
+
+
+Question = Ensure | Get | Destroy | Call
+
+
+class Found(Struct, frozen=True, kw_only=True, tag="found"):
+    """`created`: by this very question."""
+
+    actor: Actor
+    created: bool = False
+
+
+class Exists(Struct, frozen=True, kw_only=True, tag="exists"):
+    """There is one already, and a new one was asked for."""
+
+    actor: Actor
+
+
+class Missing(Struct, frozen=True, kw_only=True, tag="missing"):
+    """No such actor, or none any more."""
+
+
+class Responded(Struct, frozen=True, kw_only=True, tag="responded"):
+    """`error`: by an actor that failed on the request."""
+
+    body: bytes
+    error: bool = False
+
+
+class Unavailable(Struct, frozen=True, kw_only=True, tag="unavailable"):
+    """Definite: nothing was done."""
+
+    reason: str
+
+
+class Unknown(Struct, frozen=True, kw_only=True, tag="unknown"):
+    """Indefinite: it may have been done. Asking again is safe: whoever asks next finishes what was begun."""
+
+    reason: str
+
+
+Verdict = Found | Exists | Missing | Responded | Unavailable | Unknown

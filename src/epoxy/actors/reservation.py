@@ -1,0 +1,133 @@
+"""Which datacenter owns a name. One write of the per-key engine settles it for ever, and from then on a local read
+tells: the value is the id of the name's first actor, which ends with the label of its datacenter."""
+
+from collections.abc import Callable
+from typing import Protocol, assert_never
+
+from msgspec import Struct
+
+from epoxy.codec.tuple import pack
+from epoxy.model.actors import ID_BYTES, ActorName, make_id
+from epoxy.model.cluster import FIRST_SYSTEM_KEY
+from epoxy.model.writes import (
+    Committed,
+    ConsensusFailed,
+    Consistency,
+    ExpectedValueDoesNotMatch,
+    ImmutableKey,
+    NothingToDelete,
+    Outcome,
+    ReadAnswer,
+    ReadFailed,
+    ReadResult,
+    Refused,
+    VersionMismatch,
+    Write,
+)
+from epoxy.ports import Dice
+
+PREFIX = FIRST_SYSTEM_KEY + b"/actor/"
+"""Among the cluster's own keys, so that no client can reserve a name by hand."""
+
+
+class Keys(Protocol):
+    """The per-key engine, as a node shows it."""
+
+    def peek(self, key: bytes) -> ReadResult | None: ...
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None: ...
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
+
+
+class Reserved(Struct, frozen=True):
+    """The id of the first actor. It says who owns the name."""
+
+    actor_id: bytes
+
+
+class NotReserved(Struct, frozen=True):
+    pass
+
+
+class Undecided(Struct, frozen=True, kw_only=True):
+    """`definite`: nothing was reserved by this try."""
+
+    reason: str
+    definite: bool
+
+
+Reservation = Reserved | NotReserved | Undecided
+Settled = Callable[[Reservation], None]
+
+
+class Reservations:
+    """`label` is this datacenter's."""
+
+    def __init__(self, keys: Keys, dice: Dice, label: int) -> None:
+        self._keys = keys
+        self._dice = dice
+        self._label = label
+        self._taking: dict[ActorName, list[Settled]] = {}
+
+    def known(self, name: ActorName) -> Reserved | None:
+        """By a look at what is here: no traffic. What is reserved stays reserved."""
+        here = self._keys.peek(key_of(name))
+        return reserved_by(here.value) if here is not None else None
+
+    def find(self, name: ActorName, settled: Settled) -> None:
+        """Looks elsewhere only for what is not known here."""
+        if (known := self.known(name)) is not None:
+            settled(known)
+            return
+
+        def found(answer: ReadAnswer) -> None:
+            match answer:
+                case ReadResult():
+                    settled(reserved_by(answer.value) or NotReserved())
+                case ReadFailed() | Refused():
+                    settled(Undecided(reason=answer.reason, definite=True))
+                case _:
+                    assert_never(answer)
+
+        self._keys.read(key_of(name), Consistency.OPTIMISTIC, found)
+
+    def take(self, name: ActorName, settled: Settled) -> None:
+        """Reserve it for this datacenter, unless somebody has. Those who ask for the same name here share one write."""
+        if (known := self.known(name)) is not None:
+            settled(known)
+        elif (others := self._taking.get(name)) is not None:
+            others.append(settled)
+        else:
+            self._taking[name] = [settled]
+            actor_id = make_id(self._dice.nonce(), self._dice.nonce(), self._label)
+            write = Write(key=key_of(name), value=actor_id)
+            self._keys.write(write, lambda outcome: self._taken(name, outcome))
+
+    def _taken(self, name: ActorName, outcome: Outcome) -> None:
+        verdict = verdict_of(outcome)
+        for settled in self._taking.pop(name):
+            settled(verdict)
+
+
+def key_of(name: ActorName) -> bytes:
+    return PREFIX + pack((name.namespace, name.name, name.key))
+
+
+def reserved_by(value: bytes | None) -> Reserved | None:
+    return Reserved(value) if value is not None and len(value) == ID_BYTES else None
+
+
+def verdict_of(outcome: Outcome) -> Reservation:
+    match outcome:
+        case Committed(proposal=proposal) | ExpectedValueDoesNotMatch(committed=proposal):
+            assert proposal.value is not None, outcome
+            return Reserved(proposal.value)
+        case ConsensusFailed():
+            return Undecided(reason=outcome.reason, definite=False)
+        case Refused():
+            return Undecided(reason=outcome.reason, definite=True)
+        case VersionMismatch() | ImmutableKey() | NothingToDelete():
+            raise AssertionError(f"no answer to a reservation: {outcome}")
+        case _:
+            assert_never(outcome)

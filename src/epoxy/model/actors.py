@@ -1,0 +1,216 @@
+"""Actors as everybody sees them: names, ids, states; and what a node and an envoy say to each other."""
+
+import enum
+
+from msgspec import Struct
+
+from epoxy.model.errors import InvalidRequest
+
+ID_BYTES = 19
+ID_FORMAT = 0x01
+
+MAX_NAME_BYTES = 255
+"""Of a namespace, a name or a key: the three of them are a key of the store, which has 1,024 bytes."""
+
+MAX_INPUT_BYTES = 64 << 10
+"""What an actor is given to begin with. It travels with every start and stays in its record."""
+
+MAX_REQUEST_BYTES = 1 << 20
+"""A request to an actor, or its answer: as much as a value of the store."""
+
+PROTOCOL_VERSION = 1
+
+
+class ActorState(enum.Enum):
+    """
+    pending     no envoy has room for it, or it failed and waits for its next try
+    starting    an envoy is to start it
+    running     its envoy says so
+    moving      its envoy is to stop it, so that another can start it
+    destroyed   for ever; the name may be given to a new actor
+    """
+
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    MOVING = "moving"
+    DESTROYED = "destroyed"
+
+
+class ActorName(Struct, frozen=True, order=True):
+    """Invariant: each part has 1 to 255 bytes of UTF-8, none of them zero."""
+
+    namespace: str
+    name: str
+    key: str
+
+    def __post_init__(self) -> None:
+        for what, part in (("namespace", self.namespace), ("name", self.name), ("key", self.key)):
+            check_part(what, part)
+
+
+def check_part(what: str, part: str) -> None:
+    try:
+        size = len(part.encode())
+    except UnicodeEncodeError:
+        raise InvalidRequest(f"{what} is not Unicode text") from None
+    if not 1 <= size <= MAX_NAME_BYTES or "\0" in part:
+        raise InvalidRequest(f"{what} has 1 to {MAX_NAME_BYTES} bytes, none of them zero")
+
+
+def make_id(high: int, low: int, label: int) -> bytes:
+    """A random UUID of 128 bits drawn elsewhere, between a format byte and the label of a datacenter."""
+    raw = bytearray(((high << 64 | low) & ((1 << 128) - 1)).to_bytes(16, "big"))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    return bytes((ID_FORMAT,)) + bytes(raw) + label.to_bytes(2, "big")
+
+
+def label_of(actor_id: bytes) -> int:
+    """The datacenter that owns it."""
+    return int.from_bytes(actor_id[-2:], "big")
+
+
+def parse_id(text: str) -> bytes:
+    try:
+        raw = bytes.fromhex(text)
+    except ValueError:
+        raw = b""
+    if len(raw) != ID_BYTES or raw[0] != ID_FORMAT or raw.hex() != text:
+        raise InvalidRequest(f"an actor's id has {2 * ID_BYTES} lower-case hexadecimal digits and begins with 01")
+    return raw
+
+
+class Actor(Struct, frozen=True, kw_only=True):
+    """`generation` rises with every envoy it is given to: whoever speaks of an older one speaks of the past. `counted`:
+    its envoy's slots have it.
+
+    Invariant: on an envoy exactly while it is starting, running or moving.
+    """
+
+    id: bytes
+    name: ActorName
+    pool: str
+    state: ActorState
+    generation: int
+    create_ts: int
+    input: bytes = b""
+    envoy_key: str | None = None
+    counted: bool = False
+    failures: int = 0
+    not_before_ms: int = 0
+
+    def __post_init__(self) -> None:
+        placed = self.state in (ActorState.STARTING, ActorState.RUNNING, ActorState.MOVING)
+        assert placed == (self.envoy_key is not None), self
+
+    @property
+    def is_alive(self) -> bool:
+        return self.state is not ActorState.DESTROYED
+
+
+# An envoy says:
+
+
+class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
+    """The first word. `running` are the actors it has, from an earlier connection."""
+
+    namespace: str
+    pool: str
+    envoy_key: str
+    version: int = 1
+    protocol_version: int = PROTOCOL_VERSION
+    weight: int = 1
+    slots: int = 0
+    running: tuple["Held", ...] = ()
+
+
+class Held(Struct, frozen=True):
+    actor_id: str
+    generation: int
+
+
+class Ping(Struct, frozen=True, kw_only=True, tag="ping"):
+    """`sent_ms` comes back with the pong; the round trip is what the last one took."""
+
+    sent_ms: int
+    rtt_ms: int = 0
+
+
+class Running(Struct, frozen=True, kw_only=True, tag="running"):
+    actor_id: str
+    generation: int
+
+
+class Stopped(Struct, frozen=True, kw_only=True, tag="stopped"):
+    """`failed`: not of its own will, so it is to be started again."""
+
+    actor_id: str
+    generation: int
+    failed: bool = False
+
+
+class Draining(Struct, frozen=True, kw_only=True, tag="draining"):
+    """Nothing new, and what is there should move."""
+
+
+class Goodbye(Struct, frozen=True, kw_only=True, tag="goodbye"):
+    """It will not come back."""
+
+
+class Response(Struct, frozen=True, kw_only=True, tag="response"):
+    """What an actor answers. `error`: it failed; the body says how."""
+
+    request_id: int
+    body: bytes = b""
+    error: bool = False
+
+
+FromEnvoy = Hello | Ping | Running | Stopped | Draining | Goodbye | Response
+
+
+# A node says:
+
+
+class Start(Struct, frozen=True, kw_only=True, tag="start"):
+    actor_id: str
+    generation: int
+    namespace: str
+    name: str
+    key: str
+    input: bytes = b""
+
+
+class Welcome(Struct, frozen=True, kw_only=True, tag="welcome"):
+    """The answer to `hello`. An envoy none of whose pings of the last `lost_after_ms` was answered must take itself for
+    lost, and stop what it has: soon after that, others start it."""
+
+    datacenter: str
+    ping_every_ms: int
+    lost_after_ms: int
+
+
+class Pong(Struct, frozen=True, kw_only=True, tag="pong"):
+    sent_ms: int
+
+
+class Stop(Struct, frozen=True, kw_only=True, tag="stop"):
+    actor_id: str
+    generation: int
+
+
+class Request(Struct, frozen=True, kw_only=True, tag="request"):
+    request_id: int
+    actor_id: str
+    generation: int
+    body: bytes
+
+
+class Rejected(Struct, frozen=True, kw_only=True, tag="rejected"):
+    """The last word: the connection ends. `expired`: connect again."""
+
+    message: str
+    expired: bool = False
+
+
+ToEnvoy = Welcome | Pong | Start | Stop | Request | Rejected

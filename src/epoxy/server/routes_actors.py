@@ -1,0 +1,268 @@
+"""Actors and envoys over HTTP.
+
+POST   /v2/actors                       {name, key, ...}: get or create; mode=create: only create
+GET    /v2/actors?id= or ?name=&key=    one; without them a page of this datacenter's
+DELETE /v2/actors?id= or ?name=&key=
+POST   /v2/actors/request?...           the body goes to the actor, its answer comes back; create=true makes it first
+POST   /v2/actors/relay                 what another datacenter passes on
+GET    /v2/envoys?pool=
+POST   /v2/envoys/drain?envoy=          undo=true: it stays after all
+GET    /v2/envoys/connect               a WebSocket, for envoys
+"""
+
+from collections.abc import Callable
+from typing import Literal, TypeVar, assert_never
+
+import msgspec
+from msgspec import Struct
+
+from epoxy.actors.messages import Call as ActorCall
+from epoxy.actors.messages import (
+    Destroy,
+    Ensure,
+    Exists,
+    Found,
+    Get,
+    Missing,
+    Question,
+    Responded,
+    Target,
+    Unavailable,
+    Unknown,
+    Verdict,
+)
+from epoxy.actors.service import Actors
+from epoxy.model.actors import MAX_REQUEST_BYTES, Actor, ActorName, label_of
+from epoxy.model.errors import InvalidRequest
+from epoxy.placement.balance import Load
+from epoxy.placement.records import EnvoyId, Pool, check_name
+from epoxy.server.calls import RETRY_AFTER_MS, Call
+from epoxy.server.inputs import Parameters, Rejected, choice, number, parameters
+
+T = TypeVar("T")
+
+DEFAULT = "default"
+"""The namespace and the pool of those who need only one."""
+
+MAX_LIMIT, DEFAULT_LIMIT = 1000, 100
+"""As for keys."""
+
+WHO = frozenset((b"id", b"namespace", b"name", b"key"))
+LISTED = WHO | {b"after", b"limit"}
+ASKED = WHO | {b"create", b"pool"}
+ENVOYS = frozenset((b"namespace", b"pool"))
+DRAINED = frozenset((b"namespace", b"envoy", b"undo"))
+
+questions: msgspec.json.Decoder[Question] = msgspec.json.Decoder(Question)
+
+
+class EnsureBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    key: str
+    namespace: str = DEFAULT
+    pool: str = DEFAULT
+    input: str = ""
+    mode: Literal["get_or_create", "create"] = "get_or_create"
+
+
+class ActorRecord(Struct, frozen=True, kw_only=True):
+    """`datacenter` is the one that owns it, `envoy` where it runs."""
+
+    id: str
+    namespace: str
+    name: str
+    key: str
+    pool: str
+    state: str
+    datacenter: str
+    envoy: str | None
+    generation: int
+    create_ts: int
+
+
+class ActorPage(Struct, frozen=True, kw_only=True):
+    actors: list[ActorRecord]
+    next: str | None
+
+
+class EnvoyRecord(Struct, frozen=True, kw_only=True):
+    namespace: str
+    pool: str
+    key: str
+    version: int
+    slots: int
+    capacity: int
+    weight: int
+    last_ping_ts: int
+    last_rtt_ms: int
+    connected: bool
+    draining: bool
+
+
+class EnvoyPage(Struct, frozen=True, kw_only=True):
+    envoys: list[EnvoyRecord]
+
+
+class ActorRoutes:
+    """`datacenter` names the one with a label."""
+
+    def __init__(self, actors: Actors, datacenter: Callable[[int], str]) -> None:
+        self._actors = actors
+        self._datacenter = datacenter
+
+    def ensure(self, call: Call) -> None:
+        parameters(call.request.query, frozenset())
+        try:
+            body = msgspec.json.decode(call.request.body, type=EnsureBody)
+        except msgspec.DecodeError as error:
+            raise Rejected(400, "bad_request", f"the body is not what it should be: {error}") from error
+        name = checked(lambda: ActorName(body.namespace, body.name, body.key))
+        given = body.input.encode()
+        question = checked(lambda: Ensure(name=name, pool=body.pool, input=given, exclusive=body.mode == "create"))
+        self._ask(call, question)
+
+    def get(self, call: Call) -> None:
+        given = parameters(call.request.query, LISTED)
+        if b"id" in given or b"key" in given:
+            self._ask(call, Get(target=target(given)))
+        else:
+            self._list(call, given)
+
+    def destroy(self, call: Call) -> None:
+        self._ask(call, Destroy(target=target(parameters(call.request.query, WHO))))
+
+    def request(self, call: Call) -> None:
+        given = parameters(call.request.query, ASKED)
+        whom = target(given)
+        body = call.request.body
+        if len(body) > MAX_REQUEST_BYTES:
+            raise Rejected(413, "body_too_large", f"a request to an actor has at most {MAX_REQUEST_BYTES} bytes")
+        if not switch(given, b"create"):
+            self._ask(call, ActorCall(target=whom, body=body))
+            return
+        if isinstance(whom, str):
+            raise Rejected(400, "bad_parameter", "create=true goes with name and key: an id is for one that exists")
+        question = Ensure(name=whom, pool=text(given, b"pool", DEFAULT))
+
+        def made(verdict: Verdict) -> None:
+            if isinstance(verdict, Found):
+                self._ask(call, ActorCall(target=verdict.actor.id.hex(), body=body))
+            else:
+                self._answer(call, verdict)
+
+        self._actors.ask(question, made)
+
+    def relay(self, call: Call) -> None:
+        try:
+            question = questions.decode(call.request.body)
+        except (msgspec.DecodeError, InvalidRequest) as error:
+            raise Rejected(400, "bad_request", str(error)) from error
+        checked(lambda: self._actors.ask(question, lambda verdict: call.json(200, verdict), relayed=True))
+
+    def envoys(self, call: Call) -> None:
+        given = parameters(call.request.query, ENVOYS)
+        pool = Pool(text(given, b"namespace", DEFAULT), text(given, b"pool", DEFAULT))
+        hosting = self._actors.hosting
+        shown = [envoy_record(load, load.envoy.id in hosting.sessions) for load in hosting.placement.loads(pool)]
+        call.json(200, EnvoyPage(envoys=shown))
+
+    def drain(self, call: Call) -> None:
+        given = parameters(call.request.query, DRAINED)
+        envoy = EnvoyId(text(given, b"namespace", DEFAULT), text(given, b"envoy", ""))
+        checked(lambda: check_name("envoy", envoy.key))
+        hosting = self._actors.hosting
+        done = hosting.placement.resume(envoy) if switch(given, b"undo") else hosting.drain(envoy)
+        if done:
+            call.json(200, {"envoy": envoy.key, "draining": not switch(given, b"undo")})
+        else:
+            call.fail(404, "not_found", "no such envoy is active in this datacenter")
+
+    def _list(self, call: Call, given: Parameters) -> None:
+        limit = number(given, b"limit", low=1, high=MAX_LIMIT) or DEFAULT_LIMIT
+        namespace, name = text(given, b"namespace", DEFAULT), text(given, b"name", "") or None
+        after = text(given, b"after", "") or None
+        found = checked(lambda: self._actors.hosting.page(namespace, name, after, limit))
+        last = found[-1].id.hex() if len(found) == limit else None
+        call.json(200, ActorPage(actors=[self._record(actor) for actor in found], next=last))
+
+    def _ask(self, call: Call, question: Question) -> None:
+        checked(lambda: self._actors.ask(question, lambda verdict: self._answer(call, verdict)))
+
+    def _answer(self, call: Call, verdict: Verdict) -> None:
+        match verdict:
+            case Found(actor=actor, created=created):
+                call.json(201 if created else 200, self._record(actor))
+            case Exists(actor=actor):
+                call.json(409, self._record(actor), ((b"Epoxy-Error", b"exists"),))
+            case Missing():
+                call.fail(404, "not_found", "there is no such actor")
+            case Responded(body=body, error=False):
+                call.answer(200, body)
+            case Responded(body=body):
+                call.fail(502, "actor_failed", body.decode(errors="replace"), definite=False)
+            case Unavailable(reason=reason):
+                call.fail(503, "unavailable", reason, retry_after_ms=RETRY_AFTER_MS)
+            case Unknown(reason=reason):
+                call.fail(503, "outcome_unknown", f"{reason}; asking again is safe", definite=False)
+            case _:
+                assert_never(verdict)
+
+    def _record(self, actor: Actor) -> ActorRecord:
+        return ActorRecord(
+            id=actor.id.hex(),
+            namespace=actor.name.namespace,
+            name=actor.name.name,
+            key=actor.name.key,
+            pool=actor.pool,
+            state=actor.state.value,
+            datacenter=self._datacenter(label_of(actor.id)),
+            envoy=actor.envoy_key,
+            generation=actor.generation,
+            create_ts=actor.create_ts,
+        )
+
+
+def envoy_record(load: Load, connected: bool) -> EnvoyRecord:
+    envoy = load.envoy
+    return EnvoyRecord(
+        namespace=envoy.namespace,
+        pool=envoy.pool,
+        key=envoy.key,
+        version=envoy.version,
+        slots=load.slots,
+        capacity=envoy.capacity,
+        weight=envoy.weight,
+        last_ping_ts=envoy.last_ping_ts,
+        last_rtt_ms=envoy.last_rtt_ms,
+        connected=connected,
+        draining=envoy.draining_ts is not None,
+    )
+
+
+def target(given: Parameters) -> Target:
+    if b"id" in given:
+        return text(given, b"id", "")
+    return checked(
+        lambda: ActorName(text(given, b"namespace", DEFAULT), text(given, b"name", ""), text(given, b"key", ""))
+    )
+
+
+def text(given: Parameters, name: bytes, default: str) -> str:
+    try:
+        return given.get(name, default.encode()).decode()
+    except UnicodeDecodeError:
+        raise Rejected(400, "bad_parameter", f"{name.decode()} is not UTF-8") from None
+
+
+def switch(given: Parameters, name: bytes) -> bool:
+    return choice(name.decode(), given.get(name, b"false"), (b"true", b"false")) == b"true"
+
+
+def checked(make: Callable[[], T]) -> T:
+    """What the nouns refuse is a mistake of the client's."""
+    try:
+        return make()
+    except Rejected:
+        raise
+    except InvalidRequest as error:
+        raise Rejected(400, "bad_request", str(error)) from error
