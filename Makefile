@@ -143,6 +143,12 @@ bench: setup fast $(BENCH_READY) ## measure Epoxy beside etcd, Redis and Postgre
 bench-engine: setup ## measure the engine alone, in one process
 	$(BIN)/python -m benchmarks.engine
 
+KEYS ?= 1000000
+.PHONY: bench-learn
+bench-learn: setup ## how fast a newcomer copies KEYS (default 1000000): two stores in one process, then two real nodes
+	$(BIN)/python -m benchmarks.learn --keys $(KEYS)
+	$(BIN)/python -m benchmarks.learn_cluster --keys $(KEYS)
+
 FAILOVERS ?= 20
 .PHONY: bench-failover
 bench-failover: setup ## fail over real servers beside Redis Sentinel, FAILOVERS (default 20) of each kind; 10 minutes

@@ -18,7 +18,7 @@ from epoxy.membership.effects import (
     Synced,
     Tell,
 )
-from epoxy.model.cluster import CONFIG_KEY, WISH_KEY, ClusterConfig, ReplicaInfo, first_epoch
+from epoxy.model.cluster import CONFIG_KEY, WISH_KEY, ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.membership import (
     NO_STAMP,
     ChangelogRead,
@@ -103,6 +103,13 @@ def test_a_source_tells_its_keys_its_changes_and_itself() -> None:
     assert page.store == IDENTITY
     changes = bench.answer(ChangelogRead(reader=B, store=IDENTITY, after=NO_STAMP))
     assert not isinstance(changes, Failed | StaleEpoch | EpochAhead | MemberStatus)
+    assert bench.answer(StatusRead()) == MemberStatus(identity=IDENTITY, epoch=1)
+
+
+def test_keys_are_counted_for_those_who_watch_a_change() -> None:
+    learner = ReplicaInfo(id=B, status=ReplicaStatus.LEARNING)
+    bench = Bench(ClusterConfig(epoch=1, coordinator_id=A, replicas=(ReplicaInfo(id=A), learner)))
+    bench.replica.learn(b"k", prop(b"v"))
     assert bench.answer(StatusRead()) == MemberStatus(identity=IDENTITY, epoch=1, keys=1)
 
 

@@ -118,7 +118,8 @@ class Member:
                 )
             case StatusRead():
                 self._hurry()
-                self.census.renew()
+                if is_changing(self.replica.config):
+                    self.census.renew()
                 return self.status(tx)
             case _:
                 assert_never(request)
