@@ -7,12 +7,14 @@ from epoxy.elect.lint import lint
 from epoxy.elect.messages import Accept, Announce
 from epoxy.elect.outbox import Outbox
 from epoxy.elect.terms import Mode, Record
-from epoxy.sim.elect.campaign import Campaign, Setup, digest_of
+from epoxy.sim.campaign import Campaign
+from epoxy.sim.elect.campaign import Setup, digest_of
 from epoxy.sim.elect.generate import generate
-from epoxy.sim.elect.judge import Judge, Violation
+from epoxy.sim.elect.judge import Judge
 from epoxy.sim.elect.plan import Fault, Kind, Plan, Weather
 from epoxy.sim.elect.simulation import Simulation, config_of, run
 from epoxy.sim.elect.words import condense, describe
+from epoxy.sim.judge import Violation
 
 
 def calm(n: int = 3, *faults: Fault, **settings: object) -> Plan:
@@ -32,14 +34,14 @@ def calm(n: int = 3, *faults: Fault, **settings: object) -> Plan:
 
 
 def test_elections_hold() -> None:
-    summary = Campaign(Setup(), range(40)).run()
+    summary = Campaign(Setup(), 0, 40).run()
     assert summary.failed == []
     assert summary.tally.verdicts["elections"] > 20
     assert summary.tally.paths["acknowledged"] > 500
 
 
 def test_the_number_of_processes_changes_nothing() -> None:
-    one, two = (Campaign(Setup(n=3), range(8), jobs=jobs).run() for jobs in (1, 2))
+    one, two = (Campaign(Setup(n=3), 0, 8, jobs=jobs).run() for jobs in (1, 2))
     assert (one.digest, one.tally) == (two.digest, two.tally)
 
 

@@ -6,8 +6,9 @@ from epoxy.sim.campaign import Setup
 from epoxy.sim.describe import condense, describe, until_blamed
 from epoxy.sim.mutants import planted
 from epoxy.sim.plan import Plan
-from epoxy.sim.shrink import LIMIT_EVENTS, REDUCTIONS, Attempt, Shrunk, fewer, shrink, with_replicas
-from epoxy.sim.simulation import Failure, run
+from epoxy.sim.search import Shrunk, fewer
+from epoxy.sim.shrink import LIMIT_EVENTS, REDUCTIONS, Attempt, shrink, with_replicas
+from epoxy.sim.simulation import Failure, Report, run
 
 SETUP = Setup(workload="per-key", mutant="two-fast-votes", n=5)
 
@@ -20,7 +21,7 @@ def first_failure(setup: Setup) -> tuple[Plan, str]:
     raise AssertionError("nothing fails")
 
 
-def shrunk_failure(limit_events: int = LIMIT_EVENTS) -> tuple[Plan, str, Shrunk]:
+def shrunk_failure(limit_events: int = LIMIT_EVENTS) -> tuple[Plan, str, Shrunk[Report]]:
     with planted(SETUP.mutant):
         plan, rule = first_failure(SETUP)
         return plan, rule, shrink(plan, rule, limit_events=limit_events)
@@ -32,8 +33,8 @@ def test_a_failure_shrinks_to_its_core() -> None:
     assert shrunk.complete
     assert shrunk.report.failure is not None
     assert shrunk.report.failure.rule == rule == "second vote"
-    assert shrunk.plan.size < plan.size
-    assert (shrunk.plan.n, len(shrunk.plan.clients), shrunk.plan.faults) == (2, 2, ())
+    assert shrunk.report.plan.size < plan.size
+    assert (shrunk.report.plan.n, len(shrunk.report.plan.clients), shrunk.report.plan.faults) == (2, 2, ())
     assert shrunk.report.trace is not None
     assert len(shrunk.report.trace) < 10
 
@@ -41,7 +42,7 @@ def test_a_failure_shrinks_to_its_core() -> None:
 def test_shrinking_is_deterministic() -> None:
     _, _, once = shrunk_failure()
     _, _, again = shrunk_failure()
-    assert (once.plan, once.runs, once.report.trace) == (again.plan, again.runs, again.report.trace)
+    assert (once.report.plan, once.runs, once.report.trace) == (again.report.plan, again.runs, again.report.trace)
 
 
 def test_the_limit_ends_the_search_with_something_that_still_fails() -> None:

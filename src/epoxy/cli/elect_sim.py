@@ -9,15 +9,15 @@ import click
 from epoxy.cli import output, show
 from epoxy.cli import parameters as options
 from epoxy.cli.groups import SETTINGS, refuse
-from epoxy.cli.progress import Watch
-from epoxy.sim.campaign import Failed
-from epoxy.sim.crew import WorkerDied
-from epoxy.sim.elect.campaign import Campaign, Catch, Setup, Summary, chase, digest_of
+from epoxy.cli.progress import Watch, watched
+from epoxy.sim.campaign import Campaign, Failed, Summary
+from epoxy.sim.elect.campaign import Catch, Setup, chase, digest_of
 from epoxy.sim.elect.mutants import AS_DESCRIBED, MUTANTS, planted
 from epoxy.sim.elect.plan import Plan
-from epoxy.sim.elect.shrink import Shrunk, shrink
+from epoxy.sim.elect.shrink import shrink
 from epoxy.sim.elect.simulation import Report, run
 from epoxy.sim.elect.words import condense, describe
+from epoxy.sim.search import Shrunk
 
 HELD, VIOLATED, INTERRUPTED = 0, 1, 130
 LISTED = ("mutant", "what it breaks")
@@ -138,7 +138,7 @@ def simulate(
 ) -> int:
     if replay is not None:
         return replay_one(setup, replay, as_json=as_json)
-    summary = run_campaign(setup, seeds, jobs, keep_going)
+    summary = watched(setup.title, Campaign(setup, seeds.start, seeds.stop, jobs=jobs, keep_going=keep_going))
     shrunk = None
     if summary.failed and shrinking is not False and not summary.interrupted:
         shrunk = shrink_plan(setup, setup.plan(summary.failed[0].seed), summary.failed[0].rule)
@@ -151,15 +151,7 @@ def simulate(
     return INTERRUPTED if summary.interrupted else HELD
 
 
-def run_campaign(setup: Setup, seeds: range, jobs: int, keep_going: bool) -> Summary:
-    try:
-        with Watch(setup.title, len(seeds)) as watch:
-            return Campaign(setup, seeds, jobs=jobs, keep_going=keep_going, listener=watch).run()
-    except WorkerDied as died:
-        raise click.ClickException(str(died)) from died
-
-
-def shrink_plan(setup: Setup, plan: Plan, rule: str) -> Shrunk:
+def shrink_plan(setup: Setup, plan: Plan, rule: str) -> Shrunk[Report]:
     def told(runs: int, best: Plan) -> None:
         watch.tell(runs, f"{runs:,} runs, {best.n} nodes, {best.size} faults left")
 
@@ -180,7 +172,7 @@ def replay_one(setup: Setup, seed: int, *, as_json: bool) -> int:
     return HELD if report.failure is None else VIOLATED
 
 
-def show_summary(summary: Summary, shrunk: Shrunk | None) -> None:
+def show_summary(summary: Summary[Setup], shrunk: Shrunk[Report] | None) -> None:
     tally = summary.tally
     seeds = f"seeds {summary.first_seed}..{summary.first_seed + tally.runs}"
     if summary.interrupted:
@@ -201,7 +193,7 @@ def show_summary(summary: Summary, shrunk: Shrunk | None) -> None:
         show_failure(summary.failed[0], shrunk)
 
 
-def show_failure(failed: Failed, shrunk: Shrunk | None) -> None:
+def show_failure(failed: Failed, shrunk: Shrunk[Report] | None) -> None:
     show.show_failure(failed)
     if shrunk is not None:
         how = "" if shrunk.complete else ", as far as the limit of the search allowed"
@@ -217,7 +209,7 @@ def show_report(report: Report) -> None:
         click.secho(indent(f"=> {report.failure.rule}: {report.failure.detail}", "  "), fg="red")
 
 
-def summary_json(summary: Summary) -> dict[str, Any]:
+def summary_json(summary: Summary[Setup]) -> dict[str, Any]:
     setup = summary.setup
     return {
         "protocol": setup.protocol,
@@ -232,7 +224,7 @@ def summary_json(summary: Summary) -> dict[str, Any]:
     }
 
 
-def shrunk_json(shrunk: Shrunk | None) -> dict[str, Any] | None:
+def shrunk_json(shrunk: Shrunk[Report] | None) -> dict[str, Any] | None:
     if shrunk is None:
         return None
     return {"runs": shrunk.runs, "complete": shrunk.complete, **report_json(shrunk.report)}

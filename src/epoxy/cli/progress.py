@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from epoxy.cli.show import hours_per_minute
-from epoxy.sim.campaign import Tally
+from epoxy.sim.campaign import Campaign, S, Summary, Tally
+from epoxy.sim.crew import WorkerDied
 
 PLAIN_SECONDS = 10.0
 """Between two plain lines: a log of an hour stays readable."""
@@ -63,3 +64,14 @@ def words(tally: Tally, seconds: float) -> str:
     hours = hours_per_minute(tally, seconds)
     failures = "no failure" if not tally.failures else f"{tally.failures:,} failed"
     return f"{tally.runs:,} runs, {rate:,.0f} a second, {failures}, {hours:,.1f} virtual hours a minute"
+
+
+def watched(title: str, campaign: Campaign[S]) -> Summary[S]:
+    """Run it, and tell how far it has come."""
+    total = campaign.end - campaign.first if campaign.minutes is None else None
+    try:
+        with Watch(title, total) as watch:
+            campaign.listener = watch
+            return campaign.run()
+    except WorkerDied as died:
+        raise click.ClickException(str(died)) from died

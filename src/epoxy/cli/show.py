@@ -12,7 +12,7 @@ from epoxy.sim.campaign import Failed, Setup, Summary, Tally
 from epoxy.sim.describe import condense, describe, until_blamed
 from epoxy.sim.exhaustive import Exploration
 from epoxy.sim.plan import FaultKind
-from epoxy.sim.shrink import Shrunk
+from epoxy.sim.search import Shrunk
 from epoxy.sim.simulation import Report
 
 SUFFERED = ("lost", "duplicated", "delayed")
@@ -60,7 +60,7 @@ def tally_json(tally: Tally, seconds: float) -> dict[str, Any]:
     }
 
 
-def show_summary(summary: Summary) -> None:
+def show_summary(summary: Summary[Setup]) -> None:
     setup, tally = summary.setup, summary.tally
     seeds = f"seeds {summary.first_seed}..{summary.first_seed + tally.runs}"
     if summary.interrupted:
@@ -84,7 +84,7 @@ def title(setup: Setup) -> str:
     return ", ".join(words)
 
 
-def summary_json(summary: Summary) -> dict[str, Any]:
+def summary_json(summary: Summary[Setup]) -> dict[str, Any]:
     return {
         **setup_json(summary.setup),
         "first_seed": summary.first_seed,
@@ -112,9 +112,11 @@ def show_replay(setup: Setup, seed: int, report: Report) -> None:
     headline(f"{title(setup)}, seed {seed}", held=report.failure is None)
 
 
-def show_shrunk(shrunk: Shrunk) -> None:
+def show_shrunk(shrunk: Shrunk[Report]) -> None:
     how = "" if shrunk.complete else ", as far as the limit of the search allowed"
-    output.block(f"A smallest plan that breaks the same rule ({shrunk.runs:,} runs tried{how})", describe(shrunk.plan))
+    output.block(
+        f"A smallest plan that breaks the same rule ({shrunk.runs:,} runs tried{how})", describe(shrunk.report.plan)
+    )
     show_trace(shrunk.report)
 
 

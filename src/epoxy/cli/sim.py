@@ -9,19 +9,19 @@ from epoxy.cli import elect_sim, output, show
 from epoxy.cli import parameters as options
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.mutants import mutants
-from epoxy.cli.progress import Watch
+from epoxy.cli.progress import Watch, watched
 from epoxy.cli.soak import soak
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.sim import exhaustive_members
 from epoxy.sim.campaign import AS_DESCRIBED, Campaign, Setup, Summary, digest_of
 from epoxy.sim.changing import MEMBERSHIP
-from epoxy.sim.crew import WorkerDied
 from epoxy.sim.exhaustive import World, explore
 from epoxy.sim.hunt import CHANGES
 from epoxy.sim.mutants import planted
 from epoxy.sim.plan import Plan
-from epoxy.sim.shrink import Shrunk, shrink
-from epoxy.sim.simulation import run
+from epoxy.sim.search import Shrunk
+from epoxy.sim.shrink import shrink
+from epoxy.sim.simulation import Report, run
 from epoxy.sim.words import letters
 
 HELD, VIOLATED, INTERRUPTED = 0, 1, 130
@@ -154,7 +154,8 @@ def simulate(
 ) -> int:
     if replay is not None:
         return replay_one(setup, replay, shrinking=bool(shrinking), as_json=as_json)
-    summary = run_campaign(setup, seeds, minutes, jobs, keep_going)
+    campaign = Campaign(setup, seeds.start, seeds.stop, jobs=jobs, minutes=minutes, keep_going=keep_going)
+    summary = watched(show.title(setup), campaign)
     shrunk = None
     if summary.failed and shrinking is not False and not summary.interrupted:
         shrunk = shrink_plan(setup, setup.plan(summary.failed[0].seed), summary.failed[0].rule)
@@ -164,18 +165,7 @@ def simulate(
     return INTERRUPTED if summary.interrupted else HELD
 
 
-def run_campaign(setup: Setup, seeds: range, minutes: float | None, jobs: int, keep_going: bool) -> Summary:
-    total = len(seeds) if minutes is None else None
-    try:
-        with Watch(show.title(setup), total) as watch:
-            return Campaign(
-                setup, seeds.start, seeds.stop, jobs=jobs, minutes=minutes, keep_going=keep_going, listener=watch
-            ).run()
-    except WorkerDied as died:
-        raise click.ClickException(str(died)) from died
-
-
-def shrink_plan(setup: Setup, plan: Plan, rule: str) -> Shrunk:
+def shrink_plan(setup: Setup, plan: Plan, rule: str) -> Shrunk[Report]:
     def told(runs: int, best: Plan) -> None:
         watch.tell(runs, f"{runs:,} runs, {best.n} replicas, {best.size} steps and faults left")
 
@@ -183,7 +173,7 @@ def shrink_plan(setup: Setup, plan: Plan, rule: str) -> Shrunk:
         return shrink(plan, rule, listener=told)
 
 
-def tell_campaign(summary: Summary, shrunk: Shrunk | None, *, as_json: bool) -> None:
+def tell_campaign(summary: Summary[Setup], shrunk: Shrunk[Report] | None, *, as_json: bool) -> None:
     if as_json:
         found = (
             {"runs": shrunk.runs, "complete": shrunk.complete, **show.report_json(shrunk.report)} if shrunk else None

@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from hashlib import blake2b
 from itertools import count
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -40,6 +42,13 @@ class Setup(Struct, frozen=True, kw_only=True):
 
     def plan(self, seed: int) -> Plan:
         return generate(seed, self.workload, n=self.n, policy=self.policy)
+
+    def planted(self) -> AbstractContextManager[None]:
+        return planted(self.mutant)
+
+    def play(self, seed: int) -> "Played":
+        report = run(self.plan(seed))
+        return Played(tally=tally_of(report), digest=digest_of(report), failure=report.failure)
 
     def replay_command(self, seed: int) -> str:
         """The words that make this very run again, on any machine."""
@@ -120,47 +129,66 @@ def digest_of(report: Report) -> bytes:
     return blake2b(told + msgspec.json.encode(facts), digest_size=DIGEST_BYTES).digest()
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class Played(Struct, frozen=True, kw_only=True):
+    """What a campaign keeps of one run."""
+
+    tally: Tally
+    digest: bytes
+    failure: Failure | None
+
+
+class Playable(Protocol):
+    """What all runs of a campaign share, whatever it is that they simulate."""
+
+    def planted(self) -> AbstractContextManager[None]: ...
+    def play(self, seed: int) -> Played: ...
+    def replay_command(self, seed: int) -> str: ...
+
+
+S = TypeVar("S", bound=Playable)
+
+
+class Task(Struct, Generic[S], frozen=True, kw_only=True):
     """Seeds from `first` to before `end`, by one process."""
 
-    setup: Setup
+    setup: S
     first: int
     end: int
     keep_going: bool = False
 
 
-class Chunk(Struct, frozen=True, kw_only=True):
+class Chunk(Struct, Generic[S], frozen=True, kw_only=True):
     """What became of a task. It ends with its first failure unless it was told to keep going."""
 
-    task: Task
+    task: Task[S]
     tally: Tally
     failed: list[Failed]
     digests: bytes
 
 
-def play(task: Task) -> Chunk:
+def play(task: Task[S]) -> Chunk[S]:
     setup, tally, failed, digests = task.setup, Tally(), list[Failed](), bytearray()
-    with planted(setup.mutant):
+    with setup.planted():
         for seed in range(task.first, task.end):
-            report = run(setup.plan(seed))
-            tally.add(tally_of(report))
-            digests += digest_of(report)
-            if report.failure is not None:
-                failed.append(failed_at(setup, seed, report.failure))
+            played = setup.play(seed)
+            tally.add(played.tally)
+            digests += played.digest
+            if played.failure is not None:
+                failed.append(failed_at(setup, seed, played.failure))
                 if not task.keep_going:
                     break
     return Chunk(task=task, tally=tally, failed=failed, digests=bytes(digests))
 
 
-def failed_at(setup: Setup, seed: int, failure: Failure) -> Failed:
+def failed_at(setup: Playable, seed: int, failure: Failure) -> Failed:
     return Failed(seed=seed, rule=failure.rule, detail=failure.detail, replay=setup.replay_command(seed))
 
 
-class Summary(Struct, frozen=True, kw_only=True):
+class Summary(Struct, Generic[S], frozen=True, kw_only=True):
     """`digest` is one number for all runs in the order of their seeds: two machines that agree on it saw the same.
     There is none after an interruption, which leaves gaps."""
 
-    setup: Setup
+    setup: S
     first_seed: int
     tally: Tally
     failed: list[Failed]
@@ -181,13 +209,13 @@ def unheard(_: Tally, __: float) -> None:
     return None
 
 
-class Campaign:
+class Campaign(Generic[S]):
     """Seeds from `first` to before `end`; with `minutes`, on and on until they are over. Stops at the first failure,
     which is the one with the lowest seed, unless told to keep going."""
 
     def __init__(
         self,
-        setup: Setup,
+        setup: S,
         first: int,
         end: int,
         *,
@@ -204,10 +232,10 @@ class Campaign:
         self.keep_going = keep_going
         self.listener = listener
         self._started = time.monotonic()
-        self._chunks: list[Chunk] = []
+        self._chunks: list[Chunk[S]] = []
         self._failed = False
 
-    def run(self) -> Summary:
+    def run(self) -> Summary[S]:
         so_far = Tally()
         interrupted = False
         try:
@@ -220,7 +248,7 @@ class Campaign:
             interrupted = True
         return self._summary(interrupted)
 
-    def _tasks(self) -> Iterator[Task]:
+    def _tasks(self) -> Iterator[Task[S]]:
         """In rising order, so that after a failure only chunks below it are still at work or done."""
         size = max(1, min(MAX_CHUNK, (self.end - self.first) // (4 * self.jobs)))
         starts = range(self.first, self.end, size) if self.minutes is None else count(self.first, MAX_CHUNK)
@@ -236,7 +264,7 @@ class Campaign:
     def _time_is_over(self) -> bool:
         return self.minutes is not None and self._seconds() >= self.minutes * 60
 
-    def _summary(self, interrupted: bool) -> Summary:
+    def _summary(self, interrupted: bool) -> Summary[S]:
         """Chunks above the first failure were work in vain: counting them would make the result depend on `jobs`."""
         tally, failed, digest = Tally(), list[Failed](), blake2b(digest_size=DIGEST_BYTES)
         for chunk in sorted(self._chunks, key=lambda chunk: chunk.task.first):

@@ -1,19 +1,13 @@
-"""From a failing plan to a small one that breaks the same rule.
-
-Delta debugging (Zeller and Hildebrandt, 2002): leave something out, play it again, keep what still fails. A reduced
-plan meets its network at other moments, so each candidate is tried with a few network seeds. All of it is
-deterministic: the same failure shrinks to the same story everywhere.
-"""
+"""From a failing plan to a small one that breaks the same rule: what may be left out, in which order."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from epoxy.sim.plan import ClientPlan, Fault, FaultKind, Plan, Step, Weather
+from epoxy.sim.search import Listener, Search, Shrunk, fewer
 from epoxy.sim.simulation import Report, run
 
 LIMIT_EVENTS = 1_500_000
@@ -34,121 +28,45 @@ ONLY_COMMITS_LOST = replace(STILL, commit_loss=1.0)
 ROUND_US = (1_000_000_000, 1_000_000, 100_000, 10_000, 1_000)
 """A time is replaced by the next round one below it, roundest first. No plan lasts a thousand seconds: that is zero."""
 
-T = TypeVar("T")
 Attempt = Callable[[Plan], bool]
 Change = Callable[[Plan], Plan]
 
 
-class Shrunk(Struct, frozen=True, kw_only=True):
-    """The smallest failing plan found, its report with the trace, and how many runs that took."""
-
-    report: Report
-    runs: int
-    complete: bool
-    """Whether nothing more could be left out, or the search ran into its limit."""
-
-    @property
-    def plan(self) -> Plan:
-        return self.report.plan
-
-
-class OutOfPatience(Exception):
-    """The limit of the search is reached."""
-
-
-Listener = Callable[[int, Plan], None]
-
-
-def unheard(_: int, __: Plan) -> None:
-    return None
-
-
-def shrink(plan: Plan, rule: str, *, limit_events: int = LIMIT_EVENTS, listener: Listener = unheard) -> Shrunk:
+def shrink(
+    plan: Plan, rule: str, *, limit_events: int = LIMIT_EVENTS, listener: Listener[Plan] | None = None
+) -> Shrunk[Report]:
     """`plan` must break `rule`. Call it with the same fault planted, if there is one."""
-    search = Search(plan, rule, limit_events, listener)
-    complete = True
-    try:
-        search.to_the_end()
-    except OutOfPatience:
-        complete = False
-    return Shrunk(report=run(search.best, tracing=True), runs=search.runs, complete=complete)
+    return PlanSearch(plan, rule, limit_events, listener).shrunk()
 
 
-class Search:
-    def __init__(self, plan: Plan, rule: str, limit_events: int, listener: Listener) -> None:
-        self.best = plan
-        self.runs = 0
-        self._rule = rule
-        self._events_left = limit_events
-        self._listener = listener
+class PlanSearch(Search[Plan, Report]):
+    network_seeds = NETWORK_SEEDS
+
+    def __init__(self, plan: Plan, rule: str, limit_events: int, listener: Listener[Plan] | None) -> None:
+        super().__init__(plan, rule, limit_events, listener)
         self._fewest_events = run(plan).events
 
-    def to_the_end(self) -> None:
-        """Each reduction may make room for another, so all are tried again until none helps."""
-        before = None
-        while before != self.best:
-            before = self.best
-            for reduce in REDUCTIONS:
-                reduce(self.best, self.attempt)
-        self.shortest()
+    def run(self, plan: Plan, *, tracing: bool = False) -> Report:
+        return run(plan, tracing=tracing)
 
-    def shortest(self) -> None:
-        """Of the network seeds under which it fails, the one with the shortest story."""
-        told: list[tuple[int, int, int, Plan]] = []
-        for seed in (self.best.seed, *range(STORIES)):
-            plan = replace(self.best, seed=seed)
-            report = self._play(plan)
-            if self._is_same(report):
-                told.append((report.events, report.messages, len(told), plan))
-        self.best = min(told)[-1]
+    def reduce(self) -> None:
+        for each in REDUCTIONS:
+            each(self.best, self.attempt)
 
-    def attempt(self, candidate: Plan) -> bool:
-        """Does it fail in the same way, with this network seed or another? Then it is the best."""
-        if replace(candidate, seed=self.best.seed) == self.best:
-            return False
-        for seed in (self.best.seed, *range(NETWORK_SEEDS)):
-            candidate = replace(candidate, seed=seed)
-            if self._breaks(candidate):
-                self.best = candidate
-                self._listener(self.runs, self.best)
-                return True
-        return False
-
-    def _breaks(self, plan: Plan) -> bool:
-        if self._events_left <= 0:
-            raise OutOfPatience
-        report = self._play(plan)
-        return self._is_same(report) and self._is_short(report)
-
-    def _play(self, plan: Plan) -> Report:
-        report = run(plan)
-        self.runs += 1
-        self._events_left -= report.events
-        return report
-
-    def _is_short(self, report: Report) -> bool:
+    def is_as_good(self, report: Report) -> bool:
         """A plan without this or that may fail for another reason much later. That would be a worse story."""
         self._fewest_events = min(self._fewest_events, report.events)
         return report.events <= SLACK * self._fewest_events + SLACK_EVENTS
 
-    def _is_same(self, report: Report) -> bool:
-        return report.failure is not None and report.failure.rule == self._rule
-
-
-def fewer(items: tuple[T, ...], attempt: Callable[[tuple[T, ...]], bool]) -> None:
-    """Leave out half of the items, a quarter, ... one at a time."""
-    size = max(1, len(items) // 2)
-    while items:
-        at = 0
-        while at < len(items):
-            rest = items[:at] + items[at + size :]
-            if attempt(rest):
-                items = rest
-            else:
-                at += size
-        if size == 1:
-            return
-        size //= 2
+    def finish(self) -> None:
+        """Of the network seeds under which it fails, the one with the shortest story."""
+        told: list[tuple[int, int, int, Plan]] = []
+        for seed in (self.best.seed, *range(STORIES)):
+            plan = replace(self.best, seed=seed)
+            report = self.play(plan)
+            if self.is_same(report):
+                told.append((report.events, report.messages, len(told), plan))
+        self.best = min(told)[-1]
 
 
 def fewer_clients(plan: Plan, attempt: Attempt) -> None:

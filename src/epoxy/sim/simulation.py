@@ -1,7 +1,7 @@
 """One run: a plan in, a report out, and nothing else: a pure function, whatever process it runs in."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -53,17 +53,21 @@ class Report(Struct, frozen=True, kw_only=True):
 
 def run(plan: Plan, *, tracing: bool = False) -> Report:
     simulation = Simulation(plan, tracing=tracing)
-    failure: Failure | None = None
+    return simulation.report(failure_of(simulation.play, simulation.judge_history))
+
+
+def failure_of(*parts: Callable[[], None]) -> Failure | None:
+    """Of the first that fails, whether a judge says so or the code under test gives up by itself."""
     try:
-        simulation.play()
-        simulation.judge_history()
+        for part in parts:
+            part()
     except Violation as violation:
-        failure = Failure(rule=violation.rule, detail=violation.detail)
+        return Failure(rule=violation.rule, detail=violation.detail)
     except AssertionError as broken:
-        failure = Failure(rule="assertion", detail=str(broken) or "an assertion of the engine failed")
+        return Failure(rule="assertion", detail=str(broken) or "an assertion of the engine failed")
     except Exception as error:
-        failure = Failure(rule=type(error).__name__, detail=f"the engine raised {error!r}")
-    return simulation.report(failure)
+        return Failure(rule=type(error).__name__, detail=f"the engine raised {error!r}")
+    return None
 
 
 class Simulation:

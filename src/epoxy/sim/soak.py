@@ -54,7 +54,7 @@ class SoakSummary(Struct, kw_only=True):
     def held(self) -> bool:
         return self.tally.failures == 0
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, chunk: Chunk[Setup]) -> None:
         self.tally.add(chunk.tally)
         self.next_seeds[lane_name(chunk.task.setup)] = chunk.task.end
         self.failed += chunk.failed[: MAX_FAILURES - len(self.failed)]
@@ -129,13 +129,13 @@ class Soak:
         save(self.summary, self.path)
         return self.summary
 
-    def _finished(self, chunk: Chunk) -> None:
+    def _finished(self, chunk: Chunk[Setup]) -> None:
         self._busy.discard(lane_name(chunk.task.setup))
         self.summary.add(chunk)
         self.summary.real_seconds = self._spent_before + self._seconds()
         self.listener(self.summary)
 
-    def _tasks(self) -> Iterator[Task]:
+    def _tasks(self) -> Iterator[Task[Setup]]:
         """The lane that is farthest behind comes first, so that a resumed soak goes on where it ended."""
         lanes = sorted(LANES, key=lambda lane: self.summary.next_seeds.get(lane_name(lane), 0))
         for setup in cycle(lanes):

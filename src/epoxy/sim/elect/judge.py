@@ -5,17 +5,11 @@ from typing import TYPE_CHECKING
 from epoxy.elect.messages import Accept, Announce, Heartbeat, Message, Offer
 from epoxy.elect.outbox import Outbox
 from epoxy.elect.terms import Order, Record
+from epoxy.sim.judge import Violation
 from epoxy.sim.world import World
 
 if TYPE_CHECKING:
     from epoxy.sim.elect.machine import Machine
-
-
-class Violation(Exception):
-    def __init__(self, rule: str, detail: str) -> None:
-        super().__init__(f"{rule}: {detail}")
-        self.rule = rule
-        self.detail = detail
 
 
 class Judge:

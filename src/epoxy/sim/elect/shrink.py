@@ -1,13 +1,12 @@
-"""From a failing plan to a small one that breaks the same rule: leave something out, play it again, keep what fails."""
+"""From a failing election to a small one that breaks the same rule: what may be left out, in which order."""
 
 from collections.abc import Callable, Iterator
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from epoxy.sim.elect.plan import Fault, Kind, Plan, Weather
 from epoxy.sim.elect.simulation import Report, run
-from epoxy.sim.shrink import OutOfPatience, fewer
+from epoxy.sim.search import Listener, Search, Shrunk, fewer
 
 LIMIT_EVENTS = 1_000_000
 """Simulated events a search may cost: half a minute. In events, so that a slow machine finds the same plan."""
@@ -20,67 +19,26 @@ UNITS_MS = (1_000, 500, 100, 10)
 STILL = Weather(delay_us=500, jitter=0.0)
 
 
-class Shrunk(Struct, frozen=True, kw_only=True):
-    report: Report
-    runs: int
-    complete: bool
-
-
-Listener = Callable[[int, Plan], None]
-
-
-def unheard(_: int, __: Plan) -> None:
-    return None
-
-
-def shrink(plan: Plan, rule: str, *, limit_events: int = LIMIT_EVENTS, listener: Listener = unheard) -> Shrunk:
+def shrink(
+    plan: Plan, rule: str, *, limit_events: int = LIMIT_EVENTS, listener: Listener[Plan] | None = None
+) -> Shrunk[Report]:
     """`plan` must break `rule`. Call it with the same fault planted, if there is one."""
-    search = Search(plan, rule, limit_events, listener)
-    complete = True
-    try:
-        search.to_the_end()
-    except OutOfPatience:
-        complete = False
-    return Shrunk(report=run(search.best, tracing=True), runs=search.runs, complete=complete)
+    return PlanSearch(plan, rule, limit_events, listener).shrunk()
 
 
-class Search:
-    def __init__(self, plan: Plan, rule: str, limit_events: int, listener: Listener) -> None:
-        self.best = plan
-        self.runs = 0
-        self._rule = rule
-        self._events_left = limit_events
-        self._listener = listener
+class PlanSearch(Search[Plan, Report]):
+    network_seeds = NETWORK_SEEDS
 
-    def to_the_end(self) -> None:
-        before = None
-        while before != self.best:
-            before = self.best
-            fewer(self.best.faults, lambda faults: self.attempt(replace(self.best, faults=faults)))
-            self._fewer_nodes()
-            for candidate in simpler(self.best):
-                self.attempt(candidate(self.best))
-            for unit_ms in UNITS_MS:
-                self.attempt(rounded(self.best, unit_ms))
+    def run(self, plan: Plan, *, tracing: bool = False) -> Report:
+        return run(plan, tracing=tracing)
 
-    def attempt(self, candidate: Plan) -> bool:
-        if candidate == self.best:
-            return False
-        for seed in (self.best.seed, *range(NETWORK_SEEDS)):
-            candidate = replace(candidate, seed=seed)
-            if self._breaks(candidate):
-                self.best = candidate
-                self._listener(self.runs, candidate)
-                return True
-        return False
-
-    def _breaks(self, plan: Plan) -> bool:
-        if self._events_left <= 0:
-            raise OutOfPatience
-        report = run(plan)
-        self.runs += 1
-        self._events_left -= report.events
-        return report.failure is not None and report.failure.rule == self._rule
+    def reduce(self) -> None:
+        fewer(self.best.faults, lambda faults: self.attempt(replace(self.best, faults=faults)))
+        self._fewer_nodes()
+        for candidate in simpler(self.best):
+            self.attempt(candidate(self.best))
+        for unit_ms in UNITS_MS:
+            self.attempt(rounded(self.best, unit_ms))
 
     def _fewer_nodes(self) -> None:
         while self.best.n > 1 and self.attempt(without_last(self.best)):

@@ -7,12 +7,13 @@ from msgspec import Struct
 
 from epoxy.elect.config import Address, Config, Node
 from epoxy.elect.terms import Mode, Record
-from epoxy.sim.elect.judge import Judge, Violation
+from epoxy.sim.elect.judge import Judge
 from epoxy.sim.elect.machine import Machine
 from epoxy.sim.elect.network import Network
 from epoxy.sim.elect.plan import Fault, Kind, Plan
 from epoxy.sim.elect.stranger import Stranger
-from epoxy.sim.simulation import Failure
+from epoxy.sim.judge import Violation
+from epoxy.sim.simulation import Failure, failure_of
 from epoxy.sim.world import World
 
 NAMES = "abcdefghi"
@@ -52,16 +53,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 def run(plan: Plan, *, tracing: bool = False) -> Report:
     simulation = Simulation(plan, tracing=tracing)
-    failure: Failure | None = None
-    try:
-        simulation.play()
-    except Violation as violation:
-        failure = Failure(rule=violation.rule, detail=violation.detail)
-    except AssertionError as broken:
-        failure = Failure(rule="assertion", detail=str(broken) or "an assertion of the elector failed")
-    except Exception as error:
-        failure = Failure(rule=type(error).__name__, detail=f"the elector raised {error!r}")
-    return simulation.report(failure)
+    return simulation.report(failure_of(simulation.play))
 
 
 class Simulation:
