@@ -179,9 +179,10 @@ class Hosting:
             actor = directory.load(tx, actor_id)
             if actor is None or not directory.speaks_of(actor, envoy, generation):
                 return None
-            if actor.state is not ActorState.MOVING and not failed:
+            moving = actor.state is ActorState.MOVING
+            if not moving and not failed:
                 return directory.destroy(tx, actor), None
-            released = directory.release(tx, actor, failed=failed, now_ms=now_ms)
+            released = directory.release(tx, actor, failed=failed and not moving, now_ms=now_ms)
             return self._assign(tx, released, now_ms)
 
         placed = self._store.transact(body)

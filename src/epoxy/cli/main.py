@@ -27,6 +27,8 @@ ROOMS = {
     "status": "health",
     "doctor": "health",
     "inspect": "inspection",
+    "actor": "actors",
+    "envoy": "actors",
     "bench": "bench",
     "elect": "elect",
     "sim": "sim",
