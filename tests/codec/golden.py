@@ -45,6 +45,32 @@ from epoxy.model.messages import (
     StaleEpoch,
     UpdateConfig,
 )
+from epoxy.model.ordered import (
+    Catchup,
+    Command,
+    Decided,
+    Deps,
+    Forgotten,
+    Instance,
+    InstanceId,
+    Missed,
+    Noted,
+    OrderedAccept,
+    OrderedCommit,
+    Overloaded,
+    Overtaken,
+    Phase,
+    PreAccept,
+    PreAcceptOk,
+    Recover,
+    RecoverOk,
+    Rival,
+    Standing,
+    Validate,
+    ValidateOk,
+    Voted,
+    Waiting,
+)
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import (
     LEGACY_PROPOSAL_ID,
@@ -55,6 +81,7 @@ from epoxy.model.records import (
     Settled,
     Vote,
 )
+from epoxy.model.transactions import Add, Compare, Delete, Get, Put, Txn
 
 NOTHING = Stretch(until=None, count=0, digest=bytes(16))
 GOLDEN = Path(__file__).with_name("golden.txt")
@@ -80,6 +107,21 @@ JOINT = ClusterConfig(
     sealed=1,
 )
 
+SLOT = InstanceId(2, 7)
+DEPS = Deps(upto=(InstanceId(1, 4),), also=(InstanceId(2, 300),))
+LOOK = Command(txns=(Txn(reads=(b"k",)),))
+TRANSFER = Command(
+    txns=(
+        Txn(
+            compares=(Compare(key=b"a", values=(b"1",), absent=True),),
+            then=(Add(key=b"a", amount=5, negative=True), Put(key=b"b", value=b"v")),
+            otherwise=(Get(key=b"a"), Delete(key=b"b")),
+            reads=(b"r",),
+        ),
+    )
+)
+NOP = OrderedCommit(id=SLOT, command=None, deps=Deps())
+
 VALUES: dict[str, Any] = {
     "uint 0": 0,
     "uint 1": 1,
@@ -102,6 +144,13 @@ VALUES: dict[str, Any] = {
     "request read": Read(key=b"k", epoch=128),
     "request update-config": UpdateConfig(config=JOINT),
     "request inspect": Inspect(key=b"k"),
+    "request pre-accept": PreAccept(id=SLOT, command=TRANSFER, deps=DEPS),
+    "request ordered-accept-nop": OrderedAccept(id=SLOT, ballot=Ballot(1, 3), command=None, deps=Deps()),
+    "request ordered-commit": OrderedCommit(id=SLOT, command=LOOK, deps=DEPS),
+    "request recover": Recover(id=SLOT, ballot=Ballot(1, 3)),
+    "request validate": Validate(id=SLOT, ballot=Ballot(1, 3), command=LOOK, deps=DEPS),
+    "request waiting": Waiting(id=SLOT, count=3),
+    "request catchup": Catchup(sender=3, executed=(InstanceId(1, 4),)),
     "reply prepare-ok-free": PrepareOk(vote=None),
     "reply prepare-ok-vote": PrepareOk(vote=VOTE),
     "reply accept-ok": AcceptOk(),
@@ -126,6 +175,18 @@ VALUES: dict[str, Any] = {
         cached=None,
         changelog=(bytes(range(10)),),
     ),
+    "reply pre-accept-ok": PreAcceptOk(also=(SLOT,)),
+    "reply voted": Voted(),
+    "reply recover-ok": RecoverOk(
+        held=Instance(id=SLOT, phase=Phase.PREACCEPTED, ballot=Ballot(1, 3), command=LOOK, deps=DEPS, initial=Deps())
+    ),
+    "reply validate-ok": ValidateOk(rivals=(Rival(id=SLOT, is_committed=True),)),
+    "reply decided": Decided(commit=NOP),
+    "reply overtaken": Overtaken(ballot=Ballot(1, 3)),
+    "reply forgotten": Forgotten(),
+    "reply overloaded": Overloaded(),
+    "reply noted": Noted(),
+    "reply missed": Missed(commits=(NOP,), more=False),
     "peer_request empty": PeerRequest(sender=1, recipient=2, requests=()),
     "peer_request two": PeerRequest(sender=1, recipient=2, requests=(Read(key=b"k", epoch=5), PREPARE)),
     "peer_response three": PeerResponse(replies=(AcceptOk(), Behind(version=9), CommitOk())),
@@ -139,6 +200,10 @@ VALUES: dict[str, Any] = {
     "config joint": JOINT,
     "progress copied": Progress(store=IDENTITY, cursor=STAMP, copied=True),
     "progress half-way": Progress(store=IDENTITY, cursor=NO_STAMP, after=b"k"),
+    "command transfer": TRANSFER,
+    "standing voted-nop": Standing(
+        phase=Phase.ACCEPTED, ballot=Ballot(1, 3), accepted=Ballot(1, 3), nop=True, deps=Deps(), initial=None
+    ),
     "member_request snapshot-first": SnapshotRead(reader=4, store=0, after=None, held=NOTHING),
     "member_request snapshot-next": SnapshotRead(
         reader=4, store=IDENTITY, after=b"k", held=Stretch(until=b"l", count=1, digest=bytes(range(16)))

@@ -57,6 +57,32 @@ from epoxy.model.messages import (
     StaleEpoch,
     UpdateConfig,
 )
+from epoxy.model.ordered import (
+    Catchup,
+    Command,
+    Decided,
+    Deps,
+    Forgotten,
+    Instance,
+    InstanceId,
+    Missed,
+    Noted,
+    OrderedAccept,
+    OrderedCommit,
+    Overloaded,
+    Overtaken,
+    Phase,
+    PreAccept,
+    PreAcceptOk,
+    Recover,
+    RecoverOk,
+    Rival,
+    Standing,
+    Validate,
+    ValidateOk,
+    Voted,
+    Waiting,
+)
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
 from epoxy.model.records import (
     LINEAGE_LENGTH,
@@ -69,6 +95,7 @@ from epoxy.model.records import (
     Settled,
     Vote,
 )
+from epoxy.model.transactions import MOST, Add, Compare, Delete, Get, Operation, Put, Txn
 
 MAX_U64 = (1 << 64) - 1
 
@@ -121,7 +148,57 @@ def configs(draw: st.DrawFn) -> ClusterConfig:
     )
 
 
+instance_ids = st.builds(InstanceId, uints, uints)
+several_ids = st.lists(instance_ids, max_size=3).map(tuple)
+deps = st.builds(Deps, upto=several_ids, also=several_ids)
+small = st.binary(max_size=40)
+operations: st.SearchStrategy[Operation] = st.one_of(
+    st.builds(Get, key=keys),
+    st.builds(Put, key=keys, value=small),
+    st.builds(Delete, key=keys),
+    st.builds(Add, key=keys, amount=st.integers(0, MOST), negative=st.booleans()),
+)
+compares = st.builds(
+    Compare, key=keys, values=st.lists(small, min_size=1, max_size=2).map(tuple), absent=st.booleans()
+) | st.builds(Compare, key=keys, absent=st.just(True))
+txns = st.builds(
+    Txn,
+    compares=st.lists(compares, max_size=2).map(tuple),
+    then=st.lists(operations, max_size=2).map(tuple),
+    otherwise=st.lists(operations, max_size=2).map(tuple),
+    reads=st.lists(keys, min_size=1, max_size=2).map(tuple),
+)
+commands = st.builds(Command, txns=st.lists(txns, min_size=1, max_size=2).map(tuple))
+commits = st.builds(OrderedCommit, id=instance_ids, command=st.none() | commands, deps=deps)
+standings = st.builds(
+    Standing,
+    phase=st.sampled_from(Phase),
+    ballot=ballots,
+    accepted=ballots,
+    nop=st.booleans(),
+    deps=st.none() | deps,
+    initial=st.none() | deps,
+)
+instances = st.builds(
+    Instance,
+    id=instance_ids,
+    phase=st.sampled_from(Phase),
+    ballot=real_ballots,
+    nop=st.booleans(),
+    command=commands,
+    deps=deps,
+    initial=deps,
+) | st.builds(Instance, id=instance_ids, ballot=ballots)
+
+
 requests: st.SearchStrategy[Request] = st.one_of(
+    st.builds(PreAccept, id=instance_ids, command=commands, deps=deps),
+    st.builds(OrderedAccept, id=instance_ids, ballot=ballots, command=st.none() | commands, deps=deps),
+    commits,
+    st.builds(Recover, id=instance_ids, ballot=ballots),
+    st.builds(Validate, id=instance_ids, ballot=ballots, command=commands, deps=deps),
+    st.builds(Waiting, id=instance_ids, count=uints),
+    st.builds(Catchup, sender=uints, executed=several_ids),
     st.builds(Prepare, key=keys, epoch=uints, ballot=classic_ballots, version=positive),
     st.builds(Accept, key=keys, epoch=uints, ballot=real_ballots, proposal=proposals(positive)),
     st.builds(Commit, key=keys, epoch=uints, proposal=proposals()),
@@ -131,6 +208,19 @@ requests: st.SearchStrategy[Request] = st.one_of(
 )
 
 replies: st.SearchStrategy[Reply] = st.one_of(
+    st.builds(PreAcceptOk, also=several_ids),
+    st.builds(Voted),
+    st.builds(RecoverOk, held=instances),
+    st.builds(
+        ValidateOk,
+        rivals=st.lists(st.builds(Rival, id=instance_ids, is_committed=st.booleans()), max_size=2).map(tuple),
+    ),
+    st.builds(Decided, commit=commits),
+    st.builds(Overtaken, ballot=ballots),
+    st.builds(Forgotten),
+    st.builds(Overloaded),
+    st.builds(Noted),
+    st.builds(Missed, commits=st.lists(commits, max_size=2).map(tuple), more=st.booleans()),
     st.builds(PrepareOk, vote=st.none() | votes),
     st.builds(AcceptOk),
     st.builds(CommitOk),
@@ -235,6 +325,8 @@ FORMATS = {
         Format("changelog_entry", changelog_entries, wire.encode_changelog_entry, wire.decode_changelog_entry),
         Format("config", configs(), wire.encode_config, wire.decode_config),
         Format("progress", progresses, wire.encode_progress, wire.decode_progress),
+        Format("command", commands, wire.encode_command, wire.decode_command),
+        Format("standing", standings, wire.encode_standing, wire.decode_standing),
         Format("member_request", member_requests, wire.encode_member_request, wire.decode_member_request),
         Format("member_reply", member_replies, wire.encode_member_reply, wire.decode_member_reply),
         Format("wish", wishes(), wire.encode_wish, wire.decode_wish),

@@ -10,8 +10,10 @@ from epoxy.codec.refusals import REFUSALS, Refusals
 from epoxy.codec.schema import Limit, SchemaError, parse
 from epoxy.model.errors import InvalidValue, NonCanonical, UnknownTag
 from epoxy.model.membership import MAX_PAGE_ROWS
+from epoxy.model.ordered import MAX_BATCH, MAX_DEPENDENCIES, MAX_PAGE
 from epoxy.model.quorum import MAX_REPLICAS
 from epoxy.model.records import LINEAGE_LENGTH, MAX_KEY_BYTES, MAX_VALUE_BYTES
+from epoxy.model.transactions import MAX_PARTS
 from tests.codec import toy_model
 from tests.codec.toy_model import Colour, Nothing, Pair, Point, Spot
 
@@ -161,6 +163,15 @@ def test_limits_are_those_of_the_model() -> None:
         "Entries": Limit(0, MAX_PAGE_ROWS),
         "UnsettledKeys": Limit(0, MAX_PAGE_ROWS),
         "Wished": Limit(1, MAX_REPLICAS),
+        "Values": Limit(0, MAX_PARTS),
+        "Compares": Limit(0, MAX_PARTS),
+        "Operations": Limit(0, MAX_PARTS),
+        "Keys": Limit(0, MAX_PARTS),
+        "Txns": Limit(1, MAX_BATCH),
+        "Ends": Limit(0, MAX_REPLICAS),
+        "InstanceIds": Limit(0, MAX_REPLICAS * MAX_DEPENDENCIES),
+        "Rivals": Limit(0, MAX_DEPENDENCIES),
+        "Commits": Limit(0, MAX_PAGE),
     }
 
 

@@ -15,13 +15,11 @@ from epoxy.model.cluster import ClusterConfig, first_epoch
 from epoxy.model.messages import (
     Accept,
     Commit,
-    Inspect,
     KeyRequest,
     Prepare,
     Read,
     Reply,
     Request,
-    UpdateConfig,
 )
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import FRESH, KeyState, Proposal, ProposalId, Vote
@@ -180,7 +178,7 @@ class Bench:
     def own_answer(self) -> Answer:
         """The home replica's answer to what the open round asked it."""
         (request,) = self._asked[self.me]
-        assert not isinstance(request, UpdateConfig | Inspect)
+        assert isinstance(request, KeyRequest)
         return Answer(self.me, self.receive(request))
 
 

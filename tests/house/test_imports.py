@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
 LAYERS, PURITY, TERMINAL, CLIENT = (contract["name"] for contract in CONTRACTS)
 FORBIDDEN = CONTRACTS[1]["forbidden_modules"]
-PURE = ("model", "codec", "consensus", "membership", "elect", "placement")
+PURE = ("model", "codec", "consensus", "membership", "ordered", "elect", "placement")
 ROOMS = ("cli", "sim", "server", "node", "transport", "store", "client", "ports", *PURE)
 
 

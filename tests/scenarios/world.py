@@ -24,7 +24,7 @@ from epoxy.consensus.effects import (
 )
 from epoxy.consensus.operations import Adopt, Cache, Peek
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.messages import Inspect, Inspected, Reply, Request, UpdateConfig
+from epoxy.model.messages import Inspect, Inspected, KeyRequest, Reply, Request
 from epoxy.model.records import FRESH, KeyState, Proposal
 from epoxy.model.writes import Committed, Outcome, ReadOutcome, ReadResult, Source
 from tests.scenarios import prose
@@ -187,9 +187,9 @@ class World:
     # Replicas
 
     def _receive(self, replica: Replica, message: Request) -> Reply:
-        assert not isinstance(message, UpdateConfig), "scenarios stay in one epoch"
         if isinstance(message, Inspect):
             return inspected(replica.keys.get(message.key, FRESH), replica.config.epoch)
+        assert isinstance(message, KeyRequest), "scenarios stay in one epoch"
         state, reply = acceptor.step(replica.keys.get(message.key, FRESH), message, replica.config)
         self._store(replica, message.key, state)
         return reply
@@ -256,7 +256,7 @@ class World:
             answer = Packet(reply=reply, flow=packet.flow, round=packet.round)
             self.links.setdefault((replica.id, sender), []).append(answer)
         for request in packet.requests:
-            assert not isinstance(request, UpdateConfig)
+            assert isinstance(request, KeyRequest | Inspect)
             self._wake(replica, request.key)
 
     def _deliver_reply(self, sender: int, packet: Packet) -> None:

@@ -14,7 +14,7 @@ from epoxy.consensus.proposer import propose
 from epoxy.model import quorum, records
 from epoxy.model.ballot import FIRST_CLASSIC_COUNTER, Ballot
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.messages import Accept, HigherBallot, Inspect, Prepare, PrepareOk, Reply, Request, UpdateConfig
+from epoxy.model.messages import Accept, HigherBallot, KeyRequest, Prepare, PrepareOk, Reply, Request
 from epoxy.model.quorum import QuorumPolicy, Quorums
 from epoxy.model.records import FRESH, KeyState, Proposal, Vote
 from epoxy.model.writes import Outcome, Write
@@ -311,7 +311,7 @@ class Walk:
     def deliver(self, sender: int, number: int, to: int, requests: tuple[Request, ...]) -> None:
         reply: Reply | None = None
         for request in requests:
-            assert not isinstance(request, UpdateConfig | Inspect)
+            assert isinstance(request, KeyRequest)
             self.states[to], reply = acceptor.step(self.states[to], request, self.world.config)
         assert reply is not None
         self.inbox.append((sender, number, Answer(to, reply)))

@@ -65,9 +65,40 @@ from epoxy.model.messages import (
     StaleEpoch,
     UpdateConfig,
 )
+from epoxy.model.ordered import (
+    Catchup,
+    Command,
+    Decided,
+    Deps,
+    Forgotten,
+    Instance,
+    InstanceId,
+    Missed,
+    Noted,
+    OrderedAccept,
+    OrderedCommit,
+    Overloaded,
+    Overtaken,
+    Phase,
+    PreAccept,
+    PreAcceptOk,
+    Recover,
+    RecoverOk,
+    Rival,
+    Standing,
+    Validate,
+    ValidateOk,
+    Voted,
+    Waiting,
+)
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import ChangelogEntry, CommittedRecord, Proposal, ProposalId, Settled, Vote
+from epoxy.model.transactions import Add, Compare, Delete, Get, Operation, Put, Txn
 
+VOTED = Voted()
+FORGOTTEN = Forgotten()
+OVERLOADED = Overloaded()
+NOTED = Noted()
 ACCEPT_OK = AcceptOk()
 COMMIT_OK = CommitOk()
 STATUS_READ = StatusRead()
@@ -493,6 +524,1177 @@ def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, 
     return record, position
 
 
+def encode_values(out: list[bytes], value: tuple[bytes, ...]) -> None:
+    encode_length(out, len(value), 0, 128)
+    for item in value:
+        length = len(item)
+        if length <= 0x7F:
+            out.append(BYTES[length])
+        else:
+            encode_length(out, length, 0, 1048576)
+        out.append(item)
+
+
+def decode_values(buffer: bytes, position: int) -> tuple[tuple[bytes, ...], int]:
+    length, position = decode_length(buffer, position, 0, 128)
+    items: list[bytes] = []
+    for _ in range(length):
+        length = buffer[position]
+        if length <= 0x7F:
+            position += 1
+        else:
+            length, position = decode_length(buffer, position, 0, 1048576)
+        item = buffer[position : position + length]
+        position += length
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_compare(out: list[bytes], record: Compare) -> None:
+    key = record.key
+    values = record.values
+    absent = record.absent
+    if not values and not absent:
+        raise InvalidValue("nothing would make this compare hold")
+    length = len(key)
+    if 1 <= length <= 0x7F:
+        out.append(BYTES[length])
+    else:
+        encode_length(out, length, 1, 1024)
+    out.append(key)
+    encode_values(out, values)
+    out.append(BYTES[1] if absent else BYTES[0])
+
+
+def decode_compare(buffer: bytes, position: int) -> tuple[Compare, int]:
+    length = buffer[position]
+    if 1 <= length <= 0x7F:
+        position += 1
+    else:
+        length, position = decode_length(buffer, position, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
+    values, position = decode_values(buffer, position)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    absent = flag == 1
+    position += 1
+    if not values and not absent:
+        raise InvalidValue("nothing would make this compare hold")
+    record = Compare(key=key, values=values, absent=absent)
+    return record, position
+
+
+def encode_get(out: list[bytes], record: Get) -> None:
+    key = record.key
+    length = len(key)
+    if 1 <= length <= 0x7F:
+        out.append(BYTES[length])
+    else:
+        encode_length(out, length, 1, 1024)
+    out.append(key)
+
+
+def decode_get(buffer: bytes, position: int) -> tuple[Get, int]:
+    length = buffer[position]
+    if 1 <= length <= 0x7F:
+        position += 1
+    else:
+        length, position = decode_length(buffer, position, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
+    record = Get(key=key)
+    return record, position
+
+
+def encode_put(out: list[bytes], record: Put) -> None:
+    key = record.key
+    value = record.value
+    length = len(key)
+    if 1 <= length <= 0x7F:
+        out.append(BYTES[length])
+    else:
+        encode_length(out, length, 1, 1024)
+    out.append(key)
+    length = len(value)
+    if length <= 0x7F:
+        out.append(BYTES[length])
+    else:
+        encode_length(out, length, 0, 1048576)
+    out.append(value)
+
+
+def decode_put(buffer: bytes, position: int) -> tuple[Put, int]:
+    length = buffer[position]
+    if 1 <= length <= 0x7F:
+        position += 1
+    else:
+        length, position = decode_length(buffer, position, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
+    length = buffer[position]
+    if length <= 0x7F:
+        position += 1
+    else:
+        length, position = decode_length(buffer, position, 0, 1048576)
+    value = buffer[position : position + length]
+    position += length
+    record = Put(key=key, value=value)
+    return record, position
+
+
+def encode_delete(out: list[bytes], record: Delete) -> None:
+    key = record.key
+    length = len(key)
+    if 1 <= length <= 0x7F:
+        out.append(BYTES[length])
+    else:
+        encode_length(out, length, 1, 1024)
+    out.append(key)
+
+
+def decode_delete(buffer: bytes, position: int) -> tuple[Delete, int]:
+    length = buffer[position]
+    if 1 <= length <= 0x7F:
+        position += 1
+    else:
+        length, position = decode_length(buffer, position, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
+    record = Delete(key=key)
+    return record, position
+
+
+def encode_add(out: list[bytes], record: Add) -> None:
+    key = record.key
+    amount = record.amount
+    negative = record.negative
+    if amount > 0x7FFF_FFFF_FFFF_FFFF:
+        raise InvalidValue("an amount has at most 63 bits")
+    length = len(key)
+    if 1 <= length <= 0x7F:
+        out.append(BYTES[length])
+    else:
+        encode_length(out, length, 1, 1024)
+    out.append(key)
+    if 0 <= amount <= 0x7F:
+        out.append(BYTES[amount])
+    else:
+        encode_uint(out, amount)
+    out.append(BYTES[1] if negative else BYTES[0])
+
+
+def decode_add(buffer: bytes, position: int) -> tuple[Add, int]:
+    length = buffer[position]
+    if 1 <= length <= 0x7F:
+        position += 1
+    else:
+        length, position = decode_length(buffer, position, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
+    amount = buffer[position]
+    if amount <= 0x7F:
+        position += 1
+    else:
+        amount, position = decode_uint(buffer, position)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    negative = flag == 1
+    position += 1
+    if amount > 0x7FFF_FFFF_FFFF_FFFF:
+        raise InvalidValue("an amount has at most 63 bits")
+    record = Add(key=key, amount=amount, negative=negative)
+    return record, position
+
+
+def encode_operation(out: list[bytes], value: Operation) -> None:
+    match value:
+        case Get():
+            out.append(BYTES[0])
+            encode_get(out, value)
+        case Put():
+            out.append(BYTES[1])
+            encode_put(out, value)
+        case Delete():
+            out.append(BYTES[2])
+            encode_delete(out, value)
+        case Add():
+            out.append(BYTES[3])
+            encode_add(out, value)
+        case _:
+            assert_never(value)
+
+
+def decode_operation(buffer: bytes, position: int) -> tuple[Operation, int]:
+    match buffer[position]:
+        case 0:
+            return decode_get(buffer, position + 1)
+        case 1:
+            return decode_put(buffer, position + 1)
+        case 2:
+            return decode_delete(buffer, position + 1)
+        case 3:
+            return decode_add(buffer, position + 1)
+        case _:
+            raise unknown_tag("Operation", buffer, position)
+
+
+def encode_compares(out: list[bytes], value: tuple[Compare, ...]) -> None:
+    encode_length(out, len(value), 0, 128)
+    for item in value:
+        encode_compare(out, item)
+
+
+def decode_compares(buffer: bytes, position: int) -> tuple[tuple[Compare, ...], int]:
+    length, position = decode_length(buffer, position, 0, 128)
+    items: list[Compare] = []
+    for _ in range(length):
+        item, position = decode_compare(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_operations(out: list[bytes], value: tuple[Operation, ...]) -> None:
+    encode_length(out, len(value), 0, 128)
+    for item in value:
+        encode_operation(out, item)
+
+
+def decode_operations(buffer: bytes, position: int) -> tuple[tuple[Operation, ...], int]:
+    length, position = decode_length(buffer, position, 0, 128)
+    items: list[Operation] = []
+    for _ in range(length):
+        item, position = decode_operation(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_keys(out: list[bytes], value: tuple[bytes, ...]) -> None:
+    encode_length(out, len(value), 0, 128)
+    for item in value:
+        length = len(item)
+        if 1 <= length <= 0x7F:
+            out.append(BYTES[length])
+        else:
+            encode_length(out, length, 1, 1024)
+        out.append(item)
+
+
+def decode_keys(buffer: bytes, position: int) -> tuple[tuple[bytes, ...], int]:
+    length, position = decode_length(buffer, position, 0, 128)
+    items: list[bytes] = []
+    for _ in range(length):
+        length = buffer[position]
+        if 1 <= length <= 0x7F:
+            position += 1
+        else:
+            length, position = decode_length(buffer, position, 1, 1024)
+        item = buffer[position : position + length]
+        position += length
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_txn(out: list[bytes], record: Txn) -> None:
+    compares = record.compares
+    then = record.then
+    otherwise = record.otherwise
+    reads = record.reads
+    if not (compares or then or otherwise or reads):
+        raise InvalidValue("a transaction names at least one key")
+    encode_compares(out, compares)
+    encode_operations(out, then)
+    encode_operations(out, otherwise)
+    encode_keys(out, reads)
+
+
+def decode_txn(buffer: bytes, position: int) -> tuple[Txn, int]:
+    compares, position = decode_compares(buffer, position)
+    then, position = decode_operations(buffer, position)
+    otherwise, position = decode_operations(buffer, position)
+    reads, position = decode_keys(buffer, position)
+    if not (compares or then or otherwise or reads):
+        raise InvalidValue("a transaction names at least one key")
+    record = Txn(compares=compares, then=then, otherwise=otherwise, reads=reads)
+    return record, position
+
+
+def encode_txns(out: list[bytes], value: tuple[Txn, ...]) -> None:
+    encode_length(out, len(value), 1, 64)
+    for item in value:
+        encode_txn(out, item)
+
+
+def decode_txns(buffer: bytes, position: int) -> tuple[tuple[Txn, ...], int]:
+    length, position = decode_length(buffer, position, 1, 64)
+    items: list[Txn] = []
+    for _ in range(length):
+        item, position = decode_txn(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_command(out: list[bytes], record: Command) -> None:
+    txns = record.txns
+    encode_txns(out, txns)
+
+
+def decode_command(buffer: bytes, position: int) -> tuple[Command, int]:
+    txns, position = decode_txns(buffer, position)
+    record = Command(txns=txns)
+    return record, position
+
+
+def encode_instance_id(out: list[bytes], record: InstanceId) -> None:
+    replica_id = record.replica_id
+    slot = record.slot
+    if 0 <= replica_id <= 0x7F:
+        out.append(BYTES[replica_id])
+    else:
+        encode_uint(out, replica_id)
+    if 0 <= slot <= 0x7F:
+        out.append(BYTES[slot])
+    else:
+        encode_uint(out, slot)
+
+
+def decode_instance_id(buffer: bytes, position: int) -> tuple[InstanceId, int]:
+    replica_id = buffer[position]
+    if replica_id <= 0x7F:
+        position += 1
+    else:
+        replica_id, position = decode_uint(buffer, position)
+    slot = buffer[position]
+    if slot <= 0x7F:
+        position += 1
+    else:
+        slot, position = decode_uint(buffer, position)
+    record = InstanceId(replica_id=replica_id, slot=slot)
+    return record, position
+
+
+def encode_ends(out: list[bytes], value: tuple[InstanceId, ...]) -> None:
+    encode_length(out, len(value), 0, 64)
+    for item in value:
+        encode_instance_id(out, item)
+
+
+def decode_ends(buffer: bytes, position: int) -> tuple[tuple[InstanceId, ...], int]:
+    length, position = decode_length(buffer, position, 0, 64)
+    items: list[InstanceId] = []
+    for _ in range(length):
+        item, position = decode_instance_id(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_instance_ids(out: list[bytes], value: tuple[InstanceId, ...]) -> None:
+    encode_length(out, len(value), 0, 65536)
+    for item in value:
+        encode_instance_id(out, item)
+
+
+def decode_instance_ids(buffer: bytes, position: int) -> tuple[tuple[InstanceId, ...], int]:
+    length, position = decode_length(buffer, position, 0, 65536)
+    items: list[InstanceId] = []
+    for _ in range(length):
+        item, position = decode_instance_id(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_deps(out: list[bytes], record: Deps) -> None:
+    upto = record.upto
+    also = record.also
+    encode_ends(out, upto)
+    encode_instance_ids(out, also)
+
+
+def decode_deps(buffer: bytes, position: int) -> tuple[Deps, int]:
+    upto, position = decode_ends(buffer, position)
+    also, position = decode_instance_ids(buffer, position)
+    record = Deps(upto=upto, also=also)
+    return record, position
+
+
+def encode_phase(out: list[bytes], value: Phase) -> None:
+    match value:
+        case Phase.INITIAL:
+            out.append(BYTES[0])
+        case Phase.PREACCEPTED:
+            out.append(BYTES[1])
+        case Phase.ACCEPTED:
+            out.append(BYTES[2])
+        case Phase.COMMITTED:
+            out.append(BYTES[3])
+        case _:
+            assert_never(value)
+
+
+def decode_phase(buffer: bytes, position: int) -> tuple[Phase, int]:
+    match buffer[position]:
+        case 0:
+            return Phase.INITIAL, position + 1
+        case 1:
+            return Phase.PREACCEPTED, position + 1
+        case 2:
+            return Phase.ACCEPTED, position + 1
+        case 3:
+            return Phase.COMMITTED, position + 1
+        case _:
+            raise unknown_tag("Phase", buffer, position)
+
+
+def encode_instance(out: list[bytes], record: Instance) -> None:
+    id = record.id
+    id_replica_id = id.replica_id
+    id_slot = id.slot
+    phase = record.phase
+    ballot = record.ballot
+    ballot_counter = ballot.counter
+    ballot_replica_id = ballot.replica_id
+    accepted = record.accepted
+    accepted_counter = accepted.counter
+    accepted_replica_id = accepted.replica_id
+    nop = record.nop
+    command = record.command
+    deps = record.deps
+    initial = record.initial
+    if accepted > ballot and phase is not Phase.COMMITTED:
+        raise InvalidValue("a vote above the ballot that was joined")
+    if deps is None and phase is not Phase.INITIAL:
+        raise InvalidValue("an instance without dependencies")
+    if command is None and not nop and phase in (Phase.ACCEPTED, Phase.COMMITTED):
+        raise InvalidValue("a vote for an unknown command")
+    if phase is Phase.PREACCEPTED and (command is None or initial is None):
+        raise InvalidValue("pre-accepted without what was sent")
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    if accepted_counter == 0 and accepted_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    if 0 <= id_replica_id <= 0x7F:
+        out.append(BYTES[id_replica_id])
+    else:
+        encode_uint(out, id_replica_id)
+    if 0 <= id_slot <= 0x7F:
+        out.append(BYTES[id_slot])
+    else:
+        encode_uint(out, id_slot)
+    encode_phase(out, phase)
+    if 0 <= ballot_counter <= 0x7F:
+        out.append(BYTES[ballot_counter])
+    else:
+        encode_uint(out, ballot_counter)
+    if 0 <= ballot_replica_id <= 0x7F:
+        out.append(BYTES[ballot_replica_id])
+    else:
+        encode_uint(out, ballot_replica_id)
+    if 0 <= accepted_counter <= 0x7F:
+        out.append(BYTES[accepted_counter])
+    else:
+        encode_uint(out, accepted_counter)
+    if 0 <= accepted_replica_id <= 0x7F:
+        out.append(BYTES[accepted_replica_id])
+    else:
+        encode_uint(out, accepted_replica_id)
+    out.append(BYTES[1] if nop else BYTES[0])
+    if command is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        encode_command(out, command)
+    if deps is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        encode_deps(out, deps)
+    if initial is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        encode_deps(out, initial)
+
+
+def decode_instance(buffer: bytes, position: int) -> tuple[Instance, int]:
+    id_replica_id = buffer[position]
+    if id_replica_id <= 0x7F:
+        position += 1
+    else:
+        id_replica_id, position = decode_uint(buffer, position)
+    id_slot = buffer[position]
+    if id_slot <= 0x7F:
+        position += 1
+    else:
+        id_slot, position = decode_uint(buffer, position)
+    id = InstanceId(replica_id=id_replica_id, slot=id_slot)
+    phase, position = decode_phase(buffer, position)
+    ballot_counter = buffer[position]
+    if ballot_counter <= 0x7F:
+        position += 1
+    else:
+        ballot_counter, position = decode_uint(buffer, position)
+    ballot_replica_id = buffer[position]
+    if ballot_replica_id <= 0x7F:
+        position += 1
+    else:
+        ballot_replica_id, position = decode_uint(buffer, position)
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
+    accepted_counter = buffer[position]
+    if accepted_counter <= 0x7F:
+        position += 1
+    else:
+        accepted_counter, position = decode_uint(buffer, position)
+    accepted_replica_id = buffer[position]
+    if accepted_replica_id <= 0x7F:
+        position += 1
+    else:
+        accepted_replica_id, position = decode_uint(buffer, position)
+    if accepted_counter == 0 and accepted_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    accepted = Ballot(counter=accepted_counter, replica_id=accepted_replica_id)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    nop = flag == 1
+    position += 1
+    command: Command | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        command, position = decode_command(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    deps: Deps | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        deps, position = decode_deps(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    initial: Deps | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        initial, position = decode_deps(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    if accepted > ballot and phase is not Phase.COMMITTED:
+        raise InvalidValue("a vote above the ballot that was joined")
+    if deps is None and phase is not Phase.INITIAL:
+        raise InvalidValue("an instance without dependencies")
+    if command is None and not nop and phase in (Phase.ACCEPTED, Phase.COMMITTED):
+        raise InvalidValue("a vote for an unknown command")
+    if phase is Phase.PREACCEPTED and (command is None or initial is None):
+        raise InvalidValue("pre-accepted without what was sent")
+    record = Instance(
+        id=id,
+        phase=phase,
+        ballot=ballot,
+        accepted=accepted,
+        nop=nop,
+        command=command,
+        deps=deps,
+        initial=initial,
+    )
+    return record, position
+
+
+def encode_standing(out: list[bytes], record: Standing) -> None:
+    phase = record.phase
+    ballot = record.ballot
+    ballot_counter = ballot.counter
+    ballot_replica_id = ballot.replica_id
+    accepted = record.accepted
+    accepted_counter = accepted.counter
+    accepted_replica_id = accepted.replica_id
+    nop = record.nop
+    deps = record.deps
+    initial = record.initial
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    if accepted_counter == 0 and accepted_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    encode_phase(out, phase)
+    if 0 <= ballot_counter <= 0x7F:
+        out.append(BYTES[ballot_counter])
+    else:
+        encode_uint(out, ballot_counter)
+    if 0 <= ballot_replica_id <= 0x7F:
+        out.append(BYTES[ballot_replica_id])
+    else:
+        encode_uint(out, ballot_replica_id)
+    if 0 <= accepted_counter <= 0x7F:
+        out.append(BYTES[accepted_counter])
+    else:
+        encode_uint(out, accepted_counter)
+    if 0 <= accepted_replica_id <= 0x7F:
+        out.append(BYTES[accepted_replica_id])
+    else:
+        encode_uint(out, accepted_replica_id)
+    out.append(BYTES[1] if nop else BYTES[0])
+    if deps is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        encode_deps(out, deps)
+    if initial is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        encode_deps(out, initial)
+
+
+def decode_standing(buffer: bytes, position: int) -> tuple[Standing, int]:
+    phase, position = decode_phase(buffer, position)
+    ballot_counter = buffer[position]
+    if ballot_counter <= 0x7F:
+        position += 1
+    else:
+        ballot_counter, position = decode_uint(buffer, position)
+    ballot_replica_id = buffer[position]
+    if ballot_replica_id <= 0x7F:
+        position += 1
+    else:
+        ballot_replica_id, position = decode_uint(buffer, position)
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
+    accepted_counter = buffer[position]
+    if accepted_counter <= 0x7F:
+        position += 1
+    else:
+        accepted_counter, position = decode_uint(buffer, position)
+    accepted_replica_id = buffer[position]
+    if accepted_replica_id <= 0x7F:
+        position += 1
+    else:
+        accepted_replica_id, position = decode_uint(buffer, position)
+    if accepted_counter == 0 and accepted_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    accepted = Ballot(counter=accepted_counter, replica_id=accepted_replica_id)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    nop = flag == 1
+    position += 1
+    deps: Deps | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        deps, position = decode_deps(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    initial: Deps | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        initial, position = decode_deps(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    record = Standing(phase=phase, ballot=ballot, accepted=accepted, nop=nop, deps=deps, initial=initial)
+    return record, position
+
+
+def encode_pre_accept(out: list[bytes], record: PreAccept) -> None:
+    id = record.id
+    id_replica_id = id.replica_id
+    id_slot = id.slot
+    command = record.command
+    deps = record.deps
+    if 0 <= id_replica_id <= 0x7F:
+        out.append(BYTES[id_replica_id])
+    else:
+        encode_uint(out, id_replica_id)
+    if 0 <= id_slot <= 0x7F:
+        out.append(BYTES[id_slot])
+    else:
+        encode_uint(out, id_slot)
+    encode_command(out, command)
+    encode_deps(out, deps)
+
+
+def decode_pre_accept(buffer: bytes, position: int) -> tuple[PreAccept, int]:
+    id_replica_id = buffer[position]
+    if id_replica_id <= 0x7F:
+        position += 1
+    else:
+        id_replica_id, position = decode_uint(buffer, position)
+    id_slot = buffer[position]
+    if id_slot <= 0x7F:
+        position += 1
+    else:
+        id_slot, position = decode_uint(buffer, position)
+    id = InstanceId(replica_id=id_replica_id, slot=id_slot)
+    command, position = decode_command(buffer, position)
+    deps, position = decode_deps(buffer, position)
+    record = PreAccept(id=id, command=command, deps=deps)
+    return record, position
+
+
+def encode_ordered_accept(out: list[bytes], record: OrderedAccept) -> None:
+    id = record.id
+    id_replica_id = id.replica_id
+    id_slot = id.slot
+    ballot = record.ballot
+    ballot_counter = ballot.counter
+    ballot_replica_id = ballot.replica_id
+    command = record.command
+    deps = record.deps
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    if 0 <= id_replica_id <= 0x7F:
+        out.append(BYTES[id_replica_id])
+    else:
+        encode_uint(out, id_replica_id)
+    if 0 <= id_slot <= 0x7F:
+        out.append(BYTES[id_slot])
+    else:
+        encode_uint(out, id_slot)
+    if 0 <= ballot_counter <= 0x7F:
+        out.append(BYTES[ballot_counter])
+    else:
+        encode_uint(out, ballot_counter)
+    if 0 <= ballot_replica_id <= 0x7F:
+        out.append(BYTES[ballot_replica_id])
+    else:
+        encode_uint(out, ballot_replica_id)
+    if command is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        encode_command(out, command)
+    encode_deps(out, deps)
+
+
+def decode_ordered_accept(buffer: bytes, position: int) -> tuple[OrderedAccept, int]:
+    id_replica_id = buffer[position]
+    if id_replica_id <= 0x7F:
+        position += 1
+    else:
+        id_replica_id, position = decode_uint(buffer, position)
+    id_slot = buffer[position]
+    if id_slot <= 0x7F:
+        position += 1
+    else:
+        id_slot, position = decode_uint(buffer, position)
+    id = InstanceId(replica_id=id_replica_id, slot=id_slot)
+    ballot_counter = buffer[position]
+    if ballot_counter <= 0x7F:
+        position += 1
+    else:
+        ballot_counter, position = decode_uint(buffer, position)
+    ballot_replica_id = buffer[position]
+    if ballot_replica_id <= 0x7F:
+        position += 1
+    else:
+        ballot_replica_id, position = decode_uint(buffer, position)
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
+    command: Command | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        command, position = decode_command(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    deps, position = decode_deps(buffer, position)
+    record = OrderedAccept(id=id, ballot=ballot, command=command, deps=deps)
+    return record, position
+
+
+def encode_ordered_commit(out: list[bytes], record: OrderedCommit) -> None:
+    id = record.id
+    id_replica_id = id.replica_id
+    id_slot = id.slot
+    command = record.command
+    deps = record.deps
+    if 0 <= id_replica_id <= 0x7F:
+        out.append(BYTES[id_replica_id])
+    else:
+        encode_uint(out, id_replica_id)
+    if 0 <= id_slot <= 0x7F:
+        out.append(BYTES[id_slot])
+    else:
+        encode_uint(out, id_slot)
+    if command is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        encode_command(out, command)
+    encode_deps(out, deps)
+
+
+def decode_ordered_commit(buffer: bytes, position: int) -> tuple[OrderedCommit, int]:
+    id_replica_id = buffer[position]
+    if id_replica_id <= 0x7F:
+        position += 1
+    else:
+        id_replica_id, position = decode_uint(buffer, position)
+    id_slot = buffer[position]
+    if id_slot <= 0x7F:
+        position += 1
+    else:
+        id_slot, position = decode_uint(buffer, position)
+    id = InstanceId(replica_id=id_replica_id, slot=id_slot)
+    command: Command | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        command, position = decode_command(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    deps, position = decode_deps(buffer, position)
+    record = OrderedCommit(id=id, command=command, deps=deps)
+    return record, position
+
+
+def encode_recover(out: list[bytes], record: Recover) -> None:
+    id = record.id
+    id_replica_id = id.replica_id
+    id_slot = id.slot
+    ballot = record.ballot
+    ballot_counter = ballot.counter
+    ballot_replica_id = ballot.replica_id
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    if 0 <= id_replica_id <= 0x7F:
+        out.append(BYTES[id_replica_id])
+    else:
+        encode_uint(out, id_replica_id)
+    if 0 <= id_slot <= 0x7F:
+        out.append(BYTES[id_slot])
+    else:
+        encode_uint(out, id_slot)
+    if 0 <= ballot_counter <= 0x7F:
+        out.append(BYTES[ballot_counter])
+    else:
+        encode_uint(out, ballot_counter)
+    if 0 <= ballot_replica_id <= 0x7F:
+        out.append(BYTES[ballot_replica_id])
+    else:
+        encode_uint(out, ballot_replica_id)
+
+
+def decode_recover(buffer: bytes, position: int) -> tuple[Recover, int]:
+    id_replica_id = buffer[position]
+    if id_replica_id <= 0x7F:
+        position += 1
+    else:
+        id_replica_id, position = decode_uint(buffer, position)
+    id_slot = buffer[position]
+    if id_slot <= 0x7F:
+        position += 1
+    else:
+        id_slot, position = decode_uint(buffer, position)
+    id = InstanceId(replica_id=id_replica_id, slot=id_slot)
+    ballot_counter = buffer[position]
+    if ballot_counter <= 0x7F:
+        position += 1
+    else:
+        ballot_counter, position = decode_uint(buffer, position)
+    ballot_replica_id = buffer[position]
+    if ballot_replica_id <= 0x7F:
+        position += 1
+    else:
+        ballot_replica_id, position = decode_uint(buffer, position)
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
+    record = Recover(id=id, ballot=ballot)
+    return record, position
+
+
+def encode_validate(out: list[bytes], record: Validate) -> None:
+    id = record.id
+    id_replica_id = id.replica_id
+    id_slot = id.slot
+    ballot = record.ballot
+    ballot_counter = ballot.counter
+    ballot_replica_id = ballot.replica_id
+    command = record.command
+    deps = record.deps
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    if 0 <= id_replica_id <= 0x7F:
+        out.append(BYTES[id_replica_id])
+    else:
+        encode_uint(out, id_replica_id)
+    if 0 <= id_slot <= 0x7F:
+        out.append(BYTES[id_slot])
+    else:
+        encode_uint(out, id_slot)
+    if 0 <= ballot_counter <= 0x7F:
+        out.append(BYTES[ballot_counter])
+    else:
+        encode_uint(out, ballot_counter)
+    if 0 <= ballot_replica_id <= 0x7F:
+        out.append(BYTES[ballot_replica_id])
+    else:
+        encode_uint(out, ballot_replica_id)
+    encode_command(out, command)
+    encode_deps(out, deps)
+
+
+def decode_validate(buffer: bytes, position: int) -> tuple[Validate, int]:
+    id_replica_id = buffer[position]
+    if id_replica_id <= 0x7F:
+        position += 1
+    else:
+        id_replica_id, position = decode_uint(buffer, position)
+    id_slot = buffer[position]
+    if id_slot <= 0x7F:
+        position += 1
+    else:
+        id_slot, position = decode_uint(buffer, position)
+    id = InstanceId(replica_id=id_replica_id, slot=id_slot)
+    ballot_counter = buffer[position]
+    if ballot_counter <= 0x7F:
+        position += 1
+    else:
+        ballot_counter, position = decode_uint(buffer, position)
+    ballot_replica_id = buffer[position]
+    if ballot_replica_id <= 0x7F:
+        position += 1
+    else:
+        ballot_replica_id, position = decode_uint(buffer, position)
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
+    command, position = decode_command(buffer, position)
+    deps, position = decode_deps(buffer, position)
+    record = Validate(id=id, ballot=ballot, command=command, deps=deps)
+    return record, position
+
+
+def encode_waiting(out: list[bytes], record: Waiting) -> None:
+    id = record.id
+    id_replica_id = id.replica_id
+    id_slot = id.slot
+    count = record.count
+    if 0 <= id_replica_id <= 0x7F:
+        out.append(BYTES[id_replica_id])
+    else:
+        encode_uint(out, id_replica_id)
+    if 0 <= id_slot <= 0x7F:
+        out.append(BYTES[id_slot])
+    else:
+        encode_uint(out, id_slot)
+    if 0 <= count <= 0x7F:
+        out.append(BYTES[count])
+    else:
+        encode_uint(out, count)
+
+
+def decode_waiting(buffer: bytes, position: int) -> tuple[Waiting, int]:
+    id_replica_id = buffer[position]
+    if id_replica_id <= 0x7F:
+        position += 1
+    else:
+        id_replica_id, position = decode_uint(buffer, position)
+    id_slot = buffer[position]
+    if id_slot <= 0x7F:
+        position += 1
+    else:
+        id_slot, position = decode_uint(buffer, position)
+    id = InstanceId(replica_id=id_replica_id, slot=id_slot)
+    count = buffer[position]
+    if count <= 0x7F:
+        position += 1
+    else:
+        count, position = decode_uint(buffer, position)
+    record = Waiting(id=id, count=count)
+    return record, position
+
+
+def encode_catchup(out: list[bytes], record: Catchup) -> None:
+    sender = record.sender
+    executed = record.executed
+    if 0 <= sender <= 0x7F:
+        out.append(BYTES[sender])
+    else:
+        encode_uint(out, sender)
+    encode_ends(out, executed)
+
+
+def decode_catchup(buffer: bytes, position: int) -> tuple[Catchup, int]:
+    sender = buffer[position]
+    if sender <= 0x7F:
+        position += 1
+    else:
+        sender, position = decode_uint(buffer, position)
+    executed, position = decode_ends(buffer, position)
+    record = Catchup(sender=sender, executed=executed)
+    return record, position
+
+
+def encode_pre_accept_ok(out: list[bytes], record: PreAcceptOk) -> None:
+    also = record.also
+    encode_instance_ids(out, also)
+
+
+def decode_pre_accept_ok(buffer: bytes, position: int) -> tuple[PreAcceptOk, int]:
+    also, position = decode_instance_ids(buffer, position)
+    record = PreAcceptOk(also=also)
+    return record, position
+
+
+def encode_recover_ok(out: list[bytes], record: RecoverOk) -> None:
+    held = record.held
+    encode_instance(out, held)
+
+
+def decode_recover_ok(buffer: bytes, position: int) -> tuple[RecoverOk, int]:
+    held, position = decode_instance(buffer, position)
+    record = RecoverOk(held=held)
+    return record, position
+
+
+def encode_rival(out: list[bytes], record: Rival) -> None:
+    id = record.id
+    id_replica_id = id.replica_id
+    id_slot = id.slot
+    is_committed = record.is_committed
+    if 0 <= id_replica_id <= 0x7F:
+        out.append(BYTES[id_replica_id])
+    else:
+        encode_uint(out, id_replica_id)
+    if 0 <= id_slot <= 0x7F:
+        out.append(BYTES[id_slot])
+    else:
+        encode_uint(out, id_slot)
+    out.append(BYTES[1] if is_committed else BYTES[0])
+
+
+def decode_rival(buffer: bytes, position: int) -> tuple[Rival, int]:
+    id_replica_id = buffer[position]
+    if id_replica_id <= 0x7F:
+        position += 1
+    else:
+        id_replica_id, position = decode_uint(buffer, position)
+    id_slot = buffer[position]
+    if id_slot <= 0x7F:
+        position += 1
+    else:
+        id_slot, position = decode_uint(buffer, position)
+    id = InstanceId(replica_id=id_replica_id, slot=id_slot)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    is_committed = flag == 1
+    position += 1
+    record = Rival(id=id, is_committed=is_committed)
+    return record, position
+
+
+def encode_rivals(out: list[bytes], value: tuple[Rival, ...]) -> None:
+    encode_length(out, len(value), 0, 1024)
+    for item in value:
+        encode_rival(out, item)
+
+
+def decode_rivals(buffer: bytes, position: int) -> tuple[tuple[Rival, ...], int]:
+    length, position = decode_length(buffer, position, 0, 1024)
+    items: list[Rival] = []
+    for _ in range(length):
+        item, position = decode_rival(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_validate_ok(out: list[bytes], record: ValidateOk) -> None:
+    rivals = record.rivals
+    encode_rivals(out, rivals)
+
+
+def decode_validate_ok(buffer: bytes, position: int) -> tuple[ValidateOk, int]:
+    rivals, position = decode_rivals(buffer, position)
+    record = ValidateOk(rivals=rivals)
+    return record, position
+
+
+def encode_decided(out: list[bytes], record: Decided) -> None:
+    commit = record.commit
+    encode_ordered_commit(out, commit)
+
+
+def decode_decided(buffer: bytes, position: int) -> tuple[Decided, int]:
+    commit, position = decode_ordered_commit(buffer, position)
+    record = Decided(commit=commit)
+    return record, position
+
+
+def encode_overtaken(out: list[bytes], record: Overtaken) -> None:
+    ballot = record.ballot
+    ballot_counter = ballot.counter
+    ballot_replica_id = ballot.replica_id
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    if 0 <= ballot_counter <= 0x7F:
+        out.append(BYTES[ballot_counter])
+    else:
+        encode_uint(out, ballot_counter)
+    if 0 <= ballot_replica_id <= 0x7F:
+        out.append(BYTES[ballot_replica_id])
+    else:
+        encode_uint(out, ballot_replica_id)
+
+
+def decode_overtaken(buffer: bytes, position: int) -> tuple[Overtaken, int]:
+    ballot_counter = buffer[position]
+    if ballot_counter <= 0x7F:
+        position += 1
+    else:
+        ballot_counter, position = decode_uint(buffer, position)
+    ballot_replica_id = buffer[position]
+    if ballot_replica_id <= 0x7F:
+        position += 1
+    else:
+        ballot_replica_id, position = decode_uint(buffer, position)
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
+    record = Overtaken(ballot=ballot)
+    return record, position
+
+
+def encode_commits(out: list[bytes], value: tuple[OrderedCommit, ...]) -> None:
+    encode_length(out, len(value), 0, 64)
+    for item in value:
+        encode_ordered_commit(out, item)
+
+
+def decode_commits(buffer: bytes, position: int) -> tuple[tuple[OrderedCommit, ...], int]:
+    length, position = decode_length(buffer, position, 0, 64)
+    items: list[OrderedCommit] = []
+    for _ in range(length):
+        item, position = decode_ordered_commit(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_missed(out: list[bytes], record: Missed) -> None:
+    commits = record.commits
+    more = record.more
+    encode_commits(out, commits)
+    out.append(BYTES[1] if more else BYTES[0])
+
+
+def decode_missed(buffer: bytes, position: int) -> tuple[Missed, int]:
+    commits, position = decode_commits(buffer, position)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    more = flag == 1
+    position += 1
+    record = Missed(commits=commits, more=more)
+    return record, position
+
+
 def encode_prepare(out: list[bytes], record: Prepare) -> None:
     key = record.key
     epoch = record.epoch
@@ -758,6 +1960,27 @@ def encode_request(out: list[bytes], value: Request) -> None:
         case Inspect():
             out.append(BYTES[5])
             encode_inspect(out, value)
+        case PreAccept():
+            out.append(BYTES[6])
+            encode_pre_accept(out, value)
+        case OrderedAccept():
+            out.append(BYTES[7])
+            encode_ordered_accept(out, value)
+        case OrderedCommit():
+            out.append(BYTES[8])
+            encode_ordered_commit(out, value)
+        case Recover():
+            out.append(BYTES[9])
+            encode_recover(out, value)
+        case Validate():
+            out.append(BYTES[10])
+            encode_validate(out, value)
+        case Waiting():
+            out.append(BYTES[11])
+            encode_waiting(out, value)
+        case Catchup():
+            out.append(BYTES[12])
+            encode_catchup(out, value)
         case _:
             assert_never(value)
 
@@ -776,6 +1999,20 @@ def decode_request(buffer: bytes, position: int) -> tuple[Request, int]:
             return decode_update_config(buffer, position + 1)
         case 5:
             return decode_inspect(buffer, position + 1)
+        case 6:
+            return decode_pre_accept(buffer, position + 1)
+        case 7:
+            return decode_ordered_accept(buffer, position + 1)
+        case 8:
+            return decode_ordered_commit(buffer, position + 1)
+        case 9:
+            return decode_recover(buffer, position + 1)
+        case 10:
+            return decode_validate(buffer, position + 1)
+        case 11:
+            return decode_waiting(buffer, position + 1)
+        case 12:
+            return decode_catchup(buffer, position + 1)
         case _:
             raise unknown_tag("Request", buffer, position)
 
@@ -1142,6 +2379,32 @@ def encode_reply(out: list[bytes], value: Reply) -> None:
         case Inspected():
             out.append(BYTES[13])
             encode_inspected(out, value)
+        case PreAcceptOk():
+            out.append(BYTES[14])
+            encode_pre_accept_ok(out, value)
+        case Voted():
+            out.append(BYTES[15])
+        case RecoverOk():
+            out.append(BYTES[16])
+            encode_recover_ok(out, value)
+        case ValidateOk():
+            out.append(BYTES[17])
+            encode_validate_ok(out, value)
+        case Decided():
+            out.append(BYTES[18])
+            encode_decided(out, value)
+        case Overtaken():
+            out.append(BYTES[19])
+            encode_overtaken(out, value)
+        case Forgotten():
+            out.append(BYTES[20])
+        case Overloaded():
+            out.append(BYTES[21])
+        case Noted():
+            out.append(BYTES[22])
+        case Missed():
+            out.append(BYTES[23])
+            encode_missed(out, value)
         case _:
             assert_never(value)
 
@@ -1176,6 +2439,26 @@ def decode_reply(buffer: bytes, position: int) -> tuple[Reply, int]:
             return decode_failed(buffer, position + 1)
         case 13:
             return decode_inspected(buffer, position + 1)
+        case 14:
+            return decode_pre_accept_ok(buffer, position + 1)
+        case 15:
+            return VOTED, position + 1
+        case 16:
+            return decode_recover_ok(buffer, position + 1)
+        case 17:
+            return decode_validate_ok(buffer, position + 1)
+        case 18:
+            return decode_decided(buffer, position + 1)
+        case 19:
+            return decode_overtaken(buffer, position + 1)
+        case 20:
+            return FORGOTTEN, position + 1
+        case 21:
+            return OVERLOADED, position + 1
+        case 22:
+            return NOTED, position + 1
+        case 23:
+            return decode_missed(buffer, position + 1)
         case _:
             raise unknown_tag("Reply", buffer, position)
 

@@ -36,13 +36,13 @@ from epoxy.codec.schema import (
     Void,
     parse,
 )
-from epoxy.model import ballot, cluster, frames, membership, messages, quorum, records
+from epoxy.model import ballot, cluster, frames, membership, messages, ordered, quorum, records, transactions
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = ROOT / "schema" / "epoxy-v2.bare"
 TARGET = Path(__file__).with_name("epoxy_v2.py")
 
-MODELS = (ballot, quorum, cluster, records, messages, frames, membership)
+MODELS = (ballot, quorum, cluster, records, transactions, ordered, messages, frames, membership)
 """Low to high, as they import each other."""
 
 HEADER = '''"""Made by `python -m epoxy.codec.generate` from schema/{schema}: change that, not this."""

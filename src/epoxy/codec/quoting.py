@@ -7,4 +7,4 @@ def pack_bytes(value: bytes) -> bytes:
 
 
 def escape(value: bytes) -> bytes:
-    return value.replace(b"\x00", b"\x00\xff") if b"\x00" in value else value
+    return value.replace(b"\x00", b"\x00\xff")

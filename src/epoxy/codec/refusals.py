@@ -22,6 +22,21 @@ REFUSALS: Refusals = {
         ("all(replica.status is not ReplicaStatus.ACTIVE for replica in {replicas})", "no replica is active"),
         ("{sealed} >= {epoch}", "an epoch is not sealed while it lasts"),
     ),
+    "Compare": (("not {values} and not {absent}", "nothing would make this compare hold"),),
+    "Add": (("{amount} > 0x7FFF_FFFF_FFFF_FFFF", "an amount has at most 63 bits"),),
+    "Txn": (("not ({compares} or {then} or {otherwise} or {reads})", "a transaction names at least one key"),),
+    "Instance": (
+        ("{accepted} > {ballot} and {phase} is not Phase.COMMITTED", "a vote above the ballot that was joined"),
+        ("{deps} is None and {phase} is not Phase.INITIAL", "an instance without dependencies"),
+        (
+            "{command} is None and not {nop} and {phase} in (Phase.ACCEPTED, Phase.COMMITTED)",
+            "a vote for an unknown command",
+        ),
+        (
+            "{phase} is Phase.PREACCEPTED and ({command} is None or {initial} is None)",
+            "pre-accepted without what was sent",
+        ),
+    ),
     "Wish": (
         ("{members}[0].id < 1", "replica id 0 belongs to legacy values"),
         ("any(a.id >= b.id for a, b in pairwise({members}))", "replica ids rise"),

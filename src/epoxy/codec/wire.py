@@ -112,6 +112,10 @@ encode_member_request, decode_member_request = pair(v2.encode_member_request, v2
 encode_member_reply, decode_member_reply = pair(v2.encode_member_reply, v2.decode_member_reply)
 encode_wish, decode_wish = pair(v2.encode_wish, v2.decode_wish)
 
+# The ordered engine's instances, as they are stored: the command once, the rest whenever it changes.
+encode_command, decode_command = pair(v2.encode_command, v2.decode_command)
+encode_standing, decode_standing = pair(v2.encode_standing, v2.decode_standing)
+
 
 def encode_decision(key: bytes, committed: Proposal, lineage: tuple[Settled, ...]) -> tuple[bytes, bytes]:
     """What `encode_committed_record` and `encode_changelog_entry` would make of it: most of both is the proposal, which

@@ -20,6 +20,7 @@ from epoxy.model.messages import (
     Commit,
     CommitConflict,
     ConfigOk,
+    Failed,
     Inspect,
     Inspected,
     KeyRequest,
@@ -29,6 +30,7 @@ from epoxy.model.messages import (
     Request,
     UpdateConfig,
 )
+from epoxy.model.ordered import OrderedRequest
 from epoxy.model.records import FRESH, ChangelogEntry, KeyState, Proposal
 from epoxy.model.writes import ReadResult, Source
 from epoxy.node import register
@@ -54,6 +56,8 @@ class Replica:
         """Told of every change."""
         self.commit_watchers: list[Watcher] = []
         """Told of new versions alone."""
+        self.ordered: Callable[[OrderedRequest], Reply] = not_ordered_here
+        """What deals with requests of the ordered engine."""
         self._store = store
         self._states = States()
         self.keyspace = Keyspace(me)
@@ -96,7 +100,7 @@ class Replica:
             case Inspect():
                 return self._store.transact(lambda tx: self._inspect(tx, request.key))
             case _:
-                raise AssertionError(f"not a request of a key: {request}")
+                return self.ordered(request)
 
     def _key_request(self, request: KeyRequest) -> Reply:
         key = request.key
@@ -221,3 +225,7 @@ class Replica:
         """Only ever upwards: adopting is learning what the register of configurations was decided to hold."""
         self._key_request(Commit(key=CONFIG_KEY, epoch=config.epoch, proposal=register.to_proposal(config)))
         return self.config
+
+
+def not_ordered_here(_: OrderedRequest) -> Reply:
+    return Failed(reason="this node does not order transactions")

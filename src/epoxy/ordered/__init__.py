@@ -1,0 +1,1 @@
+"""Transactions over several keys: EPaxos*, pure. Rules and reasons: docs/protocol/ordered.md."""

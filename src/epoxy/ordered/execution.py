@@ -1,0 +1,75 @@
+"""What a transaction does to a state, and what it answers. The same state and the same transaction: the same result."""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from epoxy.model.transactions import LEAST, MOST, Add, Delete, Done, Executed, Get, Operation, Put, Txn, Wrong
+
+Read = Callable[[bytes], bytes | None]
+Values = dict[bytes, bytes | None]
+
+LONGEST_NUMBER = 20
+"""Digits and sign of 64 bits. Redis takes no spaces, no plus and no leading zeros; neither do we."""
+
+
+class State:
+    """Values as they were, under those that were written since."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self.written: Values = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.written[key] if key in self.written else self._read(key)
+
+    def set(self, key: bytes, value: bytes | None) -> None:
+        self.written[key] = value
+
+
+def execute(txn: Txn, state: State) -> Executed:
+    seen = tuple([state.get(compare.key) for compare in txn.compares])
+    found = tuple([state.get(key) for key in txn.reads])
+    succeeded = all(compare.holds(value) for compare, value in zip(txn.compares, seen, strict=True))
+    operations = txn.then if succeeded else txn.otherwise
+    done = tuple([perform(operation, state) for operation in operations])
+    return Executed(succeeded=succeeded, seen=seen, done=done, found=found)
+
+
+def perform(operation: Operation, state: State) -> Done:
+    before = state.get(operation.key)
+    match operation:
+        case Get():
+            pass
+        case Put():
+            state.set(operation.key, operation.value)
+        case Delete():
+            state.set(operation.key, None)
+        case Add():
+            return add(operation, before, state)
+        case _:
+            assert_never(operation)
+    return Done(value=before)
+
+
+def add(operation: Add, before: bytes | None, state: State) -> Done:
+    number = number_of(before)
+    if number is None:
+        return Done(value=before, wrong=Wrong.NOT_A_NUMBER)
+    result = number - operation.amount if operation.negative else number + operation.amount
+    if not LEAST <= result <= MOST:
+        return Done(value=before, wrong=Wrong.OVERFLOW)
+    after = b"%d" % result
+    state.set(operation.key, after)
+    return Done(value=after)
+
+
+def number_of(value: bytes | None) -> int | None:
+    if value is None:
+        return 0
+    if len(value) > LONGEST_NUMBER:
+        return None
+    try:
+        number = int(value)
+    except ValueError:
+        return None
+    return number if b"%d" % number == value and LEAST <= number <= MOST else None

@@ -1,0 +1,156 @@
+"""From a seed to a plan: swarms, and every third seed an ambush on a coordinator."""
+
+from random import Random
+
+from epoxy.consensus.effects import Timing
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.model.transactions import Add, Compare, Delete, Get, Operation, Put, Txn
+from epoxy.sim import plan as per_key
+from epoxy.sim.generate import draw_faults, draw_timing, draw_weather
+from epoxy.sim.ordered.plan import ClientPlan, Plan, Step
+from epoxy.sim.ordered.simulation import ACCOUNT
+from epoxy.sim.plan import Fault, FaultKind, Weather
+
+SIZES = (1, 2, 3, 3, 3, 4, 5, 5, 5, 6, 7)
+AMBUSHED = (3, 3, 4, 5, 5, 5, 6, 7)
+END_US = 400_000
+
+
+def generate(seed: int, *, n: int | None = None) -> Plan:
+    return ambush(seed, n) if seed % 3 == 2 else swarm(seed, n)
+
+
+def swarm(seed: int, n: int | None) -> Plan:
+    dice = Random(f"ordered/{seed}")
+    size = n if n is not None else dice.choice(SIZES)
+    until_us = dice.randrange(500_000, 3_000_000)
+    slowest = dice.choice((2.0, 20.0, 100.0))
+    timing = draw_timing(dice, slowest)
+    return Plan(
+        world=per_key.Plan(
+            seed=seed,
+            n=size,
+            policy=dice.choice(tuple(QuorumPolicy)),
+            timing=timing,
+            places=tuple(slowest * dice.choice((0.0, dice.random(), 1.0)) for _ in range(size)),
+            weather=draw_weather(dice),
+            skew=tuple(dice.choice((1.0, 1.0, dice.uniform(0.8, 1.25))) for _ in range(size)),
+            faults_end_us=until_us,
+            clients=(),
+            faults=draw_faults(dice, size, until_us),
+            encoded=seed % 8 == 0,
+        ),
+        recover_ms=timing.round_timeout_ms * dice.choice((0.5, 1.0, 2.0)),
+        catchup_ms=timing.round_timeout_ms * dice.choice((0.5, 5.0, 50.0)),
+        clients=draw_clients(dice, size, until_us, int(slowest * 1000)),
+    )
+
+
+def draw_clients(dice: Random, n: int, until_us: int, slowest_us: int) -> tuple[ClientPlan, ...]:
+    steps = dice.randint(2, 6)
+    keys = dice.choice((1, 2, 3, 5))
+    draw = dice.choice((transfer, transfer, anything))
+    pace_us = until_us // (steps + 1)
+    apart_us = dice.choice((100, slowest_us, 3 * slowest_us, pace_us))
+    homes = dice.choice((list(range(1, n + 1)), [dice.randint(1, n) for _ in range(dice.randint(2, 5))]))
+    return tuple(
+        ClientPlan(
+            home=home,
+            steps=tuple(
+                Step(at_us=i * pace_us + dice.randrange(apart_us), txn=draw(dice, keys, 100 * client + i))
+                for i in range(steps)
+            ),
+        )
+        for client, home in enumerate(homes, start=1)
+    )
+
+
+def transfer(dice: Random, keys: int, _: int) -> Txn:
+    """Between two accounts, or a look at all of them."""
+    accounts = [ACCOUNT + b"%d" % i for i in range(keys + 1)]
+    if dice.random() < 0.3:
+        return Txn(reads=tuple(accounts))
+    giver, taker = dice.sample(accounts, k=2)
+    amount = dice.randint(1, 9)
+    moved = (Add(key=giver, amount=amount, negative=True), Add(key=taker, amount=amount))
+    return Txn(then=moved, reads=tuple(accounts) if dice.random() < 0.3 else ())
+
+
+def anything(dice: Random, keys: int, value: int) -> Txn:
+    names = [b"key-%d" % i for i in range(keys)]
+    operations = tuple(draw_operation(dice, dice.choice(names), value) for _ in range(dice.randint(1, 3)))
+    compares: tuple[Compare, ...] = ()
+    if dice.random() < 0.5:
+        compares = (Compare(key=dice.choice(names), values=(b"%d" % dice.randint(1, 9),), absent=dice.random() < 0.7),)
+    otherwise = (Get(key=dice.choice(names)),) if compares else ()
+    return Txn(compares=compares, then=operations, otherwise=otherwise)
+
+
+def draw_operation(dice: Random, key: bytes, value: int) -> Operation:
+    kind = dice.choice((Get, Put, Put, Delete, Add))
+    if kind is Put:
+        return Put(key=key, value=b"%d" % value)
+    if kind is Add:
+        return Add(key=key, amount=dice.randint(1, 9), negative=dice.random() < 0.5)
+    return Get(key=key) if kind is Get else Delete(key=key)
+
+
+def ambush(seed: int, n: int | None) -> Plan:
+    """Coordinators are killed after the k-th message they send, for every k, while others ask for the same keys; most
+    Commits are lost, so that everything has to be recovered. Some come back, without what was not synced."""
+    dice = Random(f"ordered-ambush/{seed}")
+    size = n if n is not None else dice.choice(AMBUSHED)
+    victims = dice.sample(range(1, size + 1), k=dice.randint(1, max(1, size // 2)))
+    slowest = dice.choice((0.3, 3.0))
+    timing = Timing(hedge_ms=slowest * dice.choice((2, 8)), round_timeout_ms=slowest * dice.choice((4, 12)) + 2)
+    return Plan(
+        world=per_key.Plan(
+            seed=seed,
+            n=size,
+            policy=QuorumPolicy.OPTIMAL if dice.random() < 0.8 else QuorumPolicy.FAST_PAXOS,
+            timing=timing,
+            places=tuple(slowest * dice.choice((0.0, dice.random(), 1.0)) for _ in range(size)),
+            weather=Weather(
+                loss=dice.choice((0.0, 0.0, 0.1, 0.3)), commit_loss=0.0, jitter=dice.choice((0.1, 1.0, 5.0))
+            ),
+            skew=(1.0,) * size,
+            faults_end_us=END_US,
+            clients=(),
+            faults=lay_traps(dice, victims),
+            encoded=False,
+        ),
+        recover_ms=timing.round_timeout_ms * dice.choice((0.5, 1.0)),
+        catchup_ms=timing.round_timeout_ms * dice.choice((1.0, 20.0)),
+        clients=draw_rivals(dice, size, victims, int(slowest * 1000)),
+    )
+
+
+def lay_traps(dice: Random, victims: list[int]) -> tuple[Fault, ...]:
+    faults: list[Fault] = []
+    for victim in victims:
+        at_us = dice.choice((0, 0, dice.randrange(END_US // 2)))
+        kind = dice.choice((FaultKind.CRASH_ON_SEND, FaultKind.CRASH_ON_SEND, FaultKind.CRASH_ON_ANSWER))
+        faults.append(Fault(at_us=at_us, kind=kind, machines=(victim,), count=dice.randint(1, 12)))
+        back_us = dice.choice((END_US, at_us + dice.randrange(5_000, END_US // 2)))
+        faults.append(Fault(at_us=back_us, kind=FaultKind.RESTART, machines=(victim,)))
+        if dice.random() < 0.3:
+            faults.append(Fault(at_us=0, kind=FaultKind.SLOW_DISK, machines=(victim,)))
+    return tuple(sorted(faults, key=lambda fault: fault.at_us))
+
+
+def draw_rivals(dice: Random, n: int, victims: list[int], slowest_us: int) -> tuple[ClientPlan, ...]:
+    keys = dice.choice((1, 1, 2))
+    draw = dice.choice((transfer, anything))
+    homes = [*victims, *(dice.randint(1, n) for _ in range(dice.randint(1, 3)))]
+    pace_us = dice.choice((5_000, 30_000))
+    apart_us = dice.choice((200, slowest_us, 4 * slowest_us))
+    return tuple(
+        ClientPlan(
+            home=home,
+            steps=tuple(
+                Step(at_us=i * pace_us + dice.randrange(apart_us), txn=draw(dice, keys, 100 * client + i))
+                for i in range(dice.randint(2, 5))
+            ),
+        )
+        for client, home in enumerate(homes, start=1)
+    )

@@ -1,0 +1,189 @@
+"""One run: a plan in, a report out."""
+
+from collections import Counter
+
+from msgspec import Struct
+
+from epoxy.model.cluster import first_epoch
+from epoxy.model.transactions import Txn
+from epoxy.ordered.effects import Timing
+from epoxy.sim.judge import Violation
+from epoxy.sim.nemesis import Nemesis
+from epoxy.sim.network import Network
+from epoxy.sim.ordered.client import TAG, Client, Recorder, number_of
+from epoxy.sim.ordered.history import Asked, explain
+from epoxy.sim.ordered.judge import Judge
+from epoxy.sim.ordered.machine import Machine
+from epoxy.sim.ordered.plan import ClientPlan, Plan, Step
+from epoxy.sim.simulation import Failure
+from epoxy.sim.world import World
+
+CALM_LIMIT_US = 120_000_000
+"""After the faults everybody must be answered within this virtual time, and the replicas agree."""
+
+ACCOUNT = b"acct/"
+"""The sum of keys with this prefix never changes."""
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    plan: Plan
+    failure: Failure | None
+    virtual_us: int
+    events: int
+    messages: int
+    operations: int
+    paths: dict[str, int]
+    faults: dict[str, int]
+    verdicts: dict[str, int]
+    trace: list[str] | None
+
+
+def run(plan: Plan, *, tracing: bool = False) -> Report:
+    simulation = Simulation(plan, tracing=tracing)
+    failure: Failure | None = None
+    try:
+        simulation.play()
+        simulation.judge_all()
+    except Violation as violation:
+        failure = Failure(rule=violation.rule, detail=violation.detail)
+    except AssertionError as broken:
+        failure = Failure(rule="assertion", detail=str(broken) or "an assertion of the engine failed")
+    except Exception as error:
+        failure = Failure(rule=type(error).__name__, detail=f"the engine raised {error!r}")
+    return simulation.report(failure)
+
+
+class Simulation:
+    def __init__(self, plan: Plan, *, tracing: bool) -> None:
+        self.plan = plan
+        self.world = World(tracing=tracing)
+        self.judge = Judge(plan.n)
+        self.recorder = Recorder()
+        self.calm = False
+        self.paths: Counter[str] = Counter()
+        self.network = Network(self.world, plan.world)
+        self.machines = [self._machine(i) for i in range(1, plan.n + 1)]
+        self.network.machines = {machine.id: machine for machine in self.machines}
+        self.nemesis = Nemesis(self.world, self.network, self.machines)
+        self.clients = [self._client(f"c{i}", client) for i, client in enumerate(plan.clients, start=1)]
+
+    def _machine(self, i: int) -> Machine:
+        world = self.plan.world
+        config = first_epoch(tuple(range(1, world.n + 1)), world.policy)
+        machine = Machine(
+            i,
+            self.world,
+            self.network,
+            self.judge,
+            seed=world.seed,
+            config=config,
+            timing=world.timing,
+            clock_rate=world.skew[i - 1],
+        )
+        machine.ordered_timing = Timing(
+            hedge_ms=world.timing.hedge_ms,
+            round_timeout_ms=world.timing.round_timeout_ms,
+            recover_ms=self.plan.recover_ms,
+            catchup_ms=self.plan.catchup_ms,
+        )
+        return machine
+
+    def _client(self, name: str, plan: ClientPlan) -> Client:
+        return Client(name, plan, self.machines, self.world, self.recorder)
+
+    def play(self) -> None:
+        for machine in self.machines:
+            machine.start()
+        self.nemesis.arrange(self.plan.world.faults)
+        for client in self.clients:
+            client.start()
+        self.world.after(self.plan.world.faults_end_us, self._faults_end)
+        self._must(lambda: all(client.done for client in self.clients), "clients have no answer")
+        keys = tuple(key for key in self.plan.names() if not key.startswith(TAG))
+        for home in (1, self.plan.n):
+            look = ClientPlan(home=home, steps=(Step(at_us=0, txn=Txn(reads=keys)),))
+            last = self._client(f"last-{home}", look)
+            last.start()
+            self._must(lambda: last.done, "a last look has no answer")  # noqa: B023
+            if last.unanswered:
+                raise Violation("liveness", "calm, and yet the last look was not answered")
+        self._must(self._is_quiet, "the replicas do not come together")
+
+    def _must(self, finished: object, complaint: str) -> None:
+        assert callable(finished)
+        deadline_us = max(self.world.now_us, self.plan.world.faults_end_us) + CALM_LIMIT_US
+        if not self.world.run_until(lambda: self.calm and bool(finished()), deadline_us):
+            raise Violation("liveness", f"{complaint}, {CALM_LIMIT_US // 1_000_000} s after the last fault")
+
+    def _is_quiet(self) -> bool:
+        """Everybody has executed everything that anybody knows of, and that is durable."""
+        if self.judge.is_busy:
+            return False
+        engines = [machine.engine for machine in self.machines]
+        logs = [engine.replica.log for engine in engines if engine is not None]
+        if len(logs) < self.plan.n or any(log.beyond for log in logs):
+            return False
+        highest = {r: max(log.highest.get(r, 0) for log in logs) for r in range(1, self.plan.n + 1)}
+        return all(log.executed.get(r, 0) == slot for log in logs for r, slot in highest.items())
+
+    def _faults_end(self) -> None:
+        if self.world.trace is not None:
+            self.world.note("all faults end")
+        self.nemesis.relent()
+        self.calm = True
+
+    # Judgement
+
+    def judge_all(self) -> None:
+        self.judge.sum_up()
+        wrong = explain(self.recorder.asked, self._numbers()) or self._total_changed() or self._values_differ()
+        if wrong is not None:
+            raise Violation("strict serializability", wrong)
+
+    def _numbers(self) -> list[int]:
+        """The transactions in the order of the first replica."""
+        commands = [self.judge.decisions[each].command for each in self.judge.orders.get(1, [])]
+        return [number_of(txn) for command in commands if command is not None for txn in command.txns]
+
+    def _total_changed(self) -> str | None:
+        accounts = [key for key in self.plan.names() if key.startswith(ACCOUNT)]
+        for asked in self.recorder.asked.values():
+            if asked.result is not None and set(accounts) <= set(asked.txn.reads):
+                total = sum(int(found(asked, key) or b"0") for key in accounts)
+                if total:
+                    return f"transaction {asked.number} saw a total of {total}"
+        return None
+
+    def _values_differ(self) -> str | None:
+        for key in self.plan.names():
+            values = {machine.engine.value(key) for machine in self.machines if machine.engine is not None}
+            if len(values) > 1:
+                return f"{key.decode()} is {values}"
+        return None
+
+    def report(self, failure: Failure | None) -> Report:
+        for machine in self.machines:
+            if machine.engine is not None:
+                self.paths.update({path.value: count for path, count in machine.engine.paths.items()})
+        decisions = self.judge.decisions.values()
+        return Report(
+            plan=self.plan,
+            failure=failure,
+            virtual_us=self.world.now_us,
+            events=self.world.happened,
+            messages=self.network.sent,
+            operations=len(self.recorder.asked),
+            paths=dict(self.paths),
+            faults=dict(self.nemesis.struck + self.network.suffered),
+            verdicts={
+                "answered": sum(asked.result is not None for asked in self.recorder.asked.values()),
+                "decided": len(decisions),
+                "nothing": sum(commit.command is None for commit in decisions),
+            },
+            trace=self.world.trace,
+        )
+
+
+def found(asked: Asked, key: bytes) -> bytes | None:
+    assert asked.result is not None
+    return asked.result.found[asked.txn.reads.index(key)]
