@@ -26,14 +26,15 @@ class Wire:
 
 
 class Network:
-    """While it is entered, the cluster's ports are reachable through it, and `isolate` cuts one node off."""
+    """While it is entered, the cluster's ports are reachable through it. `isolate` cuts one node off; `part` cuts the
+    agents of two off from each other."""
 
     def __init__(self, cluster: ElectCluster) -> None:
         self._cluster = cluster
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._wires: set[Wire] = set()
-        self._cut: set[str] = set()
+        self._cuts: list[set[str]] = []
         self._servers: list[asyncio.Server] = []
 
     def __enter__(self) -> Self:
@@ -50,17 +51,23 @@ class Network:
         self._loop.close()
 
     def isolate(self, name: str) -> None:
-        self._loop.call_soon_threadsafe(self._cut.add, name)
+        self._loop.call_soon_threadsafe(self._cuts.append, {name})
+
+    def part(self, one: str, other: str) -> None:
+        self._loop.call_soon_threadsafe(self._cuts.append, {one, other})
 
     def heal(self) -> None:
         """What was held back is lost with its connections."""
 
         def mend() -> None:
-            for held in [each for each in self._wires if each.ends & self._cut]:
+            for held in [each for each in self._wires if self._is_cut(each)]:
                 held.drop()
-            self._cut.clear()
+            self._cuts.clear()
 
         self._loop.call_soon_threadsafe(mend)
+
+    def _is_cut(self, held: Wire) -> bool:
+        return any(cut <= held.ends for cut in self._cuts)
 
     async def _listen(self) -> None:
         for name, member in self._cluster.members.items():
@@ -106,6 +113,6 @@ class Network:
             if frames is not None and (commands := frames.feed(data)):
                 held.ends.add(wire.decode_hello(commands[0])[0].sender)
                 frames = None
-            if not held.ends & self._cut:
+            if not self._is_cut(held):
                 writer.write(data)
         held.drop()

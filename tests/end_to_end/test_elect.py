@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from signal import Signals
 
@@ -15,10 +16,10 @@ import redis
 from benchmarks.failover_cluster import CLUSTER, PATIENCE_S, ElectCluster, ask, running, wait_for
 from benchmarks.failover_writer import Writer
 from epoxy.agent.redis import EPOCH_KEY
-from tests.agent.conftest import server_binary
+from tests.agent.conftest import server_binary, valkey_binary
 from tests.end_to_end.elect_proxy import Network
 
-__all__ = ["server_binary"]
+__all__ = ["server_binary", "valkey_binary"]
 
 DOWN_AFTER_MS = 2_000
 """A quarter of it is left to close a server between the end of its lease and the first vote for another: half a second,
@@ -32,6 +33,18 @@ ENOUGH = 50
 def cluster(tmp_path: Path, server_binary: Path) -> Iterator[ElectCluster]:
     with running(ElectCluster(tmp_path, server_binary, down_after_ms=DOWN_AFTER_MS)) as cluster:
         yield cluster
+
+
+@contextmanager
+def running_apart(cluster: ElectCluster) -> Iterator[Network]:
+    """With a network between its nodes that can be cut."""
+    cluster.write_files(proxied=True)
+    with Network(cluster) as network:
+        try:
+            cluster.start()
+            yield network
+        finally:
+            cluster.stop()
 
 
 def writer_for(cluster: ElectCluster, replicas: int = 1) -> Writer:
@@ -114,22 +127,48 @@ def test_a_server_that_sleeps_past_the_timeouts_wakes_as_a_replica(cluster: Elec
 def test_a_primary_that_is_cut_off_closes_and_comes_back_as_a_replica(tmp_path: Path, server_binary: Path) -> None:
     """Its own clients, on its side of the cut, are refused before anybody else takes writes."""
     cluster = ElectCluster(tmp_path, server_binary, down_after_ms=DOWN_AFTER_MS)
-    cluster.write_files(proxied=True)
-    with Network(cluster) as network:
-        try:
-            cluster.start()
-            with writer_for(cluster) as writer:
-                more(writer)
-                network.isolate("a")
-                wait_for(lambda: cluster.primary_now(but="a"), "nobody takes over")
-                assert not cluster.takes_writes("a")
-                more(writer)
-                network.heal()
-                primary = cluster.primary(but="a")
-                comes_back_as_replica(cluster, "a", primary)
-            nothing_is_lost(cluster, writer, primary)
-        finally:
-            cluster.stop()
+    with running_apart(cluster) as network:
+        with writer_for(cluster) as writer:
+            more(writer)
+            network.isolate("a")
+            wait_for(lambda: cluster.primary_now(but="a"), "nobody takes over")
+            assert not cluster.takes_writes("a")
+            more(writer)
+            network.heal()
+            primary = cluster.primary(but="a")
+            comes_back_as_replica(cluster, "a", primary)
+        nothing_is_lost(cluster, writer, primary)
+
+
+def test_of_two_candidates_that_do_not_hear_each_other_one_wins(tmp_path: Path, server_binary: Path) -> None:
+    """Both see the primary gone and a majority ready, in the same moment, and neither knows of a better one."""
+    cluster = ElectCluster(tmp_path, server_binary, n=5, down_after_ms=DOWN_AFTER_MS, min_replicas=2)
+    with running_apart(cluster) as network:
+        with writer_for(cluster, replicas=2) as writer:
+            more(writer)
+            network.part("b", "c")
+            cluster.signal_agent("a", signal.SIGKILL)
+            cluster.signal_server("a", signal.SIGKILL)
+            primary = cluster.primary(but="a")
+            only_one_takes_writes(cluster, primary)
+            more(writer)
+            network.heal()
+            cluster.start_server("a")
+            cluster.start_agent("a")
+            comes_back_as_replica(cluster, "a", primary)
+        nothing_is_lost(cluster, writer, primary)
+
+
+def test_valkey_servers_fail_over_too(tmp_path: Path, valkey_binary: Path) -> None:
+    with running(ElectCluster(tmp_path, valkey_binary, down_after_ms=DOWN_AFTER_MS)) as cluster:
+        with writer_for(cluster) as writer:
+            more(writer)
+            cluster.signal_server("a", signal.SIGKILL)
+            primary = cluster.primary(but="a")
+            more(writer)
+            cluster.start_server("a")
+            comes_back_as_replica(cluster, "a", primary)
+        nothing_is_lost(cluster, writer, primary)
 
 
 def test_a_planned_failover_loses_nothing_not_even_without_waiting(cluster: ElectCluster) -> None:
