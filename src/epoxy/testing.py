@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from epoxy.client import AsyncClient, Client, Status
+from epoxy.client.members import Newcomer
 from epoxy.model.errors import InvalidRequest, Unavailable
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
 
@@ -32,6 +33,9 @@ START_S = 30.0
 
 STOP_S = 15.0
 """For a node to let its work finish. After that it is killed."""
+
+CHANGE_S = 90.0
+"""For members to change. A few thousand keys take a second or two."""
 
 POLL_S = 0.02
 LOG_LINES = 20
@@ -141,9 +145,14 @@ class ClusterNode:
 class Cluster:
     """The nodes in order; `cluster[0]` is the nearest to `cluster.client()`."""
 
-    def __init__(self, nodes: list[ClusterNode], folder: Path) -> None:
+    def __init__(
+        self, nodes: list[ClusterNode], folder: Path, quorum_policy: QuorumPolicy = QuorumPolicy.OPTIMAL
+    ) -> None:
         self.nodes = nodes
         self.folder = folder
+        self._founders = tuple(nodes)
+        self._known = list(nodes)
+        self._policy = quorum_policy
 
     @property
     def urls(self) -> list[str]:
@@ -160,6 +169,8 @@ class Cluster:
         for node in self.nodes:
             node.start(wait=False)
         self.wait_until_connected()
+        for node in self.nodes:
+            node.wait_until(is_settled, "in the first epoch that knows all stores")
 
     def wait_until_connected(self) -> None:
         """Every node that runs is ready and reaches every other that runs."""
@@ -168,8 +179,38 @@ class Cluster:
             if node.running:
                 node.wait_until(lambda status: status.ready and alive <= reached(status), "in touch with its peers")
 
+    def prepare(self) -> ClusterNode:
+        """A node that can join; it is not started."""
+        node = newcomer(self.folder, self._founders, self._policy, max(n.id for n in self._known) + 1)
+        self._known.append(node)
+        return node
+
+    def join(self, *nodes: ClusterNode) -> None:
+        """They learn what the others hold, all in one change, and are members when this returns."""
+        member = next(other for other in self.nodes if other.running)
+        for node in nodes:
+            node.start(wait=False)
+        for node in nodes:
+            node.wait_until(lambda status: status.state == "new", "there")
+        change_members(member, add=[as_newcomer(node) for node in nodes])
+        for node in nodes:
+            node.wait_until(lambda status: status.ready, "ready")
+        self.nodes += nodes
+
+    def add(self) -> ClusterNode:
+        """One more member."""
+        node = self.prepare()
+        self.join(node)
+        return node
+
+    def remove(self, node: ClusterNode) -> None:
+        """It may be dead already. If not, it is stopped in the end."""
+        self.nodes.remove(node)
+        change_members(next(other for other in self.nodes if other.running), remove=[node.id])
+        node.stop()
+
     def stop(self) -> None:
-        for node in self.nodes:
+        for node in self._known:
             node.kill()
 
     def __len__(self) -> int:
@@ -190,7 +231,8 @@ def cluster(n: int = 3, *, quorum_policy: str = "optimal", folder: Path | None =
     with ExitStack() as stack:
         home = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="epoxy-test-")))
         home.mkdir(parents=True, exist_ok=True)
-        made = Cluster(lay_out(home, n, QuorumPolicy(quorum_policy)), home)
+        policy = QuorumPolicy(quorum_policy)
+        made = Cluster(lay_out(home, n, policy), home, policy)
         stack.callback(made.stop)
         made.start()
         yield made
@@ -211,6 +253,13 @@ def lay_out(folder: Path, n: int, policy: QuorumPolicy) -> list[ClusterNode]:
     return nodes
 
 
+def newcomer(folder: Path, founders: Sequence[ClusterNode], policy: QuorumPolicy, node_id: int) -> ClusterNode:
+    http, resp = free_ports(2)
+    node = ClusterNode(node_id=node_id, datacenter=f"dc-{node_id}", folder=folder, http=http, resp=resp)
+    node.config.write_text(configuration(node, founders, folder / "secret", policy) + "join = true\n", "utf-8")
+    return node
+
+
 def configuration(node: ClusterNode, nodes: Sequence[ClusterNode], secret: Path, policy: QuorumPolicy) -> str:
     members = "".join(
         f'    {{ id = {other.id}, datacenter = "{other.datacenter}", url = "{other.url}" }},\n' for other in nodes
@@ -220,6 +269,24 @@ def configuration(node: ClusterNode, nodes: Sequence[ClusterNode], secret: Path,
         f'http = "{node.url.removeprefix("http://")}"\nresp = "127.0.0.1:{node.resp_port}"\n\n'
         f'[cluster]\nquorum_policy = "{policy.value}"\nsecret_file = {quoted(secret)}\nmembers = [\n{members}]\n'
     )
+
+
+def as_newcomer(node: ClusterNode) -> Newcomer:
+    return Newcomer(id=node.id, url=node.url, datacenter=node.datacenter)
+
+
+def change_members(node: ClusterNode, *, add: Sequence[Newcomer] = (), remove: Sequence[int] = ()) -> int:
+    """Ask `node` for it, and wait until it is done; returns the epoch."""
+    with node.client() as client:
+        wanted = client.change_members(add=add, remove=remove).wanted
+        deadline = time.monotonic() + CHANGE_S
+        while True:
+            seen = client.members(progress=True)
+            if seen.settled and tuple(row.id for row in seen.replicas) == wanted:
+                return seen.epoch
+            if time.monotonic() > deadline:
+                raise Unavailable(f"the members did not become {wanted} in {CHANGE_S:.0f} s: {seen.waiting}")
+            time.sleep(POLL_S)
 
 
 def quoted(path: Path) -> str:
@@ -237,6 +304,12 @@ def free_ports(count: int) -> list[int]:
 
 def reached(status: Status) -> set[int]:
     return {status.id} | {peer.id for peer in status.peers if peer.reachable}
+
+
+def is_settled(status: Status) -> bool:
+    """A new cluster moves on once, as soon as everybody has met everybody; writes in flight then take a little longer,
+    which would puzzle those who look at each of them."""
+    return status.ready and status.epoch > 1
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:

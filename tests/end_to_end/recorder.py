@@ -49,8 +49,11 @@ class Recorder:
         self._changed = threading.Condition()
 
     def run(self, who: str, client: Client, key: bytes, kind: Kind) -> Outcome:
+        return self.note(who, key, kind, lambda: perform(client, key, kind))
+
+    def note(self, who: str, key: bytes, kind: Kind, ask: Callable[[], Outcome]) -> Outcome:
         number, invoked = next(self._ids), next(self._clock)
-        outcome = perform(client, key, kind)
+        outcome = ask()
         # What is not known may still happen, so it has not returned.
         returned = None if isinstance(outcome, Unknown) else next(self._clock)
         with self._changed:

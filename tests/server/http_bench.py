@@ -148,6 +148,9 @@ class Wire:
     def switch(self, exchange: transport.Exchange, handler: transport.Handler) -> None:  # noqa: ARG002
         raise AssertionError("no peer knocks at these doors")
 
+    def leave(self, exchange: transport.Exchange, heir: transport.Heir) -> None:  # noqa: ARG002
+        raise AssertionError("nobody speaks anything but HTTP here")
+
     def keep(self, exchange: transport.Exchange, answer: bytes) -> None:
         assert exchange is self.exchange
         self.kept.append(answer)

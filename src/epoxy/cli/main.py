@@ -27,6 +27,7 @@ ROOMS = {
     "status": "health",
     "doctor": "health",
     "inspect": "inspection",
+    "members": "members",
     "actor": "actors",
     "envoy": "actors",
     "bench": "bench",

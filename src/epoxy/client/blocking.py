@@ -2,7 +2,7 @@
 
 import ssl
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from types import TracebackType
 from typing import Self, TypeVar
@@ -10,10 +10,12 @@ from typing import Self, TypeVar
 import msgspec
 
 from epoxy.client import calls
+from epoxy.client import members as member_calls
 from epoxy.client.calls import Call
 from epoxy.client.feed import Feed
 from epoxy.client.http1 import Answer
 from epoxy.client.limits import CONNECT_TIMEOUT_S, MAX_CONNECTIONS, SILENCE_S, TIMEOUT_S, checked_timeout
+from epoxy.client.members import Members, Newcomer, Ordered
 from epoxy.client.pool import Pool, reason_of
 from epoxy.client.results import Change, Deletion, Inspection, Page, Reading, Reservation, Status, Value, Written
 from epoxy.client.routing import Attempt, Outcome, conduct, fleet_of
@@ -78,6 +80,22 @@ class Client:
 
     def status(self, *, timeout: float | None = None) -> Status:
         return self._run(calls.status(), timeout)
+
+    def members(self, *, progress: bool = False, timeout: float | None = None) -> Members:
+        """Who belongs to the cluster. `progress`: every member is asked how far it is."""
+        return self._run(member_calls.members(progress=progress), timeout)
+
+    def change_members(
+        self,
+        *,
+        add: Sequence[Newcomer] = (),
+        remove: Sequence[int] = (),
+        force: bool = False,
+        timeout: float | None = None,
+    ) -> Ordered:
+        """Who shall come and who shall go, in one change. Returns when that is written down; `members` tells when it is
+        done. `force`: even if too few of those who stay can be reached now."""
+        return self._run(member_calls.change(add, remove, force=force), timeout)
 
     def inspect(self, key: bytes | str, *, timeout: float | None = None) -> Inspection:
         """What every replica holds for the key."""

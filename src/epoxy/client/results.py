@@ -132,6 +132,7 @@ class Peer(Struct, kw_only=True):
     rtt_ms: float | None = None
     reachable: bool = False
     url: str | None = None
+    status: str = "active"
 
 
 class Status(Struct, kw_only=True):
@@ -142,6 +143,9 @@ class Status(Struct, kw_only=True):
     pid: int = 0
     epoch: int = 0
     ready: bool = False
+    state: str = ""
+    reason: str = ""
+    joint: bool = False
     tolerated_failures: int = 0
     fast_path_share: float | None = None
     floor_ms: float | None = None

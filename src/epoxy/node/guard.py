@@ -23,7 +23,10 @@ class Guard:
         """Called when this store may speak for its replica from now on."""
 
     def heard(self, replica_id: int, identity: int) -> bool:
-        """Asked for every answer to a frame of ours. False: it does not count."""
+        """Asked for every answer to a frame of ours. False: it does not count. Who names no store has not written ours
+        down: it only tells that we are none of the members."""
+        if identity == 0:
+            return True
         admitted = self.admits(replica_id, identity)
         if admitted:
             self.answered(replica_id)

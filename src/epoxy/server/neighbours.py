@@ -91,8 +91,8 @@ class Neighbours:
 
     # Who is heard
 
-    def _recognises(self, claim: Claim) -> bool:
-        return self._has_left(claim) or self._guard.admits(claim.sender, claim.store)
+    def _recognises(self, claim: Claim) -> bool | None:
+        return None if self._has_left(claim) else self._guard.admits(claim.sender, claim.store)
 
     def _has_left(self, claim: Claim) -> bool:
         """A stranger with a newer epoch than ours may be a member we have not heard of; any other is none."""

@@ -39,6 +39,7 @@ OPERATOR = 0
 
 SCHEME = b"Epoxy v2,"
 MAC_HEADER = b"epoxy-mac"
+NO_STORE = b"%016x" % 0
 
 Admits = Callable[[int, int], bool]
 """Whether a sender may speak, by its id and its epoch."""
@@ -151,8 +152,9 @@ class Verifier:
 
     def answer(self, signed: Signed, status: int, body: bytes) -> tuple[bytes, bytes]:
         """The header that proves the answer."""
-        mac = answer_mac(self._secret, signed.mac, status, self._store, body)
-        return MAC_HEADER, b"%b,%b" % (self._store, mac)
+        store = self._store if signed.known else NO_STORE
+        mac = answer_mac(self._secret, signed.mac, status, store, body)
+        return MAC_HEADER, b"%b,%b" % (store, mac)
 
 
 def read_authorization(value: bytes) -> tuple[Claim, bytes, bytes]:

@@ -30,3 +30,5 @@ class Signed(Struct, frozen=True):
 
     claim: Claim
     mac: bytes
+    known: bool = True
+    """Whether the sender's store is on record here; an answer to one that is not names no store of ours."""

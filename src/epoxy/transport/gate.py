@@ -11,8 +11,8 @@ from epoxy.transport.response import Headers
 LOST_STATUS = 504
 """The answer of an emulated link that is cut: to be treated like no answer."""
 
-Recognises = Callable[[Claim], bool]
-"""Whether the sender's store is the one it should be."""
+Recognises = Callable[[Claim], bool | None]
+"""Whether the sender's store is the one it should be, and on record. None: it is nobody's, but it is answered."""
 
 
 def everybody(claim: Claim) -> bool:  # noqa: ARG001
@@ -57,7 +57,10 @@ class Gate:
         if self._link is not None and not self._link.hears(signed.claim.sender):
             exchange.fail(LOST_STATUS, "link_cut", "this link is cut on purpose")
             return None
-        if not self._recognises(signed.claim):
+        recognised = self._recognises(signed.claim)
+        if recognised is None:
+            return Signed(signed.claim, signed.mac, known=False)
+        if not recognised:
             exchange.fail(403, "another_store", other_store(signed.claim.sender))
             return None
         return signed

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,11 +13,15 @@ from epoxy.cli.demo.desk import Order, Told
 from epoxy.cli.demo.plan import SECRET, Plan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.cli.groups import refuse
+from epoxy.client.members import Newcomer
 from epoxy.model.errors import EpoxyError, InvalidRequest, Unavailable
-from epoxy.testing import reached
+from epoxy.testing import change_members, is_settled, reached
+from epoxy.transport import aws
 
 Link = frozenset[str]
 """Two regions."""
+
+NEWCOMERS = ("new", "removed")
 
 
 class DemoCluster:
@@ -36,11 +41,14 @@ class DemoCluster:
         for node in self.nodes:
             node.start(wait=False)
         for node in self.nodes:
+            node.wait_until(lambda _: True, "ready")  # one that ends keeps the others from becoming so
+        for node in self.nodes:
             node.wait_until(lambda status: status.ready, "ready")
             tell(node)
         everybody = {node.id for node in self.nodes}
         for node in self.nodes:
             node.wait_until(lambda status: everybody <= reached(status), "in touch with the others")
+            node.wait_until(is_settled, "in the first epoch that knows all stores")
 
     def stop(self) -> None:
         """All at the same time, so that none waits for those that are gone already."""
@@ -68,6 +76,8 @@ class DemoCluster:
             "revive": self._revive,
             "cut": self._cut,
             "heal": self._heal,
+            "add": self._add,
+            "remove": self._remove,
         }
         try:
             lines = orders[order.verb](order) if order.verb in orders else refuse_order(order)
@@ -160,6 +170,50 @@ class DemoCluster:
         rest = {other.id for other in self.nodes} - theirs - {node.id}
         node.change_links(self._secret, cut=theirs, heal=rest)
 
+    def _add(self, order: Order) -> list[str]:
+        if order.region in self.by_name:
+            raise InvalidRequest(f"{order.region} is a member already")
+        if order.region not in aws.REGIONS:
+            refuse(order.region, "region", [name for name in aws.REGIONS if name not in self.by_name])
+        place, began = self.plan.place_of(order.region), time.monotonic()
+        node = self.plan.furnish(place)
+        check_ports([node])
+        member = self._able()
+        node.start(wait=False)
+        node.wait_until(lambda status: status.state in NEWCOMERS, "there")
+        self._settle(self.plan.grown(place), [*self.nodes, node])
+        epoch = change_members(member, add=[Newcomer(id=node.id, url=node.url, datacenter=place.name)])
+        took = f"{time.monotonic() - began:.1f} s"
+        return [
+            f"{place.name} has copied everything and is a member, replica {node.id}, after {took} (epoch {epoch}).",
+            f"Its doors: {node.url} and, for Redis clients, 127.0.0.1:{node.resp_port}.",
+            *self.consequences(),
+        ]
+
+    def _remove(self, order: Order) -> list[str]:
+        node, began = self._region(order.region), time.monotonic()
+        epoch = change_members(self._able(but=node), remove=[node.id])
+        self._expected_down.add(node.datacenter)
+        node.stop()
+        self.cuts = {link for link in self.cuts if node.datacenter not in link}
+        self._settle(self.plan.shrunk(node.id), [other for other in self.nodes if other is not node])
+        took = f"{time.monotonic() - began:.1f} s"
+        return [f"{node.datacenter} is no member any more, after {took} (epoch {epoch}).", *self.consequences()]
+
+    def _settle(self, plan: Plan, nodes: list[RegionNode]) -> None:
+        self.plan, self.nodes = plan, nodes
+        self.by_name = {node.datacenter: node for node in nodes}
+        self._expected_down &= set(self.by_name)
+        plan.keep()
+
+    def _able(self, but: RegionNode | None = None) -> RegionNode:
+        """A region that can have something decided."""
+        slow = self.plan.sizes.slow
+        for node in self.nodes:
+            if node is not but and len(self.within_reach(node.datacenter)) >= slow:
+                return node
+        raise Unavailable("no region reaches enough of the others to have anything decided")
+
     def _region(self, name: str) -> RegionNode:
         if name not in self.by_name:
             refuse(name, "region", list(self.by_name))
@@ -210,7 +264,7 @@ class DemoCluster:
         head = "No majority is left: nobody can write until regions come back. Nothing is lost."
         if able:
             left = min(reach[name] for name in able) - self.plan.sizes.slow
-            head = f"{len(able)} of {self.plan.regions} regions go on writing; {left} more may fail."
+            head = f"{len(able)} of {len(self.nodes)} regions go on writing; {left} more may fail."
         return [head, *(f"  {name:<15} {self.can(name)}" for name in self.plan.names)]
 
     def document(self) -> dict[str, Any]:

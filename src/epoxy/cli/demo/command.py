@@ -203,6 +203,34 @@ def resume(region: str, **given: Any) -> None:
     send(Order(verb="resume", region=region), **given)
 
 
+@demo.command(short_help="Grow: one more region learns everything and joins.")
+@region_argument
+@for_a_demo
+def add(region: str, **given: Any) -> None:
+    """Start another region and make it a member, while clients write. It may be any of the regions whose round trips
+    are known; one that was removed comes back with the data it had.
+
+    \b
+    Examples:
+      epoxy demo add us-west-2
+      epoxy demo add sa-east-1
+    """
+    send(Order(verb="add", region=region), **given)
+
+
+@demo.command(short_help="Shrink: a region leaves for good, dead or alive.")
+@region_argument
+@for_a_demo
+def remove(region: str, **given: Any) -> None:
+    """Take a region out of the cluster, and end it.
+
+    \b
+    Example:
+      epoxy demo remove eu-west-1
+    """
+    send(Order(verb="remove", region=region), **given)
+
+
 @demo.command(short_help="Cut a region off from all others, or from those named.")
 @region_argument
 @others_argument

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from epoxy.cli.demo.region import RegionNode
 from epoxy.model.errors import ConfigError
@@ -27,26 +28,60 @@ HIGHEST_PORT_BASE = 65535 - PORTS_APART * max(REGIONS)
 MANIFEST, SECRET = "demo.json", "secret"
 
 
+class Place(Struct, frozen=True, kw_only=True):
+    """A region and the id it has for ever."""
+
+    id: int
+    name: str
+
+
 class Manifest(Struct, frozen=True, kw_only=True):
-    """What a folder was made for. Its data knows the members by number and address, so neither may change."""
+    """What a folder was made for, and who came and went since. Its data knows the members by number and address, so
+    neither may change."""
 
     regions: int
     port_base: int
+    added: tuple[Place, ...] = ()
+    gone: tuple[int, ...] = ()
 
 
 class Plan(Struct, frozen=True, kw_only=True):
+    """`regions`: how many there were at first. `added`: whoever came later; `gone`: the ids of those who left."""
+
     folder: Path
     regions: int
     port_base: int
     wan: bool
+    added: tuple[Place, ...] = ()
+    gone: tuple[int, ...] = ()
+
+    @property
+    def founders(self) -> tuple[Place, ...]:
+        return tuple(Place(id=i, name=name) for i, name in enumerate(REGIONS[self.regions], start=1))
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        return tuple(place for place in (*self.founders, *self.added) if place.id not in self.gone)
 
     @property
     def names(self) -> tuple[str, ...]:
-        return REGIONS[self.regions]
+        return tuple(place.name for place in self.places)
 
     @property
     def sizes(self) -> Quorums:
-        return quorums(self.regions)
+        return quorums(len(self.places))
+
+    def place_of(self, name: str) -> Place:
+        """One that was here before comes back under the id that its data knows."""
+        before = {place.name: place for place in (*self.founders, *self.added)}
+        return before.get(name) or Place(id=len(before) + 1, name=name)
+
+    def grown(self, place: Place) -> "Plan":
+        added = self.added if place in (*self.founders, *self.added) else (*self.added, place)
+        return replace(self, added=added, gone=tuple(i for i in self.gone if i != place.id))
+
+    def shrunk(self, replica: int) -> "Plan":
+        return replace(self, gone=(*self.gone, replica))
 
     def floor_ms(self, here: str, within_reach: Collection[str]) -> float | None:
         """The round trip to the nearest fast quorum within reach; None: there is none. `here` is within its own."""
@@ -57,25 +92,26 @@ class Plan(Struct, frozen=True, kw_only=True):
         return trips[needed - 1] if len(trips) >= needed else None
 
     def lay_out(self) -> list[RegionNode]:
-        """The secret and the manifest are written once; the configuration anew each time."""
+        """The secret is written once; the manifest and the configuration anew each time."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        nodes = [
-            RegionNode(
-                node_id=i + 1,
-                datacenter=name,
-                folder=self.folder,
-                http=self.port_base + PORTS_APART * i,
-                resp=self.port_base + PORTS_APART * i + 1,
-            )
-            for i, name in enumerate(self.names)
-        ]
-        secret = kept_secret(self.folder)
-        for node in nodes:
-            settings = configuration(node, nodes, secret, QuorumPolicy.OPTIMAL)
-            node.config.write_text(f"{settings}\n[wan]\nemulate = {str(self.wan).lower()}\n", "utf-8")
-        manifest = Manifest(regions=self.regions, port_base=self.port_base)
+        self.keep()
+        return [self.furnish(place) for place in self.places]
+
+    def furnish(self, place: Place) -> RegionNode:
+        """Every file names the first regions, whoever is there by now: they are the name of the cluster."""
+        node, secret = self._node(place), kept_secret(self.folder)
+        settings = configuration(node, [self._node(each) for each in self.founders], secret, QuorumPolicy.OPTIMAL)
+        join = "" if place in self.founders else "join = true\n"
+        node.config.write_text(f"{settings}{join}\n[wan]\nemulate = {str(self.wan).lower()}\n", "utf-8")
+        return node
+
+    def _node(self, place: Place) -> RegionNode:
+        http = self.port_base + PORTS_APART * (place.id - 1)
+        return RegionNode(node_id=place.id, datacenter=place.name, folder=self.folder, http=http, resp=http + 1)
+
+    def keep(self) -> None:
+        manifest = Manifest(regions=self.regions, port_base=self.port_base, added=self.added, gone=self.gone)
         (self.folder / MANIFEST).write_bytes(msgspec.json.encode(manifest) + b"\n")
-        return nodes
 
 
 def kept_secret(folder: Path) -> Path:
@@ -98,7 +134,14 @@ def plan(folder: Path, *, regions: int | None, port_base: int | None, wan: bool)
             f"{folder} was made with --port-base {made.port_base}, and its members know each other by their addresses;"
             f" use that, or another --dir"
         )
-    return Plan(folder=folder, regions=made.regions, port_base=made.port_base, wan=wan)
+    return Plan(
+        folder=folder,
+        regions=made.regions,
+        port_base=made.port_base,
+        wan=wan,
+        added=made.added,
+        gone=made.gone,
+    )
 
 
 def read_manifest(folder: Path) -> Manifest | None:

@@ -182,9 +182,9 @@ def progress(planned: Plan) -> Iterator[Callable[[RegionNode], None]]:
     began, ready = time.monotonic(), 0
 
     def words() -> str:
-        return f"{ready} of {planned.regions} regions ready"
+        return f"{ready} of {len(planned.places)} regions ready"
 
-    with console.status(f"starting {planned.regions} regions") as status:
+    with console.status(f"starting {len(planned.places)} regions") as status:
 
         def tell(node: RegionNode) -> None:
             nonlocal ready

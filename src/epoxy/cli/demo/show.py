@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from epoxy.cli.demo.plan import PORT_BASE, Plan
+from epoxy.cli.demo.plan import PORT_BASE, REGIONS, Plan
 
 
 def welcome(plan: Plan, demo: dict[str, Any], seconds: float, *, kept: bool) -> list[str]:
@@ -16,7 +16,7 @@ def welcome(plan: Plan, demo: dict[str, Any], seconds: float, *, kept: bool) -> 
     rows = [(r["region"], r["http"], r["resp"], floor_words(r["floor_ms"]), str(r["pid"])) for r in regions]
     quorum = f"{plan.sizes.fast} of {plan.sizes.n}, itself included"
     return [
-        f"{plan.regions} regions are up after {seconds:.1f} s, {distance}.",
+        f"{len(regions)} regions are up after {seconds:.1f} s, {distance}.",
         "",
         *columns(("region", "HTTP", "RESP (Redis)", "commit floor", "pid"), rows),
         "",
@@ -47,6 +47,11 @@ def suggestions(plan: Plan, regions: Sequence[dict[str, Any]]) -> list[str]:
         f"{epoxy} demo kill {second['region']}",
         f"{epoxy} reserve user/bob {last['region']} --url {last['http']}",
         f"{epoxy} demo revive {second['region']}",
+        *(
+            [f"{epoxy} demo add {newcomers[0]}"]
+            if (newcomers := [r for r in REGIONS[9] if r not in plan.names])
+            else []
+        ),
         f"{epoxy} demo ps",
     ]
 

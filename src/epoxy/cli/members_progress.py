@@ -1,0 +1,120 @@
+"""How far a change of members is: in words, and as a line that moves on a terminal."""
+
+import time
+from collections import deque
+from types import TracebackType
+from typing import Self
+
+import click
+from msgspec import Struct
+
+from epoxy.client.members import MemberRow, Members
+
+WINDOW_S = 10.0
+"""The rate is that of the last while: the first pages are small, and loads come and go."""
+
+PLAIN_S = 5.0
+"""Between two plain lines that say the same phase."""
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """`phase` in words, and where it is a matter of keys, how many of how many."""
+
+    phase: str
+    copied: int = 0
+    total: int = 0
+    rate: float = 0.0
+
+    @property
+    def words(self) -> str:
+        if not self.total:
+            return self.phase
+        left = max(0, self.total - self.copied)
+        rest = f", {seconds(left / self.rate)} left" if self.rate > 0 and left else ""
+        return f"{self.phase}: {self.copied:,} of about {self.total:,} keys, {self.rate:,.0f}/s{rest}"
+
+
+def seconds(amount: float) -> str:
+    return f"{amount:.0f} s" if amount < 120 else f"{amount / 60:.0f} min"
+
+
+def is_done(seen: Members, wanted: tuple[int, ...]) -> bool:
+    return seen.settled and tuple(row.id for row in seen.replicas) == wanted == seen.wanted
+
+
+class Journey:
+    """Look after look, so that there is a rate."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, int]] = deque()
+
+    def look(self, seen: Members, now_s: float) -> Told:
+        learners = [row for row in seen.replicas if row.status == "learning"]
+        if seen.joint:
+            return Told(phase=f"epoch {seen.epoch}, old and new decide together{waits(seen)}")
+        if seen.settled:
+            return Told(phase=f"epoch {seen.epoch}, done")
+        if not learners:
+            return Told(phase=f"epoch {seen.epoch}{waits(seen)}")
+        copied, total = copied_by(learners), len(learners) * held(seen)
+        return Told(
+            phase=f"epoch {seen.epoch}, {names(learners)} copying",
+            copied=min(copied, total),
+            total=total,
+            rate=self._rate(now_s, copied),
+        )
+
+    def _rate(self, now_s: float, copied: int) -> float:
+        self._samples.append((now_s, copied))
+        while now_s - self._samples[0][0] > WINDOW_S:
+            self._samples.popleft()
+        (then_s, before), (last_s, after) = self._samples[0], self._samples[-1]
+        return (after - before) / (last_s - then_s) if last_s > then_s else 0.0
+
+
+def waits(seen: Members) -> str:
+    return f": {seen.waiting}" if seen.waiting else ""
+
+
+def names(rows: list[MemberRow]) -> str:
+    return " and ".join(row.datacenter or str(row.id) for row in rows)
+
+
+def copied_by(rows: list[MemberRow]) -> int:
+    return sum(row.progress.copied for row in rows if row.progress is not None)
+
+
+def held(seen: Members) -> int:
+    """Keys, as those who vote have counted them."""
+    return max((row.progress.keys for row in seen.replicas if row.progress is not None), default=0)
+
+
+class Watch:
+    """Always on stderr: what is piped away is the result alone."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True)
+        self._quiet = quiet
+        self._status = self._console.status("") if self._console.is_terminal and not quiet else None
+        self._said = ""
+        self._said_s = 0.0
+
+    def __enter__(self) -> Self:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def tell(self, told: Told) -> None:
+        if self._status is not None:
+            self._status.update(told.words)
+        elif not self._quiet and (told.phase != self._said or time.monotonic() - self._said_s > PLAIN_S):
+            self._said, self._said_s = told.phase, time.monotonic()
+            click.echo(told.words, err=True)
