@@ -6,6 +6,7 @@ when that transaction is durable.
 
 from typing import assert_never
 
+from epoxy.model.ballot import FAST_COUNTER, FIRST_CLASSIC_COUNTER
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.messages import (
     Accept,
@@ -70,7 +71,9 @@ def already_decided(state: KeyState, version: int) -> AlreadyCommitted | None:
 
 def missed_a_commit(state: KeyState, version: int) -> Behind | None:
     """Rule 2. Entering a version without the one before would overwrite what may be the last vote for it."""
-    return Behind(version=state.version) if version > state.next_version else None
+    committed = state.committed
+    known = committed.version if committed is not None else 0
+    return Behind(version=known) if version > known + 1 else None
 
 
 def prepare(state: KeyState, message: Prepare) -> Step:
@@ -86,14 +89,15 @@ def promise(state: KeyState, message: Prepare) -> KeyState:
 
 def accept(state: KeyState, message: Accept) -> Step:
     """Rules 4 and 5, phase 2b."""
-    refused = refuse_fast(state, message) if message.ballot.is_fast else refuse_classic(state, message)
+    is_fast = message.ballot.counter == FAST_COUNTER
+    refused = refuse_fast(state, message) if is_fast else refuse_classic(state, message)
     return (state, refused) if refused else (vote(state, message), AcceptOk())
 
 
 def refuse_fast(state: KeyState, message: Accept) -> HigherBallot | None:
     """Rule 4. One vote for each replica in the fast round, or two fast quorums could both succeed. A resend is not a
     second vote."""
-    if state.promised.is_classic:
+    if state.promised.counter >= FIRST_CLASSIC_COUNTER:
         return HigherBallot(ballot=state.promised)
     if state.vote is not None and state.vote != vote_for(message):
         return HigherBallot(ballot=state.vote.ballot)
@@ -111,7 +115,7 @@ def vote_for(message: Accept) -> Vote:
 
 def vote(state: KeyState, message: Accept) -> KeyState:
     """A classic vote is also a promise. A fast one is not: it leaves the way open for any classic ballot."""
-    promised = state.promised if message.ballot.is_fast else message.ballot
+    promised = state.promised if message.ballot.counter == FAST_COUNTER else message.ballot
     return KeyState(committed=state.committed, lineage=state.lineage, promised=promised, vote=vote_for(message))
 
 

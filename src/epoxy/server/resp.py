@@ -193,10 +193,15 @@ class RespConnection(Session, asyncio.Protocol):
         """Answers of one turn of the loop leave together; one that nothing else waits with leaves now."""
         self._held += len(reply) - promised.weight
         self._door.count(promised.command, reply)
-        if len(self._slots) == 1 and not self._queue and not self._working:
-            self._work()
-        else:
+        if len(self._slots) > 1 or self._queue or self._working:
             self._schedule()
+        elif self._out or self._clogged or self._leaving or self._ended or self.reader.fault is not None:
+            self._work()
+        elif self._transport is not None:
+            self._slots.clear()
+            self._held -= len(reply)
+            self._transport.write(reply)
+            self._pace()
 
     def soon(self, step: Callable[[], None]) -> None:
         """Not for somebody who has left."""

@@ -53,6 +53,8 @@ class Peer:
         self._world = world
         self._limits = limits
         self._lanes = Lanes(url, world.ssl, world.dice, limits, Told(self._ready, self._failed), self._dial)
+        # Looked at for every message: a field of a record takes longer.
+        self._queue_messages, self._queue_most = limits.queue_messages, limits.queue_bytes
         self._queue: deque[Envelope] = deque()
         self._queue_bytes = 0
         self._flying: deque[Batch] = deque()
@@ -87,7 +89,7 @@ class Peer:
         envelope = (requests, count, answered, self._ticked_ms)
         if self.state is State.DOWN:
             fail(envelope, "unreachable")
-        elif len(self._queue) >= self._limits.queue_messages or self._queue_bytes >= self._limits.queue_bytes:
+        elif len(self._queue) >= self._queue_messages or self._queue_bytes >= self._queue_most:
             fail(envelope, "queue full")
         else:
             self._queue.append(envelope)
