@@ -417,7 +417,8 @@ def test_a_planned_failover_is_refused_with_a_reason() -> None:
     nodes = tuple(replace(node, priority=0 if node.id == "c" else 100) for node in config_of("abc").nodes)
     table = Table("abc", nodes=nodes).begin()
     elector = table["a"].elector
-    assert "no other node" in (elector.hand_over("z", table.now_ms) or "")
+    assert "no node 'z'; there are a, b, c" in (elector.hand_over("z", table.now_ms) or "")
+    assert "already" in (elector.hand_over("a", table.now_ms) or "")
     assert "never leads" in (elector.hand_over("c", table.now_ms) or "")
     assert "ask a" in (table["b"].elector.hand_over("a", table.now_ms) or "")
     table.cut.add(("b", "a"))

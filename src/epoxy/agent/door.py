@@ -3,11 +3,11 @@
 import asyncio
 from typing import cast
 
+from epoxy.agent.listen import listen
 from epoxy.agent.sentinel import LIMITS, Session, Source
 from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
 from epoxy.elect.config import Address
-from epoxy.model.errors import CannotListen
 
 MAX_CLIENTS = 10_000
 """As many as a Redis takes: every client of the server may hold one here."""
@@ -23,11 +23,8 @@ class Door:
         self._server: asyncio.Server | None = None
 
     async def start(self, address: Address) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(lambda: Client(self), address.host, address.port)
-        except OSError as error:
-            raise CannotListen(f"node.clients: cannot listen on {address}: {error.strerror}") from error
+        opening = asyncio.get_running_loop().create_server(lambda: Client(self), address.host, address.port)
+        self._server = await listen("node.clients", address, opening)
 
     def close(self) -> None:
         if self._server is not None:

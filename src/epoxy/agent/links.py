@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
+from epoxy.agent.listen import listen
 from epoxy.codec import elect as wire
 from epoxy.codec.resp import CommandReader
 from epoxy.elect import hello
@@ -17,7 +18,7 @@ from epoxy.elect.config import Address, Config
 from epoxy.elect.hello import Hello, Party, Refused
 from epoxy.elect.messages import Message
 from epoxy.elect.outbox import Outbox
-from epoxy.model.errors import CannotListen, CodecError
+from epoxy.model.errors import CodecError
 
 LOGGER = logging.getLogger("epoxy")
 
@@ -187,11 +188,8 @@ class Listener:
         self._server: asyncio.Server | None = None
 
     async def start(self, address: Address) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(lambda: Guest(self), address.host, address.port)
-        except OSError as error:
-            raise CannotListen(f"node.listen: cannot listen on {address}: {error.strerror}") from error
+        opening = asyncio.get_running_loop().create_server(lambda: Guest(self), address.host, address.port)
+        self._server = await listen("node.listen", address, opening)
 
     def close(self) -> None:
         if self._server is not None:

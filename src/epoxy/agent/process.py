@@ -14,6 +14,7 @@ from epoxy.agent.disk import Disk
 from epoxy.agent.door import Door
 from epoxy.agent.guard import clock_ms
 from epoxy.agent.links import Dialer, Listener
+from epoxy.agent.listen import listen
 from epoxy.agent.metrics import Metrics
 from epoxy.agent.plane import Plane
 from epoxy.agent.sentinel import SWITCH, NodeStatus, Source, Status
@@ -23,7 +24,7 @@ from epoxy.elect.elector import Elector
 from epoxy.elect.hello import Party
 from epoxy.elect.messages import Message, State
 from epoxy.elect.terms import Effect, Report, Save, Send
-from epoxy.model.errors import CannotListen, EpoxyError, StoreFailed
+from epoxy.model.errors import EpoxyError, StoreFailed
 from epoxy.transport.http import serve_http
 
 LOGGER = logging.getLogger("epoxy")
@@ -82,12 +83,9 @@ class Agent:
 
     async def _serve_metrics(self) -> None:
         address = self.settings.metrics
-        if address is None:
-            return
-        try:
-            self._metrics = await serve_http(Metrics(self.status).answer, address.host, address.port)
-        except OSError as error:
-            raise CannotListen(f"node.metrics: cannot listen on {address}: {error.strerror}") from error
+        if address is not None:
+            opening = serve_http(Metrics(self.status).answer, address.host, address.port)
+            self._metrics = await listen("node.metrics", address, opening)
 
     async def stop(self) -> None:
         """The server is closed first if it is open, and the others are told: they need not wait for a silence."""

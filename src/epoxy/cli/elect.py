@@ -133,7 +133,7 @@ def failover(node: str, path: Path, agents: tuple[str, ...], wait_s: float, as_j
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
     asked = targets(path, agents)
-    elect_ask.order(asked, ["ELECT", "FAILOVER", node, failover_proof(secret, node)])
+    elect_ask.ask(asked, ["ELECT", "FAILOVER", node, failover_proof(secret, node)])
     told = elect_ask.wait_for(lambda: ask_status(asked), lambda status: status.primary == node, wait_s)
     if as_json:
         output.emit_json({"primary": told.primary, "address": told.primary_address, "epoch": told.leader_epoch})
@@ -164,6 +164,9 @@ def show(told: Status) -> None:
     output.row("majority", f"{told.quorum} of {len(told.nodes)}")
     output.row("replicas to write", str(told.min_replicas_to_write))
     output.row("asked", f"{told.node}, guard {'there' if told.guard else 'MISSING'}")
+    missing = [node.id for node in told.nodes if node.state in ("fresh", "unknown")]
+    if told.leader_epoch == 1 and told.primary is None and missing:
+        output.row("new cluster", f"it begins when every agent has met every other; not yet: {', '.join(missing)}")
     output.table(HEADS, [[str(cell) for cell in cells(node)] for node in told.nodes])
 
 

@@ -18,37 +18,23 @@ T = TypeVar("T")
 
 
 def ask(agents: list[str], words: list[str]) -> bytes:
-    """The answer of the first agent that gives one."""
+    """The answer of the first agent that gives one; an order is for the one that can carry it out."""
     reasons = []
     for agent in agents:
         try:
             reply = question(agent, words)
         except (OSError, ValueError, CodecError) as error:
-            reasons.append(f"{agent}: {error}")
-            continue
+            reply = ServerError(getattr(error, "strerror", None) or str(error))
         if isinstance(reply, bytes):
             return reply
-        reasons.append(f"{agent}: {reply}")
-    raise click.ClickException("no agent answers: " + "; ".join(reasons))
-
-
-def order(agents: list[str], words: list[str]) -> None:
-    """Of the agents one is the primary's, and only that one does it."""
-    reasons = []
-    for agent in agents:
-        try:
-            reply = question(agent, words)
-        except (OSError, ValueError, CodecError) as error:
-            reasons.append(f"{agent}: {error}")
-            continue
-        if not isinstance(reply, ServerError):
-            return
         reasons.append(f"{agent}: {reply}")
     raise click.ClickException("; ".join(reasons))
 
 
 def question(agent: str, words: list[str]) -> Reply:
     host, _, port = agent.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ValueError("not HOST:PORT")
     reader = ReplyReader()
     with socket.create_connection((host.strip("[]"), int(port)), PATIENCE_S) as link:
         link.sendall(encode(tuple(words)))

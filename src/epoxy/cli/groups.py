@@ -33,7 +33,7 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            refuse(args[0], "command" if ctx.parent is None else "protocol", self.list_commands(ctx))
+            refuse(args[0], "protocol" if ctx.info_name == "sim" else "command", self.list_commands(ctx))
         return super().resolve_command(ctx, args)
 
 

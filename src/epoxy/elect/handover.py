@@ -8,14 +8,15 @@ from epoxy.elect.terms import Mode
 
 def refusal(mind: Mind, heir: str, now_ms: int) -> str | None:
     """Why there can be no handover to this node, if there cannot."""
-    peer = mind.peers.get(heir)
-    if peer is None:
-        return f"{heir!r} is no other node of this cluster"
+    if heir not in {node.id for node in mind.config.nodes}:
+        return f"there is no node {heir!r}; there are {', '.join(node.id for node in mind.config.nodes)}"
     if not mind.is_open(now_ms):
         return f"{mind.me} is not the primary; ask {mind.record.leader}"
+    if heir == mind.me:
+        return f"{heir} is the primary already"
     if not mind.config.node(heir).promotable:
         return f"{heir} has priority 0 and never leads"
-    if peer.said_lately(now_ms, mind.timing.fresh_ms) is None:
+    if mind.peers[heir].said_lately(now_ms, mind.timing.fresh_ms) is None:
         return f"{heir} has not been heard lately"
     return None
 
