@@ -21,7 +21,7 @@ from msgspec import Struct
 from benchmarks.preload import preload
 from benchmarks.store import opened
 from epoxy.codec import wire
-from epoxy.membership.effects import Ask, Effect, Flow, GiveWay
+from epoxy.membership.effects import Ask, Config, Effect, Flow, GiveWay
 from epoxy.membership.learner import LEARNING_SHARE, compare, copy
 from epoxy.model.cluster import first_epoch
 from epoxy.node.clock import LoopClock
@@ -32,6 +32,7 @@ from epoxy.store.embedded import EmbeddedStore
 from epoxy.store.members import MemberSpace
 
 SOURCE, LEARNER = 1, 2
+CONFIG = first_epoch((SOURCE, LEARNER))
 
 
 class End:
@@ -40,7 +41,7 @@ class End:
     def __init__(self, folder: Path, me: int) -> None:
         self.me = me
         self.store: EmbeddedStore = opened(folder)
-        replica = Replica(me, self.store, first_epoch((SOURCE, LEARNER)), print)
+        replica = Replica(me, self.store, CONFIG, print)
         space = MemberSpace(replica.keyspace, me)
         self.store.transact(lambda tx: space.identity(tx, me))
         self.copier = Copier(replica, self.store, space, LoopClock(asyncio.get_running_loop()))
@@ -67,6 +68,8 @@ class Line:
             data = wire.encode_member_reply(reply)
             self.source_cpu_s += time.thread_time() - begun_s
             done(wire.decode_member_reply(data))
+        elif isinstance(effect, Config):
+            done(CONFIG)
         elif isinstance(effect, GiveWay):
             asyncio.get_running_loop().call_soon(done, None)
         else:
@@ -101,7 +104,7 @@ async def run(folder: Path, keys: int) -> None:
     preload(folder / "source", SOURCE, keys)
     (folder / "learner").mkdir()
     source, learner = End(folder / "source", SOURCE), End(folder / "learner", LEARNER)
-    show("copied", keys, await measure(copy(LEARNER, SOURCE, LEARNING_SHARE), learner, source))
+    show("copied", keys, await measure(copy(CONFIG, LEARNER, SOURCE, LEARNING_SHARE), learner, source))
     show("compared", keys, await measure(compare(LEARNER, SOURCE), learner, source))
     assert learner.copier.copied >= keys, learner.copier.copied
     assert not learner.copier.repaired, "both hold the same"

@@ -1,12 +1,16 @@
 """How a replica comes to hold what the others hold."""
 
+from typing import TypeVar
+
 from epoxy.membership.digest import NOTHING
 from epoxy.membership.effects import (
     Adopt,
     Ask,
+    Changing,
     Config,
     Effect,
     Flow,
+    Followed,
     GiveWay,
     Keep,
     LoadProgress,
@@ -16,13 +20,14 @@ from epoxy.membership.effects import (
     Synced,
     Tell,
 )
-from epoxy.membership.learner import CALM_SHARE, LEARNING_SHARE, compare, copy, in_turn, learn, sync
+from epoxy.membership.learner import CALM_SHARE, LEARNING_SHARE, compare, copy, in_turn, is_changing, learn, sync
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.membership import (
     NO_STAMP,
     ChangelogPage,
     ChangelogRead,
     CursorTruncated,
+    Member,
     Progress,
     SnapshotPage,
     SnapshotRead,
@@ -30,10 +35,13 @@ from epoxy.model.membership import (
     Unsettled,
     UnsettledPage,
     UnsettledRead,
+    Wish,
 )
 from epoxy.model.messages import EpochAhead, Failed, StaleEpoch
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
-from tests.membership.bench import play
+from tests.membership import bench
+
+T = TypeVar("T")
 
 A, B, C, D, E = 1, 2, 3, 4, 5
 ME = D
@@ -79,6 +87,22 @@ def keep(*keys: bytes, cursor: bytes, after: bytes | None = None, copied: bool =
     return Keep(source=A, entries=tuple(map(entry, keys)), progress=progress)
 
 
+CHANGING = ClusterConfig(
+    epoch=8,
+    coordinator_id=A,
+    replicas=(ReplicaInfo(id=A), ReplicaInfo(id=B), ReplicaInfo(id=ME, status=ReplicaStatus.LEARNING)),
+)
+
+
+def play(flow: Flow[T], *script: tuple[Effect, object], config: ClusterConfig = CHANGING, changing: bool = True) -> T:
+    """The epoch does not change on the way."""
+    return bench.play(flow, *script, asides={Config: config, Changing: changing})
+
+
+def calmly(flow: Flow[T], *script: tuple[Effect, object]) -> T:
+    return play(flow, *script, changing=False)
+
+
 LOAD = LoadProgress(source=A)
 REST = (GiveWay(share=LEARNING_SHARE), None)
 END_OF_SNAPSHOT = SnapshotPage(store=STORE, entries=(entry(b"c"),), cursor=stamp(9), more=False)
@@ -86,7 +110,7 @@ TAIL = ChangelogPage(entries=(), cursor=stamp(5), more=False)
 
 
 def learning() -> Flow[bool]:
-    return copy(ME, A, LEARNING_SHARE)
+    return copy(CHANGING, ME, A, LEARNING_SHARE)
 
 
 def test_a_snapshot_and_then_the_changelog_from_where_it_stood_at_the_first_page() -> None:
@@ -223,7 +247,7 @@ SAME = SnapshotPage(store=STORE, entries=(), cursor=stamp(5), more=False)
 def test_in_quiet_times_stretches_are_compared_at_a_walk_and_gaps_repaired() -> None:
     first, second = (Stretch(until=until, count=2, digest=bytes(16)) for until in (b"b", b"m"))
     gap = SnapshotPage(store=STORE, entries=tuple(map(entry, (b"c", b"d", b"e"))), cursor=stamp(7), more=False)
-    assert play(
+    assert calmly(
         compare(ME, A),
         look(None, first),
         (snapshot(None, first), SAME),
@@ -241,7 +265,7 @@ def test_in_quiet_times_stretches_are_compared_at_a_walk_and_gaps_repaired() -> 
 
 def test_who_is_far_behind_hurries() -> None:
     page = SnapshotPage(store=STORE, entries=(entry(b"a"), entry(b"b")), cursor=stamp(5), more=True)
-    assert play(
+    assert calmly(
         compare(ME, A),
         look(),
         (snapshot(), page),
@@ -255,11 +279,43 @@ def test_who_is_far_behind_hurries() -> None:
 
 
 def test_a_comparison_that_is_cut_short_changes_nothing() -> None:
-    assert not play(compare(ME, A), look(), (snapshot(), SILENCE))
-    assert not play(compare(ME, A), look(), (snapshot(), CursorTruncated()))
+    assert not calmly(compare(ME, A), look(), (snapshot(), SILENCE))
+    assert not calmly(compare(ME, A), look(), (snapshot(), CursorTruncated()))
+
+
+def test_a_comparison_ends_when_members_change() -> None:
+    assert not play(compare(ME, A), (Changing(), True))
+    page = SnapshotPage(store=STORE, entries=(entry(b"a"),), cursor=stamp(5), more=True)
+    assert not play(
+        compare(ME, A), (Changing(), False), look(), (snapshot(), page), (repair(b"a"), 0), WALK, (Changing(), True)
+    )
+
+
+def test_a_copy_ends_with_its_epoch() -> None:
+    """What it has brought is kept, and what comes next may be a joint epoch."""
+    page = SnapshotPage(store=STORE, entries=(entry(b"a"),), cursor=stamp(5), more=True)
+    assert not play(
+        learning(),
+        (LOAD, None),
+        (Config(), CHANGING),
+        look(),
+        (snapshot(), page),
+        (keep(b"a", cursor=stamp(5), after=b"a", copied=False), 0),
+        REST,
+        (Config(), JOINT),
+    )
 
 
 # The joint epoch
+
+
+def handiest(reader: int, *late: int) -> list[tuple[Effect, object]]:
+    others = [source for source in in_turn((A, B, C), reader) if source != reader]
+    return [(LoadProgress(source=source), None if source in late else COPIED) for source in others]
+
+
+def joined(flow: Flow[T], *script: tuple[Effect, object]) -> T:
+    return play(flow, *script, config=JOINT)
 
 
 def unsettled(source: int, after: bytes | None = None) -> Ask:
@@ -279,8 +335,9 @@ IN_FLIGHT = (Unsettled(key=b"k", version=1), Unsettled(key=b"l", version=4))
 
 
 def test_a_newcomer_is_synced_with_a_slow_quorum_of_the_old_members_and_not_with_one() -> None:
-    assert play(
+    assert joined(
         sync(JOINT, D),
+        *handiest(D),
         (unsettled(A), UnsettledPage(keys=IN_FLIGHT, more=True)),
         (Settle(keys=IN_FLIGHT), True),
         (unsettled(A, b"l"), QUIET),
@@ -291,9 +348,22 @@ def test_a_newcomer_is_synced_with_a_slow_quorum_of_the_old_members_and_not_with
     )
 
 
+def test_sources_that_are_copied_go_first() -> None:
+    assert joined(
+        sync(JOINT, D),
+        *handiest(D, A),
+        (unsettled(B), QUIET),
+        *nothing_new(B),
+        (unsettled(C), QUIET),
+        *nothing_new(C),
+        (Synced(epoch=7), None),
+    )
+
+
 def test_an_old_member_that_stays_settles_its_own_votes_and_needs_one_other() -> None:
-    assert play(
+    assert joined(
         sync(JOINT, C),
+        *handiest(C),
         (unsettled(C), UnsettledPage(keys=IN_FLIGHT[:1], more=False)),
         (Settle(keys=IN_FLIGHT[:1]), True),
         (unsettled(A), QUIET),
@@ -303,8 +373,9 @@ def test_an_old_member_that_stays_settles_its_own_votes_and_needs_one_other() ->
 
 
 def test_whoever_is_silent_or_behind_is_passed_over_and_told() -> None:
-    assert not play(
+    assert not joined(
         sync(JOINT, D),
+        *handiest(D),
         (unsettled(A), SILENCE),
         (unsettled(B), EpochAhead(epoch=6)),
         (Tell(to=(B,), config=JOINT), None),
@@ -314,8 +385,9 @@ def test_whoever_is_silent_or_behind_is_passed_over_and_told() -> None:
 
 
 def test_what_cannot_be_settled_leaves_its_source_out() -> None:
-    assert not play(
+    assert not joined(
         sync(JOINT, D),
+        *handiest(D),
         (unsettled(A), UnsettledPage(keys=IN_FLIGHT, more=False)),
         (Settle(keys=IN_FLIGHT), False),
         (unsettled(B), SILENCE),
@@ -325,7 +397,9 @@ def test_what_cannot_be_settled_leaves_its_source_out() -> None:
 
 def test_an_epoch_that_is_over_is_left() -> None:
     newer = first_epoch((A, B))
-    assert not play(sync(JOINT, D), (unsettled(A), StaleEpoch(config=newer)), (Adopt(config=newer), None))
+    assert not joined(
+        sync(JOINT, D), *handiest(D), (unsettled(A), StaleEpoch(config=newer)), (Adopt(config=newer), None)
+    )
 
 
 # A pass
@@ -341,14 +415,25 @@ def compared(reader: int) -> tuple[tuple[Effect, object], ...]:
 
 def test_in_quiet_times_a_voter_compares_with_the_others_and_settles_its_own_votes_once_an_epoch() -> None:
     own = Ask(to=B, request=UnsettledRead(epoch=8, after=None))
-    assert play(learn(B, 7), (Config(), STABLE), (own, QUIET), *compared(B)) == 8
-    assert play(learn(B, 8), (Config(), STABLE), *compared(B)) == 8
+    assert calmly(learn(B, 7), (Config(), STABLE), (own, QUIET), *compared(B)) == 8
+    assert calmly(learn(B, 8), (Config(), STABLE), *compared(B)) == 8
 
 
 def test_while_members_change_everybody_follows_the_voters() -> None:
     learner = ReplicaInfo(id=C, status=ReplicaStatus.LEARNING)
     changing = ClusterConfig(epoch=8, coordinator_id=A, replicas=(ReplicaInfo(id=A), learner))
-    assert play(learn(C, 0), (Config(), changing), *nothing_new(A, C)) == 0
+    script = (*nothing_new(A, C), (Followed(source=A), None))
+    assert play(learn(C, 0), (Config(), changing), *script, config=changing) == 0
+
+
+def test_who_is_wanted_no_longer_is_a_change_from_the_first_moment() -> None:
+    """So that everybody is up to date when the joint epoch begins."""
+    wish = Wish(members=(Member(id=A),))
+    assert is_changing(STABLE, wish)
+    assert not is_changing(STABLE, Wish(members=(Member(id=A), Member(id=B))))
+    assert not is_changing(STABLE, None)
+    assert is_changing(CHANGING, None)
+    assert is_changing(JOINT, None)
 
 
 def test_two_newcomers_begin_with_different_sources() -> None:

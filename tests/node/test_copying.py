@@ -4,13 +4,35 @@ from collections.abc import Callable
 
 import pytest
 
+from epoxy.codec import wire
 from epoxy.membership.digest import NOTHING
-from epoxy.membership.effects import Ask, Effect, GiveWay, Keep, LoadProgress, Repair, Summarise
+from epoxy.membership.effects import (
+    Ask,
+    Changing,
+    Config,
+    Effect,
+    Followed,
+    GiveWay,
+    Keep,
+    LoadProgress,
+    Repair,
+    Summarise,
+)
 from epoxy.membership.learner import LEARNING_SHARE, compare, copy
-from epoxy.model.cluster import first_epoch
-from epoxy.model.membership import ChangelogRead, MemberReply, MemberRequest, Progress, SnapshotRead, Stretch
+from epoxy.model.cluster import CONFIG_KEY, WISH_KEY, ClusterConfig, first_epoch
+from epoxy.model.membership import (
+    ChangelogRead,
+    Member,
+    MemberReply,
+    MemberRequest,
+    Progress,
+    SnapshotRead,
+    Stretch,
+    Wish,
+)
 from epoxy.model.messages import Failed
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
+from epoxy.node import register
 from epoxy.node.copying import LONGEST_REST_MS, Copier
 from epoxy.node.errands import Errand
 from epoxy.node.replica import Replica
@@ -21,6 +43,7 @@ from tests.node.bench import HandClock
 from tests.store.hand import EmbeddedBench
 
 SOURCE, LEARNER = 1, 2
+CONFIG = first_epoch((SOURCE, LEARNER))
 PAGE_KEYS = 8
 PAGES = 12
 
@@ -38,8 +61,8 @@ class Life:
 
     def __init__(self, store: Store, me: int) -> None:
         self.alarms: list[str] = []
-        self.clock = HandClock()
-        self.replica = Replica(me, store, first_epoch((SOURCE, LEARNER)), self.alarms.append)
+        self.store, self.clock = store, HandClock()
+        self.replica = Replica(me, store, CONFIG, self.alarms.append)
         self.space = MemberSpace(self.replica.keyspace, me)
         self.space.page_rows = PAGE_KEYS
         store.transact(lambda tx: self.space.identity(tx, 70 + me))
@@ -82,7 +105,7 @@ class Road:
 
     def travel(self) -> None:
         """One pass, which ends when somebody dies."""
-        flow = copy(LEARNER, SOURCE, LEARNING_SHARE)
+        flow = copy(CONFIG, LEARNER, SOURCE, LEARNING_SHARE)
         try:
             Errand(self.perform, flow, self._ended).feed(None)
         except Died:
@@ -96,9 +119,12 @@ class Road:
             self.asked.append(effect.request)
             done(self._answer(effect.request))
             return
+        if isinstance(effect, Config):
+            done(CONFIG)
+            return
         if isinstance(effect, Keep):
             self.happens("before")
-        assert isinstance(effect, LoadProgress | Summarise | Keep | Repair | GiveWay)
+        assert isinstance(effect, Changing | LoadProgress | Summarise | Keep | Repair | GiveWay)
         self.learner.life.copier.perform(effect, done)
         if isinstance(effect, Keep):
             self.happens("unsynced")
@@ -271,6 +297,30 @@ def test_a_learner_rests_in_proportion_to_its_work() -> None:
     assert results == []
     life.clock.advance(1)
     assert results == [None]
+
+
+def test_who_was_followed_is_told_as_long_as_members_change() -> None:
+    """Otherwise whose snapshot was copied, some time ago."""
+    life = in_memory()
+    results: list[object] = []
+    copied = Progress(store=71, cursor=bytes(10), copied=True)
+    life.copier.perform(Keep(source=SOURCE, entries=(), progress=copied), results.append)
+    assert sources(life) == (SOURCE,)
+    wish = wire.encode_wish(Wish(members=(Member(id=LEARNER),)))
+    life.replica.learn(WISH_KEY, Proposal(value=wish, version=1, mutable=True, proposal_id=ProposalId(SOURCE, 1)))
+    life.copier.perform(Changing(), results.append)
+    assert (results[-1], sources(life)) == (True, ())
+    life.copier.perform(Followed(source=SOURCE), results.append)
+    assert sources(life) == (SOURCE,)
+    two = ClusterConfig(epoch=2, coordinator_id=SOURCE, replicas=CONFIG.replicas[1:])
+    life.replica.learn(CONFIG_KEY, register.to_proposal(two))
+    assert not life.copier.followed
+    life.copier.perform(Changing(), results.append)
+    assert results[-1] is False
+
+
+def sources(life: Life) -> tuple[int, ...]:
+    return life.store.transact(life.copier.sources)
 
 
 def test_what_is_summarised_is_what_a_page_would_be() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from epoxy.codec.tuple import pack
-from epoxy.membership.effects import Ask, Effect, Flow
+from epoxy.membership.effects import Ask, Config, Effect, Flow
 from epoxy.membership.learner import LEARNING_SHARE, compare, copy
 from epoxy.model.ballot import Ballot, fast_ballot
 from epoxy.model.cluster import first_epoch
@@ -26,6 +26,7 @@ from tests.node.bench import HandClock
 from tests.store.hand import EmbeddedBench
 
 OLD, NEW = 1, 2
+CONFIG = first_epoch((OLD, NEW))
 KEYS = 100_000
 ROWS_AT_ONCE = 10_000
 COMMITTED, VALUE = 0, 1
@@ -55,7 +56,7 @@ class End:
     def __init__(self, store: Store, me: int) -> None:
         self.store, self.clock = store, BusyClock()
         self.alarms: list[str] = []
-        self.replica = Replica(me, store, first_epoch((OLD, NEW)), self.alarms.append)
+        self.replica = Replica(me, store, CONFIG, self.alarms.append)
         space = MemberSpace(self.replica.keyspace, me)
         store.transact(lambda tx: space.identity(tx, me))
         self.copier = Copier(self.replica, store, space, self.clock)
@@ -92,6 +93,8 @@ def copying(learner: End, source: End, flow: Flow[bool]) -> bool:
             assert isinstance(effect.request, SnapshotRead | ChangelogRead)
             request = effect.request
             done(source.store.transact(lambda tx: source.copier.page(tx, request)))
+        elif isinstance(effect, Config):
+            done(CONFIG)
         else:
             learner.copier.perform(effect, done)  # type: ignore[arg-type]
             learner.clock.advance(LONGEST_REST_MS)
@@ -107,7 +110,7 @@ def test_a_store_with_100_000_legacy_keys_is_cut_over(old_store: EmbeddedBench) 
     assert_held(old, some)
     assert_no_vote(old_store, old, some[:50])
     new = End(MemoryStore(), NEW)
-    assert copying(new, old, copy(NEW, OLD, LEARNING_SHARE))
+    assert copying(new, old, copy(CONFIG, NEW, OLD, LEARNING_SHARE))
     assert new.copier.copied == KEYS
     assert_held(new, some)
     assert_backfilled(old_store, old, some)

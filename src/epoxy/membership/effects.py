@@ -55,6 +55,10 @@ class Publish(Struct, frozen=True, kw_only=True):
     config: ClusterConfig
 
 
+class Changing(Struct, frozen=True):
+    """Resumed with whether members change, or somebody wants that, as far as this replica knows."""
+
+
 class LoadProgress(Struct, frozen=True, kw_only=True):
     source: int
 
@@ -88,6 +92,12 @@ class GiveWay(Struct, frozen=True, kw_only=True):
     share: float
 
 
+class Followed(Struct, frozen=True, kw_only=True):
+    """Tell whoever asks from now on, as long as members change, that this source is followed up to its tail."""
+
+    source: int
+
+
 class Settle(Struct, frozen=True, kw_only=True):
     """Find out, with a quorum, what became of these keys, and learn it here. Resumed with whether that succeeded for
     all of them."""
@@ -107,7 +117,7 @@ class Rest(Struct, frozen=True, kw_only=True):
     delay_ms: float
 
 
-CopyEffect = LoadProgress | Summarise | Keep | Repair | GiveWay
+CopyEffect = Changing | LoadProgress | Summarise | Keep | Repair | GiveWay | Followed
 HereEffect = Config | Adopt | CopyEffect | Synced | Rest
 Effect = HereEffect | ReadWish | Ask | AskAll | Tell | Publish | Settle
 

@@ -14,8 +14,10 @@ from epoxy.membership.digest import NOTHING
 from epoxy.membership.effects import (
     Adopt,
     Ask,
+    Changing,
     Config,
     Flow,
+    Followed,
     GiveWay,
     Keep,
     LoadProgress,
@@ -36,6 +38,7 @@ from epoxy.model.membership import (
     Stretch,
     UnsettledPage,
     UnsettledRead,
+    Wish,
 )
 from epoxy.model.messages import EpochAhead, StaleEpoch
 
@@ -67,31 +70,38 @@ def learn(me: int, settled_epoch: int) -> Flow[int]:
     if me in config.voters and settled_epoch < config.epoch and (yield from settle(config, me)):
         settled_epoch = config.epoch
     for source in in_turn(config.electorate, me):
-        if source != me:
-            yield from copy(me, source, LEARNING_SHARE) if is_changing(config) else compare(me, source)
+        if source == me:
+            continue
+        if not (yield Changing()):
+            yield from compare(me, source)
+        elif (yield from copy(config, me, source, LEARNING_SHARE)):
+            yield Followed(source=source)
     return settled_epoch
 
 
-def is_changing(config: ClusterConfig) -> bool:
-    return config.is_joint or len(config.active) < len(config.replicas)
+def is_changing(config: ClusterConfig, wish: Wish | None) -> bool:
+    """Or somebody wants it to."""
+    under_way = config.is_joint or len(config.active) < len(config.replicas)
+    return under_way or (wish is not None and tuple(member.id for member in wish.members) != config.active)
 
 
-def copy(me: int, source: int, share: float) -> Flow[bool]:
-    """Whether all that the source had learned, up to some moment after this began, is held here."""
+def copy(config: ClusterConfig, me: int, source: int, share: float) -> Flow[bool]:
+    """Whether all that the source had learned, up to some moment after this began, is held here. Left when the epoch
+    changes: then something else may be more urgent, and what was brought so far is kept."""
     progress: Progress | None = yield LoadProgress(source=source)
     for _ in range(MAX_SNAPSHOTS):
-        copied = yield from read_on(me, source, progress, share)
+        copied = yield from read_on(config, me, source, progress, share)
         if copied is not None:
             return copied
         progress = None
     return False
 
 
-def read_on(me: int, source: int, progress: Progress | None, share: float) -> Flow[bool | None]:
-    """To the end of its changelog. False: the source fell silent, and what it brought so far is kept. None: the place
-    to go on from is gone."""
+def read_on(config: ClusterConfig, me: int, source: int, progress: Progress | None, share: float) -> Flow[bool | None]:
+    """To the end of its changelog. False: the source fell silent, or the epoch is over. None: the place to go on from
+    is gone."""
     blind = False
-    while True:
+    while (yield from lasts(config)):
         request = yield from next_page(me, progress, blind)
         page = yield Ask(to=source, request=request)
         if isinstance(page, CursorTruncated):
@@ -107,14 +117,24 @@ def read_on(me: int, source: int, progress: Progress | None, share: float) -> Fl
                 yield GiveWay(share=share)
         if isinstance(page, ChangelogPage) and not page.more:
             return True
+    return False
+
+
+def lasts(config: ClusterConfig) -> Flow[bool]:
+    """Whether the epoch is still this one."""
+    now: ClusterConfig = yield Config()
+    return now.epoch == config.epoch
 
 
 def compare(me: int, source: int) -> Flow[bool]:
-    """Whether everything the source holds is held here. Nothing is remembered on the way: to look at what is the same a
-    second time costs little. At the end it is, so that a change of members need not begin with a snapshot."""
+    """Whether everything the source holds is held here; left when members change. Nothing is remembered on the way: to
+    look at what is the same a second time costs little. At the end it is, so that a change of members need not begin
+    with a snapshot."""
     progress: Progress | None = None
     blind = False
     while progress is None or not progress.copied:
+        if (yield Changing()):
+            return False
         request = yield from next_page(me, progress, blind)
         page = yield Ask(to=source, request=request)
         if not isinstance(page, SnapshotPage):
@@ -161,16 +181,27 @@ def sync(config: ClusterConfig, me: int) -> Flow[bool]:
     """Settle and copy what a slow quorum of the old members holds, each of them after it has adopted the joint epoch.
     In this order: what is settled there while its list is read is in its changelog by the time that is read."""
     done: set[int] = set()
-    for source in in_turn(config.electorate, me):
+    for source in (yield from handiest(config, me)):
         settled = yield from settle(config, source)
         if settled is None:
             return False
-        if settled and (source == me or (yield from copy(me, source, WHOLE_SHARE))):
+        if settled and (source == me or (yield from copy(config, me, source, WHOLE_SHARE))):
             done.add(source)
         if is_enough(config, done):
             yield Synced(epoch=config.epoch)
             return True
     return False
+
+
+def handiest(config: ClusterConfig, me: int) -> Flow[list[int]]:
+    """The old members, first those whose snapshot is copied: the others would take long."""
+    late: list[int] = []
+    for source in (turns := in_turn(config.electorate, me)):
+        if source != me:
+            progress: Progress | None = yield LoadProgress(source=source)
+            if progress is None or not progress.copied:
+                late.append(source)
+    return [source for source in turns if source not in late] + late
 
 
 def in_turn(electorate: tuple[int, ...], me: int) -> list[int]:

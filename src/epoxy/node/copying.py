@@ -7,8 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar, assert_never
 
-from epoxy.membership.effects import CopyEffect, GiveWay, Keep, LoadProgress, Repair, Summarise
+from epoxy.codec import wire
+from epoxy.membership.effects import Changing, CopyEffect, Followed, GiveWay, Keep, LoadProgress, Repair, Summarise
+from epoxy.membership.learner import is_changing
+from epoxy.model.cluster import CONFIG_KEY, WISH_KEY
 from epoxy.model.membership import ChangelogRead, MemberReply, SnapshotRead
+from epoxy.model.records import KeyState
 from epoxy.node.replica import Replica
 from epoxy.node.sweeping import Sweeper
 from epoxy.ports import Clock, Store, Transaction
@@ -33,6 +37,9 @@ class Copier:
         """Keys that pages of others have brought, while members change."""
         self.repaired = 0
         """Keys that were found missing, or behind, in quiet times."""
+        self.followed: set[int] = set()
+        """Sources whose tail was reached in the change under way. What was copied before that may be long ago."""
+        replica.commit_watchers.append(self._reconfigured)
 
     # As a source
 
@@ -47,8 +54,19 @@ class Copier:
 
     # As a learner
 
+    def is_changing(self) -> bool:
+        found = self._replica.newest(WISH_KEY)
+        wish = wire.decode_wish(found.value) if found is not None and found.value is not None else None
+        return is_changing(self._replica.config, wish)
+
+    def sources(self, tx: Transaction) -> tuple[int, ...]:
+        """Those who need not be copied in the joint epoch."""
+        return tuple(sorted(self.followed)) if self.is_changing() else self._space.sources(tx.snapshot)
+
     def perform(self, effect: CopyEffect, done: Done) -> None:
         match effect:
+            case Changing():
+                done(self.is_changing())
             case LoadProgress():
                 done(self._store.transact(lambda tx: self._space.progress(tx, effect.source)))
             case Summarise():
@@ -61,8 +79,15 @@ class Copier:
                 rest_ms = min(LONGEST_REST_MS, self._busy_ms * (1 / effect.share - 1))
                 self._busy_ms = 0.0
                 self._clock.call_later(rest_ms, partial(done, None))
+            case Followed():
+                self.followed.add(effect.source)
+                done(None)
             case _:
                 assert_never(effect)
+
+    def _reconfigured(self, key: bytes, _before: KeyState, _after: KeyState) -> None:
+        if key == CONFIG_KEY and not is_changing(self._replica.config, None):
+            self.followed.clear()
 
     def _note_progress(self, effect: Keep) -> Callable[[Transaction], None]:
         """In the transaction of what it stands for: one is never there without the other."""

@@ -23,7 +23,7 @@ from epoxy.membership.effects import (
     Synced,
     Tell,
 )
-from epoxy.membership.learner import is_changing, learn
+from epoxy.membership.learner import learn
 from epoxy.membership.steward import steward
 from epoxy.model.cluster import CONFIG_KEY, WISH_KEY, ClusterConfig
 from epoxy.model.membership import (
@@ -121,7 +121,7 @@ class Member:
                 )
             case StatusRead():
                 self._hurry()
-                if is_changing(self.replica.config):
+                if self.copier.is_changing():
                     self.census.renew()
                 return self.status(tx)
             case _:
@@ -132,7 +132,7 @@ class Member:
         return MemberStatus(
             identity=self.guard.identity,
             epoch=epoch,
-            sources=self.space.sources(tx.snapshot),
+            sources=self.copier.sources(tx),
             synced=self._synced_epoch == epoch,
             keys=self.census.keys,
             copied=self.copier.copied,
@@ -146,7 +146,7 @@ class Member:
 
     def _followed(self, settled_epoch: int) -> None:
         self._settled_epoch = settled_epoch
-        self._rest(HURRY_MS if is_changing(self.replica.config) else FOLLOW_MS, self._follow)
+        self._rest(HURRY_MS if self.copier.is_changing() else FOLLOW_MS, self._follow)
 
     def _rest(self, delay_ms: float, then: Callable[[], None]) -> None:
         self._napped = then
