@@ -1,6 +1,6 @@
-"""A second replica is added to one that holds many keys: real processes, from the order to the last epoch.
+"""Replicas are added to those that hold many keys: real processes, from the order to the last epoch.
 
-    python -m benchmarks.learn_cluster [--folder DIR] [--keys 1000000] [--python PYTHON] [--writers 0]
+    python -m benchmarks.learn_cluster [--keys 1000000] [--old 1] [--new 1] [--writers 0] [--python P] [--folder DIR]
 
 With `--writers`, so many clients reserve names at the first node all the while, and what they get done before, during
 and after the copy is told.
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from benchmarks.preload import preload
 from epoxy.client import Client
 from epoxy.model.errors import EpoxyError
 
-OLD, NEW = 1, 2
 LOOK_S = 0.01
 START_S, PATIENCE_S = 60.0, 600.0
 
@@ -36,15 +36,19 @@ def free_port() -> int:
 
 
 class Node:
-    def __init__(self, folder: Path, me: int, first_url: str, port: int, *, python: str) -> None:
-        self.port = port
+    def __init__(self, folder: Path, me: int, founders: list[int], port: int, *, python: str) -> None:
+        self.id, self.port = me, port
         self.url = f"http://127.0.0.1:{port}"
+        members = [
+            f'{{id = {i}, datacenter = "dc-{i}", url = "http://127.0.0.1:{founder}"}}'
+            for i, founder in enumerate(founders, start=1)
+        ]
         config = folder / f"{me}.toml"
         config.write_text(
             f'[node]\nid = {me}\ndatacenter = "dc-{me}"\ndata_dir = "{folder / f"data-{me}"}"\n'
-            f'http = "127.0.0.1:{port}"\n[cluster]\njoin = {"true" if me == NEW else "false"}\n'
+            f'http = "127.0.0.1:{port}"\n[cluster]\njoin = {"true" if me > len(founders) else "false"}\n'
             f'secret_file = "{folder / "secret"}"\n'
-            f'members = [{{id = {OLD}, datacenter = "dc-{OLD}", url = "{first_url}"}}]\n'
+            f"members = [{', '.join(members)}]\n"
         )
         with (folder / f"{me}.log").open("wb") as log:
             command = [python, "-m", "epoxy", "serve", "--config", str(config)]
@@ -106,8 +110,9 @@ class Writers:
 class Watch:
     """Moments of the change, as the first node tells them."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, replicas: int) -> None:
         self._node = node
+        self._replicas = replicas
         self.began = time.monotonic()
         self.joint = self.ended = 0.0
 
@@ -117,24 +122,24 @@ class Watch:
             status = self._node.ask("GET", "/v2/status")
             now = time.monotonic()
             self.joint = self.joint or (now if status["joint"] else 0.0)
-            if status["replicas"] == NEW and not status["joint"]:
+            if status["replicas"] == self._replicas and not status["joint"]:
                 self.ended = now
             time.sleep(LOOK_S)
         assert self.ended, "the change did not end"
 
 
-def run(folder: Path, keys: int, python: str, writers: int) -> None:
-    preload(folder / f"data-{OLD}", OLD, keys)
+def run(folder: Path, keys: int, python: str, *, writers: int, old: int, new: int) -> None:
+    for me in range(1, old + 1):
+        preload(folder / f"data-{me}", me, keys)
     (folder / "secret").write_text(secrets.token_hex(32))
     (folder / "secret").chmod(0o600)
-    ports = [free_port(), free_port()]
-    first_url = f"http://127.0.0.1:{ports[0]}"
-    nodes = [Node(folder, me, first_url, port, python=python) for me, port in zip((OLD, NEW), ports, strict=True)]
+    ports = [free_port() for _ in range(old + new)]
+    nodes = [Node(folder, me, ports[:old], port, python=python) for me, port in enumerate(ports, start=1)]
     try:
-        measure(nodes, keys, writers)
+        measure(nodes, keys, writers, old)
     except BaseException:
-        for me in (OLD, NEW):
-            print((folder / f"{me}.log").read_text()[-2000:], file=sys.stderr)
+        for node in nodes:
+            print((folder / f"{node.id}.log").read_text()[-2000:], file=sys.stderr)
         raise
     finally:
         for node in nodes:
@@ -142,31 +147,36 @@ def run(folder: Path, keys: int, python: str, writers: int) -> None:
             node.process.wait()
 
 
-def measure(nodes: list[Node], keys: int, writers: int) -> None:
-    old, new = nodes
-    deadline = time.monotonic() + START_S
-    while not all(node.answers() for node in nodes):
-        assert time.monotonic() < deadline, "a node does not answer"
-        time.sleep(LOOK_S)
-    load = Writers(old.url, writers)
+def measure(nodes: list[Node], keys: int, writers: int, old: int) -> None:
+    first, newcomers = nodes[0], nodes[old:]
+    wait_until(lambda: all(node.answers() for node in nodes), "every node answers")
+    wait_until(lambda: bool(first.ask("GET", "/v2/status")["ready"]), "the first is ready")
+    load = Writers(first.url, writers)
     time.sleep(5.0 if writers else 1.0)
     cpu_s = [node.cpu_s() for node in nodes]
-    watch = Watch(old)
-    order = {"add": [{"id": NEW, "url": new.url, "datacenter": "dc-2"}]}
-    print(f"ordered: {old.ask('POST', '/v2/members', order)}")
+    watch = Watch(first, len(nodes))
+    order = {"add": [{"id": node.id, "url": node.url, "datacenter": f"dc-{node.id}"} for node in newcomers]}
+    print(f"ordered: {first.ask('POST', '/v2/members', order)}")
     watch.wait()
-    spent = [node.cpu_s() - before for node, before in zip(nodes, cpu_s, strict=True)]
+    spent = [f"{node.cpu_s() - before:.1f}" for node, before in zip(nodes, cpu_s, strict=True)]
+    memory = [f"{node.most_memory_mib():.0f}" for node in nodes]
     load.stop()
     copied_s = watch.joint - watch.began
     print(
         f"{keys} keys copied in {copied_s:.1f} s, {keys / copied_s:,.0f} a second; joint for "
-        f"{watch.ended - watch.joint:.2f} s; CPU: old {spent[0]:.1f} s, new {spent[1]:.1f} s; "
-        f"most memory: old {old.most_memory_mib():.0f} MiB, new {new.most_memory_mib():.0f} MiB"
+        f"{watch.ended - watch.joint:.2f} s; CPU of each: {', '.join(spent)} s; most memory: {', '.join(memory)} MiB"
     )
     if writers:
         before = load.rate(watch.began - 5, watch.began)
         during = load.rate(watch.began, watch.joint)
         print(f"writes a second: before {before:,.0f}, while it copied {during:,.0f}; failed: {load.failed}")
+
+
+def wait_until(condition: Callable[[], bool], words: str) -> None:
+    deadline = time.monotonic() + START_S
+    while not condition():
+        assert time.monotonic() < deadline, f"not so after {START_S:.0f} s: {words}"
+        time.sleep(LOOK_S)
 
 
 def main() -> None:
@@ -175,10 +185,12 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--python", default=sys.executable, help="whose `epoxy` is run: that of a compiled build, say")
     parser.add_argument("--writers", type=int, default=0)
+    parser.add_argument("--old", type=int, default=1, help="members that hold the keys")
+    parser.add_argument("--new", type=int, default=1, help="members that are added")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(dir=options.folder))
     try:
-        run(folder, options.keys, options.python, options.writers)
+        run(folder, options.keys, options.python, writers=options.writers, old=options.old, new=options.new)
     finally:
         shutil.rmtree(folder)
 

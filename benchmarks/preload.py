@@ -69,22 +69,23 @@ def write(environment: "lmdb.Environment", rows: Iterator[tuple[bytes, bytes]]) 
 
 def committed_rows(replica: int, count: int, numbers: range) -> Iterator[tuple[bytes, bytes]]:
     root = pack((LAYOUT, replica, KV))
-    record = wire.encode_committed_record(CommittedRecord(committed=proposal(replica)))
+    record = wire.encode_committed_record(CommittedRecord(committed=proposal()))
     return ((root + pack_bytes(key_of(number, count)) + VALUE, record) for number in numbers)
 
 
 def changelog_rows(replica: int, count: int) -> Iterator[tuple[bytes, bytes]]:
     root = pack((LAYOUT, replica, CHANGELOG)) + VERSIONSTAMP
     first = key_of(0, count)
-    entry = wire.encode_changelog_entry(ChangelogEntry(key=first, committed=proposal(replica)))
+    entry = wire.encode_changelog_entry(ChangelogEntry(key=first, committed=proposal()))
     head, tail = entry.split(first)
     return (
         (root + stamp(number + 1, 0) + USER_VERSION, head + key_of(number, count) + tail) for number in range(count)
     )
 
 
-def proposal(replica: int) -> Proposal:
-    return Proposal(value=bytes(VALUE_BYTES), version=1, mutable=False, proposal_id=ProposalId(replica, 1 << 60))
+def proposal() -> Proposal:
+    """The same at every replica, or they would find that they disagree."""
+    return Proposal(value=bytes(VALUE_BYTES), version=1, mutable=False, proposal_id=ProposalId(1, 1 << 60))
 
 
 def main() -> None:
