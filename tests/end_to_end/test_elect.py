@@ -268,6 +268,24 @@ def test_all_agents_restarted_at_once_elect_somebody(cluster: ElectCluster) -> N
     only_one_takes_writes(cluster, primary)
 
 
+def test_agents_restarted_in_the_middle_of_an_election_elect_somebody(cluster: ElectCluster) -> None:
+    """The primary is gone, the silence is over, and whoever stands or votes is killed."""
+    with writer_for(cluster) as writer:
+        more(writer)
+        cluster.signal_agent("a", signal.SIGKILL)
+        cluster.signal_server("a", signal.SIGKILL)
+        wait_for(lambda: cluster.members["b"].status().primary != "a", "b does not notice")
+        for name in "bc":
+            cluster.signal_agent(name, signal.SIGKILL)
+            cluster.start_agent(name)
+        primary = cluster.primary(but="a")
+        more(writer)
+        cluster.start_server("a")
+        cluster.start_agent("a")
+        comes_back_as_replica(cluster, "a", primary)
+    nothing_is_lost(cluster, writer, primary)
+
+
 def test_five_nodes_lose_two_one_after_the_other(tmp_path: Path, server_binary: Path) -> None:
     with running(ElectCluster(tmp_path, server_binary, n=5, min_replicas=2)) as cluster:
         with writer_for(cluster, replicas=2) as writer:
