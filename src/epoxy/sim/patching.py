@@ -15,7 +15,13 @@ from epoxy import __compiled__
 
 Rule = Callable[..., object]
 
-PLANTERS = ("epoxy.sim.broken", "epoxy.sim.broken_members", "epoxy.sim.as_described", "epoxy.sim.elect.broken")
+PLANTERS = (
+    "epoxy.sim.broken",
+    "epoxy.sim.broken_members",
+    "epoxy.sim.as_described",
+    "epoxy.sim.elect.broken",
+    "epoxy.sim.placement.broken",
+)
 """Broken rules may call the right ones, which they hold under names of their own."""
 
 

@@ -1,0 +1,80 @@
+"""From a seed to a plan: every datacenter asks for the same few names, mostly at once, while nodes and envoys fail."""
+
+from random import Random
+
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.sim import generate as per_key
+from epoxy.sim import plan as base
+from epoxy.sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, Plan, Step
+
+SIZES = (1, 2, 3, 3, 3, 4, 5)
+RATES = (1.0, 0.99, 1.01)
+
+ASKS = (AskKind.ENSURE, AskKind.ENSURE, AskKind.ENSURE, AskKind.CREATE, AskKind.GET, AskKind.DESTROY)
+
+
+def generate(seed: int, *, n: int | None = None) -> Plan:
+    dice = Random(f"placement/plan/{seed}")
+    size = n if n is not None else dice.choice(SIZES)
+    threshold_ms = dice.choice((1_000, 2_000, 5_000))
+    until_us = threshold_ms * 1_000 * dice.randint(2, 6)
+    envoys = tuple(dice.randint(1, size) for _ in range(dice.choice((1, size, 2 * size, 2 * size))))
+    return Plan(
+        sites=draw_sites(dice, seed, size, until_us),
+        envoys=envoys,
+        rates=tuple(dice.choice(RATES) for _ in envoys),
+        threshold_ms=threshold_ms,
+        places=(dice.choice((1, 4, 8)), dice.choice((1, 4, 8))),
+        samples=dice.choice((1, 2, 2, 3)),
+        reserve_slots=dice.random() < 0.7,
+        slots=dice.choice((0, 0, 1, 3)),
+        steps=draw_steps(dice, size, until_us),
+        envoy_faults=draw_envoy_faults(dice, len(envoys), threshold_ms, until_us),
+    )
+
+
+def draw_sites(dice: Random, seed: int, n: int, until_us: int) -> base.Plan:
+    places = tuple(dice.uniform(0, dice.choice((1, 40))) for _ in range(n))
+    slowest_ms = 1 + max(places) - min(places)
+    return base.Plan(
+        seed=seed,
+        n=n,
+        policy=dice.choice(list(QuorumPolicy)),
+        timing=per_key.draw_timing(dice, slowest_ms),
+        places=places,
+        weather=per_key.draw_weather(dice),
+        skew=tuple(dice.choice(RATES) for _ in range(n)),
+        faults_end_us=until_us,
+        clients=(),
+        faults=per_key.draw_faults(dice, n, until_us) if dice.random() < 0.7 else (),
+        encoded=False,
+    )
+
+
+def draw_steps(dice: Random, n: int, until_us: int) -> tuple[Step, ...]:
+    """Rounds: all sites ask within a moment, or whenever they like."""
+    names = dice.randint(1, 3)
+    asks = ASKS if dice.random() < 0.5 else ASKS[:3]
+    steps = []
+    for _ in range(dice.randint(1, 5)):
+        at_us, name = dice.randrange(until_us), dice.randrange(names)
+        apart_us = dice.choice((1, 1_000, 100_000, until_us // 3))
+        steps += [
+            Step(at_us=at_us + dice.randrange(apart_us), site=site, ask=dice.choice(asks), name=name)
+            for site in range(1, n + 1)
+        ]
+    return tuple(sorted(steps, key=lambda step: (step.at_us, step.site)))
+
+
+def draw_envoy_faults(dice: Random, envoys: int, threshold_ms: int, until_us: int) -> tuple[EnvoyFault, ...]:
+    """They last a moment, about as long as the threshold, or long."""
+    faults = [
+        EnvoyFault(
+            at_us=dice.randrange(until_us),
+            kind=dice.choice(list(EnvoyFaultKind)),
+            envoy=dice.randrange(envoys),
+            for_us=int(threshold_ms * 1_000 * dice.choice((0.01, 0.5, 0.9, 1.1, 3.0))),
+        )
+        for _ in range(dice.randint(0, 8))
+    ]
+    return tuple(sorted(faults, key=lambda fault: fault.at_us))

@@ -1,0 +1,252 @@
+"""One run: a plan in, a report out."""
+
+from collections import Counter
+
+from msgspec import Struct
+
+from epoxy.actors import directory
+from epoxy.actors.messages import Destroy, Ensure, Exists, Found, Get, Question, Verdict
+from epoxy.model.actors import ActorName, ActorState, label_of
+from epoxy.model.cluster import first_epoch
+from epoxy.placement import rows
+from epoxy.placement.records import EnvoyId, Pool
+from epoxy.ports import Snapshot
+from epoxy.sim.judge import Judge, Violation
+from epoxy.sim.nemesis import Nemesis
+from epoxy.sim.placement.envoy import SimEnvoy
+from epoxy.sim.placement.judge import ActorJudge, Ended
+from epoxy.sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, Plan, Step
+from epoxy.sim.placement.site import RelayNetwork, Site
+from epoxy.sim.simulation import Failure, failure_of
+from epoxy.sim.world import World
+
+CALM_LIMIT = 12
+"""Thresholds after the last fault until everything must run again: one until envoys may expire after a restart, one
+for them to expire, and the pauses of actors that failed."""
+
+RETRY_CALM_MS = 70_000
+"""The longest pause of an actor that failed again and again."""
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    plan: Plan
+    failure: Failure | None
+    virtual_us: int
+    events: int
+    messages: int
+    answers: dict[str, int]
+    faults: dict[str, int]
+    trace: list[str] | None
+
+
+def run(plan: Plan, *, tracing: bool = False) -> Report:
+    simulation = Simulation(plan, tracing=tracing)
+    return simulation.report(failure_of(simulation.play))
+
+
+class Simulation:
+    def __init__(self, plan: Plan, *, tracing: bool) -> None:
+        self.plan = plan
+        self.pool = Pool("sim", "pool")
+        self.world = World(tracing=tracing)
+        self.judge = ActorJudge(self.pool)
+        self.network = RelayNetwork(self.world, plan.sites)
+        self.answers: Counter[str] = Counter()
+        self.struck: Counter[str] = Counter()
+        config = first_epoch(tuple(range(1, plan.sites.n + 1)), plan.sites.policy)
+        self.sites = [
+            Site(
+                i,
+                self.world,
+                self.network,
+                Judge(),
+                seed=plan.seed,
+                config=config,
+                timing=plan.sites.timing,
+                clock_rate=plan.sites.skew[i - 1],
+            )
+            for i in range(1, plan.sites.n + 1)
+        ]
+        for site in self.sites:
+            site.simulation = self
+        self.network.machines = {site.id: site for site in self.sites}
+        self.nemesis = Nemesis(self.world, self.network, self.sites)
+        self.envoys = [SimEnvoy(self, number, 1) for number in range(len(plan.envoys))]
+        self._known: list[EnvoyId] = [envoy.id for envoy in self.envoys]
+        self._lives = 1
+        self._calm = False
+        self._wanted: set[int] = set()
+        self._unsure: set[int] = set()
+
+    def play(self) -> None:
+        for site in self.sites:
+            site.start()
+        for envoy in self.envoys:
+            envoy.start()
+        self.nemesis.arrange(self.plan.sites.faults)
+        for step in self.plan.steps:
+            self.world.after(step.at_us, lambda step=step: self._ask(step))  # type: ignore[misc]
+        for fault in self.plan.envoy_faults:
+            self.world.after(fault.at_us, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
+        end_us = self.plan.sites.faults_end_us
+        self.world.after(end_us, self._relent)
+        patience_us = 1000 * (CALM_LIMIT * self.plan.threshold_ms + RETRY_CALM_MS)
+        if not self.world.run_until(self._is_well, end_us + patience_us):
+            raise Violation("liveness", self._complaint() or "time ran out")
+        self._ask_everybody()
+
+    def report(self, failure: Failure | None) -> Report:
+        return Report(
+            plan=self.plan,
+            failure=failure,
+            virtual_us=self.world.now_us,
+            events=self.world.happened,
+            messages=self.network.sent,
+            answers=dict(self.answers),
+            faults=dict(self.struck + self.nemesis.struck),
+            trace=self.world.trace,
+        )
+
+    def look(self, site: Site, view: Snapshot) -> None:
+        here = [each for each in self._known if self.plan.envoys[int(each.key[1:].partition("-")[0])] == site.id]
+        self.judge.look(view, here)
+
+    # Clients
+
+    def _ask(self, step: Step) -> None:
+        site, asked_us = self.sites[step.site - 1], self.world.now_us
+        life = site.life
+        if life is None or site.paused:
+            self.answers["refused"] += 1
+            return
+        ended = self.judge.destroying(step.name, asked_us) if step.ask is AskKind.DESTROY else None
+        if ended is not None:
+            self._unsure.add(step.name)
+        question = question_of(step, self.pool)
+        if self.world.trace is not None:
+            self.world.note(f"{site.name} is asked: {step.ask.value} name {step.name}")
+
+        def told(verdict: Verdict) -> None:
+            self._told(step, asked_us, ended, verdict)
+
+        life.run(lambda: site.room.actors.ask(question, life.answering(told)))
+
+    def _told(self, step: Step, asked_us: int, ended: Ended | None, verdict: Verdict) -> None:
+        self.answers[type(verdict).__name__.lower()] += 1
+        if self.world.trace is not None:
+            self.world.note(f"told about name {step.name}: {verdict}")
+        if ended is not None:
+            ended.told_us = self.world.now_us
+        elif isinstance(verdict, Found | Exists):
+            created = isinstance(verdict, Found) and verdict.created
+            self.judge.told(step.name, asked_us, self.world.now_us, verdict.actor.id, created=created)
+            if step.ask is not AskKind.GET:
+                self._wanted.add(step.name)
+
+    # Envoys
+
+    def _strike(self, fault: EnvoyFault) -> None:
+        envoy = self.envoys[fault.envoy]
+        self.struck[fault.kind.value] += 1
+        if self.world.trace is not None:
+            self.world.note(f"fault: {fault.kind.value} {envoy.id.key}")
+        match fault.kind:
+            case EnvoyFaultKind.KILL:
+                envoy.die()
+            case EnvoyFaultKind.CUT if envoy.wire is not None:
+                envoy.wire.cut = True
+            case EnvoyFaultKind.DROP if envoy.wire is not None:
+                envoy.wire.end()
+            case EnvoyFaultKind.DRAIN:
+                envoy.drain()
+            case EnvoyFaultKind.FAIL:
+                envoy.fail_actors()
+            case _:
+                pass
+        self.world.after(fault.for_us, lambda: self._mend(fault.envoy))
+
+    def _mend(self, number: int) -> None:
+        envoy = self.envoys[number]
+        if envoy.wire is not None and envoy.wire.cut:
+            envoy.wire.end()
+        if not envoy.alive:
+            self._lives += 1
+            self.envoys[number] = SimEnvoy(self, number, self._lives)
+            self._known.append(self.envoys[number].id)
+            self.envoys[number].start()
+
+    def _relent(self) -> None:
+        if self.world.trace is not None:
+            self.world.note("all faults end")
+        self.nemesis.relent()
+        self._calm = True
+        for envoy in self.envoys:
+            if envoy.draining and envoy.alive:
+                envoy.die()
+        for number in range(len(self.envoys)):
+            self._mend(number)
+
+    # Is all well?
+
+    def _is_well(self) -> bool:
+        return self._calm and self._complaint() is None
+
+    def _complaint(self) -> str | None:
+        if any(not envoy.connected for envoy in self.envoys):
+            return "an envoy is not connected"
+        alive = {envoy.id.key for envoy in self.envoys}
+        for site in self.sites:
+            assert site.life is not None
+            view = site.life.store.newest()
+            for envoy in rows.active_envoys(view, None, 1000)[0]:
+                if envoy.key not in alive:
+                    return f"{envoy.key} is gone and not expired"
+            if complaint := self._complaint_about_actors(view, site):
+                return complaint
+        return None
+
+    def _complaint_about_actors(self, view: Snapshot, site: Site) -> str | None:
+        room = self._has_room(site)
+        for actor in directory.page(view, self.pool.namespace, None, None, 1000):
+            if actor.state is ActorState.RUNNING:
+                if self.judge.runner(actor.id.hex()) != actor.envoy_key:
+                    return f"{actor.id.hex()} should run on {actor.envoy_key}, and does not"
+            elif room or actor.state is not ActorState.PENDING:
+                return f"{actor.id.hex()} is {actor.state.value}"
+        return None
+
+    def _has_room(self, site: Site) -> bool:
+        """Whether all the names together would find a place: with a limit on slots some may have to wait."""
+        here = self.plan.envoys.count(site.id)
+        return here > 0 and (self.plan.slots == 0 or here * self.plan.slots >= 3)
+
+    def _ask_everybody(self) -> None:
+        """Whoever is asked now finds the same actor, and one that is known is found."""
+        for name in sorted({step.name for step in self.plan.steps}):
+            ids: set[bytes] = set()
+            for site in self.sites:
+                found: list[Verdict] = []
+                step = Step(at_us=0, site=site.id, ask=AskKind.ENSURE, name=name)
+                asked_us, life = self.world.now_us, site.life
+                assert life is not None
+                life.run(lambda: site.room.actors.ask(question_of(step, self.pool), found.append))  # noqa: B023
+                self.world.run_until(lambda: bool(found), self.world.now_us + 60_000_000)  # noqa: B023
+                if not found or not isinstance(found[0], Found):
+                    raise Violation("liveness", f"name {name} at {site.name}, when all is calm: {found}")
+                actor = found[0].actor
+                self.judge.told(name, asked_us, self.world.now_us, actor.id, created=found[0].created)
+                ids.add(actor.id)
+                if found[0].created and name in self._wanted and name not in self._unsure:
+                    raise Violation("forgotten", f"name {name} had an actor, and nobody destroyed it")
+            assert len({label_of(each) for each in ids}) == 1
+
+
+def question_of(step: Step, pool: Pool) -> Question:
+    name = ActorName(pool.namespace, "actor", str(step.name))
+    match step.ask:
+        case AskKind.ENSURE | AskKind.CREATE:
+            return Ensure(name=name, pool=pool.name, exclusive=step.ask is AskKind.CREATE)
+        case AskKind.GET:
+            return Get(target=name)
+        case AskKind.DESTROY:
+            return Destroy(target=name)

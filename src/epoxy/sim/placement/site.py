@@ -1,0 +1,126 @@
+"""A simulated datacenter that hosts actors: the production classes over a machine of the simulator."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from epoxy.actors.hosting import Hosting
+from epoxy.actors.messages import Question, Unavailable, Verdict
+from epoxy.actors.reservation import Reservations
+from epoxy.actors.service import Actors
+from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
+from epoxy.placement.config import PlacementConfig
+from epoxy.placement.service import Placement
+from epoxy.sim.machine import Life, Machine
+from epoxy.sim.network import Network
+from epoxy.sim.placement.plan import Plan
+from epoxy.sim.words import NAMES
+from epoxy.sim.world import Action
+
+if TYPE_CHECKING:
+    from epoxy.sim.placement.simulation import Simulation
+
+EPOCH_MS = 1_000_000
+RELAY_MS = 3_000
+
+
+class RelayNetwork(Network):
+    """Questions between datacenters travel as everything else does."""
+
+    def pass_on(self, life: Life, to: int, question: Question, answered: Callable[[Verdict | None], None]) -> None:
+        waiting = [answered]
+
+        def hand_over(verdict: Verdict | None) -> None:
+            if waiting:
+                life.run(lambda: waiting.pop()(verdict) if waiting else None)
+
+        life.call_later(RELAY_MS, lambda: hand_over(None))
+        self._travel(life.machine.id, to, lambda: self._arrive(life, to, question, hand_over), 0.0)
+
+    def _arrive(self, sender: Life, to: int, question: Question, hand_over: Callable[[Verdict | None], None]) -> None:
+        site, back = self.machines[to], sender.machine.id
+        assert isinstance(site, Site)
+        receiver = site.life
+        if receiver is None:
+            refused = Unavailable(reason="connection refused")
+            self._travel(to, back, lambda: hand_over(refused), 0.0)
+            return
+
+        def answer(verdict: Verdict) -> None:
+            self._travel(to, back, lambda: hand_over(verdict), 0.0)
+
+        receiver.run(lambda: site.room.actors.ask(question, receiver.answering(answer), relayed=True))
+
+
+class Site(Machine):
+    room: "Room"
+    simulation: "Simulation"
+    looked_at = -1
+
+    def start(self) -> None:
+        lives = self.lives
+        super().start()
+        life = self.life
+        if life is not None and self.lives > lives:
+            self.room = Room(self, life)
+            self.looked_at = -1
+            self.run(life, self.room.start)
+
+    def run(self, life: Life, action: Action) -> None:
+        super().run(life, action)
+        if self.life is life and life.store.commits != self.looked_at:
+            self.looked_at = life.store.commits
+            self.simulation.look(self, life.store.newest())
+
+
+class Room:
+    """What one life has of actors."""
+
+    def __init__(self, site: Site, life: Life) -> None:
+        plan = site.simulation.plan
+        epoch_ms = EPOCH_MS + site.world.now_us // 1000
+        self.life = life
+        self.placement = Placement(life.store, config_of(plan, site.lives), life, life, epoch_ms)
+        self.hosting = Hosting(life.store, self.placement, life, life, NAMES[site.id], site.id)
+        relay = SiteRelay(site, life)
+        self.actors = Actors(Reservations(SiteKeys(life), life, site.id), self.hosting, relay, site.id)
+
+    def start(self) -> None:
+        self.placement.start()
+        self.hosting.start()
+
+
+class SiteRelay:
+    def __init__(self, site: Site, life: Life) -> None:
+        self._site = site
+        self._life = life
+
+    def ask(self, label: int, question: Question, answered: Callable[[Verdict | None], None]) -> None:
+        network = self._site.network
+        assert isinstance(network, RelayNetwork)
+        network.pass_on(self._life, label, question, answered)
+
+
+class SiteKeys:
+    """The per-key engine of one life."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+
+    def peek(self, key: bytes) -> ReadResult | None:
+        return self._life.replica.peek(key, use_cache=True)
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+        self._life.driver.read(key, consistency, answered)
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        self._life.driver.write(write, answered)
+
+
+def config_of(plan: Plan, life: int) -> PlacementConfig:
+    return PlacementConfig(
+        samples=plan.samples,
+        virtual_nodes=plan.places[0 if life == 1 else 1],
+        eligible_threshold_ms=plan.threshold_ms,
+        reserve_slots=plan.reserve_slots,
+        sweep_every_s=max(1, plan.threshold_ms // 1000),
+    )

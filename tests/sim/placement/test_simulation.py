@@ -1,0 +1,123 @@
+"""Actors and envoys in virtual time: promises hold, a run is a function of its seed, and planted faults are seen."""
+
+import pytest
+
+from epoxy.placement.records import Pool
+from epoxy.sim.judge import Violation
+from epoxy.sim.placement.campaign import Setup, digest_of
+from epoxy.sim.placement.generate import generate
+from epoxy.sim.placement.judge import ActorJudge
+from epoxy.sim.placement.mutants import MUTANTS
+from epoxy.sim.placement.plan import AskKind
+from epoxy.sim.placement.shrink import shrink
+from epoxy.sim.placement.simulation import run
+from epoxy.sim.placement.words import condense, describe
+
+CAUGHT = {
+    "rows-stay": ("ring", 0),
+    "surplus-stays": ("ring", 3),
+    "expire-unseeing": ("one-runner", 2),
+    "no-fence": ("one-runner", 302),
+    "no-reservation": ("one-owner", 0),
+    "everybody-hosts": ("one-creation", 0),
+    "same-id": ("one-creation", 6),
+    "answer-at-once": ("one-creation", 36),
+    "slot-kept": ("slots", 4),
+    "slot-twice": ("slots", 1),
+    "moved-at-once": ("one-runner", 4),
+    "failed-is-over": ("one-actor", 4),
+    "lost-forgotten": ("liveness", 5),
+    "nobody-waits": ("liveness", 4),
+    "not-told-again": ("liveness", 14),
+    "no-sweep": ("liveness", 28),
+}
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_the_promises_hold(chunk: int) -> None:
+    for seed in range(15 * chunk, 15 * (chunk + 1)):
+        report = run(generate(seed))
+        assert report.failure is None, f"epoxy sim placement --replay {seed}: {report.failure}"
+
+
+def test_runs_have_everything_in_them() -> None:
+    answers: dict[str, int] = {}
+    faults: set[str] = set()
+    for seed in range(40):
+        report = run(generate(seed))
+        faults |= report.faults.keys()
+        for word, count in report.answers.items():
+            answers[word] = answers.get(word, 0) + count
+    assert {"found", "exists", "missing", "unknown"} <= answers.keys()
+    assert {"kill-envoy", "cut-envoy", "drain-envoy", "fail-actors", "crash", "partition"} <= faults
+
+
+def test_a_run_is_a_function_of_its_seed() -> None:
+    assert digest_of(run(generate(7))) == digest_of(run(generate(7), tracing=True))
+    assert digest_of(run(generate(7))) != digest_of(run(generate(8)))
+
+
+def test_every_planted_fault_has_its_story() -> None:
+    assert set(CAUGHT) == set(MUTANTS)
+
+
+@pytest.mark.pure("a fault is planted in the sources")
+@pytest.mark.parametrize("name", sorted(CAUGHT))
+def test_a_planted_fault_is_caught(name: str) -> None:
+    rule, seed = CAUGHT[name]
+    played = Setup(mutant=name)
+    with played.planted():
+        found = played.play(seed)
+    assert found.failure is not None
+    assert found.failure.rule == rule
+    assert run(generate(seed)).failure is None
+
+
+@pytest.mark.pure("a fault is planted in the sources")
+def test_a_failure_is_shrunk_to_a_short_story() -> None:
+    setup = Setup(mutant="moved-at-once")
+    with setup.planted():
+        shrunk = shrink(generate(4), "one-runner")
+    assert shrunk.report.failure is not None
+    assert len(shrunk.report.plan.steps) == 1
+    assert shrunk.report.plan.size < generate(4).size
+    told = describe(shrunk.report.plan)
+    assert any("get-or-create" in line or AskKind.CREATE.value in line for line in told)
+    assert condense(shrunk.report.trace or [])
+
+
+def told(judge: ActorJudge, asked_us: int, told_us: int, actor: int, *, created: bool = False) -> None:
+    judge.told(0, asked_us, told_us, bytes((1, actor)) + bytes(15) + b"\0\1", created=created)
+
+
+def test_two_actors_of_a_name_need_a_destroy_between_them() -> None:
+    judge = ActorJudge(Pool("n", "p"))
+    told(judge, 0, 10, 1)
+    with pytest.raises(Violation, match="one-actor"):
+        told(judge, 20, 30, 2)
+    judge.destroying(0, 15).told_us = 18
+    told(judge, 20, 30, 2)
+    with pytest.raises(Violation, match="one-actor"):
+        told(judge, 40, 50, 1)
+
+
+def test_a_destroy_that_was_never_answered_may_still_happen() -> None:
+    judge = ActorJudge(Pool("n", "p"))
+    judge.destroying(0, 5)
+    told(judge, 10, 20, 1)
+    told(judge, 30, 40, 2)
+
+
+def test_one_owner_one_creation_one_runner() -> None:
+    judge = ActorJudge(Pool("n", "p"))
+    told(judge, 0, 10, 1, created=True)
+    with pytest.raises(Violation, match="one-creation"):
+        told(judge, 20, 30, 1, created=True)
+    with pytest.raises(Violation, match="one-owner"):
+        judge.told(0, 40, 50, bytes(17) + b"\0\2", created=False)
+    judge.runs("a", "e1")
+    with pytest.raises(Violation, match="one-runner"):
+        judge.runs("a", "e2")
+    judge.stops("a", "e1")
+    judge.runs("a", "e2")
+    assert judge.runner("a") == "e2"
