@@ -36,6 +36,7 @@ def test_status_in_words(capsys: Captured) -> None:
         ({"tolerated_failures": 0}, "Available, but not one more datacenter may fail.", 0),
         ({"tolerated_failures": -1}, "Not available: 1 datacenter too few can be reached", 1),
         ({"ready": False}, "Not ready: us-east-1 is starting or stopping.", 1),
+        ({"ready": False, "state": "removed", "reason": "it was removed"}, "Not serving: it was removed.", 1),
     ],
 )
 def test_status_says_whether_it_works(
@@ -44,6 +45,19 @@ def test_status_says_whether_it_works(
     node.status |= change
     assert run(["status"]) == expected
     assert capsys.readouterr().out.startswith(words)
+
+
+def test_status_during_a_change(node: FakeNode, capsys: Captured) -> None:
+    node.status |= {"joint": True, "peers": peers(status="leaving")}
+    assert run(["status"]) == 0
+    told = capsys.readouterr().out
+    assert "old and new members decide together" in told
+    assert "reachable, leaving" in told
+
+
+def test_those_who_have_no_say_break_nothing() -> None:
+    findings = diagnose([*HEALTHY, away("removed"), away("new")])
+    assert not [finding for finding in findings if finding.severity is Severity.BROKEN and "epochs" in finding.words]
 
 
 def test_status_in_json_is_all_the_node_said(node: FakeNode, capsys: Captured) -> None:
@@ -72,6 +86,11 @@ def visit(url: str = "http://127.0.0.1:1", **change: Any) -> Visit:
 
 def peers(**change: Any) -> list[dict[str, Any]]:
     return [{"id": 2, "datacenter": "eu-west-1", "rtt_ms": 70.0, "reachable": True, "url": "http://h:1"} | change]
+
+
+def away(state: str) -> Visit:
+    """Somebody who has no say, and so may be in any epoch."""
+    return visit(id=9, epoch=7, ready=False, state=state, tolerated_failures=-2, reason="why not", url="http://[::1]:9")
 
 
 HEALTHY = [visit(), visit(id=2), visit(id=3)]
@@ -104,6 +123,16 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
         ([visit(fast_path_share=0.5)], Severity.WARNING, "only 50% of the writes at us-east-1 (1)"),
         ([visit(peers=peers(rtt_ms=0.2))], Severity.WARNING, "us-east-1 and eu-west-1 are 0.2 ms apart"),
         ([visit(url="http://10.0.0.1:7800")], Severity.WARNING, "no encryption: http://10.0.0.1:7800"),
+        ([away("new")], Severity.WARNING, "(9) waits to be added"),
+        ([away("learning")], Severity.WARNING, "(9) is learning: it serves no clients yet"),
+        ([*HEALTHY, away("removed")], Severity.WARNING, "(9) was removed and still runs"),
+        ([away("displaced")], Severity.BROKEN, "(9) runs with another disk than the one the cluster knows"),
+        ([away("unconfirmed")], Severity.BROKEN, "(9) has a disk that most of the others have not met"),
+        ([visit(joint=True, epoch_age_s=2.0)], Severity.FINE, "old and new members decide together (epoch 1, 2 s)"),
+        ([visit(joint=True, epoch_age_s=90.0)], Severity.BROKEN, "that should take seconds"),
+        ([visit(joint=True, peers=peers(reachable=False))], Severity.BROKEN, "together (epoch 1, 0 s), and eu-west-1"),
+        ([visit(peers=peers(status="joining", reachable=False))], Severity.BROKEN, "(2) is joining and cannot"),
+        ([visit(peers=peers(status="learning"), epoch_age_s=1200.0)], Severity.WARNING, "learning for 20 minutes"),
     ],
 )  # fmt: skip
 def test_each_trouble_is_named(visits: list[Visit], severity: Severity, words: str) -> None:

@@ -72,7 +72,7 @@ class Handler(BaseHTTPRequestHandler):
         with fake.lock:
             fake.answer(self, parts.path, query)
 
-    do_GET = do_PUT = do_DELETE = serve  # noqa: N815 (http.server's names)
+    do_GET = do_PUT = do_POST = do_DELETE = serve  # noqa: N815 (http.server's names)
 
     def reply(self, status: int, body: bytes = b"", kind: str = "application/octet-stream", **headers: object) -> None:
         self.send_response(status)
@@ -104,6 +104,10 @@ class FakeNode:
         self.misdeeds: deque[Misdeed] = deque()
         self.status: dict[str, Any] = dict(STATUS)
         self.inspected: object = []
+        self.members: list[object] = []
+        """What is shown of the members, look after look; the last one stays."""
+        self.orders: list[Any] = []
+        self.verdict: tuple[int, object] = (202, {"wanted": [1, 2, 3], "epoch": 2, "queued": False})
         self.events: list[bytes] = []
         self.changes_later: list[tuple[bytes, Held]] = []
         self._server = FakeServer(("127.0.0.1", 0), Handler)
@@ -133,6 +137,12 @@ class FakeNode:
             self.changes(request, query)
         elif path == "/v2/status":
             request.reply(200, msgspec.json.encode(self.status), "application/json")
+        elif path == "/v2/members" and request.command == "POST":
+            self.orders.append(msgspec.json.decode(request.body))
+            request.reply(self.verdict[0], msgspec.json.encode(self.verdict[1]), "application/json")
+        elif path == "/v2/members":
+            shown = self.members.pop(0) if len(self.members) > 1 else self.members[0]
+            request.reply(200, msgspec.json.encode(shown), "application/json")
         elif path.startswith("/v2/inspect/"):
             request.reply(200, msgspec.json.encode(self.inspected), "application/json")
         else:

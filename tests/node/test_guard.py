@@ -49,3 +49,17 @@ def test_an_empty_store_in_place_of_the_one_on_record_does_not_vote() -> None:
     for other in (OTHER, THIRD):
         watch.answered(other)
     assert not watch.may_vote
+
+
+def test_who_answers_has_written_us_down_unless_it_names_no_store() -> None:
+    watch = guard()
+    confirmed: list[bool] = []
+    watch.confirmed = lambda: confirmed.append(watch.may_vote)
+    for other in (OTHER, THIRD):
+        assert watch.heard(other, 0), "it tells us that we are none of the members"
+    assert not watch.may_vote
+    assert watch.heard(OTHER, 102)
+    assert not watch.heard(OTHER, 7), "another store than the one met first"
+    assert confirmed == []
+    assert watch.heard(THIRD, 103)
+    assert (watch.may_vote, confirmed) == (True, [True])

@@ -62,3 +62,13 @@ def test_what_is_dropped_is_gone_from_both_generations_and_its_room_is_free() ->
     assert set(ready.young) == {b"s", b"t"}
     ready.drop(b"never there")
     assert len(ready) == 3
+
+
+def test_cleared_is_empty_and_can_be_filled_again() -> None:
+    ready = room_for(2)
+    for question in (b"q", b"r", b"s"):
+        ready.keep(question, b"a")
+    ready.clear()
+    assert [ready.find(question) for question in (b"q", b"r", b"s")] == [None] * 3
+    ready.keep(b"q", b"b")
+    assert ready.find(b"q") == b"b"

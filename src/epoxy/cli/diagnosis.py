@@ -13,6 +13,15 @@ LOW_FAST_SHARE = 0.8
 """Quiet keys are always fast. If more than every fifth write was slow, writers meet on the same keys, or a quorum is
 only just there."""
 
+LONG_JOINT_S = 60.0
+"""Ten times what it should take with a million keys."""
+
+LONG_LEARNING_S = 900.0
+"""A million keys take a minute; whoever has more knows that it takes longer."""
+
+OUTSIDE = ("new", "joining", "learning", "removed", "displaced")
+"""States of nodes that have no say, so what they think of the cluster does not matter."""
+
 SAME_BUILDING_MS = 0.5
 """No two datacenters are nearer than 50 km of fibre."""
 
@@ -56,10 +65,11 @@ def broken(words: str, advice: str = "") -> Finding:
 
 def diagnose(visits: list[Visit]) -> list[Finding]:
     """The worst first."""
-    statuses = [visit.status for visit in visits if visit.status is not None]
-    found = [*attendance(visits)]
+    present = [visit.status for visit in visits if visit.status is not None]
+    statuses = [status for status in present if status.state not in OUTSIDE]
+    found = [*attendance(visits), *twins(present)]
     if statuses:
-        for look in (availability, links, agreement, size, paths, distances):
+        for look in (availability, links, agreement, changes, size, paths, distances):
             found += look(statuses)
         found += encryption(visits)
     order = (Severity.BROKEN, Severity.WARNING, Severity.FINE)
@@ -73,11 +83,63 @@ def attendance(visits: list[Visit]) -> Iterator[Finding]:
             advice = "Is it running, and is this its address? `epoxy serve` logs why a node does not start."
             yield broken(f"{visit.place} does not answer: {visit.reason}", advice)
         elif not visit.status.ready:
-            yield broken(
-                f"{name(visit.status)} is not ready", "It is starting or stopping; its log says what it waits for."
-            )
+            yield unready(visit.status)
     if present := [visit for visit in visits if visit.status is not None and visit.status.ready]:
         yield fine(f"{len(present)} of {len(visits)} nodes answer and are ready")
+
+
+def unready(status: Status) -> Finding:
+    """Newcomers and those who were removed are no part of the cluster, and no harm to it."""
+    who = name(status)
+    match status.state:
+        case "new":
+            return warning(
+                f"{who} waits to be added", f"`epoxy members add {status.id} URL`, at a member, makes it one."
+            )
+        case "joining" | "learning":
+            return warning(f"{who} is {status.state}: it serves no clients yet", "`epoxy members list` shows how far.")
+        case "removed":
+            return warning(f"{who} was removed and still runs", "Nobody listens to it. Stop it.")
+        case "displaced":
+            advice = "Stop it. A machine whose disk was lost comes back under a new id, as a newcomer."
+            return broken(f"{who} runs with another disk than the one the cluster knows", advice)
+        case "unconfirmed":
+            advice = (
+                "If the cluster is new, bring the others up. If its disk was lost, stop it: it must come back under a "
+                "new id, as a newcomer."
+            )
+            return broken(f"{who} has a disk that most of the others have not met", advice)
+        case _:
+            return broken(f"{who} is not ready", "It is starting or stopping; its log says what it waits for.")
+
+
+def twins(statuses: list[Status]) -> Iterator[Finding]:
+    ids = [status.id for status in statuses]
+    for twice in sorted({i for i in ids if ids.count(i) > 1}):
+        yield broken(f"two addresses say that they are replica {twice}", "Two nodes with one id lose writes. Stop one.")
+
+
+def changes(statuses: list[Status]) -> Iterator[Finding]:
+    """The newest speaks for all."""
+    newest = max(statuses, key=lambda status: status.epoch)
+    silent = [peer.datacenter for peer in newest.peers if not peer.reachable]
+    age_s = newest.epoch_age_s or 0.0
+    if newest.joint:
+        words = f"old and new members decide together (epoch {newest.epoch}, {age_s:.0f} s)"
+        if silent:
+            yield broken(f"{words}, and {', '.join(silent)} cannot be reached", "Bring them back, or undo the change.")
+        elif age_s > LONG_JOINT_S:
+            yield broken(f"{words}: that should take seconds", "`epoxy members list` shows who is not synced.")
+        else:
+            yield fine(words)
+    coming = [peer for peer in newest.peers if peer.status in ("joining", "learning")]
+    for peer in coming:
+        if not peer.reachable:
+            advice = f"Start it, or give it up: `epoxy members remove {peer.id}`."
+            yield broken(f"{peer.datacenter} ({peer.id}) is {peer.status} and cannot be reached", advice)
+        elif age_s > LONG_LEARNING_S:
+            advice = "`epoxy members list` shows how far it is and what the change waits for."
+            yield warning(f"{peer.datacenter} ({peer.id}) has been {peer.status} for {age_s / 60:.0f} minutes", advice)
 
 
 def availability(statuses: list[Status]) -> Iterator[Finding]:
@@ -113,9 +175,6 @@ def agreement(statuses: list[Status]) -> Iterator[Finding]:
     if len(epochs) > 1:
         said = ", ".join(f"{name(status)}: {status.epoch}" for status in statuses)
         yield broken(f"the nodes are in different epochs ({said})", "Those behind have missed a change of members.")
-    ids = [status.id for status in statuses]
-    for twice in sorted({i for i in ids if ids.count(i) > 1}):
-        yield broken(f"two addresses say that they are replica {twice}", "Two nodes with one id lose writes. Stop one.")
     policies = {status.quorum_policy for status in statuses}
     if len(policies) > 1:
         yield broken(

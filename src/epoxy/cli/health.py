@@ -43,6 +43,8 @@ def tell_status(told: Status) -> None:
     click.secho(headline(told), fg="green" if is_available(told) else "red", bold=True)
     output.row("this node", f"{told.datacenter}, replica {told.id}, pid {told.pid}")
     output.row("configuration", f"epoch {told.epoch}{sizes(told)}")
+    if told.joint:
+        output.row("a change", "old and new members decide together, for a moment; `epoxy members list` tells more")
     if told.fast_path_share is not None:
         output.row("fast path", f"{told.fast_path_share:.1%} of the writes decided here took one round trip")
     if told.floor_ms is not None:
@@ -55,6 +57,8 @@ def tell_status(told: Status) -> None:
 
 
 def headline(told: Status) -> str:
+    if told.reason and told.state not in ("starting", "stopping"):
+        return f"Not serving: {told.reason}."
     if not told.ready:
         return f"Not ready: {told.datacenter} is starting or stopping."
     match told.tolerated_failures:
@@ -75,7 +79,8 @@ def sizes(told: Status) -> str:
 
 def peer_row(peer: Peer) -> tuple[str, ...]:
     trip = f"{peer.rtt_ms:.1f} ms" if peer.rtt_ms is not None else "unknown"
-    return peer.datacenter, str(peer.id), trip, "reachable" if peer.reachable else "OUT OF REACH"
+    state = "reachable" if peer.reachable else "OUT OF REACH"
+    return peer.datacenter, str(peer.id), trip, state if peer.status == "active" else f"{state}, {peer.status}"
 
 
 def duration(seconds: float) -> str:

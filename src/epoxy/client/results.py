@@ -146,6 +146,7 @@ class Status(Struct, kw_only=True):
     state: str = ""
     reason: str = ""
     joint: bool = False
+    epoch_age_s: float | None = None
     tolerated_failures: int = 0
     fast_path_share: float | None = None
     floor_ms: float | None = None

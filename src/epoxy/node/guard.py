@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from epoxy.membership.identity import Recognition, may_vote, recognise
+from epoxy.model.cluster import ClusterConfig
 from epoxy.node.replica import Replica
 from epoxy.ports import Store
 from epoxy.store.members import MemberSpace
@@ -19,6 +20,9 @@ class Guard:
         self.identity = identity
         self._noted = store.transact(space.noted)
         self._noted_by: set[int] = set()
+        self._known: dict[int, int] = {}
+        self._config: ClusterConfig | None = None
+        self._may_vote = False
         self.confirmed: Callable[[], None] = lambda: None
         """Called when this store may speak for its replica from now on."""
 
@@ -35,8 +39,13 @@ class Guard:
     def admits(self, replica_id: int, identity: int) -> bool:
         """Asked for every frame, before anything in it is dealt with. A store met for the first time is written down;
         whatever comes of its frame leaves this replica after that is durable."""
+        if self._config is not self._replica.config:
+            self._look_again()
+        if self._known.get(replica_id) == identity:
+            return True
         match recognise(self._replica.config, self._noted, replica_id, identity):
             case Recognition.KNOWN:
+                self._known[replica_id] = identity
                 return True
             case Recognition.IMPOSTOR:
                 return False
@@ -49,16 +58,26 @@ class Guard:
         if self._noted.get(self._replica.me) == self.identity:
             return
         self._noted_by.add(replica_id)
+        self._look_again()
         if self.may_vote:
             self.note(self._replica.me, self.identity)
             self.confirmed()
 
     @property
     def may_vote(self) -> bool:
+        if self._config is not self._replica.config:
+            self._look_again()
+        return self._may_vote
+
+    def _look_again(self) -> None:
+        """Every frame asks, and the answers change with the configuration and with what is noted alone."""
         me, config = self._replica.me, self._replica.config
         was_noted = self._noted.get(me) == self.identity
-        return may_vote(config, me, self.identity, set(config.voters) if was_noted else self._noted_by)
+        self._may_vote = may_vote(config, me, self.identity, set(config.voters) if was_noted else self._noted_by)
+        self._config = config
+        self._known.clear()
 
     def note(self, replica_id: int, identity: int) -> None:
         self._noted[replica_id] = identity
+        self._look_again()
         self._store.transact(partial(self._space.note, replica_id=replica_id, identity=identity))

@@ -99,9 +99,10 @@ class Node:
         self._writes: Pending[Outcome] = Pending(clock, limits.writes_in_flight, limits.request_timeout_ms, WRITE_LATE)
         self._reads: Pending[ReadAnswer] = Pending(clock, limits.reads_in_flight, limits.request_timeout_ms, READ_LATE)
         self._store = store
-        self._started_ms = clock.now_ms()
+        self._started_ms = self._epoch_began_ms = clock.now_ms()
         self._listeners: list[Callable[[], None]] = []
         self._overwrite_listeners: list[Callable[[bytes], None]] = []
+        self._forgetting: list[Callable[[], None]] = []
         self._telling = self._more = self._started = False
         self._retiming: Timer | None = None
         self.replica.commit_watchers.append(self._changed)
@@ -164,8 +165,9 @@ class Node:
             self.driver.read(key, consistency, reads.begin(answered))
 
     def peek(self, key: bytes) -> ReadResult | None:
-        """What an optimistic read finds without asking anybody."""
-        return self.replica.peek(key, use_cache=True)
+        """What an optimistic read finds without asking anybody. A node that does not serve finds nothing: whoever reads
+        on is told why."""
+        return self.replica.peek(key, use_cache=True) if self.ready else None
 
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
         return self.replica.keyspace.page(self._store.durable(), prefix, after, limit)
@@ -241,6 +243,7 @@ class Node:
             state=self.standing.state.value,
             reason=self.standing.reason,
             joint=config.is_joint,
+            epoch_age_s=(self.clock.now_ms() - self._epoch_began_ms) / 1000,
             available=spare >= 0,
             tolerated_failures=spare,
             fast_path_share=self.paths[Path.FAST] / committed if committed else None,
@@ -293,7 +296,14 @@ class Node:
         guard = self.member.guard if self.member is not None else None
         identity, may_vote = (guard.identity, guard.may_vote) if guard is not None else (0, True)
         self.standing = standing(self.replica.config, self.me, identity, may_vote=may_vote)
-        self.ready = self.standing.serves
+        was_ready, self.ready = self.ready, self.standing.serves
+        if was_ready and not self.ready:
+            for forget in self._forgetting:
+                forget()
+
+    def on_refusal(self, forget: Callable[[], None]) -> None:
+        """Told when clients are not served any more, by one that was a member and is none now."""
+        self._forgetting.append(forget)
 
     def _written(self, done: Callable[[Outcome], None], outcome: Outcome) -> None:
         if isinstance(outcome, Committed) and outcome.mine:
@@ -304,6 +314,7 @@ class Node:
         """One call for many commits: listeners read on from where they are. Also with no listener yet: one that comes
         before this is durable does not see it in `changes`, and must be told."""
         if key == CONFIG_KEY:
+            self._epoch_began_ms = self.clock.now_ms()
             self._stand()
         if before.committed is not None:
             self._store.when_durable(partial(self._overwritten, key))

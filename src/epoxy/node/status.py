@@ -17,7 +17,8 @@ class PeerStatus(Struct, frozen=True, kw_only=True):
 class Status(Struct, frozen=True, kw_only=True):
     """`tolerated_failures`: how many more replicas may fail before nothing can be decided; negative: nothing can now.
     `floor_ms`: the round trip to the nearest fast quorum, below which no fresh key commits. `state` and `reason`: see
-    `standing`. `joint`: two sets of members must agree, for a moment."""
+    `standing`. `joint`: two sets of members must agree, for a moment. `epoch_age_s`: since when this process knows of
+    the epoch."""
 
     id: int
     datacenter: str
@@ -27,6 +28,7 @@ class Status(Struct, frozen=True, kw_only=True):
     state: str
     reason: str
     joint: bool
+    epoch_age_s: float
     available: bool
     tolerated_failures: int
     fast_path_share: float | None

@@ -110,6 +110,8 @@ class Process:
         self._connections = Connections(settings.limits.connections)
         limits = RespLimits(connections=settings.limits.connections, pipeline=settings.limits.pipeline)
         self._resp = RespDoor(self.node, limits, read_resp_password(settings))
+        for ready in (self._connections.ready, self._resp.lasting, self._resp.passing):
+            self.node.on_refusal(ready.clear)
         self._servers: list[asyncio.Server] = []
 
     async def start(self) -> None:

@@ -46,6 +46,12 @@ class ReadyAnswers:
         self.young[question] = answer
         self._young_bytes += size
 
+    def clear(self) -> None:
+        """Whoever asks from now on is not to be answered by heart."""
+        self.young.clear()
+        self._old.clear()
+        self._young_bytes = 0
+
     def drop(self, question: bytes) -> None:
         answer = self.young.pop(question, None)
         if answer is not None:

@@ -1,0 +1,198 @@
+"""`epoxy members`: what is shown, what is ordered, and how far a change is."""
+
+import json
+from typing import Any
+
+import pytest
+
+from epoxy.cli import members as commands
+from epoxy.cli.main import run
+from epoxy.cli.members_progress import Journey, is_done, seconds
+from epoxy.client.members import MemberRow, Members, Progress
+from tests.client.fake import STATUS, FakeNode
+
+Captured = pytest.CaptureFixture[str]
+
+
+def row(replica: int, status: str = "active", **progress: Any) -> dict[str, Any]:
+    return {
+        "id": replica,
+        "status": status,
+        "url": f"http://10.0.0.{replica}:7800",
+        "datacenter": f"dc-{replica}",
+        "progress": {"heard": True, "epoch": 4, **progress},
+    }
+
+
+def shown(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
+    wanted = [each["id"] for each in rows]
+    return {"epoch": 4, "coordinator_id": 1, "wanted": wanted, "replicas": rows, "settled": True, "waiting": ""} | more
+
+
+THREE = [row(1), row(2), row(3)]
+SETTLED = shown(*THREE)
+LEARNING = shown(
+    *THREE, row(4, "learning", copied=60, sources=[1]), settled=False, waiting="1, 2, 3 of 1, 2, 3, 4 have copied"
+)
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "LOOK_S", 0.0)
+
+
+@pytest.fixture
+def newcomer(node: FakeNode) -> Any:
+    node.members = [SETTLED]
+    with FakeNode() as fake:
+        fake.status = STATUS | {"id": 4, "datacenter": "sa-east-1", "ready": False, "state": "new", "epoch": 1}
+        yield fake
+
+
+def test_the_list_of_a_quiet_cluster(node: FakeNode, capsys: Captured) -> None:
+    node.members = [SETTLED]
+    assert run(["members", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Epoch 4, 3 replicas. No change is under way."
+    assert lines[-1].split() == ["3", "dc-3", "active", "http://10.0.0.3:7800", "fine"]
+
+
+def test_the_list_while_members_change(node: FakeNode, capsys: Captured) -> None:
+    node.members = [LEARNING]
+    assert run(["members", "list"]) == 0
+    out = capsys.readouterr().out
+    assert "On the way to 1, 2, 3, 4. It waits: 1, 2, 3 of 1, 2, 3, 4 have copied." in out
+    assert "60 keys copied, all of 1 members" in out
+
+
+def test_the_list_in_json(node: FakeNode, capsys: Captured) -> None:
+    node.members = [SETTLED]
+    assert run(["members", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["replicas"][2]["id"] == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (shown(*THREE[:2], row(3) | {"progress": {"heard": False}}), "DOES NOT ANSWER"),
+        (shown(*THREE[:2], row(3, epoch=3)), "is in epoch 3"),
+        (shown(*THREE[:2], row(3, synced=True), joint=True, settled=False), "synced"),
+        (shown(*THREE[:2], row(3), joint=True, settled=False), "not synced yet"),
+    ],
+)
+def test_what_a_member_says(node: FakeNode, capsys: Captured, changed: dict[str, Any], words: str) -> None:
+    node.members = [changed]
+    assert run(["members", "list"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].rstrip().endswith(words)
+
+
+def test_a_newcomer_is_asked_who_it_is_and_followed_until_it_is_a_member(
+    node: FakeNode, newcomer: FakeNode, capsys: Captured
+) -> None:
+    node.verdict = 202, {"wanted": [1, 2, 3, 4], "epoch": 4, "queued": False}
+    node.members = [LEARNING, LEARNING, shown(*THREE, row(4), epoch=6)]
+    assert run(["members", "add", "4", newcomer.url]) == 0
+    told = capsys.readouterr()
+    assert node.orders == [
+        {"add": [{"id": 4, "url": newcomer.url, "datacenter": "sa-east-1"}], "remove": [], "force": False}
+    ]
+    assert told.out == "Done: epoch 6, members 1, 2, 3, 4.\n"
+    assert "Written down: 1, 2, 3, 4 shall be the members." in told.err
+    assert "epoch 4, dc-4 copying" in told.err
+
+
+def test_to_replace_is_one_order(node: FakeNode, newcomer: FakeNode) -> None:
+    node.verdict = 202, {"wanted": [1, 3, 4], "epoch": 4, "queued": True}
+    assert run(["members", "add", "4", newcomer.url, "--replace", "2", "--no-wait"]) == 0
+    assert node.orders[0]["remove"] == [2]
+
+
+def test_to_remove(node: FakeNode, capsys: Captured) -> None:
+    node.verdict = 202, {"wanted": [1, 2], "epoch": 4, "queued": True}
+    node.members = [shown(*THREE, settled=False, wanted=[1, 2]), shown(*THREE[:2])]
+    assert run(["members", "remove", "3", "--force"]) == 0
+    assert node.orders == [{"add": [], "remove": [3], "force": True}]
+    assert "Another change is under way and is finished first." in capsys.readouterr().err
+
+
+def test_what_is_not_possible_is_said_in_the_words_of_the_node(node: FakeNode, capsys: Captured) -> None:
+    error = {"code": "unknown_member", "message": "9 is none of the members: 1, 2, 3", "definite": True}
+    node.verdict = 404, {"error": error}
+    assert run(["members", "remove", "9"]) == 2
+    assert capsys.readouterr().err == "epoxy: 9 is none of the members: 1, 2, 3 (unknown_member)\n"
+
+
+def test_a_change_that_takes_too_long_goes_on(node: FakeNode, capsys: Captured) -> None:
+    node.members = [LEARNING]
+    node.verdict = 202, {"wanted": [1, 2, 3, 4], "epoch": 4, "queued": False}
+    assert run(["members", "remove", "5", "--timeout", "0.05"]) == 5
+    assert "not done in time; it goes on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"id": 7}, "is replica 7, not 4"), ({"state": "active"}, "replica 4 is no newcomer: it is active, in epoch 1")],
+)
+def test_a_newcomer_that_is_somebody_else(
+    newcomer: FakeNode, capsys: Captured, change: dict[str, Any], words: str
+) -> None:
+    newcomer.status |= change
+    assert run(["members", "add", "4", newcomer.url]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_newcomer_that_is_not_there(node: FakeNode, capsys: Captured) -> None:
+    assert run(["members", "add", "4", "http://127.0.0.1:1"]) == 1
+    assert "does not answer: connection refused. Start it first" in capsys.readouterr().err
+    assert node.orders == []
+
+
+# How far it is
+
+
+def seen(*rows: MemberRow, **more: Any) -> Members:
+    return Members(epoch=4, coordinator_id=1, replicas=rows, **more)
+
+
+def learner(copied: int) -> MemberRow:
+    return MemberRow(id=4, status="learning", datacenter="dc-4", progress=Progress(heard=True, copied=copied))
+
+
+SOURCE = MemberRow(id=1, status="active", progress=Progress(heard=True, keys=1000))
+
+
+def test_keys_rate_and_time_left() -> None:
+    journey = Journey()
+    assert journey.look(seen(SOURCE, learner(0)), 100.0).rate == 0.0
+    told = journey.look(seen(SOURCE, learner(200)), 102.0)
+    assert (told.copied, told.total, told.rate) == (200, 1000, 100.0)
+    assert told.words == "epoch 4, dc-4 copying: 200 of about 1,000 keys, 100/s, 8 s left"
+
+
+def test_the_rate_is_that_of_the_last_while() -> None:
+    journey = Journey()
+    looks = [
+        journey.look(seen(SOURCE, learner(0 if second < 15 else (second - 15) * 10)), float(second))
+        for second in range(30)
+    ]
+    assert looks[-1].rate == pytest.approx(10.0)
+
+
+def test_phases_without_keys() -> None:
+    assert Journey().look(seen(SOURCE, joint=True, waiting="1 of 1, 2"), 0.0).words == (
+        "epoch 4, old and new decide together: 1 of 1, 2"
+    )
+    assert Journey().look(seen(SOURCE, waiting="no word from 4"), 0.0).words == "epoch 4: no word from 4"
+    assert Journey().look(seen(SOURCE, settled=True), 0.0).words == "epoch 4, done"
+
+
+def test_done_is_what_was_wanted_and_nothing_else() -> None:
+    assert is_done(seen(SOURCE, settled=True, wanted=(1,)), (1,))
+    assert not is_done(seen(SOURCE, settled=False, wanted=(1,)), (1,))
+    assert not is_done(seen(SOURCE, settled=True, wanted=(1, 2)), (1, 2))
+    assert not is_done(seen(SOURCE, settled=True, wanted=(1,)), (1, 2))
+
+
+@pytest.mark.parametrize(("amount", "words"), [(0.4, "0 s"), (119.0, "119 s"), (600.0, "10 min")])
+def test_time_in_words(amount: float, words: str) -> None:
+    assert seconds(amount) == words

@@ -1,0 +1,51 @@
+"""Keys are counted a step at a time, and not again while the number is fresh."""
+
+from epoxy.model.cluster import first_epoch
+from epoxy.model.messages import Commit
+from epoxy.model.records import Proposal, ProposalId
+from epoxy.node.census import FRESH_MS, STEP_KEYS, STEP_MS, Census
+from epoxy.node.replica import Replica
+from epoxy.store.memory import MemoryStore
+from tests.node.bench import HandClock
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock, store = HandClock(), MemoryStore()
+        self.replica = Replica(1, store, first_epoch((1,)), alarm=print)
+        self.census = Census(self.replica, store, self.clock)
+
+    def hold(self, first: int, last: int) -> None:
+        for number in range(first, last):
+            proposal = Proposal(value=b"v", version=1, mutable=False, proposal_id=ProposalId(1, number))
+            self.replica.handle([Commit(key=b"%05d" % number, epoch=1, proposal=proposal)], lambda _: None)
+
+
+def test_a_few_keys_are_counted_at_once_and_many_in_steps() -> None:
+    world = World()
+    world.hold(0, STEP_KEYS + 5)
+    world.census.renew()
+    assert world.census.keys == STEP_KEYS, "so far"
+    world.clock.advance(STEP_MS)
+    assert world.census.keys == STEP_KEYS + 5
+
+
+def test_the_number_is_kept_for_a_while() -> None:
+    world = World()
+    world.census.renew()
+    world.hold(0, 3)
+    world.census.renew()
+    assert world.census.keys == 0
+    world.clock.advance(FRESH_MS)
+    world.census.renew()
+    assert world.census.keys == 3
+
+
+def test_one_count_at_a_time() -> None:
+    world = World()
+    world.hold(0, 2 * STEP_KEYS)
+    world.census.renew()
+    world.census.renew()
+    for _ in range(3):
+        world.clock.advance(STEP_MS)
+    assert world.census.keys == 2 * STEP_KEYS
