@@ -127,4 +127,4 @@ class Envoys(RuleBasedStateMachine):
 
 
 TestEnvoys = Envoys.TestCase
-TestEnvoys.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestEnvoys.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)

@@ -35,7 +35,7 @@ CAUGHT = {
 
 @pytest.mark.parametrize("chunk", range(4))
 def test_the_promises_hold(chunk: int) -> None:
-    for seed in range(15 * chunk, 15 * (chunk + 1)):
+    for seed in range(6 * chunk, 6 * (chunk + 1)):
         report = run(generate(seed))
         assert report.failure is None, f"epoxy sim placement --replay {seed}: {report.failure}"
 
@@ -50,6 +50,11 @@ def test_runs_have_everything_in_them() -> None:
             answers[word] = answers.get(word, 0) + count
     assert {"found", "exists", "missing", "unknown"} <= answers.keys()
     assert {"kill-envoy", "cut-envoy", "drain-envoy", "fail-actors", "crash", "partition"} <= faults
+
+
+def test_a_destroy_whose_outcome_is_unknown_may_come_late() -> None:
+    """A message that was seconds on its way; the judge once held it against the engine."""
+    assert run(generate(630)).failure is None
 
 
 def test_a_run_is_a_function_of_its_seed() -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 from msgspec import Struct
 
 from epoxy.actors import directory
-from epoxy.actors.messages import Destroy, Ensure, Exists, Found, Get, Question, Verdict
+from epoxy.actors.messages import Destroy, Ensure, Exists, Found, Get, Question, Unknown, Verdict
 from epoxy.model.actors import ActorName, ActorState, label_of
 from epoxy.model.cluster import first_epoch
 from epoxy.placement import rows
@@ -136,7 +136,8 @@ class Simulation:
         if self.world.trace is not None:
             self.world.note(f"told about name {step.name}: {verdict}")
         if ended is not None:
-            ended.told_us = self.world.now_us
+            if not isinstance(verdict, Unknown):
+                ended.told_us = self.world.now_us
         elif isinstance(verdict, Found | Exists):
             created = isinstance(verdict, Found) and verdict.created
             self.judge.told(step.name, asked_us, self.world.now_us, verdict.actor.id, created=created)
