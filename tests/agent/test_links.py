@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 from msgspec.structs import replace
 
+from epoxy.agent import links
 from epoxy.agent.links import Dialer, Listener
 from epoxy.codec import elect as wire
 from epoxy.elect.config import Address, fingerprint
@@ -101,6 +102,48 @@ def test_who_speaks_for_another_or_in_tongues_is_cut_off() -> None:
         while pair.dialer.connected:
             await asyncio.sleep(0)
         assert pair.heard == []
+
+    async def play() -> None:
+        await Pair(party("a")).play(story)
+
+    asyncio.run(play())
+
+
+def test_a_peer_that_dials_again_takes_its_old_place() -> None:
+    """Whoever was restarted must not wait until its old connection is noticed to be dead."""
+
+    async def story(pair: Pair) -> None:
+        pair.dialer.put(VOTE)
+        await pair.news.wait()
+        again = Dialer(party("a"), "b", pair.address, CONFIG)
+        task = asyncio.create_task(again.run())
+        while pair.dialer.connected:
+            await asyncio.sleep(0)
+        assert again.connected
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    async def play() -> None:
+        await Pair(party("a")).play(story)
+
+    asyncio.run(play())
+
+
+def test_who_says_nothing_is_let_go_and_the_house_is_never_full_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "HELLO_S", 0.2)
+    monkeypatch.setattr(links, "MAX_GUESTS", 1)
+
+    async def story(pair: Pair) -> None:
+        silent, first = await asyncio.open_connection(pair.address.host, pair.address.port)
+        refused, second = await asyncio.open_connection(pair.address.host, pair.address.port)
+        assert await refused.read() == b""
+        assert await silent.read() == b""
+        first.close()
+        second.close()
+        pair.dialer.put(VOTE)
+        await pair.news.wait()
+        assert pair.heard == [VOTE]
 
     async def play() -> None:
         await Pair(party("a")).play(story)

@@ -135,6 +135,7 @@ class Agent:
     def _fail_over(self, heir: str) -> str | None:
         refused = self.elector.hand_over(heir, clock_ms())
         LOGGER.info("a failover was asked for", extra={"heir": heir, "refused": refused})
+        self._perform(self.elector.tick(clock_ms()))
         return refused
 
     # What goes out
