@@ -49,6 +49,9 @@ LEARNING_SHARE = 0.5
 """Of a learner's time. The other half is for those it serves, and while it rests, so does its source, which spends less
 on a page than the learner does."""
 
+FOLLOWING_SHARE = 0.1
+"""... of one that votes. It holds nearly everything already and has clients; newcomers take longer anyway."""
+
 CALM_SHARE = 0.01
 """Of a replica's time in quiet times. Each is also asked by the others, about as often as it asks: 2 % in all."""
 
@@ -74,7 +77,7 @@ def learn(me: int, settled_epoch: int) -> Flow[int]:
             continue
         if not (yield Changing()):
             yield from compare(me, source)
-        elif (yield from copy(config, me, source, LEARNING_SHARE)):
+        elif (yield from copy(config, me, source, FOLLOWING_SHARE if me in config.voters else LEARNING_SHARE)):
             yield Followed(source=source)
     return settled_epoch
 
