@@ -1,6 +1,6 @@
 """A store with envoys in it, transactions that count their reads, and dice that can be told what to throw."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 from epoxy.codec.tuple import strinc
@@ -65,6 +65,42 @@ class Dice:
 
     def nonce(self) -> int:
         return self.random.getrandbits(64)
+
+
+class Clock:
+    """Virtual time: what is due runs when it is moved on."""
+
+    def __init__(self) -> None:
+        self.time_ms = 500.0
+        self.timers: list[tuple[float, int, Callable[[], None]]] = []
+        self.made = 0
+
+    def now_ms(self) -> float:
+        return self.time_ms
+
+    def call_later(self, delay_ms: float, then: Callable[[], None]) -> "Handle":
+        self.made += 1
+        entry = (self.time_ms + delay_ms, self.made, then)
+        self.timers.append(entry)
+        return Handle(self, entry)
+
+    def advance(self, ms: float) -> None:
+        end_ms = self.time_ms + ms
+        while due := sorted(timer for timer in self.timers if timer[0] <= end_ms):
+            self.timers.remove(due[0])
+            self.time_ms = max(self.time_ms, due[0][0])
+            due[0][2]()
+        self.time_ms = end_ms
+
+
+class Handle:
+    def __init__(self, clock: Clock, entry: tuple[float, int, Callable[[], None]]) -> None:
+        self.clock = clock
+        self.entry = entry
+
+    def cancel(self) -> None:
+        if self.entry in self.clock.timers:
+            self.clock.timers.remove(self.entry)
 
 
 class Loaded:

@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 from epoxy.placement import envoys, rows
 from epoxy.placement.allocator import Allocation
 from epoxy.placement.config import PlacementConfig
@@ -7,41 +5,7 @@ from epoxy.placement.records import EnvoyId, Pool
 from epoxy.placement.service import Placement
 from epoxy.ports import Transaction
 from epoxy.store.memory import MemoryStore
-from tests.placement.bench import NOW_MS, POOL, Dice, connect, envoy, hello, ring
-
-
-class Clock:
-    """Virtual time: what is due runs when it is moved on."""
-
-    def __init__(self) -> None:
-        self.time_ms = 500.0
-        self.timers: list[tuple[float, int, Callable[[], None]]] = []
-
-    def now_ms(self) -> float:
-        return self.time_ms
-
-    def call_later(self, delay_ms: float, then: Callable[[], None]) -> "Handle":
-        entry = (self.time_ms + delay_ms, len(self.timers), then)
-        self.timers.append(entry)
-        return Handle(self, entry)
-
-    def advance(self, ms: float) -> None:
-        end_ms = self.time_ms + ms
-        while due := sorted(timer for timer in self.timers if timer[0] <= end_ms):
-            self.timers.remove(due[0])
-            self.time_ms = max(self.time_ms, due[0][0])
-            due[0][2]()
-        self.time_ms = end_ms
-
-
-class Handle:
-    def __init__(self, clock: Clock, entry: tuple[float, int, Callable[[], None]]) -> None:
-        self.clock = clock
-        self.entry = entry
-
-    def cancel(self) -> None:
-        if self.entry in self.clock.timers:
-            self.clock.timers.remove(self.entry)
+from tests.placement.bench import NOW_MS, POOL, Clock, Dice, connect, envoy, hello, ring
 
 
 class Watching:

@@ -53,11 +53,11 @@ def named(view: Snapshot, name: ActorName) -> Actor | None:
     return load(view, actor_id) if actor_id is not None else None
 
 
-def page(view: Snapshot, namespace: str, name: str | None, after: str | None, limit: int) -> list[Actor]:
+def page(view: Snapshot, namespace: str, name: str | None, after: bytes | None, limit: int) -> list[Actor]:
     """Living actors in the order of their names, from the first one beyond `after`, which is one's id."""
     prefix = NAME + pack((namespace,) if name is None else (namespace, name))
     begin = prefix
-    if after is not None and (last := load(view, bytes.fromhex(after))) is not None:
+    if after is not None and (last := load(view, after)) is not None:
         begin = max(prefix, name_row(last.name) + b"\x00")
     found: list[Actor] = []
     while len(found) < limit:

@@ -107,7 +107,8 @@ class Hosting:
         return find(self._store.durable(), target)
 
     def page(self, namespace: str, name: str | None, after: str | None, limit: int) -> list[Actor]:
-        return directory.page(self._store.durable(), namespace, name, after, limit)
+        behind = parse_id(after) if after is not None else None
+        return directory.page(self._store.durable(), namespace, name, behind, limit)
 
     def destroy(self, target: Target, answered: Callable[[Actor | None], None]) -> None:
         def body(tx: Transaction) -> tuple[Actor, Actor] | None:

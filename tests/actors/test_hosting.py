@@ -1,0 +1,291 @@
+"""The life of actors: created, started, moved, lost, failed, destroyed; and a process that dies in between."""
+
+from epoxy.actors import directory
+from epoxy.actors.messages import Call, Destroy, Get, Missing, Responded, Unavailable, Unknown, Verdict
+from epoxy.model.actors import Actor, ActorName, ActorState, Held, Request, Response, Start, Stop, Welcome
+from epoxy.placement import rows
+from epoxy.placement.config import PlacementConfig
+from epoxy.placement.records import EnvoyId
+from tests.actors.bench import NAME, Datacenter, Envoy
+
+THRESHOLD_MS = PlacementConfig().eligible_threshold_ms
+
+
+def envoy(key: str) -> EnvoyId:
+    return EnvoyId("prod", key)
+
+
+def slots(here: Datacenter, key: str) -> int:
+    return rows.slots(here.store.newest(), envoy(key))
+
+
+def run(here: Datacenter, actor: Actor, key: str) -> Actor:
+    here.hosting.running(envoy(key), actor.id, here.look(actor).generation)
+    return here.look(actor)
+
+
+def starts(session: Envoy) -> list[str]:
+    return [word.key for word in session.take() if isinstance(word, Start)]
+
+
+def test_an_envoy_is_welcomed_with_its_limits() -> None:
+    here = Datacenter()
+    session = here.connect("a")
+    (welcome,) = session.heard
+    assert welcome == Welcome(datacenter="here", ping_every_ms=2_500, lost_after_ms=8_000)
+
+
+def test_an_actor_is_started_where_it_is_placed_and_runs_when_its_envoy_says_so() -> None:
+    here = Datacenter()
+    session = here.connect("a")
+    actor = here.made()
+    assert (actor.state, actor.envoy_key, actor.generation) == (ActorState.STARTING, "a", 1)
+    (start,) = session.take()
+    expected = Start(actor_id=actor.id.hex(), generation=1, namespace="prod", name="room", key="lobby")
+    assert start == expected
+    assert run(here, actor, "a").state is ActorState.RUNNING
+    assert slots(here, "a") == 1
+
+
+def test_without_an_envoy_an_actor_waits_for_one() -> None:
+    here = Datacenter()
+    actor = here.made()
+    assert actor.state is ActorState.PENDING
+    session = here.connect("a")
+    assert starts(session) == ["lobby"]
+    assert here.look(actor).envoy_key == "a"
+
+
+def test_an_actor_waits_for_room() -> None:
+    here = Datacenter()
+    session = here.connect("a", slots=1)
+    first, second = here.made("1"), here.made("2")
+    assert (first.state, second.state) == (ActorState.STARTING, ActorState.PENDING)
+    here.ask(Destroy(target=first.id.hex()))
+    here.beat("a", ms=2_000)
+    assert here.look(second).envoy_key == "a"
+    assert [type(word) for word in session.take()] == [Start, Stop, Start]
+
+
+def test_an_actor_that_ends_by_itself_is_gone() -> None:
+    here = Datacenter()
+    here.connect("a")
+    actor = run(here, here.made(), "a")
+    here.hosting.stopped(envoy("a"), actor.id, 1, failed=False)
+    assert here.ask(Get(target=NAME)) == Missing()
+    assert slots(here, "a") == 0
+
+
+def test_an_actor_that_fails_is_started_again_after_a_pause_that_grows() -> None:
+    here = Datacenter()
+    here.connect("a")
+    actor = run(here, here.made(), "a")
+    pauses = []
+    for _ in range(8):
+        before = here.look(actor)
+        here.hosting.stopped(envoy("a"), actor.id, before.generation, failed=True)
+        assert here.look(actor).state is ActorState.PENDING
+        pauses.append(here.look(actor).not_before_ms - here.placement.now_ms())
+        here.beat("a", ms=62_000)
+        assert here.look(actor).generation == before.generation + 1
+    assert pauses == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]
+    run(here, actor, "a")
+    assert here.look(actor).failures == 0
+
+
+def test_words_about_the_past_do_not_count() -> None:
+    here = Datacenter()
+    session = here.connect("a")
+    actor = here.made()
+    session.take()
+    here.hosting.stopped(envoy("b"), actor.id, 1, failed=False)
+    here.hosting.stopped(envoy("a"), actor.id, 2, failed=False)
+    here.hosting.running(envoy("a"), actor.id, 2)
+    assert here.look(actor).state is ActorState.STARTING
+    assert session.take() == [Stop(actor_id=actor.id.hex(), generation=2)]
+
+
+def test_the_actors_of_a_lost_envoy_go_to_another() -> None:
+    here = Datacenter()
+    first, second = here.connect("a"), here.connect("b")
+    actors = [here.made(str(i)) for i in range(70)]
+    for actor in actors:
+        run(here, actor, str(here.look(actor).envoy_key))
+    lost = [actor for actor in actors if here.look(actor).envoy_key == "a"]
+    first.take(), second.take()
+    here.hosting.disconnected(envoy("a"), first)
+    here.beat("b", ms=THRESHOLD_MS + 2_000)
+    assert {here.look(actor).envoy_key for actor in actors} == {"b"}
+    assert sorted(starts(second)) == sorted(actor.name.key for actor in lost)
+    assert (slots(here, "a"), slots(here, "b")) == (0, 70)
+    assert directory.lost(here.store.newest(), 9) == []
+
+
+def test_an_envoy_that_comes_back_in_time_keeps_its_actors() -> None:
+    here = Datacenter()
+    session = here.connect("a")
+    kept, dropped = run(here, here.made("1"), "a"), run(here, here.made("2"), "a")
+    gone = run(here, here.made("3"), "a")
+    here.hosting.disconnected(envoy("a"), session)
+    here.ask(Destroy(target=gone.id.hex()))
+    here.clock.advance(3_000)
+    held = (Held(kept.id.hex(), 1), Held(gone.id.hex(), 1))
+    back = here.connect("a", running=held)
+    words = back.take()
+    assert [word.actor_id for word in words if isinstance(word, Start)] == [dropped.id.hex()]
+    assert [word.actor_id for word in words if isinstance(word, Stop)] == [gone.id.hex()]
+    here.beat("a", ms=THRESHOLD_MS + 1_000)
+    assert here.look(kept).state is ActorState.RUNNING
+
+
+def test_a_second_connection_takes_the_place_of_the_first() -> None:
+    here = Datacenter()
+    first = here.connect("a")
+    here.connect("a")
+    assert first.closed
+    here.hosting.disconnected(envoy("a"), first)
+    assert envoy("a") in here.hosting.sessions
+
+
+def test_an_actor_moves_off_a_draining_envoy_only_when_it_has_stopped() -> None:
+    here = Datacenter()
+    first = here.connect("a")
+    actor = run(here, here.made(), "a")
+    second = here.connect("b")
+    first.take()
+    assert here.hosting.drain(envoy("a"))
+    here.clock.advance(1)
+    assert here.look(actor).state is ActorState.MOVING
+    assert first.take() == [Stop(actor_id=actor.id.hex(), generation=1)]
+    assert starts(second) == []
+    here.hosting.stopped(envoy("a"), actor.id, 1, failed=False)
+    assert here.look(actor).envoy_key == "b"
+    assert starts(second) == ["lobby"]
+    assert not here.hosting.drain(envoy("nobody"))
+
+
+def test_a_drain_has_a_limit() -> None:
+    here = Datacenter()
+    first = here.connect("a")
+    for i in range(40):
+        run(here, here.made(str(i)), "a")
+    here.connect("b")
+    first.take()
+    here.hosting.drain(envoy("a"))
+    here.beat("a", "b", ms=2_000)
+    assert len([word for word in first.take() if isinstance(word, Stop)]) == 32
+
+
+def test_an_envoy_that_says_goodbye_is_gone_at_once() -> None:
+    here = Datacenter()
+    first = here.connect("a")
+    actor = run(here, here.made(), "a")
+    second = here.connect("b")
+    here.hosting.leave(envoy("a"), second)
+    assert here.look(actor).envoy_key == "a", "not said by its own connection"
+    here.hosting.leave(envoy("a"), first)
+    here.clock.advance(1)
+    assert first.closed
+    assert here.look(actor).envoy_key == "b"
+
+
+def test_hot_envoys_give_some_away_if_that_is_wanted() -> None:
+    here = Datacenter(config=PlacementConfig(rebalance_at_once=3, sweep_every_s=1))
+    first = here.connect("a")
+    for i in range(20):
+        run(here, here.made(str(i)), "a")
+    here.connect("b")
+    first.take()
+    here.beat("a", "b", ms=2_000)
+    assert len([word for word in first.take() if isinstance(word, Stop)]) == 3
+
+
+def test_slots_are_counted_when_actors_start_if_they_are_not_reserved() -> None:
+    here = Datacenter(config=PlacementConfig(reserve_slots=False))
+    here.connect("a")
+    actor = here.made()
+    assert slots(here, "a") == 0
+    run(here, actor, "a")
+    run(here, actor, "a")
+    assert slots(here, "a") == 1
+    here.ask(Destroy(target=NAME))
+    assert slots(here, "a") == 0
+
+
+def test_a_new_process_finishes_what_the_last_one_left() -> None:
+    before = Datacenter()
+    before.connect("a")
+    placed, waiting = before.made("1"), before.made("2")
+    before.store.transact(lambda tx: directory.release(tx, before.look(waiting), failed=False, now_ms=0))
+    after = Datacenter(before.store)
+    session = after.connect("a")
+    assert sorted(starts(session)) == ["1", "2"]
+    assert after.look(placed).generation == 1
+
+
+def test_an_expiry_that_was_not_followed_up_is() -> None:
+    before = Datacenter()
+    before.connect("a")
+    actor = run(before, before.made(), "a")
+    before.placement.expire(envoy("a"))
+    after = Datacenter(before.store)
+    session = after.connect("b")
+    assert starts(session) == ["lobby"]
+    assert after.look(actor).generation == 2
+
+
+def test_requests_wait_for_the_actor_and_then_for_its_answer() -> None:
+    here = Datacenter()
+    session = here.connect("a")
+    actor = here.made()
+    told: list[Verdict] = []
+    here.actors.ask(Call(target=NAME, body=b"hi"), told.append)
+    session.take()
+    run(here, actor, "a")
+    (asked,) = session.take()
+    assert isinstance(asked, Request)
+    assert (asked.actor_id, asked.generation, asked.body) == (actor.id.hex(), 1, b"hi")
+    here.hosting.calls.heard(envoy("b"), Response(request_id=asked.request_id, body=b"not mine"))
+    assert told == []
+    here.hosting.calls.heard(envoy("a"), Response(request_id=asked.request_id, body=b"ho"))
+    here.hosting.calls.heard(envoy("a"), Response(request_id=asked.request_id, body=b"twice"))
+    assert told == [Responded(body=b"ho")]
+    assert len(here.hosting.calls) == 0
+
+
+def test_a_request_that_nobody_answers_ends_as_what_it_is() -> None:
+    here = Datacenter()
+    waiting: list[Verdict] = []
+    here.made("nowhere")
+    here.actors.ask(Call(target=ActorName("prod", "room", "nowhere"), body=b""), waiting.append)
+    here.clock.advance(30_001)
+    assert waiting == [Unavailable(reason="the actor did not start in time")]
+    session = here.connect("a")
+    lost: list[Verdict] = []
+    actor = run(here, here.made("x"), "a")
+    here.actors.ask(Call(target=actor.id.hex(), body=b""), lost.append)
+    here.hosting.disconnected(envoy("a"), session)
+    assert lost == [Unknown(reason="the envoy was lost before it answered")]
+
+
+def test_the_requests_of_an_actor_that_is_destroyed_end_with_it() -> None:
+    here = Datacenter()
+    here.connect("a")
+    told: list[Verdict] = []
+    actor = run(here, here.made(), "a")
+    here.actors.ask(Call(target=NAME, body=b""), told.append)
+    here.ask(Destroy(target=NAME))
+    assert told == [Unknown(reason="the actor was destroyed")]
+    assert actor.is_alive
+
+
+def test_pages_are_in_the_order_of_names_and_go_on() -> None:
+    here = Datacenter()
+    for key in ("c", "a", "b", "d"):
+        here.made(key)
+    here.ask(Destroy(target=ActorName("prod", "room", "b")))
+    page = here.hosting.page("prod", None, None, 2)
+    assert [actor.name.key for actor in page] == ["a", "c"]
+    rest = here.hosting.page("prod", "room", page[-1].id.hex(), 2)
+    assert [actor.name.key for actor in rest] == ["d"]
+    assert here.hosting.page("prod", "hall", None, 2) == here.hosting.page("test", None, None, 2) == []
