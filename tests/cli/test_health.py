@@ -128,6 +128,7 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
         ([*HEALTHY, away("removed")], Severity.WARNING, "(9) was removed and still runs"),
         ([away("displaced")], Severity.BROKEN, "(9) runs with another disk than the one the cluster knows"),
         ([away("unconfirmed")], Severity.BROKEN, "(9) has a disk that most of the others have not met"),
+        ([away("unconfirmed"), visit(epoch=8)], Severity.BROKEN, "(9) knows nothing of a cluster that is in epoch 8"),
         ([visit(joint=True, epoch_age_s=2.0)], Severity.FINE, "old and new members decide together (epoch 1, 2 s)"),
         ([visit(joint=True, epoch_age_s=90.0)], Severity.BROKEN, "that should take seconds"),
         ([visit(joint=True, peers=peers(reachable=False))], Severity.BROKEN, "together (epoch 1, 0 s), and eu-west-1"),

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.membership.identity import Recognition, may_vote, recognise
-from epoxy.model.cluster import ReplicaInfo, first_epoch
+from epoxy.model.cluster import ReplicaInfo, ReplicaStatus, first_epoch
 
 FIRST = first_epoch((1, 2, 3))
 WRITTEN = replace(FIRST, replicas=tuple(ReplicaInfo(id=i, identity=100 + i) for i in (1, 2, 3)))
@@ -21,6 +21,14 @@ def test_until_then_the_first_store_met_is_the_one() -> None:
     assert recognise(FIRST, {}, 3, 7) is Recognition.NEW
     assert recognise(FIRST, {3: 7}, 3, 7) is Recognition.KNOWN
     assert recognise(FIRST, {3: 7}, 3, 8) is Recognition.IMPOSTOR
+
+
+def test_an_id_that_is_given_to_another_machine_is_met_anew() -> None:
+    joining = replace(FIRST, replicas=(*FIRST.replicas[:2], ReplicaInfo(id=3, status=ReplicaStatus.JOINING)))
+    assert recognise(joining, {3: 7}, 3, 8) is Recognition.NEW
+    assert not may_vote(joining, 3, 8, frozenset({1})), "but has no say yet"
+    without = replace(FIRST, replicas=FIRST.replicas[:2])
+    assert recognise(without, {3: 7}, 3, 8) is Recognition.IMPOSTOR
 
 
 def test_a_store_that_is_in_the_configuration_votes() -> None:

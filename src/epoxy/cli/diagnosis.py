@@ -19,7 +19,7 @@ LONG_JOINT_S = 60.0
 LONG_LEARNING_S = 900.0
 """A million keys take a minute; whoever has more knows that it takes longer."""
 
-OUTSIDE = ("new", "joining", "learning", "removed", "displaced")
+OUTSIDE = ("new", "joining", "learning", "removed", "displaced", "unconfirmed")
 """States of nodes that have no say, so what they think of the cluster does not matter."""
 
 SAME_BUILDING_MS = 0.5
@@ -78,19 +78,23 @@ def diagnose(visits: list[Visit]) -> list[Finding]:
 
 def attendance(visits: list[Visit]) -> Iterator[Finding]:
     """One that does not answer us may still do its work; whether the cluster does is judged apart."""
+    newest = max((visit.status.epoch for visit in visits if visit.status is not None), default=0)
     for visit in visits:
         if visit.status is None:
             advice = "Is it running, and is this its address? `epoxy serve` logs why a node does not start."
             yield broken(f"{visit.place} does not answer: {visit.reason}", advice)
         elif not visit.status.ready:
-            yield unready(visit.status)
+            yield unready(visit.status, newest)
     if present := [visit for visit in visits if visit.status is not None and visit.status.ready]:
         yield fine(f"{len(present)} of {len(visits)} nodes answer and are ready")
 
 
-def unready(status: Status) -> Finding:
+def unready(status: Status, newest: int) -> Finding:
     """Newcomers and those who were removed are no part of the cluster, and no harm to it."""
     who = name(status)
+    if status.state == "unconfirmed" and status.epoch < newest:
+        advice = "Its disk was lost, or its data directory is another one. Stop it: it comes back under a new id."
+        return broken(f"{who} knows nothing of a cluster that is in epoch {newest}", advice)
     match status.state:
         case "new":
             return warning(

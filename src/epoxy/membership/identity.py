@@ -12,6 +12,7 @@ it down. Two stores of one id would need two such majorities, and the two have a
 import enum
 from collections.abc import Mapping, Set
 
+from epoxy.membership.changes import NEWCOMERS
 from epoxy.model.cluster import ClusterConfig
 
 Noted = Mapping[int, int]
@@ -34,9 +35,12 @@ def recognise(config: ClusterConfig, noted: Noted, replica_id: int, identity: in
 
 
 def identity_on_record(config: ClusterConfig, noted: Noted, replica_id: int) -> int:
-    """The configuration goes first: an id that was removed may be given to another machine."""
+    """The configuration goes first: an id that was removed may be given to another machine, and what was noted of the
+    one before does not speak for a newcomer. That has no vote until its identity is in the configuration."""
     info = config.info(replica_id)
-    return info.identity if info is not None and info.identity else noted.get(replica_id, 0)
+    if info is None:
+        return noted.get(replica_id, 0)
+    return info.identity or (0 if info.status in NEWCOMERS else noted.get(replica_id, 0))
 
 
 def may_vote(config: ClusterConfig, me: int, identity: int, noted_by: Set[int]) -> bool:
