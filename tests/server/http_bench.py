@@ -83,6 +83,7 @@ class FakeNode:
         self.reads: list[tuple[bytes, Consistency]] = []
         self.asked: list[int] = []
         self.listeners: list[Callable[[], None]] = []
+        self.inspections: list[Callable[[], None]] | None = None
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         self.writes.append(write)
@@ -118,7 +119,10 @@ class FakeNode:
         return {"id": 1, "ready": self.ready}
 
     def inspect(self, key: bytes, answered: Callable[[Sequence[Any]], None]) -> None:
-        answered([{"id": 1, "key": key}])
+        if self.inspections is None:
+            answered([{"id": 1, "key": key}])
+        else:
+            self.inspections.append(partial(answered, [{"id": 1, "key": key}]))
 
     def commit(self, key: bytes, committed: Proposal) -> None:
         self.log.append((stamp(len(self.log) + 1), ChangelogEntry(key=key, committed=committed)))

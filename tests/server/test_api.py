@@ -1,5 +1,6 @@
 """The HTTP door with a node that says what it is told to: every status, every header, every error, literally."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,8 +25,9 @@ from epoxy.model.writes import (
 from epoxy.node.standing import STARTING
 from epoxy.server.api import Api, build_api
 from epoxy.server.metrics import Metrics
+from epoxy.server.routes_status import MAX_INSPECTIONS
 from epoxy.transport.exchange import Exchange
-from tests.server.http_bench import Answer, FakeNode, ask, proposal
+from tests.server.http_bench import Answer, FakeNode, Wire, ask, proposal, request
 
 JSON = "application/json"
 
@@ -578,6 +580,21 @@ def test_members(door: Door) -> None:
             {"id": i, "status": "active", "url": "", "identity": 0, "datacenter": f"dc-{i}"} for i in (1, 2, 3)
         ],
     }
+
+
+def test_only_so_many_inspections_at_a_time(door: Door) -> None:
+    waiting: list[Callable[[], None]] = []
+    door.node.inspections = waiting
+    wires = [Wire(request("GET", "/v2/inspect/k")) for _ in range(MAX_INSPECTIONS)]
+    for wire in wires:
+        door.api(wire.exchange)
+    assert [wire.sent for wire in wires] == [b""] * MAX_INSPECTIONS
+    assert door.ask("GET", "/v2/inspect/k").error()["code"] == "overloaded"
+    for answer in waiting:
+        answer()
+    assert {wire.answer().status for wire in wires} == {200}
+    door.node.inspections = None
+    assert door.ask("GET", "/v2/inspect/k").status == 200
 
 
 def test_inspect(door: Door) -> None:

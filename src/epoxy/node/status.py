@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from epoxy import __compiled__
 from epoxy.model.messages import Inspected
 
 
@@ -18,7 +19,7 @@ class Status(Struct, frozen=True, kw_only=True):
     """`tolerated_failures`: how many more replicas may fail before nothing can be decided; negative: nothing can now.
     `floor_ms`: the round trip to the nearest fast quorum, below which no fresh key commits. `state` and `reason`: see
     `standing`. `joint`: two sets of members must agree, for a moment. `epoch_age_s`: since when this process knows of
-    the epoch."""
+    the epoch. `compiled`: whether the hot modules are (decision 0015)."""
 
     id: int
     datacenter: str
@@ -40,6 +41,7 @@ class Status(Struct, frozen=True, kw_only=True):
     writes_in_flight: int
     uptime_s: float
     peers: list[PeerStatus]
+    compiled: bool = __compiled__
 
 
 class ReplicaView(Struct, frozen=True, kw_only=True):

@@ -150,6 +150,7 @@ def inspect() -> Json:
     answers = {
         "200": {"description": "What they hold.", "content": as_json("Inspection")},
         "404": failure("No such route: clients resolve /../ before they send it."),
+        "429": overloaded(),
     }
     return operation("inspectKey", "What every replica holds for a key", answers)
 

@@ -1,5 +1,6 @@
 """How the node is doing, for people, for monitors and for tools."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,10 @@ from epoxy.transport.response import JSON
 
 INSPECT = b"/v2/inspect/"
 TEXT = b"text/plain; charset=utf-8"
+MAX_INSPECTIONS = 8
+"""Under way at a time. Each looks through a thousand rows at every replica, some milliseconds of their event loops; it
+is for people, who come one by one."""
+
 NO_PARAMETERS: frozenset[bytes] = frozenset()
 
 
@@ -33,6 +38,7 @@ class Condition:
         self._node = node
         self._metrics = metrics
         self._openapi = msgspec.json.encode(document())
+        self._inspecting = 0
 
     def status(self, call: Call) -> None:
         parameters(call.request.query, NO_PARAMETERS)
@@ -41,7 +47,16 @@ class Condition:
     def inspect(self, call: Call) -> None:
         parameters(call.request.query, NO_PARAMETERS)
         key = key_of(call.request.path[len(INSPECT) :])
-        self._node.inspect(key, lambda views: call.json(200, Inspection(key=spelled(key), replicas=list(views))))
+        if self._inspecting >= MAX_INSPECTIONS:
+            message = f"{MAX_INSPECTIONS} inspections are under way already"
+            call.fail(429, "overloaded", message, retry_after_ms=RETRY_AFTER_MS)
+            return
+        self._inspecting += 1
+        self._node.inspect(key, partial(self._inspected, call, key))
+
+    def _inspected(self, call: Call, key: bytes, views: Sequence[Any]) -> None:
+        self._inspecting -= 1
+        call.json(200, Inspection(key=spelled(key), replicas=list(views)))
 
     def metrics(self, call: Call) -> None:
         call.answer(200, self._metrics.text(), content_type=CONTENT_TYPE)
