@@ -16,13 +16,13 @@ somebody looks through them.
 """
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Final
 
 import lmdb
-from sortedcontainers import SortedList
 
 from epoxy.model.errors import StoreFailed
 from epoxy.ports import KeyValue
@@ -38,35 +38,70 @@ MISSING: Final = bytes(bytearray(b"missing"))
 """Neither a value nor its absence: look below. Known by its identity; equal bytes are a value."""
 
 
-class Layer:
-    """Rows that were written; None: cleared. They are put in order when a range asks for it, and from then on what is
-    new is remembered for the next one."""
+RECENT_SHARE = 4
+"""When a quarter as many rows are new as there are in order, it is time to put all of them in order."""
 
-    __slots__ = ("_order", "_unordered", "values")
+
+class Layer:
+    """Rows that were written; None: cleared. They are put in order when a range asks for it. From then on what is new
+    is remembered, and put in order by itself when the next one asks: to find its place among all others takes ten times
+    as long, and those who compare replicas ask often."""
+
+    __slots__ = ("_order", "_recent", "values")
 
     def __init__(self, values: dict[bytes, bytes | None] | None = None) -> None:
         self.values: dict[bytes, bytes | None] = {} if values is None else values
-        self._order: SortedList[bytes] | None = None
-        self._unordered: list[bytes] = []
+        self._order: list[bytes] | None = None
+        self._recent: list[bytes] = []
 
     def add(self, rows: dict[bytes, bytes | None]) -> None:
         if self._order is not None:
             # Not by a difference of the keys, which would look at all of those that are there.
             values = self.values
-            self._unordered.extend([key for key in rows if key not in values])
+            self._recent.extend([key for key in rows if key not in values])
         self.values.update(rows)
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[Row]:
         if begin >= end or not self.values:
             return
-        if self._order is None:
-            self._order = SortedList(self.values)
-        elif self._unordered:
-            self._order.update(self._unordered)
-            self._unordered = []
+        order = self._in_order()
         values = self.values
-        for key in self._order.irange(begin, end, (True, False), reverse):
+        for key in merged(order, self._recent, begin, end, reverse):
             yield key, values[key]
+
+    def _in_order(self) -> list[bytes]:
+        """All but the recent ones, which are in order for themselves."""
+        if self._order is None:
+            self._order = sorted(self.values)
+        elif RECENT_SHARE * len(self._recent) > len(self._order):
+            self._order += self._recent
+            self._order.sort()
+            self._recent = []
+        else:
+            self._recent.sort()
+        return self._order
+
+
+def merged(first: list[bytes], second: list[bytes], begin: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
+    """What lies between, of two lists in order that have nothing in common."""
+    i, to_i = bisect_left(first, begin), bisect_left(first, end)
+    j, to_j = bisect_left(second, begin), bisect_left(second, end)
+    if reverse:
+        while to_i > i or to_j > j:
+            if to_j == j or (to_i > i and first[to_i - 1] > second[to_j - 1]):
+                to_i -= 1
+                yield first[to_i]
+            else:
+                to_j -= 1
+                yield second[to_j]
+        return
+    while i < to_i or j < to_j:
+        if j == to_j or (i < to_i and first[i] < second[j]):
+            yield first[i]
+            i += 1
+        else:
+            yield second[j]
+            j += 1
 
 
 NOTHING: Final = Layer()
