@@ -66,6 +66,32 @@ def test_every_region_gets_settings_that_a_node_accepts(tmp_path: Path, wan: boo
         assert settings.cluster.secret_file.stat().st_mode & 0o077 == 0
 
 
+def test_a_region_that_comes_later_names_the_first_ones_and_has_an_id_of_its_own(tmp_path: Path) -> None:
+    made = a_plan(tmp_path / "d")
+    made.lay_out()
+    place = made.place_of("us-west-2")
+    settings = load(made.furnish(place).config)
+    assert (settings.node.id, settings.node.datacenter, settings.cluster.join) == (4, "us-west-2", True)
+    assert [member.id for member in settings.cluster.members] == [1, 2, 3]
+    assert (settings.node.http.port, settings.emulate_wan) == (NOWHERE + 30, True)
+
+
+def test_who_came_and_who_went_is_remembered(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    made = a_plan(folder)
+    made.lay_out()
+    changed = made.grown(made.place_of("us-west-2")).shrunk(2)
+    changed.keep()
+    again = plan(folder, regions=None, port_base=None, wan=True)
+    assert again == changed
+    assert again.names == ("us-east-1", "ap-northeast-1", "us-west-2")
+    assert [node.id for node in again.lay_out()] == [1, 3, 4]
+    assert again.sizes.n == 3
+    assert again.place_of("eu-west-1").id == 2, "its data knows it by that"
+    assert again.grown(again.place_of("eu-west-1")).names == (*REGIONS[3], "us-west-2")
+    assert again.place_of("sa-east-1").id == 5, "no id is used twice"
+
+
 def test_a_folder_keeps_its_secret_its_size_and_its_ports(tmp_path: Path) -> None:
     folder = tmp_path / "d"
     a_plan(folder, 5).lay_out()

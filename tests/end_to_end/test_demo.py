@@ -122,6 +122,30 @@ def test_orders_from_a_second_terminal_and_a_second_life(tmp_path: Path) -> None
     assert "holds a demo of 3 regions" in epoxy("demo", "--dir", folder, "--regions", "5", status=1).stderr
 
 
+def test_a_demo_grows_and_shrinks_and_remembers_it(tmp_path: Path) -> None:
+    base, folder = draw_port_base(5), str(tmp_path / "d")
+    with running("--no-wan", "--port-base", str(base), "--dir", folder) as demo:
+        first, second, _ = demo.regions
+        epoxy("reserve", "user/ada", "mine", "--url", first["http"])
+        assert "us-west-2 has copied everything and is a member, replica 4" in demo.order("add", "us-west-2").stdout
+        assert "is a member already" in demo.order("add", "us-west-2", status=1).stderr
+        assert "unknown region" in demo.order("add", "atlantis", status=1).stderr
+        assert demo.ps()["us-west-2"]["http"] == f"http://127.0.0.1:{base + 30}"
+        assert epoxy("get", "user/ada", "--url", demo.ps()["us-west-2"]["http"]).stdout == "mine"
+
+        demo.order("kill", second["region"])
+        gone_for_good = demo.order("remove", second["region"]).stdout
+        assert f"{second['region']} is no member any more" in gone_for_good
+        assert "3 of 3 regions go on writing; 1 more may fail." in gone_for_good
+        assert second["region"] not in demo.ps()
+        assert demo.end(signal.SIGTERM) == 0
+
+    done = epoxy("demo", "--no-wan", "--dir", folder, "--exec", "epoxy members list --json; epoxy get user/ada")
+    document, end = json.JSONDecoder().raw_decode(done.stdout)
+    assert [row["id"] for row in document["replicas"]] == [1, 3, 4]
+    assert done.stdout[end:].strip() == "mine"
+
+
 def test_a_command_gets_the_addresses_and_gives_the_status(tmp_path: Path) -> None:
     base = draw_port_base()
     seen = tmp_path / "seen"

@@ -47,6 +47,7 @@ class Neighbours:
         self._follow()
 
     def stop(self) -> None:
+        self._links = {}
         self._questions.stop()
 
     def ids(self) -> frozenset[int]:

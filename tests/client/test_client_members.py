@@ -1,0 +1,55 @@
+"""Members, as both clients ask for them and change them."""
+
+from typing import Any
+
+import pytest
+
+from epoxy.client.members import MemberRow, Newcomer, Ordered, Progress
+from epoxy.model.errors import InvalidRequest, Unavailable
+from tests.client.both import BOTH
+from tests.client.fake import FakeNode
+
+pytestmark = pytest.mark.parametrize("client_type", BOTH)
+
+SHOWN = {
+    "epoch": 4,
+    "coordinator_id": 2,
+    "quorum_policy": "optimal",
+    "wanted": [1, 4],
+    "replicas": [{"id": 4, "status": "learning", "url": "http://d", "identity": 2**63, "progress": {"heard": False}}],
+    "settled": False,
+    "waiting": "patience",
+    "something": "newer",
+}
+
+
+def test_members_and_their_progress(node: FakeNode, client_type: Any) -> None:
+    node.members = [SHOWN]
+    with client_type(node.url) as client:
+        seen = client.members(progress=True)
+        client.members()
+    assert (seen.epoch, seen.wanted, seen.settled, seen.waiting, seen.joint) == (4, (1, 4), False, "patience", False)
+    assert seen.replicas == (MemberRow(id=4, status="learning", url="http://d", progress=Progress(heard=False)),)
+    assert node.requests == ["GET /v2/members?progress=true", "GET /v2/members?progress=false"]
+
+
+def test_an_order(node: FakeNode, client_type: Any) -> None:
+    with client_type(node.url) as client:
+        told = client.change_members(add=[Newcomer(id=4, url="http://d", datacenter="dc")], remove=[2], force=True)
+    assert told == Ordered(wanted=(1, 2, 3), epoch=2, queued=False)
+    assert node.orders == [
+        {"add": [{"id": 4, "url": "http://d", "datacenter": "dc"}], "remove": [2], "force": True},
+    ]
+
+
+def test_an_order_without_words_is_not_sent(node: FakeNode, client_type: Any) -> None:
+    with client_type(node.url) as client, pytest.raises(InvalidRequest, match="nobody to add"):
+        client.change_members()
+    assert node.requests == []
+
+
+@pytest.mark.parametrize(("status", "error"), [(409, InvalidRequest), (404, InvalidRequest), (503, Unavailable)])
+def test_an_order_that_is_refused(node: FakeNode, client_type: Any, status: int, error: type[Exception]) -> None:
+    node.verdict = status, {"error": {"code": "why_not", "message": "because", "definite": True}}
+    with client_type(node.url) as client, pytest.raises(error, match=r"because \(why_not\)"):
+        client.change_members(remove=[9])
