@@ -164,6 +164,17 @@ def test_an_actor_moves_off_a_draining_envoy_only_when_it_has_stopped() -> None:
     assert not here.hosting.drain(envoy("nobody"))
 
 
+def test_a_drain_goes_on_after_a_restart() -> None:
+    before = Datacenter()
+    before.connect("a")
+    actor = run(before, before.made(), "a")
+    before.placement.drain(envoy("a"))
+    after = Datacenter(before.store)
+    session = after.connect("a", running=(Held(actor.id.hex(), 1),))
+    assert [type(word) for word in session.take()] == [Stop]
+    assert after.look(actor).state is ActorState.MOVING
+
+
 def test_a_drain_has_a_limit() -> None:
     here = Datacenter()
     first = here.connect("a")

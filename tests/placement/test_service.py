@@ -112,6 +112,17 @@ def test_the_sweep_expires_whom_nobody_walks_past_and_only_one_sweeps() -> None:
     second.stop()
 
 
+def test_a_reconnect_with_another_version_warns() -> None:
+    placement, _, _ = made()
+    told: list[str] = []
+    placement.warn = told.append
+    placement.connect(hello("a"))
+    placement.connect(hello("a"))
+    assert told == []
+    placement.connect(hello("a", version=2))
+    assert "prod/a was version 1 in pool web, and came back as version 2" in told[0]
+
+
 def test_loads_and_draining() -> None:
     placement, _, _ = made()
     for key in ("a", "b"):

@@ -24,7 +24,7 @@ from epoxy.model.actors import (
     make_id,
     parse_id,
 )
-from epoxy.placement import records
+from epoxy.placement import records, rows
 from epoxy.placement.allocator import Allocation
 from epoxy.placement.balance import excesses
 from epoxy.placement.records import EnvoyId, Pool
@@ -225,7 +225,7 @@ class Hosting:
         actor, allocation = placed
         if allocation is None:
             return
-        self.placement.chosen(Pool(actor.name.namespace, actor.pool), allocation, 0.0)
+        self.placement.chosen(Pool(actor.name.namespace, actor.pool), allocation)
         if actor.state is ActorState.STARTING:
             self._store.when_durable(partial(self._tell, directory.envoy_of(actor), start(actor)))
 
@@ -255,6 +255,9 @@ class Hosting:
             self._settle(envoy, actor, has_it=held.pop(actor.id, None) == actor.generation)
         for actor_id, generation in held.items():
             session.send(Stop(actor_id=actor_id.hex(), generation=generation))
+        known = rows.load(self._store.newest(), envoy.namespace, envoy.key)
+        if known is not None and known.draining_ts is not None:
+            self._draining.add(envoy)
         self._kick()
 
     def _settle(self, envoy: EnvoyId, actor: Actor, *, has_it: bool) -> None:

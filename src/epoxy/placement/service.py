@@ -48,6 +48,7 @@ class Placement:
         self.scheduler = ExpireScheduler(self._expire)
         self.leaving: list[Leaving] = []
         self.expired: list[Callable[[EnvoyId], None]] = []
+        self.warn: Callable[[str], None] = lambda _: None
         self._clock = clock
         self._dice = dice
         self._observer = observer
@@ -57,6 +58,7 @@ class Placement:
         self._no_expiry_before_ms = epoch_ms + config.eligible_threshold_ms
         self._versions: dict[Pool, tuple[int, int]] = {}
         self._timer: Timer | None = None
+        self._took_s = 0.0
 
     def now_ms(self) -> int:
         return int(self._clock.now_ms() + self._offset_ms)
@@ -67,6 +69,9 @@ class Placement:
         now_ms = self.now_ms()
         connected = self.store.transact(lambda tx: envoys.connect(tx, hello, now_ms, self.config.virtual_nodes))
         self._versions.pop(Pool(hello.namespace, hello.pool), None)
+        if (was := connected.was) is not None:
+            before, now = f"version {was.version} in pool {was.pool}", f"version {hello.version} in pool {hello.pool}"
+            self.warn(f"envoy {was.namespace}/{was.key} was {before}, and came back as {now}: its rows were moved")
         return connected
 
     def ping(self, envoy: EnvoyId, rtt_ms: int) -> bool:
@@ -109,25 +114,25 @@ class Placement:
 
     def choose(self, tx: Transaction, pool: Pool) -> Allocation:
         """Inside the caller's transaction, which writes down what the envoy was chosen for. `chosen` afterwards."""
-        now_ms = self.now_ms()
+        began_ms, now_ms = self._clock.now_ms(), self.now_ms()
         version = self._version(tx, pool, now_ms) if self.config.pool_meta else None
         allocation = strategies.allocate(tx, pool, self.config, now_ms, self._dice, version)
         if allocation.envoy_key is None and version is not None:
             self._versions.pop(pool, None)
+        self._took_s = (self._clock.now_ms() - began_ms) / 1000
         return allocation
 
-    def chosen(self, pool: Pool, allocation: Allocation, seconds: float) -> None:
+    def chosen(self, pool: Pool, allocation: Allocation) -> None:
         """After the commit. Whatever this does, the allocation stands."""
         for envoy_key in allocation.stale:
             self.suspect(EnvoyId(pool.namespace, envoy_key))
         if self._observer is not None:
-            self._observer.allocated(pool, self.config, allocation, seconds)
+            self._observer.allocated(pool, self.config, allocation, self._took_s)
 
     def allocate(self, pool: Pool) -> Allocation:
         """An envoy, and nothing written down but its slot."""
-        began_ms = self._clock.now_ms()
         allocation = self.store.transact(lambda tx: self.choose(tx, pool))
-        self.chosen(pool, allocation, (self._clock.now_ms() - began_ms) / 1000)
+        self.chosen(pool, allocation)
         return allocation
 
     def suspect(self, envoy: EnvoyId) -> None:

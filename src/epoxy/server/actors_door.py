@@ -15,6 +15,7 @@ from epoxy.ports import Clock, Dice, Store
 from epoxy.server.calls import RETRY_AFTER_MS, Call, Route
 from epoxy.server.envoy_session import EnvoySession
 from epoxy.server.inputs import Rejected, shown
+from epoxy.server.logs import LOGGER
 from epoxy.server.metrics import Metrics
 from epoxy.server.placement_metrics import PlacementMetrics
 from epoxy.server.relay import RELAY_PATH, HttpRelay
@@ -46,10 +47,12 @@ class ActorsDoor:
     ) -> None:
         self._node = node
         self._metrics = metrics
+        self._open: set[EnvoySession] = set()
         observer = PlacementMetrics()
         metrics.include(observer)
         self._relay = HttpRelay(self._url_of, link, tls)
         self._placement = Placement(store, config, clock, dice, int(time.time() * 1000), observer)
+        self._placement.warn = LOGGER.warning
         here = node.settings.node.datacenter
         self._hosting = Hosting(store, self._placement, clock, dice, here, node.me)
         self._actors = Actors(Reservations(node, dice, node.me), self._hosting, self._relay, node.me)
@@ -78,6 +81,8 @@ class ActorsDoor:
     def stop(self) -> None:
         self._placement.stop()
         self._hosting.stop()
+        for session in list(self._open):
+            session.close()
         self._relay.close()
 
     def _serve(self, resource: dict[str, tuple[str, Route]], exchange: Exchange) -> None:
@@ -99,10 +104,15 @@ class ActorsDoor:
     def _connect(self, exchange: Exchange) -> None:
         if not self._able(lambda reason: exchange.fail(503, "not_ready", reason)):
             return
-        if len(self._hosting.sessions) >= MAX_ENVOYS:
+        if len(self._open) >= MAX_ENVOYS:
             exchange.fail(503, "too_many_connections", f"{MAX_ENVOYS} envoys are connected already")
             return
-        websocket.accept(exchange, lambda socket: EnvoySession(socket, self._hosting))
+        websocket.accept(exchange, self._welcome)
+
+    def _welcome(self, socket: websocket.WebSocket) -> EnvoySession:
+        session = EnvoySession(socket, self._hosting, self._open.discard)
+        self._open.add(session)
+        return session
 
     def _able(self, refuse: Callable[[str], None]) -> bool:
         if not self._node.ready:

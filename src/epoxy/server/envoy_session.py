@@ -1,6 +1,7 @@
 """The connection of one envoy: JSON messages over a WebSocket, turned into what they mean."""
 
 import asyncio
+from collections.abc import Callable
 from typing import assert_never
 
 import msgspec
@@ -34,8 +35,9 @@ words: msgspec.json.Decoder[FromEnvoy] = msgspec.json.Decoder(FromEnvoy)
 class EnvoySession:
     """A Listener for the socket, and a Session for hosting."""
 
-    def __init__(self, socket: WebSocket, hosting: Hosting) -> None:
+    def __init__(self, socket: WebSocket, hosting: Hosting, ended: Callable[["EnvoySession"], None]) -> None:
         self._socket = socket
+        self._ended = ended
         self._hosting = hosting
         self._envoy: EnvoyId | None = None
         self._timer = asyncio.get_running_loop().call_later(HELLO_S, lambda: self._reject("no hello came"))
@@ -53,6 +55,7 @@ class EnvoySession:
             self._reject(str(error))
 
     def lost(self) -> None:
+        self._ended(self)
         self._timer.cancel()
         if self._envoy is not None:
             self._hosting.disconnected(self._envoy, self)
