@@ -1,3 +1,5 @@
+import pytest
+
 from epoxy.placement import envoys, rows
 from epoxy.placement.allocator import Allocation
 from epoxy.placement.config import PlacementConfig
@@ -5,7 +7,7 @@ from epoxy.placement.records import EnvoyId, Pool
 from epoxy.placement.service import Placement
 from epoxy.ports import Transaction
 from epoxy.store.memory import MemoryStore
-from tests.placement.bench import NOW_MS, POOL, Clock, Dice, connect, envoy, hello, ring
+from tests.placement.bench import NOW_MS, POOL, Clock, Counting, Dice, connect, crowd, envoy, hello, ring
 
 
 class Watching:
@@ -110,6 +112,18 @@ def test_the_sweep_expires_whom_nobody_walks_past_and_only_one_sweeps() -> None:
     clock.advance(400_000)
     assert suspected[:1] == [envoy("late")], "it has run out"
     second.stop()
+
+
+@pytest.mark.parametrize(("samples", "reads"), [(1, 2), (2, 6)])
+def test_a_remembered_version_saves_a_read(samples: int, reads: int) -> None:
+    placement, _, _ = made(crowd(200), PlacementConfig(samples=samples))
+    seen = set()
+    for _ in range(50):
+        transaction = Counting(placement.store.begin())
+        found = placement.choose(transaction, POOL)
+        if found.wraps == found.repeated == 0:
+            seen.add(len(transaction.reads))
+    assert seen == {reads, reads + 1}, "the first one looks, and the others know"
 
 
 def test_a_reconnect_with_another_version_warns() -> None:

@@ -162,6 +162,18 @@ def test_an_actor_is_made_asked_found_and_destroyed_from_anywhere() -> None:
     run(story())
 
 
+def test_the_longest_request_goes_all_the_way_and_back() -> None:
+    async def story() -> None:
+        async with places(2) as (here, there), working(here.url, "w"), AsyncClient(there.url) as far:
+            async with AsyncClient(here.url) as near:
+                await AsyncActors(near).get_or_create("room", "x")
+            told = await AsyncActors(far).request(Which(name="room", key="x"), b"y" * ((1 << 20) - 64))
+            assert len(told) > 1 << 19
+            assert told.endswith(b"yyy")
+
+    run(story())
+
+
 def test_a_request_may_make_its_actor() -> None:
     async def story() -> None:
         async with places() as (here,), working(here.url, "w", pool="p"), AsyncClient(here.url) as client:

@@ -18,10 +18,11 @@ from epoxy.server.inputs import Rejected, shown
 from epoxy.server.logs import LOGGER
 from epoxy.server.metrics import Metrics
 from epoxy.server.placement_metrics import PlacementMetrics
-from epoxy.server.relay import RELAY_PATH, HttpRelay
+from epoxy.server.relay import HttpRelay
 from epoxy.server.routes_actors import ActorRoutes
 from epoxy.transport import websocket
 from epoxy.transport.exchange import Exchange, Handler
+from epoxy.transport.limits import RELAY_PATH
 from epoxy.transport.link import Link
 
 MAX_ENVOYS = 10_000
@@ -67,7 +68,7 @@ class ActorsDoor:
                 "DELETE": ("http_delete_actor", routes.destroy),
             },
             b"/v2/actors/request": {"POST": ("http_post_actor_request", routes.request)},
-            RELAY_PATH.encode(): {"POST": ("http_post_actor_relay", routes.relay)},
+            RELAY_PATH: {"POST": ("http_post_actor_relay", routes.relay)},
             b"/v2/envoys": {"GET": ("http_get_envoys", routes.envoys)},
             b"/v2/envoys/drain": {"POST": ("http_post_envoy_drain", routes.drain)},
         }

@@ -13,9 +13,8 @@ from epoxy.client.async_pool import Pool
 from epoxy.client.calls import Call
 from epoxy.client.http1 import Answer, parse_url
 from epoxy.client.routing import NotSent
+from epoxy.transport.limits import RELAY_PATH
 from epoxy.transport.link import Link
-
-RELAY_PATH = "/v2/actors/relay"
 
 TIMEOUT_S = 40.0
 """Longer than an actor may take for an answer (30 s), so that it is the owner that says so."""
@@ -78,7 +77,7 @@ class HttpRelay:
         # A request to an actor may do something each time it arrives; everything else may be asked twice.
         call = Call(
             method="POST",
-            target=RELAY_PATH,
+            target=RELAY_PATH.decode(),
             body=encoder.encode(question),
             writes=isinstance(question, ActorCall),
             read=lambda answer: answer,

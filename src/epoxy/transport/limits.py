@@ -10,6 +10,8 @@ STREAM_PATH = b"/v2/epoxy/stream"
 CHANGELOG_READ_PATH = b"/v2/epoxy/changelog-read"
 MEMBER_PATH = b"/v2/epoxy/member"
 """Where members ask each other what a change of members needs, changelogs apart."""
+RELAY_PATH = b"/v2/actors/relay"
+"""Where datacenters pass on what is asked about actors: a request to one, in JSON."""
 PEER_PATHS = (MESSAGE_PATH, CHANGELOG_READ_PATH, MEMBER_PATH)
 
 
@@ -22,7 +24,9 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     """Address and headers. A key of 1024 bytes takes 3 KiB when all of it is percent-encoded, twice in a query."""
     body_bytes: int = 1 << 20
     """The longest value."""
-    body_limits: dict[bytes, int] = field(default_factory=lambda: dict.fromkeys(PEER_PATHS, MAX_ENCODED_BYTES))
+    body_limits: dict[bytes, int] = field(
+        default_factory=lambda: dict.fromkeys((*PEER_PATHS, RELAY_PATH), MAX_ENCODED_BYTES)
+    )
     """Other limits for single addresses: a batch between peers is longer than a value."""
     pipelined: int = 128
     """Requests of one connection under way: `limits.pipeline` of a node. At 100 ms for a write across the ocean 128 are
