@@ -40,10 +40,10 @@ def test_importing_the_package_loads_none_of_its_rooms() -> None:
 
 def test_a_client_loads_nothing_of_the_server() -> None:
     rooms = {name.split(".")[1] for name in loaded_after("from epoxy import Client, EpoxyError") if "epoxy." in name}
-    assert rooms == {"client", "model"}
+    assert rooms == {"client", "codec", "model"}
 
 
 def test_a_command_loads_neither_simulator_nor_server() -> None:
     loaded = loaded_after("import epoxy.cli.reads, epoxy.cli.writes")
-    assert {name.split(".")[1] for name in loaded if name.startswith("epoxy.")} == {"cli", "client", "model"}
+    assert {name.split(".")[1] for name in loaded if name.startswith("epoxy.")} == {"cli", "client", "codec", "model"}
     assert "rich" not in loaded

@@ -17,7 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from epoxy import testing
-    from epoxy.client import AsyncClient, Change, Client, Deletion, Page, Reading, Reservation, Status, Value, Written
+    from epoxy.client import (
+        AsyncClient,
+        Change,
+        Client,
+        Deletion,
+        Page,
+        Reading,
+        Reservation,
+        Status,
+        TxnResult,
+        Value,
+        Written,
+    )
     from epoxy.model.errors import (
         ClientError,
         ConnectionLost,
@@ -33,28 +45,35 @@ if TYPE_CHECKING:
         VersionMismatch,
         WriteConflict,
     )
+    from epoxy.model.transactions import Add, Compare, Delete, Get, Put
 
     __compiled__: bool
     __version__: str
 
 __all__ = [
+    "Add",
     "AsyncClient",
     "Change",
     "Client",
     "ClientError",
+    "Compare",
     "ConnectionLost",
     "ConsensusFailed",
     "CursorGone",
+    "Delete",
     "Deletion",
     "EpoxyError",
+    "Get",
     "ImmutableKey",
     "InvalidRequest",
     "OutcomeUnknown",
     "Page",
+    "Put",
     "Reading",
     "Reservation",
     "Status",
     "Timeout",
+    "TxnResult",
     "Unavailable",
     "UnexpectedAnswer",
     "Value",
@@ -66,9 +85,12 @@ __all__ = [
     "testing",
 ]
 
-ROOMS = dict.fromkeys(__all__, "epoxy.model.errors") | dict.fromkeys(
-    ("AsyncClient", "Change", "Client", "Deletion", "Page", "Reading", "Reservation", "Status", "Value", "Written"),
-    "epoxy.client",
+CLIENTS = ("AsyncClient", "Change", "Client", "Deletion", "Page", "Reading", "Reservation", "Status", "TxnResult")
+
+ROOMS = (
+    dict.fromkeys(__all__, "epoxy.model.errors")
+    | dict.fromkeys((*CLIENTS, "Value", "Written"), "epoxy.client")
+    | dict.fromkeys(("Add", "Compare", "Delete", "Get", "Put"), "epoxy.model.transactions")
 )
 
 

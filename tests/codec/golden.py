@@ -186,7 +186,7 @@ VALUES: dict[str, Any] = {
     "reply forgotten": Forgotten(),
     "reply overloaded": Overloaded(),
     "reply noted": Noted(),
-    "reply missed": Missed(commits=(NOP,), more=False),
+    "reply missed": Missed(executed=(InstanceId(1, 4),), commits=(NOP,), more=False),
     "peer_request empty": PeerRequest(sender=1, recipient=2, requests=()),
     "peer_request two": PeerRequest(sender=1, recipient=2, requests=(Read(key=b"k", epoch=5), PREPARE)),
     "peer_response three": PeerResponse(replies=(AcceptOk(), Behind(version=9), CommitOk())),

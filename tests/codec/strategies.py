@@ -220,7 +220,7 @@ replies: st.SearchStrategy[Reply] = st.one_of(
     st.builds(Forgotten),
     st.builds(Overloaded),
     st.builds(Noted),
-    st.builds(Missed, commits=st.lists(commits, max_size=2).map(tuple), more=st.booleans()),
+    st.builds(Missed, executed=several_ids, commits=st.lists(commits, max_size=2).map(tuple), more=st.booleans()),
     st.builds(PrepareOk, vote=st.none() | votes),
     st.builds(AcceptOk),
     st.builds(CommitOk),

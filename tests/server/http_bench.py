@@ -21,6 +21,7 @@ from epoxy.model.membership import NO_STAMP
 from epoxy.model.messages import Failed, Reply, Request
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
+from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.node.config import Address, ClusterSettings, Limits, Member, NodeSettings, Settings
@@ -80,6 +81,8 @@ class FakeNode:
         self.log: list[tuple[bytes, ChangelogEntry]] = []
         self.gone = NO_STAMP
         self.writes: list[Write] = []
+        self.txns: list[Txn] = []
+        self.executed: TxnOutcome | None = None
         self.reads: list[tuple[bytes, Consistency]] = []
         self.asked: list[int] = []
         self.listeners: list[Callable[[], None]] = []
@@ -94,6 +97,11 @@ class FakeNode:
         self.reads.append((key, consistency))
         assert self.reading is not None
         answered(self.reading)
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+        self.txns.append(txn)
+        assert self.executed is not None
+        answered(self.executed)
 
     def peek(self, key: bytes) -> ReadResult | None:  # noqa: ARG002 (one answer for all keys)
         return self.here

@@ -14,6 +14,7 @@ from epoxy.consensus.effects import Timing
 from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Failed, Reply, Request
 from epoxy.model.records import Proposal, ProposalId
+from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import (
     Committed,
     Consistency,
@@ -26,7 +27,10 @@ from epoxy.model.writes import (
     Write,
 )
 from epoxy.node.driver import Driver
+from epoxy.node.ordered import OrderedEngine
+from epoxy.node.pending import Pending
 from epoxy.node.replica import Replica
+from epoxy.node.transactions import LATE, Transactions, is_owned
 from epoxy.server.resp import RespDoor, RespLimits
 from epoxy.store.memory import MemoryStore
 
@@ -67,6 +71,7 @@ class FakeNode:
         self.held: dict[bytes, Proposal] = {}
         self.writes: deque[tuple[Write, Callable[[Outcome], None]]] = deque()
         self.reads: deque[tuple[bytes, Consistency, Callable[[ReadAnswer], None]]] = deque()
+        self.txns: deque[tuple[Txn, Callable[[TxnOutcome], None]]] = deque()
         self.outcomes: deque[Outcome | Exception] = deque()
         self.asked = 0
         self.changing: set[bytes] = set()
@@ -89,6 +94,10 @@ class FakeNode:
     def peek(self, key: bytes) -> ReadResult | None:
         here = self.held.get(key)
         return ReadResult(committed=here, source=Source.LOCAL) if here is not None else None
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+        self.asked += 1
+        self.txns.append((txn, answered))
 
     def on_overwrite(self, listener: Callable[[bytes], None]) -> None:
         self.overwritten = listener
@@ -205,6 +214,13 @@ class ClusterNode:
         self.store = MemoryStore()
         self.replica = Replica(me, self.store, cluster.config, cluster.alarm)
         self.driver = Driver(self.replica, cluster, cluster, cluster, Timing(), cluster.alarm)
+        engine = OrderedEngine(me, self.store, cluster.config, cluster, cluster, cluster, cluster.alarm)
+        self.replica.ordered = engine.handle
+        pending: Pending[TxnOutcome] = Pending(cluster, 100, 10_000.0, LATE)
+        self.transactions = Transactions(engine, self.driver, pending)
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+        self.transactions.run(txn, answered)
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         self.driver.write(write, answered)
@@ -213,7 +229,8 @@ class ClusterNode:
         self.driver.read(key, consistency, answered)
 
     def peek(self, key: bytes) -> ReadResult | None:
-        return self.replica.peek(key, use_cache=True)
+        here = self.replica.peek(key, use_cache=True)
+        return self.transactions.here(key) if here is not None and is_owned(here.committed) else here
 
     def on_overwrite(self, listener: Callable[[bytes], None]) -> None:
         """Nothing here stays."""

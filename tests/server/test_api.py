@@ -536,12 +536,6 @@ def test_a_method_that_is_not_possible(door: Door, method: str, target: str, all
         assert answer.error() == told("method_not_allowed", f"{method} is not possible here")
 
 
-def test_what_is_promised_but_not_built(door: Door) -> None:
-    answer = door.ask("POST", "/v2/txn", b"{}")
-    assert answer.status == 501
-    assert answer.error() == told("not_implemented", "transactions are not built yet")
-
-
 @pytest.mark.parametrize(
     ("method", "target"),
     [("GET", "/v2/kv/k"), ("PUT", "/v2/kv/k"), ("GET", "/v2/kv"), ("GET", "/v2/changes"), ("GET", "/v2/inspect/k")],

@@ -122,10 +122,8 @@ def test_an_outcome_that_is_no_failure_is_not_told_as_one(outcome: Outcome) -> N
         ("EXPIRE k 10", "EXPIRE is refused: no key expires here"),
         ("INCRBY k x", "value is not an integer or out of range"),
         ("DECRBY k 9223372036854775808", "value is not an integer or out of range"),
-        ("MULTI", "MULTI comes with the ordered engine, which is not there yet"),
-        ("EXEC", "EXEC without MULTI, which comes with the ordered engine"),
-        ("WATCH k", "WATCH comes with the ordered engine"),
-        ("DISCARD", "DISCARD without MULTI, which comes with the ordered engine"),
+        ("EXEC", "EXEC without MULTI"),
+        ("DISCARD", "DISCARD without MULTI"),
     ],
 )
 def test_what_is_refused_is_refused_before_anything_is_done(command: str, words: str) -> None:
@@ -136,24 +134,6 @@ def test_what_is_refused_is_refused_before_anything_is_done(command: str, words:
             line = await client.line()
             assert line.startswith("-ERR ")
             assert words in line
-            assert at.node.asked == 0
-
-    run(story)
-
-
-@pytest.mark.parametrize("end", ["EXEC", "DISCARD", "RESET"])
-def test_nothing_of_a_refused_transaction_is_done(end: str) -> None:
-    """Clients send it whole, without waiting for the answer to MULTI."""
-
-    async def story() -> None:
-        async with world() as at:
-            client = await at.connect()
-            client.send("MULTI", "SET k v", "INCR n", end, "PING")
-            assert (await client.line()).startswith("-ERR MULTI comes with the ordered engine")
-            for _ in range(2):
-                assert (await client.line()).startswith("-ERR nothing is done until EXEC or DISCARD")
-            assert (await client.line()).startswith("+RESET" if end == "RESET" else "-EXECABORT nothing was done")
-            await client.expect(b"+PONG\r\n")
             assert at.node.asked == 0
 
     run(story)

@@ -22,6 +22,7 @@ ROOMS = {
     "reserve": "writes",
     "put": "writes",
     "delete": "writes",
+    "txn": "transactions",
     "get": "reads",
     "watch": "reads",
     "status": "health",

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from epoxy.cli import elect_sim, output, placement_sim, show
+from epoxy.cli import elect_sim, ordered_sim, output, placement_sim, show
 from epoxy.cli import parameters as options
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.mutants import mutants
@@ -293,5 +293,7 @@ sim.add_command(mutants)
 sim.add_command(elect_sim.elect)
 sim.add_command(elect_sim.as_described)
 sim.add_command(elect_sim.elect_mutants)
+sim.add_command(ordered_sim.ordered)
+sim.add_command(ordered_sim.ordered_mutants)
 sim.add_command(placement_sim.placement)
 sim.add_command(placement_sim.placement_mutants)

@@ -6,7 +6,19 @@ next) and `http1` (bytes of HTTP). `blocking` and `asynchronous` only move bytes
 
 from epoxy.client.asynchronous import AsyncClient
 from epoxy.client.blocking import Client
-from epoxy.client.results import Change, Deletion, Inspection, Item, Page, Reading, Reservation, Status, Value, Written
+from epoxy.client.results import (
+    Change,
+    Deletion,
+    Inspection,
+    Item,
+    Page,
+    Reading,
+    Reservation,
+    Status,
+    TxnResult,
+    Value,
+    Written,
+)
 
 __all__ = [
     "AsyncClient",
@@ -19,6 +31,7 @@ __all__ = [
     "Reading",
     "Reservation",
     "Status",
+    "TxnResult",
     "Value",
     "Written",
 ]

@@ -18,8 +18,20 @@ from epoxy.client.http1 import Answer
 from epoxy.client.limits import CONNECT_TIMEOUT_S, MAX_CONNECTIONS, SILENCE_S, TIMEOUT_S, checked_timeout
 from epoxy.client.members import Members, Newcomer, Ordered
 from epoxy.client.pool import reason_of
-from epoxy.client.results import Change, Deletion, Inspection, Page, Reading, Reservation, Status, Value, Written
+from epoxy.client.results import (
+    Change,
+    Deletion,
+    Inspection,
+    Page,
+    Reading,
+    Reservation,
+    Status,
+    TxnResult,
+    Value,
+    Written,
+)
 from epoxy.client.routing import Attempt, Outcome, conduct, fleet_of
+from epoxy.model.transactions import Compare, Operation
 from epoxy.model.writes import Consistency
 
 T = TypeVar("T")
@@ -78,6 +90,19 @@ class AsyncClient:
     ) -> Page:
         """Keys in order, as one node knows them: no promise that it has heard of all."""
         return await self._run(calls.page(prefix, after, limit), timeout)
+
+    async def txn(
+        self,
+        *,
+        compares: Iterable[Compare] = (),
+        then: Iterable[Operation] = (),
+        otherwise: Iterable[Operation] = (),
+        reads: Iterable[bytes | str] = (),
+        timeout: float | None = None,
+    ) -> TxnResult:
+        """All of it at one moment: if every compare holds `then` is done, else `otherwise`. Compares that do not hold
+        are a result, not an error. `reads` are looked up before anything is done."""
+        return await self._run(calls.txn(compares, then, otherwise, reads), timeout)
 
     async def status(self, *, timeout: float | None = None) -> Status:
         return await self._run(calls.status(), timeout)

@@ -3,7 +3,7 @@
 An answer becomes a result or an exception here, so that both clients agree on every case.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, NoReturn, TypeVar
 from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
 
@@ -11,8 +11,21 @@ import msgspec
 from msgspec import Struct
 
 from epoxy.client.http1 import Answer
-from epoxy.client.results import Change, Deletion, Inspection, Item, Page, Reading, Reservation, Status, Written
+from epoxy.client.results import (
+    Change,
+    Deletion,
+    Inspection,
+    Item,
+    Page,
+    Reading,
+    Reservation,
+    Status,
+    TxnResult,
+    Written,
+)
+from epoxy.codec import txn_json
 from epoxy.model.errors import (
+    CodecError,
     ConsensusFailed,
     CursorGone,
     ImmutableKey,
@@ -23,6 +36,7 @@ from epoxy.model.errors import (
     VersionMismatch,
 )
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES
+from epoxy.model.transactions import Compare, Operation, Txn, flaw_of
 from epoxy.model.writes import Consistency, Path, Source
 
 T = TypeVar("T")
@@ -159,6 +173,45 @@ def get(key: bytes | str, consistency: str | Consistency = Consistency.OPTIMISTI
         )
 
     return Call(method="GET", target=f"{kv(name)}?read={checked_consistency(consistency).value}", read=read)
+
+
+def txn(
+    compares: Iterable[Compare], then: Iterable[Operation], otherwise: Iterable[Operation], reads: Iterable[bytes | str]
+) -> Call[TxnResult]:
+    asked = checked_txn(tuple(compares), tuple(then), tuple(otherwise), tuple(map(checked_key, reads)))
+
+    def read(answer: Answer) -> TxnResult:
+        if answer.status != 200:
+            fail(answer, writes=not asked.is_read_only)
+        try:
+            executed = txn_json.decode_executed(answer.body)
+        except CodecError as error:
+            raise UnexpectedAnswer(f"answered what no Epoxy node says ({error})") from error
+        return TxnResult(
+            succeeded=executed.succeeded,
+            seen=executed.seen,
+            results=executed.done,
+            reads=executed.found,
+            latency_ms=answer.latency_ms,
+        )
+
+    body = txn_json.encode_txn(asked)
+    return Call(method="POST", target="/v2/txn", body=body, writes=not asked.is_read_only, accept=JSON, read=read)
+
+
+def checked_txn(
+    compares: tuple[Compare, ...],
+    then: tuple[Operation, ...],
+    otherwise: tuple[Operation, ...],
+    reads: tuple[bytes, ...],
+) -> Txn:
+    if not (compares or then or otherwise or reads):
+        raise InvalidRequest("a transaction names at least one key")
+    asked = Txn(compares=compares, then=then, otherwise=otherwise, reads=reads)
+    flaw = flaw_of(asked)
+    if flaw is not None:
+        raise InvalidRequest(flaw)
+    return asked
 
 
 def status() -> Call[Status]:

@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from epoxy.model.messages import Inspected
+from epoxy.model.transactions import Done
 from epoxy.model.writes import Path, Source
 
 
@@ -46,6 +47,17 @@ class Written(Struct, frozen=True, kw_only=True):
     version: int
     created: bool
     path: Path
+    latency_ms: float
+
+
+class TxnResult(Struct, frozen=True, kw_only=True):
+    """`succeeded`: all compares held, and `then` was done; otherwise the other operations were. `seen`: what the
+    compares saw. `results`: of each operation what it read, replaced or came to. All of one moment."""
+
+    succeeded: bool
+    seen: tuple[bytes | None, ...]
+    results: tuple[Done, ...]
+    reads: tuple[bytes | None, ...]
     latency_ms: float
 
 

@@ -1678,20 +1678,23 @@ def decode_commits(buffer: bytes, position: int) -> tuple[tuple[OrderedCommit, .
 
 
 def encode_missed(out: list[bytes], record: Missed) -> None:
+    executed = record.executed
     commits = record.commits
     more = record.more
+    encode_ends(out, executed)
     encode_commits(out, commits)
     out.append(BYTES[1] if more else BYTES[0])
 
 
 def decode_missed(buffer: bytes, position: int) -> tuple[Missed, int]:
+    executed, position = decode_ends(buffer, position)
     commits, position = decode_commits(buffer, position)
     flag = buffer[position]
     if flag > 1:
         raise wrong_flag(buffer, position)
     more = flag == 1
     position += 1
-    record = Missed(commits=commits, more=more)
+    record = Missed(executed=executed, commits=commits, more=more)
     return record, position
 
 

@@ -243,8 +243,9 @@ class Noted(Struct, frozen=True, kw_only=True):
 
 
 class Missed(Struct, frozen=True, kw_only=True):
-    """What you missed, as far as a page goes."""
+    """So far have I executed everything; and what you missed, as far as a page goes."""
 
+    executed: tuple[InstanceId, ...]
     commits: tuple[OrderedCommit, ...]
     more: bool
 

@@ -79,6 +79,8 @@ class OrderedEngine:
         self._seen_ms: dict[InstanceId, float] = {}
         self._next_slot = self.replica.log.highest.get(me, 0) + 1
         self._turn = 0
+        self._catchup_ms = 0.0
+        self._awake = False
         self._pumping = False
         self._stopped = False
         self.replica.on_news = self._news
@@ -92,8 +94,8 @@ class OrderedEngine:
             if mine and instance.command is not None and not log.is_executed(instance.id):
                 self._queue.took_off(instance.id, instance.command)
         self.replica.start()
-        self._look()
-        self._catch_up()
+        if log.instances:
+            self._wake()
 
     def stop(self) -> None:
         self._stopped = True
@@ -108,6 +110,7 @@ class OrderedEngine:
 
     def handle(self, request: OrderedRequest) -> OrderedReply:
         """From a peer. The reply is not to leave before it is durable."""
+        self._wake()
         try:
             return self.replica.handle(request)
         except InvariantViolation as violation:
@@ -125,6 +128,7 @@ class OrderedEngine:
             answered(TxnRefused(reason=f"{MAX_QUEUED} transactions are waiting already"))
         else:
             self._queue.add(Ticket(txn, answered))
+            self._wake()
             self._pump_soon()
 
     def value(self, key: bytes) -> bytes | None:
@@ -196,9 +200,19 @@ class OrderedEngine:
         self._running.discard(instance_id)
         self._seen_ms.pop(instance_id, None)
 
+    def _wake(self) -> None:
+        """Somebody has to look after what is under way, and nobody needs to when all is done and forgotten."""
+        if not self._awake:
+            self._awake = True
+            self._rest()
+
+    def _rest(self) -> None:
+        self.clock.call_later(self.timing.recover_ms / LOOKS * (0.5 + self._dice.uniform()), self._look)
+
     def _look(self) -> None:
-        """Now and then: what is stuck?"""
-        if self._stopped:
+        """Now and then: what is stuck, what was missed, what may go?"""
+        if self._stopped or self.replica.is_idle:
+            self._awake = False
             return
         now_ms, recover_ms = self.clock.now_ms(), self.timing.recover_ms
         for instance_id in self.replica.undecided(LOOKED_AT):
@@ -206,17 +220,18 @@ class OrderedEngine:
             patience = 1 if self.replica.waits_for(instance_id) else PATIENCE
             if now_ms - since_ms >= patience * recover_ms:
                 self.rescue((instance_id,))
-        self.clock.call_later(recover_ms / LOOKS * (0.5 + self._dice.uniform()), self._look)
+        if now_ms >= self._catchup_ms:
+            self._catchup_ms = now_ms + self.timing.catchup_ms
+            self._catch_up()
+        self._rest()
 
     def _catch_up(self) -> None:
         """Ask one of the others; all hear in turn how far this replica has come."""
-        others = self.replica.founders.others(self.me)
-        if self._stopped or not others or not self.is_member:
-            return
         self.replica.forget()
-        self._turn += 1
-        self._ask_missed(others[self._turn % len(others)])
-        self.clock.call_later(self.timing.catchup_ms * (0.5 + self._dice.uniform()), self._catch_up)
+        others = self.replica.founders.others(self.me)
+        if others and self.is_member:
+            self._turn += 1
+            self._ask_missed(others[self._turn % len(others)])
 
     def _ask_missed(self, to: int) -> None:
         """What it says was executed is thrown away by others, so it must be durable, and nothing later be said."""
@@ -226,6 +241,7 @@ class OrderedEngine:
     def _missed(self, sender: int, reply: Reply) -> None:
         if not isinstance(reply, Missed):
             return
+        self.replica.reached(sender, reply.executed)
         before = self.replica.log.floors()
         for commit in reply.commits:
             self.handle(commit)

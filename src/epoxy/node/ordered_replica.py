@@ -133,11 +133,11 @@ class OrderedReplica:
             first = max(theirs.get(end.replica_id, 0), self.log.forgotten.get(end.replica_id, 0)) + 1
             for slot in range(first, end.slot + 1):
                 if len(commits) >= MAX_PAGE or size >= MAX_PAGE_BYTES:
-                    return Missed(commits=tuple(commits), more=True)
+                    return Missed(executed=self.log.floors(), commits=tuple(commits), more=True)
                 commit = acceptor.commit_of(self.log.get(InstanceId(end.replica_id, slot)))
                 commits.append(commit)
                 size += commit.command.size if commit.command is not None else 0
-        return Missed(commits=tuple(commits), more=False)
+        return Missed(executed=self.log.floors(), commits=tuple(commits), more=False)
 
     # Execution
 
@@ -192,6 +192,12 @@ class OrderedReplica:
             self._store.transact(lambda tx: self.space.forget(tx, ends))
             return len(self.log.forget(ends))
         return 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Everything that anybody knows of was executed by everybody."""
+        log = self.log
+        return not log.instances and all(log.executed.get(r, 0) >= highest for r, highest in log.highest.items())
 
     def undecided(self, limit: int) -> list[InstanceId]:
         """What is known of and not decided here, the oldest of each replica first."""

@@ -11,10 +11,13 @@ from epoxy.membership.retention import Floor, commit_of
 from epoxy.model.cluster import CONFIG_KEY, ReplicaInfo, Side
 from epoxy.model.messages import Failed, Inspect, Inspected, Reply
 from epoxy.model.records import ChangelogEntry, KeyState, Proposal
+from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused
 from epoxy.model.writes import (
     Committed,
     ConsensusFailed,
     Consistency,
+    ExpectedValueDoesNotMatch,
+    ImmutableKey,
     Outcome,
     Path,
     ReadAnswer,
@@ -28,12 +31,15 @@ from epoxy.node.backfill import Backfill
 from epoxy.node.config import Limits, Settings
 from epoxy.node.driver import Driver
 from epoxy.node.member import Member
+from epoxy.node.ordered import OrderedEngine
 from epoxy.node.pace import Pace
 from epoxy.node.pending import Pending
 from epoxy.node.replica import Replica
 from epoxy.node.roster import Roster
 from epoxy.node.standing import STARTING, STOPPING, standing
 from epoxy.node.status import PeerStatus, ReplicaView, Status
+from epoxy.node.transactions import LATE, Transactions, is_owned
+from epoxy.ordered import effects as ordered_effects
 from epoxy.ports import Clock, Dice, MemberTransport, Store, Timer, Transport
 
 RETIME_EVERY_MS = 1000.0
@@ -96,6 +102,11 @@ class Node:
         self.links = links
         self.clock = clock
         limits = settings.limits
+        self.ordered = OrderedEngine(self.me, store, self.replica.config, links, clock, dice, alarm)
+        self.replica.ordered = self.ordered.handle
+        late: Pending[TxnOutcome] = Pending(clock, limits.writes_in_flight, limits.request_timeout_ms, LATE)
+        self._txns = late
+        self.transactions = Transactions(self.ordered, self.driver, late)
         self._writes: Pending[Outcome] = Pending(clock, limits.writes_in_flight, limits.request_timeout_ms, WRITE_LATE)
         self._reads: Pending[ReadAnswer] = Pending(clock, limits.reads_in_flight, limits.request_timeout_ms, READ_LATE)
         self._store = store
@@ -113,6 +124,7 @@ class Node:
     def start(self) -> None:
         """A peer may be absent, once the others have met this node's store."""
         self._retime()
+        self.ordered.start()
         if self.member is not None:
             self.member.guard.confirmed = self._stand
             self.member.copier.sweeper.floor = floor_of(self.settings.limits)
@@ -126,18 +138,21 @@ class Node:
         self.ready, self.standing = False, STOPPING
         self._writes.stop()
         self._reads.stop()
+        self._txns.stop()
+        self.ordered.stop()
         if self._retiming is not None:
             self._retiming.cancel()
 
     @property
     def in_flight(self) -> int:
         """Writes the driver still works on, whether their clients wait or have been told that their time is over."""
-        return self._writes.count
+        return self._writes.count + self._txns.count
 
     @property
     def refused(self) -> dict[str, int]:
         """How many were turned away, by the limit that was reached."""
-        return {"writes_in_flight": self._writes.refused, "reads_in_flight": self._reads.refused}
+        writes = self._writes.refused + self._txns.refused
+        return {"writes_in_flight": writes, "reads_in_flight": self._reads.refused}
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         writes = self._writes
@@ -156,21 +171,46 @@ class Node:
             answered(ReadFailed(reason=self.standing.reason))
             return
         here = self.replica.peek(key, use_cache=consistency is not Consistency.SKIP_CACHE)
-        if here is not None and (consistency is not Consistency.LINEARIZABLE or is_final(here)):
+        if here is not None and is_owned(here.committed):
+            self._read_ordered(key, consistency, answered)
+        elif here is not None and (consistency is not Consistency.LINEARIZABLE or is_final(here)):
             answered(here)
         elif reads.count >= reads.limit:
             reads.refused += 1
             answered(Refused(reason=f"{reads.limit} reads are asking other regions already"))
         else:
-            self.driver.read(key, consistency, reads.begin(answered))
+            self.driver.read(key, consistency, reads.begin(partial(self._found, key, consistency, answered)))
+
+    def _found(
+        self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None], outcome: ReadAnswer
+    ) -> None:
+        """Others may know that a key belongs to transactions before this replica does."""
+        if isinstance(outcome, ReadResult) and is_owned(outcome.committed):
+            self._read_ordered(key, consistency, answered)
+        else:
+            answered(outcome)
+
+    def _read_ordered(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+        if consistency is Consistency.LINEARIZABLE:
+            self.transactions.read(key, answered)
+        else:
+            answered(self.transactions.here(key))
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+        if self.ready:
+            self.transactions.run(txn, answered)
+        else:
+            answered(TxnRefused(reason=self.standing.reason))
 
     def peek(self, key: bytes) -> ReadResult | None:
         """What an optimistic read finds without asking anybody. A node that does not serve finds nothing: whoever reads
         on is told why."""
-        return self.replica.peek(key, use_cache=True) if self.ready else None
+        here = self.replica.peek(key, use_cache=True) if self.ready else None
+        return here if here is None or not is_owned(here.committed) else self.transactions.here(key)
 
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
-        return self.replica.keyspace.page(self._store.durable(), prefix, after, limit)
+        rows = self.replica.keyspace.page(self._store.durable(), prefix, after, limit)
+        return [(key, self.transactions.shown(key) if is_owned(committed) else committed) for key, committed in rows]
 
     def changes(self, after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
         """From the oldest that is kept, without `after`."""
@@ -308,6 +348,8 @@ class Node:
     def _written(self, done: Callable[[Outcome], None], outcome: Outcome) -> None:
         if isinstance(outcome, Committed) and outcome.mine:
             self.paths[outcome.path] += 1
+        elif isinstance(outcome, ExpectedValueDoesNotMatch) and is_owned(outcome.committed):
+            outcome = ImmutableKey(committed=outcome.committed, path=outcome.path)
         done(outcome)
 
     def _changed(self, key: bytes, before: KeyState, _after: KeyState) -> None:
@@ -378,6 +420,14 @@ class Node:
         )
         self._writes.adapt(RETIME_EVERY_MS / 1000)
         self._reads.adapt(RETIME_EVERY_MS / 1000)
+        self._txns.adapt(RETIME_EVERY_MS / 1000)
+        timing = self.driver.timing
+        self.ordered.timing = ordered_effects.Timing(
+            hedge_ms=timing.hedge_ms,
+            round_timeout_ms=timing.round_timeout_ms,
+            recover_ms=timing.round_timeout_ms,
+            backoff_ms=timing.backoff_ms,
+        )
         self._retiming = self.clock.call_later(RETIME_EVERY_MS, self._retime)
 
 

@@ -16,7 +16,8 @@ from epoxy.server.metrics import Metrics
 from epoxy.server.routes_changes import Changes
 from epoxy.server.routes_kv import KEYS, Keys
 from epoxy.server.routes_members import Membership
-from epoxy.server.routes_status import INSPECT, Condition, not_built, not_ready
+from epoxy.server.routes_status import INSPECT, Condition, not_ready
+from epoxy.server.routes_txn import Transact
 from epoxy.transport.exchange import Exchange, Handler
 
 
@@ -51,7 +52,7 @@ class Api:
             b"/v2/members": Resource(
                 reading("members", membership.get) | {"POST": ("http_post_members", self._change_members)}
             ),
-            b"/v2/txn": Resource({"POST": ("http_post_txn", not_built("transactions are"))}),
+            b"/v2/txn": Resource({"POST": ("http_post_txn", Transact(node).post)}, needs_ready=True),
             b"/metrics": Resource(reading("metrics", state.metrics)),
             b"/healthz": Resource(reading("healthz", state.healthz)),
             b"/readyz": Resource(reading("readyz", state.readyz)),

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.records import ChangelogEntry, Proposal
+from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.node.roster import Roster
 from epoxy.node.standing import Standing
@@ -38,6 +39,8 @@ class Backend(Protocol):
 
     def peek(self, key: bytes) -> ReadResult | None:
         """What this replica knows by itself, at once."""
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None: ...
 
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> Sequence[tuple[bytes, Proposal]]: ...
 

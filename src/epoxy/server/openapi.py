@@ -5,6 +5,7 @@ from typing import Any
 
 import epoxy
 from epoxy.model.records import MAX_KEY_BYTES
+from epoxy.model.transactions import MAX_PARTS, MOST
 from epoxy.model.writes import Consistency, Path, Source
 from epoxy.server.inputs import MAX_VERSION
 
@@ -42,7 +43,7 @@ def paths() -> Json:
             "post": change_members(),
         },
         "/v2/inspect/{key}": {"parameters": [key_parameter()], "get": inspect()},
-        "/v2/txn": {"post": not_built("transact", "A transaction over several keys")},
+        "/v2/txn": {"post": transact()},
         "/metrics": {"get": asking("getMetrics", "Prometheus metrics", {"text/plain": {"schema": STRING}})},
         "/healthz": {"get": asking("getHealth", "Is the process alive", {"text/plain": {"schema": STRING}})},
         "/readyz": {"get": ready()},
@@ -165,8 +166,15 @@ def asking(name: str, summary: str, content: Json) -> Json:
     return operation(name, summary, {"200": {"description": summary, "content": content}})
 
 
-def not_built(name: str, summary: str) -> Json:
-    return operation(name, summary, {"501": failure("Not built yet.")})
+def transact() -> Json:
+    answers = {
+        "200": {"description": "Executed, at one moment.", "content": as_json("Executed")},
+        "409": failure("Nothing was done: some keys are outside transactions, and so never in one."),
+        "413": failure("More than a transaction may hold."),
+        "429": overloaded(),
+    }
+    body = {"required": True, "content": as_json("Txn")}
+    return operation("transact", "A transaction over several keys", answers) | {"requestBody": body}
 
 
 def operation(name: str, summary: str, answers: Json) -> Json:
@@ -268,6 +276,8 @@ def schemas() -> Json:
         "Members": members(),
         "Order": order(),
         "Ordered": shape({"wanted": {"type": "array", "items": COUNT}, "epoch": COUNT, "queued": BOOLEAN}),
+        "Txn": txn(),
+        "Executed": executed(),
         "Inspection": shape({"key": STRING, "replicas": {"type": "array", "items": {"type": "object"}}}),
     }
 
@@ -275,6 +285,47 @@ def schemas() -> Json:
 def shape(properties: Mapping[str, Json], optional: Mapping[str, Json] | None = None) -> Json:
     """Everything named is there; more may come with later versions."""
     return {"type": "object", "required": list(properties), "properties": {**properties, **(optional or {})}}
+
+
+def txn() -> Json:
+    """Where a value is wanted it is `value`, or `value_base64`."""
+    key = fragment() | {"minLength": 1, "description": "Percent-encoded."}
+    base64 = {"type": "string", "contentEncoding": "base64", "enum": ["", "dmFsdWU="], "description": "Any base64."}
+    values = {"type": "array", "minItems": 1, "maxItems": MAX_PARTS}
+    compares = [
+        {"value": STRING},
+        {"value_base64": base64},
+        {"one_of": values | {"items": STRING}},
+        {"one_of_base64": values | {"items": base64}},
+        {"absent": {"const": True}},
+    ]
+    operations: list[Json] = [
+        {"op": {"const": "get"}},
+        {"op": {"const": "delete"}},
+        {"op": {"const": "put"}, "value": STRING},
+        {"op": {"const": "put"}, "value_base64": base64},
+        {"op": {"const": "add"}, "amount": {"type": "integer", "minimum": -MOST, "maximum": MOST}},
+    ]
+    several = {"type": "array", "maxItems": MAX_PARTS}
+    compare = several | {"items": {"anyOf": [closed({"key": key, **each}) for each in compares]}}
+    operation = several | {"items": {"anyOf": [closed({"key": key, **each}) for each in operations]}}
+    reads = several | {"items": key, "description": "Looked up before anything is done."}
+    properties = {"compare": compare, "then": operation, "else": operation, "reads": reads}
+    some = [{"required": [name]} for name in properties]
+    return {"type": "object", "properties": properties, "anyOf": some, "additionalProperties": False}
+
+
+def closed(properties: Mapping[str, Json]) -> Json:
+    """Nothing else is understood: a misspelt condition must not become an unconditional write."""
+    return shape(properties) | {"additionalProperties": False}
+
+
+def executed() -> Json:
+    maybe = {"type": ["string", "null"]}
+    seen = {"key": STRING, "value": maybe, "value_base64": maybe}
+    several = {"type": "array", "items": shape(seen)}
+    results = {"type": "array", "items": shape({"op": STRING, **seen}, {"error": STRING})}
+    return shape({"succeeded": BOOLEAN, "compares": several, "results": results, "reads": several})
 
 
 def problem() -> Json:

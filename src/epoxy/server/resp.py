@@ -17,7 +17,7 @@ from typing import cast
 from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
 from epoxy.model.errors import InvalidRequest, StoreFailed
-from epoxy.server import resp_admin, resp_keys, resp_scan
+from epoxy.server import resp_admin, resp_keys, resp_scan, resp_txn
 from epoxy.server.resp_command import Answer, Arguments, Command, RespNode, Session, shown, table_of
 from epoxy.server.resp_limits import FLUSH_BYTES, RECITED_BYTES, STRANGERS, TURN_S
 from epoxy.server.resp_limits import RespLimits as RespLimits
@@ -30,7 +30,13 @@ GETS = frozenset((b"*2\r\n$3\r\nGET\r\n", b"*2\r\n$3\r\nget\r\n"))
 GET_BYTES = 13
 """How every GET begins, up to its key."""
 
-RESULTS = {b"BUSY": "refused", b"TRYAGAIN": "unavailable", b"UNAVAILABLE": "unavailable", b"IMMUTABLE": "conflict"}
+RESULTS = {
+    b"BUSY": "refused",
+    b"TRYAGAIN": "unavailable",
+    b"UNAVAILABLE": "unavailable",
+    b"IMMUTABLE": "conflict",
+    b"WRONGENGINE": "conflict",
+}
 """The word an error is counted under, by its code; "invalid" for all others."""
 
 
@@ -49,7 +55,12 @@ class RespDoor:
         node.on_overwrite(lambda key: self.passing.drop(resp.bulk(key)))
         self._counts: Counter[tuple[str, str]] = Counter()
         self.table = table_of(
-            [*resp_keys.COMMANDS, *resp_scan.commands(resp_scan.Cursors()), *resp_admin.commands(self)]
+            [
+                *resp_keys.COMMANDS,
+                *resp_txn.COMMANDS,
+                *resp_scan.commands(resp_scan.Cursors()),
+                *resp_admin.commands(self),
+            ]
         )
         self._numbers = 0
 
@@ -242,7 +253,7 @@ class RespConnection(Session, asyncio.Protocol):
         """Whether nothing is under way, and a command would be run like any other."""
         if self._slots or self._queue or self._clogged or not self.authenticated:
             return False
-        return self.reader.at_rest and not self.in_refused_multi
+        return self.reader.at_rest and self.multi is None and not self.watched
 
     def _schedule(self) -> None:
         if not self._scheduled and not self._working and self._transport is not None:
@@ -290,6 +301,8 @@ class RespConnection(Session, asyncio.Protocol):
         commands that share a key ran one after the other."""
         if len(self._slots) >= self._limits.pipeline or self._held >= self._limits.held_bytes:
             return True
+        if self.executing:
+            return True
         if command is None or command.alone:
             return command is not None
         keys = command.keys(arguments) if command.first_key else []
@@ -318,11 +331,12 @@ class RespConnection(Session, asyncio.Protocol):
     def _run(self, command: Command | None, arguments: Arguments) -> bytes | None:
         self._promised = None
         if command is None:
+            self.multi_broken = self.multi is not None
             raise InvalidRequest(f"unknown command {shown(arguments[0])}")
         if not self.authenticated and not command.open_to_strangers:
             return resp.error("NOAUTH Authentication required.")
-        if self.in_refused_multi and not command.ends_multi:
-            raise InvalidRequest("nothing is done until EXEC or DISCARD, because MULTI was refused")
+        if self.multi is not None and not command.ends_multi:
+            return resp_txn.queue(self, command, arguments)
         if len(arguments) != command.arity and not command.accepts(len(arguments)):
             raise InvalidRequest(f"wrong number of arguments for '{command.name}' command")
         self._running = command, arguments

@@ -19,8 +19,6 @@ REDIS_VERSION = "7.0.0"
 MAX_NAME_BYTES = 64
 """A client's name is for people who look at a list."""
 
-ORDERED = "comes with the ordered engine, which is not there yet"
-NOT_YET = ("watch", "unwatch")
 REFUSED = "refused"
 NEVER = ("expire", "pexpire", "expireat", "pexpireat", "setex", "psetex", "getex", "persist")
 
@@ -109,7 +107,8 @@ class Admin:
         return greeting(session)
 
     def reset(self, session: Session, _arguments: Arguments) -> bytes:
-        session.protocol, session.consistent, session.name, session.in_refused_multi = 2, False, b"", False
+        session.protocol, session.consistent, session.name = 2, False, b""
+        session.leave_multi()
         session.authenticated = self._room.password is None
         return resp.simple("RESET")
 
@@ -262,28 +261,8 @@ def refusal(name: str, reason: str) -> Command:
     return Command(name=name, run=run, arity=-1, summary=f"Not offered: {reason}.", group=REFUSED)
 
 
-def multi(session: Session, _arguments: Arguments) -> bytes:
-    """Clients send the whole transaction without waiting for this answer; its commands must not be done one by one."""
-    session.in_refused_multi = True
-    return resp.error(f"ERR MULTI {ORDERED}")
-
-
-def end_of_multi(session: Session, arguments: Arguments) -> bytes:
-    if not session.in_refused_multi:
-        raise InvalidRequest(f"{arguments[0].upper().decode()} without MULTI, which {ORDERED}")
-    session.in_refused_multi = False
-    return resp.error(f"EXECABORT nothing was done: MULTI {ORDERED}")
-
-
 def refusals() -> list[Command]:
-    on = partial(Command, arity=1, group=REFUSED, summary=f"Not offered: it {ORDERED}.", ends_multi=True)
-    transactions = [
-        on(name="multi", run=multi),
-        on(name="exec", run=end_of_multi),
-        on(name="discard", run=end_of_multi),
-    ]
-    not_yet = [refusal(name, ORDERED) for name in NOT_YET]
-    return transactions + not_yet + [refusal(name, "is refused: no key expires here") for name in NEVER]
+    return [refusal(name, "is refused: no key expires here") for name in NEVER]
 
 
 def commands(room: Room) -> tuple[Command, ...]:

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
+from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.transport.ready import ReadyAnswers
 
@@ -26,6 +27,8 @@ class RespNode(Protocol):
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None: ...
 
     def peek(self, key: bytes) -> ReadResult | None: ...
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None: ...
 
     def on_overwrite(self, listener: Callable[[bytes], None]) -> None: ...
 
@@ -46,7 +49,16 @@ class Session:
         self.protocol = 2
         self.consistent = False
         self.authenticated = authenticated
-        self.in_refused_multi = False
+        self.multi: list[Any] | None = None
+        """What was queued since MULTI, as `resp_txn` has it; None outside of one."""
+        self.multi_broken = False
+        self.watched: dict[bytes, bytes | None] = {}
+        """Values when they were watched."""
+        self.executing = False
+
+    def leave_multi(self) -> None:
+        self.multi, self.multi_broken = None, False
+        self.watched.clear()
 
     @property
     def consistency(self) -> Consistency:
@@ -73,7 +85,7 @@ Handler = Callable[[Session, Arguments], bytes | None]
 class Command(Struct, frozen=True, kw_only=True):
     """`arity` counts the name; negative: at least so many. `first_key` 0: it names no keys; `last_key` counts from the
     end if negative, as in Redis. `alone`: it starts when everything before it is answered, because it looks at more
-    than keys it names, or changes how replies are written. `ends_multi`: it runs inside a MULTI that was refused."""
+    than keys it names, or changes how replies are written. `ends_multi`: it is run, not queued, inside a MULTI."""
 
     name: str
     run: Handler

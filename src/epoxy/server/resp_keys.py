@@ -10,7 +10,7 @@ from typing import assert_never
 
 from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest
-from epoxy.model.records import Proposal
+from epoxy.model.records import LEGACY_PROPOSAL_ID, Proposal
 from epoxy.model.writes import (
     Committed,
     ConsensusFailed,
@@ -23,9 +23,11 @@ from epoxy.model.writes import (
     ReadFailed,
     ReadResult,
     Refused,
+    Source,
     VersionMismatch,
     Write,
 )
+from epoxy.node.transactions import is_owned
 from epoxy.server.resp_command import (
     Answer,
     Arguments,
@@ -51,10 +53,18 @@ Piece = Callable[[bytes | None], bytes]
 
 def known(session: Session, key: bytes) -> ReadResult | None:
     """What this node may answer by itself. A reserved name never changes, so it serves consistent reads as well."""
+    if session.watched and key in session.watched:
+        return as_watched(session.watched[key])
     here = session.node.peek(key)
     if here is None or not session.consistent:
         return here
     return here if here.committed is not None and not here.committed.mutable else None
+
+
+def as_watched(value: bytes | None) -> ReadResult:
+    """What a watched key was then. EXEC compares with it, so this is what its client must compute with."""
+    committed = Proposal(value=value, version=0, mutable=True, proposal_id=LEGACY_PROPOSAL_ID)
+    return ReadResult(committed=committed, source=Source.CACHE)
 
 
 def get(session: Session, arguments: Arguments) -> bytes | None:
@@ -264,6 +274,8 @@ def winning_value(key: bytes, outcome: Outcome) -> bytes:
 def failure(key: bytes, outcome: Outcome) -> bytes:
     """What a write is told that did not do what it was asked to."""
     match outcome:
+        case ImmutableKey() if is_owned(outcome.committed):
+            return resp.error(f"WRONGENGINE {shown(key)} belongs to transactions: write it inside MULTI")
         case ImmutableKey():
             return resp.error(f"IMMUTABLE {shown(key)} is reserved for ever and cannot be overwritten or deleted")
         case ConsensusFailed():

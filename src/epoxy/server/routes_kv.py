@@ -22,6 +22,7 @@ from epoxy.model.writes import (
     VersionMismatch,
     Write,
 )
+from epoxy.node.transactions import is_owned
 from epoxy.server.backend import Backend
 from epoxy.server.calls import RETRY_AFTER_MS, Call, Header, error_header, record
 from epoxy.server.inputs import MAX_VERSION, Parameters, Rejected, choice, fragment, key_of, number, parameters, spelled
@@ -172,6 +173,9 @@ def answer_write(call: Call, key: bytes, outcome: Outcome) -> None:
             answer_conflict(call, key, outcome, "taken", "the name is held by another value")
         case VersionMismatch():
             answer_conflict(call, key, outcome, "version_mismatch", "if_version is not the committed version")
+        case ImmutableKey() if is_owned(outcome.committed):
+            error = Problem(code="wrong_engine", message="it belongs to transactions: POST /v2/txn", definite=True)
+            call.json(409, Conflict(error=error, committed=None), (error_header("wrong_engine"),))
         case ImmutableKey():
             answer_conflict(call, key, outcome, "immutable", "the name is reserved, for ever")
         case NothingToDelete():

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from epoxy.node.standing import State
 from epoxy.server.backend import Backend
-from epoxy.server.calls import RETRY_AFTER_MS, Call, Route
+from epoxy.server.calls import RETRY_AFTER_MS, Call
 from epoxy.server.inputs import key_of, parameters, spelled
 from epoxy.server.metrics import CONTENT_TYPE, Metrics
 from epoxy.server.openapi import document
@@ -81,8 +81,3 @@ def not_ready(call: Call, node: Backend) -> None:
         call.fail(503, "not_ready", "the node is starting or stopping", retry_after_ms=RETRY_AFTER_MS)
     else:
         call.fail(503, CODES.get(state, "not_ready"), reason, retry_after_ms=RETRY_AFTER_MS)
-
-
-def not_built(what: str) -> Route:
-    """Routes that are promised but not there yet."""
-    return partial(Call.fail, status=501, code="not_implemented", message=f"{what} not built yet")

@@ -21,6 +21,7 @@ PLANTERS = (
     "epoxy.sim.as_described",
     "epoxy.sim.elect.broken",
     "epoxy.sim.placement.broken",
+    "epoxy.sim.ordered.broken",
 )
 """Broken rules may call the right ones, which they hold under names of their own."""
 

@@ -1,4 +1,4 @@
-"""From a seed to a plan: swarms, and every third seed an ambush on a coordinator."""
+"""From a seed to a plan: swarms, ambushes on coordinators, and every other seed a walk without time."""
 
 from random import Random
 
@@ -7,7 +7,7 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.transactions import Add, Compare, Delete, Get, Operation, Put, Txn
 from epoxy.sim import plan as per_key
 from epoxy.sim.generate import draw_faults, draw_timing, draw_weather
-from epoxy.sim.ordered.plan import ClientPlan, Plan, Step
+from epoxy.sim.ordered.plan import AnyPlan, ClientPlan, Plan, Step, WalkPlan
 from epoxy.sim.ordered.simulation import ACCOUNT
 from epoxy.sim.plan import Fault, FaultKind, Weather
 
@@ -16,8 +16,10 @@ AMBUSHED = (3, 3, 4, 5, 5, 5, 6, 7)
 END_US = 400_000
 
 
-def generate(seed: int, *, n: int | None = None) -> Plan:
-    return ambush(seed, n) if seed % 3 == 2 else swarm(seed, n)
+def generate(seed: int, *, n: int | None = None) -> AnyPlan:
+    if seed % 2:
+        return WalkPlan(seed=seed, n=n)
+    return ambush(seed, n) if seed % 4 else swarm(seed, n)
 
 
 def swarm(seed: int, n: int | None) -> Plan:
@@ -27,6 +29,7 @@ def swarm(seed: int, n: int | None) -> Plan:
     slowest = dice.choice((2.0, 20.0, 100.0))
     timing = draw_timing(dice, slowest)
     return Plan(
+        seed=seed,
         world=per_key.Plan(
             seed=seed,
             n=size,
@@ -104,6 +107,7 @@ def ambush(seed: int, n: int | None) -> Plan:
     slowest = dice.choice((0.3, 3.0))
     timing = Timing(hedge_ms=slowest * dice.choice((2, 8)), round_timeout_ms=slowest * dice.choice((4, 12)) + 2)
     return Plan(
+        seed=seed,
         world=per_key.Plan(
             seed=seed,
             n=size,

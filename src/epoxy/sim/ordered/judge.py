@@ -3,7 +3,7 @@
 Only what is durable counts: a decision or an execution that a crash took back was never told to anybody.
 """
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from epoxy.model.ordered import Instance, InstanceId, OrderedCommit, Phase
 from epoxy.ordered.acceptor import commit_of
@@ -102,8 +102,7 @@ class Judge(per_key.Judge):
         return frozenset(set.intersection(*map(set, self.orders.values())))
 
     def same_order(self) -> None:
-        first, *others = self.orders
-        for replica in others:
+        for first, replica in pairwise(sorted(self.orders)):
             place = {instance_id: i for i, instance_id in enumerate(self.orders[replica])}
             shared = [each for each in self.orders[first] if each in place]
             for one, other in combinations(shared, 2):

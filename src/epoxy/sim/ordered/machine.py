@@ -1,10 +1,6 @@
 """A simulated datacenter that orders transactions."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
-
-from epoxy.model.messages import Reply, Request
-from epoxy.model.ordered import Instance, InstanceId, OrderedRequest
+from epoxy.model.ordered import Instance, InstanceId
 from epoxy.node.ordered import OrderedEngine
 from epoxy.node.ordered_replica import Results
 from epoxy.ordered.effects import Timing
@@ -35,14 +31,11 @@ class Life(per_key.Life):
         self._judge = machine.judge
         self.engine = OrderedEngine(machine.id, self.store, machine.config, self, self, self, machine.judge.alarm)
         self.engine.timing = machine.ordered_timing
+        self.replica.ordered = self.engine.handle
         replica = self.engine.replica
         replica.on_change = self._changed
         self._answer = replica.on_executed
         replica.on_executed = self._executed
-
-    def handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
-        replies = [self.engine.handle(request) for request in requests if isinstance(request, OrderedRequest)]
-        self.store.when_durable(partial(answered, replies[-1]))
 
     def _changed(self, instance: Instance) -> None:
         self.store.when_durable(lambda: self._judge.held(self.machine.id, instance))

@@ -20,8 +20,10 @@ class ClientPlan(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """`world` has no clients of its own. `recover_ms`: after which time a dependency counts as stuck."""
+    """`world` has no clients of its own, and `seed` stands for its seed. `recover_ms`: after which time a dependency
+    counts as stuck; `catchup_ms`: how often somebody is asked for what was missed."""
 
+    seed: int
     world: per_key.Plan
     recover_ms: float
     catchup_ms: float
@@ -32,10 +34,6 @@ class Plan(Struct, frozen=True, kw_only=True):
         return self.world.n
 
     @property
-    def seed(self) -> int:
-        return self.world.seed
-
-    @property
     def size(self) -> int:
         return len(self.world.faults) + sum(1 + len(client.steps) for client in self.clients)
 
@@ -43,5 +41,21 @@ class Plan(Struct, frozen=True, kw_only=True):
         return sorted({key for client in self.clients for step in client.steps for key in step.txn.footprint})
 
 
+class WalkPlan(Struct, frozen=True, kw_only=True):
+    """A run without time (`scramble`): everything in it follows from the seed."""
+
+    seed: int
+    n: int | None = None
+    steps: int = 250
+
+    @property
+    def size(self) -> int:
+        return self.steps
+
+
+AnyPlan = Plan | WalkPlan
+
+
 def in_world(plan: Plan, **changes: object) -> Plan:
-    return replace(plan, world=replace(plan.world, **changes))
+    world: per_key.Plan = replace(plan.world, **changes)
+    return replace(plan, world=world)

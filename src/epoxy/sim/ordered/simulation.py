@@ -3,6 +3,7 @@
 from collections import Counter
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from epoxy.model.cluster import first_epoch
 from epoxy.model.transactions import Txn
@@ -10,11 +11,12 @@ from epoxy.ordered.effects import Timing
 from epoxy.sim.judge import Violation
 from epoxy.sim.nemesis import Nemesis
 from epoxy.sim.network import Network
+from epoxy.sim.ordered import scramble
 from epoxy.sim.ordered.client import TAG, Client, Recorder, number_of
 from epoxy.sim.ordered.history import Asked, explain
 from epoxy.sim.ordered.judge import Judge
 from epoxy.sim.ordered.machine import Machine
-from epoxy.sim.ordered.plan import ClientPlan, Plan, Step
+from epoxy.sim.ordered.plan import AnyPlan, ClientPlan, Plan, Step, WalkPlan
 from epoxy.sim.simulation import Failure
 from epoxy.sim.world import World
 
@@ -26,7 +28,7 @@ ACCOUNT = b"acct/"
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    plan: Plan
+    plan: AnyPlan
     failure: Failure | None
     virtual_us: int
     events: int
@@ -38,7 +40,27 @@ class Report(Struct, frozen=True, kw_only=True):
     trace: list[str] | None
 
 
-def run(plan: Plan, *, tracing: bool = False) -> Report:
+def run(plan: AnyPlan, *, tracing: bool = False) -> Report:
+    return walked(plan, tracing) if isinstance(plan, WalkPlan) else played(plan, tracing)
+
+
+def walked(plan: WalkPlan, tracing: bool) -> Report:
+    walk = scramble.walk(plan.seed, n=plan.n, steps=plan.steps)
+    return Report(
+        plan=plan,
+        failure=walk.failure,
+        virtual_us=0,
+        events=walk.steps,
+        messages=walk.messages,
+        operations=walk.asked,
+        paths={},
+        faults={},
+        verdicts={"decided": walk.decided, "nothing": walk.nothing},
+        trace=walk.trace if tracing else None,
+    )
+
+
+def played(plan: Plan, tracing: bool) -> Report:
     simulation = Simulation(plan, tracing=tracing)
     failure: Failure | None = None
     try:
@@ -61,7 +83,7 @@ class Simulation:
         self.recorder = Recorder()
         self.calm = False
         self.paths: Counter[str] = Counter()
-        self.network = Network(self.world, plan.world)
+        self.network = Network(self.world, replace(plan.world, seed=plan.seed))
         self.machines = [self._machine(i) for i in range(1, plan.n + 1)]
         self.network.machines = {machine.id: machine for machine in self.machines}
         self.nemesis = Nemesis(self.world, self.network, self.machines)
@@ -75,7 +97,7 @@ class Simulation:
             self.world,
             self.network,
             self.judge,
-            seed=world.seed,
+            seed=self.plan.seed,
             config=config,
             timing=world.timing,
             clock_rate=world.skew[i - 1],

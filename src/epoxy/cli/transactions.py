@@ -1,0 +1,72 @@
+"""`epoxy txn`: a transaction of the ordered engine, out of a file."""
+
+from typing import BinaryIO
+
+import click
+
+from epoxy.cli import output, target
+from epoxy.cli.groups import SETTINGS
+from epoxy.client import TxnResult
+from epoxy.codec import txn_json
+from epoxy.model.errors import CodecError
+from epoxy.model.transactions import Executed, Txn
+
+
+@click.command(context_settings=SETTINGS, short_help="A transaction over several keys.")
+@click.argument("file", type=click.File("rb"), metavar="FILE")
+@target.url_option
+@target.timeout_option
+@target.json_option
+def txn(file: BinaryIO, urls: list[str], timeout: float, as_json: bool) -> None:
+    """Run the transaction in FILE, JSON as `POST /v2/txn` takes it. FILE `-` reads stdin. All of it happens at one
+    moment, in the same order everywhere: if all of `compare` holds `then` is done, else `else`.
+
+    Exit status: 0 the compares held; 3 they did not, and `else` was done; 1 failed.
+
+    \b
+    Example:
+      echo '{"compare": [{"key": "acct/a", "value": "100"}],
+             "then": [{"op": "add", "key": "acct/a", "amount": -5},
+                      {"op": "add", "key": "acct/b", "amount": 5}],
+             "reads": ["acct/b"]}' | epoxy txn -
+    """
+    try:
+        asked = txn_json.decode_txn(file.read(txn_json.MAX_JSON_BYTES + 1))
+    except CodecError as error:
+        raise click.ClickException(f"{file.name}: {error}") from error
+    with target.talking_to(urls, timeout, as_json=as_json, writes=not asked.is_read_only) as client:
+        result = client.txn(compares=asked.compares, then=asked.then, otherwise=asked.otherwise, reads=asked.reads)
+    tell = tell_json if as_json else tell_words
+    tell(asked, result)
+    raise click.exceptions.Exit(0 if result.succeeded else target.LOST)
+
+
+def executed_of(result: TxnResult) -> Executed:
+    return Executed(succeeded=result.succeeded, seen=result.seen, done=result.results, found=result.reads)
+
+
+def tell_json(asked: Txn, result: TxnResult) -> None:
+    told = txn_json.executed_json(asked, executed_of(result))
+    output.emit_json(
+        {
+            "succeeded": told.succeeded,
+            "compares": told.compares,
+            "results": told.results,
+            "reads": told.reads,
+            "latency_ms": result.latency_ms,
+        }
+    )
+
+
+def tell_words(asked: Txn, result: TxnResult) -> None:
+    head = "done" if result.succeeded else "the compares did not hold"
+    click.secho(head, fg="green" if result.succeeded else "yellow", bold=True)
+    for compare, seen in zip(asked.compares, result.seen, strict=True):
+        output.row("saw", f"{output.text_of(compare.key)} is {txn_json.in_words(seen)}")
+    for key, found in zip(asked.reads, result.reads, strict=True):
+        output.row("read", f"{output.text_of(key)} is {txn_json.in_words(found)}")
+    for operation, done in zip(asked.then if result.succeeded else asked.otherwise, result.results, strict=True):
+        verb = type(operation).__name__.lower()
+        came = done.wrong.value if done.wrong is not None else txn_json.in_words(done.value)
+        output.row(verb, f"{output.text_of(operation.key)}: {'was ' if verb in ('put', 'delete') else ''}{came}")
+    output.row("took", f"{result.latency_ms:.1f} ms")

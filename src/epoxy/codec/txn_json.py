@@ -1,0 +1,255 @@
+"""Transactions and what comes of them, as JSON.
+
+Keys are spelled as in addresses: percent-encoded. A value is text in `value`, or any bytes in `value_base64`; answers
+have both, `value` only if it is text.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterable
+from typing import assert_never
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from epoxy.model.errors import CodecError, InvalidValue, Oversized
+from epoxy.model.transactions import (
+    MAX_PARTS,
+    MAX_TRANSACTION_BYTES,
+    MOST,
+    Add,
+    Compare,
+    Delete,
+    Done,
+    Executed,
+    Get,
+    Operation,
+    Put,
+    Txn,
+    Wrong,
+    flaw_of,
+)
+
+MAX_JSON_BYTES = 16 * MAX_TRANSACTION_BYTES
+"""Base64 takes a third more, an escaped control character six bytes, and names and braces come on top."""
+
+
+class CompareJson(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    key: str
+    value: str | UnsetType = UNSET
+    value_base64: bytes | UnsetType = UNSET
+    one_of: list[str] = []
+    one_of_base64: list[bytes] = []
+    absent: bool = False
+
+
+class GetJson(Struct, forbid_unknown_fields=True, tag_field="op", tag="get"):
+    key: str
+
+
+class PutJson(Struct, forbid_unknown_fields=True, omit_defaults=True, tag_field="op", tag="put"):
+    key: str
+    value: str | UnsetType = UNSET
+    value_base64: bytes | UnsetType = UNSET
+
+
+class DeleteJson(Struct, forbid_unknown_fields=True, tag_field="op", tag="delete"):
+    key: str
+
+
+class AddJson(Struct, forbid_unknown_fields=True, tag_field="op", tag="add"):
+    key: str
+    amount: int
+
+
+OperationJson = GetJson | PutJson | DeleteJson | AddJson
+
+
+class TxnJson(Struct, forbid_unknown_fields=True, omit_defaults=True, rename={"otherwise": "else"}):
+    compare: list[CompareJson] = []
+    then: list[OperationJson] = []
+    otherwise: list[OperationJson] = []
+    reads: list[str] = []
+
+
+class SeenJson(Struct):
+    key: str
+    value: str | None
+    value_base64: bytes | None
+
+
+class ResultJson(Struct, omit_defaults=True):
+    op: str
+    key: str
+    value: str | None
+    value_base64: bytes | None
+    error: str | None = None
+
+
+class ExecutedJson(Struct):
+    succeeded: bool
+    compares: list[SeenJson]
+    results: list[ResultJson]
+    reads: list[SeenJson]
+
+
+# What is asked
+
+
+def decode_txn(data: bytes) -> Txn:
+    """Raises a CodecError with what is wrong, in words for whoever wrote it."""
+    if len(data) > MAX_JSON_BYTES:
+        raise Oversized(f"a transaction has at most {MAX_JSON_BYTES} bytes of JSON")
+    try:
+        asked = msgspec.json.decode(data, type=TxnJson)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidValue(str(error)) from error
+    parts = (asked.compare, asked.then, asked.otherwise, asked.reads)
+    if max([len(part) for part in parts]) > MAX_PARTS:
+        raise Oversized(f"a transaction has at most {MAX_PARTS} compares, operations and reads, each")
+    if not any(parts):
+        raise InvalidValue("a transaction names at least one key")
+    txn = Txn(
+        compares=tuple([compare_of(each) for each in asked.compare]),
+        then=tuple([operation_of(each) for each in asked.then]),
+        otherwise=tuple([operation_of(each) for each in asked.otherwise]),
+        reads=tuple([key_of(key) for key in asked.reads]),
+    )
+    flaw = flaw_of(txn)
+    if flaw is not None:
+        raise Oversized(flaw) if txn.size > MAX_TRANSACTION_BYTES else InvalidValue(flaw)
+    return txn
+
+
+def key_of(text: str) -> bytes:
+    return unquote_to_bytes(text)
+
+
+def value_of(text: str | UnsetType, raw: bytes | UnsetType) -> bytes | None:
+    """None if none is given."""
+    if isinstance(text, str) and isinstance(raw, bytes):
+        raise InvalidValue("either value or value_base64, not both")
+    return text.encode() if isinstance(text, str) else raw if isinstance(raw, bytes) else None
+
+
+def compare_of(asked: CompareJson) -> Compare:
+    one = value_of(asked.value, asked.value_base64)
+    values = (*(() if one is None else (one,)), *(text.encode() for text in asked.one_of), *asked.one_of_base64)
+    if not values and not asked.absent:
+        raise InvalidValue(f"a compare has a value, one_of or absent: '{asked.key}' has none")
+    if len(values) > MAX_PARTS:
+        raise Oversized(f"a compare has at most {MAX_PARTS} values")
+    return Compare(key=key_of(asked.key), values=values, absent=asked.absent)
+
+
+def operation_of(asked: OperationJson) -> Operation:
+    key = key_of(asked.key)
+    match asked:
+        case GetJson():
+            return Get(key=key)
+        case DeleteJson():
+            return Delete(key=key)
+        case PutJson():
+            value = value_of(asked.value, asked.value_base64)
+            if value is None:
+                raise InvalidValue(f"a put has a value: '{asked.key}' has none")
+            return Put(key=key, value=value)
+        case AddJson():
+            if abs(asked.amount) > MOST:
+                raise InvalidValue(f"an amount has at most 63 bits: '{asked.key}'")
+            return Add(key=key, amount=abs(asked.amount), negative=asked.amount < 0)
+        case _:
+            assert_never(asked)
+
+
+def encode_txn(txn: Txn) -> bytes:
+    """For whoever asks."""
+    return msgspec.json.encode(
+        TxnJson(
+            compare=[
+                CompareJson(key=spelled(each.key), one_of_base64=list(each.values), absent=each.absent)
+                for each in txn.compares
+            ],
+            then=[operation_json(each) for each in txn.then],
+            otherwise=[operation_json(each) for each in txn.otherwise],
+            reads=[spelled(key) for key in txn.reads],
+        )
+    )
+
+
+def operation_json(operation: Operation) -> OperationJson:
+    key = spelled(operation.key)
+    match operation:
+        case Get():
+            return GetJson(key=key)
+        case Delete():
+            return DeleteJson(key=key)
+        case Put():
+            return PutJson(key=key, value_base64=operation.value)
+        case Add():
+            return AddJson(key=key, amount=-operation.amount if operation.negative else operation.amount)
+        case _:
+            assert_never(operation)
+
+
+# What came of it
+
+
+def executed_json(txn: Txn, executed: Executed) -> ExecutedJson:
+    operations = txn.then if executed.succeeded else txn.otherwise
+    return ExecutedJson(
+        succeeded=executed.succeeded,
+        compares=seen((compare.key for compare in txn.compares), executed.seen),
+        results=[result_json(each, done) for each, done in zip(operations, executed.done, strict=True)],
+        reads=seen(txn.reads, executed.found),
+    )
+
+
+def seen(keys: Iterable[bytes], values: Iterable[bytes | None]) -> list[SeenJson]:
+    return [
+        SeenJson(key=spelled(key), value=as_text(value), value_base64=value)
+        for key, value in zip(keys, values, strict=True)
+    ]
+
+
+def result_json(operation: Operation, done: Done) -> ResultJson:
+    return ResultJson(
+        op=type(operation).__name__.lower(),
+        key=spelled(operation.key),
+        value=as_text(done.value),
+        value_base64=done.value,
+        error=done.wrong.value if done.wrong is not None else None,
+    )
+
+
+def decode_executed(data: bytes) -> Executed:
+    """For whoever asked."""
+    try:
+        told = msgspec.json.decode(data, type=ExecutedJson)
+        return Executed(
+            succeeded=told.succeeded,
+            seen=tuple([each.value_base64 for each in told.compares]),
+            done=tuple([Done(value=r.value_base64, wrong=Wrong(r.error) if r.error else None) for r in told.results]),
+            found=tuple([each.value_base64 for each in told.reads]),
+        )
+    except (msgspec.DecodeError, ValueError) as error:
+        raise CodecError(f"not what a transaction is answered with: {error}") from error
+
+
+def spelled(key: bytes) -> str:
+    return quote_from_bytes(key, safe="/")
+
+
+def as_text(value: bytes | None) -> str | None:
+    try:
+        return value.decode() if value is not None else None
+    except UnicodeDecodeError:
+        return None
+
+
+def in_words(value: bytes | None) -> str:
+    """For a person."""
+    if value is None:
+        return "(absent)"
+    text = as_text(value)
+    return text if text is not None else f"base64:{b64encode(value).decode()}"

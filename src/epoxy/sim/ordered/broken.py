@@ -1,0 +1,191 @@
+"""Broken rules, to be planted in place of the right ones. Each does one thing wrong, and only that."""
+
+# They stand in for production rules and keep their signatures, used or not.
+# ruff: noqa: ARG001
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from msgspec.structs import replace
+
+from epoxy.model.ballot import Ballot
+from epoxy.model.ordered import (
+    Catchup,
+    Command,
+    Deps,
+    Instance,
+    InstanceId,
+    OrderedAccept,
+    OrderedCommit,
+    Phase,
+    PreAccept,
+    PreAcceptOk,
+    Recover,
+    Rival,
+    Validate,
+    Voted,
+)
+from epoxy.model.quorum import Quorums
+from epoxy.model.writes import Path
+from epoxy.node.ordered import OrderedEngine
+from epoxy.node.ordered_replica import OrderedReplica, Results
+from epoxy.ordered import acceptor, coordinator, recovery
+from epoxy.ordered.coordinator import Ending, GaveUp, Poll, Settled
+from epoxy.ordered.effects import Begin, Context, Flow, Home, Seen
+from epoxy.ordered.graph import Plan, Walk
+from epoxy.ordered.interference import Interference
+from epoxy.ordered.log import Log
+from epoxy.ordered.recovery import Check, Learn, Propose
+from epoxy.ports import Transaction
+from epoxy.store.ordered import OrderedSpace
+
+_conclude, _submitted, _weigh = acceptor.conclude, OrderedEngine._submitted, recovery.weigh
+
+
+def never(*_: object) -> bool:
+    return False
+
+
+def one_ballot_for_both(state: Instance, ballot: Ballot) -> Instance:
+    """The bug of the first EPaxos: who joins a ballot forgets in which one it voted."""
+    return replace(state, ballot=ballot, accepted=ballot)
+
+
+def vote_in_any_ballot(state: Instance, message: OrderedAccept) -> acceptor.Step:
+    return acceptor.voted(replace(state, ballot=max(state.ballot, message.ballot)), message), Voted()
+
+
+def pre_accept_again(log: Log, state: Instance, message: PreAccept) -> acceptor.Step:
+    """Whatever ballot was joined meanwhile."""
+    more = log.interference.outside(message.id, message.command, message.deps)
+    after = replace(acceptor.pre_accepted(message, message.deps.plus(more)), ballot=state.ballot)
+    return after, PreAcceptOk(also=acceptor.added(after))
+
+
+def keep_nothing_in_mind(state: Instance, message: Validate) -> Instance:
+    """As the design had it: a replica is asked about a command, and does not remember it."""
+    return state
+
+
+def rivals_by_their_votes(log: Log, message: Validate) -> list[Rival]:
+    """What a replica would add to a rival's dependencies, instead of what its coordinator sent."""
+    outside = sorted(log.interference.outside(message.id, message.command, message.deps))
+    held = [log.get(each) for each in outside]
+    return [
+        Rival(id=each.id, is_committed=each.is_committed)
+        for each in held
+        if each.deps is not None and message.id not in each.deps
+    ]
+
+
+def took_it_somehow(each: Instance) -> bool:
+    return each.phase is Phase.PREACCEPTED
+
+
+def believe_at_once(request: Recover, choice: Check, asked: set[int], ctx: Context) -> Flow[Propose | Learn | None]:
+    """Without asking anybody whether it can have been."""
+    yield from ()
+    return Propose(choice.command, choice.deps)
+
+
+def rivals_do_not_matter(request: Recover, choice: Check, seen: Seen, quorums: Quorums) -> Propose | Learn | None:
+    mine = seen.instances[0]
+    return _weigh(request, choice, replace(seen, instances=(mine,), waiting=(0,)), quorums)
+
+
+def wait_for_ever(request: Recover, choice: Check, seen: Seen, quorums: Quorums) -> Propose | Learn | None:
+    """Nobody gives way."""
+    return _weigh(request, choice, replace(seen, waiting=(0,) * len(seen.waiting)), quorums)
+
+
+def fast_whatever_they_say(self: Poll) -> bool:
+    return len(self.answered) >= self._quorums.fast
+
+
+def commit_the_union(instance_id: InstanceId, command: Command, ctx: Context) -> Flow[Ending]:
+    """Answers that differ are merged, and the result counts as fast."""
+    begun: PreAccept = yield Home(Begin(id=instance_id, command=command))
+    poll = Poll(begun.deps, ctx)
+    yield from coordinator.ask(poll, begun, ctx)
+    if poll.decided is not None or poll.overtaken or not poll.is_enough:
+        return GaveUp()
+    commit = OrderedCommit(id=instance_id, command=command, deps=poll.union)
+    yield Home(commit)
+    yield coordinator.spread(commit, ctx)
+    return Settled(Path.FAST)
+
+
+def by_slot(group: list[InstanceId]) -> list[InstanceId]:
+    """A number that may tie, as `seq` may; then whoever was found first goes first."""
+    return sorted(group, key=lambda instance_id: instance_id.slot)
+
+
+def as_it_comes(log: Log, root: InstanceId) -> Plan:
+    """What is decided is executed, whatever it depends on."""
+    return Plan([[root]], None)
+
+
+def until_something_is_missing(log: Log, root: InstanceId) -> Plan:
+    """What is missing is not waited for."""
+    walk = Walk(log)
+    missing = walk.from_root(root)
+    return Plan(walk.groups if missing is None else [*walk.groups, [root]], None)
+
+
+def one_by_one(self: OrderedReplica, group: list[InstanceId]) -> None:
+    """A group in as many transactions as it has members: a crash may come between."""
+    for instance_id in group:
+        results: Mapping[InstanceId, Results] = self._store.transact(partial(self._apply, [instance_id]))
+        self.log.mark_executed(instance_id)
+        self.on_executed(instance_id, results[instance_id])
+
+
+def not_marked(self: OrderedSpace, tx: Transaction, instance_id: InstanceId) -> None:
+    """Nobody knows after a restart what was executed."""
+
+
+def forget_what_i_executed(self: OrderedReplica) -> int:
+    """Without asking whether others have."""
+    ends = [end for end in self.log.floors() if end.slot > self.log.forgotten.get(end.replica_id, 0)]
+    self._store.transact(lambda tx: self.space.forget(tx, ends))
+    return len(self.log.forget(ends))
+
+
+def say_it_before_it_is_durable(self: OrderedEngine, to: int) -> None:
+    request = Catchup(sender=self.me, executed=self.replica.log.floors())
+    self.transport.send(to, (request,), partial(self._missed, to))
+
+
+def go_on_before_durable(self: OrderedEngine, effect: Home, done: Callable[[object], None]) -> None:
+    done(self.replica.perform(effect.op))
+
+
+def begin_before_durable(self: OrderedEngine, effect: Home, done: Callable[[object], None]) -> None:
+    if isinstance(effect.op, Begin):
+        done(self.replica.perform(effect.op))
+    else:
+        _perform(self, effect, done)
+
+
+_perform = OrderedEngine.perform
+
+
+def given_up_is_nothing(self: OrderedEngine, instance_id: InstanceId, ending: Ending) -> None:
+    """What was given up is put forward again, although it may be decided yet."""
+    _submitted(self, instance_id, ending)
+    if isinstance(ending, GaveUp):
+        self._take_back(instance_id)
+
+
+def only_writes_count(
+    self: Interference, instance_id: InstanceId, command: Command, deps: Deps
+) -> frozenset[InstanceId]:
+    """Reads interfere with nobody."""
+    wanted = [key for key, writes in command.footprint.items() if writes]
+    found = {
+        InstanceId(replica_id, slot)
+        for key in wanted
+        for replica_id, slots in self._writers.get(key, {}).items()
+        for slot in slots
+    }
+    return frozenset(each for each in found if each != instance_id and each not in deps)

@@ -1,0 +1,35 @@
+"""A plan in words, for the person who has to understand why it failed."""
+
+from collections.abc import Iterator
+
+from epoxy.sim.ordered.client import say
+from epoxy.sim.ordered.plan import AnyPlan, Plan, WalkPlan
+from epoxy.sim.plan import Fault
+from epoxy.sim.words import NAMES
+
+
+def describe(plan: AnyPlan) -> list[str]:
+    if isinstance(plan, WalkPlan):
+        return [f"a walk without time, {plan.steps} steps: messages in any order, timers at any moment, crashes"]
+    return list(lines(plan))
+
+
+def lines(plan: Plan) -> Iterator[str]:
+    world = plan.world
+    yield f"{world.n} replicas ({NAMES[1 : world.n + 1]}), {world.policy.value} quorums"
+    yield (
+        f"the fast round waits {world.timing.hedge_ms:g} ms, others {world.timing.round_timeout_ms:g} ms; recovered "
+        f"after {plan.recover_ms:g} ms; caught up every {plan.catchup_ms:g} ms"
+    )
+    yield f"replicas at {', '.join(f'{place:g}' for place in world.places)} ms; {world.weather}"
+    for number, client in enumerate(plan.clients, start=1):
+        for step in client.steps:
+            yield f"at {step.at_us / 1000:g} ms client {number} at {NAMES[client.home]}: {say(step.txn)}"
+    for fault in world.faults:
+        yield f"at {fault.at_us / 1000:g} ms: {told(fault)}"
+    yield f"at {world.faults_end_us / 1000:g} ms: all faults end"
+
+
+def told(fault: Fault) -> str:
+    whom = ", ".join(NAMES[i] for i in fault.machines)
+    return f"{fault.kind.value} {whom}" + (f" ({fault.count})" if fault.count > 1 else "")
