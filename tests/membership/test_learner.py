@@ -426,6 +426,19 @@ def test_while_members_change_everybody_follows_the_voters() -> None:
     assert play(learn(C, 0), (Config(), changing), *script, config=changing) == 0
 
 
+def test_a_slow_quorum_is_followed_and_the_next_instead_of_one_that_is_silent() -> None:
+    voters = tuple(ReplicaInfo(id=i) for i in (A, B, C))
+    learner = ReplicaInfo(id=D, status=ReplicaStatus.LEARNING)
+    changing = ClusterConfig(epoch=8, coordinator_id=A, replicas=(*voters, learner))
+    first, second, third = in_turn((A, B, C), D)
+    script = [step for i in (first, second) for step in (*nothing_new(i), (Followed(source=i), None))]
+    assert play(learn(D, 0), (Config(), changing), *script, config=changing) == 0
+    begin, (question, _) = nothing_new(first)
+    script = [step for i in (second, third) for step in (*nothing_new(i), (Followed(source=i), None))]
+    silent = (begin, (question, Failed(reason="timeout")))
+    assert play(learn(D, 0), (Config(), changing), *silent, *script, config=changing) == 0
+
+
 def test_who_is_wanted_no_longer_is_a_change_from_the_first_moment() -> None:
     """So that everybody is up to date when the joint epoch begins."""
     wish = Wish(members=(Member(id=A),))

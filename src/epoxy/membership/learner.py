@@ -60,9 +60,9 @@ WHOLE_SHARE = 1.0
 
 
 def learn(me: int, settled_epoch: int) -> Flow[int]:
-    """One pass: sync if the epoch is joint and I am of the new side, otherwise copy from every voter that answers while
-    members change, or compare with it, and once in each epoch, settle my own votes of the epochs before: whoever they
-    were for may have left. Returns the last epoch for which that is done."""
+    """One pass: sync if the epoch is joint and I am of the new side, otherwise copy from a slow quorum of the voters
+    while members change, or compare with all of them, and once in each epoch, settle my own votes of the epochs before:
+    whoever they were for may have left. Returns the last epoch for which that is done."""
     config: ClusterConfig = yield Config()
     info = config.info(me)
     if info is None or info.status is ReplicaStatus.LEAVING:
@@ -72,12 +72,15 @@ def learn(me: int, settled_epoch: int) -> Flow[int]:
         return settled_epoch
     if me in config.voters and settled_epoch < config.epoch and (yield from settle(config, me)):
         settled_epoch = config.epoch
+    share = FOLLOWING_SHARE if me in config.voters else LEARNING_SHARE
+    held = {me} & set(config.electorate)
     for source in in_turn(config.electorate, me):
         if source == me:
             continue
         if not (yield Changing()):
             yield from compare(me, source)
-        elif (yield from copy(config, me, source, FOLLOWING_SHARE if me in config.voters else LEARNING_SHARE)):
+        elif not is_enough(config, held) and (yield from copy(config, me, source, share)):
+            held.add(source)
             yield Followed(source=source)
     return settled_epoch
 
