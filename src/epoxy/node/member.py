@@ -81,7 +81,7 @@ class Member:
         self._napped: Callable[[], None] | None = None
         self._hurried = False
         """Once for each nap: those who ask often would put its end off for ever."""
-        self.replica.commit_watchers.append(self._config_changed)
+        self.replica.config_watchers.append(self._config_changed)
 
     def start(self) -> None:
         """Follow the others, and look after the wish, for as long as this process lives."""
@@ -160,10 +160,9 @@ class Member:
             self._rest(HURRY_MS, self._napped)
             self._hurried = True
 
-    def _config_changed(self, key: bytes, _before: KeyState, _after: KeyState) -> None:
-        if key == CONFIG_KEY:
-            self._idle = 0
-            self._hurry()
+    def _config_changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
+        self._idle = 0
+        self._hurry()
 
     # As a coordinator
 

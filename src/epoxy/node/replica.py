@@ -56,6 +56,8 @@ class Replica:
         """Told of every change."""
         self.commit_watchers: list[Watcher] = []
         """Told of new versions alone."""
+        self.config_watchers: list[Watcher] = []
+        """Told of new configurations alone."""
         self.ordered: Callable[[OrderedRequest], Reply] = not_ordered_here
         """What deals with requests of the ordered engine."""
         self._store = store
@@ -159,6 +161,9 @@ class Replica:
         if after.committed is not before.committed:
             for watcher in self.commit_watchers:
                 watcher(key, before, after)
+            if key == CONFIG_KEY:
+                for watcher in self.config_watchers:
+                    watcher(key, before, after)
 
     def newest(self, key: bytes) -> Proposal | None:
         """The newest committed version, durable or not."""

@@ -41,7 +41,7 @@ class Neighbours:
         self._loop = asyncio.get_running_loop()
         self.identity = self._guard.identity
         self.heard = self._guard.heard
-        self._replica.commit_watchers.append(self._committed)
+        self._replica.config_watchers.append(self._committed)
 
     def start(self) -> None:
         self._follow()
