@@ -22,7 +22,6 @@ from urllib.parse import parse_qs, urlsplit
 
 from epoxy import Client, EpoxyError
 from epoxy.client.actor_calls import Which
-from epoxy.client.actors import Actors
 from epoxy.envoy import Actor, Worker
 
 POOL, ROOM = "chat", "chat-room"
@@ -67,8 +66,7 @@ class Page(BaseHTTPRequestHandler):
         asked = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
         line = self.rfile.read(int(self.headers.get("content-length", 0)))
         try:
-            actors = Actors(self.nodes[asked["region"]])
-            told = actors.request(Which(name=ROOM, key=asked["room"]), line, pool=POOL)
+            told = self.nodes[asked["region"]].actors.request(Which(name=ROOM, key=asked["room"]), line, pool=POOL)
             self.answer(200, told)
         except KeyError as missing:
             self.answer(400, json.dumps({"error": f"no {missing}"}).encode())

@@ -12,7 +12,6 @@ import pytest
 from epoxy import AsyncClient, EpoxyError
 from epoxy.cli.demo.cluster import DemoCluster
 from epoxy.client.actor_calls import Which
-from epoxy.client.actors import AsyncActors
 from epoxy.envoy import Actor, Worker
 from tests.end_to_end.recorder import PATIENCE_S
 from tests.end_to_end.world import regions
@@ -74,7 +73,7 @@ def test_two_hundred_callers_in_five_regions_get_one_actor(tmp_path: Path) -> No
                 await stack.enter_async_context(AsyncClient(node.url, timeout=PATIENCE_S, max_connections=CALLERS))
                 for node in cluster.nodes
             ]
-            actors = [AsyncActors(client) for client in clients]
+            actors = [client.actors for client in clients]
             ask = [partial(each.get_or_create, "room", "lobby", pool="five") for each in actors]
             found = await asyncio.gather(*(persistent(each) for each in ask for _ in range(CALLERS)))
             assert len(found) == 200
@@ -102,7 +101,7 @@ def test_actors_move_when_their_worker_leaves(trio: DemoCluster) -> None:
         url = trio.nodes[0].url
         which = Which(name="room", key="moving")
         async with AsyncClient(url, timeout=PATIENCE_S) as client, working(url, "moving", "stays"):
-            actors = AsyncActors(client)
+            actors = client.actors
             async with working(url, "moving", "leaves") as leaving:
                 await actors.get_or_create("room", "moving", pool="moving")
                 await persistent(lambda: actors.request(which, b"hi"))
@@ -127,7 +126,7 @@ def test_an_actor_that_fails_is_started_again(trio: DemoCluster) -> None:
         url = trio.nodes[1].url
         which = Which(name="room", key="failing")
         async with AsyncClient(url, timeout=PATIENCE_S) as client, working(url, "failing", "w"):
-            actors = AsyncActors(client)
+            actors = client.actors
             await actors.get_or_create("room", "failing", pool="failing")
             await persistent(lambda: actors.request(which, b"hi"))
             made = await actors.get(which)

@@ -14,7 +14,6 @@ from websockets.asyncio.client import connect
 from epoxy import AsyncClient, Client, EpoxyError, InvalidRequest
 from epoxy.cli.main import cli
 from epoxy.client.actor_calls import Which
-from epoxy.client.actors import Actors, AsyncActors
 from epoxy.envoy import Actor, Refused, Worker
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.node.service import Node
@@ -138,11 +137,11 @@ def test_an_actor_is_made_asked_found_and_destroyed_from_anywhere() -> None:
             AsyncClient(here.url) as near,
             AsyncClient(there.url) as far,
         ):
-            made = await AsyncActors(near).get_or_create("room", "lobby", given="first words")
+            made = await near.actors.get_or_create("room", "lobby", given="first words")
             assert (made.created, made.datacenter, made.envoy) == (True, "dc-1", "w")
             which = Which(name="room", key="lobby")
             for client in (near, far):
-                actors = AsyncActors(client)
+                actors = client.actors
                 assert await actors.request(which, b"hi") == b"lobby on w in dc-1: hi"
                 assert await actors.request(Which(id=made.id), b"input") == b"first words"
                 found = await actors.get(which)
@@ -151,11 +150,11 @@ def test_an_actor_is_made_asked_found_and_destroyed_from_anywhere() -> None:
                 again = await actors.get_or_create("room", "lobby")
                 assert (again.id, again.created) == (made.id, False)
                 assert await actors.create("room", "lobby") is None
-            gone = await AsyncActors(far).destroy(which)
+            gone = await far.actors.destroy(which)
             assert gone is not None
             assert gone.state == "destroyed"
-            assert await AsyncActors(near).get(which) is None
-            assert await AsyncActors(far).destroy(which) is None
+            assert await near.actors.get(which) is None
+            assert await far.actors.destroy(which) is None
             assert len(here.writes) == 1
             assert there.writes == []
 
@@ -166,8 +165,8 @@ def test_the_longest_request_goes_all_the_way_and_back() -> None:
     async def story() -> None:
         async with places(2) as (here, there), working(here.url, "w"), AsyncClient(there.url) as far:
             async with AsyncClient(here.url) as near:
-                await AsyncActors(near).get_or_create("room", "x")
-            told = await AsyncActors(far).request(Which(name="room", key="x"), b"y" * ((1 << 20) - 64))
+                await near.actors.get_or_create("room", "x")
+            told = await far.actors.request(Which(name="room", key="x"), b"y" * ((1 << 20) - 64))
             assert len(told) > 1 << 19
             assert told.endswith(b"yyy")
 
@@ -177,7 +176,7 @@ def test_the_longest_request_goes_all_the_way_and_back() -> None:
 def test_a_request_may_make_its_actor() -> None:
     async def story() -> None:
         async with places() as (here,), working(here.url, "w", pool="p"), AsyncClient(here.url) as client:
-            told = await AsyncActors(client).request(Which(name="room", key="new"), b"hi", pool="p")
+            told = await client.actors.request(Which(name="room", key="new"), b"hi", pool="p")
             assert told == b"new on w in dc-1: hi"
 
     run(story())
@@ -186,7 +185,7 @@ def test_a_request_may_make_its_actor() -> None:
 def test_what_an_actor_does_not_answer_is_an_error_that_is_not_definite() -> None:
     async def story() -> None:
         async with places() as (here,), working(here.url, "w") as worker, AsyncClient(here.url) as client:
-            actors, which = AsyncActors(client), Which(name="room", key="x")
+            actors, which = client.actors, Which(name="room", key="x")
             await actors.get_or_create("room", "x")
             asked = asyncio.create_task(actors.request(which, b"silent"))
             await until(lambda: bool(worker.actors))
@@ -204,7 +203,7 @@ def test_what_an_actor_does_not_answer_is_an_error_that_is_not_definite() -> Non
 def test_an_actor_that_returns_has_ended() -> None:
     async def story() -> None:
         async with places() as (here,), working(here.url, "w"), AsyncClient(here.url) as client:
-            actors, which = AsyncActors(client), Which(name="room", key="x")
+            actors, which = client.actors, Which(name="room", key="x")
             await actors.get_or_create("room", "x")
             assert await actors.request(which, b"end") == b"bye"
             while await actors.get(which) is not None:
@@ -216,7 +215,7 @@ def test_an_actor_that_returns_has_ended() -> None:
 def test_actors_move_to_another_worker_before_theirs_leaves() -> None:
     async def story() -> None:
         async with places() as (here,), AsyncClient(here.url) as client:
-            actors, which = AsyncActors(client), Which(name="room", key="x")
+            actors, which = client.actors, Which(name="room", key="x")
             async with working(here.url, "first") as first:
                 await actors.get_or_create("room", "x")
                 await actors.request(which, b"hi")
@@ -231,7 +230,7 @@ def test_actors_move_to_another_worker_before_theirs_leaves() -> None:
 def test_a_worker_whose_connection_breaks_connects_again_and_keeps_its_actors() -> None:
     async def story() -> None:
         async with places() as (here,), working(here.url, "w") as worker, AsyncClient(here.url) as client:
-            actors, which = AsyncActors(client), Which(name="room", key="x")
+            actors, which = client.actors, Which(name="room", key="x")
             await actors.get_or_create("room", "x")
             await actors.request(which, b"hi")
             (actor,) = worker.actors
@@ -248,7 +247,7 @@ def test_a_worker_whose_connection_breaks_connects_again_and_keeps_its_actors() 
 def test_a_worker_that_is_not_answered_stops_its_actors() -> None:
     async def story() -> None:
         async with places() as (here,), working(here.url, "w") as worker, AsyncClient(here.url) as client:
-            await AsyncActors(client).get_or_create("room", "x")
+            await client.actors.get_or_create("room", "x")
             await until(lambda: bool(worker.actors))
             (actor,) = worker.actors
             worker._acknowledged_s = -1e9
@@ -263,11 +262,11 @@ def test_a_worker_without_code_for_an_actor_says_so_and_another_gets_it() -> Non
             bare = Worker(here.url, key="bare")
             task = asyncio.create_task(bare.serve())
             await asyncio.wait_for(bare.connected.wait(), PATIENCE_S)
-            await AsyncActors(client).get_or_create("room", "x")
+            await client.actors.get_or_create("room", "x")
             bare.drain()
             await task
             async with working(here.url, "w"):
-                assert await AsyncActors(client).request(Which(name="room", key="x"), b"hi") == b"x on w in dc-1: hi"
+                assert await client.actors.request(Which(name="room", key="x"), b"hi") == b"x on w in dc-1: hi"
 
     run(story())
 
@@ -340,16 +339,16 @@ def test_requests_outside_the_contract() -> None:
 def test_an_owner_that_is_no_member_or_does_not_answer() -> None:
     async def story() -> None:
         async with places(2) as (here, there), AsyncClient(here.url) as near, AsyncClient(there.url) as far:
-            await AsyncActors(far).get_or_create("room", "x")
+            await far.actors.get_or_create("room", "x")
             members = here.replica.config.replicas
             here.replica.config.replicas = []
             with pytest.raises(EpoxyError, match="is no member of this cluster"):
-                await AsyncActors(near).get_or_create("room", "x")
+                await near.actors.get_or_create("room", "x")
             here.replica.config.replicas = [SimpleNamespace(id=2, url="http://127.0.0.1:1")]
             with pytest.raises(EpoxyError, match="cannot be reached"):
-                await AsyncActors(near).get(Which(name="room", key="x"))
+                await near.actors.get(Which(name="room", key="x"))
             here.replica.config.replicas = members
-            assert await AsyncActors(near).get(Which(name="room", key="x")) is not None
+            assert await near.actors.get(Which(name="room", key="x")) is not None
 
     run(story())
 
@@ -357,9 +356,9 @@ def test_an_owner_that_is_no_member_or_does_not_answer() -> None:
 def test_metrics_have_the_names_of_the_design() -> None:
     async def story() -> None:
         async with places() as (here,), AsyncClient(here.url) as client:
-            await AsyncActors(client).get_or_create("room", "x")
+            await client.actors.get_or_create("room", "x")
             async with working(here.url, "w"):
-                await AsyncActors(client).request(Which(name="room", key="x"), b"hi")
+                await client.actors.request(Which(name="room", key="x"), b"hi")
                 text = here.metrics.text().decode()
         labels = '{namespace="default",pool="default",strategy="hash"}'
         assert f"envoy_lb_allocation_total{labels} 1.0" in text
@@ -375,7 +374,7 @@ def test_metrics_have_the_names_of_the_design() -> None:
 def test_the_blocking_client_and_the_command_line() -> None:
     def ask(url: str) -> None:
         with Client(url) as client:
-            actors = Actors(client)
+            actors = client.actors
             made = actors.create("room", "lobby", pool="chat")
             assert made is not None
             assert actors.get_or_create("room", "lobby").id == made.id

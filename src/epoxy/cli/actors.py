@@ -7,7 +7,6 @@ import click
 from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.client.actor_calls import DEFAULT, ActorInfo, Which
-from epoxy.client.actors import Actors
 
 HEADS = ("name", "key", "state", "datacenter", "worker", "pool", "id")
 ENVOY_HEADS = ("worker", "actors", "of", "weight", "version", "last ping", "round trip", "")
@@ -55,7 +54,7 @@ def create(
     Exit status: 0 made or found, 3 there is one and --new was given, 1 failed.
     """
     with target.talking_to(urls, timeout, as_json=as_json, writes=True) as client:
-        actors = Actors(client)
+        actors = client.actors
         make = actors.create if exclusive else actors.get_or_create
         found = make(name, key, namespace=namespace, pool=pool, given=given)
     if found is None:
@@ -74,7 +73,7 @@ def create(
 def get(name: str, key: str, namespace: str, urls: list[str], timeout: float, as_json: bool) -> None:
     """Where the actor NAME/KEY is, and how it is doing. Exit status: 0 found, 4 there is none."""
     with target.talking_to(urls, timeout, as_json=as_json) as client:
-        found = Actors(client).get(Which(name=name, key=key, namespace=namespace))
+        found = client.actors.get(Which(name=name, key=key, namespace=namespace))
     show(found, as_json, "found")
 
 
@@ -91,7 +90,7 @@ def list_actors(
 ) -> None:
     """The actors that the node's datacenter owns, in the order of their names."""
     with target.talking_to(urls, timeout, as_json=as_json) as client:
-        page = Actors(client).page(namespace=namespace, name=name, after=after, limit=limit)
+        page = client.actors.page(namespace=namespace, name=name, after=after, limit=limit)
     if as_json:
         output.emit_json(page)
         return
@@ -113,7 +112,7 @@ def request(
 ) -> None:
     """Send BODY (`-`: stdin) to the actor NAME/KEY and print its answer."""
     with target.talking_to(urls, timeout, as_json=False, writes=True) as client:
-        answer = Actors(client).request(Which(name=name, key=key, namespace=namespace), body, pool=pool)
+        answer = client.actors.request(Which(name=name, key=key, namespace=namespace), body, pool=pool)
     click.echo(answer, nl=False)
 
 
@@ -127,7 +126,7 @@ def request(
 def destroy(name: str, key: str, namespace: str, urls: list[str], timeout: float, as_json: bool) -> None:
     """End the actor NAME/KEY. Its name stays with its datacenter. Exit status: 0 ended, 4 there is none."""
     with target.talking_to(urls, timeout, as_json=as_json, writes=True) as client:
-        gone = Actors(client).destroy(Which(name=name, key=key, namespace=namespace))
+        gone = client.actors.destroy(Which(name=name, key=key, namespace=namespace))
     show(gone, as_json, "destroyed")
 
 
@@ -151,7 +150,7 @@ def envoy() -> None:
 def list_envoys(namespace: str, pool: str, urls: list[str], timeout: float, as_json: bool) -> None:
     """The workers of a pool in the node's datacenter, with how many actors each has."""
     with target.talking_to(urls, timeout, as_json=as_json) as client:
-        found = Actors(client).envoys(namespace=namespace, pool=pool)
+        found = client.actors.envoys(namespace=namespace, pool=pool)
     if as_json:
         output.emit_json({"envoys": found})
         return
@@ -183,7 +182,7 @@ def list_envoys(namespace: str, pool: str, urls: list[str], timeout: float, as_j
 def drain(key: str, namespace: str, undo: bool, urls: list[str], timeout: float) -> None:
     """The worker KEY gets nothing new, and what it has moves to others. Exit status: 0 so be it, 4 there is none."""
     with target.talking_to(urls, timeout, as_json=False, writes=True) as client:
-        done = Actors(client).drain(key, namespace=namespace, undo=undo)
+        done = client.actors.drain(key, namespace=namespace, undo=undo)
     if not done:
         click.echo("epoxy: no such worker is active in this datacenter", err=True)
         raise click.exceptions.Exit(target.NOT_FOUND)

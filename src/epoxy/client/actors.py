@@ -1,4 +1,4 @@
-"""Actors, as a client sees them: `Actors(client).get_or_create("chat-room", "lobby")`."""
+"""Actors, as a client sees them: `client.actors.get_or_create("chat-room", "lobby")`."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial

@@ -11,6 +11,7 @@ import msgspec
 
 from epoxy.client import calls
 from epoxy.client import members as member_calls
+from epoxy.client.actors import AsyncActors
 from epoxy.client.async_pool import Pool, pieces
 from epoxy.client.calls import Call
 from epoxy.client.feed import Feed
@@ -122,6 +123,11 @@ class AsyncClient:
         """Who shall come and who shall go, in one change. Returns when that is written down; `members` tells when it is
         done. `force`: even if too few of those who stay can be reached now."""
         return await self._run(member_calls.change(add, remove, force=force), timeout)
+
+    @property
+    def actors(self) -> AsyncActors:
+        """Actors, and the workers that host them."""
+        return AsyncActors(self)
 
     async def inspect(self, key: bytes | str, *, timeout: float | None = None) -> Inspection:
         """What every replica holds for the key."""

@@ -11,6 +11,7 @@ import msgspec
 
 from epoxy.client import calls
 from epoxy.client import members as member_calls
+from epoxy.client.actors import Actors
 from epoxy.client.calls import Call
 from epoxy.client.feed import Feed
 from epoxy.client.http1 import Answer
@@ -121,6 +122,11 @@ class Client:
         """Who shall come and who shall go, in one change. Returns when that is written down; `members` tells when it is
         done. `force`: even if too few of those who stay can be reached now."""
         return self._run(member_calls.change(add, remove, force=force), timeout)
+
+    @property
+    def actors(self) -> Actors:
+        """Actors, and the workers that host them."""
+        return Actors(self)
 
     def inspect(self, key: bytes | str, *, timeout: float | None = None) -> Inspection:
         """What every replica holds for the key."""
