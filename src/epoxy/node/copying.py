@@ -32,6 +32,8 @@ class Copier:
         self._space = space
         self._clock = clock
         self._busy_ms = 0.0
+        self.page_ms = 0.0
+        """What a page costs beyond what the clock shows: one that is simulated stands still meanwhile."""
         self.sweeper = Sweeper(replica, store, space, clock)
         self.copied = 0
         """Keys that pages of others have brought, while members change."""
@@ -76,7 +78,7 @@ class Copier:
             case Repair():
                 self.repaired += self._learn(effect, lambda _: None, done)
             case GiveWay():
-                rest_ms = min(LONGEST_REST_MS, self._busy_ms * (1 / effect.share - 1))
+                rest_ms = min(LONGEST_REST_MS, (self.page_ms + self._busy_ms) * (1 / effect.share - 1))
                 self._busy_ms = 0.0
                 self._clock.call_later(rest_ms, partial(done, None))
             case Followed():

@@ -33,7 +33,7 @@ def copying(seed: int, policy: QuorumPolicy | None) -> Plan:
         timing=Timing(hedge_ms=slowest * 4 + 1, round_timeout_ms=slowest * 6 + 5),
         places=tuple(slowest * dice.random() for _ in range(n)),
         weather=Weather(
-            commit_loss=dice.choice((0.0, 0.0, 0.5)),
+            commit_loss=dice.choice((0.0, 0.5, 1.0) if len(founders) == 1 else (0.0, 0.0, 0.5)),
             duplicate=dice.choice((0.0, 0.1)),
             long_delay=dice.choice((0.0, 0.1)),
             jitter=dice.choice((0.1, 1.0)),
@@ -70,8 +70,8 @@ def draw_faults(dice: Random, founders: tuple[int, ...], wanted: tuple[int, ...]
     faults: list[Fault] = []
     if dice.random() < 0.5:
         faults.append(Fault(at_us=0, kind=FaultKind.SLOW_DISK, machines=tuple(newcomers)))
-    for _ in range(dice.choice((0, 1, 2, 4))):
-        at_us = dice.randrange(WISH_US, END_US)
+    for _ in range(dice.choice((0, 0, 4, 12))):
+        at_us = dice.randrange(WISH_US, END_US // 2)
         faults.append(Fault(at_us=at_us, kind=FaultKind.TRUNCATE, machines=founders))
     for _ in range(dice.choice((0, 1, 3, 6))):
         at_us = dice.randrange(WISH_US, END_US // 2)

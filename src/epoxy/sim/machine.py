@@ -28,6 +28,9 @@ T = TypeVar("T")
 PAGE_ROWS = 2
 """A few keys must make several pages, or nothing can happen between two of them."""
 
+PAGE_MS = 5.0
+"""What a page of production costs, so that learners and those who compare keep the pace they have there."""
+
 KEPT_COMMITS = (0, 3, 1 << 20)
 """A changelog that keeps nothing but what somebody reads, one that keeps a little, and one that keeps everything."""
 
@@ -154,6 +157,7 @@ class Life:
         """Newcomers that have begun to read here, and are still newcomers."""
         if self.member is not None:
             self.member.space.page_rows = PAGE_ROWS
+            self.member.copier.page_ms = PAGE_MS
             self.member.copier.sweeper.floor = Floor(commits=machine.kept_commits, age_ms=0.0)
             self.member.copier.sweeper.look_ms = SWEEP_MS
             self.replica.commit_watchers.append(self._reconfigured)
