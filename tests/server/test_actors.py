@@ -12,14 +12,17 @@ from click.testing import CliRunner, Result
 from websockets.asyncio.client import connect
 
 from epoxy import AsyncClient, Client, EpoxyError, InvalidRequest
+from epoxy.actors.messages import Call, Destroy, Ensure, Get
 from epoxy.cli.main import cli
 from epoxy.client.actor_calls import Which
 from epoxy.envoy import Actor, Refused, Worker
+from epoxy.model.actors import ActorName
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.node.service import Node
 from epoxy.placement.config import PlacementConfig
 from epoxy.server.actors_door import ActorsDoor
 from epoxy.server.metrics import Metrics
+from epoxy.server.relay import may_repeat
 from epoxy.store.memory import MemoryStore
 from epoxy.transport.exchange import Exchange
 from epoxy.transport.http import serve_http
@@ -334,6 +337,15 @@ def test_requests_outside_the_contract() -> None:
             assert await refused(here.url, "GET", "/v2/actors") == (503, "not_ready")
 
     run(story())
+
+
+def test_what_may_arrive_twice() -> None:
+    name = ActorName("n", "room", "x")
+    assert may_repeat(Get(target=name))
+    assert may_repeat(Ensure(name=name, pool="p"))
+    assert not may_repeat(Ensure(name=name, pool="p", exclusive=True))
+    assert not may_repeat(Destroy(target=name))
+    assert not may_repeat(Call(target=name, body=b""))
 
 
 def test_an_owner_that_is_no_member_or_does_not_answer() -> None:

@@ -4,11 +4,12 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from time import perf_counter
+from typing import assert_never
 
 import msgspec
 
 from epoxy.actors.messages import Call as ActorCall
-from epoxy.actors.messages import Question, Unavailable, Verdict
+from epoxy.actors.messages import Destroy, Ensure, Get, Question, Unavailable, Verdict
 from epoxy.client.async_pool import Pool
 from epoxy.client.calls import Call
 from epoxy.client.http1 import Answer, parse_url
@@ -74,12 +75,11 @@ class HttpRelay:
         began_s = perf_counter()
         await crossing(lambda arrive: self._link.there(label, arrive))
         there_ms = (perf_counter() - began_s) * 1000
-        # A request to an actor may do something each time it arrives; everything else may be asked twice.
         call = Call(
             method="POST",
             target=RELAY_PATH.decode(),
             body=encoder.encode(question),
-            writes=isinstance(question, ActorCall),
+            writes=not may_repeat(question),
             read=lambda answer: answer,
         )
         outcome = await self._pool(url).ask(call, TIMEOUT_S)
@@ -92,6 +92,19 @@ class HttpRelay:
         if url not in self._pools:
             self._pools[url] = Pool(parse_url(url), CONNECT_S, CONNECTIONS, self._tls)
         return self._pools[url]
+
+
+def may_repeat(question: Question) -> bool:
+    """Whether it does no harm if it arrives twice. A destroy does: the name may have a new actor by the second time."""
+    match question:
+        case Get():
+            return True
+        case Ensure(exclusive=exclusive):
+            return not exclusive
+        case Destroy() | ActorCall():
+            return False
+        case _:
+            assert_never(question)
 
 
 async def crossing(cross: Callable[[Callable[[], None]], None]) -> None:

@@ -53,8 +53,10 @@ def test_runs_have_everything_in_them() -> None:
 
 
 def test_a_destroy_whose_outcome_is_unknown_may_come_late() -> None:
-    """A message that was seconds on its way; the judge once held it against the engine."""
+    """A message that was seconds on its way; the judge once held it against the engine. And one that arrived twice,
+    which destroyed the next actor of the name: so relays repeat no destroy, and TCP no request."""
     assert run(generate(630)).failure is None
+    assert run(generate(3673)).failure is None
 
 
 def test_a_run_is_a_function_of_its_seed() -> None:

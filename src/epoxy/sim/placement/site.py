@@ -27,14 +27,19 @@ class RelayNetwork(Network):
     """Questions between datacenters travel as everything else does."""
 
     def pass_on(self, life: Life, to: int, question: Question, answered: Callable[[Verdict | None], None]) -> None:
-        waiting = [answered]
+        """A request over TCP: lost or delayed like any message, but it does not arrive twice."""
+        waiting, unheard = [answered], [question]
+
+        def arrive() -> None:
+            if unheard:
+                self._arrive(life, to, unheard.pop(), hand_over)
 
         def hand_over(verdict: Verdict | None) -> None:
             if waiting:
                 life.run(lambda: waiting.pop()(verdict) if waiting else None)
 
         life.call_later(RELAY_MS, lambda: hand_over(None))
-        self._travel(life.machine.id, to, lambda: self._arrive(life, to, question, hand_over), 0.0)
+        self._travel(life.machine.id, to, arrive, 0.0)
 
     def _arrive(self, sender: Life, to: int, question: Question, hand_over: Callable[[Verdict | None], None]) -> None:
         site, back = self.machines[to], sender.machine.id
