@@ -43,6 +43,21 @@ def test_what_is_sent_is_what_arrives(message: Message) -> None:
     assert wire.decode(read(wire.encode(message))) == message
 
 
+@given(messages)
+def test_a_heartbeat_is_skimmed_and_nothing_else_is(message: Message) -> None:
+    data = wire.encode(message)
+    assert wire.skim(data) == (read(data) if isinstance(message, Heartbeat) else None)
+    assert wire.skim(data[:-1]) is None
+    assert wire.skim(data + data) is None
+
+
+def test_a_size_that_lies_is_not_skimmed() -> None:
+    words = [b"HB", b"12", *[b"x"] * 9]
+    sound = b"*11\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+    assert wire.skim(sound) == words
+    assert wire.skim(sound.replace(b"$2\r\n12", b"$3\r\n12")) is None
+
+
 def words(message: Message) -> list[bytes]:
     return read(wire.encode(message))
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from epoxy.elect import candidacy
+from epoxy.elect import candidacy, heartbeats
 from epoxy.elect.config import Config
 from epoxy.elect.messages import Accept, Announce, Heartbeat, Offer, Role, State
 from epoxy.elect.terms import Fence, Follow, Mode, Open, Position, Record, Save, Send
@@ -512,10 +512,24 @@ def test_a_new_leader_is_answered_at_once() -> None:
     assert table.writing() == ["b"]
 
 
+def test_all_beat_when_the_leader_does() -> None:
+    """So that idle nodes wake up together."""
+    table = Table("abc").begin()
+    told = len(table["c"].sent)
+    table.now_ms += TIMING.hb_interval_ms // 2
+    table["c"].receive(heartbeats.heartbeat_of(table["a"].elector, table.now_ms, echo=0))
+    assert [type(message) for _, message in table["c"].sent[told:]] == [Heartbeat, Heartbeat]
+    assert table["c"].elector.due_ms(table.now_ms) > table.now_ms + TIMING.hb_interval_ms
+    told = len(table["c"].sent)
+    table.now_ms += TIMING.hb_interval_ms // 4
+    table["c"].receive(heartbeats.heartbeat_of(table["a"].elector, table.now_ms, echo=0))
+    assert table["c"].sent[told:] == []
+
+
 def test_a_tick_is_due_when_something_ends_and_at_the_next_heartbeat_at_the_latest() -> None:
     table = Table("abc").begin()
     for name in "abc":
-        assert table.now_ms < table[name].elector.due_ms(table.now_ms) <= table.now_ms + TIMING.hb_interval_ms
+        assert table.now_ms < table[name].elector.due_ms(table.now_ms) <= table.now_ms + TIMING.hb_interval_ms * 1.05
     table.isolate("a")
     elector = table["a"].elector
     while elector.due_ms(table.now_ms) != elector.lease_end_ms:

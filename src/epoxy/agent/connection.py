@@ -73,7 +73,10 @@ class Connection(asyncio.Protocol):
         return futures
 
     async def ask(self, *commands: Command) -> list[Reply]:
-        return list(await asyncio.gather(*self.send(*commands)))
+        """Answers come in order: with the last one all are there."""
+        futures = self.send(*commands)
+        await futures[-1]
+        return [future.result() for future in futures]
 
 
 async def connect(address: Address, user: str, password: str) -> Connection:

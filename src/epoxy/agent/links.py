@@ -8,6 +8,7 @@ import logging
 import secrets
 import socket
 from collections.abc import Callable
+from functools import lru_cache
 from typing import cast
 
 from epoxy.agent.listen import listen
@@ -33,6 +34,9 @@ BACKLOG_BYTES = 16_384
 
 Receive = Callable[[Message], None]
 
+encode = lru_cache(maxsize=4)(wire.encode)
+"""Most peers are told the same, in the same moment: a heartbeat to the leader and one to all others."""
+
 
 class Dialer:
     """Speaks to one peer. It is dialled again, a heartbeat later, whenever the connection ends."""
@@ -57,7 +61,7 @@ class Dialer:
 
     def _flush(self) -> None:
         if self._line is not None and self._line.has_room:
-            self._line.write(b"".join([wire.encode(message) for message in self._box.take()]))
+            self._line.write(b"".join([encode(message) for message in self._box.take()]))
 
     async def run(self) -> None:
         while True:
@@ -103,7 +107,8 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            for frame in self._commands.feed(data):
+            words = wire.skim(data) if self._commands.at_rest else None
+            for frame in self._commands.feed(data) if words is None else (words,):
                 self.take(frame)
             if self._commands.fault is not None:
                 raise self._commands.fault

@@ -119,6 +119,7 @@ class Plane:
         self._run_id = ""
         self._process: Process | None = None
         self._opened_until_ms = 0
+        self._news = asyncio.Event()
 
     async def run(self) -> None:
         """For ever: connect, watch, and say so when the server is gone. After a loss the next try is made at once: a
@@ -159,25 +160,31 @@ class Plane:
     async def _watch(self, connection: Connection) -> None:
         try:
             self._send(self.order)
+            connection.lost.add_done_callback(lambda _: self.look())
             while connection.is_open:
+                self._news.clear()
                 await self._look(connection)
-                await asyncio.wait([connection.lost], timeout=self._beat_s)
+                await self._news.wait()
         finally:
             self._connection = None
             connection.close()
+
+    def look(self) -> None:
+        """To be called with every heartbeat."""
+        self._news.set()
 
     async def _look(self, connection: Connection) -> None:
         """A server that is slow to answer is reported as it is, and the answer is still waited for. Whether writes were
         held back is asked before: what the answer shows is from then or later."""
         quiet = isinstance(self.order, Quiesce)
-        answers = asyncio.ensure_future(connection.ask(*redis.LOOK))
-        while True:
-            done, _ = await asyncio.wait([answers], timeout=self._beat_s * BEATS_UNANSWERED)
-            if done:
-                break
-            self._tell(Report(alive=False, mode=Mode.OPEN))
-            self._kill_if_hung()
-        self._tell(redis.read_report(answers.result(), self._settings.config, quiet=quiet))
+        answers = connection.send(*redis.LOOK)
+        while not answers[-1].done():
+            await asyncio.wait(answers[-1:], timeout=self._beat_s * BEATS_UNANSWERED)
+            if not answers[-1].done():
+                self._tell(Report(alive=False, mode=Mode.OPEN))
+                self._kill_if_hung()
+        replies = [answer.result() for answer in answers]
+        self._tell(redis.read_report(replies, self._settings.config, quiet=quiet))
 
     def _tell(self, report: Report) -> None:
         self.report = report

@@ -22,7 +22,7 @@ from epoxy.agent.settings import Settings
 from epoxy.elect.config import fingerprint
 from epoxy.elect.elector import Elector
 from epoxy.elect.hello import Party
-from epoxy.elect.messages import Message, State
+from epoxy.elect.messages import Heartbeat, Message, State
 from epoxy.elect.terms import Effect, Report, Save, Send
 from epoxy.model.errors import EpoxyError, StoreFailed
 from epoxy.transport.http import serve_http
@@ -63,6 +63,9 @@ class Agent:
         self._primary: str | None = None
         self._known = config.initial_primary
         self._tasks: list[asyncio.Task[None]] = []
+        self._due = asyncio.Event()
+        self._due_ms = 0
+        self._alarm: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         await self._listener.start(self.settings.listen)
@@ -101,6 +104,8 @@ class Agent:
         self._door.close()
         if self._metrics is not None:
             self._metrics.close()
+        if self._alarm is not None:
+            self._alarm.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -123,8 +128,18 @@ class Agent:
         """With a pause that is not made up for: after a long sleep one tick is enough."""
         while True:
             self._perform(self.elector.tick(clock_ms()))
-            now_ms = clock_ms()
-            await asyncio.sleep((self.elector.due_ms(now_ms) - now_ms) / 1000)
+            self._due.clear()
+            await self._due.wait()
+
+    def _set_alarm(self) -> None:
+        """For the next tick, which whatever came in may have put off."""
+        now_ms = clock_ms()
+        due_ms = self.elector.due_ms(now_ms)
+        if due_ms != self._due_ms:
+            self._due_ms = due_ms
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm = asyncio.get_running_loop().call_later((due_ms - now_ms) / 1000, self._due.set)
 
     def _receive(self, message: Message) -> None:
         self._perform(self.elector.receive(message, clock_ms()))
@@ -141,14 +156,20 @@ class Agent:
     # What goes out
 
     def _perform(self, effects: list[Effect]) -> None:
+        """The server is looked at with every heartbeat, in the same moment."""
+        beats = False
         for effect in effects:
             match effect:
                 case Save():
                     self._save(effect)
                 case Send():
                     self.dialers[effect.to].put(effect.message)
+                    beats = beats or isinstance(effect.message, Heartbeat)
                 case _:
                     self.plane.obey(effect)
+        if beats:
+            self.plane.look()
+        self._set_alarm()
         self._look_for_switch()
 
     def _save(self, effect: Save) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from epoxy.codec import resp
+from epoxy.codec.resp import CRLF
 from epoxy.elect.config import MAX_ID_BYTES
 from epoxy.elect.hello import Hello
 from epoxy.elect.messages import Accept, Announce, Handover, Heartbeat, Message, Offer, Role, State
@@ -19,6 +20,11 @@ MAX_TEXT_BYTES = 256
 
 LIMITS = resp.ReaderLimits(arguments=16, argument_bytes=1024, command_bytes=8192)
 """The longest frame, a heartbeat, has eleven fields of at most 32 bytes. The reader's own minimum is above that."""
+
+
+HEARTBEAT_HEAD = b"*11"
+HEARTBEAT_LINES = 1 + 2 * 11 + 1
+"""The head, a size and a word eleven times, and what follows the last line's end, which is nothing."""
 
 
 def encode(message: Message) -> bytes:
@@ -46,6 +52,16 @@ def fields(message: Message) -> list[str]:
             return ["HANDOVER", str(message.epoch), message.node, message.heir]
         case _:
             assert_never(message)
+
+
+def skim(data: bytes) -> list[bytes] | None:
+    """The words of what is one heartbeat and nothing else, which is what nearly always arrives: several times faster
+    than the reader of everything."""
+    lines = data.split(CRLF)
+    if len(lines) != HEARTBEAT_LINES or lines[0] != HEARTBEAT_HEAD or lines[-1]:
+        return None
+    words = lines[2:-1:2]
+    return words if lines[1:-1:2] == [b"$%d" % len(word) for word in words] else None
 
 
 def decode(command: Sequence[bytes]) -> Message:

@@ -5,6 +5,9 @@ from epoxy.elect.messages import Heartbeat, Role
 from epoxy.elect.mind import Mind
 from epoxy.elect.terms import Record, Save, Send
 
+BEHIND = 20
+"""By which part of an interval a node waits longer for the leader's heartbeat before it beats by itself."""
+
 
 def on_heartbeat(mind: Mind, heartbeat: Heartbeat, now_ms: int) -> None:
     sender = heartbeat.node
@@ -26,14 +29,19 @@ def on_heartbeat(mind: Mind, heartbeat: Heartbeat, now_ms: int) -> None:
 
 def hear_leader(mind: Mind, heartbeat: Heartbeat, now_ms: int) -> None:
     """A leader that says it does not lead has resigned, and never takes that back. But its server may still be open;
-    only when that is over is there nobody to be waited for. One that is new is answered at once: it waits for its first
-    lease."""
+    only when that is over is there nobody to be waited for."""
     if heartbeat.role is Role.PRIMARY:
-        if mind.heard_stamp == 0:
-            mind.beat_ms = now_ms
+        beat_along(mind, now_ms)
         mind.heard_ms, mind.heard_stamp = now_ms, heartbeat.stamp
     elif rules.has_closed(heartbeat):
         mind.heard_ms, mind.deaf_ms = None, now_ms
+
+
+def beat_along(mind: Mind, now_ms: int) -> None:
+    """A leader that is new is answered at once: it waits for its first lease. And all beat when the leader does: idle
+    nodes then wake up once for everybody's heartbeats and not for each."""
+    if mind.heard_stamp == 0 or mind.beat_ms - now_ms <= mind.timing.hb_interval_ms // 2:
+        mind.beat_ms = now_ms
 
 
 def adopt(mind: Mind, epoch: int, leader: str, now_ms: int) -> None:
@@ -58,6 +66,8 @@ def prolong(mind: Mind, now_ms: int) -> None:
 
 def beat(mind: Mind, now_ms: int) -> None:
     mind.beat_ms = now_ms + mind.timing.hb_interval_ms
+    if mind.answers(now_ms):
+        mind.beat_ms += mind.timing.hb_interval_ms // BEHIND
     usual = heartbeat_of(mind, now_ms, echo=0)
     for node in mind.peers:
         answers = node == mind.record.leader and mind.answers(now_ms)

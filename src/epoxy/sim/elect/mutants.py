@@ -80,7 +80,7 @@ ALL = (
     mutant("7-full-queue", "a full queue drops what is new", Patch(Outbox, "put", broken.drop_the_new)),
     mutant("8-anyone-may-speak", "no secret is asked for", Patch(hello, "check_proof", broken.nothing)),
     mutant("9-any-config", "peers with another list are heard", Patch(hello, "same_config", broken.always), since=100),
-    mutant("no-judgement", "a voter does not compare positions", Patch(rules, "is_worse", broken.never), since=170),
+    mutant("no-judgement", "a voter does not compare positions", Patch(rules, "is_worse", broken.never), since=210),
     mutant(
         "resigned-is-closed", "resigning counts before the server is closed", Patch(rules, "has_closed", broken.always)
     ),
