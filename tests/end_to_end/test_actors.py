@@ -1,6 +1,8 @@
 """Actors on a real cluster: one for a name, whoever asks and whatever ends."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -9,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 
-from epoxy import AsyncClient, EpoxyError
+from epoxy import AsyncClient, Client, EpoxyError
 from epoxy.cli.demo.cluster import DemoCluster
 from epoxy.client.actor_calls import Which
 from epoxy.envoy import Actor, Worker
@@ -146,3 +148,48 @@ def test_an_actor_that_fails_is_started_again(trio: DemoCluster) -> None:
             assert await actors.get(which) is None
 
     run(story())
+
+
+WORKER = """
+import sys
+from epoxy.envoy import Worker
+worker = Worker(sys.argv[1], pool="killed", key=sys.argv[2])
+@worker.actor("room")
+async def room(actor):
+    async for request in actor:
+        request.respond(worker.key)
+worker.run()
+"""
+
+
+def test_an_actor_whose_worker_is_killed_goes_on_elsewhere(trio: DemoCluster) -> None:
+    """The node waits until it may be sure: ten seconds, by default."""
+    url = trio.nodes[2].url
+    which = Which(name="room", key="killed")
+    first, second = (subprocess.Popen([sys.executable, "-c", WORKER, url, key]) for key in ("first", "second"))
+
+    async def story() -> None:
+        async with AsyncClient(url, timeout=PATIENCE_S) as client:
+            ask = partial(client.actors.request, which, b"who?")
+            at_first = (await persistent(partial(client.actors.request, which, b"who?", pool="killed"))).decode()
+            victim, heir = (first, "second") if at_first == "first" else (second, "first")
+            async with asyncio.timeout(PATIENCE_S):
+                while len(await asyncio.to_thread(envoys, url)) < 2:
+                    await asyncio.sleep(LOOK_S)
+            victim.kill()
+            assert await persistent(ask) == heir.encode()
+
+    try:
+        run(story())
+        for process in (first, second):
+            process.terminate()
+        assert sorted(process.wait(PATIENCE_S) for process in (first, second)) == [-9, 0]
+    finally:
+        for process in (first, second):
+            process.kill()
+            process.wait(PATIENCE_S)
+
+
+def envoys(url: str) -> list[str]:
+    with Client(url, timeout=PATIENCE_S) as client:
+        return [each.key for each in client.actors.envoys(pool="killed")]
