@@ -79,7 +79,7 @@ def learn(me: int, settled_epoch: int) -> Flow[int]:
             continue
         if not (yield Changing()):
             yield from compare(me, source)
-        elif not is_enough(config, held) and (yield from copy(config, me, source, share)):
+        elif len(held) < config.quorums.slow and (yield from copy(config, me, source, share)):
             held.add(source)
             yield Followed(source=source)
     return settled_epoch
