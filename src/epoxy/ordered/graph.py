@@ -72,11 +72,11 @@ class Walk:
             above = self._visits[path[-1]]
             above.low = min(above.low, visit.low)
         if visit.low == visit.index:
-            at = self._stack.index(here)
-            group = self._stack[at:]
-            del self._stack[at:]
+            group = [self._stack.pop()]
+            while group[-1] != here:
+                group.append(self._stack.pop())
             self._on_stack.difference_update(group)
-            self.groups.append(in_order(group))
+            self.groups.append(in_order(group[::-1]))
 
 
 def plan(log: Log, root: InstanceId) -> Plan:

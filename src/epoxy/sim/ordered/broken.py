@@ -21,7 +21,6 @@ from epoxy.model.ordered import (
     PreAccept,
     PreAcceptOk,
     Recover,
-    Rival,
     Validate,
     Voted,
 )
@@ -67,17 +66,6 @@ def keep_nothing_in_mind(state: Instance, message: Validate) -> Instance:
     return state
 
 
-def rivals_by_their_votes(log: Log, message: Validate) -> list[Rival]:
-    """What a replica would add to a rival's dependencies, instead of what its coordinator sent."""
-    outside = sorted(log.interference.outside(message.id, message.command, message.deps))
-    held = [log.get(each) for each in outside]
-    return [
-        Rival(id=each.id, is_committed=each.is_committed)
-        for each in held
-        if each.deps is not None and message.id not in each.deps
-    ]
-
-
 def took_it_somehow(each: Instance) -> bool:
     return each.phase is Phase.PREACCEPTED
 
@@ -91,11 +79,6 @@ def believe_at_once(request: Recover, choice: Check, asked: set[int], ctx: Conte
 def rivals_do_not_matter(request: Recover, choice: Check, seen: Seen, quorums: Quorums) -> Propose | Learn | None:
     mine = seen.instances[0]
     return _weigh(request, choice, replace(seen, instances=(mine,), waiting=(0,)), quorums)
-
-
-def wait_for_ever(request: Recover, choice: Check, seen: Seen, quorums: Quorums) -> Propose | Learn | None:
-    """Nobody gives way."""
-    return _weigh(request, choice, replace(seen, waiting=(0,) * len(seen.waiting)), quorums)
 
 
 def fast_whatever_they_say(self: Poll) -> bool:
@@ -158,16 +141,6 @@ def say_it_before_it_is_durable(self: OrderedEngine, to: int) -> None:
 
 def go_on_before_durable(self: OrderedEngine, effect: Home, done: Callable[[object], None]) -> None:
     done(self.replica.perform(effect.op))
-
-
-def begin_before_durable(self: OrderedEngine, effect: Home, done: Callable[[object], None]) -> None:
-    if isinstance(effect.op, Begin):
-        done(self.replica.perform(effect.op))
-    else:
-        _perform(self, effect, done)
-
-
-_perform = OrderedEngine.perform
 
 
 def given_up_is_nothing(self: OrderedEngine, instance_id: InstanceId, ending: Ending) -> None:

@@ -43,11 +43,6 @@ ALL = (
         Patch(acceptor, "remembered", broken.keep_nothing_in_mind),
     ),
     mutant(
-        "rivals-by-votes",
-        "judges rivals by what replicas added",
-        Patch(acceptor, "rivals", broken.rivals_by_their_votes),
-    ),
-    mutant(
         "rivals-ignored",
         "does not wait for rivals",
         Patch(recovery, "weigh", broken.rivals_do_not_matter),

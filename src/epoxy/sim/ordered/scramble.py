@@ -6,16 +6,18 @@ what recovery must get right is tried a hundred times as often. Disks are fast h
 """
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import assert_never
 
 from msgspec import Struct
 
+from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.cluster import first_epoch
 from epoxy.model.errors import InvariantViolation
 from epoxy.model.messages import Reply
-from epoxy.model.ordered import Command, InstanceId, OrderedCommit, OrderedRequest
+from epoxy.model.ordered import Command, InstanceId, OrderedAccept, OrderedCommit, OrderedRequest
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.transactions import Get, Put, Txn
 from epoxy.node.ordered_replica import OrderedReplica
@@ -45,6 +47,10 @@ from epoxy.sim.words import NAMES, say
 from epoxy.store.memory import MemoryStore
 
 KEY = b"key"
+
+LEAST_FOR_A_STORY = 5
+"""Replicas. Among fewer, whoever votes knows of everything that matters."""
+
 SIZES = (3, 3, 4, 5, 5, 5, 5, 5, 6, 7)
 
 
@@ -101,10 +107,10 @@ class Scramble:
         self.ids: list[InstanceId] = []
         self.sent = 0
         self.trace: list[str] = []
-        self.wishes = self.dice.randint(2, 5)
+        self.wishes = self.dice.randint(3, 5)
         self.patience = self.dice.choice((0.2, 0.4, 0.6))
         """How many ways are closed."""
-        self.urgency: dict[tuple[str, int, bool], float] = {}
+        self.urgency: dict[tuple[str, type, int], float] = {}
         self.mute = self.dice.choice((0.0, 0.5, 1.0))
         """How many Commits are lost."""
 
@@ -121,14 +127,19 @@ class Scramble:
     # The walk
 
     def play(self, steps: int) -> None:
+        if self.n >= LEAST_FOR_A_STORY and self.dice.random() < 0.4:
+            self.dice.choice((self._slip_past, self._wait_for_each_other))()
         for _ in range(steps):
             self._step()
         self.judge.sum_up()
 
     def _step(self) -> None:
-        """Mostly the most urgent letter; each pair of a flow and a receiver has an urgency of its own, some have none
-        and wait until somebody changes their mind (PCT: Burckhardt et al., ASPLOS 2010)."""
+        """Mostly the most urgent letter; each kind of message of a flow to a receiver has an urgency of its own, some
+        have none and wait until somebody changes their mind (PCT: Burckhardt et al., ASPLOS 2010)."""
         ready = [letter for letter in self.letters if self._urgency(letter) > self.patience]
+        if self.wishes and self.dice.random() < 0.3 and (votes := [each for each in ready if is_recovered(each)]):
+            self._come_between(votes)
+            return
         if ready and self.dice.random() < 0.85:
             letter = max(ready, key=self._urgency)
             self.letters.remove(letter)
@@ -143,18 +154,63 @@ class Scramble:
             self._crash()
         elif roll < 0.85:
             self._ring()
-        elif self.urgency:
-            self.urgency[self.dice.choice(list(self.urgency))] = self.dice.random()
+        elif self.letters:
+            self.urgency[way_of(self.dice.choice(self.letters))] = self.dice.random()
+
+    def _come_between(self, votes: list[Letter]) -> None:
+        """A new command, just when somebody is about to vote for a recovered one."""
+        for letter in votes:
+            self.urgency[way_of(letter)] = 0.0
+        self._wish()
 
     def _urgency(self, letter: Letter) -> float:
-        way = (letter.flow, letter.to if not letter.is_reply else letter.sender, letter.is_reply)
+        way = way_of(letter)
         if way not in self.urgency:
             self.urgency[way] = self.dice.random()
         return self.urgency[way]
 
-    def _wish(self) -> None:
+    # Stories: how some walks begin
+
+    def _slip_past(self) -> None:
+        """One replica has heard of a command when its coordinator is gone. It is recovered, and just before the votes
+        another command comes, and meets those who have only been asked about the first one."""
+        dead, heard, *others = self.dice.sample(sorted(self.up), k=5)
+        self._wish(dead)
+        self._deliver_among({dead, heard})
+        self._crash(dead)
+        quorum = {heard, *others[:2]}
+        self._recover(self.dice.choice(sorted(quorum)), self.ids[-1])
+        self._deliver_among(quorum, before=is_recovered)
+        self._wish(self.dice.choice(others))
+        self._deliver_among(set(others), before=is_recovered)
+
+    def _wait_for_each_other(self) -> None:
+        """Two commands, one of them decided on the fast path by a coordinator that is gone. Both are recovered at the
+        same time, one of them by somebody who has heard from its coordinator."""
+        first, heard, second, shared, last = self.dice.sample(sorted(self.up), k=5)
+        self._wish(first)
+        self._deliver_among({first, heard})
+        self._wish(second)
+        self._deliver_among({second, shared, last})
+        self._crash(second)
+        one, other = self.ids[-2:]
+        self._recover(first, one)
+        self._deliver_among({first, heard, shared}, before=is_recovered)
+        self._recover(last, other)
+        self._deliver_among({heard, shared, last}, before=is_recovered)
+        self._deliver_among({first, last}, before=is_recovered)
+
+    def _deliver_among(self, replicas: set[int], before: "Callable[[Letter], bool] | None" = None) -> None:
+        """What these say to each other now, and what follows from it, up to something."""
+        while letters := [
+            each for each in self.letters if {each.sender, each.to} <= replicas and not (before and before(each))
+        ]:
+            self.letters.remove(letters[0])
+            self._deliver(letters[0])
+
+    def _wish(self, home: int | None = None) -> None:
         self.wishes -= 1
-        home = self.dice.choice(sorted(self.up))
+        home = home if home is not None else self.dice.choice(sorted(self.up))
         instance_id = InstanceId(home, self.replicas[home].log.highest.get(home, 0) + 1)
         operation = Put(key=KEY, value=str(instance_id).encode()) if self.dice.random() < 0.8 else Get(key=KEY)
         self.ids.append(instance_id)
@@ -162,20 +218,21 @@ class Scramble:
         command = Command(txns=(Txn(then=(operation,)),))
         self._begin(Task(f"{instance_id} at {NAMES[home]}", home, submit(instance_id, command, self._context(home))))
 
-    def _recover(self) -> None:
-        home, instance_id = self.dice.choice(sorted(self.up)), self.dice.choice(self.ids)
+    def _recover(self, home: int | None = None, instance_id: InstanceId | None = None) -> None:
+        home = home if home is not None else self.dice.choice(sorted(self.up))
+        instance_id = instance_id if instance_id is not None else self.dice.choice(self.ids)
         if not self.replicas[home].log.get(instance_id).is_committed:
             self.note(f"{NAMES[home]} recovers {instance_id}")
             self._begin(
                 Task(f"recovery of {instance_id} at {NAMES[home]}", home, recover(instance_id, self._context(home)))
             )
 
-    def _crash(self) -> None:
+    def _crash(self, victim: int | None = None) -> None:
         """Its flows are gone; what it holds stays, and it may be back at once. Or it is gone for good."""
         coordinators = sorted({each.replica_id for each in self.ids} & self.up)
-        home = self.dice.choice(coordinators or sorted(self.up))
+        home = victim if victim is not None else self.dice.choice(coordinators or sorted(self.up))
         self.tasks = [task for task in self.tasks if task.home != home]
-        for_good = len(self.up) > self.config.quorums.slow and self.dice.random() < 0.7
+        for_good = len(self.up) > self.config.quorums.slow and (victim is not None or self.dice.random() < 0.7)
         self.note(f"{NAMES[home]} crashes{', for good' if for_good else ''}")
         if for_good:
             self.up.remove(home)
@@ -258,6 +315,14 @@ class Scramble:
 
     def note(self, text: str) -> None:
         self.trace.append(text)
+
+
+def way_of(letter: Letter) -> tuple[str, type, int]:
+    return letter.flow, type(letter.body), letter.sender if letter.is_reply else letter.to
+
+
+def is_recovered(letter: Letter) -> bool:
+    return isinstance(letter.body, OrderedAccept) and letter.body.ballot != NO_BALLOT
 
 
 class Steady:

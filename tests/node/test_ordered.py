@@ -1,0 +1,207 @@
+"""The ordered engine on replicas side by side: execution, catching up, restarts, and who owns a key."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from epoxy.consensus.effects import Timing
+from epoxy.model.cluster import first_epoch
+from epoxy.model.messages import Reply, Request
+from epoxy.model.ordered import InstanceId, OrderedCommit
+from epoxy.model.transactions import Add, Executed, Get, Put, Txn, TxnOutcome, TxnRefused, WrongEngine
+from epoxy.model.writes import Outcome, Path, Write
+from epoxy.node.driver import Driver
+from epoxy.node.ordered import OrderedEngine
+from epoxy.node.pending import Pending
+from epoxy.node.replica import Replica
+from epoxy.node.transactions import LATE, OWNED, Transactions
+from epoxy.sim.world import Event, World
+from epoxy.store.memory import MemoryStore
+from tests.ordered.cluster import Replicas, write
+
+
+class Cluster:
+    """Three nodes in virtual time; a message takes a millisecond, and whoever is `down` hears nothing."""
+
+    def __init__(self, n: int = 3) -> None:
+        self.world = World()
+        self.config = first_epoch(tuple(range(1, n + 1)))
+        self.down: set[int] = set()
+        self.dice = Random(7)
+        self.stores = {i: MemoryStore() for i in range(1, n + 1)}
+        self.nodes = {i: Node(self, i) for i in self.stores}
+
+    def run(self, virtual_ms: float) -> None:
+        end_us = self.world.now_us + int(virtual_ms * 1000)
+        self.world.after(end_us - self.world.now_us, lambda: None)
+        self.world.run_until(lambda: self.world.now_us >= end_us, end_us)
+
+    def txn(self, home: int, txn: Txn) -> TxnOutcome:
+        told: list[TxnOutcome] = []
+        self.nodes[home].transactions.run(txn, told.append)
+        self.run(3000)
+        assert len(told) == 1
+        return told[0]
+
+    def restart(self, i: int) -> None:
+        self.nodes[i].engine.stop()
+        self.nodes[i] = Node(self, i)
+
+
+class Node:
+    def __init__(self, cluster: Cluster, me: int) -> None:
+        self._cluster = cluster
+        self.me = me
+        store = cluster.stores[me]
+        self.replica = Replica(me, store, cluster.config, self.alarm)
+        self.driver = Driver(self.replica, self, self, self, Timing(), self.alarm)
+        self.engine = OrderedEngine(me, store, cluster.config, self, self, self, self.alarm)
+        self.replica.ordered = self.engine.handle
+        pending: Pending[TxnOutcome] = Pending(self, 100, 10_000.0, LATE)
+        self.transactions = Transactions(self.engine, self.driver, pending)
+        self.engine.start()
+
+    def alarm(self, text: str) -> None:
+        raise AssertionError(text)
+
+    def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
+        def arrive() -> None:
+            if not self._is_cut(to):
+                self._cluster.nodes[to].replica.handle(requests, answer)
+
+        def answer(reply: Reply) -> None:
+            if answered is not None:
+                self._cluster.world.after(1000, lambda: None if self._is_cut(to) else answered(reply))
+
+        self._cluster.world.after(1000, arrive)
+
+    def _is_cut(self, to: int) -> bool:
+        return bool({self.me, to} & self._cluster.down)
+
+    def now_ms(self) -> float:
+        return self._cluster.world.now_us / 1000
+
+    def call_later(self, delay_ms: float, then: Callable[[], None]) -> Event:
+        return self._cluster.world.after(int(delay_ms * 1000), then)
+
+    def uniform(self) -> float:
+        return self._cluster.dice.random()
+
+    def nonce(self) -> int:
+        return self._cluster.dice.getrandbits(64)
+
+
+def put(key: bytes, value: bytes) -> Txn:
+    return Txn(then=(Put(key=key, value=value),))
+
+
+def executed(outcome: TxnOutcome) -> Executed:
+    assert isinstance(outcome, Executed), outcome
+    return outcome
+
+
+def test_a_transaction_is_executed_everywhere_and_then_forgotten() -> None:
+    cluster = Cluster()
+    executed(cluster.txn(1, put(b"k", b"v")))
+    cluster.run(20_000)
+    assert {node.engine.value(b"k") for node in cluster.nodes.values()} == {b"v"}
+    assert all(not node.engine.replica.log.instances for node in cluster.nodes.values())
+    rows = cluster.stores[2].newest().range(b"\x00", b"\xff", limit=100)
+    cluster.txn(1, put(b"k", b"v"))
+    cluster.run(20_000)
+    assert len(cluster.stores[2].newest().range(b"\x00", b"\xff", limit=100)) == len(rows), "nothing piles up"
+
+
+def test_without_rivals_one_round_is_enough() -> None:
+    cluster = Cluster()
+    for i in range(5):
+        executed(cluster.txn(1 + i % 3, put(b"k", b"%d" % i)))
+    fast = sum(node.engine.paths[Path.FAST] for node in cluster.nodes.values())
+    slow = sum(node.engine.paths[Path.SLOW] for node in cluster.nodes.values())
+    assert (fast, slow) == (5, 0)
+
+
+def test_many_at_once_share_instances() -> None:
+    cluster = Cluster()
+    told: list[TxnOutcome] = []
+    for i in range(100):
+        cluster.nodes[1].transactions.engine.txn(Txn(then=(Add(key=b"%d" % (i % 50), amount=1),)), told.append)
+    cluster.run(3000)
+    assert len(told) == 100
+    assert cluster.nodes[1].engine.replica.log.highest[1] <= 4
+
+
+def test_who_was_away_catches_up() -> None:
+    cluster = Cluster()
+    executed(cluster.txn(1, put(b"k", b"0")))
+    cluster.down.add(3)
+    for i in range(200):
+        cluster.nodes[1 + i % 2].engine.txn(put(b"k%d" % (i % 7), b"%d" % i), lambda _: None)
+        cluster.run(30)
+    assert cluster.nodes[3].engine.value(b"k1") is None
+    cluster.down.clear()
+    cluster.run(20_000)
+    assert cluster.nodes[3].engine.value(b"k1") == cluster.nodes[1].engine.value(b"k1") is not None
+    assert not cluster.nodes[1].engine.replica.log.instances, "nobody needs them any more"
+
+
+def test_a_coordinator_that_dies_holds_nobody_up_for_long() -> None:
+    """It has put its command forward and is gone. Whoever meets it recovers it, and goes on."""
+    cluster = Cluster()
+    executed(cluster.txn(1, put(b"k", b"0")))
+    lost: list[TxnOutcome] = []
+    cluster.nodes[1].engine.txn(put(b"k", b"1"), lost.append)
+    cluster.run(1.5)
+    cluster.down.add(1)
+    told: list[TxnOutcome] = []
+    began_ms = cluster.world.now_us / 1000
+    cluster.nodes[2].engine.txn(Txn(then=(Get(key=b"k"),)), told.append)
+    while not told:
+        cluster.run(10)
+    timeout_ms = cluster.nodes[2].engine.timing.recover_ms
+    assert cluster.world.now_us / 1000 - began_ms < 2 * timeout_ms
+    assert not lost
+
+
+def test_what_was_decided_before_a_crash_is_executed_after_it() -> None:
+    at = Replicas(3)
+    begun = at.begin(1, write(b"k", b"v"))
+    at.at[2].log.mention(InstanceId(1, 1))
+    at.stores[2].transact(lambda tx: at.at[2].space.save(tx, at.at[2].log.get(begun.id), at.at[1].log.get(begun.id)))
+    replica = at.restart(2)
+    assert not replica.log.is_executed(begun.id)
+    replica.handle(OrderedCommit(id=begun.id, command=begun.command, deps=begun.deps))
+    assert replica.space.value(at.stores[2].newest(), b"k") == b"v"
+    again = at.restart(2)
+    assert again.log.is_executed(begun.id)
+
+
+def test_a_restart_goes_on_with_the_next_slot() -> None:
+    cluster = Cluster()
+    executed(cluster.txn(1, put(b"k", b"1")))
+    cluster.restart(1)
+    executed(cluster.txn(1, put(b"k", b"2")))
+    assert cluster.nodes[2].engine.replica.log.highest[1] == 2
+
+
+def test_a_key_belongs_to_one_engine() -> None:
+    cluster = Cluster()
+    told: list[Outcome] = []
+    cluster.nodes[2].driver.write(Write(key=b"mine", value=b"v", mutable=True), told.append)
+    cluster.run(1000)
+    assert cluster.txn(1, Txn(reads=(b"mine", b"new"))) == WrongEngine(keys=(b"mine",))
+    executed(cluster.txn(3, put(b"new", b"v")))
+    cluster.nodes[2].driver.write(Write(key=b"new", value=b"v", mutable=True), told.append)
+    cluster.run(1000)
+    assert type(told[-1]).__name__ == "ImmutableKey"
+    here = cluster.nodes[2].replica.peek(b"new", use_cache=False)
+    assert here is not None
+    assert here.value == OWNED
+
+
+def test_who_was_no_member_orders_nothing() -> None:
+    cluster = Cluster()
+    node = cluster.nodes[1]
+    engine = OrderedEngine(9, MemoryStore(), cluster.config, node, node, node, node.alarm)
+    told: list[TxnOutcome] = []
+    engine.txn(put(b"k", b"v"), told.append)
+    assert isinstance(told[0], TxnRefused)

@@ -1,0 +1,97 @@
+"""The order of execution, against the definition."""
+
+from collections.abc import Mapping
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epoxy.model.ordered import NOTHING, Deps, Instance, InstanceId, Phase
+from epoxy.ordered.graph import plan
+from epoxy.ordered.log import Log
+from tests.ordered.cluster import write
+
+IDS = [InstanceId(replica, slot) for replica in (1, 2, 3) for slot in (1, 2, 3)]
+Edges = Mapping[InstanceId, frozenset[InstanceId]]
+
+edges = st.dictionaries(st.sampled_from(IDS), st.frozensets(st.sampled_from(IDS), max_size=4), min_size=1)
+
+
+def log_of(graph: Edges) -> Log:
+    log = Log()
+    for instance_id, deps in graph.items():
+        rest = Deps(also=tuple(sorted(deps - {instance_id})))
+        log.put(Instance(id=instance_id, phase=Phase.COMMITTED, command=write(), deps=rest))
+    return log
+
+
+def reached(graph: Edges, start: InstanceId) -> set[InstanceId]:
+    found, left = {start}, [start]
+    while left:
+        for each in graph.get(left.pop(), frozenset()) - found:
+            found.add(each)
+            left.append(each)
+    return found
+
+
+@given(edges, st.sampled_from(IDS))
+def test_dependencies_first_groups_whole_and_in_the_order_of_ids(graph: Edges, root: InstanceId) -> None:
+    log = log_of(graph)
+    found = plan(log, root)
+    executed: set[InstanceId] = set()
+    for group in found.groups:
+        assert group == sorted(group)
+        for each in group:
+            assert each in graph, "only what is decided"
+            same = {other for other in reached(graph, each) if each in reached(graph, other)}
+            assert same == set(group), "all that depend on each other, and nobody else"
+            assert graph[each] - {each} <= executed | set(group)
+        executed |= set(group)
+    whole = reached(graph, root)
+    assert (found.missing is None) == (whole <= set(graph))
+    if found.missing is None:
+        assert executed == whole
+    else:
+        assert found.missing in whole - set(graph)
+
+
+@given(edges, st.randoms(use_true_random=False))
+def test_every_replica_finds_the_same_order(graph: Edges, dice: Random) -> None:
+    """Whatever it learned first: of two where one depends on the other, the same one comes first everywhere."""
+    orders = []
+    for _ in range(2):
+        log, order = log_of(graph), list[InstanceId]()
+        roots = sorted(graph)
+        dice.shuffle(roots)
+        for root in roots:
+            for group in [] if log.is_executed(root) else plan(log, root).groups:
+                for each in group:
+                    log.mark_executed(each)
+                    order.append(each)
+        orders.append(order)
+    first, second = orders
+    assert set(first) == set(second)
+    for one in first:
+        for other in graph[one] - {one}:
+            if one in first and other in first:
+                assert (first.index(one) < first.index(other)) == (second.index(one) < second.index(other))
+
+
+def test_a_stretch_stands_for_all_its_slots() -> None:
+    log = Log()
+    last = InstanceId(2, 1)
+    log.put(Instance(id=last, phase=Phase.COMMITTED, command=write(), deps=Deps(upto=(InstanceId(1, 3),))))
+    assert plan(log, last).missing == InstanceId(1, 1)
+    for slot in (1, 2, 3):
+        log.put(Instance(id=InstanceId(1, slot), phase=Phase.COMMITTED, nop=slot == 2, command=write(), deps=NOTHING))
+    assert plan(log, last).groups == [[InstanceId(1, 1)], [InstanceId(1, 2)], [InstanceId(1, 3)], [last]]
+    log.mark_executed(InstanceId(1, 2))
+    assert plan(log, last).groups == [[InstanceId(1, 1)], [InstanceId(1, 3)], [last]]
+
+
+def test_long_chains_do_not_recurse() -> None:
+    log = Log()
+    for slot in range(1, 5001):
+        deps = Deps(also=(InstanceId(1, slot - 1),)) if slot > 1 else NOTHING
+        log.put(Instance(id=InstanceId(1, slot), phase=Phase.COMMITTED, command=write(), deps=deps))
+    assert len(plan(log, InstanceId(1, 5000)).groups) == 5000

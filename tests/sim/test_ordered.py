@@ -1,0 +1,168 @@
+"""The simulator of transactions: it holds, it repeats itself, and each of its judges can fail."""
+
+import pytest
+
+from epoxy.model.ballot import Ballot
+from epoxy.model.ordered import Deps, Instance, InstanceId, Phase
+from epoxy.model.transactions import Done, Executed, Get, Put, Txn
+from epoxy.ordered.log import Log
+from epoxy.sim.campaign import Campaign
+from epoxy.sim.judge import Violation
+from epoxy.sim.ordered.campaign import Setup, chase
+from epoxy.sim.ordered.generate import generate
+from epoxy.sim.ordered.history import Asked, explain
+from epoxy.sim.ordered.judge import Judge
+from epoxy.sim.ordered.mutants import MUTANTS
+from epoxy.sim.ordered.plan import WalkPlan
+from epoxy.sim.ordered.shrink import shrink
+from epoxy.sim.ordered.simulation import run
+from tests.ordered.cluster import write
+
+ONE, TWO = InstanceId(1, 1), InstanceId(2, 1)
+
+
+def test_some_seeds_hold() -> None:
+    summary = Campaign(Setup(), 0, 48).run()
+    assert summary.failed == []
+    assert summary.tally.verdicts["answered"] > 200
+    assert summary.tally.paths["fast"] > 0
+    assert summary.tally.paths["slow"] > 0
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_run_is_a_function_of_its_plan(seed: int) -> None:
+    first, second = (run(generate(seed), tracing=True) for _ in range(2))
+    assert first.trace == second.trace
+    assert first.trace
+
+
+def test_sizes_are_those_that_are_asked_for() -> None:
+    for n in (3, 5, 7):
+        assert run(generate(4, n=n)).failure is None
+        assert generate(5, n=n) == WalkPlan(seed=5, n=n)
+
+
+@pytest.mark.pure("plants faults")
+@pytest.mark.parametrize(
+    "name", ["seq-ties", "no-dependencies", "missing-is-done", "unequal-is-fast", "merge-unequal", "skip-validate"]
+)
+def test_planted_faults_are_caught(name: str) -> None:
+    catch = chase(name, limit_seeds=400)
+    assert catch.rule is not None
+    assert MUTANTS[name].breaks == catch.breaks
+
+
+@pytest.mark.pure("plants faults")
+def test_a_failure_is_made_smaller() -> None:
+    setup = Setup(mutant="unequal-is-fast")
+    with setup.planted():
+        plan = next(plan for plan in map(setup.plan, range(0, 40, 2)) if run(plan).failure is not None)
+        failure = run(plan).failure
+        assert failure is not None
+        small = shrink(plan, failure.rule, limit_events=20_000)
+    assert small.report.failure is not None
+    assert small.report.failure.rule == failure.rule
+    assert small.report.plan.size <= plan.size
+
+
+# Judges
+
+
+def committed(instance_id: InstanceId, *deps: InstanceId) -> Instance:
+    rest = Deps(also=tuple(sorted(deps)))
+    return Instance(id=instance_id, phase=Phase.COMMITTED, command=write(), deps=rest)
+
+
+def test_two_decisions_are_noticed() -> None:
+    judge = Judge(2)
+    judge.held(1, committed(ONE))
+    judge.held(2, committed(ONE))
+    with pytest.raises(Violation, match="agreement"):
+        judge.held(2, committed(ONE, TWO))
+
+
+def test_commands_that_do_not_see_each_other_are_noticed() -> None:
+    judge = Judge(2)
+    judge.held(1, committed(ONE))
+    judge.held(1, committed(TWO, ONE))
+    judge.see_each_other()
+    judge.held(1, committed(InstanceId(3, 1)))
+    with pytest.raises(Violation, match="visibility"):
+        judge.see_each_other()
+
+
+def executes(judge: Judge, replica: int, *instances: Instance) -> None:
+    for instance in instances:
+        judge.held(replica, instance)
+        judge.executes(replica, instance)
+        judge.executed(replica, instance.id)
+
+
+def test_another_order_and_a_second_execution_are_noticed() -> None:
+    judge, one, two = Judge(2), committed(ONE), committed(TWO, ONE)
+    executes(judge, 1, one, two)
+    with pytest.raises(Violation, match="executed twice"):
+        judge.executes(1, one)
+    executes(judge, 2, two, one)
+    with pytest.raises(Violation, match="order of execution"):
+        judge.same_order()
+
+
+def test_what_is_lost_is_noticed() -> None:
+    judge = Judge(1)
+    executes(judge, 1, committed(ONE))
+    with pytest.raises(Violation, match="durable state lost"):
+        judge.reads(1, Log())
+
+
+def test_ballots_that_fall_are_noticed() -> None:
+    judge = Judge(1)
+    judge.held(1, Instance(id=ONE, ballot=Ballot(2, 1)))
+    with pytest.raises(Violation, match="ballot falls"):
+        judge.held(1, Instance(id=ONE, ballot=Ballot(1, 1)))
+
+
+# The history
+
+
+def put(value: bytes) -> Txn:
+    return Txn(then=(Put(key=b"k", value=value),))
+
+
+GET = Txn(then=(Get(key=b"k"),))
+
+
+def told(*values: bytes | None) -> Executed:
+    return Executed(succeeded=True, seen=(), done=tuple(Done(value=value) for value in values), found=())
+
+
+def asked(number: int, txn: Txn, invoked: int, returned: int, result: Executed) -> Asked:
+    return Asked(number=number, client="c", txn=txn, invoked=invoked, returned=returned, result=result)
+
+
+def history(*each: Asked) -> dict[int, Asked]:
+    return {one.number: one for one in each}
+
+
+def test_a_history_with_an_order_is_explained() -> None:
+    writes = asked(1, put(b"1"), 1, 2, told(None))
+    reads = asked(2, GET, 3, 4, told(b"1"))
+    silent = Asked(number=3, client="c", txn=put(b"9"), invoked=1)
+    assert explain(history(writes, reads, silent), [1, 2]) is None
+    assert explain(history(writes, reads, silent), [1, 2, 3]) is None
+
+
+@pytest.mark.parametrize(
+    ("reads", "order", "words"),
+    [
+        (asked(2, GET, 3, 4, told(None)), [1, 2], "transaction 2 was told"),
+        (asked(2, GET, 3, 4, told(None)), [2, 1], "contradicts the order in time"),
+        (asked(2, GET, 3, 4, told(b"1")), [1], "answered and never executed"),
+        (asked(2, GET, 3, 4, told(b"1")), [1, 2, 1], "executed twice"),
+        (asked(2, GET, 1, 4, told(b"1")), [2, 1], "transaction 2 was told"),
+    ],
+    ids=["stale", "back in time", "lost", "twice", "from the future"],
+)
+def test_a_history_without_one_is_not(reads: Asked, order: list[int], words: str) -> None:
+    writes = asked(1, put(b"1"), 1, 2, told(None))
+    assert words in (explain(history(writes, reads), order) or "")
