@@ -3,7 +3,7 @@
 from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Commit
 from epoxy.model.records import Proposal, ProposalId
-from epoxy.node.census import FRESH_MS, STEP_KEYS, STEP_MS, Census
+from epoxy.node.census import FRESH_MS, STEP_MS, STEP_ROWS, Census
 from epoxy.node.replica import Replica
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import HandClock
@@ -23,11 +23,11 @@ class World:
 
 def test_a_few_keys_are_counted_at_once_and_many_in_steps() -> None:
     world = World()
-    world.hold(0, STEP_KEYS + 5)
+    world.hold(0, STEP_ROWS + 5)
     world.census.renew()
-    assert world.census.keys == STEP_KEYS, "so far"
+    assert world.census.keys == STEP_ROWS, "so far"
     world.clock.advance(STEP_MS)
-    assert world.census.keys == STEP_KEYS + 5
+    assert world.census.keys == STEP_ROWS + 5
 
 
 def test_the_number_is_kept_for_a_while() -> None:
@@ -43,9 +43,9 @@ def test_the_number_is_kept_for_a_while() -> None:
 
 def test_one_count_at_a_time() -> None:
     world = World()
-    world.hold(0, 2 * STEP_KEYS)
+    world.hold(0, 2 * STEP_ROWS)
     world.census.renew()
     world.census.renew()
     for _ in range(3):
         world.clock.advance(STEP_MS)
-    assert world.census.keys == 2 * STEP_KEYS
+    assert world.census.keys == 2 * STEP_ROWS

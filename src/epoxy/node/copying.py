@@ -15,7 +15,7 @@ from epoxy.model.membership import ChangelogRead, MemberReply, SnapshotRead
 from epoxy.model.records import KeyState
 from epoxy.node.replica import Replica
 from epoxy.node.sweeping import Sweeper
-from epoxy.ports import Clock, Store, Transaction
+from epoxy.ports import Clock, Store, Timer, Transaction
 from epoxy.store.members import MemberSpace
 
 Done = Callable[[object], None]
@@ -32,6 +32,8 @@ class Copier:
         self._space = space
         self._clock = clock
         self._busy_ms = 0.0
+        self._rest: Timer | None = None
+        self._then: Done | None = None
         self.page_ms = 0.0
         """What a page costs beyond what the clock shows: one that is simulated stands still meanwhile."""
         self.sweeper = Sweeper(replica, store, space, clock)
@@ -80,12 +82,24 @@ class Copier:
             case GiveWay():
                 rest_ms = min(LONGEST_REST_MS, (self.page_ms + self._busy_ms) * (1 / effect.share - 1))
                 self._busy_ms = 0.0
-                self._clock.call_later(rest_ms, partial(done, None))
+                self._rest = self._clock.call_later(rest_ms, self._rested)
+                self._then = done
             case Followed():
                 self.followed.add(effect.source)
                 done(None)
             case _:
                 assert_never(effect)
+
+    def wake(self) -> None:
+        """There is a new configuration: whoever rests may have something else to do."""
+        if self._then is not None and self._rest is not None:
+            self._rest.cancel()
+            self._rest = self._clock.call_later(0, self._rested)
+
+    def _rested(self) -> None:
+        then, self._then, self._rest = self._then, None, None
+        if then is not None:
+            then(None)
 
     def _reconfigured(self, key: bytes, _before: KeyState, _after: KeyState) -> None:
         if key == CONFIG_KEY and not is_changing(self._replica.config, None):

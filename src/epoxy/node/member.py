@@ -50,8 +50,9 @@ from epoxy.store.members import MemberSpace
 PAGE_ROUNDS = 5
 """A page may take as long as this many rounds of small messages: 1 MiB, and a thousand rows to find."""
 
-FOLLOW_MS, HURRY_MS = 1_000.0, 50.0
-"""Between two passes over the other replicas: in quiet times, and while members change."""
+FOLLOW_MS, CHANGE_MS, HURRY_MS = 1_000.0, 250.0, 50.0
+"""Between two passes over the other replicas: in quiet times, while members change, and while everybody waits for the
+end of a joint epoch."""
 
 BEGIN_MS, STEWARD_MS = 100.0, 1_000.0
 """Between two looks at the wish. Until the members' stores are written down, a new cluster cannot change, and the
@@ -120,9 +121,10 @@ class Member:
                     tx.snapshot, request.after, config
                 )
             case StatusRead():
-                self._hurry()
                 if self.copier.is_changing():
                     self.census.renew()
+                else:
+                    self._hurry()
                 return self.status(tx)
             case _:
                 assert_never(request)
@@ -146,7 +148,12 @@ class Member:
 
     def _followed(self, settled_epoch: int) -> None:
         self._settled_epoch = settled_epoch
-        self._rest(HURRY_MS if self.copier.is_changing() else FOLLOW_MS, self._follow)
+        self._rest(self._pause_ms(), self._follow)
+
+    def _pause_ms(self) -> float:
+        if self.replica.config.is_joint:
+            return HURRY_MS
+        return CHANGE_MS if self.copier.is_changing() else FOLLOW_MS
 
     def _rest(self, delay_ms: float, then: Callable[[], None]) -> None:
         self._napped = then
@@ -162,6 +169,7 @@ class Member:
 
     def _config_changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
         self._idle = 0
+        self.copier.wake()
         self._hurry()
 
     # As a coordinator

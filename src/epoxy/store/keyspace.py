@@ -169,6 +169,14 @@ class Keyspace:
         begin, end = root + pack_bytes(keys[0]), root + pack_bytes(keys[-1]) + b"\xff"
         return [key_of(row, root) for row, _ in view.range(begin, end, limit=len(keys))]
 
+    def count(self, view: Snapshot, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
+        """How many keys begin among the next so many rows beyond a key, and where to go on; None: these were the last.
+        Without a look at what they hold; values of the first layout, and the cluster's own, are not counted."""
+        begin = self._keys if after is None else self._keys + pack_bytes(after) + b"\xff"
+        found = view.range(begin, self._keys + pack_bytes(FIRST_SYSTEM_KEY)[:-1], limit=rows)
+        keys = sum([row.endswith(VALUE_OF_A_KEY) for row, _ in found])
+        return keys, key_of(found[-1][0], self._keys) if len(found) == rows else None
+
     def changelog(
         self, view: Snapshot, after: bytes | None, limit: int, *, newest_first: bool = False
     ) -> list[tuple[bytes, ChangelogEntry]]:
