@@ -62,11 +62,8 @@ class HandLane:
 class EmbeddedBench:
     """`log_bytes` small: every few commits are a generation. A checkpoint moves on by half at every `sync`."""
 
-    def __init__(
-        self, kind: type[EmbeddedStore] = EmbeddedStore, log_bytes: int = LOG_BYTES, *, paced: bool = False
-    ) -> None:
+    def __init__(self, kind: type[EmbeddedStore] = EmbeddedStore, log_bytes: int = LOG_BYTES) -> None:
         self._kind = kind
-        self._paced = paced
         self._log_bytes = log_bytes
         self.folder = Path(tempfile.mkdtemp(dir=FAST, prefix="epoxy-store-"))
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
@@ -75,8 +72,6 @@ class EmbeddedBench:
 
     def _open(self) -> None:
         self.ticks: deque[Callable[[], None]] = deque()
-        self.timers: deque[tuple[float, Callable[[], None]]] = deque()
-        self.now_s = 0.0
         lanes: list[HandLane] = []
 
         def lane(name: str, post: Post) -> HandLane:
@@ -88,9 +83,7 @@ class EmbeddedBench:
             post=self.ticks.append,
             schedule=self.ticks.append,
             on_failure=self.failures.append,
-            later=(lambda delay_s, then: self.timers.append((delay_s, then))) if self._paced else None,
             lane=lane,
-            clock=lambda: self.now_s,
             log_bytes=self._log_bytes,
         )
         self.writer, self.checkpointer = lanes

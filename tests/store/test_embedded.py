@@ -13,7 +13,7 @@ from epoxy.model.errors import StoreFailed, StoreRefused
 from epoxy.ports import KeyValue
 from epoxy.store import embedded
 from epoxy.store.conflicts import Values
-from epoxy.store.embedded import FEW_COMMITS, GATHER_S, LOG_BYTES, MAX_LOG_BYTES, EmbeddedStore
+from epoxy.store.embedded import LOG_BYTES, MAX_LOG_BYTES, EmbeddedStore
 from epoxy.store.log import Position, recover, segments
 from epoxy.store.past import Past
 from epoxy.store.tree import Tree, TreeView
@@ -401,80 +401,3 @@ def test_with_threads_a_failure_is_heard_on_the_loop(tmp_path: Path, monkeypatch
 
 def unused(*_: object) -> None:
     raise AssertionError("nobody should call this")
-
-
-# Syncs that many share.
-
-
-def committed(bench: EmbeddedBench, count: int) -> None:
-    for number in range(count):
-        bench.store.put({b"%d" % number: b"v"}, None)
-
-
-def flushed(bench: EmbeddedBench) -> None:
-    """One sync, which took no time."""
-    assert bench.tick()
-    assert bench.writer.work()
-    assert bench.writer.report()
-
-
-def test_few_commits_are_synced_as_soon_as_they_can() -> None:
-    bench = EmbeddedBench(paced=True)
-    bench.settle()
-    for _ in range(3):
-        committed(bench, FEW_COMMITS)
-        flushed(bench)
-    assert not bench.timers
-
-
-def test_after_a_sync_that_many_share_the_next_waits_for_what_comes_of_it() -> None:
-    bench = EmbeddedBench(paced=True)
-    bench.settle()
-    committed(bench, FEW_COMMITS + 1)
-    bench.store.when_durable(lambda: bench.store.put({b"next": b"1"}, None))
-    flushed(bench)
-    bench.store.put({b"another": b"2"}, None)
-    assert not bench.ticks
-    assert not bench.writer.jobs
-    ((delay_s, ring),) = bench.timers
-    assert delay_s == GATHER_S
-    told: list[bool] = []
-    bench.store.when_durable(lambda: told.append(True))
-    ring()
-    assert bench.writer.work()
-    assert not told
-    assert bench.writer.report()
-    assert told == [True]
-    assert bench.store.durable().get(b"next") == b"1"
-    assert bench.store.durable().get(b"another") == b"2"
-
-
-def test_a_slow_disk_does_not_wait_for_those_who_are_told() -> None:
-    bench = EmbeddedBench(paced=True)
-    bench.settle()
-    committed(bench, FEW_COMMITS + 1)
-    bench.tick()
-    bench.store.put({b"meanwhile": b"1"}, None)
-    bench.now_s += GATHER_S
-    bench.writer.work()
-    bench.writer.report()
-    assert len(bench.writer.jobs) == 1
-    assert not bench.timers
-
-
-def test_whoever_fails_at_being_told_keeps_nothing_from_the_disk() -> None:
-    bench = EmbeddedBench(paced=True)
-    bench.settle()
-
-    def fail() -> None:
-        bench.store.put({b"next": b"1"}, None)
-        raise ZeroDivisionError
-
-    committed(bench, 1)
-    bench.store.when_durable(fail)
-    bench.tick()
-    bench.writer.work()
-    with pytest.raises(ZeroDivisionError):
-        bench.writer.report()
-    bench.flush()
-    assert bench.store.durable().get(b"next") == b"1"

@@ -75,7 +75,6 @@ class Process:
             settings.node.data_dir,
             post=self._loop.call_soon_threadsafe,
             schedule=self._loop.call_soon,
-            later=self._loop.call_later,
             on_failure=self._store_failed,
         )
         self.metrics = Metrics(self._gauges)

@@ -11,7 +11,6 @@ Reads look through the layers to the tree (`overlay.py`). Memory and the time a 
 log, never on the number of rows.
 """
 
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -31,15 +30,7 @@ from epoxy.store.tree import Tree, TreeView
 LOG_FOLDER, TREE_FOLDER = "log", "tree"
 
 FEW_COMMITS = 4
-"""In a sync: one or two clients, who wait for nobody."""
-
-LIGHT_COMMITS = 64
-"""In a sync, up to which it may be done on the loop: to hand it to a thread costs as much again, and what comes
-meanwhile shares the next."""
-
-GATHER_S = 0.001
-"""Between the beginnings of two syncs that many share. Each costs as much CPU as a commit, and so do the frames that
-leave after it. The finest timer the event loop has, and what a quick disk takes for five of them."""
+"""They share a sync, so hardly anybody waits for the loop: then the disk may."""
 
 LOG_BYTES = 16 << 20
 """A generation: about 30,000 commits of small values. In memory it takes some 40 MB, twice that while one is on its way
@@ -65,9 +56,8 @@ class EmbeddedTransaction(BufferedTransaction):
 
 class EmbeddedStore(Transactor):
     """Belongs to one event loop. `post` runs a function there from any thread (`loop.call_soon_threadsafe`), `schedule`
-    at the end of the current tick (`loop.call_soon`), and `later` after some seconds (`loop.call_later`): without it,
-    every sync begins as soon as it can. After `on_failure` the process must end: what was committed last may or may not
-    be on the disk, and nobody will be told."""
+    at the end of the current tick (`loop.call_soon`). After `on_failure` the process must end: what was committed last
+    may or may not be on the disk, and nobody will be told."""
 
     def __init__(
         self,
@@ -76,9 +66,7 @@ class EmbeddedStore(Transactor):
         post: Post,
         schedule: Post,
         on_failure: Callable[[StoreFailed], None],
-        later: Callable[[float, Callable[[], None]], object] | None = None,
         lane: Callable[[str, Post], Lane] | None = None,
-        clock: Callable[[], float] = time.perf_counter,
         log_bytes: int = LOG_BYTES,
     ) -> None:
         try:
@@ -86,10 +74,6 @@ class EmbeddedStore(Transactor):
         except OSError as error:
             raise StoreRefused(f"{folder}: {error}") from error
         self._schedule = schedule
-        self._later = later
-        self._clock = clock
-        self._begun_s = 0.0
-        self._was_shared = False
         self._on_failure = on_failure
         self._log_limit = log_bytes
         self._writer = (lane or SwiftLane)("epoxy-log", post)
@@ -169,7 +153,9 @@ class EmbeddedStore(Transactor):
         levels.open.add(effects)
         self._sequence = sequence
         self.commits += 1
-        self._flush_soon()
+        if not (self._scheduled or self._writing):
+            self._scheduled = True
+            self._schedule(self._flush)
 
     def put(self, rows: dict[bytes, bytes | None], stamped: tuple[bytes, bytes, bytes] | None) -> None:
         """As `write`, on the way of every commit. That a row which is not there is cleared costs its key in the log."""
@@ -183,17 +169,8 @@ class EmbeddedStore(Transactor):
             self._readers.record({key: levels.replaced(key) for key in rows})
         levels.open.add(rows)
         self.commits += 1
-        self._flush_soon()
-
-    def _flush_soon(self) -> None:
-        """At the end of this tick. Or, if the last one carried many, a moment after it began: whoever they were for
-        goes on meanwhile, and what comes of that shares the next."""
-        if self._scheduled or self._writing or self._synced == self.commits:
-            return
-        self._scheduled = True
-        if self._was_shared and self._later is not None and self._clock() - self._begun_s < GATHER_S:
-            self._later(GATHER_S, self._flush)
-        else:
+        if not (self._scheduled or self._writing):
+            self._scheduled = True
             self._schedule(self._flush)
 
     def _flush(self) -> None:
@@ -202,13 +179,11 @@ class EmbeddedStore(Transactor):
         if self._dead is not None or self._writing or self._synced == self.commits or self._too_far_ahead():
             return
         through, effects = self.commits, self._levels.open
-        self._begun_s = self._clock()
-        self._was_shared = through - self._synced > FEW_COMMITS
         self._move_on(opened=Layer(), flushing=effects)
         self._writing = True
         # Encoded here: beside a busy loop the thread would have to wait for the interpreter's lock once more.
         frame = self._log.frame(self._sequence, effects.values)
-        light = through - self._synced <= LIGHT_COMMITS
+        light = through - self._synced <= FEW_COMMITS
         self._writer.submit(
             lambda: self._log.write(frame), lambda size: self._flushed(through, size), self._fail, light=light
         )
@@ -217,7 +192,7 @@ class EmbeddedStore(Transactor):
         return self._checkpointing and self._log_bytes >= MAX_LOG_BYTES // LOG_BYTES * self._log_limit
 
     def _flushed(self, through: int, size: int) -> None:
-        """If the disk is what everybody waits for, it goes on before those who waited are told: that takes a while."""
+        """The disk goes on before those who waited are told: that takes a while."""
         if self._dead is not None:
             return
         self._writing = False
@@ -226,12 +201,8 @@ class EmbeddedStore(Transactor):
         self._log_bytes += size
         if self._log_bytes >= self._log_limit and not self._checkpointing:
             self._freeze()
-        if self._later is None or self._clock() - self._begun_s >= GATHER_S:
-            self._flush()
-        try:
-            self._tell()
-        finally:
-            self._flush_soon()
+        self._flush()
+        self._tell()
 
     def _keep_flushed(self) -> None:
         flushed = self._levels.flushing.values
