@@ -86,6 +86,11 @@ RUNS ?= 4
 e2e-long: setup ## real clusters of 3, 5 and 7 regions under faults by chance; RUNS of each (default 4)
 	RUNS=$(RUNS) $(BIN)/pytest tests/end_to_end/long_runs.py tests/end_to_end/long_members.py -v
 
+KILLED ?= 10
+.PHONY: bank
+bank: setup ## transfers between accounts in 3, 5 and 7 regions, near and far, KILLED (default 10) regions killed in each
+	KILLS=$(KILLED) $(BIN)/pytest tests/end_to_end/long_bank.py -v
+
 # The same tests, in .venv, with the compiled package in front of the sources. What is marked `pure` says why it stays out.
 FAST_SITE = $(shell $(FAST_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 .PHONY: test-compiled

@@ -131,7 +131,7 @@ def test_rivals_are_those_that_do_not_know_of_each_other() -> None:
 
 
 def test_who_validates_keeps_the_command_in_mind() -> None:
-    """Otherwise a command that comes now is committed fast without it, and it without that: see decision 0020."""
+    """Otherwise a command that comes now is committed fast without it, and it without that: see decision 0023."""
     at = Replicas(5)
     first = at.begin(1, write())
     at.tell(first, (2,))

@@ -292,6 +292,7 @@ class Node:
             replicas=sizes.n,
             slow_quorum=sizes.slow,
             fast_quorum=sizes.fast,
+            txn_fast_path_share=self.transactions.fast_share,
             writes_in_flight=self.in_flight,
             uptime_s=(self.clock.now_ms() - self._started_ms) / 1000,
             peers=[self._peer(info) for info in config.replicas if info.id != self.me],

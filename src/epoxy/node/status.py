@@ -38,6 +38,7 @@ class Status(Struct, frozen=True, kw_only=True):
     replicas: int
     slow_quorum: int
     fast_quorum: int
+    txn_fast_path_share: float | None
     writes_in_flight: int
     uptime_s: float
     peers: list[PeerStatus]

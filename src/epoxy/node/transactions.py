@@ -9,7 +9,17 @@ from functools import partial
 
 from epoxy.model.records import LEGACY_PROPOSAL_ID, Proposal
 from epoxy.model.transactions import Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine, flaw_of
-from epoxy.model.writes import Committed, ConsensusFailed, Outcome, ReadAnswer, ReadFailed, ReadResult, Source, Write
+from epoxy.model.writes import (
+    Committed,
+    ConsensusFailed,
+    Outcome,
+    Path,
+    ReadAnswer,
+    ReadFailed,
+    ReadResult,
+    Source,
+    Write,
+)
 from epoxy.node.driver import Driver
 from epoxy.node.ordered import OrderedEngine
 from epoxy.node.pending import Pending
@@ -33,6 +43,12 @@ class Transactions:
     @property
     def refused(self) -> int:
         return self._pending.refused
+
+    @property
+    def fast_share(self) -> float | None:
+        """Of the commands this node put forward and saw decided, those that took one round."""
+        paths = self.engine.paths
+        return paths[Path.FAST] / paths.total() if paths else None
 
     def run(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
         flaw = flaw_of(txn)
