@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import pytest
+import uvloop
 from msgspec.structs import replace
 
 from epoxy.agent import links
@@ -71,7 +72,7 @@ def test_what_is_put_is_heard_also_after_a_connection_was_lost() -> None:
     async def play() -> None:
         await Pair(party("a")).play(story)
 
-    asyncio.run(play())
+    uvloop.run(play())
 
 
 @pytest.mark.parametrize("wrong", [{"secret": b"y" * 16}, {"config_hash": "other"}, {"cluster": "other"}])
@@ -86,7 +87,7 @@ def test_who_does_not_belong_is_not_heard(wrong: dict[str, object], caplog: pyte
     async def play() -> None:
         await Pair(party("a", **wrong)).play(story)
 
-    asyncio.run(play())
+    uvloop.run(play())
 
 
 def test_who_speaks_for_another_or_in_tongues_is_cut_off() -> None:
@@ -106,7 +107,28 @@ def test_who_speaks_for_another_or_in_tongues_is_cut_off() -> None:
     async def play() -> None:
         await Pair(party("a")).play(story)
 
-    asyncio.run(play())
+    uvloop.run(play())
+
+
+def test_what_is_put_while_a_connection_ends_waits_for_the_next() -> None:
+    """In every moment of it: the loop of the agent refuses to write on what is closed."""
+
+    async def story(pair: Pair) -> None:
+        pair.dialer.put(VOTE)
+        await pair.news.wait()
+        for epoch in range(10, 15):
+            pair.listener.close()
+            while pair.dialer.connected:
+                pair.dialer.put(replace(VOTE, epoch=epoch))
+                await asyncio.sleep(0)
+            await pair.listener.start(pair.address)
+            while pair.heard[-1].epoch != epoch:
+                await asyncio.sleep(0)
+
+    async def play() -> None:
+        await Pair(party("a")).play(story)
+
+    uvloop.run(play())
 
 
 def test_a_peer_that_dials_again_takes_its_old_place() -> None:
@@ -127,7 +149,7 @@ def test_a_peer_that_dials_again_takes_its_old_place() -> None:
     async def play() -> None:
         await Pair(party("a")).play(story)
 
-    asyncio.run(play())
+    uvloop.run(play())
 
 
 def test_who_says_nothing_is_let_go_and_the_house_is_never_full_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,4 +170,4 @@ def test_who_says_nothing_is_let_go_and_the_house_is_never_full_for_ever(monkeyp
     async def play() -> None:
         await Pair(party("a")).play(story)
 
-    asyncio.run(play())
+    uvloop.run(play())

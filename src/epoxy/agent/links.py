@@ -122,9 +122,13 @@ class Wire(asyncio.Protocol):
     def refuse(self, error: Exception) -> None:
         raise NotImplementedError
 
+    def connection_lost(self, _: Exception | None) -> None:
+        """Nothing may be written from here on, not even before those who wait for the end have been told of it."""
+        self._transport = None
+
     def write(self, data: bytes) -> None:
-        assert self._transport is not None
-        self._transport.write(data)
+        if self._transport is not None:
+            self._transport.write(data)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -145,12 +149,12 @@ class Line(Wire):
 
     @property
     def has_room(self) -> bool:
-        assert self._transport is not None
-        return self._transport.get_write_buffer_size() < BACKLOG_BYTES
+        return self._transport is not None and self._transport.get_write_buffer_size() < BACKLOG_BYTES
 
     def set_up(self, silence_ms: int) -> None:
         """Small messages leave at once, and a peer that acknowledges nothing is given up."""
-        assert self._transport is not None
+        if self._transport is None:
+            return
         link: socket.socket = self._transport.get_extra_info("socket")
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, silence_ms)
@@ -171,7 +175,8 @@ class Line(Wire):
     def refuse(self, error: Exception) -> None:
         self._end(error)
 
-    def connection_lost(self, _: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
         self._end(Refused(f"{self._peer!r} hung up; its log says why"))
 
     def _end(self, error: Exception) -> None:
@@ -236,7 +241,8 @@ class Guest(Wire):
         super().connection_made(transport)
         self._listener.join(self)
 
-    def connection_lost(self, _: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
         self._late.cancel()
         self._listener.leave(self)
 

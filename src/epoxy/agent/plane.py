@@ -84,7 +84,11 @@ class Guarded:
 
     @property
     def is_there(self) -> bool:
-        return self._process is not None and self._process.returncode is None
+        """Whether it can still be told something: the end of its pipe is noticed before its own, or after it."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return False
+        return process.stdin is not None and not process.stdin.is_closing()
 
     def tell(self, until_ms: int) -> None:
         """0: the server is closed."""
