@@ -15,11 +15,11 @@ from epoxy.testing import Cluster
 from tests.end_to_end.load import draw, remember
 from tests.end_to_end.recorder import PATIENCE_S, Recorder
 
-PAUSE_S = 0.002
+PAUSE_S = 0.01
 """Between two requests of one client: a test's few clients should not take the whole machine from the nodes."""
 
-MAX_STEPS = 5_000
-"""Of one client: a history that the judge reads in a second or two."""
+MAX_STEPS = 20_000
+"""Of one client: more than three minutes with these pauses, longer than anybody has patience for."""
 
 LOCKS = 40
 """Names that Redis clients fight for at a time."""

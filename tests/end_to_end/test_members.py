@@ -61,7 +61,7 @@ def order_of_one_that_dies(grown: Cluster, asked: ClusterNode, newcomer: Cluster
     with asked.client() as client:
         client.change_members(add=[as_newcomer(newcomer)], remove=[instead_of.id])
     asked.kill()
-    newcomer.wait_until(lambda status: status.ready, "a member")
+    until(lambda: state(newcomer) == "active", "a member")
     grown.nodes = [node for node in grown.nodes if node is not instead_of] + [newcomer]
 
 
