@@ -14,10 +14,10 @@ LOW_FAST_SHARE = 0.8
 only just there."""
 
 LONG_JOINT_S = 60.0
-"""Ten times what it should take with a million keys."""
+"""Far more than the five seconds that are aimed at."""
 
 LONG_LEARNING_S = 900.0
-"""A million keys take a minute; whoever has more knows that it takes longer."""
+"""A guess: whoever has many keys knows that it takes longer."""
 
 OUTSIDE = ("new", "joining", "learning", "removed", "displaced", "unconfirmed")
 """States of nodes that have no say, so what they think of the cluster does not matter."""

@@ -21,7 +21,7 @@ LOOK_S = 0.3
 """Between two looks at a change: people do not see more, and a change of small members takes a second."""
 
 WAIT_S = 3600.0
-"""A million keys take a minute."""
+"""Long enough for a person to notice that something is wrong; the change goes on anyway."""
 
 UNFINISHED = 5
 """Exit code: written down, and not done in time. It goes on by itself."""
