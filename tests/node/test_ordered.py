@@ -6,7 +6,7 @@ from random import Random
 from epoxy.consensus.effects import Timing
 from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Reply, Request
-from epoxy.model.ordered import InstanceId, OrderedCommit
+from epoxy.model.ordered import Deps, InstanceId, OrderedCommit
 from epoxy.model.transactions import Add, Executed, Get, Put, Txn, TxnOutcome, TxnRefused, WrongEngine
 from epoxy.model.writes import Outcome, Path, Write
 from epoxy.node.driver import Driver
@@ -173,6 +173,22 @@ def test_what_was_decided_before_a_crash_is_executed_after_it() -> None:
     assert replica.space.value(at.stores[2].newest(), b"k") == b"v"
     again = at.restart(2)
     assert again.log.is_executed(begun.id)
+
+
+def test_what_depends_on_each_other_is_executed_in_one_transaction() -> None:
+    """Half of it, after a crash, would be continued in another order."""
+    at = Replicas(3)
+    ids = [InstanceId(replica, 1) for replica in (1, 2)]
+    commits = [
+        OrderedCommit(id=each, command=write(b"k", b"%d" % each.replica_id), deps=Deps(also=(other,)))
+        for each, other in zip(ids, reversed(ids), strict=True)
+    ]
+    at.tell(commits[0], (3,))
+    assert not at.at[3].log.is_executed(ids[0])
+    before = at.stores[3].commits
+    at.tell(commits[1], (3,))
+    assert at.stores[3].commits == before + 2, "the decision, and both executions"
+    assert at.at[3].space.value(at.stores[3].newest(), b"k") == b"2", "in the order of ids"
 
 
 def test_a_restart_goes_on_with_the_next_slot() -> None:

@@ -107,8 +107,12 @@ class OrderedReplica:
     def _keep(self, before: Instance, after: Instance) -> None:
         if after is before or after == before:
             return
-        self._store.transact(lambda tx: self.space.save(tx, before, after))
         self.log.put(after)
+        plan = graph.plan(self.log, after.id) if after.is_committed else None
+        if plan is not None and plan.groups == [[after.id]]:
+            self._execute([after.id], before)
+        else:
+            self._store.transact(lambda tx: self.space.save(tx, before, after))
         self.on_change(after)
         if after.is_committed:
             self._execute_from(after.id)
@@ -151,15 +155,18 @@ class OrderedReplica:
             self._blocked.setdefault(plan.missing, []).append(root)
             self.log.mention(plan.missing)
 
-    def _execute(self, group: list[InstanceId]) -> None:
-        """In one transaction: half a group is none, for the rest of it would be put into another order."""
-        results = self._store.transact(partial(self._apply, group))
+    def _execute(self, group: list[InstanceId], before: Instance | None = None) -> None:
+        """In one transaction: half a group is none, for the rest of it would be put into another order. With `before`,
+        the only one of the group is decided in it, too: one sync for both."""
+        results = self._store.transact(partial(self._apply, group, before))
         for instance_id in group:
             self.log.mark_executed(instance_id)
         for instance_id in group:
             self.on_executed(instance_id, results[instance_id])
 
-    def _apply(self, group: list[InstanceId], tx: Transaction) -> dict[InstanceId, Results]:
+    def _apply(self, group: list[InstanceId], before: Instance | None, tx: Transaction) -> dict[InstanceId, Results]:
+        if before is not None:
+            self.space.save(tx, before, self.log.get(before.id))
         state = State(lambda key: self.space.value(tx, key))
         results: dict[InstanceId, Results] = {}
         for instance_id in group:

@@ -144,9 +144,10 @@ def spread(commit: OrderedCommit, ctx: Context) -> Tell:
 def decide(
     instance_id: InstanceId, ballot: Ballot, command: Command | None, deps: Deps, ctx: Context
 ) -> Flow[bool | Ballot]:
-    """Rule 4, of a coordinator or of whoever recovers: vote at home, ask the others, and tell everybody. The ballot
-    that stood in the way, if one did."""
+    """Rule 4, of a coordinator or of whoever recovers: ask the others, vote at home meanwhile, and tell everybody. The
+    ballot that stood in the way, if one did."""
     vote = OrderedAccept(id=instance_id, ballot=ballot, command=command, deps=deps)
+    yield Open(envelopes=ctx.to_others(vote), timer_ms=ctx.timing.round_timeout_ms)
     own: OrderedReply = yield Home(vote)
     if isinstance(own, Decided):
         return True
@@ -154,8 +155,6 @@ def decide(
         return own.ballot if isinstance(own, Overtaken) else False
     voted, refused, slow = {ctx.me}, 0, ctx.config.quorums.slow
     commit = OrderedCommit(id=instance_id, command=command, deps=deps)
-    if len(voted) < slow:
-        yield Open(envelopes=ctx.to_others(vote), timer_ms=ctx.timing.round_timeout_ms)
     while len(voted) < slow:
         event = yield Next()
         if isinstance(event, Expired):
@@ -171,6 +170,7 @@ def decide(
                 refused += 1
                 if ctx.config.quorums.n - refused < slow:
                     return False
-    yield Home(commit)
+    # A quorum has it on its disks, so it may be told before this replica has: not so in `finish_fast`.
     yield spread(commit, ctx)
+    yield Home(commit)
     return True

@@ -3,7 +3,7 @@
 # They stand in for production rules and keep their signatures, used or not.
 # ruff: noqa: ARG001
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from msgspec.structs import replace
@@ -27,7 +27,7 @@ from epoxy.model.ordered import (
 from epoxy.model.quorum import Quorums
 from epoxy.model.writes import Path
 from epoxy.node.ordered import OrderedEngine
-from epoxy.node.ordered_replica import OrderedReplica, Results
+from epoxy.node.ordered_replica import OrderedReplica
 from epoxy.ordered import acceptor, coordinator, recovery
 from epoxy.ordered.coordinator import Ending, GaveUp, Poll, Settled
 from epoxy.ordered.effects import Begin, Context, Flow, Home, Seen
@@ -113,14 +113,6 @@ def until_something_is_missing(log: Log, root: InstanceId) -> Plan:
     walk = Walk(log)
     missing = walk.from_root(root)
     return Plan(walk.groups if missing is None else [*walk.groups, [root]], None)
-
-
-def one_by_one(self: OrderedReplica, group: list[InstanceId]) -> None:
-    """A group in as many transactions as it has members: a crash may come between."""
-    for instance_id in group:
-        results: Mapping[InstanceId, Results] = self._store.transact(partial(self._apply, [instance_id]))
-        self.log.mark_executed(instance_id)
-        self.on_executed(instance_id, results[instance_id])
 
 
 def not_marked(self: OrderedSpace, tx: Transaction, instance_id: InstanceId) -> None:

@@ -65,9 +65,6 @@ ALL = (
         "missing-is-done", "does not wait for what is missing", Patch(graph, "plan", broken.until_something_is_missing)
     ),
     mutant(
-        "half-a-group", "executes a group in several transactions", Patch(OrderedReplica, "_execute", broken.one_by_one)
-    ),
-    mutant(
         "execute-twice",
         "forgets in a restart what was executed",
         Patch(OrderedSpace, "mark_executed", broken.not_marked),
