@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import httptools
 import msgspec
@@ -28,6 +28,9 @@ from epoxy.node.config import Address, ClusterSettings, Limits, Member, NodeSett
 from epoxy.node.roster import Roster
 from epoxy.node.service import Node
 from epoxy.node.standing import Standing, State
+from epoxy.placement.config import PlacementConfig
+from epoxy.ports import Clock, Store
+from epoxy.server.actors_door import ActorsDoor
 from epoxy.server.api import Api, build_api
 from epoxy.server.metrics import Metrics
 from epoxy.store.memory import MemoryStore
@@ -35,7 +38,9 @@ from epoxy.transport import exchange as transport
 from epoxy.transport.connections import Connections
 from epoxy.transport.http import serve_http
 from epoxy.transport.limits import HttpLimits
+from epoxy.transport.link import Link
 from epoxy.transport.request import Request as HttpRequest
+from tests.placement.bench import Clock as StillClock
 
 PATIENCE_S = 30.0
 """Only to end a test that would hang."""
@@ -70,6 +75,8 @@ class FakeNode:
     """Answers every write with `outcome`, every read with `reading`, and keeps what it was asked."""
 
     def __init__(self) -> None:
+        self.me = 1
+        self.settings = settings(1, (1, 2, 3))
         self.ready = True
         self.standing = Standing(state=State.ACTIVE)
         self.roster: Roster | None = None
@@ -136,6 +143,17 @@ class FakeNode:
         self.log.append((stamp(len(self.log) + 1), ChangelogEntry(key=key, committed=committed)))
         for listener in list(self.listeners):
             listener()
+
+
+def actor_doors(node: object, store: Store, clock: Clock, metrics: Metrics) -> ActorsDoor:
+    """What is at the addresses of actors and envoys."""
+    return ActorsDoor(cast(Node, node), store, clock, SystemDice(), PlacementConfig(), Link(clock), None, metrics)
+
+
+def whole_api(node: FakeNode) -> Api:
+    """Everything a node serves, in front of a node that says what it is told to."""
+    metrics = Metrics()
+    return build_api(node, metrics, actor_doors(node, MemoryStore(), StillClock(), metrics).doors())
 
 
 class Wire:
@@ -266,7 +284,8 @@ class Served:
         self.node = node
         self.links = links
         self.metrics = Metrics()
-        self.api = build_api(node, self.metrics)
+        self.actors = actor_doors(node, node._store, node.clock, self.metrics)
+        self.api = build_api(node, self.metrics, self.actors.doors())
         self.connections = Connections(limit=100)
         self.port = 0
 
@@ -331,12 +350,14 @@ class Cluster:
             hall[me] = Node(settings(me, ids), MemoryStore(), links, clock, SystemDice(), alarm=self._alarm)
             self.served.append(Served(hall[me], links))
             hall[me].start()
+            self.served[-1].actors.start()
         servers = [await each.open(self._limits) for each in self.served]
         up.set_result(None)
         await self._over.wait()
         for each, server in zip(self.served, servers, strict=True):
             server.close()
             each.api.close()
+            each.actors.stop()
             await each.connections.drain(grace_s=1.0)
 
     def _alarm(self, text: str) -> None:

@@ -32,10 +32,10 @@ from epoxy.actors.messages import (
     Verdict,
 )
 from epoxy.actors.service import Actors
-from epoxy.model.actors import MAX_REQUEST_BYTES, Actor, ActorName, label_of
+from epoxy.model.actors import MAX_REQUEST_BYTES, Actor, ActorName, check_part, label_of
 from epoxy.model.errors import InvalidRequest
 from epoxy.placement.balance import Load
-from epoxy.placement.records import EnvoyId, Pool, check_name
+from epoxy.placement.records import EnvoyId, Pool
 from epoxy.server.calls import RETRY_AFTER_MS, Call
 from epoxy.server.inputs import Parameters, Rejected, choice, number, parameters
 
@@ -124,7 +124,7 @@ class ActorRoutes:
     def get(self, call: Call) -> None:
         given = parameters(call.request.query, LISTED)
         if b"id" in given or b"key" in given:
-            self._ask(call, Get(target=target(given)))
+            self._ask(call, Get(target=target(parameters(call.request.query, WHO))))
         else:
             self._list(call, given)
 
@@ -142,7 +142,7 @@ class ActorRoutes:
             return
         if isinstance(whom, str):
             raise Rejected(400, "bad_parameter", "create=true goes with name and key: an id is for one that exists")
-        question = Ensure(name=whom, pool=text(given, b"pool", DEFAULT))
+        question = Ensure(name=whom, pool=part(given, b"pool"))
 
         def made(verdict: Verdict) -> None:
             if isinstance(verdict, Found):
@@ -161,15 +161,14 @@ class ActorRoutes:
 
     def envoys(self, call: Call) -> None:
         given = parameters(call.request.query, ENVOYS)
-        pool = Pool(text(given, b"namespace", DEFAULT), text(given, b"pool", DEFAULT))
+        pool = Pool(part(given, b"namespace"), part(given, b"pool"))
         hosting = self._actors.hosting
         shown = [envoy_record(load, load.envoy.id in hosting.sessions) for load in hosting.placement.loads(pool)]
         call.json(200, EnvoyPage(envoys=shown))
 
     def drain(self, call: Call) -> None:
         given = parameters(call.request.query, DRAINED)
-        envoy = EnvoyId(text(given, b"namespace", DEFAULT), text(given, b"envoy", ""))
-        checked(lambda: check_name("envoy", envoy.key))
+        envoy = EnvoyId(part(given, b"namespace"), part(given, b"envoy", ""))
         hosting = self._actors.hosting
         done = hosting.placement.resume(envoy) if switch(given, b"undo") else hosting.drain(envoy)
         if done:
@@ -179,8 +178,8 @@ class ActorRoutes:
 
     def _list(self, call: Call, given: Parameters) -> None:
         limit = number(given, b"limit", low=1, high=MAX_LIMIT) or DEFAULT_LIMIT
-        namespace, name = text(given, b"namespace", DEFAULT), text(given, b"name", "") or None
-        after = text(given, b"after", "") or None
+        namespace, name = part(given, b"namespace"), part(given, b"name") if b"name" in given else None
+        after = text(given, b"after", "") if b"after" in given else None
         found = checked(lambda: self._actors.hosting.page(namespace, name, after, limit))
         last = found[-1].id.hex() if len(found) == limit else None
         call.json(200, ActorPage(actors=[self._record(actor) for actor in found], next=last))
@@ -241,10 +240,19 @@ def envoy_record(load: Load, connected: bool) -> EnvoyRecord:
 
 def target(given: Parameters) -> Target:
     if b"id" in given:
+        if not given.keys().isdisjoint((b"namespace", b"name", b"key")):
+            raise Rejected(400, "bad_parameter", "an actor is asked for by its id, or by its name and key, not by both")
         return text(given, b"id", "")
     return checked(
         lambda: ActorName(text(given, b"namespace", DEFAULT), text(given, b"name", ""), text(given, b"key", ""))
     )
+
+
+def part(given: Parameters, name: bytes, default: str = DEFAULT) -> str:
+    """A word that names are made of."""
+    word = text(given, name, default)
+    checked(lambda: check_part(name.decode(), word))
+    return word
 
 
 def text(given: Parameters, name: bytes, default: str) -> str:

@@ -12,7 +12,7 @@ from epoxy.server.backend import Backend
 from epoxy.server.calls import RETRY_AFTER_MS, Call
 from epoxy.server.inputs import key_of, parameters, spelled
 from epoxy.server.metrics import CONTENT_TYPE, Metrics
-from epoxy.server.openapi import document
+from epoxy.server.openapi_actors import document
 from epoxy.transport.response import JSON
 
 INSPECT = b"/v2/inspect/"

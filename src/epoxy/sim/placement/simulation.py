@@ -229,11 +229,11 @@ class Simulation:
 
     def _ask_everybody(self) -> None:
         """Whoever is asked now finds the same actor, and one that was known before is found."""
-        known = self._wanted - self._unsure
+        known = frozenset(self._wanted)
         for name in sorted({step.name for step in self.plan.steps}):
             for site in self.sites:
                 created = self._ask_in_calm(site, name)
-                if created and name in known:
+                if created and name in known and name not in self._unsure:
                     raise Violation("forgotten", f"name {name} had an actor, and nobody destroyed it")
 
     def _ask_in_calm(self, site: Site, name: int) -> bool:
