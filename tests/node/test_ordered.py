@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from random import Random
 
+from msgspec.structs import replace
+
 from epoxy.consensus.effects import Timing
 from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Reply, Request
@@ -11,6 +13,7 @@ from epoxy.model.transactions import Add, Executed, Get, Put, Txn, TxnOutcome, T
 from epoxy.model.writes import Outcome, Path, Write
 from epoxy.node.driver import Driver
 from epoxy.node.ordered import OrderedEngine
+from epoxy.node.ordered_replica import OrderedReplica
 from epoxy.node.pending import Pending
 from epoxy.node.replica import Replica
 from epoxy.node.transactions import LATE, OWNED, Transactions
@@ -212,6 +215,19 @@ def test_a_key_belongs_to_one_engine() -> None:
     here = cluster.nodes[2].replica.peek(b"new", use_cache=False)
     assert here is not None
     assert here.value == OWNED
+
+
+def test_who_is_let_in_later_is_no_founder_whatever_its_id() -> None:
+    """It may have the id of one whose disk was lost, and does not remember what that one said."""
+    store = MemoryStore()
+    replica = OrderedReplica(2, store, None)
+    assert not replica.voters
+    replica.found(replace(first_epoch((1, 2, 3)), epoch=4))
+    assert replica.voters == (1, 3)
+    assert OrderedReplica(2, store, first_epoch((1, 2, 3))).voters == (1, 3), "written down"
+    founder = OrderedReplica(1, MemoryStore(), None)
+    founder.found(first_epoch((1, 2, 3)))
+    assert founder.voters == (1, 2, 3)
 
 
 def test_who_was_no_member_orders_nothing() -> None:

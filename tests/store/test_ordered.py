@@ -65,5 +65,6 @@ def test_values_and_founders() -> None:
     store.transact(lambda tx: SPACE.set_value(tx, b"k\x00", None))
     assert SPACE.value(store.newest(), b"k\x00") is None
     first, later = first_epoch((1, 2, 3)), first_epoch((1, 2))
+    assert store.transact(lambda tx: SPACE.founders(tx, None)) is None
     assert store.transact(lambda tx: SPACE.founders(tx, first)) == first
     assert store.transact(lambda tx: SPACE.founders(tx, later)) == first

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar, assert_never
 
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import InvariantViolation, StoreFailed
-from epoxy.model.messages import Reply
-from epoxy.model.ordered import Catchup, Command, InstanceId, Missed, OrderedReply, OrderedRequest
+from epoxy.model.messages import Failed, Reply
+from epoxy.model.ordered import Catchup, Command, InstanceId, Missed, OrderedRequest
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused, flaw_of
 from epoxy.model.writes import Path
 from epoxy.node.ordered_replica import OrderedReplica, Results
@@ -57,7 +57,7 @@ class OrderedEngine:
         self,
         me: int,
         store: Store,
-        config: ClusterConfig,
+        config: ClusterConfig | None,
         transport: Transport,
         clock: Clock,
         dice: Dice,
@@ -72,7 +72,7 @@ class OrderedEngine:
         self._store = store
         self._dice = dice
         self._alarm = alarm
-        self._queue = Queue(len(self.replica.founders.voters))
+        self._queue = Queue(max(1, len(self.replica.voters)))
         self._flights: dict[InstanceId, Flight] = {}
         self._running: set[InstanceId] = set()
         self._watchers: dict[InstanceId, list[Callable[[], None]]] = {}
@@ -100,16 +100,23 @@ class OrderedEngine:
     def stop(self) -> None:
         self._stopped = True
 
+    def found(self, config: ClusterConfig) -> None:
+        if self.replica.founders is None:
+            self.replica.found(config)
+            self._queue = Queue(max(1, len(self.replica.voters)))
+
     @property
     def is_member(self) -> bool:
-        return self.me in self.replica.founders.voters
+        return self.me in self.replica.voters
 
     @property
     def in_flight(self) -> int:
         return len(self._flights) + len(self._queue)
 
-    def handle(self, request: OrderedRequest) -> OrderedReply:
+    def handle(self, request: OrderedRequest) -> Reply:
         """From a peer. The reply is not to leave before it is durable."""
+        if not self.is_member:
+            return Failed(reason="no founder: it does not order transactions")
         self._wake()
         try:
             return self.replica.handle(request)
@@ -228,7 +235,7 @@ class OrderedEngine:
     def _catch_up(self) -> None:
         """Ask one of the others; all hear in turn how far this replica has come."""
         self.replica.forget()
-        others = self.replica.founders.others(self.me)
+        others = [voter for voter in self.replica.voters if voter != self.me]
         if others and self.is_member:
             self._turn += 1
             self._ask_missed(others[self._turn % len(others)])
@@ -274,6 +281,7 @@ class OrderedEngine:
         self._alarm(text)
 
     def _context(self) -> Context:
+        assert self.replica.founders is not None, "nothing is put forward before it is known who decides"
         return Context(me=self.me, config=self.replica.founders, dice=self._dice, timing=self.timing)
 
 

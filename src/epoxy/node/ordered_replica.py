@@ -9,7 +9,9 @@ from functools import partial
 from itertools import islice
 from typing import assert_never
 
-from epoxy.model.cluster import ClusterConfig
+from msgspec.structs import replace
+
+from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.ordered import (
     MAX_PAGE,
     MAX_PAGE_BYTES,
@@ -40,11 +42,12 @@ FORGOTTEN_AT_ONCE = 1024
 
 
 class OrderedReplica:
-    def __init__(self, me: int, store: Store, config: ClusterConfig) -> None:
-        """`config` is that of the first start; later ones go on with what was written down then."""
+    def __init__(self, me: int, store: Store, config: ClusterConfig | None) -> None:
+        """`config` is that of the first start; later ones go on with what was written down then. None: it is not known
+        yet who decides, and this replica says nothing until it is (`found`)."""
         self.me = me
         self.space = OrderedSpace(me)
-        self.founders = store.transact(partial(self.space.founders, config=config))
+        self.founders: ClusterConfig | None = store.transact(partial(self.space.founders, config=config))
         self.log = self.space.load(store.newest())
         self.on_news: Callable[[InstanceId], None] = lambda _: None
         """Told of an instance that was decided, or that somebody waits for."""
@@ -55,6 +58,17 @@ class OrderedReplica:
         self._store = store
         self._blocked: dict[InstanceId, list[InstanceId]] = {}
         self._reached: dict[int, dict[int, int]] = {}
+
+    def found(self, config: ClusterConfig) -> None:
+        """When this replica is first let in. Later than in the first epoch, it is no founder, also if one had its id:
+        it does not remember what that one said."""
+        if self.founders is None:
+            members = config if config.epoch == 1 else without(config, self.me)
+            self.founders = self._store.transact(partial(self.space.founders, config=members))
+
+    @property
+    def voters(self) -> tuple[int, ...]:
+        return self.founders.voters if self.founders is not None else ()
 
     def start(self) -> None:
         """What was decided before a crash and not executed is executed now."""
@@ -188,7 +202,7 @@ class OrderedReplica:
 
     def forget(self) -> int:
         """Throw away what everybody has executed."""
-        others = [self._reached.get(other, {}) for other in self.founders.voters if other != self.me]
+        others = [self._reached.get(other, {}) for other in self.voters if other != self.me]
         ends: list[InstanceId] = []
         for end in self.log.floors():
             known = self.log.forgotten.get(end.replica_id, 0)
@@ -209,3 +223,11 @@ class OrderedReplica:
     def undecided(self, limit: int) -> list[InstanceId]:
         """What is known of and not decided here, the oldest of each replica first."""
         return list(islice(self.log.gaps(), limit))
+
+
+def without(config: ClusterConfig, me: int) -> ClusterConfig:
+    """The same members, of which this one learns."""
+    replicas = [replace(each, status=ReplicaStatus.LEARNING) if each.id == me else each for each in config.replicas]
+    if not any(each.status is ReplicaStatus.ACTIVE for each in replicas):
+        replicas.append(ReplicaInfo(id=max(each.id for each in replicas) + 1))
+    return ClusterConfig(epoch=1, coordinator_id=config.coordinator_id, replicas=tuple(replicas))

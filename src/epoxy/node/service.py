@@ -102,7 +102,7 @@ class Node:
         self.links = links
         self.clock = clock
         limits = settings.limits
-        self.ordered = OrderedEngine(self.me, store, self.replica.config, links, clock, dice, alarm)
+        self.ordered = OrderedEngine(self.me, store, None, links, clock, dice, alarm)
         self.replica.ordered = self.ordered.handle
         late: Pending[TxnOutcome] = Pending(clock, limits.writes_in_flight, limits.request_timeout_ms, LATE)
         self._txns = late
@@ -338,6 +338,8 @@ class Node:
         identity, may_vote = (guard.identity, guard.may_vote) if guard is not None else (0, True)
         self.standing = standing(self.replica.config, self.me, identity, may_vote=may_vote)
         was_ready, self.ready = self.ready, self.standing.serves
+        if self.ready:
+            self.ordered.found(self.replica.config)
         if was_ready and not self.ready:
             for forget in self._forgetting:
                 forget()

@@ -57,12 +57,13 @@ class OrderedSpace:
                 tx.clear_range(root + pack((end.replica_id,)), root + pack((end.replica_id, end.slot + 1)))
             tx.set(self._forgotten + pack((end.replica_id,)), pack((end.slot,)))
 
-    def founders(self, tx: Transaction, config: ClusterConfig) -> ClusterConfig:
+    def founders(self, tx: Transaction, config: ClusterConfig | None) -> ClusterConfig | None:
         """Written down once: the members at that time decide for ever."""
         value = tx.get(self._founders)
         if value is not None:
             return wire.decode_config(value)
-        tx.set(self._founders, wire.encode_config(config))
+        if config is not None:
+            tx.set(self._founders, wire.encode_config(config))
         return config
 
     # Everything, at the start
