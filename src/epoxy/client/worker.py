@@ -108,6 +108,7 @@ class Worker:
         self._acknowledged_s = 0.0
         self._rtt_ms = 0
         self._draining = asyncio.Event()
+        self._greeted = False
         self._leaving = False
         self._empty = asyncio.Event()
 
@@ -199,6 +200,7 @@ class Worker:
     async def _talk(self, socket: ClientConnection) -> None:
         while not self._outbox.empty():
             self._outbox.get_nowait()
+        self._greeted = True
         held = tuple(Held(actor.id, actor.generation) for actor in self.actors)
         began_s = monotonic()
         await socket.send(encoder.encode(msgspec.structs.replace(self._hello, running=held)), text=True)
@@ -207,6 +209,7 @@ class Worker:
             async for message in socket:
                 self._hear(words.decode(message), began_s)
         finally:
+            self._greeted = False
             writing.cancel()
 
     async def _write(self, socket: ClientConnection) -> None:
@@ -224,7 +227,8 @@ class Worker:
                     await socket.close()
 
     def _say(self, word: FromEnvoy) -> None:
-        if self.connected.is_set() and self._outbox.qsize() < MAX_UNSENT:
+        """Once it is settled what the hello says: an actor that ends between that and the welcome has to be told of."""
+        if self._greeted and self._outbox.qsize() < MAX_UNSENT:
             self._outbox.put_nowait(word)
 
     # What the node says

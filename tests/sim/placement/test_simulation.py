@@ -59,6 +59,11 @@ def test_a_destroy_whose_outcome_is_unknown_may_come_late() -> None:
     assert run(generate(3673)).failure is None
 
 
+def test_an_actor_that_ends_between_hello_and_welcome_is_told_of() -> None:
+    """The node sleeps, the envoy says hello again, and then fences itself. It once kept that to itself."""
+    assert run(generate(5466)).failure is None
+
+
 def test_a_run_is_a_function_of_its_seed() -> None:
     assert digest_of(run(generate(7))) == digest_of(run(generate(7), tracing=True))
     assert digest_of(run(generate(7))) != digest_of(run(generate(8)))

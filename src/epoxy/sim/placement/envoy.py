@@ -244,7 +244,8 @@ class SimEnvoy:
         self.simulation.judge.stops(actor_id, self.id.key)
 
     def _say(self, word: FromEnvoy) -> None:
-        if self.wire is not None and (self._welcome is not None or isinstance(word, Hello)):
+        """The hello was the first word; what has changed since it is said behind it."""
+        if self.wire is not None:
             self.wire.say(word)
 
     def _after_ms(self, delay_ms: float, then: Callable[[], None]) -> None:
