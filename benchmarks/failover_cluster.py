@@ -141,7 +141,7 @@ class ElectCluster:
         self.primary()
 
     def stop(self) -> None:
-        """Agents first: their guards close what is open."""
+        """Agents first: their guards close what is open. No agent may have given up by itself, whatever happened."""
         for kind in ("agent", "server"):
             for member in self.members.values():
                 process: subprocess.Popen[bytes] | None = getattr(member, kind)
@@ -152,6 +152,12 @@ class ElectCluster:
                 process = getattr(member, kind)
                 if process is not None:
                     process.wait(PATIENCE_S)
+        broken = [name for name in self.members if "Traceback" in self._log_of(name)]
+        assert not broken, f"agents that gave up: {broken}, see {self.folder}"
+
+    def _log_of(self, name: str) -> str:
+        path = self.folder / f"{name}.log"
+        return path.read_text() if path.exists() else ""
 
     # What is going on
 
