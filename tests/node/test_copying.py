@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from epoxy.codec import wire
 from epoxy.membership.digest import NOTHING
@@ -21,6 +22,7 @@ from epoxy.membership.effects import (
 from epoxy.membership.learner import LEARNING_SHARE, compare, copy
 from epoxy.model.cluster import CONFIG_KEY, WISH_KEY, ClusterConfig, first_epoch
 from epoxy.model.membership import (
+    ChangelogPage,
     ChangelogRead,
     Member,
     MemberReply,
@@ -33,10 +35,10 @@ from epoxy.model.membership import (
 from epoxy.model.messages import Failed
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from epoxy.node import register
-from epoxy.node.copying import LONGEST_REST_MS, Copier
+from epoxy.node.copying import LONGEST_REST_MS, LONGEST_WAIT_MS, SERVING_SHARE, Copier
 from epoxy.node.errands import Errand
 from epoxy.node.replica import Replica
-from epoxy.ports import Store
+from epoxy.ports import Store, Transaction
 from epoxy.store.members import MemberSpace
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import HandClock
@@ -46,6 +48,7 @@ SOURCE, LEARNER = 1, 2
 CONFIG = first_epoch((SOURCE, LEARNER))
 PAGE_KEYS = 8
 PAGES = 12
+PAGE = ChangelogPage(entries=(), cursor=bytes(10), more=False)
 
 
 def value_of(number: int, version: int = 1) -> Proposal:
@@ -297,6 +300,42 @@ def test_a_learner_rests_in_proportion_to_its_work() -> None:
     assert results == []
     life.clock.advance(1)
     assert results == [None]
+
+
+def serve(life: Life, work_ms: float) -> list[MemberReply]:
+    """A page that takes so long to make."""
+
+    def work(_: Transaction) -> MemberReply:
+        life.clock.advance(work_ms)
+        return PAGE
+
+    told: list[MemberReply] = []
+    life.copier.serve(work, told.append)
+    return told
+
+
+def test_a_source_that_decides_for_clients_lets_learners_wait_for_a_page() -> None:
+    life = in_memory()
+    assert serve(life, 10.0) == [PAGE], "nobody writes"
+    life.replica.learn(key_of(1), value_of(1))
+    told = serve(life, 10.0)
+    life.clock.advance(10.0 * (1 / SERVING_SHARE - 1) - 1)
+    assert told == []
+    life.clock.advance(1)
+    assert told == [PAGE]
+    assert serve(life, 10.0) == [PAGE], "nobody has written since"
+
+
+def test_nobody_waits_long_for_a_page_and_not_at_all_in_a_joint_epoch() -> None:
+    life = in_memory()
+    life.replica.learn(key_of(1), value_of(1))
+    told = serve(life, 10_000.0)
+    life.clock.advance(LONGEST_WAIT_MS)
+    assert told == [PAGE]
+    joint = replace(CONFIG, epoch=2, previous=(SOURCE,))
+    life.replica.learn(CONFIG_KEY, register.to_proposal(joint))
+    assert life.replica.config.is_joint
+    assert serve(life, 10.0) == [PAGE]
 
 
 def test_who_was_followed_is_told_as_long_as_members_change() -> None:

@@ -25,6 +25,14 @@ LONGEST_REST_MS = 10_000.0
 """A disk that stood still for a while makes a page seem like a minute's work."""
 
 
+SERVING_SHARE = 0.15
+"""Of a source's time while it decides for clients, packing pages for the wire not counted. A page is a few milliseconds
+in which nobody else has a turn: the learner asks for the next one later then."""
+
+LONGEST_WAIT_MS = 200.0
+"""For a page that is ready: well within the patience of whoever asked."""
+
+
 class Copier:
     def __init__(self, replica: Replica, store: Store, space: MemberSpace, clock: Clock) -> None:
         self._replica = replica
@@ -43,9 +51,26 @@ class Copier:
         """Keys that were found missing, or behind, in quiet times."""
         self.followed: set[int] = set()
         """Sources whose tail was reached in the change under way. What was copied before that may be long ago."""
-        replica.commit_watchers.append(self._reconfigured)
+        self._commits = 0
+        """Since the last page was asked for."""
+        replica.commit_watchers.append(self._committed)
 
     # As a source
+
+    def serve(self, work: Callable[[Transaction], MemberReply], answered: Callable[[MemberReply], None]) -> None:
+        """A page, when it is durable, and later still where clients write and nobody waits for the end of an epoch."""
+        begun_ms = self._clock.now_ms()
+        reply = self._store.transact(work)
+        is_free = self._replica.config.is_joint or not self._commits
+        wait_ms = 0.0 if is_free else (self._clock.now_ms() - begun_ms) * (1 / SERVING_SHARE - 1)
+        self._commits = 0
+        self._store.when_durable(partial(self._leave, min(LONGEST_WAIT_MS, wait_ms), partial(answered, reply)))
+
+    def _leave(self, wait_ms: float, answer: Callable[[], None]) -> None:
+        if wait_ms:
+            self._clock.call_later(wait_ms, answer)
+        else:
+            answer()
 
     def page(self, tx: Transaction, request: SnapshotRead | ChangelogRead) -> MemberReply:
         reply: MemberReply
@@ -101,7 +126,8 @@ class Copier:
         if then is not None:
             then(None)
 
-    def _reconfigured(self, key: bytes, _before: KeyState, _after: KeyState) -> None:
+    def _committed(self, key: bytes, _before: KeyState, _after: KeyState) -> None:
+        self._commits += 1
         if key == CONFIG_KEY and not is_changing(self._replica.config, None):
             self.followed.clear()
 

@@ -108,6 +108,9 @@ class Member:
 
     def answer(self, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
         """What is told is durable first, like every reply."""
+        if isinstance(request, SnapshotRead | ChangelogRead):
+            self.copier.serve(partial(self._reply, request), answered)
+            return
         reply = self._store.transact(partial(self._reply, request))
         self._store.when_durable(partial(answered, reply))
 
