@@ -47,18 +47,22 @@ class Layer:
     is remembered, and put in order by itself when the next one asks: to find its place among all others takes ten times
     as long, and those who compare replicas ask often."""
 
-    __slots__ = ("_order", "_recent", "values")
+    __slots__ = ("_in_place", "_order", "_recent", "values")
 
     def __init__(self, values: dict[bytes, bytes | None] | None = None) -> None:
         self.values: dict[bytes, bytes | None] = {} if values is None else values
         self._order: list[bytes] | None = None
         self._recent: list[bytes] = []
+        self._in_place = True
 
     def add(self, rows: dict[bytes, bytes | None]) -> None:
         if self._order is not None:
             # Not by a difference of the keys, which would look at all of those that are there.
             values = self.values
-            self._recent.extend([key for key in rows if key not in values])
+            fresh = [key for key in rows if key not in values]
+            if fresh:
+                self._recent += fresh
+                self._in_place = False
         self.values.update(rows)
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[Row]:
@@ -77,8 +81,11 @@ class Layer:
             self._order += self._recent
             self._order.sort()
             self._recent = []
-        else:
+            self._in_place = True
+        elif not self._in_place:
+            # Even of rows that are in order already, a sort looks at all.
             self._recent.sort()
+            self._in_place = True
         return self._order
 
 
