@@ -7,15 +7,18 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from epoxy.consensus import acceptor, proposer, reader, rounds
-from epoxy.consensus.effects import Context, Flow, Pause
-from epoxy.model.writes import Consistency, ReadFailed, ReadOutcome
+from epoxy.consensus.effects import Context, Flow
+from epoxy.model.writes import Consistency, ReadFailed
 from epoxy.node.driver import Run
+from epoxy.node.quiet_read import QuietRead
+from epoxy.node.uncontended import Standing
 from epoxy.sim import history, linearizability, simulation
 from epoxy.sim.client import Client
 from epoxy.sim.generate import WORKLOADS, generate
@@ -257,11 +260,10 @@ def test_a_driver_that_forgets_to_answer_is_no_life() -> None:
 def test_a_read_that_fails_although_all_is_calm_is_no_life() -> None:
     """An answer in time is not enough: "I could not" is none when everybody is there."""
 
-    def gives_up(_: bytes, __: Context) -> Flow[ReadOutcome]:
-        yield Pause(delay_ms=1.0, key=b"k", version=1)
-        return ReadFailed(reason="planted")
+    def gives_up(read: QuietRead) -> None:
+        read.driver.clock.call_later(1.0, partial(read.answered, ReadFailed(reason="planted")))
 
-    with applied((Patch(reader, "linearizable", gives_up),)):
+    with applied((Patch(QuietRead, "start", gives_up),)):
         report = run(plan_of(clients=(RESERVE,)))
     assert rule_of(report) == "liveness"
     assert report.failure is not None
@@ -345,4 +347,16 @@ def test_a_read_content_with_fewer_than_a_quorum_is_caught(monkeypatch: pytest.M
 
     monkeypatch.setattr(reader, "gather", hasty)
     failures = (run(with_neighbours(seed)).failure for seed in range(40))
+    assert {failure.rule for failure in failures if failure is not None} == {"linearizability"}
+
+
+def test_a_quiet_read_content_with_fewer_than_a_quorum_is_caught() -> None:
+    begin = Standing.__init__
+
+    def hasty(standing: Standing, ctx: Context) -> None:
+        begin(standing, ctx)
+        standing.slow -= 1
+
+    with applied((Patch(Standing, "__init__", hasty),)):
+        failures = [run(with_neighbours(seed)).failure for seed in range(40, 80)]
     assert {failure.rule for failure in failures if failure is not None} == {"linearizability"}

@@ -74,19 +74,44 @@ def linearizable(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
 
 
 def ask_quorum(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
-    request, slow = Read(key=key, epoch=ctx.config.epoch), ctx.config.quorums.slow
     nearest = nearest_quorum(ctx)
     if nearest is not None:
-        got = yield from gather(ctx, request, nearest, need=slow, own={}, base=None, is_first_try=True)
+        got = yield from gather(
+            ctx, question(key, ctx), nearest, need=ctx.config.quorums.slow, own={}, base=None, is_first_try=True
+        )
         if got.reached:
             return (yield from settle(key, [reply for reply in got.oks.values() if isinstance(reply, ReadOk)], ctx))
-    for attempt in range(ctx.timing.retries + 1):
+    return (yield from ask_voters(key, ctx, asked_already=0))
+
+
+def ask_voters(key: bytes, ctx: Context, *, asked_already: int) -> Flow[ReadOutcome]:
+    """All of them, as often as it takes."""
+    request, slow = question(key, ctx), ctx.config.quorums.slow
+    for attempt in range(asked_already, ctx.timing.retries + 1):
         if attempt:
             yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=key, version=0)
         got = yield from gather(ctx, request, ctx.config.voters, need=slow, own={}, base=None)
         if got.reached:
             return (yield from settle(key, [reply for reply in got.oks.values() if isinstance(reply, ReadOk)], ctx))
     return ReadFailed(reason=f"no quorum after {ctx.timing.retries} retries")
+
+
+def question(key: bytes, ctx: Context) -> Read:
+    return Read(key=key, epoch=ctx.config.epoch)
+
+
+def carry_on(key: bytes, ctx: Context, replies: list[ReadOk] | None, news: StaleEpoch | None) -> Flow[ReadOutcome]:
+    """A linearizable read whose first question was asked without a flow: of the nearest quorum, or of all voters. What
+    a quorum has answered, or that there is a new epoch; neither, if too few have answered."""
+    try:
+        if news is not None:
+            raise EpochChanged(news.config)
+        if replies is not None:
+            return (yield from settle(key, replies, ctx))
+        return (yield from ask_voters(key, ctx, asked_already=1 if nearest_quorum(ctx) is None else 0))
+    except EpochChanged as change:
+        ctx = yield from adopt(ctx, change)
+    return (yield from linearizable(key, ctx))
 
 
 def nearest_quorum(ctx: Context) -> tuple[int, ...] | None:
@@ -98,10 +123,8 @@ def nearest_quorum(ctx: Context) -> tuple[int, ...] | None:
 
 def settle(key: bytes, replies: list[ReadOk], ctx: Context) -> Flow[ReadOutcome]:
     """The newest version a quorum knows of, after finishing what is in flight above it."""
-    committed: Proposal | None = None
-    for reply in replies:
-        committed = newest(committed, reply.committed)
-    version = committed.version + 1 if committed is not None else 1
+    committed = newest_of(replies)
+    version = next_version(committed)
     if not in_flight(replies, version, ctx.config):
         return ReadResult(committed=committed, source=Source.QUORUM)
     if committed is not None:
@@ -119,12 +142,28 @@ def settle(key: bytes, replies: list[ReadOk], ctx: Context) -> Flow[ReadOutcome]
 
 def in_flight(replies: list[ReadOk], version: int, config: ClusterConfig) -> bool:
     """A vote that no longer counts is not the trace of anything."""
-    votes = [reply.vote for reply in replies if reply.vote is not None]
-    return any(vote.proposal.version >= version and still_counts(vote, config) for vote in votes)
+    for reply in replies:
+        vote = reply.vote
+        if vote is not None and vote.proposal.version >= version and still_counts(vote, config):
+            return True
+    return False
+
+
+def newest_of(replies: list[ReadOk]) -> Proposal | None:
+    committed: Proposal | None = None
+    for reply in replies:
+        committed = newest(committed, reply.committed)
+    return committed
+
+
+def next_version(committed: Proposal | None) -> int:
+    return committed.version + 1 if committed is not None else 1
 
 
 def newest(a: Proposal | None, b: Proposal | None) -> Proposal | None:
-    return max((p for p in (a, b) if p is not None), key=lambda p: p.version, default=None)
+    if a is None or b is None:
+        return b if a is None else a
+    return b if b.version > a.version else a
 
 
 def is_value(committed: Proposal | None) -> TypeGuard[Proposal]:

@@ -31,6 +31,7 @@ from epoxy.model.messages import Prepare, Reply
 from epoxy.model.records import KeyState
 from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
 from epoxy.node.observer import Observer, Unobserved
+from epoxy.node.quiet_read import QuietRead
 from epoxy.node.replica import Replica
 from epoxy.node.uncontended import Standing, Uncontended
 from epoxy.ports import Clock, Dice, Timer, Transport
@@ -82,7 +83,12 @@ class Driver:
         queue.append((write, answered))
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
-        flow = reader.read(key, consistency, self._context())
+        if consistency is Consistency.LINEARIZABLE:
+            QuietRead(self, key, self.current(), answered).start()
+        else:
+            self.reading(reader.read(key, consistency, self._context()), answered)
+
+    def reading(self, flow: Flow[ReadOutcome], answered: Callable[[ReadOutcome], None]) -> None:
         Run(self, flow, lambda reason: ReadFailed(reason=reason), answered).start()
 
     def sleep(self, pause: Pause, wake: Callable[[], None]) -> None:
@@ -133,10 +139,13 @@ class Driver:
         self._begin(*queue.popleft())
 
     def _begin(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        Uncontended(self, write, self.current(), self.clock.now_ms(), answered).start()
+
+    def current(self) -> Standing:
         standing, config = self._standing, self.replica.config
         if standing is None or standing.config is not config or standing.timing is not self.timing:
             standing = self._standing = Standing(self._context())
-        Uncontended(self, write, standing, self.clock.now_ms(), answered).start()
+        return standing
 
     def _context(self) -> Context:
         return Context(me=self.replica.me, config=self.replica.config, dice=self._dice, timing=self.timing)

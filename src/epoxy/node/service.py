@@ -166,16 +166,23 @@ class Node:
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
         """What is known here is answered at once, and never turned away; so is a linearizable read of a reserved name,
         because its value cannot change."""
-        reads = self._reads
         if not self.ready:
             answered(ReadFailed(reason=self.standing.reason))
+            return
+        if consistency is Consistency.LINEARIZABLE and may_change(self.replica.newest(key)):
+            self._ask_others(key, consistency, answered)
             return
         here = self.replica.peek(key, use_cache=consistency is not Consistency.SKIP_CACHE)
         if here is not None and is_owned(here.committed):
             self._read_ordered(key, consistency, answered)
         elif here is not None and (consistency is not Consistency.LINEARIZABLE or is_final(here)):
             answered(here)
-        elif reads.count >= reads.limit:
+        else:
+            self._ask_others(key, consistency, answered)
+
+    def _ask_others(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+        reads = self._reads
+        if reads.count >= reads.limit:
             reads.refused += 1
             answered(Refused(reason=f"{reads.limit} reads are asking other regions already"))
         else:
@@ -436,6 +443,11 @@ class Node:
 
 def floor_of(limits: Limits) -> Floor:
     return Floor(commits=limits.changelog_commits, age_ms=60_000.0 * limits.changelog_minutes)
+
+
+def may_change(newest: Proposal | None) -> bool:
+    """So others must be asked. The newest version may not be durable yet; if it is not final, none before it was."""
+    return newest is not None and newest.mutable and not is_owned(newest)
 
 
 def is_final(here: ReadResult) -> bool:

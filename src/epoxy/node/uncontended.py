@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from epoxy.consensus.effects import Answer, Context
 from epoxy.consensus.operations import Answered, Conclude, Concluded, FastVote, Reserved, Selected, Unconfirmed
 from epoxy.consensus.proposer import Wish, name_of, pursue, selection
+from epoxy.consensus.reader import nearest_quorum
 from epoxy.consensus.rounds import what_it_missed
 from epoxy.consensus.terms import Offer
 from epoxy.model.ballot import fast_ballot
@@ -29,7 +30,8 @@ EARLIER_ROUND: Final = -1
 
 
 class Standing:
-    """What follows from the configuration for the writes of one replica; worked out once for many of them."""
+    """What follows from the configuration for the writes and reads of one replica; worked out once for many of them.
+    `asked` are those of whom a linearizable read asks `slow` answers, `asked_ms` how long it waits for them."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
@@ -41,6 +43,10 @@ class Standing:
         self.listeners = tuple([replica for replica in ctx.config.everybody if replica != ctx.me])
         self.need = ctx.config.quorums.fast
         self.ballot = fast_ballot(ctx.me)
+        nearest = nearest_quorum(ctx)
+        self.asked = nearest if nearest is not None else ctx.config.voters
+        self.asked_ms = ctx.timing.hedge_ms if nearest is not None else ctx.timing.round_timeout_ms
+        self.slow = ctx.config.quorums.slow
 
 
 def goes_straight(standing: Standing) -> bool:
