@@ -1,17 +1,22 @@
 """A real cluster of three processes, and a client that outlives them."""
 
 import asyncio
+import json
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import epoxy
+from epoxy import Add, Compare, Delete, Get, Put
+from epoxy.cli.main import run
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Path as Travelled
 from epoxy.model.writes import Source
 from epoxy.testing import Cluster, ClusterNode, cluster, configuration, free_ports, lay_out
+from tests.client.both import BOTH
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +41,34 @@ def test_a_name_has_one_owner_everywhere(three: Cluster) -> None:
     for node in three:
         with node.client() as client:
             assert client.get(b"race", read="linearizable") == results[0].value
+
+
+@pytest.mark.parametrize("client_type", BOTH)
+def test_a_transaction_is_one_moment(three: Cluster, client_type: Any, tmp_path: Path) -> None:
+    a, b = (f"{client_type.__name__}/{name}".encode() for name in "ab")
+    with client_type(three[0].url) as client, client_type(three[1].url) as other:
+        client.txn(then=[Put(key=a, value=b"10"), Put(key=b, value=b"0")])
+        moved = other.txn(
+            compares=[Compare(key=a, values=(b"10",))],
+            then=[Add(key=a, amount=3, negative=True), Add(key=b, amount=3)],
+            reads=[a],
+        )
+        assert (moved.succeeded, moved.seen, moved.reads) == (True, (b"10",), (b"10",))
+        assert [each.value for each in moved.results] == [b"7", b"3"]
+        again = client.txn(compares=[Compare(key=a, values=(b"10",))], then=[Delete(key=a)], otherwise=[Get(key=b)])
+        assert (again.succeeded, again.seen, again.results[0].value) == (False, (b"7",), b"3")
+        assert client.get(a, read="linearizable") == b"7"
+        with pytest.raises(epoxy.InvalidRequest, match="wrong_engine"):
+            client.put(a, b"1")
+        with pytest.raises(epoxy.InvalidRequest, match="at least one key"):
+            client.txn()
+    file = tmp_path / "txn.json"
+    file.write_text(json.dumps({"then": [{"op": "add", "key": a.decode(), "amount": -1}]}))
+    assert run(["txn", str(file), "--url", three[0].url]) == 0
+    file.write_text(json.dumps({"compare": [{"key": a.decode(), "absent": True}]}))
+    assert run(["txn", str(file), "--url", three[0].url, "--json"]) == 3
+    file.write_text("{}")
+    assert run(["txn", str(file), "--url", three[0].url]) == 1
 
 
 def test_an_answer_from_home_costs_no_message(three: Cluster) -> None:
