@@ -119,13 +119,24 @@ def test_a_pipeline_reads_as_if_it_ran_in_order(protocol: int) -> None:
 
 
 @PROTOCOLS
-def test_transactions_are_refused(protocol: int) -> None:
+def test_transactions_as_redis_py_sends_them(protocol: int) -> None:
     async def story(_: Cluster, clients: list[redis.asyncio.Redis]) -> None:
         pipeline = clients[0].pipeline(transaction=True)
-        pipeline.set("k", "v")
-        with pytest.raises(redis.RedisError, match="ordered engine"):
-            await pipeline.execute()
-        assert await clients[0].get("k") is None
+        pipeline.set("a", "10")
+        pipeline.decrby("a", 3)
+        pipeline.incrby("b", 3)
+        pipeline.mget("a", "b")
+        assert await pipeline.execute() == [True, 7, 3, [b"7", b"3"]]
+        assert await clients[0].get("a") == b"7"
+        async with clients[1].pipeline(transaction=True) as watching:
+            await watching.watch("b")
+            changed = clients[0].pipeline(transaction=True)
+            changed.incrby("b", 1)
+            assert await changed.execute() == [4]
+            watching.multi()  # type: ignore[no-untyped-call]
+            watching.set("b", "9")
+            with pytest.raises(redis.WatchError):
+                await watching.execute()
 
     at_every_door(story, protocol)
 
