@@ -1,5 +1,8 @@
 """Every planted fault is caught, or those who judge are not worth their name."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from epoxy.sim.generate import generate
@@ -40,13 +43,28 @@ NAMED_BY_THE_DESIGN = [
 ]
 
 
+TABLE = Path(__file__).parents[2] / "docs" / "testing.md"
+KNOWN = {name: int(seed) for name, seed in re.findall(r"^\| ([\w-]+) \|.*\| seed (\d+) \|", TABLE.read_text(), re.M)}
+
+
+def shows(name: str, seed: int) -> bool:
+    with planted(name):
+        return run(generate(seed, MUTANTS[name].workload)).failure is not None
+
+
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_fault_is_caught(name: str) -> None:
-    """And for what was planted, not for what the simulator does wrong by itself: the seed is harmless without it."""
-    catch = chase(name)
-    assert catch.rule is not None, f"{name} survived {catch.tried} runs"
-    if catch.seed is not None:
-        assert run(generate(catch.seed, catch.workload)).failure is None
+    """And for what was planted, not for what the simulator does wrong by itself: the seed is harmless without it.
+
+    Where the table knows a seed it is tried first: from the beginning on, the rarest faults take a minute.
+    """
+    seed = KNOWN.get(name)
+    if seed is None or not shows(name, seed):
+        catch = chase(name)
+        assert catch.rule is not None, f"{name} survived {catch.tried} runs"
+        seed = catch.seed
+    if seed is not None:
+        assert run(generate(seed, MUTANTS[name].workload)).failure is None
 
 
 def test_the_faults_the_design_asks_for_are_there() -> None:
