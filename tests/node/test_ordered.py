@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from epoxy.consensus.effects import Timing
 from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Reply, Request
-from epoxy.model.ordered import Deps, InstanceId, OrderedCommit
+from epoxy.model.ordered import Deps, Instance, InstanceId, OrderedCommit
 from epoxy.model.transactions import Add, Executed, Get, Put, Txn, TxnOutcome, TxnRefused, WrongEngine
 from epoxy.model.writes import Outcome, Path, Write
 from epoxy.node.driver import Driver
@@ -17,6 +17,7 @@ from epoxy.node.ordered_replica import OrderedReplica
 from epoxy.node.pending import Pending
 from epoxy.node.replica import Replica
 from epoxy.node.transactions import LATE, OWNED, Transactions
+from epoxy.ordered.log import Log
 from epoxy.sim.world import Event, World
 from epoxy.store.memory import MemoryStore
 from tests.ordered.cluster import Replicas, write
@@ -192,6 +193,35 @@ def test_what_depends_on_each_other_is_executed_in_one_transaction() -> None:
     at.tell(commits[1], (3,))
     assert at.stores[3].commits == before + 2, "the decision, and both executions"
     assert at.at[3].space.value(at.stores[3].newest(), b"k") == b"2", "in the order of ids"
+
+
+class CountedLog(Log):
+    """How often somebody looks at an instance."""
+
+    looks = 0
+
+    def get(self, instance_id: InstanceId) -> Instance:
+        self.looks += 1
+        return super().get(instance_id)
+
+
+def looks_for(count: int) -> int:
+    """A chain of commands is learned, but for the first of them, and these at last, the latest first."""
+    replica = OrderedReplica(1, MemoryStore(), first_epoch((1, 2, 3)))
+    log = replica.log = CountedLog()
+    chain = [InstanceId(2, slot) for slot in range(1, count + 1)]
+    deps = [Deps(also=tuple(chain[max(0, i - 3) : i])) for i in range(count)]
+    commits = [OrderedCommit(id=each, command=write(), deps=deps[i]) for i, each in enumerate(chain)]
+    missed = count // 8
+    for commit in [*commits[missed:], *reversed(commits[:missed])]:
+        replica.handle(commit)
+    assert replica.log.floors() == (chain[-1],)
+    return log.looks
+
+
+def test_who_was_away_does_not_walk_the_same_way_for_every_command_it_learns() -> None:
+    """That would be the cube of their number, and a second becomes a minute."""
+    assert looks_for(400) < 24 * looks_for(100)
 
 
 def test_a_restart_goes_on_with_the_next_slot() -> None:

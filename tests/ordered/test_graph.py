@@ -37,7 +37,7 @@ def reached(graph: Edges, start: InstanceId) -> set[InstanceId]:
 @given(edges, st.sampled_from(IDS))
 def test_dependencies_first_groups_whole_and_in_the_order_of_ids(graph: Edges, root: InstanceId) -> None:
     log = log_of(graph)
-    found = plan(log, root)
+    found = plan(log, root, {})
     executed: set[InstanceId] = set()
     for group in found.groups:
         assert group == sorted(group)
@@ -55,6 +55,23 @@ def test_dependencies_first_groups_whole_and_in_the_order_of_ids(graph: Edges, r
         assert found.missing in whole - set(graph)
 
 
+@given(edges, st.sampled_from(IDS), st.sampled_from(IDS))
+def test_those_who_were_held_up_wait_for_what_is_missing_and_are_not_asked_again(
+    graph: Edges, first: InstanceId, second: InstanceId
+) -> None:
+    log = log_of(graph)
+    found = plan(log, first, {})
+    stuck = dict.fromkeys(found.held, found.missing or first)
+    assert all(found.missing in reached(graph, each) for each in found.held)
+    assert (found.missing is None) == (first in graph and not found.held)
+    for each in (each for group in found.groups for each in group):
+        log.mark_executed(each)
+    blind, quick = plan(log, second, {}), plan(log, second, stuck)
+    if not log.is_executed(second):
+        assert (quick.missing is None) == (blind.missing is None)
+        assert {tuple(group) for group in quick.groups} <= {tuple(group) for group in blind.groups} or blind.missing
+
+
 @given(edges, st.randoms(use_true_random=False))
 def test_every_replica_finds_the_same_order(graph: Edges, dice: Random) -> None:
     """Whatever it learned first: of two where one depends on the other, the same one comes first everywhere."""
@@ -64,7 +81,7 @@ def test_every_replica_finds_the_same_order(graph: Edges, dice: Random) -> None:
         roots = sorted(graph)
         dice.shuffle(roots)
         for root in roots:
-            for group in [] if log.is_executed(root) else plan(log, root).groups:
+            for group in [] if log.is_executed(root) else plan(log, root, {}).groups:
                 for each in group:
                     log.mark_executed(each)
                     order.append(each)
@@ -81,12 +98,12 @@ def test_a_stretch_stands_for_all_its_slots() -> None:
     log = Log()
     last = InstanceId(2, 1)
     log.put(Instance(id=last, phase=Phase.COMMITTED, command=write(), deps=Deps(upto=(InstanceId(1, 3),))))
-    assert plan(log, last).missing == InstanceId(1, 1)
+    assert plan(log, last, {}).missing == InstanceId(1, 1)
     for slot in (1, 2, 3):
         log.put(Instance(id=InstanceId(1, slot), phase=Phase.COMMITTED, nop=slot == 2, command=write(), deps=NOTHING))
-    assert plan(log, last).groups == [[InstanceId(1, 1)], [InstanceId(1, 2)], [InstanceId(1, 3)], [last]]
+    assert plan(log, last, {}).groups == [[InstanceId(1, 1)], [InstanceId(1, 2)], [InstanceId(1, 3)], [last]]
     log.mark_executed(InstanceId(1, 2))
-    assert plan(log, last).groups == [[InstanceId(1, 1)], [InstanceId(1, 3)], [last]]
+    assert plan(log, last, {}).groups == [[InstanceId(1, 1)], [InstanceId(1, 3)], [last]]
 
 
 def test_long_chains_do_not_recurse() -> None:
@@ -94,4 +111,4 @@ def test_long_chains_do_not_recurse() -> None:
     for slot in range(1, 5001):
         deps = Deps(also=(InstanceId(1, slot - 1),)) if slot > 1 else NOTHING
         log.put(Instance(id=InstanceId(1, slot), phase=Phase.COMMITTED, command=write(), deps=deps))
-    assert len(plan(log, InstanceId(1, 5000)).groups) == 5000
+    assert len(plan(log, InstanceId(1, 5000), {}).groups) == 5000

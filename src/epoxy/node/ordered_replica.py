@@ -57,6 +57,9 @@ class OrderedReplica:
         """Told of every change, as above."""
         self._store = store
         self._blocked: dict[InstanceId, list[InstanceId]] = {}
+        """What is not decided, and who waits for it."""
+        self._stuck: dict[InstanceId, InstanceId] = {}
+        """The same, the other way around."""
         self._reached: dict[int, dict[int, int]] = {}
 
     def found(self, config: ClusterConfig) -> None:
@@ -122,16 +125,16 @@ class OrderedReplica:
         if after is before or after == before:
             return
         self.log.put(after)
-        plan = graph.plan(self.log, after.id) if after.is_committed else None
+        waited = self._free(after.id) if after.is_committed else []
+        plan = graph.plan(self.log, after.id, self._stuck) if after.is_committed else None
         if plan is not None and plan.groups == [[after.id]]:
             self._execute([after.id], before)
         else:
             self._store.transact(lambda tx: self.space.save(tx, before, after))
         self.on_change(after)
         if after.is_committed:
-            self._execute_from(after.id)
-            for waiting in self._blocked.pop(after.id, ()):
-                self._execute_from(waiting)
+            for each in (after.id, *waited):
+                self._execute_from(each)
             self.on_news(after.id)
 
     def _heard_waiting(self, request: Waiting) -> OrderedReply:
@@ -160,14 +163,22 @@ class OrderedReplica:
     # Execution
 
     def _execute_from(self, root: InstanceId) -> None:
-        if self.log.is_executed(root):
+        if self.log.is_executed(root) or root in self._stuck:
             return
-        plan = graph.plan(self.log, root)
+        plan = graph.plan(self.log, root, self._stuck)
         for group in plan.groups:
             self._execute(group)
         if plan.missing is not None:
-            self._blocked.setdefault(plan.missing, []).append(root)
+            self._blocked.setdefault(plan.missing, []).extend(plan.held)
+            self._stuck.update(dict.fromkeys(plan.held, plan.missing))
             self.log.mention(plan.missing)
+
+    def _free(self, decided: InstanceId) -> list[InstanceId]:
+        """Those who waited for it. They may wait for something else."""
+        waited = self._blocked.pop(decided, [])
+        for each in waited:
+            del self._stuck[each]
+        return waited
 
     def _execute(self, group: list[InstanceId], before: Instance | None = None) -> None:
         """In one transaction: half a group is none, for the rest of it would be put into another order. With `before`,

@@ -3,7 +3,7 @@
 # They stand in for production rules and keep their signatures, used or not.
 # ruff: noqa: ARG001
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec.structs import replace
@@ -103,16 +103,16 @@ def by_slot(group: list[InstanceId]) -> list[InstanceId]:
     return sorted(group, key=lambda instance_id: instance_id.slot)
 
 
-def as_it_comes(log: Log, root: InstanceId) -> Plan:
+def as_it_comes(log: Log, root: InstanceId, stuck: Mapping[InstanceId, InstanceId]) -> Plan:
     """What is decided is executed, whatever it depends on."""
-    return Plan([[root]], None)
+    return Plan([[root]], None, [])
 
 
-def until_something_is_missing(log: Log, root: InstanceId) -> Plan:
+def until_something_is_missing(log: Log, root: InstanceId, stuck: Mapping[InstanceId, InstanceId]) -> Plan:
     """What is missing is not waited for."""
-    walk = Walk(log)
+    walk = Walk(log, stuck)
     missing = walk.from_root(root)
-    return Plan(walk.groups if missing is None else [*walk.groups, [root]], None)
+    return Plan(walk.groups if missing is None else [*walk.groups, [root]], None, [])
 
 
 def not_marked(self: OrderedSpace, tx: Transaction, instance_id: InstanceId) -> None:
