@@ -163,9 +163,9 @@ def refusal(node: ClusterNode, *flags: str, status: int = 78) -> str:
     with spawned("-m", "epoxy", *command(node, *flags)) as process:
         stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, stdout) == (status, "")
-    (line,) = stderr.splitlines()
-    assert line.startswith("epoxy: ")
-    return str(line.removeprefix("epoxy: "))
+    line = str(stderr).rstrip("\n")
+    assert line.startswith("epoxy: ") and "\n" not in line, stderr
+    return line.removeprefix("epoxy: ")
 
 
 def add(node: ClusterNode, text: str) -> None:

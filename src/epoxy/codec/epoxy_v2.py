@@ -316,9 +316,9 @@ def encode_lineage(out: list[bytes], value: tuple[Settled, ...]) -> None:
 
 
 def decode_lineage(buffer: bytes, position: int) -> tuple[tuple[Settled, ...], int]:
-    length, position = decode_length(buffer, position, 0, 8)
+    count, position = decode_length(buffer, position, 0, 8)
     items: list[Settled] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_settled(buffer, position)
         items.append(item)
     return tuple(items), position
@@ -410,9 +410,9 @@ def encode_members(out: list[bytes], value: tuple[ReplicaInfo, ...]) -> None:
 
 
 def decode_members(buffer: bytes, position: int) -> tuple[tuple[ReplicaInfo, ...], int]:
-    length, position = decode_length(buffer, position, 1, 64)
+    count, position = decode_length(buffer, position, 1, 64)
     items: list[ReplicaInfo] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_replica_info(buffer, position)
         items.append(item)
     return tuple(items), position
@@ -428,9 +428,9 @@ def encode_voters(out: list[bytes], value: tuple[int, ...]) -> None:
 
 
 def decode_voters(buffer: bytes, position: int) -> tuple[tuple[int, ...], int]:
-    length, position = decode_length(buffer, position, 0, 64)
+    count, position = decode_length(buffer, position, 0, 64)
     items: list[int] = []
-    for _ in range(length):
+    for _ in range(count):
         item = buffer[position]
         if item <= 0x7F:
             position += 1
@@ -536,9 +536,9 @@ def encode_values(out: list[bytes], value: tuple[bytes, ...]) -> None:
 
 
 def decode_values(buffer: bytes, position: int) -> tuple[tuple[bytes, ...], int]:
-    length, position = decode_length(buffer, position, 0, 128)
+    count, position = decode_length(buffer, position, 0, 128)
     items: list[bytes] = []
-    for _ in range(length):
+    for _ in range(count):
         length = buffer[position]
         if length <= 0x7F:
             position += 1
@@ -748,9 +748,9 @@ def encode_compares(out: list[bytes], value: tuple[Compare, ...]) -> None:
 
 
 def decode_compares(buffer: bytes, position: int) -> tuple[tuple[Compare, ...], int]:
-    length, position = decode_length(buffer, position, 0, 128)
+    count, position = decode_length(buffer, position, 0, 128)
     items: list[Compare] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_compare(buffer, position)
         items.append(item)
     return tuple(items), position
@@ -763,9 +763,9 @@ def encode_operations(out: list[bytes], value: tuple[Operation, ...]) -> None:
 
 
 def decode_operations(buffer: bytes, position: int) -> tuple[tuple[Operation, ...], int]:
-    length, position = decode_length(buffer, position, 0, 128)
+    count, position = decode_length(buffer, position, 0, 128)
     items: list[Operation] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_operation(buffer, position)
         items.append(item)
     return tuple(items), position
@@ -783,9 +783,9 @@ def encode_keys(out: list[bytes], value: tuple[bytes, ...]) -> None:
 
 
 def decode_keys(buffer: bytes, position: int) -> tuple[tuple[bytes, ...], int]:
-    length, position = decode_length(buffer, position, 0, 128)
+    count, position = decode_length(buffer, position, 0, 128)
     items: list[bytes] = []
-    for _ in range(length):
+    for _ in range(count):
         length = buffer[position]
         if 1 <= length <= 0x7F:
             position += 1
@@ -828,9 +828,9 @@ def encode_txns(out: list[bytes], value: tuple[Txn, ...]) -> None:
 
 
 def decode_txns(buffer: bytes, position: int) -> tuple[tuple[Txn, ...], int]:
-    length, position = decode_length(buffer, position, 1, 64)
+    count, position = decode_length(buffer, position, 1, 64)
     items: list[Txn] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_txn(buffer, position)
         items.append(item)
     return tuple(items), position
@@ -882,9 +882,9 @@ def encode_ends(out: list[bytes], value: tuple[InstanceId, ...]) -> None:
 
 
 def decode_ends(buffer: bytes, position: int) -> tuple[tuple[InstanceId, ...], int]:
-    length, position = decode_length(buffer, position, 0, 64)
+    count, position = decode_length(buffer, position, 0, 64)
     items: list[InstanceId] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_instance_id(buffer, position)
         items.append(item)
     return tuple(items), position
@@ -897,9 +897,9 @@ def encode_instance_ids(out: list[bytes], value: tuple[InstanceId, ...]) -> None
 
 
 def decode_instance_ids(buffer: bytes, position: int) -> tuple[tuple[InstanceId, ...], int]:
-    length, position = decode_length(buffer, position, 0, 65536)
+    count, position = decode_length(buffer, position, 0, 65536)
     items: list[InstanceId] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_instance_id(buffer, position)
         items.append(item)
     return tuple(items), position
@@ -1598,9 +1598,9 @@ def encode_rivals(out: list[bytes], value: tuple[Rival, ...]) -> None:
 
 
 def decode_rivals(buffer: bytes, position: int) -> tuple[tuple[Rival, ...], int]:
-    length, position = decode_length(buffer, position, 0, 1024)
+    count, position = decode_length(buffer, position, 0, 1024)
     items: list[Rival] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_rival(buffer, position)
         items.append(item)
     return tuple(items), position
@@ -1669,9 +1669,9 @@ def encode_commits(out: list[bytes], value: tuple[OrderedCommit, ...]) -> None:
 
 
 def decode_commits(buffer: bytes, position: int) -> tuple[tuple[OrderedCommit, ...], int]:
-    length, position = decode_length(buffer, position, 0, 64)
+    count, position = decode_length(buffer, position, 0, 64)
     items: list[OrderedCommit] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_ordered_commit(buffer, position)
         items.append(item)
     return tuple(items), position
@@ -2235,9 +2235,9 @@ def encode_stamps(out: list[bytes], value: tuple[bytes, ...]) -> None:
 
 
 def decode_stamps(buffer: bytes, position: int) -> tuple[tuple[bytes, ...], int]:
-    length, position = decode_length(buffer, position, 0, 64)
+    count, position = decode_length(buffer, position, 0, 64)
     items: list[bytes] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_fixed(buffer, position, 10)
         items.append(item)
     return tuple(items), position
@@ -2473,9 +2473,9 @@ def encode_requests(out: list[bytes], value: tuple[Request, ...]) -> None:
 
 
 def decode_requests(buffer: bytes, position: int) -> tuple[tuple[Request, ...], int]:
-    length, position = decode_length(buffer, position, 0, 4096)
+    count, position = decode_length(buffer, position, 0, 4096)
     items: list[Request] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_request(buffer, position)
         items.append(item)
     return tuple(items), position
@@ -2488,9 +2488,9 @@ def encode_replies(out: list[bytes], value: tuple[Reply, ...]) -> None:
 
 
 def decode_replies(buffer: bytes, position: int) -> tuple[tuple[Reply, ...], int]:
-    length, position = decode_length(buffer, position, 0, 4096)
+    count, position = decode_length(buffer, position, 0, 4096)
     items: list[Reply] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_reply(buffer, position)
         items.append(item)
     return tuple(items), position
@@ -2570,9 +2570,9 @@ def encode_entries(out: list[bytes], value: tuple[ChangelogEntry, ...]) -> None:
 
 
 def decode_entries(buffer: bytes, position: int) -> tuple[tuple[ChangelogEntry, ...], int]:
-    length, position = decode_length(buffer, position, 0, 1024)
+    count, position = decode_length(buffer, position, 0, 1024)
     items: list[ChangelogEntry] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_changelog_entry(buffer, position)
         items.append(item)
     return tuple(items), position
@@ -2855,9 +2855,9 @@ def encode_unsettled_keys(out: list[bytes], value: tuple[Unsettled, ...]) -> Non
 
 
 def decode_unsettled_keys(buffer: bytes, position: int) -> tuple[tuple[Unsettled, ...], int]:
-    length, position = decode_length(buffer, position, 0, 1024)
+    count, position = decode_length(buffer, position, 0, 1024)
     items: list[Unsettled] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_unsettled(buffer, position)
         items.append(item)
     return tuple(items), position
@@ -3033,9 +3033,9 @@ def encode_wished(out: list[bytes], value: tuple[Member, ...]) -> None:
 
 
 def decode_wished(buffer: bytes, position: int) -> tuple[tuple[Member, ...], int]:
-    length, position = decode_length(buffer, position, 1, 64)
+    count, position = decode_length(buffer, position, 1, 64)
     items: list[Member] = []
-    for _ in range(length):
+    for _ in range(count):
         item, position = decode_member(buffer, position)
         items.append(item)
     return tuple(items), position

@@ -386,10 +386,12 @@ class Generator:
         return ["length = buffer[position]", *short, long, *cut]
 
     def decode_list(self, element: Inner, limit: Limit) -> list[str]:
+        """The bound of the loop has a name of its own: compiled code looks at it again in every turn, and an element
+        may need `length` for itself."""
         return [
-            f"length, position = decode_length(buffer, position, {limit.low}, {limit.high})",
+            f"count, position = decode_length(buffer, position, {limit.low}, {limit.high})",
             f"items: list[{self.hint(element)}] = []",
-            "for _ in range(length):",
+            "for _ in range(count):",
             *indented(self.decode(element, "item")),
             "    items.append(item)",
             "return tuple(items), position",
