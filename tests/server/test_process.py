@@ -164,7 +164,8 @@ def refusal(node: ClusterNode, *flags: str, status: int = 78) -> str:
         stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, stdout) == (status, "")
     line = str(stderr).rstrip("\n")
-    assert line.startswith("epoxy: ") and "\n" not in line, stderr
+    assert line.startswith("epoxy: "), stderr
+    assert "\n" not in line, stderr
     return line.removeprefix("epoxy: ")
 
 
@@ -210,8 +211,8 @@ def test_a_signal_counts_as_soon_as_it_says_that_it_has_started(tmp_path: Path) 
 
 def test_a_data_directory_remembers_how_its_quorums_are_counted(tmp_path: Path) -> None:
     node = layout(tmp_path, 3)
-    with running(node):
-        pass
+    with running(node) as served:
+        assert served.end() == 0
     assert refusal(node, "--set", "cluster.quorum_policy=fast-paxos") == (
         "cluster.members or cluster.quorum_policy: not those this data directory was made with: "
         "1, 2, 3 with optimal quorums"
