@@ -212,6 +212,7 @@ def test_a_signal_counts_as_soon_as_it_says_that_it_has_started(tmp_path: Path) 
 def test_a_data_directory_remembers_how_its_quorums_are_counted(tmp_path: Path) -> None:
     node = layout(tmp_path, 3)
     with running(node) as served:
+        served.process.send_signal(signal.SIGTERM)
         assert served.end() == 0
     assert refusal(node, "--set", "cluster.quorum_policy=fast-paxos") == (
         "cluster.members or cluster.quorum_policy: not those this data directory was made with: "
