@@ -141,7 +141,7 @@ def test_while_joint_both_sides_must_answer() -> None:
     assert node.reads == found(ONE)
 
 
-@pytest.mark.pure
+@pytest.mark.pure("plants a fault in a replica")
 def test_a_bug_on_the_way_is_a_failure_for_the_client_and_is_raised() -> None:
     def fails(*_: object) -> None:
         raise TooManyConflicts("a bug")
