@@ -8,7 +8,7 @@ from epoxy.consensus.effects import Timing
 from epoxy.membership.retention import Floor, learners
 from epoxy.model.cluster import CONFIG_KEY, ClusterConfig
 from epoxy.model.errors import StoreFailed
-from epoxy.model.membership import ChangelogRead, CursorTruncated, MemberReply, MemberRequest, SnapshotRead
+from epoxy.model.membership import NO_STAMP, ChangelogRead, CursorTruncated, MemberReply, MemberRequest, SnapshotRead
 from epoxy.model.messages import Reply, Request, UpdateConfig
 from epoxy.model.records import KeyState
 from epoxy.node.driver import Driver
@@ -153,7 +153,7 @@ class Life:
         self.replica.watchers.append(self._watch)
         self.driver = Driver(self.replica, self, self, self, machine.timing, alarm)
         self.member = Member(self.driver, self.store, self, self) if machine.changing else None
-        self.served: set[int] = set()
+        self.served: dict[int, bytes] = {}
         """Newcomers that have begun to read here, and are still newcomers."""
         if self.member is not None:
             self.member.space.page_rows = PAGE_ROWS
@@ -199,16 +199,20 @@ class Life:
 
     def _reconfigured(self, key: bytes, _before: KeyState, _after: KeyState) -> None:
         if key == CONFIG_KEY:
-            self.served &= set(learners(self.replica.config))
+            still = learners(self.replica.config)
+            self.served = {reader: after for reader, after in self.served.items() if reader in still}
 
     def has_swept_away(self, request: MemberRequest, reply: MemberReply) -> bool:
-        """Whether a newcomer that reads here is told that its place is gone, and no fault took it."""
+        """Whether a newcomer that reads here is told that its place is gone, and no fault took it. A question that
+        arrives after the next one was answered is nobody's any more."""
         if not isinstance(request, SnapshotRead | ChangelogRead):
             return False
+        after = request.after if isinstance(request, ChangelogRead) else NO_STAMP
+        furthest = self.served.get(request.reader)
         if isinstance(reply, CursorTruncated):
-            return request.reader in self.served and not self.machine.truncated
+            return furthest is not None and after >= furthest and not self.machine.truncated
         if request.reader in learners(self.replica.config):
-            self.served.add(request.reader)
+            self.served[request.reader] = max(after, furthest or NO_STAMP)
         return False
 
     def truncate(self) -> None:
