@@ -5,7 +5,6 @@ import contextlib
 import logging
 import os
 import random
-import signal
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -25,6 +24,7 @@ from epoxy.elect.hello import Party
 from epoxy.elect.messages import Heartbeat, Message, State
 from epoxy.elect.terms import Effect, Report, Save, Send
 from epoxy.model.errors import EpoxyError, StoreFailed
+from epoxy.node import signals
 from epoxy.transport.http import serve_http
 
 LOGGER = logging.getLogger("epoxy")
@@ -263,21 +263,19 @@ def end(error: StoreFailed) -> NoReturn:
 async def serve(settings: Settings) -> int:
     """Until a signal says so."""
     over = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, over.set)
-    for finding in settings.findings:
-        LOGGER.warning("config", extra={"setting": finding.setting, "detail": finding.text})
-    agent = Agent(settings)
-    try:
-        await agent.start()
-        agent.when_ended(over.set)
-        await over.wait()
-    except EpoxyError:
+    with signals.answered(over.set):
+        for finding in settings.findings:
+            LOGGER.warning("config", extra={"setting": finding.setting, "detail": finding.text})
+        agent = Agent(settings)
+        try:
+            await agent.start()
+            agent.when_ended(over.set)
+            await over.wait()
+        except EpoxyError:
+            await agent.stop()
+            raise
+        failed = agent.failed()
         await agent.stop()
-        raise
-    failed = agent.failed()
-    await agent.stop()
-    if failed is not None:
-        raise failed
+        if failed is not None:
+            raise failed
     return 0

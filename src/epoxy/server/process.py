@@ -4,7 +4,6 @@ import asyncio
 import gc
 import os
 import resource
-import signal
 import ssl
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any, NoReturn
 from epoxy.model.cluster import ClusterConfig, ReplicaStatus
 from epoxy.model.errors import CannotListen, ConfigError, EpoxyError, StoreFailed
 from epoxy.model.messages import Reply, Request
+from epoxy.node import signals
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.node.config import Address, Settings, is_open_to_others, read_resp_password, read_secret
 from epoxy.node.deadlines import CoarseClock
@@ -46,8 +46,6 @@ DRAIN_S = 10.0
 
 DRAIN_LOOK_S = 0.01
 """How often it is looked whether the last Redis client has gone: once in the life of a process."""
-
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 COLLECT_AFTER = 20_000, 20, 50
 """Some hundred writes under way are some thousand objects, and the collector looks at all of them each time there are
@@ -306,19 +304,15 @@ async def serve(settings: Settings) -> int:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     raise_file_limit()
     over, hurry = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in SIGNALS:
-        loop.add_signal_handler(number, lambda: (hurry if over.is_set() else over).set())
-    process = Process(settings)
-    try:
-        await process.start()
-    except EpoxyError:
-        process.close()
-        raise
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
-    await over.wait()
-    await process.stop(hurry)
-    # The loop takes its handlers along. One more signal on the last yard must not make a failure of an orderly end.
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    with signals.answered(lambda: (hurry if over.is_set() else over).set()):
+        process = Process(settings)
+        try:
+            await process.start()
+        except EpoxyError:
+            process.close()
+            raise
+        gc.freeze()
+        gc.set_threshold(*COLLECT_AFTER)
+        await over.wait()
+        await process.stop(hurry)
     return 0
