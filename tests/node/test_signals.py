@@ -30,9 +30,7 @@ def outcome(script: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
 @pytest.mark.parametrize("run", ["asyncio.run", "uvloop.run"])
 def test_a_signal_is_a_call_and_after_the_loop_it_is_nothing(run: str, number: str) -> None:
-    done = outcome(
-        f"bystander(); {run}(work([signal.{number}])); os.kill(os.getpid(), signal.{number}); print(1)"
-    )
+    done = outcome(f"bystander(); {run}(work([signal.{number}])); os.kill(os.getpid(), signal.{number}); print(1)")
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
 
 

@@ -1,5 +1,6 @@
 """The process of a node, for real: how it starts, drains, fails and ends, and what it says meanwhile."""
 
+import asyncio
 import json
 import os
 import pty
@@ -9,6 +10,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,9 +25,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.node.config import load
 from epoxy.server.metrics import Metrics
+from epoxy.server.process import Process
 from epoxy.testing import Cluster, ClusterNode, clean_environment, lay_out
 from tests.node.test_config import MANUAL
 
@@ -218,6 +222,21 @@ def test_a_data_directory_remembers_how_its_quorums_are_counted(tmp_path: Path) 
         "cluster.members or cluster.quorum_policy: not those this data directory was made with: "
         "1, 2, 3 with optimal quorums"
     )
+
+
+def test_a_refusal_leaves_no_thread_behind(tmp_path: Path) -> None:
+    """One that outlives the interpreter would have something to say after the one line."""
+
+    async def attempt() -> None:
+        Process(load(node.config, flags={"cluster.quorum_policy": "fast-paxos"}))
+
+    node = layout(tmp_path, 3)
+    with running(node) as served:
+        served.process.send_signal(signal.SIGTERM)
+        assert served.end() == 0
+    with pytest.raises(ConfigError, match="quorum_policy"):
+        asyncio.run(attempt())
+    assert not {"epoxy-log", "epoxy-checkpoint"} & {thread.name for thread in threading.enumerate()}
 
 
 def test_what_is_dangerous_is_said_at_the_start(tmp_path: Path) -> None:

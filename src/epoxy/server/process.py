@@ -8,6 +8,7 @@ import ssl
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -69,47 +70,52 @@ class Process:
         self._doors_tls, self._links_tls = tls_contexts(settings)
         name = f"{settings.node.datacenter} (replica {settings.node.id})"
         self._data_dir = DataDir.open(settings.node.data_dir, replica=settings.node.id, name=name)
-        self._store = EmbeddedStore(
-            settings.node.data_dir,
-            post=self._loop.call_soon_threadsafe,
-            schedule=self._loop.call_soon,
-            on_failure=self._store_failed,
-        )
-        self.metrics = Metrics(self._gauges)
-        clock, dice = LoopClock(self._loop), SystemDice()
-        self._link = Link(clock)
-        self._peers = Peers(
-            settings.node.id,
-            shared,
-            {},
-            epoch=lambda: self.node.replica.config.epoch,
-            clock=clock,
-            dice=dice,
-            limits=PeerLimits(queue_messages=settings.limits.peer_queue),
-            ssl=self._links_tls,
-            link=self._link,
-            store=lambda: self.neighbours.identity,
-            heard=lambda peer, store: self.neighbours.heard(peer, store),
-        )
-        questions = Questions(self._peers.identity, self._peers.world)
-        self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm, questions)
-        check_members(settings, self.node.replica.config)
-        warn(settings, self._data_dir)
-        self.node.pace.then = self.metrics.tally
-        self.neighbours = Neighbours(self.node, self._peers, questions, self._link, self._handle)
-        mutual = settings.tls is not None and settings.tls.ca is not None
-        doors = self.neighbours.doors(shared, certificates=mutual)
-        links = LinkAdmin(self._link, Verifier(settings.node.id, secret), self.neighbours.ids)
-        self._actors = ActorsDoor(
-            self.node, self._store, clock, dice, settings.placement, self._link, self._links_tls, self.metrics
-        )
-        self._api = build_api(self.node, self.metrics, doors | {LINKS_PATH: links} | self._actors.doors())
-        self._connections = Connections(settings.limits.connections)
-        limits = RespLimits(connections=settings.limits.connections, pipeline=settings.limits.pipeline)
-        self._resp = RespDoor(self.node, limits, read_resp_password(settings))
-        for ready in (self._connections.ready, self._resp.lasting, self._resp.passing):
-            self.node.on_refusal(ready.clear)
         self._servers: list[asyncio.Server] = []
+        # What is refused below must leave no thread behind that speaks when the interpreter is gone.
+        with ExitStack() as undo:
+            undo.callback(self._data_dir.close)
+            self._store = EmbeddedStore(
+                settings.node.data_dir,
+                post=self._loop.call_soon_threadsafe,
+                schedule=self._loop.call_soon,
+                on_failure=self._store_failed,
+            )
+            undo.callback(self._store.close)
+            self.metrics = Metrics(self._gauges)
+            clock, dice = LoopClock(self._loop), SystemDice()
+            self._link = Link(clock)
+            self._peers = Peers(
+                settings.node.id,
+                shared,
+                {},
+                epoch=lambda: self.node.replica.config.epoch,
+                clock=clock,
+                dice=dice,
+                limits=PeerLimits(queue_messages=settings.limits.peer_queue),
+                ssl=self._links_tls,
+                link=self._link,
+                store=lambda: self.neighbours.identity,
+                heard=lambda peer, store: self.neighbours.heard(peer, store),
+            )
+            questions = Questions(self._peers.identity, self._peers.world)
+            self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm, questions)
+            check_members(settings, self.node.replica.config)
+            warn(settings, self._data_dir)
+            self.node.pace.then = self.metrics.tally
+            self.neighbours = Neighbours(self.node, self._peers, questions, self._link, self._handle)
+            mutual = settings.tls is not None and settings.tls.ca is not None
+            doors = self.neighbours.doors(shared, certificates=mutual)
+            links = LinkAdmin(self._link, Verifier(settings.node.id, secret), self.neighbours.ids)
+            self._actors = ActorsDoor(
+                self.node, self._store, clock, dice, settings.placement, self._link, self._links_tls, self.metrics
+            )
+            self._api = build_api(self.node, self.metrics, doors | {LINKS_PATH: links} | self._actors.doors())
+            self._connections = Connections(settings.limits.connections)
+            limits = RespLimits(connections=settings.limits.connections, pipeline=settings.limits.pipeline)
+            self._resp = RespDoor(self.node, limits, read_resp_password(settings))
+            for ready in (self._connections.ready, self._resp.lasting, self._resp.passing):
+                self.node.on_refusal(ready.clear)
+            undo.pop_all()
 
     async def start(self) -> None:
         """Peers may be absent: a node is ready when it has its configuration and its store."""
