@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -40,6 +41,12 @@ CHANGE_S = 90.0
 POLL_S = 0.02
 LOG_LINES = 20
 """Of a node that failed, shown with the error."""
+
+PORTS_HELD = 256
+"""Twice what the largest cluster takes, and far from the usual limit of 1,024 files."""
+
+HELD: deque[int] = deque()
+"""The sockets that hold our ports, the oldest first. Descriptors, because nobody closes the last of them."""
 
 
 class ClusterNode:
@@ -295,11 +302,33 @@ def quoted(path: Path) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """All held at once, so that none is given twice. Between here and the node somebody else may take one; then the
-    node says so and ends."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [taken.getsockname()[1] for taken in sockets]
+    """Of the loopback, and ours from now on."""
+    return hold([0] * count)
+
+
+def hold(ports: Sequence[int]) -> list[int]:
+    """These, or any for each that is 0. Nobody else is given them, neither before their server listens nor between two
+    starts of it, and who dials them meanwhile is refused. OSError: somebody has one of them."""
+    with ExitStack() as undo:
+        sockets = [undo.enter_context(bound_socket(port)) for port in ports]
+        given = [taken.getsockname()[1] for taken in sockets]
+        HELD.extend(taken.detach() for taken in sockets)
+    # Elsewhere than on Linux nobody can listen on what another has bound, and there the time in between is a risk.
+    while len(HELD) > (PORTS_HELD if sys.platform == "linux" else 0):
+        os.close(HELD.popleft())
+    return given
+
+
+def bound_socket(port: int) -> socket.socket:
+    """It does not listen. Nobody else can be bound there but a server that reuses addresses, as servers do."""
+    taken = socket.socket()
+    try:
+        taken.bind(("127.0.0.1", port))
+    except OSError:
+        taken.close()
+        raise
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return taken
 
 
 def reached(status: Status) -> set[int]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from epoxy.cli.main import run
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Path as Travelled
 from epoxy.model.writes import Source
-from epoxy.testing import Cluster, ClusterNode, cluster, configuration, free_ports, lay_out
+from epoxy.testing import HELD, PORTS_HELD, Cluster, ClusterNode, cluster, configuration, free_ports, hold, lay_out
 from tests.client.both import BOTH
 
 
@@ -171,6 +172,25 @@ def test_a_node_that_cannot_start_says_why(tmp_path: Path) -> None:
 
 def test_ports_are_all_different() -> None:
     assert len(set(free_ports(40))) == 40
+
+
+def test_a_port_is_given_to_nobody_else_before_its_server_listens_and_between_two_starts() -> None:
+    (port,) = free_ports(1)
+    for _ in range(2):
+        with pytest.raises(OSError, match="in use"):
+            hold([0, port])
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+        with socket.create_server(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)):
+            pass
+
+
+def test_ports_are_not_held_without_end() -> None:
+    (port,) = free_ports(1)
+    for _ in range(PORTS_HELD):
+        free_ports(1)
+    assert len(HELD) == PORTS_HELD
+    assert hold([port]) == [port]
 
 
 def test_a_path_with_quotes_stays_one_path(tmp_path: Path) -> None:

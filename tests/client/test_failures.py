@@ -2,7 +2,6 @@
 
 import asyncio
 import select
-import socket
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from epoxy import (
 )
 from epoxy.client import routing
 from epoxy.client.routing import Fleet, fleet_of
+from epoxy.testing import free_ports
 from tests.client.both import BOTH
 from tests.client.fake import FakeNode, Handler, Held, Misdeed, garbage, hang_up, problem, stay_silent, web_page
 
@@ -36,8 +36,7 @@ def timeout_for(misdeed: Misdeed, seconds: float) -> float:
 @pytest.fixture
 def nobody() -> str:
     """An address where nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    (port,) = free_ports(1)
     return f"http://127.0.0.1:{port}"
 
 

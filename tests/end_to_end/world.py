@@ -2,10 +2,9 @@
 own; those that only use one share it."""
 
 import random
-import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from epoxy.cli.demo.plan import PORTS_APART, Plan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.client import Status
 from epoxy.model.errors import Unavailable
-from epoxy.testing import POLL_S, reached
+from epoxy.testing import POLL_S, hold, reached
 from tests.end_to_end.recorder import PATIENCE_S
 
 PORT_BASES = range(11_000, 31_000, 2)
@@ -51,19 +50,12 @@ def start(folder: Path, size: int, *, wan: bool) -> DemoCluster:
 
 
 def draw_port_base(size: int = 3) -> int:
-    """Where nobody listens now. Test runs beside each other draw apart, so this is not the random of a seed."""
+    """Where nobody listens, and nobody else will. Test runs beside each other draw apart, so this is not the random of
+    a seed."""
     while True:
         base = random.SystemRandom().choice(PORT_BASES)
-        if all(is_free(base + PORTS_APART * i + door) for i in range(size) for door in (0, 1)):
-            return base
-
-
-def is_free(port: int) -> bool:
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
+        with suppress(OSError):
+            return hold([base + PORTS_APART * i + door for i in range(size) for door in (0, 1)])[0]
 
 
 def order(cluster: DemoCluster, verb: str, region: str, *others: str) -> list[str]:

@@ -1,7 +1,6 @@
 """The links between replicas on real sockets: batches, limits, failures, and coming back from them."""
 
 import asyncio
-import socket
 from collections.abc import Sequence
 
 import pytest
@@ -20,6 +19,7 @@ from epoxy.model.messages import (
 )
 from epoxy.model.records import MAX_VALUE_BYTES, Proposal, ProposalId
 from epoxy.node.clock import LoopClock, SystemDice
+from epoxy.testing import free_ports
 from epoxy.transport.batch import Shortest
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.link import Link
@@ -264,13 +264,6 @@ def test_no_answer_in_time_is_a_failure_and_life_goes_on() -> None:
     run(story())
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 class Hands(LoopClock):
     """A clock that is moved by hand."""
 
@@ -332,7 +325,7 @@ def test_a_surprise_while_connecting_is_told_and_survived() -> None:
 
 
 def test_a_peer_that_is_absent_at_the_start() -> None:
-    port = free_port()
+    (port,) = free_ports(1)
 
     async def story() -> None:
         async with peers_to(port, limits=HASTY) as caller:
@@ -345,7 +338,7 @@ def test_a_peer_that_is_absent_at_the_start() -> None:
 
 
 def test_a_peer_that_restarts() -> None:
-    port = free_port()
+    (port,) = free_ports(1)
     replica = Replica()
 
     async def story() -> None:
