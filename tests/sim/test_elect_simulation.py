@@ -8,7 +8,7 @@ from epoxy.elect.messages import Accept, Announce
 from epoxy.elect.outbox import Outbox
 from epoxy.elect.terms import Mode, Record
 from epoxy.sim.campaign import Campaign
-from epoxy.sim.elect.campaign import Setup, digest_of
+from epoxy.sim.elect.campaign import Setup
 from epoxy.sim.elect.generate import generate
 from epoxy.sim.elect.judge import Judge
 from epoxy.sim.elect.plan import Fault, Kind, Plan, Weather
@@ -48,7 +48,7 @@ def test_the_number_of_processes_changes_nothing() -> None:
 def test_a_run_is_a_function_of_its_plan() -> None:
     plan = generate(5)
     assert run(plan) == run(plan)
-    assert digest_of(run(plan)) != digest_of(run(generate(6)))
+    assert Setup().digest(run(plan)) != Setup().digest(run(generate(6)))
 
 
 @pytest.mark.parametrize("seed", range(0, 400, 7))

@@ -8,7 +8,7 @@ from epoxy.model.transactions import Done, Executed, Get, Put, Txn
 from epoxy.ordered.log import Log
 from epoxy.sim.campaign import Campaign
 from epoxy.sim.judge import Violation
-from epoxy.sim.ordered.campaign import Setup, chase
+from epoxy.sim.ordered.campaign import Setup
 from epoxy.sim.ordered.generate import generate
 from epoxy.sim.ordered.history import Asked, explain
 from epoxy.sim.ordered.judge import Judge
@@ -16,6 +16,7 @@ from epoxy.sim.ordered.mutants import MUTANTS
 from epoxy.sim.ordered.plan import WalkPlan
 from epoxy.sim.ordered.shrink import shrink
 from epoxy.sim.ordered.simulation import run
+from epoxy.sim.protocols import chase
 from tests.ordered.cluster import write
 
 ONE, TWO = InstanceId(1, 1), InstanceId(2, 1)
@@ -47,7 +48,7 @@ def test_sizes_are_those_that_are_asked_for() -> None:
     "name", ["seq-ties", "no-dependencies", "missing-is-done", "unequal-is-fast", "merge-unequal", "skip-validate"]
 )
 def test_planted_faults_are_caught(name: str) -> None:
-    catch = chase(name, limit_seeds=400)
+    catch = chase(Setup, name, limit_seeds=400)
     assert catch.rule is not None
     assert MUTANTS[name].breaks == catch.breaks
 

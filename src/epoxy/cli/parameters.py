@@ -1,6 +1,6 @@
 """What people type, checked before anything starts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +11,7 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy.sim.crew import cores
 from epoxy.sim.generate import SIZES
 from epoxy.sim.mutants import MUTANTS
+from epoxy.sim.patching import Mutant
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -35,11 +36,18 @@ class SeedRange(click.ParamType[range]):
 class MutantName(click.ParamType[str]):
     name = "NAME"
 
+    def __init__(self, known: Mapping[str, Mutant]) -> None:
+        self._known = known
+
     def convert(self, value: Any, *_: object) -> str:
-        if value not in MUTANTS:
-            refuse(value, "mutant", list(MUTANTS))
+        check_known(value, self._known)
         check_plantable()
         return str(value)
+
+
+def check_known(name: str, mutants: Mapping[str, Mutant]) -> None:
+    if name not in mutants:
+        refuse(name, "mutant", list(mutants))
 
 
 def check_plantable() -> None:
@@ -75,7 +83,7 @@ policy_option = click.option(
 )
 mutant_option = click.option(
     "--mutant",
-    type=MutantName(),
+    type=MutantName(MUTANTS),
     help="Plant a fault by name: it must be caught. `epoxy sim mutants` lists them.",
 )
 minutes_option = click.option(
@@ -84,6 +92,10 @@ minutes_option = click.option(
     metavar="M",
     help="Go on from the first seed until M minutes are over.",
 )
+replay_option = click.option(
+    "--replay", type=click.IntRange(min=0), metavar="SEED", help="One seed, with its full trace."
+)
+keep_going_option = click.option("--keep-going", is_flag=True, help="Do not stop at the first failure.")
 jobs_option = click.option(
     "--jobs",
     type=click.IntRange(min=1, max=512),
@@ -98,3 +110,12 @@ shrink_option = click.option(
     default=None,
     help="Look for a shortest trace of a failure.  [default: yes, no in a replay]",
 )
+
+
+def command(run: Callable[..., None], made: Callable[[Any], Any], *parameters: Callable[[Any], Any]) -> click.Command:
+    """A command that is made, not written down, with its parameters in the order in which its help shows them."""
+    decorated: Any = run
+    for decorate in reversed(parameters):
+        decorated = decorate(decorated)
+    finished: click.Command = made(decorated)
+    return finished

@@ -8,11 +8,11 @@ import click
 import msgspec
 
 from epoxy.cli import output
-from epoxy.sim.campaign import Failed, Setup, Summary, Tally
+from epoxy.sim.campaign import Failed, S, Setup, Summary, Tally
 from epoxy.sim.describe import condense, describe, until_blamed
 from epoxy.sim.exhaustive import Exploration
 from epoxy.sim.plan import FaultKind
-from epoxy.sim.search import Shrunk
+from epoxy.sim.search import R, Shrunk
 from epoxy.sim.simulation import Report
 
 SUFFERED = ("lost", "duplicated", "delayed")
@@ -31,15 +31,19 @@ def counts(named: Mapping[str, int]) -> str:
 
 
 def show_tally(tally: Tally, seconds: float) -> None:
-    rate = hours_per_minute(tally, seconds)
     output.row("runs", f"{tally.runs:,} in {seconds:,.1f} s")
-    output.row("virtual time", f"{tally.virtual_hours:,.2f} h: {rate:,.2f} virtual hours for each real minute")
+    output.row("virtual time", virtual_time(tally, seconds))
     suffered = {name: tally.faults[name] for name in SUFFERED if name in tally.faults}
     output.row("messages", f"{tally.messages:,} ({counts(suffered)})")
     output.row("operations", f"{tally.operations:,}")
     output.row("committed writes", f"{counts(tally.paths)}{fast_share(tally)}")
     output.row("faults", counts({kind: n for kind, n in tally.faults.items() if kind not in (*SUFFERED, *ENDINGS)}))
     output.row("keys judged", counts(tally.verdicts))
+
+
+def virtual_time(tally: Tally, seconds: float) -> str:
+    rate = hours_per_minute(tally, seconds)
+    return f"{tally.virtual_hours:,.2f} h: {rate:,.2f} virtual hours for each real minute"
 
 
 def hours_per_minute(tally: Tally, seconds: float) -> float:
@@ -61,16 +65,19 @@ def tally_json(tally: Tally, seconds: float) -> dict[str, Any]:
 
 
 def show_summary(summary: Summary[Setup]) -> None:
-    setup, tally = summary.setup, summary.tally
-    seeds = f"seeds {summary.first_seed}..{summary.first_seed + tally.runs}"
-    if summary.interrupted:
-        seeds = f"interrupted, {tally.runs:,} runs from seed {summary.first_seed}"
-    headline(f"{title(setup)}, {seeds}", held=summary.held)
-    show_tally(tally, summary.real_seconds)
+    headline(f"{title(summary.setup)}, {seeds_of(summary)}", held=summary.held)
+    show_tally(summary.tally, summary.real_seconds)
     if summary.digest is not None:
         output.row("digest", summary.digest)
     if len(summary.failed) > 1:
         output.row("failed seeds", ", ".join(str(failed.seed) for failed in summary.failed))
+
+
+def seeds_of(summary: Summary[S]) -> str:
+    runs = summary.tally.runs
+    if summary.interrupted:
+        return f"interrupted, {runs:,} runs from seed {summary.first_seed}"
+    return f"seeds {summary.first_seed}..{summary.first_seed + runs}"
 
 
 def title(setup: Setup) -> str:
@@ -85,8 +92,11 @@ def title(setup: Setup) -> str:
 
 
 def summary_json(summary: Summary[Setup]) -> dict[str, Any]:
+    return {**setup_json(summary.setup), **outcome_json(summary)}
+
+
+def outcome_json(summary: Summary[S]) -> dict[str, Any]:
     return {
-        **setup_json(summary.setup),
         "first_seed": summary.first_seed,
         "held": summary.held,
         "interrupted": summary.interrupted,
@@ -113,11 +123,13 @@ def show_replay(setup: Setup, seed: int, report: Report) -> None:
 
 
 def show_shrunk(shrunk: Shrunk[Report]) -> None:
-    how = "" if shrunk.complete else ", as far as the limit of the search allowed"
-    output.block(
-        f"A smallest plan that breaks the same rule ({shrunk.runs:,} runs tried{how})", describe(shrunk.report.plan)
-    )
+    output.block(f"A smallest plan that breaks the same rule ({effort(shrunk)})", describe(shrunk.report.plan))
     show_trace(shrunk.report)
+
+
+def effort(shrunk: Shrunk[R]) -> str:
+    how = "" if shrunk.complete else ", as far as the limit of the search allowed"
+    return f"{shrunk.runs:,} runs tried{how}"
 
 
 def show_trace(report: Report) -> None:

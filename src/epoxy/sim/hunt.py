@@ -1,9 +1,7 @@
 """Does anybody notice? Every planted fault is run until a checker catches it."""
 
-from msgspec import Struct
-
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.sim import exhaustive_members
+from epoxy.sim import exhaustive_members, protocols
 from epoxy.sim.campaign import Campaign, Setup
 from epoxy.sim.changing import MEMBERSHIP
 from epoxy.sim.exhaustive import Exploration, World, explore
@@ -29,16 +27,8 @@ CHANGES = (
 """And here, if it is a fault in changing members."""
 
 
-class Catch(Struct, frozen=True, kw_only=True):
-    """What became of one fault. No rule: it survived. `tried`: runs of the simulator until then."""
-
-    mutant: str
-    breaks: str
+class Catch(protocols.Catch, frozen=True, kw_only=True):
     workload: str
-    tried: int
-    seed: int | None = None
-    rule: str | None = None
-    replay: str | None = None
 
 
 def chase(name: str, *, jobs: int = 1, limit_seeds: int = LIMIT_SEEDS) -> Catch:

@@ -4,10 +4,7 @@ Where a mutant breaks a rule that the engine also asserts, the assertion is take
 who judge from outside find it.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from msgspec import Struct
+from contextlib import AbstractContextManager
 
 from epoxy.consensus import acceptor, home, judge, proposer, reader, recovery, rounds
 from epoxy.membership import changes, digest, identity, learner, retention
@@ -17,22 +14,19 @@ from epoxy.node.copying import Copier
 from epoxy.node.driver import Run
 from epoxy.node.replica import Replica
 from epoxy.node.states import States
-from epoxy.sim import as_described, broken, broken_members
+from epoxy.sim import as_described, broken, broken_members, patching
 from epoxy.sim.changing import MEMBERSHIP
-from epoxy.sim.patching import Patch, applied
+from epoxy.sim.patching import Patch
 from epoxy.store import members
 from epoxy.store.memory import MemoryStore
 
 
-class Mutant(Struct, frozen=True, kw_only=True):
+class Mutant(patching.Mutant, frozen=True, kw_only=True):
     """`workload`: the one in which it shows. `exhaustive`: chance meets it too rarely, so it is looked for in every
     state of small worlds."""
 
-    name: str
-    breaks: str
     workload: str
     exhaustive: bool
-    patches: tuple[Patch, ...]
 
 
 UNASSERTED = Patch(records, "assert_well_formed", broken.nothing)
@@ -306,8 +300,5 @@ ALL = (
 MUTANTS = {each.name: each for each in ALL}
 
 
-@contextmanager
-def planted(name: str | None) -> Iterator[None]:
-    """While this lasts, the rule is broken. None: nothing is."""
-    with applied(MUTANTS[name].patches if name is not None else ()):
-        yield
+def planted(name: str | None) -> AbstractContextManager[None]:
+    return patching.planted(MUTANTS, name)

@@ -5,8 +5,8 @@ holds that very function under some name, it now holds the broken one.
 """
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
 
 from msgspec import Struct
@@ -32,6 +32,24 @@ class Patch(Struct, frozen=True):
     owner: ModuleType | type
     name: str
     broken: Rule | property
+
+
+class Mutant(Struct, frozen=True, kw_only=True):
+    """A fault under its name. `since`: seeds below it are known to let it pass, and a hunt begins here to save time."""
+
+    name: str
+    breaks: str
+    patches: tuple[Patch, ...]
+    since: int = 0
+
+
+def mutant(name: str, breaks: str, *patches: Patch, since: int = 0) -> Mutant:
+    return Mutant(name=name, breaks=breaks, patches=patches, since=since)
+
+
+def planted(mutants: Mapping[str, Mutant], name: str | None) -> AbstractContextManager[None]:
+    """While this lasts, the rule is broken. None: nothing is."""
+    return applied(mutants[name].patches if name is not None else ())
 
 
 @contextmanager

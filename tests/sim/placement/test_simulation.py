@@ -4,7 +4,7 @@ import pytest
 
 from epoxy.placement.records import Pool
 from epoxy.sim.judge import Violation
-from epoxy.sim.placement.campaign import Setup, digest_of
+from epoxy.sim.placement.campaign import Setup
 from epoxy.sim.placement.generate import generate
 from epoxy.sim.placement.judge import ActorJudge
 from epoxy.sim.placement.mutants import MUTANTS
@@ -65,8 +65,8 @@ def test_an_actor_that_ends_between_hello_and_welcome_is_told_of() -> None:
 
 
 def test_a_run_is_a_function_of_its_seed() -> None:
-    assert digest_of(run(generate(7))) == digest_of(run(generate(7), tracing=True))
-    assert digest_of(run(generate(7))) != digest_of(run(generate(8)))
+    assert Setup().digest(run(generate(7))) == Setup().digest(run(generate(7), tracing=True))
+    assert Setup().digest(run(generate(7))) != Setup().digest(run(generate(8)))
 
 
 def test_every_planted_fault_has_its_story() -> None:

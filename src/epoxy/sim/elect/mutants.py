@@ -1,11 +1,6 @@
 """Planted faults of elections. The first nine are those of the original text, one by one, under the numbers that
 docs/protocol/elect.md gives them; the others are rules of our own, each taken out."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from msgspec import Struct
-
 from epoxy.elect import candidacy, heartbeats, hello, memory, rules, votes
 from epoxy.elect.config import Config
 from epoxy.elect.mind import Mind
@@ -14,23 +9,9 @@ from epoxy.sim.elect import broken
 from epoxy.sim.elect.as_described import AsDescribed
 from epoxy.sim.elect.judge import Judge
 from epoxy.sim.elect.machine import Machine
-from epoxy.sim.patching import Patch, applied
+from epoxy.sim.patching import Patch, mutant
 
 AS_DESCRIBED = "elect-as-described"
-
-
-class Mutant(Struct, frozen=True, kw_only=True):
-    """`since`: seeds below it are known to let it pass, and a hunt begins here to save minutes."""
-
-    name: str
-    breaks: str
-    patches: tuple[Patch, ...]
-    since: int = 0
-
-
-def mutant(name: str, breaks: str, *patches: Patch, since: int = 0) -> Mutant:
-    return Mutant(name=name, breaks=breaks, patches=patches, since=since)
-
 
 NOT_ASKED = (Patch(Judge, "sends", broken.nothing), Patch(Judge, "begun", broken.nothing))
 """Where a mutant breaks what a judge looks at directly, that judge looks away: others must find it by what follows."""
@@ -103,9 +84,3 @@ ALL = (
 )
 
 MUTANTS = {each.name: each for each in ALL}
-
-
-@contextmanager
-def planted(name: str | None) -> Iterator[None]:
-    with applied(MUTANTS[name].patches if name is not None else ()):
-        yield

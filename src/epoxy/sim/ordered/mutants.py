@@ -1,17 +1,13 @@
 """Planted faults of the ordered engine."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from epoxy.node.ordered import OrderedEngine
 from epoxy.node.ordered_replica import OrderedReplica
 from epoxy.ordered import acceptor, coordinator, graph, recovery
 from epoxy.ordered.coordinator import Poll
 from epoxy.ordered.interference import Interference
 from epoxy.sim import broken as per_key
-from epoxy.sim.elect.mutants import Mutant, mutant
 from epoxy.sim.ordered import broken
-from epoxy.sim.patching import Patch, applied
+from epoxy.sim.patching import Patch, mutant
 from epoxy.store.memory import MemoryStore
 from epoxy.store.ordered import OrderedSpace
 
@@ -108,13 +104,3 @@ ALL = (
 )
 
 MUTANTS = {each.name: each for each in ALL}
-
-
-@contextmanager
-def planted(name: str | None) -> Iterator[None]:
-    patches = MUTANTS[name].patches if name is not None else ()
-    with applied(patches):
-        yield
-
-
-__all__ = ["ALL", "MUTANTS", "Mutant", "planted"]

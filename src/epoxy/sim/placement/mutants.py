@@ -1,33 +1,14 @@
 """Planted faults of placement and actors: each takes one rule out, and a judge must notice."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from msgspec import Struct
-
 from epoxy.actors import directory
 from epoxy.actors.hosting import Hosting
 from epoxy.actors.reservation import Reservations
 from epoxy.actors.service import Actors
 from epoxy.placement import envoys
 from epoxy.placement.service import Placement
-from epoxy.sim.patching import Patch, applied
+from epoxy.sim.patching import Patch, mutant
 from epoxy.sim.placement import broken
 from epoxy.sim.placement.envoy import SimEnvoy
-
-
-class Mutant(Struct, frozen=True, kw_only=True):
-    """`since`: seeds below it are known to let it pass, and a hunt begins here to save time."""
-
-    name: str
-    breaks: str
-    patches: tuple[Patch, ...]
-    since: int = 0
-
-
-def mutant(name: str, breaks: str, *patches: Patch, since: int = 0) -> Mutant:
-    return Mutant(name=name, breaks=breaks, patches=patches, since=since)
-
 
 ALL = (
     mutant("rows-stay", "an expiry leaves the ring as it is", Patch(envoys, "withdraw", broken.withdraw_from_view)),
@@ -49,9 +30,3 @@ ALL = (
 )
 
 MUTANTS = {each.name: each for each in ALL}
-
-
-@contextmanager
-def planted(name: str | None) -> Iterator[None]:
-    with applied(MUTANTS[name].patches if name is not None else ()):
-        yield
