@@ -270,7 +270,8 @@ def test_a_request_that_nobody_answers_ends_as_what_it_is() -> None:
     here.made("nowhere")
     here.actors.ask(Call(target=ActorName("prod", "room", "nowhere"), body=b""), waiting.append)
     here.clock.advance(30_001)
-    assert waiting == [Unavailable(reason="the actor did not start in time")]
+    reason = "no worker of pool 'web' in here, which owns the name, had room for the actor"
+    assert waiting == [Unavailable(reason=reason)]
     session = here.connect("a")
     lost: list[Verdict] = []
     actor = run(here, here.made("x"), "a")

@@ -17,6 +17,9 @@ Heard = Callable[[Responded | Unavailable | Unknown], None]
 Send = Callable[[EnvoyId, Request], bool]
 """False: there is no connection to that envoy."""
 
+Explain = Callable[[bytes], str]
+"""Why an actor does not run, in words for the one who waited for it."""
+
 
 class Waiting:
     __slots__ = ("actor_id", "body", "envoy", "heard", "timer")
@@ -30,8 +33,9 @@ class Waiting:
 
 
 class Calls:
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, explain: Explain) -> None:
         self._clock = clock
+        self._explain = explain
         self._waiting: dict[int, Waiting] = {}
         self._unsent: dict[bytes, list[int]] = {}
         self._last = 0
@@ -81,9 +85,11 @@ class Calls:
             self._end(number, Unknown(reason=reason) if asked else Unavailable(reason=reason))
 
     def _give_up(self, number: int) -> None:
-        asked = self._waiting[number].envoy is not None
-        reason = "no answer in time" if asked else "the actor did not start in time"
-        self._end(number, Unknown(reason=reason) if asked else Unavailable(reason=reason))
+        waiting = self._waiting[number]
+        if waiting.envoy is not None:
+            self._end(number, Unknown(reason="no answer in time"))
+        else:
+            self._end(number, Unavailable(reason=self._explain(waiting.actor_id)))
 
     def _end(self, number: int, verdict: Responded | Unavailable | Unknown) -> None:
         waiting = self._waiting.pop(number)

@@ -65,7 +65,7 @@ class Hosting:
     ) -> None:
         self.placement = placement
         self.sessions: dict[EnvoyId, Session] = {}
-        self.calls = Calls(clock)
+        self.calls = Calls(clock, self._why_not)
         self._store = store
         self._clock = clock
         self._dice = dice
@@ -126,6 +126,13 @@ class Hosting:
         if self.calls.begin(actor.id, payload, heard) is not None:
             self._serve(actor)
         return True
+
+    def _why_not(self, actor_id: bytes) -> str:
+        """The usual reason is that workers run elsewhere: names do not move to them."""
+        actor = directory.load(self._store.durable(), actor_id)
+        if actor is None or actor.state is not ActorState.PENDING or actor.failures:
+            return "the actor did not start in time"
+        return f"no worker of pool {actor.pool!r} in {self._datacenter}, which owns the name, had room for the actor"
 
     # Envoys say
 
