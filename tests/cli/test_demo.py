@@ -223,6 +223,18 @@ def test_gibberish_is_no_order() -> None:
 # The command line.
 
 
+def test_an_order_that_is_interrupted_is_carried_out_all_the_same(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: Path, __: Order) -> Told:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(desk, "find", lambda **_: Path("1234.sock"))
+    monkeypatch.setattr(desk, "ask", interrupt)
+    assert run(["demo", "add", "us-west-2"]) == 130
+    assert "interrupted; the demo goes on with it" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

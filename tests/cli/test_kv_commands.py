@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from epoxy.cli.main import run
+from epoxy.client import Client
 from tests.client.fake import FakeNode, Held, hang_up, problem, web_page
 
 Captured = pytest.CaptureFixture[bytes]
@@ -225,3 +226,23 @@ def test_watch_in_json_comes_back_until_it_has_enough(node: FakeNode, capsysbina
 def test_watch_without_a_node(capsysbinary: Captured) -> None:
     status, _, err = command(["watch", "--url", "127.0.0.1:1"], capsysbinary)
     assert (status, err) == (1, "epoxy: http://127.0.0.1:1: connection refused\n")
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("node")
+def test_a_write_that_was_interrupted_may_have_happened(
+    capsysbinary: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Client, "reserve", interrupt)
+    status, out, err = command(["reserve", "user/ada", "eu-west-1"], capsysbinary)
+    assert (status, out) == (130, "")
+    assert err.startswith("\nepoxy: interrupted. INDEFINITE: the write may have happened")
+
+
+@pytest.mark.usefixtures("node")
+def test_a_read_that_was_interrupted_is_just_that(capsysbinary: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Client, "read", interrupt)
+    assert command(["get", "user/ada"], capsysbinary) == (130, "", "\nepoxy: interrupted\n")

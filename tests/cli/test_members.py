@@ -122,6 +122,20 @@ def test_what_is_not_possible_is_said_in_the_words_of_the_node(node: FakeNode, c
     assert capsys.readouterr().err == "epoxy: 9 is none of the members: 1, 2, 3 (unknown_member)\n"
 
 
+def test_a_change_that_nobody_waits_for_any_more_goes_on(
+    node: FakeNode, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    node.members = [SETTLED]
+    monkeypatch.setattr(commands, "follow", interrupt)
+    assert run(["members", "remove", "3"]) == 130
+    err = capsys.readouterr().err
+    assert "interrupted; the change goes on" in err
+    assert "INDEFINITE" not in err
+
+
 def test_a_change_that_takes_too_long_goes_on(node: FakeNode, capsys: Captured) -> None:
     node.members = [LEARNING]
     node.verdict = 202, {"wanted": [1, 2, 3, 4], "epoch": 4, "queued": False}

@@ -9,6 +9,13 @@ import click
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
+INTERRUPTED = 130
+"""What a shell expects of a program that was ended by Ctrl-C: 128 and the number of the signal."""
+
+
+class Interrupted(click.ClickException):
+    """By Ctrl-C, where there is more to say than that."""
+
 
 class Group(click.Group):
     """`rooms` says in which module a command is found. It is loaded when it is wanted: a `get` should not wait for the

@@ -7,13 +7,10 @@ from collections.abc import Sequence
 import click
 
 from epoxy import __compiled__, __version__
-from epoxy.cli.groups import SETTINGS, Group
+from epoxy.cli.groups import INTERRUPTED, SETTINGS, Group, Interrupted
 
 BUILD = "compiled" if __compiled__ else "interpreted"
 """Decision 0015. The two do the same at different speeds."""
-
-INTERRUPTED = 130
-"""What a shell expects of a program that was ended by Ctrl-C: 128 and the number of the signal."""
 
 
 ROOMS = {
@@ -65,6 +62,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.NoArgsIsHelpError as bare:
         bare.show()
         return bare.exit_code
+    except Interrupted as interrupted:
+        click.echo(f"\nepoxy: {interrupted.format_message()}", err=True)  # not on the line of the terminal's ^C
+        return INTERRUPTED
     except click.ClickException as mistake:
         click.echo(f"epoxy: {mistake.format_message()}", err=True)
         return mistake.exit_code

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from epoxy.cli import output, target
-from epoxy.cli.groups import SETTINGS, Group
+from epoxy.cli.groups import SETTINGS, Group, Interrupted
 from epoxy.cli.members_progress import Journey, Watch, is_done
 from epoxy.client import Client, Status
 from epoxy.client.limits import TIMEOUT_S
@@ -195,7 +195,10 @@ def order(
             if as_json:
                 output.emit_json(ordered)
             return
-        last = follow(client, ordered.wanted, wait_s, quiet=as_json)
+        try:
+            last = follow(client, ordered.wanted, wait_s, quiet=as_json)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted; the change goes on, and `epoxy members list` shows how far it is") from None
     if as_json:
         output.emit_json(last)
     done = last is not None and is_done(last, ordered.wanted)

@@ -9,6 +9,7 @@ from urllib.parse import quote_from_bytes
 import click
 
 from epoxy.cli import output
+from epoxy.cli.groups import Interrupted
 from epoxy.client import Client
 from epoxy.client.limits import MAX_TIMEOUT_S, TIMEOUT_S
 from epoxy.client.routing import fleet_of
@@ -18,6 +19,8 @@ from epoxy.model.records import MAX_VALUE_BYTES
 DEFAULT_URL = "http://127.0.0.1:7800"
 LOST, NOT_FOUND = 3, 4
 """Exit codes of their own, so that a script need not read. 0: done. 1: failed. 2: wrong usage."""
+
+INDEFINITE = "INDEFINITE: the write may have happened, or may still; look before you write again"
 
 
 class Urls(click.ParamType[list[str]]):
@@ -83,6 +86,10 @@ def talking_to(urls: list[str], timeout: float, *, as_json: bool, writes: bool =
             output.emit_json(error_json(error))
         click.echo(f"epoxy: {in_words(error, writes=writes)}", err=True)
         raise click.exceptions.Exit(exit_code_of(error)) from error
+    except KeyboardInterrupt:
+        if writes:
+            raise Interrupted(f"interrupted. {INDEFINITE}") from None
+        raise
 
 
 def exit_code_of(error: EpoxyError) -> int:
@@ -97,7 +104,7 @@ def exit_code_of(error: EpoxyError) -> int:
 
 def in_words(error: EpoxyError, *, writes: bool) -> str:
     if isinstance(error, OutcomeUnknown):
-        return f"{error}. INDEFINITE: the write may have happened, or may still; look before you write again"
+        return f"{error}. {INDEFINITE}"
     if isinstance(error, InvalidRequest) or not writes:
         return str(error)
     return f"{error}. Definite: nothing was written"

@@ -19,7 +19,8 @@ from epoxy.model.transactions import Executed, Txn
 @target.json_option
 def txn(file: BinaryIO, urls: list[str], timeout: float, as_json: bool) -> None:
     """Run the transaction in FILE, JSON as `POST /v2/txn` takes it. FILE `-` reads stdin. All of it happens at one
-    moment, in the same order everywhere: if all of `compare` holds `then` is done, else `else`.
+    moment, in the same order everywhere: if all of `compare` holds `then` is done, else `else`. `reads` tell what was
+    there before.
 
     Exit status: 0 the compares held; 3 they did not, and `else` was done; 1 failed.
 
@@ -61,10 +62,11 @@ def tell_json(asked: Txn, result: TxnResult) -> None:
 def tell_words(asked: Txn, result: TxnResult) -> None:
     head = "done" if result.succeeded else "the compares did not hold"
     click.secho(head, fg="green" if result.succeeded else "yellow", bold=True)
+    stood = "is" if asked.is_read_only else "was"
     for compare, seen in zip(asked.compares, result.seen, strict=True):
-        output.row("saw", f"{output.text_of(compare.key)} is {txn_json.in_words(seen)}")
+        output.row("saw", f"{output.text_of(compare.key)} {stood} {txn_json.in_words(seen)}")
     for key, found in zip(asked.reads, result.reads, strict=True):
-        output.row("read", f"{output.text_of(key)} is {txn_json.in_words(found)}")
+        output.row("read", f"{output.text_of(key)} {stood} {txn_json.in_words(found)}")
     for operation, done in zip(asked.then if result.succeeded else asked.otherwise, result.results, strict=True):
         verb = type(operation).__name__.lower()
         came = done.wrong.value if done.wrong is not None else txn_json.in_words(done.value)

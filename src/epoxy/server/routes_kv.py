@@ -174,7 +174,9 @@ def answer_write(call: Call, key: bytes, outcome: Outcome) -> None:
         case VersionMismatch():
             answer_conflict(call, key, outcome, "version_mismatch", "if_version is not the committed version")
         case ImmutableKey() if is_owned(outcome.committed):
-            error = Problem(code="wrong_engine", message="it belongs to transactions: POST /v2/txn", definite=True)
+            error = Problem(
+                code="wrong_engine", message="the key belongs to transactions: POST /v2/txn, `epoxy txn`", definite=True
+            )
             call.json(409, Conflict(error=error, committed=None), (error_header("wrong_engine"),))
         case ImmutableKey():
             answer_conflict(call, key, outcome, "immutable", "the name is reserved, for ever")

@@ -1,10 +1,12 @@
 """The running demo: its regions, what was done to them, and what that means."""
 
+import contextlib
 import os
 import socket
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import click
@@ -13,6 +15,7 @@ from epoxy.cli.demo.desk import Order, Told
 from epoxy.cli.demo.plan import SECRET, Plan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.cli.groups import refuse
+from epoxy.client import Status
 from epoxy.client.members import Newcomer
 from epoxy.model.errors import EpoxyError, InvalidRequest, Unavailable
 from epoxy.testing import change_members, is_settled, reached
@@ -112,6 +115,7 @@ class DemoCluster:
             raise InvalidRequest(f"{node.datacenter} is not paused")
         node.resume()
         self._cut_own_side(node)
+        self._until_in_touch()
         return [f"{node.datacenter} goes on (pid {node.pid}), as if no time had passed.", *self.consequences()]
 
     def _revive(self, order: Order) -> list[str]:
@@ -122,9 +126,10 @@ class DemoCluster:
             raise InvalidRequest(f"{node.datacenter} is running (pid {node.pid})")
         self._start(node)
         self._cut_own_side(node)
+        self._until_in_touch()
         return [
             f"{node.datacenter} is back with the data it had (pid {node.pid}). "
-            "What it missed it learns when somebody asks for it.",
+            "What it missed it finds by itself, or when somebody asks for it.",
             *self.consequences(),
         ]
 
@@ -148,7 +153,16 @@ class DemoCluster:
             raise InvalidRequest(f"{between(order)} not cut")
         self.cuts -= links
         self._change_links(links, cut=False)
+        self._until_in_touch()
         return [f"Now {between(order)} whole again.", *self.consequences()]
+
+    def _until_in_touch(self) -> None:
+        """So that what the answer says is true when it is read: peers that gave up on each other try again only now and
+        then. One that takes too long is left to them."""
+        with contextlib.suppress(Unavailable):
+            for node in filter(lambda each: each.up, self.nodes):
+                near = {self.by_name[name].id for name in self.within_reach(node.datacenter)}
+                node.wait_until(partial(reaches, near), "in touch with the others")
 
     def _links(self, order: Order) -> set[Link]:
         here = self._region(order.region).datacenter
@@ -290,6 +304,10 @@ class DemoCluster:
             "log": str(node.log.absolute()),
             "config": str(node.config.absolute()),
         }
+
+
+def reaches(others: set[int], status: Status) -> bool:
+    return others <= reached(status)
 
 
 def between(order: Order) -> str:

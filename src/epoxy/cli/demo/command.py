@@ -13,7 +13,7 @@ from epoxy.cli.demo import desk, show
 from epoxy.cli.demo.desk import Order
 from epoxy.cli.demo.plan import HIGHEST_PORT_BASE, REGIONS
 from epoxy.cli.demo.run import Wanted, run_demo
-from epoxy.cli.groups import SETTINGS, Group, refuse
+from epoxy.cli.groups import SETTINGS, Group, Interrupted, refuse
 from epoxy.cli.target import json_option
 from epoxy.model.errors import EpoxyError, InvalidRequest
 
@@ -119,11 +119,15 @@ def send(order: Order, **given: Any) -> None:
     before: Meant = click.get_current_context().obj
     folder, port_base = given["folder"] or before.folder, given["port_base"] or before.port_base
     try:
-        told = desk.ask(desk.find(folder=folder, port_base=port_base), order)
+        path = desk.find(folder=folder, port_base=port_base)
     except InvalidRequest as error:
         raise click.UsageError(str(error)) from error
+    try:
+        told = desk.ask(path, order)
     except EpoxyError as error:
         raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted; the demo goes on with it, and `epoxy demo ps` shows what comes of it") from None
     if told is None:
         raise click.ClickException("the demo ended before it answered")
     if not told.done:
