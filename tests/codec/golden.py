@@ -47,12 +47,15 @@ from epoxy.model.messages import (
 )
 from epoxy.model.ordered import (
     Catchup,
+    Closed,
     Command,
     Decided,
     Deps,
+    Ended,
     Forgotten,
     Instance,
     InstanceId,
+    InTerm,
     Missed,
     Noted,
     OrderedAccept,
@@ -65,7 +68,11 @@ from epoxy.model.ordered import (
     Recover,
     RecoverOk,
     Rival,
+    Seal,
+    Sealed,
     Standing,
+    Term,
+    TermEnd,
     Validate,
     ValidateOk,
     Voted,
@@ -105,6 +112,8 @@ JOINT = ClusterConfig(
     previous=(1, 3),
     quorum_policy=QuorumPolicy.FAST_PAXOS,
     sealed=1,
+    term=1,
+    since=1,
 )
 
 SLOT = InstanceId(2, 7)
@@ -144,13 +153,16 @@ VALUES: dict[str, Any] = {
     "request read": Read(key=b"k", epoch=128),
     "request update-config": UpdateConfig(config=JOINT),
     "request inspect": Inspect(key=b"k"),
-    "request pre-accept": PreAccept(id=SLOT, command=TRANSFER, deps=DEPS),
-    "request ordered-accept-nop": OrderedAccept(id=SLOT, ballot=Ballot(1, 3), command=None, deps=Deps()),
-    "request ordered-commit": OrderedCommit(id=SLOT, command=LOOK, deps=DEPS),
-    "request recover": Recover(id=SLOT, ballot=Ballot(1, 3)),
-    "request validate": Validate(id=SLOT, ballot=Ballot(1, 3), command=LOOK, deps=DEPS),
-    "request waiting": Waiting(id=SLOT, count=3),
-    "request catchup": Catchup(sender=3, executed=(InstanceId(1, 4),)),
+    "request pre-accept": InTerm(term=2, request=PreAccept(id=SLOT, command=TRANSFER, deps=DEPS)),
+    "request ordered-accept-nop": InTerm(
+        term=2, request=OrderedAccept(id=SLOT, ballot=Ballot(1, 3), command=None, deps=Deps())
+    ),
+    "request ordered-commit": InTerm(term=2, request=OrderedCommit(id=SLOT, command=LOOK, deps=DEPS)),
+    "request recover": InTerm(term=2, request=Recover(id=SLOT, ballot=Ballot(1, 3))),
+    "request validate": InTerm(term=2, request=Validate(id=SLOT, ballot=Ballot(1, 3), command=LOOK, deps=DEPS)),
+    "request waiting": InTerm(term=2, request=Waiting(id=SLOT, count=3)),
+    "request catchup": InTerm(term=2, request=Catchup(sender=3, executed=(InstanceId(1, 4),), known=())),
+    "request seal": InTerm(term=2, request=Seal()),
     "reply prepare-ok-free": PrepareOk(vote=None),
     "reply prepare-ok-vote": PrepareOk(vote=VOTE),
     "reply accept-ok": AcceptOk(),
@@ -187,6 +199,9 @@ VALUES: dict[str, Any] = {
     "reply overloaded": Overloaded(),
     "reply noted": Noted(),
     "reply missed": Missed(executed=(InstanceId(1, 4),), commits=(NOP,), more=False),
+    "reply sealed": Sealed(ends=(SLOT,)),
+    "reply ended": Ended(ends=(SLOT,)),
+    "reply closed": Closed(term=3),
     "peer_request empty": PeerRequest(sender=1, recipient=2, requests=()),
     "peer_request two": PeerRequest(sender=1, recipient=2, requests=(Read(key=b"k", epoch=5), PREPARE)),
     "peer_response three": PeerResponse(replies=(AcceptOk(), Behind(version=9), CommitOk())),
@@ -204,6 +219,8 @@ VALUES: dict[str, Any] = {
     "standing voted-nop": Standing(
         phase=Phase.ACCEPTED, ballot=Ballot(1, 3), accepted=Ballot(1, 3), nop=True, deps=Deps(), initial=None
     ),
+    "term ending": Term(number=2, voters=(1, 3), policy=QuorumPolicy.FAST_PAXOS, ending=True),
+    "term_end two": TermEnd(ends=(InstanceId(1, 4), SLOT)),
     "member_request snapshot-first": SnapshotRead(reader=4, store=0, after=None, held=NOTHING),
     "member_request snapshot-next": SnapshotRead(
         reader=4, store=IDENTITY, after=b"k", held=Stretch(until=b"l", count=1, digest=bytes(range(16)))

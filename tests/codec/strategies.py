@@ -59,16 +59,20 @@ from epoxy.model.messages import (
 )
 from epoxy.model.ordered import (
     Catchup,
+    Closed,
     Command,
     Decided,
     Deps,
+    Ended,
     Forgotten,
     Instance,
     InstanceId,
+    InTerm,
     Missed,
     Noted,
     OrderedAccept,
     OrderedCommit,
+    OrderedRequest,
     Overloaded,
     Overtaken,
     Phase,
@@ -77,7 +81,11 @@ from epoxy.model.ordered import (
     Recover,
     RecoverOk,
     Rival,
+    Seal,
+    Sealed,
     Standing,
+    Term,
+    TermEnd,
     Validate,
     ValidateOk,
     Voted,
@@ -138,9 +146,12 @@ def configs(draw: st.DrawFn) -> ClusterConfig:
         for id_, status in zip(ids, statuses, strict=True)
     )
     epoch = draw(positive)
+    term = draw(st.integers(0, epoch - 1))
     return ClusterConfig(
         epoch=epoch,
         sealed=draw(st.integers(0, epoch - 1)),
+        term=term,
+        since=draw(st.integers(0, term)),
         coordinator_id=draw(uints),
         replicas=tuple(members),
         previous=draw(st.none() | st.lists(uints, max_size=MAX_REPLICAS).map(tuple)),
@@ -179,6 +190,13 @@ standings = st.builds(
     deps=st.none() | deps,
     initial=st.none() | deps,
 )
+terms = st.builds(
+    Term,
+    number=uints,
+    voters=st.none() | st.lists(uints, max_size=MAX_REPLICAS).map(tuple),
+    policy=st.sampled_from(QuorumPolicy),
+    ending=st.booleans(),
+)
 instances = st.builds(
     Instance,
     id=instance_ids,
@@ -191,14 +209,19 @@ instances = st.builds(
 ) | st.builds(Instance, id=instance_ids, ballot=ballots)
 
 
-requests: st.SearchStrategy[Request] = st.one_of(
+ordered_requests: st.SearchStrategy[OrderedRequest] = st.one_of(
     st.builds(PreAccept, id=instance_ids, command=commands, deps=deps),
     st.builds(OrderedAccept, id=instance_ids, ballot=ballots, command=st.none() | commands, deps=deps),
     commits,
     st.builds(Recover, id=instance_ids, ballot=ballots),
     st.builds(Validate, id=instance_ids, ballot=ballots, command=commands, deps=deps),
     st.builds(Waiting, id=instance_ids, count=uints),
-    st.builds(Catchup, sender=uints, executed=several_ids),
+    st.builds(Catchup, sender=uints, executed=several_ids, known=several_ids),
+    st.builds(Seal),
+)
+
+requests: st.SearchStrategy[Request] = st.one_of(
+    st.builds(InTerm, term=uints, request=ordered_requests),
     st.builds(Prepare, key=keys, epoch=uints, ballot=classic_ballots, version=positive),
     st.builds(Accept, key=keys, epoch=uints, ballot=real_ballots, proposal=proposals(positive)),
     st.builds(Commit, key=keys, epoch=uints, proposal=proposals()),
@@ -221,6 +244,9 @@ replies: st.SearchStrategy[Reply] = st.one_of(
     st.builds(Overloaded),
     st.builds(Noted),
     st.builds(Missed, executed=several_ids, commits=st.lists(commits, max_size=2).map(tuple), more=st.booleans()),
+    st.builds(Sealed, ends=several_ids),
+    st.builds(Ended, ends=several_ids),
+    st.builds(Closed, term=uints),
     st.builds(PrepareOk, vote=st.none() | votes),
     st.builds(AcceptOk),
     st.builds(CommitOk),
@@ -327,6 +353,8 @@ FORMATS = {
         Format("progress", progresses, wire.encode_progress, wire.decode_progress),
         Format("command", commands, wire.encode_command, wire.decode_command),
         Format("standing", standings, wire.encode_standing, wire.decode_standing),
+        Format("term", terms, wire.encode_term, wire.decode_term),
+        Format("term_end", st.builds(TermEnd, ends=several_ids), wire.encode_term_end, wire.decode_term_end),
         Format("member_request", member_requests, wire.encode_member_request, wire.decode_member_request),
         Format("member_reply", member_replies, wire.encode_member_reply, wire.decode_member_reply),
         Format("wish", wishes(), wire.encode_wish, wire.decode_wish),

@@ -34,9 +34,23 @@ def identity_of(replica: int) -> int:
 
 
 def config(
-    epoch: int, *, previous: tuple[int, ...] | None = None, sealed: int = 0, **statuses: ReplicaStatus
+    epoch: int,
+    *,
+    previous: tuple[int, ...] | None = None,
+    sealed: int = 0,
+    term: int = 0,
+    since: int = 0,
+    **statuses: ReplicaStatus,
 ) -> ClusterConfig:
-    return ClusterConfig(epoch=epoch, coordinator_id=A, replicas=members(**statuses), previous=previous, sealed=sealed)
+    return ClusterConfig(
+        epoch=epoch,
+        coordinator_id=A,
+        replicas=members(**statuses),
+        previous=previous,
+        sealed=sealed,
+        term=term,
+        since=since,
+    )
 
 
 def heard(epoch: int, *ids: int, sources: tuple[int, ...] = (), synced: tuple[int, ...] = ()) -> Heard:
@@ -46,7 +60,7 @@ def heard(epoch: int, *ids: int, sources: tuple[int, ...] = (), synced: tuple[in
 STABLE = config(4, A=ACTIVE, B=ACTIVE, C=ACTIVE)
 LEARNERS = config(6, A=ACTIVE, B=ACTIVE, C=ACTIVE, D=LEARNING, E=LEARNING)
 BOTH = config(7, previous=(A, B, C), A=ACTIVE, B=ACTIVE, C=ACTIVE, D=ACTIVE, E=ACTIVE)
-NEW = config(8, sealed=6, A=ACTIVE, B=ACTIVE, C=ACTIVE, D=ACTIVE, E=ACTIVE)
+NEW = config(8, sealed=6, term=1, since=1, A=ACTIVE, B=ACTIVE, C=ACTIVE, D=ACTIVE, E=ACTIVE)
 
 
 def joining(*ids: int) -> tuple[ReplicaInfo, ...]:
@@ -111,7 +125,7 @@ def test_a_dead_member_is_replaced() -> None:
     assert joint == replace(config(6, previous=(A, B, C), A=ACTIVE, B=ACTIVE, C=LEAVING, D=ACTIVE), coordinator_id=B)
     assert isinstance(joint, ClusterConfig)
     stable = next_step(joint, wish(A, B, D), heard(6, A, B, D, synced=(A, D)), B)
-    assert stable == replace(config(7, sealed=5, A=ACTIVE, B=ACTIVE, D=ACTIVE), coordinator_id=B)
+    assert stable == replace(config(7, sealed=5, term=1, since=1, A=ACTIVE, B=ACTIVE, D=ACTIVE), coordinator_id=B)
 
 
 def test_shrinking_goes_straight_to_the_joint_epoch() -> None:
@@ -125,11 +139,11 @@ def test_a_newcomer_that_is_no_longer_wanted_goes() -> None:
 
 
 def test_a_joint_epoch_is_undone_when_a_newcomer_is_no_longer_wanted() -> None:
-    """Nothing is sealed by that: the old members' votes go on counting."""
+    """Nothing is sealed by that: the old members' votes go on counting. But a term is over, with the same members."""
     undone = next_step(BOTH, wish(A, B, C), heard(7, A, B, C, D, E, synced=(A, B, C, D, E)), A)
-    assert undone == replace(STABLE, epoch=8)
+    assert undone == replace(STABLE, epoch=8, term=1)
     kept = next_step(BOTH, wish(A, B, C, D), {}, A)
-    assert kept == config(8, A=ACTIVE, B=ACTIVE, C=ACTIVE, D=LEARNING)
+    assert kept == config(8, term=1, A=ACTIVE, B=ACTIVE, C=ACTIVE, D=LEARNING)
 
 
 def test_a_joint_epoch_is_finished_first_when_more_are_wanted() -> None:
@@ -139,7 +153,7 @@ def test_a_joint_epoch_is_finished_first_when_more_are_wanted() -> None:
 
 def test_a_removal_is_undone_when_the_old_members_are_wanted_back() -> None:
     joint = config(5, previous=(A, B, C), A=ACTIVE, B=ACTIVE, C=LEAVING)
-    assert next_step(joint, wish(A, B, C), {}, A) == config(6, A=ACTIVE, B=ACTIVE, C=ACTIVE)
+    assert next_step(joint, wish(A, B, C), {}, A) == config(6, term=1, A=ACTIVE, B=ACTIVE, C=ACTIVE)
 
 
 def test_a_store_that_is_not_the_one_written_down_speaks_for_nobody() -> None:

@@ -67,16 +67,20 @@ from epoxy.model.messages import (
 )
 from epoxy.model.ordered import (
     Catchup,
+    Closed,
     Command,
     Decided,
     Deps,
+    Ended,
     Forgotten,
     Instance,
     InstanceId,
+    InTerm,
     Missed,
     Noted,
     OrderedAccept,
     OrderedCommit,
+    OrderedRequest,
     Overloaded,
     Overtaken,
     Phase,
@@ -85,7 +89,11 @@ from epoxy.model.ordered import (
     Recover,
     RecoverOk,
     Rival,
+    Seal,
+    Sealed,
     Standing,
+    Term,
+    TermEnd,
     Validate,
     ValidateOk,
     Voted,
@@ -95,6 +103,7 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import ChangelogEntry, CommittedRecord, Proposal, ProposalId, Settled, Vote
 from epoxy.model.transactions import Add, Compare, Delete, Get, Operation, Put, Txn
 
+SEAL = Seal()
 VOTED = Voted()
 FORGOTTEN = Forgotten()
 OVERLOADED = Overloaded()
@@ -447,6 +456,8 @@ def encode_cluster_config(out: list[bytes], record: ClusterConfig) -> None:
     previous = record.previous
     quorum_policy = record.quorum_policy
     sealed = record.sealed
+    term = record.term
+    since = record.since
     if epoch < 1:
         raise InvalidValue("epochs begin at 1")
     if replicas[0].id < 1:
@@ -457,6 +468,10 @@ def encode_cluster_config(out: list[bytes], record: ClusterConfig) -> None:
         raise InvalidValue("no replica is active")
     if sealed >= epoch:
         raise InvalidValue("an epoch is not sealed while it lasts")
+    if term >= epoch:
+        raise InvalidValue("a term takes an epoch")
+    if since > term:
+        raise InvalidValue("members begin in a term that has begun")
     if 0 <= epoch <= 0x7F:
         out.append(BYTES[epoch])
     else:
@@ -476,6 +491,14 @@ def encode_cluster_config(out: list[bytes], record: ClusterConfig) -> None:
         out.append(BYTES[sealed])
     else:
         encode_uint(out, sealed)
+    if 0 <= term <= 0x7F:
+        out.append(BYTES[term])
+    else:
+        encode_uint(out, term)
+    if 0 <= since <= 0x7F:
+        out.append(BYTES[since])
+    else:
+        encode_uint(out, since)
 
 
 def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, int]:
@@ -503,6 +526,16 @@ def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, 
         position += 1
     else:
         sealed, position = decode_uint(buffer, position)
+    term = buffer[position]
+    if term <= 0x7F:
+        position += 1
+    else:
+        term, position = decode_uint(buffer, position)
+    since = buffer[position]
+    if since <= 0x7F:
+        position += 1
+    else:
+        since, position = decode_uint(buffer, position)
     if epoch < 1:
         raise InvalidValue("epochs begin at 1")
     if replicas[0].id < 1:
@@ -513,6 +546,10 @@ def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, 
         raise InvalidValue("no replica is active")
     if sealed >= epoch:
         raise InvalidValue("an epoch is not sealed while it lasts")
+    if term >= epoch:
+        raise InvalidValue("a term takes an epoch")
+    if since > term:
+        raise InvalidValue("members begin in a term that has begun")
     record = ClusterConfig(
         epoch=epoch,
         coordinator_id=coordinator_id,
@@ -520,6 +557,8 @@ def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, 
         previous=previous,
         quorum_policy=quorum_policy,
         sealed=sealed,
+        term=term,
+        since=since,
     )
     return record, position
 
@@ -1199,6 +1238,58 @@ def decode_standing(buffer: bytes, position: int) -> tuple[Standing, int]:
     return record, position
 
 
+def encode_term(out: list[bytes], record: Term) -> None:
+    number = record.number
+    voters = record.voters
+    policy = record.policy
+    ending = record.ending
+    if 0 <= number <= 0x7F:
+        out.append(BYTES[number])
+    else:
+        encode_uint(out, number)
+    if voters is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        encode_voters(out, voters)
+    encode_quorum_policy(out, policy)
+    out.append(BYTES[1] if ending else BYTES[0])
+
+
+def decode_term(buffer: bytes, position: int) -> tuple[Term, int]:
+    number = buffer[position]
+    if number <= 0x7F:
+        position += 1
+    else:
+        number, position = decode_uint(buffer, position)
+    voters: tuple[int, ...] | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        voters, position = decode_voters(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    policy, position = decode_quorum_policy(buffer, position)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    ending = flag == 1
+    position += 1
+    record = Term(number=number, voters=voters, policy=policy, ending=ending)
+    return record, position
+
+
+def encode_term_end(out: list[bytes], record: TermEnd) -> None:
+    ends = record.ends
+    encode_ends(out, ends)
+
+
+def decode_term_end(buffer: bytes, position: int) -> tuple[TermEnd, int]:
+    ends, position = decode_ends(buffer, position)
+    record = TermEnd(ends=ends)
+    return record, position
+
+
 def encode_pre_accept(out: list[bytes], record: PreAccept) -> None:
     id = record.id
     id_replica_id = id.replica_id
@@ -1514,11 +1605,13 @@ def decode_waiting(buffer: bytes, position: int) -> tuple[Waiting, int]:
 def encode_catchup(out: list[bytes], record: Catchup) -> None:
     sender = record.sender
     executed = record.executed
+    known = record.known
     if 0 <= sender <= 0x7F:
         out.append(BYTES[sender])
     else:
         encode_uint(out, sender)
     encode_ends(out, executed)
+    encode_ends(out, known)
 
 
 def decode_catchup(buffer: bytes, position: int) -> tuple[Catchup, int]:
@@ -1528,7 +1621,80 @@ def decode_catchup(buffer: bytes, position: int) -> tuple[Catchup, int]:
     else:
         sender, position = decode_uint(buffer, position)
     executed, position = decode_ends(buffer, position)
-    record = Catchup(sender=sender, executed=executed)
+    known, position = decode_ends(buffer, position)
+    record = Catchup(sender=sender, executed=executed, known=known)
+    return record, position
+
+
+def encode_ordered_request(out: list[bytes], value: OrderedRequest) -> None:
+    match value:
+        case PreAccept():
+            out.append(BYTES[0])
+            encode_pre_accept(out, value)
+        case OrderedAccept():
+            out.append(BYTES[1])
+            encode_ordered_accept(out, value)
+        case OrderedCommit():
+            out.append(BYTES[2])
+            encode_ordered_commit(out, value)
+        case Recover():
+            out.append(BYTES[3])
+            encode_recover(out, value)
+        case Validate():
+            out.append(BYTES[4])
+            encode_validate(out, value)
+        case Waiting():
+            out.append(BYTES[5])
+            encode_waiting(out, value)
+        case Catchup():
+            out.append(BYTES[6])
+            encode_catchup(out, value)
+        case Seal():
+            out.append(BYTES[7])
+        case _:
+            assert_never(value)
+
+
+def decode_ordered_request(buffer: bytes, position: int) -> tuple[OrderedRequest, int]:
+    match buffer[position]:
+        case 0:
+            return decode_pre_accept(buffer, position + 1)
+        case 1:
+            return decode_ordered_accept(buffer, position + 1)
+        case 2:
+            return decode_ordered_commit(buffer, position + 1)
+        case 3:
+            return decode_recover(buffer, position + 1)
+        case 4:
+            return decode_validate(buffer, position + 1)
+        case 5:
+            return decode_waiting(buffer, position + 1)
+        case 6:
+            return decode_catchup(buffer, position + 1)
+        case 7:
+            return SEAL, position + 1
+        case _:
+            raise unknown_tag("OrderedRequest", buffer, position)
+
+
+def encode_in_term(out: list[bytes], record: InTerm) -> None:
+    term = record.term
+    request = record.request
+    if 0 <= term <= 0x7F:
+        out.append(BYTES[term])
+    else:
+        encode_uint(out, term)
+    encode_ordered_request(out, request)
+
+
+def decode_in_term(buffer: bytes, position: int) -> tuple[InTerm, int]:
+    term = buffer[position]
+    if term <= 0x7F:
+        position += 1
+    else:
+        term, position = decode_uint(buffer, position)
+    request, position = decode_ordered_request(buffer, position)
+    record = InTerm(term=term, request=request)
     return record, position
 
 
@@ -1695,6 +1861,46 @@ def decode_missed(buffer: bytes, position: int) -> tuple[Missed, int]:
     more = flag == 1
     position += 1
     record = Missed(executed=executed, commits=commits, more=more)
+    return record, position
+
+
+def encode_sealed(out: list[bytes], record: Sealed) -> None:
+    ends = record.ends
+    encode_ends(out, ends)
+
+
+def decode_sealed(buffer: bytes, position: int) -> tuple[Sealed, int]:
+    ends, position = decode_ends(buffer, position)
+    record = Sealed(ends=ends)
+    return record, position
+
+
+def encode_ended(out: list[bytes], record: Ended) -> None:
+    ends = record.ends
+    encode_ends(out, ends)
+
+
+def decode_ended(buffer: bytes, position: int) -> tuple[Ended, int]:
+    ends, position = decode_ends(buffer, position)
+    record = Ended(ends=ends)
+    return record, position
+
+
+def encode_closed(out: list[bytes], record: Closed) -> None:
+    term = record.term
+    if 0 <= term <= 0x7F:
+        out.append(BYTES[term])
+    else:
+        encode_uint(out, term)
+
+
+def decode_closed(buffer: bytes, position: int) -> tuple[Closed, int]:
+    term = buffer[position]
+    if term <= 0x7F:
+        position += 1
+    else:
+        term, position = decode_uint(buffer, position)
+    record = Closed(term=term)
     return record, position
 
 
@@ -1963,27 +2169,9 @@ def encode_request(out: list[bytes], value: Request) -> None:
         case Inspect():
             out.append(BYTES[5])
             encode_inspect(out, value)
-        case PreAccept():
+        case InTerm():
             out.append(BYTES[6])
-            encode_pre_accept(out, value)
-        case OrderedAccept():
-            out.append(BYTES[7])
-            encode_ordered_accept(out, value)
-        case OrderedCommit():
-            out.append(BYTES[8])
-            encode_ordered_commit(out, value)
-        case Recover():
-            out.append(BYTES[9])
-            encode_recover(out, value)
-        case Validate():
-            out.append(BYTES[10])
-            encode_validate(out, value)
-        case Waiting():
-            out.append(BYTES[11])
-            encode_waiting(out, value)
-        case Catchup():
-            out.append(BYTES[12])
-            encode_catchup(out, value)
+            encode_in_term(out, value)
         case _:
             assert_never(value)
 
@@ -2003,19 +2191,7 @@ def decode_request(buffer: bytes, position: int) -> tuple[Request, int]:
         case 5:
             return decode_inspect(buffer, position + 1)
         case 6:
-            return decode_pre_accept(buffer, position + 1)
-        case 7:
-            return decode_ordered_accept(buffer, position + 1)
-        case 8:
-            return decode_ordered_commit(buffer, position + 1)
-        case 9:
-            return decode_recover(buffer, position + 1)
-        case 10:
-            return decode_validate(buffer, position + 1)
-        case 11:
-            return decode_waiting(buffer, position + 1)
-        case 12:
-            return decode_catchup(buffer, position + 1)
+            return decode_in_term(buffer, position + 1)
         case _:
             raise unknown_tag("Request", buffer, position)
 
@@ -2408,6 +2584,15 @@ def encode_reply(out: list[bytes], value: Reply) -> None:
         case Missed():
             out.append(BYTES[23])
             encode_missed(out, value)
+        case Sealed():
+            out.append(BYTES[24])
+            encode_sealed(out, value)
+        case Ended():
+            out.append(BYTES[25])
+            encode_ended(out, value)
+        case Closed():
+            out.append(BYTES[26])
+            encode_closed(out, value)
         case _:
             assert_never(value)
 
@@ -2462,6 +2647,12 @@ def decode_reply(buffer: bytes, position: int) -> tuple[Reply, int]:
             return NOTED, position + 1
         case 23:
             return decode_missed(buffer, position + 1)
+        case 24:
+            return decode_sealed(buffer, position + 1)
+        case 25:
+            return decode_ended(buffer, position + 1)
+        case 26:
+            return decode_closed(buffer, position + 1)
         case _:
             raise unknown_tag("Reply", buffer, position)
 

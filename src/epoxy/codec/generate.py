@@ -94,8 +94,9 @@ def enclosed(head: str, items: list[str]) -> list[str]:
 
 
 def imported(module: str, names: list[str]) -> list[str]:
-    line = f"from {module} import {', '.join(sorted(names))}"
-    return [line] if len(line) <= LINE else enclosed(f"from {module} import ", sorted(names))
+    ordered = sorted(names, key=lambda name: (not name.isupper(), name.lower()))
+    line = f"from {module} import {', '.join(ordered)}"
+    return [line] if len(line) <= LINE else enclosed(f"from {module} import ", ordered)
 
 
 class Generator:

@@ -21,6 +21,8 @@ REFUSALS: Refusals = {
         ("any(a.id >= b.id for a, b in pairwise({replicas}))", "replica ids rise"),
         ("all(replica.status is not ReplicaStatus.ACTIVE for replica in {replicas})", "no replica is active"),
         ("{sealed} >= {epoch}", "an epoch is not sealed while it lasts"),
+        ("{term} >= {epoch}", "a term takes an epoch"),
+        ("{since} > {term}", "members begin in a term that has begun"),
     ),
     "Compare": (("not {values} and not {absent}", "nothing would make this compare hold"),),
     "Add": (("{amount} > 0x7FFF_FFFF_FFFF_FFFF", "an amount has at most 63 bits"),),

@@ -115,6 +115,8 @@ encode_wish, decode_wish = pair(v2.encode_wish, v2.decode_wish)
 # The ordered engine's instances, as they are stored: the command once, the rest whenever it changes.
 encode_command, decode_command = pair(v2.encode_command, v2.decode_command)
 encode_standing, decode_standing = pair(v2.encode_standing, v2.decode_standing)
+encode_term, decode_term = pair(v2.encode_term, v2.decode_term)
+encode_term_end, decode_term_end = pair(v2.encode_term_end, v2.decode_term_end)
 
 
 def encode_decision(key: bytes, committed: Proposal, lineage: tuple[Settled, ...]) -> tuple[bytes, bytes]:

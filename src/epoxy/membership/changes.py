@@ -194,7 +194,8 @@ def is_synced(config: ClusterConfig, status: MemberStatus) -> bool:
 def promote(config: ClusterConfig, me: int) -> ClusterConfig:
     """The new members alone. What the epochs before the joint one chose is copied, so their votes end here."""
     voters = tuple(replica for replica in config.replicas if replica.status is ReplicaStatus.ACTIVE)
-    return following(config, me, replicas=voters, previous=None, sealed=sealed_by(config))
+    term = config.term + 1
+    return following(config, me, replicas=voters, previous=None, sealed=sealed_by(config), term=term, since=term)
 
 
 def sealed_by(config: ClusterConfig) -> int:
@@ -203,7 +204,8 @@ def sealed_by(config: ClusterConfig) -> int:
 
 
 def undo(config: ClusterConfig, new: set[int], me: int) -> ClusterConfig:
-    """Back to the old members, at any time: every quorum of the joint epoch had one of theirs in it."""
+    """Back to the old members, at any time: every quorum of the joint epoch had one of theirs in it. The ordered
+    engine's term has ended nevertheless: some members may have said so already."""
     assert config.previous is not None
     old = set(config.previous)
     members = {
@@ -211,7 +213,7 @@ def undo(config: ClusterConfig, new: set[int], me: int) -> ClusterConfig:
         for replica in config.replicas
         if replica.id in old | new
     }
-    return following(config, me, replicas=in_order(members), previous=None)
+    return following(config, me, replicas=in_order(members), previous=None, term=config.term + 1)
 
 
 def numbered(replicas: Iterable[int]) -> str:

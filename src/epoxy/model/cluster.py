@@ -47,10 +47,11 @@ class Side(Struct, frozen=True):
 
 class ClusterConfig(Struct, frozen=True, kw_only=True, dict=True):
     """The members of one epoch. `previous` names the old voters while an epoch is joint. Votes of epochs up to `sealed`
-    no longer count: whatever those epochs chose was copied before they were closed.
+    no longer count: whatever those epochs chose was copied before they were closed. `term` is that of the ordered
+    engine, one for each joint epoch that is over; its electorate is the same in all terms from `since` on.
 
     Invariants: 1. epoch >= 1.  2. Replica ids are unique, positive and sorted.  3. At least one replica is active.
-    4. sealed < epoch.
+    4. sealed < epoch.  5. since <= term < epoch.
 
     What follows from the fields is worked out once (`dict` makes room for it): every message asks for it.
     """
@@ -61,6 +62,8 @@ class ClusterConfig(Struct, frozen=True, kw_only=True, dict=True):
     previous: tuple[int, ...] | None = None
     quorum_policy: QuorumPolicy = QuorumPolicy.OPTIMAL
     sealed: int = 0
+    term: int = 0
+    since: int = 0
 
     def __post_init__(self) -> None:
         ids = [replica.id for replica in self.replicas]
@@ -69,6 +72,7 @@ class ClusterConfig(Struct, frozen=True, kw_only=True, dict=True):
         assert 1 <= len(ids) <= MAX_REPLICAS, self
         assert ids[0] > 0, "replica id 0 belongs to legacy values"
         assert 0 <= self.sealed < self.epoch, self
+        assert 0 <= self.since <= self.term < self.epoch, self
         assert self.active, "a cluster without active replicas decides nothing"
 
     @cached_property

@@ -6,7 +6,16 @@ from functools import cached_property
 from msgspec import Struct
 
 from epoxy.model.ballot import NO_BALLOT, Ballot
+from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.transactions import Txn
+
+END_KEY = b"\xff/ordered/end/"
+"""With the number of a term: the register that holds how it ended."""
+
+
+def end_key(term: int) -> bytes:
+    return END_KEY + term.to_bytes(8, "big")
+
 
 MAX_BATCH = 64
 """Transactions in one instance. Beyond this, the next instance is on its way sooner than a larger one would be."""
@@ -128,6 +137,22 @@ class Standing(Struct, frozen=True, kw_only=True, gc=False):
     initial: Deps | None
 
 
+class Term(Struct, frozen=True, kw_only=True):
+    """Where a replica is: everything of earlier terms was executed here. `voters` is None as long as it is not known
+    who orders in this one. `ending`: this replica begins nothing in it any more, and never will."""
+
+    number: int
+    voters: tuple[int, ...] | None
+    policy: QuorumPolicy
+    ending: bool
+
+
+class TermEnd(Struct, frozen=True, kw_only=True):
+    """The last slot of each replica in a term. What is beyond is nothing."""
+
+    ends: tuple[InstanceId, ...]
+
+
 # Requests. No command (None) is a Nop.
 
 
@@ -180,13 +205,26 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
 
 class Catchup(Struct, frozen=True, kw_only=True):
-    """So far have I executed everything, of every replica. Tell me what I missed."""
+    """So far have I executed everything, of every replica. Tell me what I missed, beyond what I know already."""
 
     sender: int
     executed: tuple[InstanceId, ...]
+    known: tuple[InstanceId, ...]
 
 
-OrderedRequest = PreAccept | OrderedAccept | OrderedCommit | Recover | Validate | Waiting | Catchup
+class Seal(Struct, frozen=True, kw_only=True):
+    """The term ends. How far did it come, as far as you know?"""
+
+
+OrderedRequest = PreAccept | OrderedAccept | OrderedCommit | Recover | Validate | Waiting | Catchup | Seal
+
+
+class InTerm(Struct, frozen=True, kw_only=True):
+    """Slots begin again in every term, so a message means nothing in another one."""
+
+    term: int
+    request: OrderedRequest
+
 
 # Replies.
 
@@ -250,6 +288,36 @@ class Missed(Struct, frozen=True, kw_only=True):
     more: bool
 
 
+class Sealed(Struct, frozen=True, kw_only=True):
+    """The last slot of each replica I know of. I vote on nothing until I know how the term ended."""
+
+    ends: tuple[InstanceId, ...]
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """It was decided how that term ended: so."""
+
+    ends: tuple[InstanceId, ...]
+
+
+class Closed(Struct, frozen=True, kw_only=True):
+    """Refused: I am in this term, or that one ends."""
+
+    term: int
+
+
 OrderedReply = (
-    PreAcceptOk | Voted | RecoverOk | ValidateOk | Decided | Overtaken | Forgotten | Overloaded | Noted | Missed
+    PreAcceptOk
+    | Voted
+    | RecoverOk
+    | ValidateOk
+    | Decided
+    | Overtaken
+    | Forgotten
+    | Overloaded
+    | Noted
+    | Missed
+    | Sealed
+    | Ended
+    | Closed
 )

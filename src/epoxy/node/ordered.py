@@ -11,7 +11,7 @@ from typing import Generic, TypeVar, assert_never
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import InvariantViolation, StoreFailed
 from epoxy.model.messages import Failed, Reply
-from epoxy.model.ordered import Catchup, Command, InstanceId, Missed, OrderedRequest
+from epoxy.model.ordered import Catchup, Closed, Command, InstanceId, InTerm, Missed, OrderedRequest
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused, flaw_of
 from epoxy.model.writes import Path
 from epoxy.node.ordered_replica import OrderedReplica, Results
@@ -38,6 +38,9 @@ from epoxy.ordered.recovery import recover
 from epoxy.ports import Clock, Dice, Store, Timer, Transport
 
 T = TypeVar("T")
+
+TERM = 0
+"""Members do not change under this engine yet, so there is one term."""
 
 LOOKS = 4
 """How often in `recover_ms` it is looked whether something is stuck."""
@@ -113,13 +116,15 @@ class OrderedEngine:
     def in_flight(self) -> int:
         return len(self._flights) + len(self._queue)
 
-    def handle(self, request: OrderedRequest) -> Reply:
+    def handle(self, message: InTerm) -> Reply:
         """From a peer. The reply is not to leave before it is durable."""
         if not self.is_member:
             return Failed(reason="no founder: it does not order transactions")
         self._wake()
+        if message.term != TERM:
+            return Closed(term=TERM)
         try:
-            return self.replica.handle(request)
+            return self.replica.handle(message.request)
         except InvariantViolation as violation:
             self._alarm(str(violation))
             raise
@@ -242,8 +247,12 @@ class OrderedEngine:
 
     def _ask_missed(self, to: int) -> None:
         """What it says was executed is thrown away by others, so it must be durable, and nothing later be said."""
-        request = Catchup(sender=self.me, executed=self.replica.log.floors())
-        self._store.when_durable(partial(self.transport.send, to, (request,), partial(self._missed, to)))
+        executed = self.replica.log.floors()
+        request = Catchup(sender=self.me, executed=executed, known=executed)
+        self._store.when_durable(partial(self.send, to, request, partial(self._missed, to)))
+
+    def send(self, to: int, request: OrderedRequest, answered: Callable[[Reply], None] | None) -> None:
+        self.transport.send(to, (InTerm(term=TERM, request=request),), answered)
 
     def _missed(self, sender: int, reply: Reply) -> None:
         if not isinstance(reply, Missed):
@@ -251,7 +260,7 @@ class OrderedEngine:
         self.replica.reached(sender, reply.executed)
         before = self.replica.log.floors()
         for commit in reply.commits:
-            self.handle(commit)
+            self.handle(InTerm(term=TERM, request=commit))
         if reply.more and self.replica.log.floors() != before:
             self._ask_missed(sender)
 
@@ -354,7 +363,7 @@ class Run(Generic[T]):
                 self._start_timer(effect.timer_ms)
             case Tell():
                 for to, request in effect.envelopes.items():
-                    self._engine.transport.send(to, (request,), None)
+                    self._engine.send(to, request, None)
             case Rescue():
                 self._engine.rescue(effect.ids)
             case _:
@@ -383,7 +392,7 @@ class Run(Generic[T]):
 
     def _send(self, envelopes: Mapping[int, OrderedRequest]) -> None:
         for to, request in envelopes.items():
-            self._engine.transport.send(to, (request,), partial(self._answered, self._round, to))
+            self._engine.send(to, request, partial(self._answered, self._round, to))
 
     def _answered(self, round_number: int, sender: int, reply: Reply) -> None:
         self._happened(round_number, Answer(sender, reply))

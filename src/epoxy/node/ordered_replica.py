@@ -16,6 +16,7 @@ from epoxy.model.ordered import (
     MAX_PAGE,
     MAX_PAGE_BYTES,
     Catchup,
+    Closed,
     Instance,
     InstanceId,
     Missed,
@@ -24,6 +25,7 @@ from epoxy.model.ordered import (
     OrderedCommit,
     OrderedReply,
     OrderedRequest,
+    Seal,
     Validate,
     Waiting,
 )
@@ -85,6 +87,8 @@ class OrderedReplica:
                 return self._heard_waiting(request)
             case Catchup():
                 return self._catch_up(request)
+            case Seal():
+                return Closed(term=0)
             case _:
                 before = self.log.get(request.id)
                 after, reply = acceptor.step(self.log, request)

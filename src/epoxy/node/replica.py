@@ -30,7 +30,7 @@ from epoxy.model.messages import (
     Request,
     UpdateConfig,
 )
-from epoxy.model.ordered import OrderedRequest
+from epoxy.model.ordered import InTerm
 from epoxy.model.records import FRESH, ChangelogEntry, KeyState, Proposal
 from epoxy.model.writes import ReadResult, Source
 from epoxy.node import register
@@ -58,7 +58,7 @@ class Replica:
         """Told of new versions alone."""
         self.config_watchers: list[Watcher] = []
         """Told of new configurations alone."""
-        self.ordered: Callable[[OrderedRequest], Reply] = not_ordered_here
+        self.ordered: Callable[[InTerm], Reply] = not_ordered_here
         """What deals with requests of the ordered engine."""
         self._store = store
         self._states = States()
@@ -232,5 +232,5 @@ class Replica:
         return self.config
 
 
-def not_ordered_here(_: OrderedRequest) -> Reply:
+def not_ordered_here(_: InTerm) -> Reply:
     return Failed(reason="this node does not order transactions")

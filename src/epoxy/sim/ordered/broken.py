@@ -127,8 +127,8 @@ def forget_what_i_executed(self: OrderedReplica) -> int:
 
 
 def say_it_before_it_is_durable(self: OrderedEngine, to: int) -> None:
-    request = Catchup(sender=self.me, executed=self.replica.log.floors())
-    self.transport.send(to, (request,), partial(self._missed, to))
+    executed = self.replica.log.floors()
+    self.send(to, Catchup(sender=self.me, executed=executed, known=executed), partial(self._missed, to))
 
 
 def go_on_before_durable(self: OrderedEngine, effect: Home, done: Callable[[object], None]) -> None:
