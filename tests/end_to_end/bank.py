@@ -22,8 +22,8 @@ ACCOUNTS = [f"acct/{i}" for i in range(8)]
 DEPOSIT = 100
 TOTAL = DEPOSIT * len(ACCOUNTS)
 
-TIMEOUT_S = 2.0
-"""A client that waits no longer than this for a region that is gone meets many faults in a short test."""
+TIMEOUT_S = 10.0
+"""What is under way when a region is killed is decided long before, unless the machine is very busy."""
 
 RETRY_S = 0.05
 

@@ -1,5 +1,7 @@
 """One command, from its first replica to a decision. The numbers are those of docs/protocol/ordered.md."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from epoxy.model.ballot import NO_BALLOT, Ballot
@@ -115,10 +117,11 @@ def ask(poll: Poll, request: PreAccept, ctx: Context) -> Flow[None]:
         elif isinstance(event, Expired):
             if poll.is_enough or sends == SENDS:
                 return
-            sends += 1
             poll.refused.clear()
-            missing = {to: each for to, each in ctx.to_others(request).items() if to not in poll.answered}
-            yield Also(envelopes=missing, timer_ms=ctx.timing.round_timeout_ms)
+            yield Also(
+                envelopes=ctx.to_rest(request, poll.answered), timer_ms=ctx.patient(sends - 1).timing.round_timeout_ms
+            )
+            sends += 1
 
 
 def finish_fast(instance_id: InstanceId, ctx: Context) -> Flow[Ending]:
@@ -153,24 +156,36 @@ def decide(
         return True
     if not isinstance(own, Voted):
         return own.ballot if isinstance(own, Overtaken) else False
-    voted, refused, slow = {ctx.me}, 0, ctx.config.quorums.slow
-    commit = OrderedCommit(id=instance_id, command=command, deps=deps)
-    while len(voted) < slow:
+    result = yield from count_votes(vote, ctx)
+    if not isinstance(result, OrderedCommit):
+        return result
+    # A quorum has it on its disks, so it may be told before this replica has: not so in `finish_fast`.
+    yield spread(result, ctx)
+    yield Home(result)
+    return True
+
+
+def count_votes(vote: OrderedAccept, ctx: Context) -> Flow[OrderedCommit | Ballot | Literal[False]]:
+    """Whoever is silent is asked again, and what it answers to any of them counts. False: too few do."""
+    voted, refused, sends, quorums = {ctx.me}, set[int](), 1, ctx.config.quorums
+    while len(voted) < quorums.slow:
         event = yield Next()
         if isinstance(event, Expired):
-            return False
+            if sends == SENDS:
+                return False
+            refused.clear()
+            yield Also(envelopes=ctx.to_rest(vote, voted), timer_ms=ctx.patient(sends).timing.round_timeout_ms)
+            sends += 1
+            continue
         match event.reply:
             case Voted():
                 voted.add(event.sender)
             case Decided(commit=commit):
-                break
+                return commit
             case Overtaken(ballot=higher):
                 return higher
             case _:
-                refused += 1
-                if ctx.config.quorums.n - refused < slow:
+                refused.add(event.sender)
+                if quorums.n - len(refused) < quorums.slow:
                     return False
-    # A quorum has it on its disks, so it may be told before this replica has: not so in `finish_fast`.
-    yield spread(commit, ctx)
-    yield Home(commit)
-    return True
+    return OrderedCommit(id=vote.id, command=vote.command, deps=vote.deps)

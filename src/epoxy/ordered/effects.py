@@ -2,10 +2,11 @@
 that yields these and is resumed with their results, and has at most one round open.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import ClusterConfig
@@ -22,6 +23,9 @@ from epoxy.model.ordered import (
 from epoxy.ports import Dice
 
 T = TypeVar("T")
+
+DOUBLINGS = 4
+"""Of the time for a round: from half a second to eight, which is about as long as a client waits."""
 
 # At this replica. Each is one transaction, and resumed when that is durable.
 
@@ -148,6 +152,15 @@ class Context(Struct, frozen=True, kw_only=True):
 
     def to_others(self, request: OrderedRequest) -> dict[int, OrderedRequest]:
         return dict.fromkeys(self.config.others(self.me), request)
+
+    def to_rest(self, request: OrderedRequest, answered: Collection[int]) -> dict[int, OrderedRequest]:
+        return {to: request for to in self.config.others(self.me) if to not in answered}
+
+    def patient(self, attempt: int) -> "Context":
+        """With twice as much time for a round at each attempt. Peers that are slower than the time-out was made for
+        would never be heard, whatever they say, and nothing would be decided."""
+        longer_ms = self.timing.round_timeout_ms * 2.0 ** min(attempt, DOUBLINGS)
+        return replace(self, timing=replace(self.timing, round_timeout_ms=longer_ms))
 
     def backoff_ms(self, attempt: int) -> float:
         """Full jitter above one half: rivals that collided once should not collide again."""

@@ -119,7 +119,7 @@ def recover(instance_id: InstanceId, ctx: Context) -> Flow[bool]:
         if isinstance(start, Decided):
             return True
         held, request = start
-        result = yield from recover_at(request, held, ctx)
+        result = yield from recover_at(request, held, ctx.patient(attempt))
         if result is True:
             return True
         if isinstance(result, Ballot):
