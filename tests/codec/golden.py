@@ -11,16 +11,24 @@ from epoxy.model.membership import (
     ChangelogPage,
     ChangelogRead,
     CursorTruncated,
+    Kept,
+    KeptId,
+    KeptPage,
+    KeptRead,
     Member,
     MemberStatus,
+    Pair,
     Progress,
     SnapshotPage,
     SnapshotRead,
     StatusRead,
     Stretch,
+    Unfinished,
     Unsettled,
     UnsettledPage,
     UnsettledRead,
+    ValuesPage,
+    ValuesRead,
     Wish,
 )
 from epoxy.model.messages import (
@@ -228,6 +236,10 @@ VALUES: dict[str, Any] = {
     "member_request changelog": ChangelogRead(reader=4, store=IDENTITY, after=STAMP),
     "member_request unsettled": UnsettledRead(epoch=5, after=None),
     "member_request status": StatusRead(),
+    "member_request values": ValuesRead(
+        epoch=5, after=b"k", held=(Stretch(until=None, count=1, digest=bytes(range(16))),)
+    ),
+    "member_request kept": KeptRead(epoch=5, after=KeptId(term=1, id=SLOT)),
     "member_reply snapshot-page": SnapshotPage(
         store=IDENTITY, entries=(ChangelogEntry(key=b"k", committed=FIRST),), cursor=STAMP, more=True
     ),
@@ -240,6 +252,9 @@ VALUES: dict[str, Any] = {
     "member_reply stale-epoch": StaleEpoch(config=first_epoch((1,))),
     "member_reply epoch-ahead": EpochAhead(epoch=4),
     "member_reply failed": Failed(reason="timeout"),
+    "member_reply values-page": ValuesPage(differing=(0,), pairs=(Pair(b"k", b"v"),), through=b"k"),
+    "member_reply kept-page": KeptPage(kept=(Kept(term=1, commit=NOP),), more=True),
+    "member_reply unfinished": Unfinished(),
     "wish two": Wish(members=(Member(id=1, url="http://a", datacenter="east"), Member(id=4))),
 }
 

@@ -19,18 +19,26 @@ from epoxy.model.membership import (
     ChangelogPage,
     ChangelogRead,
     CursorTruncated,
+    Kept,
+    KeptId,
+    KeptPage,
+    KeptRead,
     Member,
     MemberReply,
     MemberRequest,
     MemberStatus,
+    Pair,
     Progress,
     SnapshotPage,
     SnapshotRead,
     StatusRead,
     Stretch,
+    Unfinished,
     Unsettled,
     UnsettledPage,
     UnsettledRead,
+    ValuesPage,
+    ValuesRead,
     Wish,
 )
 from epoxy.model.messages import (
@@ -292,6 +300,8 @@ member_requests: st.SearchStrategy[MemberRequest] = st.one_of(
     st.builds(ChangelogRead, reader=uints, store=u64s, after=stamps),
     st.builds(UnsettledRead, epoch=uints, after=st.none() | keys),
     st.builds(StatusRead),
+    st.builds(ValuesRead, epoch=uints, after=st.none() | keys, held=st.lists(stretches, max_size=3).map(tuple)),
+    st.builds(KeptRead, epoch=uints, after=st.none() | st.builds(KeptId, term=uints, id=instance_ids)),
 )
 
 member_replies: st.SearchStrategy[MemberReply] = st.one_of(
@@ -316,6 +326,18 @@ member_replies: st.SearchStrategy[MemberReply] = st.one_of(
     st.builds(StaleEpoch, config=configs()),
     st.builds(EpochAhead, epoch=uints),
     st.builds(Failed, reason=reasons),
+    st.builds(
+        ValuesPage,
+        differing=st.lists(uints, max_size=3).map(tuple),
+        pairs=st.lists(st.builds(Pair, keys, values), max_size=2).map(tuple),
+        through=st.none() | keys,
+    ),
+    st.builds(
+        KeptPage,
+        kept=st.lists(st.builds(Kept, term=uints, commit=commits), max_size=2).map(tuple),
+        more=st.booleans(),
+    ),
+    st.builds(Unfinished),
 )
 
 

@@ -9,7 +9,7 @@ from epoxy.codec.generate import MODELS, SCHEMA, TARGET, generate
 from epoxy.codec.refusals import REFUSALS, Refusals
 from epoxy.codec.schema import Limit, SchemaError, parse
 from epoxy.model.errors import InvalidValue, NonCanonical, UnknownTag
-from epoxy.model.membership import MAX_PAGE_ROWS
+from epoxy.model.membership import MAX_PAGE_ROWS, MAX_STRETCHES, MAX_VALUE_ROWS
 from epoxy.model.ordered import MAX_BATCH, MAX_DEPENDENCIES, MAX_PAGE
 from epoxy.model.quorum import MAX_REPLICAS
 from epoxy.model.records import LINEAGE_LENGTH, MAX_KEY_BYTES, MAX_VALUE_BYTES
@@ -172,6 +172,10 @@ def test_limits_are_those_of_the_model() -> None:
         "InstanceIds": Limit(0, MAX_REPLICAS * MAX_DEPENDENCIES),
         "Rivals": Limit(0, MAX_DEPENDENCIES),
         "Commits": Limit(0, MAX_PAGE),
+        "Stretches": Limit(0, MAX_STRETCHES),
+        "Places": Limit(0, MAX_STRETCHES),
+        "Pairs": Limit(0, MAX_VALUE_ROWS),
+        "KeptOnes": Limit(0, MAX_PAGE),
     }
 
 

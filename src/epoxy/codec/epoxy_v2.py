@@ -27,18 +27,26 @@ from epoxy.model.membership import (
     ChangelogPage,
     ChangelogRead,
     CursorTruncated,
+    Kept,
+    KeptId,
+    KeptPage,
+    KeptRead,
     Member,
     MemberReply,
     MemberRequest,
     MemberStatus,
+    Pair,
     Progress,
     SnapshotPage,
     SnapshotRead,
     StatusRead,
     Stretch,
+    Unfinished,
     Unsettled,
     UnsettledPage,
     UnsettledRead,
+    ValuesPage,
+    ValuesRead,
     Wish,
 )
 from epoxy.model.messages import (
@@ -112,6 +120,7 @@ ACCEPT_OK = AcceptOk()
 COMMIT_OK = CommitOk()
 STATUS_READ = StatusRead()
 CURSOR_TRUNCATED = CursorTruncated()
+UNFINISHED = Unfinished()
 
 
 def encode_ballot(out: list[bytes], record: Ballot) -> None:
@@ -2930,6 +2939,137 @@ def decode_unsettled_read(buffer: bytes, position: int) -> tuple[UnsettledRead, 
     return record, position
 
 
+def encode_stretches(out: list[bytes], value: tuple[Stretch, ...]) -> None:
+    encode_length(out, len(value), 0, 128)
+    for item in value:
+        encode_stretch(out, item)
+
+
+def decode_stretches(buffer: bytes, position: int) -> tuple[tuple[Stretch, ...], int]:
+    count, position = decode_length(buffer, position, 0, 128)
+    items: list[Stretch] = []
+    for _ in range(count):
+        item, position = decode_stretch(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_values_read(out: list[bytes], record: ValuesRead) -> None:
+    epoch = record.epoch
+    after = record.after
+    held = record.held
+    if 0 <= epoch <= 0x7F:
+        out.append(BYTES[epoch])
+    else:
+        encode_uint(out, epoch)
+    if after is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        length = len(after)
+        if 1 <= length <= 0x7F:
+            out.append(BYTES[length])
+        else:
+            encode_length(out, length, 1, 1024)
+        out.append(after)
+    encode_stretches(out, held)
+
+
+def decode_values_read(buffer: bytes, position: int) -> tuple[ValuesRead, int]:
+    epoch = buffer[position]
+    if epoch <= 0x7F:
+        position += 1
+    else:
+        epoch, position = decode_uint(buffer, position)
+    after: bytes | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        length = buffer[position]
+        if 1 <= length <= 0x7F:
+            position += 1
+        else:
+            length, position = decode_length(buffer, position, 1, 1024)
+        after = buffer[position : position + length]
+        position += length
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    held, position = decode_stretches(buffer, position)
+    record = ValuesRead(epoch=epoch, after=after, held=held)
+    return record, position
+
+
+def encode_kept_id(out: list[bytes], record: KeptId) -> None:
+    term = record.term
+    id = record.id
+    id_replica_id = id.replica_id
+    id_slot = id.slot
+    if 0 <= term <= 0x7F:
+        out.append(BYTES[term])
+    else:
+        encode_uint(out, term)
+    if 0 <= id_replica_id <= 0x7F:
+        out.append(BYTES[id_replica_id])
+    else:
+        encode_uint(out, id_replica_id)
+    if 0 <= id_slot <= 0x7F:
+        out.append(BYTES[id_slot])
+    else:
+        encode_uint(out, id_slot)
+
+
+def decode_kept_id(buffer: bytes, position: int) -> tuple[KeptId, int]:
+    term = buffer[position]
+    if term <= 0x7F:
+        position += 1
+    else:
+        term, position = decode_uint(buffer, position)
+    id_replica_id = buffer[position]
+    if id_replica_id <= 0x7F:
+        position += 1
+    else:
+        id_replica_id, position = decode_uint(buffer, position)
+    id_slot = buffer[position]
+    if id_slot <= 0x7F:
+        position += 1
+    else:
+        id_slot, position = decode_uint(buffer, position)
+    id = InstanceId(replica_id=id_replica_id, slot=id_slot)
+    record = KeptId(term=term, id=id)
+    return record, position
+
+
+def encode_kept_read(out: list[bytes], record: KeptRead) -> None:
+    epoch = record.epoch
+    after = record.after
+    if 0 <= epoch <= 0x7F:
+        out.append(BYTES[epoch])
+    else:
+        encode_uint(out, epoch)
+    if after is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        encode_kept_id(out, after)
+
+
+def decode_kept_read(buffer: bytes, position: int) -> tuple[KeptRead, int]:
+    epoch = buffer[position]
+    if epoch <= 0x7F:
+        position += 1
+    else:
+        epoch, position = decode_uint(buffer, position)
+    after: KeptId | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        after, position = decode_kept_id(buffer, position)
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    record = KeptRead(epoch=epoch, after=after)
+    return record, position
+
+
 def encode_member_request(out: list[bytes], value: MemberRequest) -> None:
     match value:
         case SnapshotRead():
@@ -2943,6 +3083,12 @@ def encode_member_request(out: list[bytes], value: MemberRequest) -> None:
             encode_unsettled_read(out, value)
         case StatusRead():
             out.append(BYTES[3])
+        case ValuesRead():
+            out.append(BYTES[4])
+            encode_values_read(out, value)
+        case KeptRead():
+            out.append(BYTES[5])
+            encode_kept_read(out, value)
         case _:
             assert_never(value)
 
@@ -2957,6 +3103,10 @@ def decode_member_request(buffer: bytes, position: int) -> tuple[MemberRequest, 
             return decode_unsettled_read(buffer, position + 1)
         case 3:
             return STATUS_READ, position + 1
+        case 4:
+            return decode_values_read(buffer, position + 1)
+        case 5:
+            return decode_kept_read(buffer, position + 1)
         case _:
             raise unknown_tag("MemberRequest", buffer, position)
 
@@ -3142,6 +3292,171 @@ def decode_member_status(buffer: bytes, position: int) -> tuple[MemberStatus, in
     return record, position
 
 
+def encode_pair(out: list[bytes], record: Pair) -> None:
+    key = record.key
+    value = record.value
+    length = len(key)
+    if 1 <= length <= 0x7F:
+        out.append(BYTES[length])
+    else:
+        encode_length(out, length, 1, 1024)
+    out.append(key)
+    length = len(value)
+    if length <= 0x7F:
+        out.append(BYTES[length])
+    else:
+        encode_length(out, length, 0, 1048576)
+    out.append(value)
+
+
+def decode_pair(buffer: bytes, position: int) -> tuple[Pair, int]:
+    length = buffer[position]
+    if 1 <= length <= 0x7F:
+        position += 1
+    else:
+        length, position = decode_length(buffer, position, 1, 1024)
+    key = buffer[position : position + length]
+    position += length
+    length = buffer[position]
+    if length <= 0x7F:
+        position += 1
+    else:
+        length, position = decode_length(buffer, position, 0, 1048576)
+    value = buffer[position : position + length]
+    position += length
+    record = Pair(key=key, value=value)
+    return record, position
+
+
+def encode_pairs(out: list[bytes], value: tuple[Pair, ...]) -> None:
+    encode_length(out, len(value), 0, 8192)
+    for item in value:
+        encode_pair(out, item)
+
+
+def decode_pairs(buffer: bytes, position: int) -> tuple[tuple[Pair, ...], int]:
+    count, position = decode_length(buffer, position, 0, 8192)
+    items: list[Pair] = []
+    for _ in range(count):
+        item, position = decode_pair(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_places(out: list[bytes], value: tuple[int, ...]) -> None:
+    encode_length(out, len(value), 0, 128)
+    for item in value:
+        if 0 <= item <= 0x7F:
+            out.append(BYTES[item])
+        else:
+            encode_uint(out, item)
+
+
+def decode_places(buffer: bytes, position: int) -> tuple[tuple[int, ...], int]:
+    count, position = decode_length(buffer, position, 0, 128)
+    items: list[int] = []
+    for _ in range(count):
+        item = buffer[position]
+        if item <= 0x7F:
+            position += 1
+        else:
+            item, position = decode_uint(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_values_page(out: list[bytes], record: ValuesPage) -> None:
+    differing = record.differing
+    pairs = record.pairs
+    through = record.through
+    encode_places(out, differing)
+    encode_pairs(out, pairs)
+    if through is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        length = len(through)
+        if 1 <= length <= 0x7F:
+            out.append(BYTES[length])
+        else:
+            encode_length(out, length, 1, 1024)
+        out.append(through)
+
+
+def decode_values_page(buffer: bytes, position: int) -> tuple[ValuesPage, int]:
+    differing, position = decode_places(buffer, position)
+    pairs, position = decode_pairs(buffer, position)
+    through: bytes | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        length = buffer[position]
+        if 1 <= length <= 0x7F:
+            position += 1
+        else:
+            length, position = decode_length(buffer, position, 1, 1024)
+        through = buffer[position : position + length]
+        position += length
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    record = ValuesPage(differing=differing, pairs=pairs, through=through)
+    return record, position
+
+
+def encode_kept(out: list[bytes], record: Kept) -> None:
+    term = record.term
+    commit = record.commit
+    if 0 <= term <= 0x7F:
+        out.append(BYTES[term])
+    else:
+        encode_uint(out, term)
+    encode_ordered_commit(out, commit)
+
+
+def decode_kept(buffer: bytes, position: int) -> tuple[Kept, int]:
+    term = buffer[position]
+    if term <= 0x7F:
+        position += 1
+    else:
+        term, position = decode_uint(buffer, position)
+    commit, position = decode_ordered_commit(buffer, position)
+    record = Kept(term=term, commit=commit)
+    return record, position
+
+
+def encode_kept_ones(out: list[bytes], value: tuple[Kept, ...]) -> None:
+    encode_length(out, len(value), 0, 64)
+    for item in value:
+        encode_kept(out, item)
+
+
+def decode_kept_ones(buffer: bytes, position: int) -> tuple[tuple[Kept, ...], int]:
+    count, position = decode_length(buffer, position, 0, 64)
+    items: list[Kept] = []
+    for _ in range(count):
+        item, position = decode_kept(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_kept_page(out: list[bytes], record: KeptPage) -> None:
+    kept = record.kept
+    more = record.more
+    encode_kept_ones(out, kept)
+    out.append(BYTES[1] if more else BYTES[0])
+
+
+def decode_kept_page(buffer: bytes, position: int) -> tuple[KeptPage, int]:
+    kept, position = decode_kept_ones(buffer, position)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    more = flag == 1
+    position += 1
+    record = KeptPage(kept=kept, more=more)
+    return record, position
+
+
 def encode_member_reply(out: list[bytes], value: MemberReply) -> None:
     match value:
         case SnapshotPage():
@@ -3167,6 +3482,14 @@ def encode_member_reply(out: list[bytes], value: MemberReply) -> None:
         case Failed():
             out.append(BYTES[7])
             encode_failed(out, value)
+        case ValuesPage():
+            out.append(BYTES[8])
+            encode_values_page(out, value)
+        case KeptPage():
+            out.append(BYTES[9])
+            encode_kept_page(out, value)
+        case Unfinished():
+            out.append(BYTES[10])
         case _:
             assert_never(value)
 
@@ -3189,6 +3512,12 @@ def decode_member_reply(buffer: bytes, position: int) -> tuple[MemberReply, int]
             return decode_epoch_ahead(buffer, position + 1)
         case 7:
             return decode_failed(buffer, position + 1)
+        case 8:
+            return decode_values_page(buffer, position + 1)
+        case 9:
+            return decode_kept_page(buffer, position + 1)
+        case 10:
+            return UNFINISHED, position + 1
         case _:
             raise unknown_tag("MemberReply", buffer, position)
 

@@ -7,7 +7,7 @@ too. It leaves out what may differ between replicas that hold the same: lineage,
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from epoxy.model.membership import DIGEST_BYTES, Stretch
+from epoxy.model.membership import DIGEST_BYTES, Pair, Stretch
 from epoxy.model.records import ChangelogEntry
 
 
@@ -37,3 +37,13 @@ def fingerprint(entry: ChangelogEntry) -> bytes:
 
 NOTHING = stretch((), None)
 """Said by a reader that has not looked: send all there is."""
+
+
+def pairs_digest(pairs: Sequence[Pair]) -> bytes:
+    """Of the ordered engine, whose values have no versions."""
+    told = [b"%d %d %b%b" % (len(pair.key), len(pair.value), pair.key, pair.value) for pair in pairs]
+    return blake2b(b"".join(told), digest_size=DIGEST_BYTES).digest()
+
+
+def pairs_stretch(pairs: Sequence[Pair], until: bytes | None) -> Stretch:
+    return Stretch(until=until, count=len(pairs), digest=pairs_digest(pairs))

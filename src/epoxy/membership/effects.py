@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.membership import MemberRequest, Progress, Unsettled
+from epoxy.model.membership import Kept, MemberRequest, Pair, Progress, Unsettled
 from epoxy.model.records import ChangelogEntry
 
 T = TypeVar("T")
@@ -117,9 +117,54 @@ class Rest(Struct, frozen=True, kw_only=True):
     delay_ms: float
 
 
+# Of the ordered engine.
+
+
+class LookThrough(Struct, frozen=True, kw_only=True):
+    """Resumed with the Stretches of values this replica holds beyond `after`: so many, or fewer if these are all."""
+
+    after: bytes | None
+    stretches: int
+
+
+class Span(Struct, frozen=True):
+    """Keys beyond the one and through the other; None: from the first, to the last."""
+
+    after: bytes | None
+    through: bytes | None
+
+
+class Replace(Struct, frozen=True, kw_only=True):
+    """Hold these values in these spans, and nothing else there. Resumed when that is durable, with how many were news
+    here; with None if the epoch is another by now, and nothing was done."""
+
+    epoch: int
+    spans: tuple[Span, ...]
+    pairs: tuple[Pair, ...]
+
+
+class Preserve(Struct, frozen=True, kw_only=True):
+    """Keep these decisions of the past for those who may ask. Resumed when they are durable, with whether the epoch is
+    still that one; otherwise nothing was done."""
+
+    epoch: int
+    kept: tuple[Kept, ...]
+
+
+class Install(Struct, frozen=True, kw_only=True):
+    """All is there: the next term may begin with it. Resumed as above."""
+
+    epoch: int
+
+
+class Mirrored(Struct, frozen=True):
+    """Tell whoever asks from now on, as long as members change, that nearly all values are held here."""
+
+
+MirrorEffect = LookThrough | Replace | Preserve | Install | Mirrored
 CopyEffect = Changing | LoadProgress | Summarise | Keep | Repair | GiveWay | Followed
 HereEffect = Config | Adopt | CopyEffect | Synced | Rest
-Effect = HereEffect | ReadWish | Ask | AskAll | Tell | Publish | Settle
+Effect = HereEffect | ReadWish | Ask | AskAll | Tell | Publish | Settle | MirrorEffect
 
 Flow = Generator[Effect, Any, T]
 """What an effect resumes with depends on the effect, which Python's generator types cannot say: hence Any."""

@@ -4,6 +4,7 @@ must not stand in the way of a vote."""
 from msgspec import Struct
 
 from epoxy.model.messages import EpochAhead, Failed, StaleEpoch
+from epoxy.model.ordered import InstanceId, OrderedCommit
 from epoxy.model.records import ChangelogEntry
 
 NO_STAMP = bytes(10)
@@ -13,6 +14,14 @@ MAX_PAGE_ROWS = 1024
 MAX_PAGE_BYTES = 1 << 20
 """A page ends with whichever comes first. A thousand small keys cost a source about ten milliseconds, and a page that
 ends with a value of 1 MiB still fits into a frame of 4 MiB twice over."""
+
+STRETCH_ROWS = 64
+MAX_STRETCHES = 128
+"""Of the ordered engine's values: compared by as many, and so many stretches in one question. While they learn, a page
+is 16 of them, as long as others; in a joint epoch, when all transactions wait for it, 8,192 values cost one round trip
+and some 30 milliseconds of a source's time."""
+
+MAX_VALUE_ROWS = STRETCH_ROWS * MAX_STRETCHES
 
 DIGEST_BYTES = 16
 """Nobody chooses keys to make two digests equal and gains by it; 128 bits are enough against chance."""
@@ -82,7 +91,31 @@ class StatusRead(Struct, frozen=True, kw_only=True):
     """Who are you, and how far have you come? Not bound to an epoch: it is asked when those differ."""
 
 
-MemberRequest = SnapshotRead | ChangelogRead | UnsettledRead | StatusRead
+class ValuesRead(Struct, frozen=True, kw_only=True):
+    """The ordered engine's values beyond `after`, of those stretches of the reader's that differ; one after the other,
+    each begins where the one before ends. None: all that make a page. In a joint `epoch`, as they are when its term has
+    come to its end here; 0: as they are now."""
+
+    epoch: int
+    after: bytes | None
+    held: tuple[Stretch, ...]
+
+
+class KeptId(Struct, frozen=True, kw_only=True):
+    """An instance among those of all terms, whose slots begin again in each."""
+
+    term: int
+    id: InstanceId
+
+
+class KeptRead(Struct, frozen=True, kw_only=True):
+    """A page of the decided instances that you still keep, of all terms, beyond `after`."""
+
+    epoch: int
+    after: KeptId | None
+
+
+MemberRequest = SnapshotRead | ChangelogRead | UnsettledRead | StatusRead | ValuesRead | KeptRead
 
 # Replies.
 
@@ -133,8 +166,50 @@ class MemberStatus(Struct, frozen=True, kw_only=True):
     source: int = 0
 
 
+class Pair(Struct, frozen=True, gc=False):
+    """A key of the ordered engine, and its value."""
+
+    key: bytes
+    value: bytes
+
+
+class ValuesPage(Struct, frozen=True, kw_only=True):
+    """Which of the stretches differ, by their place in the question, and all that these hold here, as far as the page
+    goes: `through` this key, None: to the last one there is."""
+
+    differing: tuple[int, ...]
+    pairs: tuple[Pair, ...]
+    through: bytes | None
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """Decided in this term."""
+
+    term: int
+    commit: OrderedCommit
+
+
+class KeptPage(Struct, frozen=True, kw_only=True):
+    kept: tuple[Kept, ...]
+    more: bool
+
+
+class Unfinished(Struct, frozen=True, kw_only=True):
+    """The term has not come to its end here. Ask somebody else, or later."""
+
+
 MemberReply = (
-    SnapshotPage | ChangelogPage | CursorTruncated | UnsettledPage | MemberStatus | StaleEpoch | EpochAhead | Failed
+    SnapshotPage
+    | ChangelogPage
+    | CursorTruncated
+    | UnsettledPage
+    | MemberStatus
+    | StaleEpoch
+    | EpochAhead
+    | Failed
+    | ValuesPage
+    | KeptPage
+    | Unfinished
 )
 
 # Stored.

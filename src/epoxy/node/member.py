@@ -16,8 +16,13 @@ from epoxy.membership.effects import (
     Config,
     Effect,
     HereEffect,
+    Install,
+    LookThrough,
+    Mirrored,
+    Preserve,
     Publish,
     ReadWish,
+    Replace,
     Rest,
     Settle,
     Synced,
@@ -28,12 +33,14 @@ from epoxy.membership.steward import steward
 from epoxy.model.cluster import CONFIG_KEY, WISH_KEY, ClusterConfig
 from epoxy.model.membership import (
     ChangelogRead,
+    KeptRead,
     MemberReply,
     MemberRequest,
     MemberStatus,
     SnapshotRead,
     StatusRead,
     UnsettledRead,
+    ValuesRead,
     Wish,
 )
 from epoxy.model.messages import EpochAhead, Failed, StaleEpoch, UpdateConfig
@@ -44,9 +51,11 @@ from epoxy.node.copying import Copier
 from epoxy.node.driver import Driver
 from epoxy.node.errands import Errand, Settling
 from epoxy.node.guard import Guard
+from epoxy.node.mirroring import Engine, Mirror
 from epoxy.ports import Dice, MemberTransport, Store, Timer, Transaction
 from epoxy.store.members import MemberSpace
 
+PAGES = SnapshotRead | ChangelogRead | ValuesRead | KeptRead
 PAGE_ROUNDS = 5
 """A page may take as long as this many rounds of small messages: 1 MiB, and a thousand rows to find."""
 
@@ -63,7 +72,10 @@ TAKE_OVER = 5
 
 
 class Member:
-    def __init__(self, driver: Driver, store: Store, transport: MemberTransport, dice: Dice) -> None:
+    def __init__(
+        self, driver: Driver, store: Store, transport: MemberTransport, dice: Dice, ordered: Engine | None = None
+    ) -> None:
+        """`ordered`: the engine whose state is handed on, too."""
         self.driver = driver
         self.replica = driver.replica
         self._store = store
@@ -74,6 +86,7 @@ class Member:
         identity = store.transact(lambda tx: self.space.identity(tx, dice.nonce()))
         self.guard = Guard(self.replica, store, self.space, identity)
         self.copier = Copier(self.replica, store, self.space, driver.clock)
+        self.mirror = Mirror(self.replica, store, ordered, driver.clock, self.perform) if ordered is not None else None
         self.census = Census(self.replica, store, driver.clock)
         self._synced_epoch = self._settled_epoch = 0
         self._stewarding = False
@@ -87,6 +100,8 @@ class Member:
     def start(self) -> None:
         """Follow the others, and look after the wish, for as long as this process lives."""
         self._follow()
+        if self.mirror is not None:
+            self.mirror.start()
         self.copier.sweeper.start()
         self._clock.call_later(BEGIN_MS * self._dice.uniform(), self._look)
 
@@ -108,7 +123,7 @@ class Member:
 
     def answer(self, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
         """What is told is durable first, like every reply."""
-        if isinstance(request, SnapshotRead | ChangelogRead):
+        if isinstance(request, PAGES):
             self.copier.serve(partial(self._reply, request), answered)
             return
         reply = self._store.transact(partial(self._reply, request))
@@ -119,6 +134,8 @@ class Member:
         match request:
             case SnapshotRead() | ChangelogRead():
                 return self.copier.page(tx, request)
+            case ValuesRead() | KeptRead():
+                return self.mirror.page(tx, request) if self.mirror is not None else Failed(reason="it has none")
             case UnsettledRead():
                 return not_adopted(request.epoch, config) or self.space.unsettled_page(
                     tx.snapshot, request.after, config
@@ -137,8 +154,8 @@ class Member:
         return MemberStatus(
             identity=self.guard.identity,
             epoch=epoch,
-            sources=self.copier.sources(tx),
-            synced=self._synced_epoch == epoch,
+            sources=self.copier.sources(tx) if self.mirror is None or self.mirror.is_ready else (),
+            synced=self._synced_epoch == epoch and (self.mirror is None or self.mirror.is_synced),
             keys=self.census.keys,
             copied=self.copier.copied,
         )
@@ -207,6 +224,9 @@ class Member:
                 self._publish(effect.config, done)
             case Settle():
                 Settling(self.driver, effect.keys, done).go_on()
+            case LookThrough() | Replace() | Preserve() | Install() | Mirrored():
+                assert self.mirror is not None, "who has no such engine does not follow one"
+                self.mirror.perform(effect, done)
             case _:
                 self._perform_here(effect, done)
 
@@ -234,7 +254,7 @@ class Member:
                 timer.cancel()
                 waiting.pop()(reply)
 
-        rounds = PAGE_ROUNDS if isinstance(request, SnapshotRead | ChangelogRead) else 1
+        rounds = PAGE_ROUNDS if isinstance(request, PAGES) else 1
         patience_ms = rounds * self.driver.timing.round_timeout_ms
         timer = self._clock.call_later(patience_ms, lambda: answered(Failed(reason="timeout")))
         if to == self.replica.me:
