@@ -3,9 +3,12 @@
 import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from epoxy.agent.replies import Reply, ServerError
 from epoxy.agent.sentinel import NodeStatus, Status
+from epoxy.cli import elect_ask
 from epoxy.cli.elect import show
 from epoxy.cli.main import run
 from epoxy.testing import free_ports
@@ -61,28 +64,27 @@ def test_a_failover_without_a_config(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "cannot be read" in capsys.readouterr().err
 
 
-def test_a_new_cluster_says_whom_it_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
-    states = {"a": "fresh", "b": "busy", "c": "unknown"}
-    nodes = tuple(
-        NodeStatus(
-            id=name,
-            server="s:1",
-            control="c:1",
-            priority=100,
-            role="replica",
-            state=state,
-            epoch=1,
-            history=0,
-            offset=0,
-            seen_ms=None,
-        )
-        for name, state in states.items()
+def seen(name: str, state: str) -> NodeStatus:
+    return NodeStatus(
+        id=name,
+        server="s:1",
+        control="c:1",
+        priority=100,
+        role="replica",
+        state=state,
+        epoch=1,
+        history=0,
+        offset=0,
+        seen_ms=None,
     )
-    told = Status(
+
+
+def told_by(node: str, *, primary: str | None, handing: str | None = None, **states: str) -> Status:
+    return Status(
         cluster="mymaster",
-        node="a",
-        primary=None,
-        primary_address=None,
+        node=node,
+        primary=primary,
+        primary_address="s:1" if primary is not None else None,
         epoch=1,
         leader_epoch=1,
         leader="a",
@@ -93,7 +95,74 @@ def test_a_new_cluster_says_whom_it_waits_for(capsys: pytest.CaptureFixture[str]
         min_replicas_to_write=0,
         switches=0,
         guard=True,
-        nodes=nodes,
+        nodes=tuple(seen(name, state) for name, state in states.items()),
+        handing=handing,
     )
-    show(told)
+
+
+def test_a_new_cluster_says_whom_it_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
+    show(told_by("a", primary=None, a="fresh", b="busy", c="unknown"))
     assert "every agent has met every other; not yet: a, c" in capsys.readouterr().out
+
+
+def test_a_handover_under_way_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    show(told_by("a", primary="a", handing="b"))
+    assert "to b; writes wait" in capsys.readouterr().out
+
+
+def fail_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statuses: list[Status], *more: str
+) -> tuple[int, list[str]]:
+    """The agent at c:1 is no primary; the one at a:1 takes the order, and tells these one after the other, the last for
+    as long as it is asked."""
+    asked: list[str] = []
+
+    def question(agent: str, words: list[str]) -> Reply:
+        if words[1] == "FAILOVER":
+            return b"OK" if agent == "a:1" else ServerError("ERR c is not the primary; ask a")
+        asked.append(agent)
+        return msgspec.json.encode(statuses.pop(0) if len(statuses) > 1 else statuses[0])
+
+    monkeypatch.setattr(elect_ask, "question", question)
+    monkeypatch.setattr(elect_ask, "LOOK_S", 0.0)
+    words = [
+        "elect",
+        "failover",
+        "b",
+        "--config",
+        str(written(tmp_path, SOUND)),
+        "--agent",
+        "c:1",
+        "--agent",
+        "a:1",
+        *more,
+    ]
+    return status_of(words), asked
+
+
+def test_a_failover_that_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    statuses = [told_by("a", primary="a", handing="b"), told_by("a", primary=None), told_by("a", primary="b")]
+    status, asked = fail_over(tmp_path, monkeypatch, statuses)
+    assert (status, set(asked)) == (0, {"a:1"})
+    assert capsys.readouterr().out == "b takes writes, epoch 1\n"
+
+
+def test_a_failover_that_is_given_up_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    statuses = [told_by("a", primary="a", handing="b"), told_by("a", primary="a")]
+    status, asked = fail_over(tmp_path, monkeypatch, statuses, "--wait", "86400")
+    assert (status, asked) == (1, ["a:1", "a:1"])
+    told = capsys.readouterr()
+    assert told.out == "a takes writes, epoch 1\n"
+    assert told.err == "epoxy: given up: b fell silent or did not catch up\n"
+
+
+def test_what_others_say_of_the_primary_ends_no_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _ = fail_over(tmp_path, monkeypatch, [told_by("c", primary="a")], "--wait", "0")
+    assert status == 1
+    assert capsys.readouterr().err == "epoxy: not done in time\n"

@@ -230,6 +230,7 @@ class Agent:
             switches=self.switches,
             guard=self.plane.guard.is_there,
             nodes=tuple(self._node_status(node.id, now_ms) for node in config.nodes),
+            handing=elector.handing.heir if elector.handing is not None else None,
         )
 
     def _node_status(self, name: str, now_ms: int) -> NodeStatus:

@@ -51,6 +51,8 @@ class Status(Struct, frozen=True, kw_only=True):
     guard: bool
     """Whether the process that closes the server in the agent's place is there."""
     nodes: tuple[NodeStatus, ...]
+    handing: str | None = None
+    """To whom the asked node is handing over, as long as it is not settled."""
 
 
 class Source(Struct, frozen=True, kw_only=True):

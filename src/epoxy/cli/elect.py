@@ -124,22 +124,34 @@ def primary(path: Path | None, agents: tuple[str, ...], as_json: bool) -> None:
 @click.option("--wait", "wait_s", type=click.FloatRange(min=0), default=10.0, show_default=True, help="Seconds.")
 @json_option
 def failover(node: str, path: Path, agents: tuple[str, ...], wait_s: float, as_json: bool) -> None:
-    """A planned failover: writes are held back, NODE catches up, and takes over. Nothing acknowledged is lost.
+    """A planned failover: writes are held back, NODE catches up, and takes over. Nothing acknowledged is lost. If NODE
+    falls silent or takes too long, the primary goes on.
 
     Ask the primary's agent; --agent may name several, and the one that is primary does it.
+
+    Exit status: 0 NODE takes writes; 1 refused, given up, or not seen within --wait.
     """
     try:
         secret = load(path).secret
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
     asked = targets(path, agents)
-    elect_ask.ask(asked, ["ELECT", "FAILOVER", node, failover_proof(secret, node)])
-    told = elect_ask.wait_for(lambda: ask_status(asked), lambda status: status.primary == node, wait_s)
+    taker, _ = elect_ask.answered(asked, ["ELECT", "FAILOVER", node, failover_proof(secret, node)])
+    nearest = [taker, *(agent for agent in asked if agent != taker)]
+    told = elect_ask.wait_for(lambda: ask_status(nearest), lambda status: is_over(status, node), wait_s)
     if as_json:
         output.emit_json({"primary": told.primary, "address": told.primary_address, "epoch": told.leader_epoch})
     else:
         click.echo(f"{told.primary} takes writes, epoch {told.leader_epoch}" if told.primary else "nobody takes writes")
+    if told.primary != node:
+        why = f"given up: {node} fell silent or did not catch up" if is_over(told, node) else "not done in time"
+        click.echo(f"epoxy: {why}", err=True)
     sys.exit(0 if told.primary == node else NO_PRIMARY)
+
+
+def is_over(told: Status, heir: str) -> bool:
+    """It was handed over, or the primary has given that up and goes on. Only itself is believed: others hear late."""
+    return told.primary == heir or (told.primary == told.node and told.handing is None)
 
 
 def targets(path: Path | None, agents: tuple[str, ...]) -> list[str]:
@@ -164,6 +176,8 @@ def show(told: Status) -> None:
     output.row("majority", f"{told.quorum} of {len(told.nodes)}")
     output.row("replicas to write", str(told.min_replicas_to_write))
     output.row("asked", f"{told.node}, guard {'there' if told.guard else 'MISSING'}")
+    if told.handing is not None:
+        output.row("handing over", f"to {told.handing}; writes wait")
     missing = [node.id for node in told.nodes if node.state in ("fresh", "unknown")]
     if told.leader_epoch == 1 and told.primary is None and missing:
         output.row("new cluster", f"it begins when every agent has met every other; not yet: {', '.join(missing)}")

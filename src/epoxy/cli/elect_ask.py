@@ -18,7 +18,12 @@ T = TypeVar("T")
 
 
 def ask(agents: list[str], words: list[str]) -> bytes:
-    """The answer of the first agent that gives one; an order is for the one that can carry it out."""
+    """The answer of the first agent that gives one."""
+    return answered(agents, words)[1]
+
+
+def answered(agents: list[str], words: list[str]) -> tuple[str, bytes]:
+    """The first agent that gives an answer, and what it says; an order is for the one that can carry it out."""
     reasons = []
     for agent in agents:
         try:
@@ -26,7 +31,7 @@ def ask(agents: list[str], words: list[str]) -> bytes:
         except (OSError, ValueError, CodecError) as error:
             reply = ServerError(getattr(error, "strerror", None) or str(error))
         if isinstance(reply, bytes):
-            return reply
+            return agent, reply
         reasons.append(f"{agent}: {reply}")
     raise click.ClickException("; ".join(reasons))
 
