@@ -205,22 +205,48 @@ def test_a_reader_that_has_gone_is_forgotten() -> None:
     in_a_loop(story)
 
 
+def wind(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From now on timers of this loop ring when the test says so: those that wait, each once."""
+    loop, waiting = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
+
+    def call_later(delay: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        assert delay == routes_changes.HEARTBEAT_S
+        timer = asyncio.TimerHandle(loop.time() + delay, callback, (), loop)
+        waiting.append(timer)
+        return timer
+
+    def ring() -> None:
+        due = waiting[:]
+        waiting.clear()
+        for timer in due:
+            if not timer.cancelled():
+                timer._run()
+
+    monkeypatch.setattr(loop, "call_later", call_later)
+    return ring
+
+
 def test_heartbeats_carry_the_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(node: FakeNode, api: Api) -> None:
+        ring = wind(monkeypatch)
         quiet, filtered = Reader(api), Reader(api, "/v2/changes?prefix=user/")
-        await asyncio.sleep(0.01)
-        assert set(quiet.blocks()) == {": alive"}
+        await settle()
+        assert quiet.blocks() == []
+        ring()
+        ring()
+        assert quiet.blocks() == [": alive", ": alive"]
         commit_keys(node, b"job/b")
-        while ": alive\nid: 00000000000000000001" not in filtered.blocks():
-            await asyncio.sleep(0.001)
+        await settle()
+        ring()
+        assert filtered.blocks()[-1] == ": alive\nid: 00000000000000000001"
         assert filtered.keys() == []
         filtered.wire.choked = True
         sent = len(filtered.wire.sent)
-        await asyncio.sleep(0.01)
+        ring()
         assert len(filtered.wire.sent) == sent, "not even a heartbeat is piled up"
         api.close()
+        ring()
 
-    monkeypatch.setattr(routes_changes, "HEARTBEAT_S", 0.001)
     in_a_loop(story)
 
 
