@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from epoxy.elect.config import Address, Config, Node, Timing
 from epoxy.elect.elector import Elector
-from epoxy.elect.messages import Message
+from epoxy.elect.messages import Accept, Message, Offer
 from epoxy.elect.terms import Effect, Fence, Follow, Mode, Open, Order, Position, Quiesce, Record, Report, Save, Send
 
 TIMING = Timing(
@@ -137,3 +137,19 @@ class Table:
         self.run(400)
         assert self.writing() == [self.config.initial_primary]
         return self
+
+
+def offer(epoch: int, node: str, history: int = 9, offset: int = 9_999) -> Offer:
+    return Offer(epoch=epoch, node=node, offset=offset, history=history, in_office=False)
+
+
+def accepts(table: Table, name: str) -> list[Accept]:
+    return [message for _, message in table[name].sent if isinstance(message, Accept)]
+
+
+def leaderless(names: str = "abc", **settings: object) -> Table:
+    """Everybody is well, nobody leads, and nobody stands yet: the primary is gone."""
+    table = Table(names, **settings).begin()
+    table.absent.add("a")
+    table[names[0]].report = replace(table[names[0]].report, alive=False, mode=Mode.FENCED)
+    return table
