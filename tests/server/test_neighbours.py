@@ -17,7 +17,7 @@ from epoxy.transport.claim import Claim
 from epoxy.transport.link import Link
 from tests.consensus.harness import FixedDice
 from tests.node.bench import HandClock
-from tests.node.test_service import HandLinks, settings_of
+from tests.node.service_bench import HandLinks, settings_of
 
 ME = 1
 IDENTITY = 1

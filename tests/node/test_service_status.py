@@ -1,0 +1,122 @@
+"""What a node says of itself and of the others."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from epoxy.model.ballot import NO_BALLOT
+from epoxy.model.messages import Failed, Inspect, Inspected
+from epoxy.model.writes import Committed
+from epoxy.model.writes import Path as Way
+from epoxy.node.status import ReplicaView
+from tests.consensus.harness import KEY, A, B, C, D
+from tests.node.service_bench import World
+
+# Looking into the replicas
+
+
+def inspected(world: World) -> list[list[ReplicaView]]:
+    answers: list[list[ReplicaView]] = []
+    world.node.inspect(KEY, answers.append)
+    world.disk.sync()
+    return answers
+
+
+def empty() -> Inspected:
+    return Inspected(epoch=1, committed=None, lineage=(), promised=NO_BALLOT, vote=None, cached=None, changelog=())
+
+
+def test_an_inspection_shows_who_is_silent_and_who_failed() -> None:
+    world = World(4)
+    answers, sent = inspected(world), world.links.take()
+    assert {to: each.requests for to, each in sent.items()} == dict.fromkeys((B, C, D), (Inspect(key=KEY),))
+    sent[C].answer(Failed(reason="refused"))
+    sent[D].answer(empty())
+    world.clock.advance(world.node.driver.timing.round_timeout_ms - 1)
+    assert answers == []
+    world.clock.advance(1)
+    ((mine, silent, failed, fine),) = answers
+    assert isinstance(mine.held, Inspected)
+    assert silent == ReplicaView(id=B, datacenter="dc-2", held=None, reason="no answer in time")
+    assert failed == ReplicaView(id=C, datacenter="dc-3", held=None, reason="refused")
+    assert fine == ReplicaView(id=D, datacenter="dc-4", held=empty())
+    sent[B].answer(empty())
+    assert len(answers) == 1
+
+
+def test_an_inspection_that_everybody_answered_leaves_no_timer() -> None:
+    world = World()
+    before = world.clock.pending
+    answers, sent = inspected(world), world.links.take()
+    for peer in (B, C):
+        sent[peer].answer(empty())
+    assert [view.id for view in answers[0]] == [A, B, C]
+    assert world.clock.pending == before
+
+
+# How it is doing
+
+
+@pytest.mark.parametrize(
+    ("there", "available", "tolerated"),
+    [((), False, -2), ((B,), False, -1), ((B, C), True, 0), ((B, C, 5), True, 1), ((B, C, D, 5), True, 2)],
+)
+def test_how_many_more_may_fail(there: Sequence[int], available: bool, tolerated: int) -> None:
+    world = World(5)
+    world.links.rtts = dict.fromkeys(there, 10.0)
+    status = world.node.status()
+    assert (status.available, status.tolerated_failures) == (available, tolerated)
+
+
+def test_status_says_who_and_what() -> None:
+    world = World(5)
+    world.links.rtts = {B: 70.0, C: 72.5, D: 150.0}
+    world.links.silent = {D}
+    world.clock.advance(2500)
+    world.write()
+    status = world.node.status()
+    assert (status.id, status.datacenter, status.epoch, status.ready) == (A, "dc-1", 1, True)
+    assert (status.replicas, status.slow_quorum, status.fast_quorum) == (5, 3, 3)
+    assert (status.quorum_policy, status.writes_in_flight, status.uptime_s) == ("optimal", 1, 2.5)
+    assert [(peer.id, peer.datacenter, peer.rtt_ms, peer.reachable) for peer in status.peers] == [
+        (B, "dc-2", 70.0, True),
+        (C, "dc-3", 72.5, True),
+        (D, "dc-4", 150.0, False),
+        (5, "dc-5", None, False),
+    ]
+    assert status.peers[0].url == "http://10.0.0.2"
+    assert msgspec.json.decode(msgspec.json.encode(status))["floor_ms"] == 72.5
+
+
+def test_the_floor_is_the_farthest_of_the_nearest_fast_quorum() -> None:
+    world = World(5)
+    world.links.rtts = {B: 150.0, C: 70.0, D: 72.0, 5: 110.0}
+    assert world.node.status().floor_ms == 72.0
+    world.links.silent = {C}
+    assert world.node.status().floor_ms == 110.0
+    world.links.silent = {C, D, B}
+    assert world.node.status().floor_ms is None
+
+
+def test_alone_there_is_no_floor_to_wait_for() -> None:
+    world = World(1)
+    status = world.node.status()
+    assert (status.floor_ms, status.available, status.tolerated_failures, status.peers) == (0.0, True, 0, [])
+    world.write()
+    world.disk.sync()
+    assert isinstance(world.outcomes[0], Committed)
+
+
+def test_the_fast_share_is_of_what_was_committed_here() -> None:
+    world = World()
+    assert world.node.status().fast_path_share is None
+    for key in (b"a", b"b"):
+        world.write(key)
+        world.disk.sync()
+        world.accept(B)
+    world.write(b"a", b"another's name")
+    world.disk.sync()
+    assert world.node.status().fast_path_share == 1.0
+    world.node.paths[Way.SLOW] += 2
+    assert world.node.status().fast_path_share == 0.5

@@ -1,0 +1,91 @@
+"""How long a node waits, and whom it asks first: that follows the links."""
+
+import msgspec
+
+from epoxy.consensus.effects import Timing
+from epoxy.model.writes import Path as Way
+from epoxy.node.service import (
+    LONGEST_BACKOFF_MS,
+    LONGEST_HEDGE_MS,
+    RETIME_EVERY_MS,
+    SHORTEST_BACKOFF_MS,
+    SHORTEST_HEDGE_MS,
+    SHORTEST_ROUND_MS,
+    UNKNOWN_RTT_MS,
+)
+from tests.consensus.harness import A, B, C, D, E
+from tests.node.service_bench import World
+
+
+def retimed(world: World, **rtts: float) -> Timing:
+    world.links.rtts = {int(name[1:]): rtt for name, rtt in rtts.items()}
+    world.clock.advance(RETIME_EVERY_MS)
+    return world.node.driver.timing
+
+
+def test_timers_follow_the_round_trips() -> None:
+    world = World()
+    timing = retimed(world, _2=70.0, _3=150.0)
+    assert timing.hedge_ms == 1.5 * 150.0 + SHORTEST_HEDGE_MS
+    assert timing.round_timeout_ms == max(SHORTEST_ROUND_MS, 2 * 150.0 + 4 * SHORTEST_HEDGE_MS)
+    timing = retimed(world, _2=280.0, _3=300.0)
+    assert (timing.hedge_ms, timing.round_timeout_ms) == (475.0, 700.0)
+    assert retimed(world, _2=70.0, _3=90.0).backoff_ms == 45.0
+
+
+def test_timers_stay_within_bounds() -> None:
+    world = World()
+    timing = retimed(world, _2=0.0, _3=0.0)
+    assert (timing.hedge_ms, timing.round_timeout_ms) == (SHORTEST_HEDGE_MS, SHORTEST_ROUND_MS)
+    assert timing.backoff_ms == SHORTEST_BACKOFF_MS
+    timing = retimed(world, _2=5000.0, _3=5000.0)
+    assert (timing.hedge_ms, timing.round_timeout_ms) == (LONGEST_HEDGE_MS, 10_100.0)
+
+
+def test_a_busy_cluster_is_not_taken_for_a_silent_one() -> None:
+    world = World()
+    for _ in range(10):
+        world.node.pace.proposal_done("Committed", Way.FAST, 0.25)
+    timing = retimed(world, _2=1.0, _3=1.0)
+    assert (timing.hedge_ms, timing.round_timeout_ms) == (750.0, 1500.0)
+    timing = retimed(world, _2=1.0, _3=1.0)
+    assert (timing.hedge_ms, timing.round_timeout_ms) == (1.5 + SHORTEST_HEDGE_MS, SHORTEST_ROUND_MS)
+    world.node.pace.proposal_done("Committed", Way.FAST, 60.0)
+    timing = retimed(world, _2=1.0, _3=1.0)
+    assert (timing.hedge_ms, timing.round_timeout_ms) == (LONGEST_HEDGE_MS, 2 * LONGEST_HEDGE_MS)
+
+
+def test_whom_nobody_has_measured_may_be_far_away() -> None:
+    world = World()
+    unknown = Timing(
+        hedge_ms=1.5 * UNKNOWN_RTT_MS + SHORTEST_HEDGE_MS,
+        round_timeout_ms=2 * UNKNOWN_RTT_MS + 100,
+        backoff_ms=LONGEST_BACKOFF_MS,
+    )
+    assert world.node.driver.timing == unknown
+    assert retimed(world, _2=1.0) == msgspec.structs.replace(unknown, near=(B,))
+
+
+def test_the_nearest_are_asked_first_and_only_those_who_are_there() -> None:
+    world = World(5)
+    assert retimed(world, _2=70.0, _3=150.0, _4=30.0, _5=71.0).near == (D, B, E, C)
+    world.links.silent = {D}
+    assert retimed(world, _2=70.0, _3=150.0, _4=30.0).near == (B, C)
+
+
+def test_neighbours_of_one_distance_take_turns() -> None:
+    world = World(3)
+    world.node.me = B
+    assert retimed(world, _1=0.3, _3=0.4).near == (C, A)
+
+
+def test_the_flow_under_way_keeps_its_timers_and_the_next_has_the_new() -> None:
+    world = World()
+    world.write(b"a")
+    world.disk.sync()
+    hedge = world.clock.now + world.node.driver.timing.hedge_ms
+    assert hedge in world.clock.pending
+    retimed(world, _2=1.0, _3=1.0)
+    world.write(b"b")
+    world.disk.sync()
+    assert world.clock.now + 1.5 + SHORTEST_HEDGE_MS in world.clock.pending
