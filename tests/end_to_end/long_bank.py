@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.bank import TOTAL, Bank, balances, total_of
+from tests.end_to_end.bank import TOTAL, Bank, balances, miscounted, total_of
 from tests.end_to_end.world import in_touch, order, others, regions
 
 KILLS = int(os.environ.get("KILLS", "10"))
@@ -18,7 +18,7 @@ STEPS = 10
 def test_kills_by_chance(tmp_path: Path, size: int, wan: bool) -> None:
     dice = random.Random(size)
     with regions(tmp_path, size, wan=wan) as cluster:
-        bank = Bank(cluster, seed=size)
+        bank = Bank(cluster.nodes, seed=size)
         bank.open_accounts(cluster.nodes[0])
         with bank:
             for _ in range(KILLS):
@@ -29,6 +29,8 @@ def test_kills_by_chance(tmp_path: Path, size: int, wan: bool) -> None:
                 in_touch(cluster)
                 bank.more(STEPS, cluster.nodes)
         held = {balances(node) for node in cluster.nodes}
+        lost = miscounted(bank, cluster.nodes[0])
     assert bank.wrong == []
+    assert lost == []
     assert len(held) == 1
     assert total_of(held.pop()) == TOTAL

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.end_to_end.bank import TOTAL, Bank, balances, total_of
+from tests.end_to_end.bank import TOTAL, Bank, balances, miscounted, total_of
 from tests.end_to_end.world import in_touch, order, others, regions
 
 STEPS = 8
@@ -11,7 +11,7 @@ STEPS = 8
 
 def test_the_total_never_changes_whoever_is_killed(tmp_path: Path) -> None:
     with regions(tmp_path) as cluster:
-        bank = Bank(cluster)
+        bank = Bank(cluster.nodes)
         bank.open_accounts(cluster.nodes[0])
         with bank:
             bank.more(STEPS, cluster.nodes)
@@ -22,6 +22,8 @@ def test_the_total_never_changes_whoever_is_killed(tmp_path: Path) -> None:
                 bank.more(STEPS, cluster.nodes)
         in_touch(cluster)
         held = {balances(node) for node in cluster.nodes}
+        lost = miscounted(bank, cluster.nodes[0])
     assert bank.wrong == []
+    assert lost == []
     assert len(held) == 1
     assert total_of(held.pop()) == TOTAL
