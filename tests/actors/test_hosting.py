@@ -269,7 +269,7 @@ def test_a_request_that_nobody_answers_ends_as_what_it_is() -> None:
     waiting: list[Verdict] = []
     here.made("nowhere")
     here.actors.ask(Call(target=ActorName("prod", "room", "nowhere"), body=b""), waiting.append)
-    here.clock.advance(30_001)
+    here.clock.advance(15_001)
     reason = "no worker of pool 'web' in here, which owns the name, had room for the actor"
     assert waiting == [Unavailable(reason=reason)]
     session = here.connect("a")
@@ -278,6 +278,19 @@ def test_a_request_that_nobody_answers_ends_as_what_it_is() -> None:
     here.actors.ask(Call(target=actor.id.hex(), body=b""), lost.append)
     here.hosting.disconnected(envoy("a"), session)
     assert lost == [Unknown(reason="the envoy was lost before it answered")]
+
+
+def test_an_actor_that_thinks_has_longer_than_one_that_does_not_start() -> None:
+    here = Datacenter()
+    here.connect("a")
+    thinking: list[Verdict] = []
+    run(here, here.made(), "a")
+    here.actors.ask(Call(target=NAME, body=b""), thinking.append)
+    here.clock.advance(29_999)
+    assert thinking == []
+    here.clock.advance(1)
+    assert thinking == [Unknown(reason="no answer in time")]
+    assert len(here.hosting.calls) == 0
 
 
 def test_the_requests_of_an_actor_that_is_destroyed_end_with_it() -> None:

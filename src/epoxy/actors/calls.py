@@ -10,6 +10,10 @@ from epoxy.ports import Clock, Timer
 MAX_WAITING = 4096
 """At one node. More requests than that in half a minute are more than its envoys serve."""
 
+START_MS = 15_000
+"""For the actor to run. A worker that dies is replaced in less. Clients wait for 20 s if they are not told otherwise, and
+shall hear before that nothing was done, and why."""
+
 TIMEOUT_MS = 30_000
 """From the request to the answer, the start of the actor included."""
 
@@ -52,7 +56,7 @@ class Calls:
         number, waiting = self._last, Waiting(actor_id, body, heard)
         self._waiting[number] = waiting
         self._unsent.setdefault(actor_id, []).append(number)
-        waiting.timer = self._clock.call_later(TIMEOUT_MS, lambda: self._give_up(number))
+        waiting.timer = self._clock.call_later(START_MS, lambda: self._look(number))
         return number
 
     def give(self, actor: Actor, envoy: EnvoyId, send: Send) -> None:
@@ -84,12 +88,13 @@ class Calls:
             asked = self._waiting[number].envoy is not None
             self._end(number, Unknown(reason=reason) if asked else Unavailable(reason=reason))
 
-    def _give_up(self, number: int) -> None:
+    def _look(self, number: int) -> None:
         waiting = self._waiting[number]
-        if waiting.envoy is not None:
-            self._end(number, Unknown(reason="no answer in time"))
-        else:
+        if waiting.envoy is None:
             self._end(number, Unavailable(reason=self._explain(waiting.actor_id)))
+        else:
+            late = Unknown(reason="no answer in time")
+            waiting.timer = self._clock.call_later(TIMEOUT_MS - START_MS, lambda: self._end(number, late))
 
     def _end(self, number: int, verdict: Responded | Unavailable | Unknown) -> None:
         waiting = self._waiting.pop(number)
