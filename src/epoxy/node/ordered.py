@@ -3,44 +3,37 @@
 Like `driver`, it has no event loop of its own: everything happens in callbacks, one at a time.
 """
 
-from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable
 from functools import partial
-from typing import Generic, TypeVar, assert_never
 
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.errors import InvariantViolation, StoreFailed
+from epoxy.model.errors import InvariantViolation
 from epoxy.model.messages import Failed, Reply
-from epoxy.model.ordered import Catchup, Closed, Command, InstanceId, InTerm, Missed, OrderedRequest
+from epoxy.model.ordered import (
+    Catchup,
+    Closed,
+    Command,
+    Ended,
+    InstanceId,
+    InTerm,
+    Missed,
+    OrderedRequest,
+    Phase,
+    Seal,
+    Sealed,
+)
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused, flaw_of
 from epoxy.model.writes import Path
 from epoxy.node.ordered_replica import OrderedReplica, Results
+from epoxy.node.ordered_runs import Run
+from epoxy.node.ordered_terms import Terms
 from epoxy.ordered.coordinator import Ending, Settled, TooMuch, submit
-from epoxy.ordered.effects import (
-    Also,
-    Answer,
-    Context,
-    Effect,
-    Event,
-    Expired,
-    Flow,
-    Home,
-    News,
-    Next,
-    Open,
-    Pause,
-    Rescue,
-    Tell,
-    Timing,
-)
+from epoxy.ordered.effects import Context, Home, Timing
 from epoxy.ordered.queue import MAX_QUEUED, Flight, Queue, Ticket
 from epoxy.ordered.recovery import recover
-from epoxy.ports import Clock, Dice, Store, Timer, Transport
-
-T = TypeVar("T")
-
-TERM = 0
-"""Members do not change under this engine yet, so there is one term."""
+from epoxy.ordered.terms import Part, close
+from epoxy.ports import Clock, Dice, Store, Transport
 
 LOOKS = 4
 """How often in `recover_ms` it is looked whether something is stuck."""
@@ -68,6 +61,7 @@ class OrderedEngine:
     ) -> None:
         self.me = me
         self.replica = OrderedReplica(me, store, config)
+        self.terms = Terms(self.replica, store, self)
         self.timing = Timing()
         self.paths: Counter[Path] = Counter()
         self.transport = transport
@@ -75,15 +69,17 @@ class OrderedEngine:
         self._store = store
         self._dice = dice
         self._alarm = alarm
-        self._queue = Queue(max(1, len(self.replica.voters)))
+        self._queue = Queue(len(self.replica.voters))
         self._flights: dict[InstanceId, Flight] = {}
-        self._running: set[InstanceId] = set()
+        self._running: dict[InstanceId, Run[Ending] | Run[bool]] = {}
+        self._closing: Run[Ended | Sealed | None] | None = None
         self._watchers: dict[InstanceId, list[Callable[[], None]]] = {}
         self._seen_ms: dict[InstanceId, float] = {}
         self._next_slot = self.replica.log.highest.get(me, 0) + 1
         self._turn = 0
         self._catchup_ms = 0.0
         self._awake = False
+        self._looking = False
         self._pumping = False
         self._stopped = False
         self.replica.on_news = self._news
@@ -104,13 +100,13 @@ class OrderedEngine:
         self._stopped = True
 
     def found(self, config: ClusterConfig) -> None:
-        if self.replica.founders is None:
+        if self.replica.term is None:
             self.replica.found(config)
-            self._queue = Queue(max(1, len(self.replica.voters)))
+            self._queue.share(len(self.replica.voters))
 
     @property
     def is_member(self) -> bool:
-        return self.me in self.replica.voters
+        return self.replica.part is not Part.OUT
 
     @property
     def in_flight(self) -> int:
@@ -119,15 +115,24 @@ class OrderedEngine:
     def handle(self, message: InTerm) -> Reply:
         """From a peer. The reply is not to leave before it is durable."""
         if not self.is_member:
-            return Failed(reason="no founder: it does not order transactions")
+            return Failed(reason="no member: it does not order transactions")
         self._wake()
-        if message.term != TERM:
-            return Closed(term=TERM)
+        if message.term != self.replica.number:
+            return self._handle_from_afar(message)
         try:
             return self.replica.handle(message.request)
         except InvariantViolation as violation:
             self._alarm(str(violation))
             raise
+
+    def _handle_from_afar(self, message: InTerm) -> Reply:
+        """Said in another term: what was decided there can be told, and nothing else."""
+        request, number = message.request, self.replica.number
+        if isinstance(request, Seal) and (ended := self.terms.end_of(message.term)) is not None:
+            return ended
+        if isinstance(request, Catchup) and message.term < number:
+            return self.replica.catch_up_later(message.term, request)
+        return Closed(term=number)
 
     def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
         """Answered when it has been executed here and that is durable."""
@@ -135,7 +140,7 @@ class OrderedEngine:
         if flaw is not None:
             answered(TxnRefused(reason=flaw))
         elif not self.is_member:
-            answered(TxnRefused(reason="this replica was no member when transactions began, and does not order them"))
+            answered(TxnRefused(reason="this replica is no member that orders transactions"))
         elif self._queue.is_full:
             answered(TxnRefused(reason=f"{MAX_QUEUED} transactions are waiting already"))
         else:
@@ -157,7 +162,7 @@ class OrderedEngine:
 
     def _pump(self) -> None:
         self._pumping = False
-        while (flight := self._queue.next()) is not None:
+        while self.replica.part is Part.OPEN and (flight := self._queue.next()) is not None:
             instance_id = InstanceId(self.me, self._next_slot)
             self._next_slot += 1
             self._flights[instance_id] = flight
@@ -165,12 +170,13 @@ class OrderedEngine:
             self._submit(instance_id, flight.command)
 
     def _submit(self, instance_id: InstanceId, command: Command) -> None:
-        self._running.add(instance_id)
         flow = submit(instance_id, command, self._context())
-        Run(self, flow, partial(self._submitted, instance_id)).start()
+        run = Run(self, flow, partial(self._submitted, instance_id))
+        self._running[instance_id] = run
+        run.start()
 
     def _submitted(self, instance_id: InstanceId, ending: Ending) -> None:
-        self._running.discard(instance_id)
+        self._running.pop(instance_id, None)
         if isinstance(ending, Settled):
             self.paths[ending.path] += 1
         elif isinstance(ending, TooMuch):
@@ -186,6 +192,8 @@ class OrderedEngine:
 
     def _executed(self, instance_id: InstanceId, results: Results) -> None:
         self._seen_ms.pop(instance_id, None)
+        if self.replica.ends is not None:
+            self._look_soon()
         if instance_id.replica_id != self.me:
             return
         if results is None:
@@ -204,12 +212,14 @@ class OrderedEngine:
         for instance_id in ids:
             if len(self._running) >= RECOVERIES_AT_ONCE + len(self._flights):
                 return
-            if instance_id not in self._running and not self.replica.log.get(instance_id).is_committed:
-                self._running.add(instance_id)
-                Run(self, recover(instance_id, self._context()), partial(self._recovered, instance_id)).start()
+            decided = self.replica.log.get(instance_id).is_committed
+            if instance_id not in self._running and not decided and self.replica.votes_on(instance_id):
+                run = Run(self, recover(instance_id, self._context()), partial(self._recovered, instance_id))
+                self._running[instance_id] = run
+                run.start()
 
     def _recovered(self, instance_id: InstanceId, _: bool) -> None:
-        self._running.discard(instance_id)
+        self._running.pop(instance_id, None)
         self._seen_ms.pop(instance_id, None)
 
     def _wake(self) -> None:
@@ -223,46 +233,94 @@ class OrderedEngine:
 
     def _look(self) -> None:
         """Now and then: what is stuck, what was missed, what may go?"""
-        if self._stopped or self.replica.is_idle:
+        if self._stopped or not self.is_member or self.replica.is_idle:
             self._awake = False
             return
         now_ms, recover_ms = self.clock.now_ms(), self.timing.recover_ms
         for instance_id in self.replica.undecided(LOOKED_AT):
             since_ms = self._seen_ms.setdefault(instance_id, now_ms)
-            patience = 1 if self.replica.waits_for(instance_id) else PATIENCE
-            if now_ms - since_ms >= patience * recover_ms:
+            if now_ms - since_ms >= self._patience(instance_id) * recover_ms:
                 self.rescue((instance_id,))
-        if now_ms >= self._catchup_ms:
+        if now_ms >= self._catchup_ms or self.replica.is_behind:
             self._catchup_ms = now_ms + self.timing.catchup_ms
             self._catch_up()
+        self.terms.look()
         self._rest()
+
+    def _patience(self, instance_id: InstanceId) -> int:
+        """None, when a term ends: everybody waits for everything that counts."""
+        if self.replica.is_behind:
+            return 0
+        return 1 if self.replica.waits_for(instance_id) else PATIENCE
 
     def _catch_up(self) -> None:
         """Ask one of the others; all hear in turn how far this replica has come."""
         self.replica.forget()
-        others = [voter for voter in self.replica.voters if voter != self.me]
+        self.replica.forget_earlier()
+        others = self.replica.others
         if others and self.is_member:
             self._turn += 1
             self._ask_missed(others[self._turn % len(others)])
 
     def _ask_missed(self, to: int) -> None:
         """What it says was executed is thrown away by others, so it must be durable, and nothing later be said."""
-        executed = self.replica.log.floors()
-        request = Catchup(sender=self.me, executed=executed, known=executed)
-        self._store.when_durable(partial(self.send, to, request, partial(self._missed, to)))
+        log, number = self.replica.log, self.replica.number
+        request = Catchup(sender=self.me, executed=log.floors(), known=log.known())
+        message = InTerm(term=number, request=request)
+        self._store.when_durable(partial(self.transport.send, to, (message,), partial(self._missed, to, number)))
 
-    def send(self, to: int, request: OrderedRequest, answered: Callable[[Reply], None] | None) -> None:
-        self.transport.send(to, (InTerm(term=TERM, request=request),), answered)
-
-    def _missed(self, sender: int, reply: Reply) -> None:
-        if not isinstance(reply, Missed):
+    def _missed(self, sender: int, number: int, reply: Reply) -> None:
+        if not isinstance(reply, Missed) or number != self.replica.number or not self.is_member:
             return
+        self.replica.arrived(sender)
         self.replica.reached(sender, reply.executed)
-        before = self.replica.log.floors()
+        before = self.replica.log.known()
         for commit in reply.commits:
-            self.handle(InTerm(term=TERM, request=commit))
-        if reply.more and self.replica.log.floors() != before:
+            self.handle(InTerm(term=number, request=commit))
+        if reply.more and self.replica.log.known() != before:
             self._ask_missed(sender)
+
+    # From one term to the next
+
+    def adopt(self, config: ClusterConfig) -> None:
+        """On every change of the configuration, and before the start."""
+        self.terms.adopt(config)
+
+    def turned(self) -> None:
+        """Flows end when this replica takes part in another way: what they know may not be true any more. What they
+        have put forward stays in flight, and is executed or comes to nothing; what they have not begun waits."""
+        for run in self._running.values():
+            run.stop()
+        self._running.clear()
+        if self._closing is not None:
+            self._closing.stop()
+            self._closing = None
+        self._seen_ms.clear()
+        for instance_id in [each for each in self._flights if self.replica.log.get(each).phase is Phase.INITIAL]:
+            self._take_back(instance_id)
+        self._next_slot = self.replica.log.highest.get(self.me, 0) + 1
+        self._queue.share(len(self.replica.voters))
+        if not self.is_member:
+            for ticket in self._queue.emptied():
+                ticket.answered(TxnRefused(reason="this replica is no member any more"))
+        self._wake()
+        self._look_soon()
+        self._pump_soon()
+
+    def _look_soon(self) -> None:
+        """Soon and not at once: members that hear of the same thing at the same time should not all begin."""
+        if not self._looking:
+            self._looking = True
+            self.clock.call_later(self.timing.backoff_ms * self._dice.uniform(), self._look_ahead)
+
+    def _look_ahead(self) -> None:
+        self._looking = False
+        if not self._stopped:
+            self.terms.look()
+
+    def run_close(self, done: Callable[[Ended | Sealed | None], None]) -> None:
+        self._closing = Run(self, close(self._context()), done)
+        self._closing.start()
 
     # Flows
 
@@ -289,119 +347,8 @@ class OrderedEngine:
     def alarm(self, text: str) -> None:
         self._alarm(text)
 
+    def send(self, to: int, request: OrderedRequest, answered: Callable[[Reply], None] | None) -> None:
+        self.transport.send(to, (InTerm(term=self.replica.number, request=request),), answered)
+
     def _context(self) -> Context:
-        assert self.replica.founders is not None, "nothing is put forward before it is known who decides"
-        return Context(me=self.me, config=self.replica.founders, dice=self._dice, timing=self.timing)
-
-
-class Run(Generic[T]):
-    """One flow on its way. Results that arrive while it is running wait in line, so it is never re-entered."""
-
-    def __init__(self, engine: OrderedEngine, flow: Flow[T], finished: Callable[[T], None]) -> None:
-        self._engine = engine
-        self._flow = flow
-        self._finished = finished
-        self._results: deque[object] = deque()
-        self._events: deque[Event] = deque()
-        self._round = 0
-        self._timer: Timer | None = None
-        self._pumping = False
-        self._waiting = False
-        self._watching: tuple[InstanceId, ...] = ()
-
-    def start(self) -> None:
-        self._feed(None)
-
-    def news(self) -> None:
-        if self._watching:
-            self._happened(self._round, News())
-
-    def _feed(self, result: object) -> None:
-        self._results.append(result)
-        if self._pumping:
-            return
-        self._pumping = True
-        try:
-            while self._results:
-                self._perform(self._flow.send(self._results.popleft()))
-        except StopIteration as stop:
-            self._close()
-            self._finished(stop.value)
-        except InvariantViolation as violation:
-            self._close()
-            self._engine.alarm(str(violation))
-        except StoreFailed:
-            raise
-        finally:
-            self._pumping = False
-
-    def _perform(self, effect: Effect) -> None:
-        engine = self._engine
-        match effect:
-            case Next():
-                self._watch(effect.watching)
-                if self._events:
-                    self._results.append(self._events.popleft())
-                else:
-                    self._waiting = True
-            case Home():
-                engine.perform(effect, self._feed)
-            case Pause():
-                engine.clock.call_later(effect.delay_ms, partial(self._feed, None))
-            case _:
-                self._perform_at_once(effect)
-                self._results.append(None)
-
-    def _perform_at_once(self, effect: Open | Also | Tell | Rescue) -> None:
-        match effect:
-            case Open():
-                self._close()
-                self._send(effect.envelopes)
-                self._start_timer(effect.timer_ms)
-            case Also():
-                self._send(effect.envelopes)
-                self._start_timer(effect.timer_ms)
-            case Tell():
-                for to, request in effect.envelopes.items():
-                    self._engine.send(to, request, None)
-            case Rescue():
-                self._engine.rescue(effect.ids)
-            case _:
-                assert_never(effect)
-
-    def _close(self) -> None:
-        self._round += 1
-        self._events.clear()
-        self._watch(())
-        self._stop_timer()
-
-    def _watch(self, ids: tuple[InstanceId, ...]) -> None:
-        if ids != self._watching:
-            self._engine.unwatch(self._watching, self.news)
-            self._watching = ids
-            self._engine.watch(ids, self.news)
-
-    def _start_timer(self, delay_ms: float) -> None:
-        self._stop_timer()
-        self._timer = self._engine.clock.call_later(delay_ms, partial(self._happened, self._round, Expired()))
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _send(self, envelopes: Mapping[int, OrderedRequest]) -> None:
-        for to, request in envelopes.items():
-            self._engine.send(to, request, partial(self._answered, self._round, to))
-
-    def _answered(self, round_number: int, sender: int, reply: Reply) -> None:
-        self._happened(round_number, Answer(sender, reply))
-
-    def _happened(self, round_number: int, event: Event) -> None:
-        if round_number != self._round:
-            return
-        if self._waiting:
-            self._waiting = False
-            self._feed(event)
-        else:
-            self._events.append(event)
+        return Context(me=self.me, config=self.replica.members, dice=self._dice, timing=self.timing)

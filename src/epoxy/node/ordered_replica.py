@@ -4,19 +4,20 @@ The log in memory is what the rows say, so nothing is read to answer a message. 
 with the per-key engine: whoever calls `handle` or `perform` sees to that.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from typing import assert_never
 
-from msgspec.structs import replace
-
-from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
+from epoxy.model.cluster import ClusterConfig, first_epoch
+from epoxy.model.errors import InvariantViolation
 from epoxy.model.ordered import (
     MAX_PAGE,
     MAX_PAGE_BYTES,
+    NOTHING,
     Catchup,
     Closed,
+    Ended,
     Instance,
     InstanceId,
     Missed,
@@ -26,13 +27,18 @@ from epoxy.model.ordered import (
     OrderedReply,
     OrderedRequest,
     Seal,
+    Sealed,
+    Term,
     Validate,
     Waiting,
 )
+from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.transactions import Executed
-from epoxy.ordered import acceptor, graph
+from epoxy.ordered import acceptor, graph, terms
 from epoxy.ordered.effects import Begin, Conclude, HomeOp, Join, Look, Seen
 from epoxy.ordered.execution import State, execute
+from epoxy.ordered.log import Log
+from epoxy.ordered.terms import Ends, Part
 from epoxy.ports import Store, Transaction
 from epoxy.store.ordered import OrderedSpace
 
@@ -45,12 +51,11 @@ FORGOTTEN_AT_ONCE = 1024
 
 class OrderedReplica:
     def __init__(self, me: int, store: Store, config: ClusterConfig | None) -> None:
-        """`config` is that of the first start; later ones go on with what was written down then. None: it is not known
-        yet who decides, and this replica says nothing until it is (`found`)."""
+        """`config` is the one in force. None: that is not known yet; a replica that was let in before goes on."""
         self.me = me
+        self.config = config
         self.space = OrderedSpace(me)
-        self.founders: ClusterConfig | None = store.transact(partial(self.space.founders, config=config))
-        self.log = self.space.load(store.newest())
+        self.term: Term | None = self.space.term(store.newest())
         self.on_news: Callable[[InstanceId], None] = lambda _: None
         """Told of an instance that was decided, or that somebody waits for."""
         self.on_executed: Callable[[InstanceId, Results], None] = lambda _, __: None
@@ -58,25 +63,113 @@ class OrderedReplica:
         self.on_change: Callable[[Instance], None] = lambda _: None
         """Told of every change, as above."""
         self._store = store
+        self._begin_term()
+        if config is not None:
+            self.found(config)
+            self.adopt(config)
+
+    def _begin_term(self) -> None:
+        """With what is stored of the term this replica is in."""
+        self.rows = self.space.within(self.number)
+        self.log: Log = self.rows.load(self._store.newest())
+        self.ends: Ends | None = None
+        """How the term ended, once that is known."""
+        self.keeps_more = bool(self.space.kept(self._store.newest(), None, self.number, 1))
+        """Whether decisions of earlier terms are still here."""
         self._blocked: dict[InstanceId, list[InstanceId]] = {}
         """What is not decided, and who waits for it."""
         self._stuck: dict[InstanceId, InstanceId] = {}
         """The same, the other way around."""
         self._reached: dict[int, dict[int, int]] = {}
+        self._arrived: set[int] = set()
+        """Who is known to be in this term, or in a later one."""
 
-    def found(self, config: ClusterConfig) -> None:
-        """When this replica is first let in. Later than in the first epoch, it is no founder, also if one had its id:
-        it does not remember what that one said."""
-        if self.founders is None:
-            members = config if config.epoch == 1 else without(config, self.me)
-            self.founders = self._store.transact(partial(self.space.founders, config=members))
+    # Terms
+
+    @property
+    def number(self) -> int:
+        return self.term.number if self.term is not None else 0
+
+    @property
+    def part(self) -> Part:
+        return terms.part_of(self.term, self.ends, self.config, self.me)
 
     @property
     def voters(self) -> tuple[int, ...]:
-        return self.founders.voters if self.founders is not None else ()
+        return self.term.voters or () if self.term is not None else ()
+
+    @property
+    def members(self) -> ClusterConfig:
+        """Of this term, as long as it lasts. Those of today, if it is not known who they were: they can tell."""
+        if self.term is not None and self.term.voters is not None:
+            return first_epoch(self.term.voters, self.term.policy)
+        assert self.config is not None, "nothing is put forward before it is known who decides"
+        return first_epoch(self.config.electorate, self.config.quorum_policy)
+
+    @property
+    def others(self) -> list[int]:
+        """Those who may know what this replica missed."""
+        members = self.config.electorate if self.config is not None else self.voters
+        return [each for each in members if each != self.me]
+
+    @property
+    def is_behind(self) -> bool:
+        """Its term ends, or has ended long since."""
+        return self.term is not None and self.term.ending
+
+    def votes_on(self, instance_id: InstanceId) -> bool:
+        return terms.votes_on(self.part, self.ends, instance_id)
+
+    def found(self, config: ClusterConfig) -> None:
+        """When this replica is first let in. Later than in the first epoch it is no founder, also if one had its id: it
+        does not remember what that one said."""
+        if self.term is None and config.epoch == 1 and self.me in config.voters:
+            self._move(Term(number=0, voters=config.voters, policy=config.quorum_policy, ending=False))
+
+    def adopt(self, config: ClusterConfig) -> None:
+        if self.config is None or config.epoch >= self.config.epoch:
+            self.config = config
+            if self.term is not None:
+                self._move(terms.adopted(self.term, config, self.me))
+
+    def _move(self, term: Term) -> None:
+        if term != self.term:
+            self.term = term
+            self._store.transact(lambda tx: self.space.set_term(tx, term))
+
+    def learn_end(self, ends: Iterable[InstanceId]) -> None:
+        """What is beyond is nothing, by the decision how the term ended."""
+        self.ends = {end.replica_id: end.slot for end in ends}
+        for replica_id, slot in self.ends.items():
+            self.log.mention(InstanceId(replica_id, slot))
+        for instance_id in sorted({*self.log.instances, *self._blocked}):
+            if terms.is_beyond(self.ends, instance_id):
+                before = self.log.get(instance_id)
+                if before.is_committed and not before.nop:
+                    raise InvariantViolation(f"{instance_id} was decided in a term that ended before it: {self.ends}")
+                self._keep(before, self._nothing(instance_id))
+
+    def _nothing(self, instance_id: InstanceId) -> Instance:
+        return acceptor.committed(self.log.get(instance_id), None, NOTHING)
+
+    def advance(self) -> bool:
+        """To the next term, if this one is over here."""
+        if not terms.is_over(self.ends, self.log):
+            return False
+        self.arrive(self.number + 1)
+        return True
+
+    def arrive(self, number: int) -> None:
+        """In a term: all before have been executed here, or by whoever the values were copied from."""
+        term = Term(number=number, voters=None, policy=QuorumPolicy.OPTIMAL, ending=False)
+        self.term = terms.adopted(term, self.config, self.me) if self.config is not None else term
+        self._store.transact(partial(self.space.arrive, term=self.term))
+        self._begin_term()
 
     def start(self) -> None:
         """What was decided before a crash and not executed is executed now."""
+        if self.part is Part.OUT:
+            return
         for instance in sorted(self.log.instances.values(), key=lambda instance: instance.id):
             if instance.is_committed:
                 self._execute_from(instance.id)
@@ -88,9 +181,11 @@ class OrderedReplica:
             case Catchup():
                 return self._catch_up(request)
             case Seal():
-                return Closed(term=0)
+                return self._seal()
             case _:
                 before = self.log.get(request.id)
+                if not (isinstance(request, OrderedCommit) or before.is_committed or self.votes_on(request.id)):
+                    return Closed(term=self.number)
                 after, reply = acceptor.step(self.log, request)
                 self._keep(before, after)
                 return reply
@@ -98,6 +193,7 @@ class OrderedReplica:
     def perform(self, op: HomeOp) -> object:
         match op:
             case Begin():
+                assert self.votes_on(op.id), op
                 after, begun = acceptor.begin(self.log, op.id, op.command)
                 self._keep(self.log.get(op.id), after)
                 return begun
@@ -107,17 +203,23 @@ class OrderedReplica:
                 self._keep(before, after)
                 return concluded
             case Join():
+                assert self.votes_on(op.id), op
                 before = self.log.get(op.id)
                 after, request = acceptor.join(before, self.me, op.above)
                 self._keep(before, after)
                 return (before, request) if not before.is_committed else request
             case Look():
-                instances = tuple([self.log.get(each) for each in op.ids])
+                instances = tuple([self._seen(each) for each in op.ids])
                 return Seen(instances=instances, waiting=tuple([self.log.waiting.get(each, 0) for each in op.ids]))
-            case OrderedAccept() | OrderedCommit() | Validate():
+            case OrderedAccept() | OrderedCommit() | Validate() | Seal():
                 return self.handle(op)
             case _:
                 assert_never(op)
+
+    def _seen(self, instance_id: InstanceId) -> Instance:
+        """What is beyond the end of the term is nothing, also if others do not know that yet."""
+        beyond = terms.is_beyond(self.ends, instance_id)
+        return self._nothing(instance_id) if beyond else self.log.get(instance_id)
 
     def waits_for(self, instance_id: InstanceId) -> bool:
         """Whether something that is decided cannot be executed without it."""
@@ -134,7 +236,7 @@ class OrderedReplica:
         if plan is not None and plan.groups == [[after.id]]:
             self._execute([after.id], before)
         else:
-            self._store.transact(lambda tx: self.space.save(tx, before, after))
+            self._store.transact(lambda tx: self.rows.save(tx, before, after))
         self.on_change(after)
         if after.is_committed:
             for each in (after.id, *waited):
@@ -148,10 +250,21 @@ class OrderedReplica:
             self.on_news(request.id)
         return Noted()
 
+    def _seal(self) -> OrderedReply:
+        match self.part:
+            case Part.ENDING:
+                assert self.ends is not None
+                return Ended(ends=tuple([InstanceId(replica, slot) for replica, slot in sorted(self.ends.items())]))
+            case Part.CLOSING:
+                return Sealed(ends=terms.last_slots(self.log))
+            case _:
+                return Closed(term=self.number)
+
     def _catch_up(self, request: Catchup) -> Missed:
         """Tell what the sender lacks and this replica has executed without gaps."""
+        self.arrived(request.sender)
         self.reached(request.sender, request.executed)
-        theirs = {end.replica_id: end.slot for end in request.executed}
+        theirs = {end.replica_id: end.slot for end in request.known}
         commits: list[OrderedCommit] = []
         size = 0
         for end in self.log.floors():
@@ -164,18 +277,40 @@ class OrderedReplica:
                 size += commit.command.size if commit.command is not None else 0
         return Missed(executed=self.log.floors(), commits=tuple(commits), more=False)
 
+    def catch_up_later(self, term: int, request: Catchup) -> Missed:
+        """Tell one who is in an earlier term what it lacks there: this replica has executed all of it."""
+        known = {end.replica_id: end.slot for end in request.known}
+        commits: list[OrderedCommit] = []
+        size = 0
+        for commit in self.space.within(term).decided(self._store.newest(), known):
+            if len(commits) >= MAX_PAGE or size >= MAX_PAGE_BYTES:
+                return Missed(executed=(), commits=tuple(commits), more=True)
+            commits.append(commit)
+            size += commit.command.size if commit.command is not None else 0
+        return Missed(executed=(), commits=tuple(commits), more=False)
+
     # Execution
 
     def _execute_from(self, root: InstanceId) -> None:
         if self.log.is_executed(root) or root in self._stuck:
             return
-        plan = graph.plan(self.log, root, self._stuck)
+        plan = self._plan(root)
         for group in plan.groups:
             self._execute(group)
         if plan.missing is not None:
             self._blocked.setdefault(plan.missing, []).extend(plan.held)
             self._stuck.update(dict.fromkeys(plan.held, plan.missing))
             self.log.mention(plan.missing)
+
+    def _plan(self, root: InstanceId) -> graph.Plan:
+        """What it depends on beyond the end of the term is found to be nothing on the way."""
+        plan = graph.plan(self.log, root, self._stuck)
+        while plan.missing is not None and terms.is_beyond(self.ends, plan.missing):
+            before, nothing = self.log.get(plan.missing), self._nothing(plan.missing)
+            self.log.put(nothing)
+            self._store.transact(partial(self.rows.save, before=before, after=nothing))
+            plan = graph.plan(self.log, root, self._stuck)
+        return plan
 
     def _free(self, decided: InstanceId) -> list[InstanceId]:
         """Those who waited for it. They may wait for something else."""
@@ -195,18 +330,28 @@ class OrderedReplica:
 
     def _apply(self, group: list[InstanceId], before: Instance | None, tx: Transaction) -> dict[InstanceId, Results]:
         if before is not None:
-            self.space.save(tx, before, self.log.get(before.id))
+            self.rows.save(tx, before, self.log.get(before.id))
         state = State(lambda key: self.space.value(tx, key))
         results: dict[InstanceId, Results] = {}
         for instance_id in group:
             command = self.log.get(instance_id).chosen
             results[instance_id] = None if command is None else [execute(txn, state) for txn in command.txns]
-            self.space.mark_executed(tx, instance_id)
+            self.rows.mark_executed(tx, instance_id)
         for key, value in state.written.items():
             self.space.set_value(tx, key, value)
         return results
 
     # Throwing away
+
+    def arrived(self, sender: int) -> None:
+        """It has executed all that came before this term."""
+        self._arrived.add(sender)
+
+    def forget_earlier(self) -> None:
+        """Throw away what earlier terms decided, when no member of this one can be in need of it."""
+        if self.keeps_more and self.part is Part.OPEN and self._arrived | {self.me} >= set(self.voters):
+            self._store.transact(partial(self.space.drop_kept, term=self.number))
+            self.keeps_more = False
 
     def reached(self, sender: int, executed: tuple[InstanceId, ...]) -> None:
         """How far somebody has come. Only ever further."""
@@ -217,6 +362,8 @@ class OrderedReplica:
 
     def forget(self) -> int:
         """Throw away what everybody has executed."""
+        if not self.voters:
+            return 0
         others = [self._reached.get(other, {}) for other in self.voters if other != self.me]
         ends: list[InstanceId] = []
         for end in self.log.floors():
@@ -225,7 +372,7 @@ class OrderedReplica:
             if last > known:
                 ends.append(InstanceId(end.replica_id, last))
         if ends:
-            self._store.transact(lambda tx: self.space.forget(tx, ends))
+            self._store.transact(lambda tx: self.rows.forget(tx, ends))
             return len(self.log.forget(ends))
         return 0
 
@@ -233,16 +380,12 @@ class OrderedReplica:
     def is_idle(self) -> bool:
         """Everything that anybody knows of was executed by everybody."""
         log = self.log
+        if self.keeps_more or self.is_behind:
+            return False
         return not log.instances and all(log.executed.get(r, 0) >= highest for r, highest in log.highest.items())
 
     def undecided(self, limit: int) -> list[InstanceId]:
-        """What is known of and not decided here, the oldest of each replica first."""
-        return list(islice(self.log.gaps(), limit))
-
-
-def without(config: ClusterConfig, me: int) -> ClusterConfig:
-    """The same members, of which this one learns."""
-    replicas = [replace(each, status=ReplicaStatus.LEARNING) if each.id == me else each for each in config.replicas]
-    if not any(each.status is ReplicaStatus.ACTIVE for each in replicas):
-        replicas.append(ReplicaInfo(id=max(each.id for each in replicas) + 1))
-    return ClusterConfig(epoch=1, coordinator_id=config.coordinator_id, replicas=tuple(replicas))
+        """What is known of and not decided here, and may be decided by this replica: the oldest of each replica
+        first."""
+        part, ends = self.part, self.ends
+        return list(islice((each for each in self.log.gaps() if terms.votes_on(part, ends, each)), limit))

@@ -18,14 +18,15 @@ from epoxy.model.ordered import (
     OrderedAccept,
     OrderedCommit,
     OrderedRequest,
+    Seal,
     Validate,
 )
 from epoxy.ports import Dice
 
 T = TypeVar("T")
 
-DOUBLINGS = 4
-"""Of the time for a round: from half a second to eight, which is about as long as a client waits."""
+DOUBLINGS = 2
+"""Of the time for a round: from half a second to two, after which links give up waiting for an answer."""
 
 # At this replica. Each is one transaction, and resumed when that is durable.
 
@@ -56,7 +57,7 @@ class Look(Struct, frozen=True, kw_only=True):
     ids: tuple[InstanceId, ...]
 
 
-HomeOp = Begin | Conclude | Join | Look | OrderedAccept | OrderedCommit | Validate
+HomeOp = Begin | Conclude | Join | Look | OrderedAccept | OrderedCommit | Validate | Seal
 
 
 class Seen(Struct, frozen=True, kw_only=True):

@@ -65,6 +65,19 @@ class Log:
         """As far as everything is executed here."""
         return tuple([InstanceId(replica_id, slot) for replica_id, slot in sorted(self.executed.items()) if slot])
 
+    def known(self) -> tuple[InstanceId, ...]:
+        """As far as everything is decided here."""
+        floors = dict(self.executed)
+        for replica_id, highest in self.highest.items():
+            slot = floors.get(replica_id, 0)
+            while slot < highest and self._is_decided(InstanceId(replica_id, slot + 1)):
+                slot += 1
+            floors[replica_id] = slot
+        return tuple([InstanceId(replica_id, slot) for replica_id, slot in sorted(floors.items()) if slot])
+
+    def _is_decided(self, instance_id: InstanceId) -> bool:
+        return instance_id in self.beyond or self.get(instance_id).is_committed
+
     def unexecuted(self, deps: Deps) -> Iterator[InstanceId]:
         """In a fixed order, the oldest of each replica first."""
         for end in deps.upto:
@@ -80,7 +93,7 @@ class Log:
         for replica_id, highest in self.highest.items():
             for slot in range(self.executed.get(replica_id, 0) + 1, highest + 1):
                 instance_id = InstanceId(replica_id, slot)
-                if instance_id not in self.beyond and not self.get(instance_id).is_committed:
+                if not self._is_decided(instance_id):
                     yield instance_id
 
     # Throwing away

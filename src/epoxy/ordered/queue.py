@@ -52,7 +52,7 @@ class Flight:
 
 class Queue:
     def __init__(self, replicas: int) -> None:
-        self._most_bytes = max(MAX_TRANSACTION_BYTES, min(1 << 20, MAX_GROUP_BYTES // replicas))
+        self.share(replicas)
         self._waiting: deque[Ticket] = deque()
         self._flights: dict[InstanceId, Command] = {}
         self._bytes = 0
@@ -61,6 +61,10 @@ class Queue:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    def share(self, replicas: int) -> None:
+        """Among how many the room is shared."""
+        self._most_bytes = max(MAX_TRANSACTION_BYTES, min(1 << 20, MAX_GROUP_BYTES // max(1, replicas)))
 
     @property
     def is_full(self) -> bool:
@@ -76,6 +80,12 @@ class Queue:
     def again(self, tickets: Iterable[Ticket]) -> None:
         """What came to nothing is first in line."""
         self._waiting.extendleft(reversed(list(tickets)))
+
+    def emptied(self) -> list[Ticket]:
+        """Those who wait in vain: none of them was put forward, or it came to nothing."""
+        waited = list(self._waiting)
+        self._waiting.clear()
+        return waited
 
     def took_off(self, instance_id: InstanceId, command: Command) -> None:
         self._flights[instance_id] = command

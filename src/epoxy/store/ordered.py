@@ -1,36 +1,47 @@
 """The rows of the ordered engine, in the subspace of the first layout:
 
-(1, replica, KV, key, COMMITTED)                    a value, raw: what the per-key engine calls a legacy value
-(1, replica, INSTANCES, coordinator, slot, COMMAND) what an instance is about, written once
-(1, replica, INSTANCES, coordinator, slot, STANDING) what became of it
-(1, replica, EXECUTED, coordinator, slot)           it was executed here
-(1, replica, FORGOTTEN, coordinator)                slots up to this one were executed everywhere, and are gone
-(1, replica, FOUNDERS)                              the members that decide, a configuration
+(1, replica, VALUES, key)                                  a value, raw
+(1, replica, TERM)                                         the term this replica is in
+(1, replica, INSTANCES, term, coordinator, slot, COMMAND)  what an instance is about, written once
+(1, replica, INSTANCES, term, coordinator, slot, STANDING) what became of it
+(1, replica, EXECUTED, term, coordinator, slot)            it was executed here
+(1, replica, FORGOTTEN, term, coordinator)                 slots up to this one were executed everywhere, and are gone
+
+Of a term that is over here only its instances stay, for members that were away.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 from epoxy.codec import wire
 from epoxy.codec.tuple import pack, pack_bytes, strinc, unpack
-from epoxy.model.cluster import ClusterConfig
-from epoxy.model.ordered import Instance, InstanceId, Phase, Standing
+from epoxy.model.membership import Kept, KeptId
+from epoxy.model.ordered import Instance, InstanceId, OrderedCommit, Phase, Standing, Term
+from epoxy.ordered.acceptor import commit_of
 from epoxy.ordered.log import Log
 from epoxy.ports import Snapshot, Transaction
 from epoxy.store.buffer import scan
 from epoxy.store.keyspace import LEGACY_LAYOUT, SCAN_ROWS, write
 
 # Beside those of `keyspace`, and as unchangeable.
-INSTANCES, EXECUTED, FORGOTTEN, FOUNDERS, VALUES = 1, 2, 3, 4, 5
+INSTANCES, EXECUTED, FORGOTTEN, TERM, VALUES = 1, 2, 3, 4, 5
 COMMAND, STANDING = map(pack, ((0,), (1,)))
+
+Row = tuple[tuple[int, ...], bytes]
 
 
 class OrderedSpace:
+    """What is there whatever the term."""
+
     def __init__(self, replica_id: int) -> None:
         self._values = pack((LEGACY_LAYOUT, replica_id, VALUES))
+        self._term = pack((LEGACY_LAYOUT, replica_id, TERM))
         self._instances = pack((LEGACY_LAYOUT, replica_id, INSTANCES))
-        self._executed = pack((LEGACY_LAYOUT, replica_id, EXECUTED))
-        self._forgotten = pack((LEGACY_LAYOUT, replica_id, FORGOTTEN))
-        self._founders = pack((LEGACY_LAYOUT, replica_id, FOUNDERS))
+        self._progress = [pack((LEGACY_LAYOUT, replica_id, kind)) for kind in (EXECUTED, FORGOTTEN)]
+        self._replica_id = replica_id
+
+    def within(self, term: int) -> "TermSpace":
+        return TermSpace(self._replica_id, term)
 
     # Values
 
@@ -40,7 +51,47 @@ class OrderedSpace:
     def set_value(self, tx: Transaction, key: bytes, value: bytes | None) -> None:
         write(tx, self._values + pack_bytes(key), value)
 
-    # Instances
+    # Terms
+
+    def term(self, view: Snapshot) -> Term | None:
+        value = view.get(self._term)
+        return wire.decode_term(value) if value is not None else None
+
+    def set_term(self, tx: Transaction, term: Term) -> None:
+        tx.set(self._term, wire.encode_term(term))
+
+    def arrive(self, tx: Transaction, term: Term) -> None:
+        """In a new term. How far the earlier ones were executed goes without saying from here on."""
+        self.set_term(tx, term)
+        for root in self._progress:
+            tx.clear_range(root, root + pack((term.number,)))
+
+    def kept(self, view: Snapshot, after: KeptId | None, term: int, limit: int) -> list[Kept]:
+        """What was decided in earlier terms than this one and is still here, in the order of terms and ids."""
+        begin = self._instances
+        if after is not None:
+            begin = strinc(self._instances + pack((after.term, after.id.replica_id, after.id.slot)))
+        found = stored(rows(view, begin, self._instances + pack((term,)), len(self._instances)))
+        decided = (Kept(term=of, commit=commit_of(each)) for of, each in found if each.is_committed)
+        return list(islice(decided, limit))
+
+    def keep(self, tx: Transaction, kept: Iterable[Kept]) -> None:
+        for each in kept:
+            self.within(each.term).save(tx, Instance(id=each.commit.id), decided(each.commit))
+
+    def drop_kept(self, tx: Transaction, term: int) -> None:
+        """Of earlier terms than this one."""
+        tx.clear_range(self._instances, self._instances + pack((term,)))
+
+
+class TermSpace:
+    """Of one term."""
+
+    def __init__(self, replica_id: int, term: int) -> None:
+        self._instances = pack((LEGACY_LAYOUT, replica_id, INSTANCES, term))
+        self._root = len(pack((LEGACY_LAYOUT, replica_id, INSTANCES)))
+        self._executed = pack((LEGACY_LAYOUT, replica_id, EXECUTED, term))
+        self._forgotten = pack((LEGACY_LAYOUT, replica_id, FORGOTTEN, term))
 
     def save(self, tx: Transaction, before: Instance, after: Instance) -> None:
         row = self._instances + pack((after.id.replica_id, after.id.slot))
@@ -57,37 +108,60 @@ class OrderedSpace:
                 tx.clear_range(root + pack((end.replica_id,)), root + pack((end.replica_id, end.slot + 1)))
             tx.set(self._forgotten + pack((end.replica_id,)), pack((end.slot,)))
 
-    def founders(self, tx: Transaction, config: ClusterConfig | None) -> ClusterConfig | None:
-        """Written down once: the members at that time decide for ever."""
-        value = tx.get(self._founders)
-        if value is not None:
-            return wire.decode_config(value)
-        if config is not None:
-            tx.set(self._founders, wire.encode_config(config))
-        return config
+    def decided(self, view: Snapshot, known: Mapping[int, int]) -> Iterator[OrderedCommit]:
+        """What was decided, beyond what is known already."""
+        begin, end = self._instances, strinc(self._instances)
+        while found := view.range(begin, end, limit=1):
+            _, replica_id, *_ = numbers(found[0][0][self._root :])
+            first = self._instances + pack((replica_id, known.get(replica_id, 0) + 1))
+            begin = self._instances + pack((replica_id + 1,))
+            for _, instance in stored(rows(view, first, begin, self._root)):
+                if instance.is_committed:
+                    yield commit_of(instance)
 
     # Everything, at the start
 
     def load(self, view: Snapshot) -> Log:
         log = Log()
-        for (replica_id,), value in self._rows(view, self._forgotten):
+        for (replica_id,), value in under(view, self._forgotten):
             (slot,) = unpack(value)
             assert isinstance(slot, int)
             log.forgotten[replica_id] = log.executed[replica_id] = log.highest[replica_id] = slot
-        for instance in self._stored(view):
+        for _, instance in self._instances_in(view):
             log.put(instance)
-        for (replica_id, slot), _ in self._rows(view, self._executed):
+        for (replica_id, slot), _ in under(view, self._executed):
             log.mark_executed(InstanceId(replica_id, slot))
         return log
 
-    def _stored(self, view: Snapshot) -> Iterator[Instance]:
-        command: bytes | None = None
-        for (replica_id, slot, field), value in self._rows(view, self._instances):
-            if pack((field,)) == COMMAND:
-                command = value
-                continue
-            standing = wire.decode_standing(value)
-            yield Instance(
+    def _instances_in(self, view: Snapshot) -> Iterator[tuple[int, Instance]]:
+        return stored(rows(view, self._instances, strinc(self._instances), self._root))
+
+
+def under(view: Snapshot, root: bytes) -> Iterator[Row]:
+    return rows(view, root, strinc(root), len(root))
+
+
+def rows(view: Snapshot, begin: bytes, end: bytes, root: int) -> Iterator[Row]:
+    """With the numbers in their names, beyond a root of so many bytes."""
+    for row, value in scan(view, begin, end, SCAN_ROWS, False):
+        yield numbers(row[root:]), value
+
+
+def numbers(name: bytes) -> tuple[int, ...]:
+    return tuple([part for part in unpack(name) if isinstance(part, int)])
+
+
+def stored(found: Iterator[Row]) -> Iterator[tuple[int, Instance]]:
+    """Instances, and the terms they belong to. A command stands before what became of it."""
+    command: bytes | None = None
+    for (term, replica_id, slot, field), value in found:
+        if pack((field,)) == COMMAND:
+            command = value
+            continue
+        standing = wire.decode_standing(value)
+        yield (
+            term,
+            Instance(
                 id=InstanceId(replica_id, slot),
                 phase=standing.phase,
                 ballot=standing.ballot,
@@ -96,13 +170,15 @@ class OrderedSpace:
                 command=wire.decode_command(command) if command is not None else None,
                 deps=standing.deps,
                 initial=standing.initial,
-            )
-            command = None
+            ),
+        )
+        command = None
 
-    def _rows(self, view: Snapshot, root: bytes) -> Iterator[tuple[tuple[int, ...], bytes]]:
-        for row, value in scan(view, root, strinc(root), SCAN_ROWS, False):
-            names = unpack(row[len(root) :])
-            yield tuple([name for name in names if isinstance(name, int)]), value
+
+def decided(commit: OrderedCommit) -> Instance:
+    return Instance(
+        id=commit.id, phase=Phase.COMMITTED, nop=commit.command is None, command=commit.command, deps=commit.deps
+    )
 
 
 def standing_of(instance: Instance) -> Standing:

@@ -36,7 +36,7 @@ from epoxy.ordered.interference import Interference
 from epoxy.ordered.log import Log
 from epoxy.ordered.recovery import Check, Learn, Propose
 from epoxy.ports import Transaction
-from epoxy.store.ordered import OrderedSpace
+from epoxy.store.ordered import TermSpace
 
 _conclude, _submitted, _weigh = acceptor.conclude, OrderedEngine._submitted, recovery.weigh
 
@@ -115,20 +115,21 @@ def until_something_is_missing(log: Log, root: InstanceId, stuck: Mapping[Instan
     return Plan(walk.groups if missing is None else [*walk.groups, [root]], None, [])
 
 
-def not_marked(self: OrderedSpace, tx: Transaction, instance_id: InstanceId) -> None:
+def not_marked(self: TermSpace, tx: Transaction, instance_id: InstanceId) -> None:
     """Nobody knows after a restart what was executed."""
 
 
 def forget_what_i_executed(self: OrderedReplica) -> int:
     """Without asking whether others have."""
     ends = [end for end in self.log.floors() if end.slot > self.log.forgotten.get(end.replica_id, 0)]
-    self._store.transact(lambda tx: self.space.forget(tx, ends))
+    self._store.transact(lambda tx: self.rows.forget(tx, ends))
     return len(self.log.forget(ends))
 
 
 def say_it_before_it_is_durable(self: OrderedEngine, to: int) -> None:
-    executed = self.replica.log.floors()
-    self.send(to, Catchup(sender=self.me, executed=executed, known=executed), partial(self._missed, to))
+    log, number = self.replica.log, self.replica.number
+    request = Catchup(sender=self.me, executed=log.floors(), known=log.known())
+    self.send(to, request, partial(self._missed, to, number))
 
 
 def go_on_before_durable(self: OrderedEngine, effect: Home, done: Callable[[object], None]) -> None:

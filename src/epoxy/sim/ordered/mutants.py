@@ -9,7 +9,7 @@ from epoxy.sim import broken as per_key
 from epoxy.sim.ordered import broken
 from epoxy.sim.patching import Patch, mutant
 from epoxy.store.memory import MemoryStore
-from epoxy.store.ordered import OrderedSpace
+from epoxy.store.ordered import TermSpace
 
 ALL = (
     mutant(
@@ -75,7 +75,7 @@ ALL = (
     mutant(
         "execute-twice",
         "forgets in a restart what was executed",
-        Patch(OrderedSpace, "mark_executed", broken.not_marked),
+        Patch(TermSpace, "mark_executed", broken.not_marked),
     ),
     mutant(
         "given-up-again",
