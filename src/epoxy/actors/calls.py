@@ -11,8 +11,8 @@ MAX_WAITING = 4096
 """At one node. More requests than that in half a minute are more than its envoys serve."""
 
 START_MS = 15_000
-"""For the actor to run. A worker that dies is replaced in less. Clients wait for 20 s if they are not told otherwise, and
-shall hear before that nothing was done, and why."""
+"""For the actor to run. A worker that dies is replaced in less. Clients wait for 20 s unless they are told otherwise,
+and shall hear before that nothing was done, and why."""
 
 TIMEOUT_MS = 30_000
 """From the request to the answer, the start of the actor included."""
