@@ -6,9 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.sim.campaign import Campaign, Setup, Tally, digest_of
+from epoxy.sim.campaign import Campaign, Tally
 from epoxy.sim.crew import WorkerDied, work
 from epoxy.sim.mutants import planted
+from epoxy.sim.per_key import Setup
 from epoxy.sim.simulation import run
 
 RARE = Setup(workload="per-key", mutant="recover-ignores-votes", n=3)
@@ -46,7 +47,7 @@ def test_a_digest_tells_campaigns_apart() -> None:
     setup = Setup(workload="mutable")
     digests = {Campaign(setup, first, first + 3).run().digest for first in (0, 1, 0)}
     assert len(digests) == 2
-    assert len({digest_of(run(setup.plan(seed))) for seed in range(5)}) == 5
+    assert len({setup.digest(run(setup.plan(seed))) for seed in range(5)}) == 5
 
 
 def test_a_tally_adds_up() -> None:

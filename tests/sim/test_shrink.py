@@ -2,9 +2,9 @@
 
 import pytest
 
-from epoxy.sim.campaign import Setup
 from epoxy.sim.describe import condense, describe, until_blamed
 from epoxy.sim.mutants import planted
+from epoxy.sim.per_key import Setup
 from epoxy.sim.plan import Plan
 from epoxy.sim.search import Shrunk, fewer
 from epoxy.sim.shrink import LIMIT_EVENTS, REDUCTIONS, Attempt, shrink, with_replicas

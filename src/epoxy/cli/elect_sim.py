@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from epoxy.cli import show
-from epoxy.cli.protocols import Stage, campaign_command, faults_command
+from epoxy.cli.protocols import campaign_command, faults_command, mutant_option, size_option
 from epoxy.sim.campaign import Tally
 from epoxy.sim.elect.campaign import Setup
 from epoxy.sim.elect.mutants import AS_DESCRIBED
@@ -17,9 +17,10 @@ def rows(tally: Tally, seconds: float) -> Iterator[tuple[str, str]]:
     yield "writes", f"{tally.operations:,} tried, {tally.paths.get('acknowledged', 0):,} acknowledged"
     elected, opened = tally.verdicts.get("elections", 0), tally.verdicts.get("openings", 0)
     yield "primaries", f"{elected:,} elected, {opened:,} opened"
+    yield "faults", show.counts(tally.faults)
 
 
-STAGE = Stage(
+STAGE = show.Stage(
     setup=Setup,
     shrink=shrink,
     describe=describe,
@@ -31,8 +32,9 @@ STAGE = Stage(
 elect = campaign_command(
     STAGE,
     "elect",
+    mutant_option(Setup),
+    size_option("Nodes"),
     seeds="0..1000",
-    machines="Nodes",
     short="Elections: one primary, leases, fencing.",
     text="""Elections over servers that replicate by themselves: kills, restarts with and without a disk, pauses,
     partitions, clocks that drift, planned handovers.
@@ -47,8 +49,8 @@ elect = campaign_command(
 as_described = campaign_command(
     STAGE,
     AS_DESCRIBED,
+    size_option("Nodes"),
     seeds="0..1000",
-    machines="Nodes",
     mutant=AS_DESCRIBED,
     short="Elections as first described: they break.",
     text="""Elections as the original text has them. Exits 1 and shows how they break.
@@ -59,7 +61,7 @@ as_described = campaign_command(
     """,
 )
 elect_mutants = faults_command(
-    STAGE,
+    Setup,
     short="The planted faults of elections.",
     text="""The planted faults of elections: each breaks one rule by name, and every one must be caught.
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from epoxy.cli.protocols import Stage, campaign_command, faults_command
+from epoxy.cli import show
+from epoxy.cli.protocols import campaign_command, faults_command, mutant_option, size_option
 from epoxy.sim.campaign import Tally
 from epoxy.sim.describe import condense
 from epoxy.sim.ordered.campaign import Setup
@@ -19,9 +20,10 @@ def rows(tally: Tally, _: float) -> Iterator[tuple[str, str]]:
     yield "instances", f"{decided:,} decided, {nothing:,} to be nothing"
     if tally.fast_share is not None:
         yield "fast", f"{tally.fast_share:.0%} of those decided by their coordinators"
+    yield "faults", show.counts(tally.faults)
 
 
-STAGE = Stage(
+STAGE = show.Stage(
     setup=Setup,
     shrink=shrink,
     describe=describe,
@@ -33,8 +35,9 @@ STAGE = Stage(
 ordered = campaign_command(
     STAGE,
     "ordered",
+    mutant_option(Setup),
+    size_option("Replicas"),
     seeds="0..1000",
-    machines="Replicas",
     short="Transactions over several keys: EPaxos*.",
     text="""Transactions of the ordered engine: transfers between accounts and anything else, coordinators that crash at
     every step, partitions, slow disks. Agreement, visibility, one order of execution, strict serializability, and a
@@ -48,7 +51,7 @@ ordered = campaign_command(
     """,
 )
 ordered_mutants = faults_command(
-    STAGE,
+    Setup,
     short="The planted faults of the ordered engine.",
     text="""The planted faults of the ordered engine: each breaks one rule by name, and every one must be caught.
 

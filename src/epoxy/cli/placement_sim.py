@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from epoxy.cli import show
-from epoxy.cli.protocols import Stage, campaign_command, faults_command
+from epoxy.cli.protocols import campaign_command, faults_command, mutant_option, size_option
 from epoxy.sim.campaign import Tally
 from epoxy.sim.placement.campaign import Setup
 from epoxy.sim.placement.shrink import shrink
@@ -14,9 +14,10 @@ def rows(tally: Tally, seconds: float) -> Iterator[tuple[str, str]]:
     yield "virtual time", show.virtual_time(tally, seconds)
     yield "messages", f"{tally.messages:,}"
     yield "answers", show.counts(tally.paths)
+    yield "faults", show.counts(tally.faults)
 
 
-STAGE = Stage(
+STAGE = show.Stage(
     setup=Setup,
     shrink=shrink,
     describe=describe,
@@ -28,8 +29,9 @@ STAGE = Stage(
 placement = campaign_command(
     STAGE,
     "placement",
+    mutant_option(Setup),
+    size_option("Datacenters"),
     seeds="0..500",
-    machines="Datacenters",
     short="Actors: one for a name, on one envoy.",
     text="""Every datacenter asks for the same names at once, while nodes crash, networks part and envoys are killed,
     cut off and drained. One actor for a name, run by one envoy at a time, found by everybody when all is calm.
@@ -42,7 +44,7 @@ placement = campaign_command(
     """,
 )
 placement_mutants = faults_command(
-    STAGE,
+    Setup,
     short="The planted faults of placement.",
     text="""The planted faults of placement: each breaks one rule by name, and every one must be caught.
 

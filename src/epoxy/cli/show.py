@@ -1,25 +1,41 @@
 """Results in words for people and in JSON for programs. The numbers are the same."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from textwrap import indent
-from typing import Any
+from typing import Any, Generic
+from typing import Protocol as Shape
 
 import click
 import msgspec
+from msgspec import Struct
 
 from epoxy.cli import output
-from epoxy.sim.campaign import Failed, S, Setup, Summary, Tally
-from epoxy.sim.describe import condense, describe, until_blamed
+from epoxy.sim.campaign import Failed, Summary, Tally
+from epoxy.sim.describe import until_blamed
 from epoxy.sim.exhaustive import Exploration
-from epoxy.sim.plan import FaultKind
-from epoxy.sim.search import R, Shrunk
-from epoxy.sim.simulation import Report
+from epoxy.sim.protocols import R, Setup
+from epoxy.sim.search import Listener, P, Shrunk
 
-SUFFERED = ("lost", "duplicated", "delayed")
-"""What became of messages is counted beside the faults, and shown beside the messages."""
 
-ENDINGS = [kind.value for kind in (FaultKind.RESTART, FaultKind.HEAL, FaultKind.RESUME, FaultKind.FAST_DISK)]
-"""The ends of faults are in the plan as well. Nobody wants to read them twice."""
+class Shrink(Shape[P, R]):
+    def __call__(self, plan: P, rule: str, *, listener: Listener[P] | None = None) -> Shrunk[R]: ...
+
+
+def nothing_more(_: object) -> dict[str, object]:
+    return {}
+
+
+class Stage(Struct, Generic[P, R], frozen=True, kw_only=True):
+    """What is played, and how it is told: `describe` a plan, `condense` a trace, what is `left` of a plan that is being
+    shrunk, the `rows` of a campaign's summary, and `more` of a report in JSON."""
+
+    setup: type[Setup[P, R]]
+    shrink: Shrink[P, R]
+    describe: Callable[[P], list[str]]
+    condense: Callable[[list[str]], list[str]]
+    left: Callable[[P], str]
+    rows: Callable[[Tally, float], Iterator[tuple[str, str]]]
+    more: Callable[[R], dict[str, object]] = nothing_more
 
 
 def headline(words: str, *, held: bool) -> None:
@@ -28,17 +44,6 @@ def headline(words: str, *, held: bool) -> None:
 
 def counts(named: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {times:,}" for name, times in sorted(named.items())) or "none"
-
-
-def show_tally(tally: Tally, seconds: float) -> None:
-    output.row("runs", f"{tally.runs:,} in {seconds:,.1f} s")
-    output.row("virtual time", virtual_time(tally, seconds))
-    suffered = {name: tally.faults[name] for name in SUFFERED if name in tally.faults}
-    output.row("messages", f"{tally.messages:,} ({counts(suffered)})")
-    output.row("operations", f"{tally.operations:,}")
-    output.row("committed writes", f"{counts(tally.paths)}{fast_share(tally)}")
-    output.row("faults", counts({kind: n for kind, n in tally.faults.items() if kind not in (*SUFFERED, *ENDINGS)}))
-    output.row("keys judged", counts(tally.verdicts))
 
 
 def virtual_time(tally: Tally, seconds: float) -> str:
@@ -50,8 +55,10 @@ def hours_per_minute(tally: Tally, seconds: float) -> float:
     return tally.virtual_hours / (seconds / 60) if seconds else 0.0
 
 
-def fast_share(tally: Tally) -> str:
-    return f" (fast share {tally.fast_share:.1%})" if tally.fast_share is not None else ""
+def show_tally(stage: Stage[P, R], tally: Tally, seconds: float) -> None:
+    output.row("runs", f"{tally.runs:,} in {seconds:,.1f} s")
+    for label, words in stage.rows(tally, seconds):
+        output.row(label, words)
 
 
 def tally_json(tally: Tally, seconds: float) -> dict[str, Any]:
@@ -64,50 +71,34 @@ def tally_json(tally: Tally, seconds: float) -> dict[str, Any]:
     }
 
 
-def show_summary(summary: Summary[Setup]) -> None:
-    headline(f"{title(summary.setup)}, {seeds_of(summary)}", held=summary.held)
-    show_tally(summary.tally, summary.real_seconds)
+def show_summary(stage: Stage[P, R], summary: Summary[Setup[P, R]], shrunk: Shrunk[R] | None) -> None:
+    seeds = f"seeds {summary.first_seed}..{summary.first_seed + summary.tally.runs}"
+    if summary.interrupted:
+        seeds = f"interrupted, {summary.tally.runs:,} runs from seed {summary.first_seed}"
+    headline(f"{summary.setup.title}, {seeds}", held=summary.held)
+    show_tally(stage, summary.tally, summary.real_seconds)
     if summary.digest is not None:
         output.row("digest", summary.digest)
     if len(summary.failed) > 1:
         output.row("failed seeds", ", ".join(str(failed.seed) for failed in summary.failed))
+    if summary.failed:
+        show_failure(summary.failed[0])
+        show_shrunk(stage, shrunk)
+        output.block("Replay with its full trace", [summary.failed[0].replay])
 
 
-def seeds_of(summary: Summary[S]) -> str:
-    runs = summary.tally.runs
-    if summary.interrupted:
-        return f"interrupted, {runs:,} runs from seed {summary.first_seed}"
-    return f"seeds {summary.first_seed}..{summary.first_seed + runs}"
-
-
-def title(setup: Setup) -> str:
-    words = [setup.protocol]
-    if setup.mutant is not None and setup.mutant != setup.protocol:
-        words.append(f"with {setup.mutant} planted")
-    if setup.n is not None:
-        words.append(f"n = {setup.n}")
-    if setup.policy is not None:
-        words.append(f"{setup.policy.value} quorums")
-    return ", ".join(words)
-
-
-def summary_json(summary: Summary[Setup]) -> dict[str, Any]:
-    return {**setup_json(summary.setup), **outcome_json(summary)}
-
-
-def outcome_json(summary: Summary[S]) -> dict[str, Any]:
+def summary_json(stage: Stage[P, R], summary: Summary[Setup[P, R]], shrunk: Shrunk[R] | None) -> dict[str, Any]:
     return {
+        "protocol": summary.setup.protocol,
+        **summary.setup.asked(),
         "first_seed": summary.first_seed,
         "held": summary.held,
         "interrupted": summary.interrupted,
         "digest": summary.digest,
         "failed": summary.failed,
         **tally_json(summary.tally, summary.real_seconds),
+        "shrunk": shrunk_json(stage, shrunk),
     }
-
-
-def setup_json(setup: Setup) -> dict[str, Any]:
-    return {"protocol": setup.protocol, "n": setup.n, "policy": setup.policy, "mutant": setup.mutant}
 
 
 def show_failure(failed: Failed) -> None:
@@ -115,39 +106,59 @@ def show_failure(failed: Failed) -> None:
     click.echo(indent(failed.detail, "  "))
 
 
-def show_replay(setup: Setup, seed: int, report: Report) -> None:
-    output.block("The plan", describe(report.plan))
-    show_trace(report)
+def show_replay(stage: Stage[P, R], setup: Setup[P, R], seed: int, report: R, shrunk: Shrunk[R] | None) -> None:
+    output.block("The plan", stage.describe(report.plan))
+    show_trace(stage, report)
     click.echo()
-    headline(f"{title(setup)}, seed {seed}", held=report.failure is None)
+    headline(f"{setup.title}, seed {seed}", held=report.failure is None)
+    show_shrunk(stage, shrunk)
 
 
-def show_shrunk(shrunk: Shrunk[Report]) -> None:
-    output.block(f"A smallest plan that breaks the same rule ({effort(shrunk)})", describe(shrunk.report.plan))
-    show_trace(shrunk.report)
+def replay_json(
+    stage: Stage[P, R], setup: Setup[P, R], seed: int, report: R, shrunk: Shrunk[R] | None
+) -> dict[str, Any]:
+    return {
+        "protocol": setup.protocol,
+        **setup.asked(),
+        "seed": seed,
+        "held": report.failure is None,
+        "digest": setup.digest(report).hex(),
+        **report_json(stage, report),
+        "shrunk": shrunk_json(stage, shrunk),
+    }
 
 
-def effort(shrunk: Shrunk[R]) -> str:
-    how = "" if shrunk.complete else ", as far as the limit of the search allowed"
-    return f"{shrunk.runs:,} runs tried{how}"
-
-
-def show_trace(report: Report) -> None:
-    failure = report.failure
-    if failure is None:
-        output.block("What happens", condense(report.trace or []))
+def show_shrunk(stage: Stage[P, R], shrunk: Shrunk[R] | None) -> None:
+    if shrunk is None:
         return
-    output.block("What happens", condense(until_blamed(report.trace or [], failure)))
+    how = "" if shrunk.complete else ", as far as the limit of the search allowed"
+    title = f"A smallest plan that breaks the same rule ({shrunk.runs:,} runs tried{how})"
+    output.block(title, stage.describe(shrunk.report.plan))
+    show_trace(stage, shrunk.report)
+
+
+def shrunk_json(stage: Stage[P, R], shrunk: Shrunk[R] | None) -> dict[str, Any] | None:
+    if shrunk is None:
+        return None
+    return {"runs": shrunk.runs, "complete": shrunk.complete, **report_json(stage, shrunk.report)}
+
+
+def show_trace(stage: Stage[P, R], report: R) -> None:
+    trace, failure = report.trace or [], report.failure
+    if failure is None:
+        output.block("What happens", stage.condense(trace))
+        return
+    output.block("What happens", stage.condense(until_blamed(trace, failure)))
     click.secho(indent(f"=> {failure.rule}: {failure.detail}", "  "), fg="red")
 
 
-def report_json(report: Report) -> dict[str, Any]:
+def report_json(stage: Stage[P, R], report: R) -> dict[str, Any]:
     return {
         "failure": report.failure,
         "plan": report.plan,
-        "plan_in_words": describe(report.plan),
+        "plan_in_words": stage.describe(report.plan),
         "trace": report.trace,
-        "history": report.history,
+        **stage.more(report),
     }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from epoxy.cli import output, show
+from epoxy.cli import output, per_key, show
 from epoxy.cli import parameters as options
 from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import Watch
@@ -66,7 +66,7 @@ def tell_progress(watch: Watch, so_far: SoakSummary) -> None:
 
 def tell(summary: SoakSummary, path: Path) -> None:
     show.headline("soak", held=summary.held)
-    show.show_tally(summary.tally, summary.real_seconds)
+    show.show_tally(per_key.STAGE, summary.tally, summary.real_seconds)
     output.row("summary", f"{path}, {len(summary.next_seeds)} lanes begun")
     if summary.failed:
         lines = [f"{failed.rule}: {failed.replay}" for failed in summary.failed[:SHOWN]]

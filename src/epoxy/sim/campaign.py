@@ -7,59 +7,16 @@ from hashlib import blake2b
 from itertools import count
 from typing import Generic, Protocol, TypeVar
 
-import msgspec
 from msgspec import Struct
 
-from epoxy.model.quorum import QuorumPolicy
-from epoxy.sim import history
 from epoxy.sim.crew import work
-from epoxy.sim.generate import generate
-from epoxy.sim.mutants import planted
-from epoxy.sim.plan import Plan
-from epoxy.sim.simulation import Failure, Report, run
-
-AS_DESCRIBED = "as-described"
-"""The mutant that replaces a whole protocol; on the command line it is a protocol of its own."""
+from epoxy.sim.simulation import Failure
 
 MAX_CHUNK = 16
 """Seeds given to a process at a time. Half a second of work: enough to forget the cost of handing it over, and little
 enough for smooth progress."""
 
 DIGEST_BYTES = 16
-
-
-class Setup(Struct, frozen=True, kw_only=True):
-    """What all runs of a campaign share. None: each seed draws its own."""
-
-    workload: str
-    n: int | None = None
-    policy: QuorumPolicy | None = None
-    mutant: str | None = None
-
-    @property
-    def protocol(self) -> str:
-        return AS_DESCRIBED if self.mutant == AS_DESCRIBED else self.workload
-
-    def plan(self, seed: int) -> Plan:
-        return generate(seed, self.workload, n=self.n, policy=self.policy)
-
-    def planted(self) -> AbstractContextManager[None]:
-        return planted(self.mutant)
-
-    def play(self, seed: int) -> "Played":
-        report = run(self.plan(seed))
-        return Played(tally=tally_of(report), digest=digest_of(report), failure=report.failure)
-
-    def replay_command(self, seed: int) -> str:
-        """The words that make this very run again, on any machine."""
-        words = ["epoxy", "sim", self.protocol, "--replay", str(seed)]
-        if self.n is not None:
-            words += ["--n", str(self.n)]
-        if self.policy is not None:
-            words += ["--policy", self.policy.value]
-        if self.mutant is not None and self.mutant != AS_DESCRIBED:
-            words += ["--mutant", self.mutant]
-        return " ".join(words)
 
 
 class Failed(Struct, frozen=True, kw_only=True):
@@ -99,34 +56,6 @@ class Tally(Struct, kw_only=True):
         """Of the committed writes that needed a round, those that needed only one. Local answers needed none."""
         rounds = self.paths.get("fast", 0) + self.paths.get("slow", 0)
         return self.paths.get("fast", 0) / rounds if rounds else None
-
-
-def tally_of(report: Report) -> Tally:
-    return Tally(
-        runs=1,
-        failures=int(report.failure is not None),
-        virtual_us=report.virtual_us,
-        events=report.events,
-        messages=report.messages,
-        operations=report.operations,
-        paths=report.paths,
-        faults={**report.faults, "clock-skew": sum(rate != 1.0 for rate in report.plan.skew)},
-        verdicts=report.verdicts,
-    )
-
-
-def digest_of(report: Report) -> bytes:
-    """Two runs with the same digest told their clients the same things in the same order, over as many events."""
-    facts = (
-        report.failure,
-        report.virtual_us,
-        report.events,
-        report.messages,
-        sorted(report.paths.items()),
-        sorted(report.faults.items()),
-    )
-    told = history.encode_lines(report.history)
-    return blake2b(told + msgspec.json.encode(facts), digest_size=DIGEST_BYTES).digest()
 
 
 class Played(Struct, frozen=True, kw_only=True):

@@ -2,10 +2,11 @@
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.sim import exhaustive_members, protocols
-from epoxy.sim.campaign import Campaign, Setup
+from epoxy.sim.campaign import Campaign
 from epoxy.sim.changing import MEMBERSHIP
 from epoxy.sim.exhaustive import Exploration, World, explore
 from epoxy.sim.mutants import MUTANTS, Mutant, planted
+from epoxy.sim.per_key import Setup
 
 LIMIT_SEEDS = 5_000
 """A minute. A fault that needs longer than that is one that the simulator does not find."""

@@ -60,6 +60,10 @@ class Setup(Struct, Generic[P, R], frozen=True, kw_only=True):
     def facts(self, report: R) -> tuple[object, ...]:
         raise NotImplementedError
 
+    def asked(self) -> dict[str, object]:
+        """By the names of the options that ask for it."""
+        return {"n": self.n, "mutant": self.mutant}
+
     @property
     def protocol(self) -> str:
         """The command that plays it. A mutant that replaces a whole protocol is one of its own."""
@@ -82,16 +86,18 @@ class Setup(Struct, Generic[P, R], frozen=True, kw_only=True):
         return Played(tally=self.tally(report), digest=self.digest(report), failure=report.failure)
 
     def digest(self, report: R) -> bytes:
+        return blake2b(self.encoded(report), digest_size=DIGEST_BYTES).digest()
+
+    def encoded(self, report: R) -> bytes:
         facts = (report.failure, report.virtual_us, report.events, report.messages, *self.facts(report))
-        return blake2b(msgspec.json.encode(facts), digest_size=DIGEST_BYTES).digest()
+        return msgspec.json.encode(facts)
 
     def replay_command(self, seed: int) -> str:
         """The words that make this very run again, on any machine."""
         words = ["epoxy", "sim", self.protocol, "--replay", str(seed)]
-        if self.n is not None:
-            words += ["--n", str(self.n)]
-        if self.mutant is not None and self.mutant != self.protocol:
-            words += ["--mutant", self.mutant]
+        for option, value in self.asked().items():
+            if value is not None and value != self.protocol:
+                words += [f"--{option}", str(value)]
         return " ".join(words)
 
 

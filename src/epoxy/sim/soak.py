@@ -14,10 +14,11 @@ import msgspec
 from msgspec import Struct
 
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.sim.campaign import Chunk, Failed, Setup, Tally, Task, play
+from epoxy.sim.campaign import Chunk, Failed, Tally, Task, play
 from epoxy.sim.changing import MEMBERSHIP
 from epoxy.sim.crew import work
 from epoxy.sim.generate import SIZES, WORKLOADS
+from epoxy.sim.per_key import Setup
 
 FORMAT = 1
 CHUNK = 16
