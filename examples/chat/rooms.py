@@ -14,6 +14,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -104,9 +105,14 @@ def main() -> None:
     parser.add_argument("--url", default=os.environ.get("EPOXY_URL", "http://127.0.0.1:7800"), help="of any region")
     parser.add_argument("--port", type=int, default=8090, help="of the page; 0 takes a free one")
     given = parser.parse_args()
-    nodes = regions(given.url)
+    try:
+        nodes = regions(given.url)
+        server = ThreadingHTTPServer(("127.0.0.1", given.port), Page)
+    except EpoxyError as error:
+        sys.exit(f"{error}. `epoxy demo` starts a cluster")
+    except OSError as error:
+        sys.exit(f"port {given.port}: {error.strerror}. --port chooses another")
     Page.nodes = {name: Client(url, timeout=40.0) for name, url in nodes.items()}
-    server = ThreadingHTTPServer(("127.0.0.1", given.port), Page)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"Chat rooms in {', '.join(nodes)}: http://127.0.0.1:{server.server_port}", flush=True)
     ask = f"{next(iter(nodes.values()))}/v2/actors/request?name={ROOM}&key=lobby&pool={POOL}&create=true"

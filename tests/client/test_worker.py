@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
+from epoxy.client import worker as module
 from epoxy.envoy import Actor, Worker
+from epoxy.testing import free_ports
 
 PATIENCE_S = 60.0
 WELCOME = {"type": "welcome", "datacenter": "dc", "ping_every_ms": 3_600_000, "lost_after_ms": 3_600_000}
@@ -100,3 +104,25 @@ def test_a_stop_of_an_older_start_does_not_stop_what_runs() -> None:
             assert word["type"] in ("running", "stopped")
 
     play(story)
+
+
+def test_a_node_that_is_not_there_is_told_of_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any settings of logs people see warnings and no more."""
+    monkeypatch.setattr(module, "SHORTEST_PAUSE_S", 0.0)
+    (port,) = free_ports(1)
+
+    async def main() -> None:
+        worker = Worker(f"http://127.0.0.1:{port}")
+        task = asyncio.create_task(worker.serve())
+        async with asyncio.timeout(PATIENCE_S):
+            while len(caplog.records) < 3:
+                await asyncio.sleep(0)
+        worker.drain()
+        await asyncio.wait_for(task, PATIENCE_S)
+
+    with caplog.at_level(logging.INFO, "epoxy.envoy"):
+        asyncio.run(main())
+    assert [record.levelno for record in caplog.records][:3] == [logging.WARNING, logging.INFO, logging.INFO]
+    assert f"not connected to ws://127.0.0.1:{port}/v2/envoys/connect, trying again" in caplog.text

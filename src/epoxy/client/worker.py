@@ -171,14 +171,16 @@ class Worker:
     # The connection
 
     async def _stay_connected(self) -> None:
-        pause_s = SHORTEST_PAUSE_S
+        """Of tries that fail one after the other the first is a warning, which people see without asking for it."""
+        pause_s, level = SHORTEST_PAUSE_S, logging.WARNING
         while not self._leaving:
             try:
                 async with self._open() as socket:
-                    pause_s = SHORTEST_PAUSE_S
+                    pause_s, level = SHORTEST_PAUSE_S, logging.WARNING
                     await self._talk(socket)
             except (OSError, TimeoutError, ConnectionClosed, InvalidHandshake) as error:
-                LOG.info("not connected: %s", error)
+                LOG.log(level, "not connected to %s, trying again: %s", self._address, error)
+                level = logging.INFO
             finally:
                 self.connected.clear()
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
