@@ -383,15 +383,17 @@ def test_the_next_ballot_is_above_the_highest_refusal_of_either_phase() -> None:
     ],
 )
 def test_ten_retries_with_jitter_then_it_gives_up(uniform: float, pauses: list[float]) -> None:
+    """Each has more time than the one before: peers may be slower than anybody thought."""
     bench = Bench()
     flow = classic_rounds(bench.context(uniform=uniform), INSTANCE, offer(MINE), None)
     result = bench.run(flow, *[EXPIRED] * 11)
     assert result == GaveUp("no quorum after 10 retries")
     assert [effect.delay_ms for effect in bench.effects if isinstance(effect, Pause)] == pauses
+    timers_ms = [TIMING.round_timeout_ms * times for times in (1, 2, *[4] * 9)]
     assert [effect for effect in bench.effects if not isinstance(effect, Pause)] == [
         effect
-        for counter in range(2, 13)
-        for effect in (reserve(), asking(prepare(Ballot(counter, A)), B, C, timer_ms=TIMING.round_timeout_ms))
+        for counter, timer_ms in enumerate(timers_ms, start=2)
+        for effect in (reserve(), asking(prepare(Ballot(counter, A)), B, C, timer_ms=timer_ms))
     ]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Generator, Mapping
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from epoxy.consensus.operations import HomeOp
 from epoxy.model.cluster import ClusterConfig
@@ -21,6 +22,9 @@ T = TypeVar("T")
 
 Envelopes = Mapping[int, tuple[Request, ...]]
 """Requests for each replica, in order. The reply of the last one is the answer."""
+
+DOUBLINGS = 2
+"""Of the time for a round: from half a second to two, after which links give up waiting for an answer."""
 
 
 class Home(Struct, frozen=True):
@@ -109,6 +113,12 @@ class Context(Struct, frozen=True, kw_only=True):
 
     def others(self) -> tuple[int, ...]:
         return self.config.others(self.me)
+
+    def patient(self, silent: int) -> "Context":
+        """With twice as much time for a round after each that failed though nobody stood in its way. Peers that are
+        slower than the time-out was made for would never be heard, whatever they say."""
+        longer_ms = self.timing.round_timeout_ms * 2.0 ** min(silent, DOUBLINGS)
+        return replace(self, timing=replace(self.timing, round_timeout_ms=longer_ms))
 
     def backoff_ms(self, attempt: int) -> float:
         """Full jitter above one half: rivals that collided once should not collide again."""

@@ -167,7 +167,7 @@ def classic_rounds(
     """Proposer, steps 3 to 5, until something is decided. Without a value of its own this is a recovery."""
     if not ctx.votes:
         return GaveUp(f"replica {ctx.me} is not an active member")
-    above = NO_BALLOT
+    above, silent = NO_BALLOT, 0
     for attempt in range(ctx.timing.retries + 1):
         if attempt:
             yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=instance.key, version=instance.version)
@@ -178,9 +178,10 @@ def classic_rounds(
             if isinstance(held, AlreadyCommitted):
                 return Decision(committed=held.committed, lineage=held.lineage, path=Path.SLOW)
             reserved = held
-        result = yield from classic_round(ctx, instance, mine, reserved)
+        result = yield from classic_round(ctx.patient(silent) if silent else ctx, instance, mine, reserved)
         if not isinstance(result, Ballot):
             return result
+        silent += result == NO_BALLOT
         above, reserved = result, None
     return GaveUp(f"no quorum after {ctx.timing.retries} retries")
 
