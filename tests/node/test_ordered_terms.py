@@ -127,7 +127,7 @@ def test_from_three_to_five_and_the_newcomers_order() -> None:
     bench.begin(1, 2, 3, 4, 5)
     assert isinstance(bench.add(4), TxnRefused)
     assert bench.add(1) is None, "nothing is begun until the next term"
-    assert bench.parts(1, 2, 3) == {(1, Part.LEARNING)}
+    assert bench.parts(1, 2, 3) == {(1, Part.WAITING)}
     assert bench.parts(4, 5) == {(0, Part.OUT)}
     bench.copy(2, 4, 5)
     bench.publish(promote(bench.config, 1))

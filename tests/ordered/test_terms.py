@@ -49,7 +49,8 @@ def test_who_takes_part_how() -> None:
     assert part_of(ending, {}, JOINT, 1) is Part.ENDING
     assert part_of(ending, {}, NEW, 2) is Part.OUT, "it has left"
     assert part_of(None, None, JOINT, 4) is part_of(NEXT, None, JOINT, 4) is Part.OUT, "not in the old side"
-    assert part_of(NEXT, None, JOINT, 1) is Part.LEARNING
+    assert part_of(NEXT, None, JOINT, 1) is Part.WAITING
+    assert part_of(NEXT, None, replace(NEW, since=2, term=2), 1) is Part.LEARNING
 
 
 def test_votes() -> None:

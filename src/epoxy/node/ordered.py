@@ -117,7 +117,7 @@ class OrderedEngine:
         if not self.is_member:
             return Failed(reason="no member: it does not order transactions")
         self._wake()
-        if message.term != self.replica.number:
+        if message.term != self.replica.number or self.replica.part is Part.WAITING:
             return self._handle_from_afar(message)
         try:
             return self.replica.handle(message.request)
@@ -126,7 +126,8 @@ class OrderedEngine:
             raise
 
     def _handle_from_afar(self, message: InTerm) -> Reply:
-        """Said in another term: what was decided there can be told, and nothing else."""
+        """Said in another term, or in one that has not begun here: what was decided before can be told, and nothing
+        else."""
         request, number = message.request, self.replica.number
         if isinstance(request, Seal) and (ended := self.terms.end_of(message.term)) is not None:
             return ended

@@ -23,6 +23,8 @@ class Part(enum.Enum):
 
     OUT = "out"
     """No member: it says nothing and executes nothing, so that what is copied to it stays as it is."""
+    WAITING = "waiting"
+    """It has come to a term that has not begun as far as it knows. It executes nothing: newcomers copy from it."""
     LEARNING = "learning"
     """It does not know who orders in its term: it learns what was decided."""
     OPEN = "open"
@@ -35,6 +37,8 @@ class Part(enum.Enum):
 def part_of(term: Term | None, ends: Ends | None, config: ClusterConfig | None, me: int) -> Part:
     if term is None or (config is not None and me not in config.electorate):
         return Part.OUT
+    if config is not None and term.number > config.term:
+        return Part.WAITING
     if term.voters is None:
         return Part.LEARNING
     if not term.ending:
