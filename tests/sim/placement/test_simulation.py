@@ -24,7 +24,7 @@ CAUGHT = {
     "answer-at-once": ("one-creation", 36),
     "slot-kept": ("slots", 4),
     "slot-twice": ("slots", 1),
-    "moved-at-once": ("one-runner", 4),
+    "moved-at-once": ("one-runner", 12),
     "failed-is-over": ("one-actor", 4),
     "lost-forgotten": ("liveness", 5),
     "nobody-waits": ("liveness", 4),
