@@ -19,7 +19,7 @@ from tests.elect.bench import config_of
 
 CONFIG = config_of("abc")
 VOTE = Accept(epoch=3, node="a", candidate="b")
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def party(me: str, **settings: object) -> Party:

@@ -12,7 +12,7 @@ from benchmarks.proxy import DelayProxy, Link, Pipe
 from epoxy.testing import free_ports
 
 SENT = b"".join(number.to_bytes(4, "big") for number in range(50_000))
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @contextlib.contextmanager

@@ -150,9 +150,9 @@ def test_a_paused_node_keeps_a_write_waiting_and_its_fate_is_unknown(three: Clus
     three[0].pause()
     with three.client() as client:
         with pytest.raises(epoxy.Timeout) as caught:
-            client.put(b"paused", b"v", timeout=0.3)
+            client.put(b"paused", b"v", timeout=1.0)
         assert not caught.value.definite
-        assert client.get(b"absent", timeout=3.0) is None  # a read goes on to the next
+        assert client.get(b"absent", timeout=12.0) is None  # a read goes on to the next
     three[0].resume()
     three.wait_until_connected()
 

@@ -42,7 +42,7 @@ from epoxy.transport.link import Link
 from epoxy.transport.request import Request as HttpRequest
 from tests.placement.bench import Clock as StillClock
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 """Only to end a test that would hang."""
 
 

@@ -201,7 +201,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     """On both event loops: their transports differ. A story has half a minute, and needs a blink."""
 
     async def limited() -> None:
-        await asyncio.wait_for(story(), 30)
+        await asyncio.wait_for(story(), 60)
 
     asyncio.run(limited())
     uvloop.run(limited())

@@ -33,7 +33,7 @@ from epoxy.server.process import Process
 from epoxy.testing import Cluster, ClusterNode, clean_environment, lay_out
 from tests.node.test_config import MANUAL
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 """For what takes a moment; only a broken node takes so long."""
 
 WITH_A_BAD_DISK = """

@@ -15,7 +15,7 @@ from msgspec import Struct
 from epoxy.transport.connections import Connections
 from epoxy.transport.http import Exchange, Handler, HttpLimits, serve_http
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 """For a whole test. Only a test that hangs gets there."""
 
 
