@@ -15,7 +15,7 @@ from epoxy.client import Status
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.testing import clean_environment, lay_out
 from tests.end_to_end.recorder import PATIENCE_S
-from tests.end_to_end.world import order, regions, until
+from tests.end_to_end.world import regions, until
 
 IN_FLIGHT = 20
 
@@ -46,13 +46,13 @@ def test_sigterm_lets_every_write_finish(tmp_path: Path) -> None:
         node, *peers = cluster.nodes
         with node.client() as client, ThreadPoolExecutor(IN_FLIGHT) as pool:
             for peer in peers:
-                order(cluster, "pause", peer.datacenter)
+                peer.pause()
             asked = [pool.submit(client.reserve, b"drain/%d" % i, b"v") for i in range(IN_FLIGHT)]
             node.wait_until(lambda status: writes_in_flight(status) == IN_FLIGHT, "busy")
             assert node.pid is not None
             os.kill(node.pid, signal.SIGTERM)
             for peer in peers:
-                order(cluster, "resume", peer.datacenter)
+                peer.resume()
             assert [each.result(PATIENCE_S).won for each in asked] == [True] * IN_FLIGHT
         until(lambda: not node.running, "ended")
         assert node.exit_code == 0

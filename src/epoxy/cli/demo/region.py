@@ -19,8 +19,8 @@ from epoxy.transport.claim import Claim
 from epoxy.transport.link import Change
 
 LINKS_PATH = "/v2/admin/links"
-LINKS_S = 3.0
-"""For a node on this machine to change a setting: it answers in milliseconds."""
+LINKS_S = 20.0
+"""For a node on this machine to change a setting: it answers in milliseconds, or the machine has a lot to do."""
 
 PR_SET_PDEATHSIG = 1
 """From Linux's prctl.h."""
