@@ -141,6 +141,15 @@ def test_each_trouble_is_named(visits: list[Visit], severity: Severity, words: s
     assert found.severity is severity
 
 
+def test_a_newcomer_that_answers_us_and_not_the_members_is_not_to_be_started_or_added() -> None:
+    """As with another secret."""
+    findings = diagnose([visit(peers=peers(id=9, status="joining", reachable=False)), away("new")])
+    (found,) = [finding for finding in findings if "(9)" in finding.words]
+    assert found.severity is Severity.BROKEN
+    assert found.words == "eu-west-1 (9) is joining and answers, but the members do not reach it"
+    assert "secret" in found.advice
+
+
 def test_the_worst_comes_first() -> None:
     findings = diagnose([visit(replicas=4), Visit(url="http://x:1", status=None, reason="refused")])
     assert [finding.severity for finding in findings][:2] == [Severity.BROKEN, Severity.WARNING]

@@ -112,7 +112,7 @@ def test_to_remove(node: FakeNode, capsys: Captured) -> None:
     node.members = [shown(*THREE, settled=False, wanted=[1, 2]), shown(*THREE[:2])]
     assert run(["members", "remove", "3", "--force"]) == 0
     assert node.orders == [{"add": [], "remove": [3], "force": True}]
-    assert "Another change is under way and is finished first." in capsys.readouterr().err
+    assert "Another change is under way and is finished or taken back first." in capsys.readouterr().err
 
 
 def test_what_is_not_possible_is_said_in_the_words_of_the_node(node: FakeNode, capsys: Captured) -> None:

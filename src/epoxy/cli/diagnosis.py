@@ -22,6 +22,9 @@ LONG_LEARNING_S = 900.0
 OUTSIDE = ("new", "joining", "learning", "removed", "displaced", "unconfirmed")
 """States of nodes that have no say, so what they think of the cluster does not matter."""
 
+COMING = ("joining", "learning")
+"""What members say of a newcomer that they have been told to take in."""
+
 SAME_BUILDING_MS = 0.5
 """No two datacenters are nearer than 50 km of fibre."""
 
@@ -67,23 +70,25 @@ def diagnose(visits: list[Visit]) -> list[Finding]:
     """The worst first."""
     present = [visit.status for visit in visits if visit.status is not None]
     statuses = [status for status in present if status.state not in OUTSIDE]
-    found = [*attendance(visits), *twins(present)]
+    expected = {peer.id for status in statuses for peer in status.peers if peer.status in COMING}
+    found = [*attendance(visits, expected), *twins(present)]
     if statuses:
         for look in (availability, links, agreement, changes, size, paths, distances):
             found += look(statuses)
-        found += encryption(visits)
+        found += [*arrivals(statuses, {status.id for status in present}), *encryption(visits)]
     order = (Severity.BROKEN, Severity.WARNING, Severity.FINE)
     return sorted(found, key=lambda finding: order.index(finding.severity))
 
 
-def attendance(visits: list[Visit]) -> Iterator[Finding]:
-    """One that does not answer us may still do its work; whether the cluster does is judged apart."""
+def attendance(visits: list[Visit], expected: set[int]) -> Iterator[Finding]:
+    """One that does not answer us may still do its work; whether the cluster does is judged apart. So are newcomers that
+    it expects."""
     newest = max((visit.status.epoch for visit in visits if visit.status is not None), default=0)
     for visit in visits:
         if visit.status is None:
             advice = "Is it running, and is this its address? `epoxy serve` logs why a node does not start."
             yield broken(f"{visit.place} does not answer: {visit.reason}", advice)
-        elif not visit.status.ready:
+        elif not visit.status.ready and not (visit.status.state == "new" and visit.status.id in expected):
             yield unready(visit.status, newest)
     if present := [visit for visit in visits if visit.status is not None and visit.status.ready]:
         yield fine(f"{len(present)} of {len(visits)} nodes answer and are ready")
@@ -136,14 +141,27 @@ def changes(statuses: list[Status]) -> Iterator[Finding]:
             yield broken(f"{words}: that should take seconds", "`epoxy members list` shows who is not synced.")
         else:
             yield fine(words)
-    coming = [peer for peer in newest.peers if peer.status in ("joining", "learning")]
-    for peer in coming:
-        if not peer.reachable:
+
+
+def arrivals(statuses: list[Status], present: set[int]) -> Iterator[Finding]:
+    """Newcomers on their way, as the newest sees them. `present`: whoever answers us."""
+    newest = max(statuses, key=lambda status: status.epoch)
+    age_s = newest.epoch_age_s or 0.0
+    for peer in newest.peers:
+        who = f"{peer.datacenter} ({peer.id})"
+        if peer.status not in COMING:
+            continue
+        if not peer.reachable and peer.id in present:
+            advice = (
+                "It needs the secret and the cluster.members of the others, who need its address; their logs say why."
+            )
+            yield broken(f"{who} is {peer.status} and answers, but the members do not reach it", advice)
+        elif not peer.reachable:
             advice = f"Start it, or give it up: `epoxy members remove {peer.id}`."
-            yield broken(f"{peer.datacenter} ({peer.id}) is {peer.status} and cannot be reached", advice)
+            yield broken(f"{who} is {peer.status} and cannot be reached", advice)
         elif age_s > LONG_LEARNING_S:
             advice = "`epoxy members list` shows how far it is and what the change waits for."
-            yield warning(f"{peer.datacenter} ({peer.id}) has been {peer.status} for {age_s / 60:.0f} minutes", advice)
+            yield warning(f"{who} has been {peer.status} for {age_s / 60:.0f} minutes", advice)
 
 
 def availability(statuses: list[Status]) -> Iterator[Finding]:

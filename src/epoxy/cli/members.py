@@ -211,7 +211,7 @@ def order(
 
 
 def told(wanted: Sequence[int], *, queued: bool) -> str:
-    first = " Another change is under way and is finished first." if queued else ""
+    first = " Another change is under way and is finished or taken back first." if queued else ""
     return f"Written down: {', '.join(map(str, wanted))} shall be the members.{first}"
 
 
