@@ -81,8 +81,8 @@ def diagnose(visits: list[Visit]) -> list[Finding]:
 
 
 def attendance(visits: list[Visit], expected: set[int]) -> Iterator[Finding]:
-    """One that does not answer us may still do its work; whether the cluster does is judged apart. So are newcomers that
-    it expects."""
+    """One that does not answer us may still do its work; whether the cluster does is judged apart. So are the newcomers
+    that it expects."""
     newest = max((visit.status.epoch for visit in visits if visit.status is not None), default=0)
     for visit in visits:
         if visit.status is None:
