@@ -175,7 +175,7 @@ class Wire:
     def vouch(self) -> None:
         raise AssertionError("no peer knocks at these doors")
 
-    def switch(self, exchange: transport.Exchange, handler: transport.Handler) -> None:  # noqa: ARG002
+    def switch(self, exchange: transport.Exchange, session: object, handler: object) -> None:  # noqa: ARG002
         raise AssertionError("no peer knocks at these doors")
 
     def leave(self, exchange: transport.Exchange, heir: transport.Heir) -> None:  # noqa: ARG002

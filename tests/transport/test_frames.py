@@ -1,6 +1,7 @@
-"""Connections between peers that were switched to frames: the same rules as over HTTP, in another envelope."""
+"""Connections between peers that were switched to frames: who is heard on them, and what no recording is good for."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -10,48 +11,58 @@ from hypothesis import strategies as st
 from epoxy.codec import wire
 from epoxy.model.frames import PeerResponse
 from epoxy.model.messages import Behind
-from epoxy.transport import auth, frames
-from epoxy.transport.auth import MAC_HEADER
-from epoxy.transport.claim import Claim
+from epoxy.transport import frames
+from epoxy.transport.auth import Admits, anybody
+from epoxy.transport.claim import Claim, Signed
 from epoxy.transport.exchange import Exchange
-from epoxy.transport.frames import MAX_FRAME_BYTES, BadFrame, FrameDial, Frames
+from epoxy.transport.frames import MAX_FRAME_BYTES, BadFrame, FrameDial, FrameExchange, Frames, Hello
 from epoxy.transport.gate import Gate
 from epoxy.transport.http import HttpLimits
-from epoxy.transport.limits import MESSAGE_PATH, STREAM_PATH
 from epoxy.transport.peers import PeerEndpoint
 from epoxy.transport.request import Answer
+from epoxy.transport.session import SEAL_BYTES, Seals, Session, greeted
 from tests.transport.harness import Client, Door, door, expect_report, run, until, with_door
 from tests.transport.pair import ME, PEER, SECRET, Replica, accept, read
 from tests.transport.test_endpoint import NONCES, NOW_MS, frame, post, verifier
 
 
-def signature(path: bytes, body: bytes, *, secret: bytes = SECRET) -> bytes:
-    return auth.sign(secret, Claim(ME, PEER, 1, NOW_MS, next(NONCES)), path, body)[0]
+def hello(*, secret: bytes = SECRET, epoch: int = 1, nonce: int = 0) -> Hello:
+    return Hello(b"x", secret, Claim(ME, PEER, epoch, NOW_MS, nonce or next(NONCES)))
 
 
-def hello(*, secret: bytes = SECRET) -> bytes:
-    return frames.greeting(b"x", signature(STREAM_PATH, b"", secret=secret))
+class Caller:
+    """A peer's end of a connection that was switched."""
+
+    def __init__(self, client: Client, session: Session) -> None:
+        self.client = client
+        self.session = session
+
+    def sealed(self, body: bytes, *, epoch: int = 1) -> bytes:
+        return frames.seal_request(self.session.questions, epoch, body) + body
+
+    def send(self, *bodies: bytes) -> None:
+        self.client.send(*(self.sealed(body) for body in bodies))
+
+    async def answer(self) -> Answer:
+        size = int.from_bytes(await self.client.reader.readexactly(4), "little")
+        return frames.read_answer(self.session.answers, await self.client.reader.readexactly(size))
+
+    async def hung_up_on(self) -> None:
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await self.client.reader.readexactly(1)
 
 
-def framed(body: bytes, *, secret: bytes = SECRET) -> bytes:
-    signed = signature(MESSAGE_PATH, body, secret=secret)
-    return frames.request_head(signed, len(body)) + body
-
-
-async def answer(client: Client) -> Answer:
-    size = int.from_bytes(await client.reader.readexactly(4), "little")
-    return frames.read_answer(await client.reader.readexactly(size))
-
-
-async def switched(opened: Door) -> Client:
+async def switched(opened: Door, said: Hello | None = None) -> Caller:
+    said = said or hello()
     client = await opened.dial()
-    client.send(hello())
-    assert await client.reader.readuntil(b"\r\n\r\n") == frames.SWITCHING
-    return client
+    client.send(said.words)
+    session = said.session((await client.reader.readuntil(b"\r\n\r\n")).removesuffix(b"\r\n\r\n"))
+    assert session is not None
+    return Caller(client, session)
 
 
-def endpoint(replica: Replica) -> PeerEndpoint:
-    return PeerEndpoint(replica.handle, Gate(verifier()))
+def endpoint(replica: Replica, admits: Admits = anybody) -> PeerEndpoint:
+    return PeerEndpoint(replica.handle, Gate(verifier(admits)))
 
 
 # Cutting
@@ -75,10 +86,77 @@ def test_a_frame_that_is_too_long_is_refused_by_its_length() -> None:
         Frames().feed((MAX_FRAME_BYTES - 3).to_bytes(4, "little"))
 
 
-@pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x00", b"\x05\x00abcd", b"\xff\xff" + bytes(70_000)])
-def test_a_frame_without_a_signature_is_none(data: bytes) -> None:
+# Seals
+
+
+PROOF = "d1db9a76c384fc7886edefb54135dd39c890c382a7cd7e94e89420bb4a88e498"
+QUESTION = "2826af76db2c0a904ef621eab5264fa8588cbec39f50da676b1e5f521d7fb37a"
+ANSWER = "b8a56ded240bfe5bc8f47131369e0b3d61715eadf2a3f4449cce93c3156e7725"
+
+
+def test_the_bytes_of_a_session() -> None:
+    """Written down, so that a change of format is noticed before an upgrade is. The MACs were made with openssl."""
+    session = Session(b"secret", b"greeting", bytes(16), Claim(1, 2, 3, 4, 5, 6))
+    assert session.proof.hex() == PROOF
+    assert frames.seal_request(session.questions, 3, b"body").hex() == "2c000000" + QUESTION + "0300000000000000"
+    assert (
+        frames.seal_answer(session.answers, 200, 5, 6, b"body").hex()
+        == "32000000" + ANSWER + "c800" + "05000000" + "0600000000000000"
+    )
+
+
+def ends() -> tuple[Session, Session]:
+    """Of one connection."""
+    claim = Claim(ME, PEER, 1, NOW_MS, next(NONCES))
+    here = greeted(SECRET, Signed(claim, b"mac"), 7)
+    return here, Session(SECRET, b"mac", here.nonce, claim)
+
+
+@given(st.integers(0, 1 << 63), st.binary(max_size=200), st.data())
+def test_a_frame_is_heard_as_it_was_said_or_not_at_all(epoch: int, body: bytes, data: st.DataObject) -> None:
+    here, there = ends()
+    frame = (frames.seal_request(there.questions, epoch, body) + body)[4:]
+    place = data.draw(st.integers(0, len(frame) - 1))
+    forged = bytearray(frame)
+    forged[place] ^= data.draw(st.integers(1, 255))
     with pytest.raises(BadFrame):
-        frames.read_request(data)
+        frames.read_request(ends()[0], frame)
+    for other in (bytes(forged), frame[:place], frame + b"x"):
+        fresh = Session(SECRET, b"mac", here.nonce, here.claim)
+        with pytest.raises(BadFrame):
+            frames.read_request(fresh, other)
+    claim, heard = frames.read_request(here, frame)
+    assert (claim.epoch, heard) == (epoch, body)
+
+
+@given(st.binary(max_size=200), st.data())
+def test_an_answer_is_read_as_it_was_given_or_not_at_all(body: bytes, data: st.DataObject) -> None:
+    here, there = ends()
+    frame = (frames.seal_answer(here.answers, 200, 1 << 40, 7, body) + body)[4:]
+    place = data.draw(st.integers(0, len(frame) - 1))
+    forged = bytearray(frame)
+    forged[place] ^= data.draw(st.integers(1, 255))
+    for other in (bytes(forged), frame[:place], frame + b"x"):
+        with pytest.raises(BadFrame):
+            frames.read_answer(Session(SECRET, b"mac", here.nonce, here.claim).answers, other)
+    assert frames.read_answer(there.answers, frame) == Answer(200, {}, body, frames.MAX_TOOK_US, 7)
+
+
+def test_a_seal_is_good_at_its_own_place_alone() -> None:
+    key = b"k" * 32
+    seals = Seals(key)
+    first, second = seals.next(b"", b"body"), seals.next(b"", b"body")
+    assert first != second
+    assert Seals(key).fits(first, b"", b"body")
+    assert not Seals(key).fits(second, b"", b"body"), "the one before is missing"
+    again = Seals(key)
+    assert again.fits(first, b"", b"body")
+    assert not again.fits(first, b"", b"body"), "a repetition"
+
+
+def test_what_goes_one_way_means_nothing_the_other() -> None:
+    here, _ = ends()
+    assert here.questions.next(b"head", b"body") != here.answers.next(b"head", b"body")
 
 
 # The server's end
@@ -88,15 +166,12 @@ def test_frames_are_answered_in_order_and_proved() -> None:
     replica = Replica(lambda request: Behind(version=int(request.key)))  # type: ignore[union-attr]
 
     async def test(opened: Door) -> None:
-        client = await switched(opened)
-        requests = [framed(frame(read(n))) for n in (1, 2, 3)]
-        client.send(b"".join(requests))
-        for number, request in enumerate(requests, 1):
-            got = await answer(client)
-            mac = frames.read_request(request[4:]).headers[b"authorization"].rpartition(b",")[2]
-            assert got.status == 200
+        caller = await switched(opened)
+        caller.send(*(frame(read(n)) for n in (1, 2, 3)))
+        for number in (1, 2, 3):
+            got = await caller.answer()
+            assert (got.status, got.store) == (200, 0)
             assert wire.decode_peer_response(got.body) == PeerResponse(replies=(Behind(version=number),))
-            assert auth.store_of(SECRET, mac, 200, got.headers[MAC_HEADER], got.body) == 0
 
     with_door(endpoint(replica), test)
 
@@ -106,31 +181,125 @@ def test_an_answer_waits_for_those_before_it() -> None:
     replica.silent = True
 
     async def test(opened: Door) -> None:
-        client = await switched(opened)
-        client.send(framed(frame(accept(1))), framed(b"no frame"))
+        caller = await switched(opened)
+        caller.send(frame(accept(1)), b"no frame")
         await until(lambda: len(replica.waiting) == 1)
         replica.speak()
-        assert [(await answer(client)).status, (await answer(client)).status] == [200, 400]
+        assert [(await caller.answer()).status, (await caller.answer()).status] == [200, 400]
 
     with_door(endpoint(replica), test)
 
 
-def test_every_frame_is_verified_and_heard_once() -> None:
+async def accepted_one(opened: Door, replica: Replica) -> tuple[Caller, bytes]:
+    """And the frame, as it went by."""
+    caller = await switched(opened)
+    recorded = caller.sealed(frame(accept(1)))
+    caller.client.send(recorded)
+    assert (await caller.answer()).status == 200
+    assert replica.asked == [accept(1)]
+    return caller, recorded
+
+
+def test_a_frame_that_is_repeated_is_not_heard_again() -> None:
     replica = Replica()
 
     async def test(opened: Door) -> None:
-        client = await switched(opened)
-        once = framed(frame(accept(1)))
-        client.send(once, once, framed(frame(accept(2)), secret=b"another"), framed(frame(accept(3), sender=7)))
-        assert [(await answer(client)).status for _ in range(4)] == [200, 401, 401, 400]
+        caller, recorded = await accepted_one(opened, replica)
+        caller.client.send(recorded)
+        await caller.hung_up_on()
         assert replica.asked == [accept(1)]
+
+    with_door(endpoint(replica), test)
+
+
+def test_a_frame_of_one_connection_is_not_heard_on_another() -> None:
+    replica = Replica()
+
+    async def test(opened: Door) -> None:
+        _, recorded = await accepted_one(opened, replica)
+        other = await switched(opened)
+        other.client.send(recorded)
+        await other.hung_up_on()
+        assert replica.asked == [accept(1)]
+
+    with_door(endpoint(replica), test)
+
+
+def test_frames_in_another_order_are_not_heard() -> None:
+    replica = Replica()
+
+    async def test(opened: Door) -> None:
+        caller = await switched(opened)
+        first, second = caller.sealed(frame(accept(1))), caller.sealed(frame(accept(2)))
+        caller.client.send(second, first)
+        await caller.hung_up_on()
+        assert replica.asked == []
+
+    with_door(endpoint(replica), test)
+
+
+def test_a_greeting_that_is_repeated_opens_nothing() -> None:
+    """Not even after a restart, when its nonce is forgotten: the keys are others then."""
+    replica = Replica()
+
+    async def test(opened: Door) -> None:
+        said = hello()
+        caller = await switched(opened, said)
+        recorded = caller.sealed(frame(accept(1)))
+        assert (await opened.ask(said.words)).startswith(b"HTTP/1.1 401 ")
+        async with door(endpoint(replica)) as restarted:
+            client = await restarted.dial()
+            client.send(said.words)
+            await client.reader.readuntil(b"\r\n\r\n")
+            client.send(recorded)
+            await Caller(client, caller.session).hung_up_on()
+        assert replica.asked == []
+
+    with_door(endpoint(replica), test)
+
+
+def test_another_epoch_than_was_sealed_is_not_heard() -> None:
+    replica = Replica()
+
+    async def test(opened: Door) -> None:
+        caller = await switched(opened)
+        sealed = bytearray(caller.sealed(frame(accept(1)), epoch=1))
+        sealed[4 + SEAL_BYTES] = 2
+        caller.client.send(bytes(sealed))
+        await caller.hung_up_on()
+        assert replica.asked == []
+
+    with_door(endpoint(replica), test)
+
+
+def test_who_has_no_part_in_an_epoch_is_refused_frame_by_frame() -> None:
+    replica = Replica()
+
+    async def test(opened: Door) -> None:
+        caller = await switched(opened)
+        for epoch in (1, 2, 1):
+            caller.client.send(caller.sealed(frame(accept(epoch)), epoch=epoch))
+        assert [(await caller.answer()).status for _ in range(3)] == [200, 401, 200]
+        assert replica.asked == [accept(1), accept(1)]
+
+    with_door(endpoint(replica, admits=lambda _, epoch: epoch == 1), test)
+
+
+def test_a_frame_that_names_others_is_refused() -> None:
+    replica = Replica()
+
+    async def test(opened: Door) -> None:
+        caller = await switched(opened)
+        caller.send(frame(accept(3), sender=7), frame(accept(3), recipient=7), b"no frame", frame(accept(4)))
+        assert [(await caller.answer()).status for _ in range(4)] == [400, 400, 400, 200]
+        assert replica.asked == [accept(4)]
 
     with_door(endpoint(replica), test)
 
 
 def test_only_who_holds_the_secret_is_switched() -> None:
     async def test(opened: Door) -> None:
-        for words in (hello(secret=b"another"), hello().replace(b"Epoxy", b"Poxy")):
+        for words in (hello(secret=b"another").words, hello().words.replace(b"Epoxy", b"Poxy")):
             assert (await opened.ask(words)).startswith(b"HTTP/1.1 401 ")
 
     with_door(endpoint(Replica()), test)
@@ -139,10 +308,14 @@ def test_only_who_holds_the_secret_is_switched() -> None:
 def test_a_connection_that_does_not_ask_for_frames_gets_none() -> None:
     async def test(opened: Door) -> None:
         for words in (
-            hello().replace(b"upgrade: epoxy-frames", b"upgrade: websocket"),
-            hello().replace(b"upgrade", b"x"),
+            hello().words.replace(b"upgrade: epoxy-frames/2", b"upgrade: websocket"),
+            hello().words.replace(b"upgrade", b"x"),
+            hello().words.replace(b"epoxy-frames/2", b"epoxy-frames"),
+            hello().words.replace(b"epoxy-frames/2", b"epoxy-frames/3"),
         ):
-            assert (await opened.ask(words)).startswith(b"HTTP/1.1 400 ")
+            answer = await opened.ask(words)
+            assert answer.startswith(b"HTTP/1.1 400 ")
+            assert b"what is here speaks epoxy-frames/2" in answer
 
     with_door(endpoint(Replica()), test)
 
@@ -156,11 +329,10 @@ def test_those_who_speak_http_are_still_served() -> None:
 
 def test_nonsense_ends_the_connection() -> None:
     async def test(opened: Door) -> None:
-        for nonsense in (b"\xff" * 8, b"\x02\x00\x00\x00\x00\x00"):
-            client = await switched(opened)
-            client.send(nonsense)
-            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-                await client.reader.readexactly(1)
+        for nonsense in (b"\xff" * 8, b"\x00" * 4, b"\x02\x00\x00\x00\x00\x00", b"\x27\x00\x00\x00" + bytes(39)):
+            caller = await switched(opened)
+            caller.client.send(nonsense)
+            await caller.hung_up_on()
 
     with_door(endpoint(Replica()), test)
 
@@ -171,25 +343,24 @@ def test_who_asks_more_than_is_answered_waits() -> None:
 
     async def story() -> None:
         async with door(endpoint(replica), HttpLimits(pipelined=2)) as opened:
-            client = await switched(opened)
-            client.send(*(framed(frame(accept(n))) for n in range(5)))
+            caller = await switched(opened)
+            caller.send(*(frame(accept(n)) for n in range(5)))
             await until(lambda: len(replica.waiting) == 2)
             for taken in (2, 4, 5):
                 await until(lambda taken=taken: len(replica.asked) == taken)
                 replica.speak()
-            assert [(await answer(client)).status for _ in range(5)] == [200] * 5
+            assert [(await caller.answer()).status for _ in range(5)] == [200] * 5
 
     run(story())
 
 
 def test_a_silent_connection_is_hung_up_on() -> None:
     async def test(opened: Door) -> None:
-        client = await switched(opened)
+        caller = await switched(opened)
         opened.late(70)
         assert len(opened.connections) == 1
         opened.late(80)
-        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await client.reader.readexactly(1)
+        await caller.hung_up_on()
         await until(lambda: not opened.connections)
 
     with_door(endpoint(Replica()), test)
@@ -200,15 +371,15 @@ def test_what_has_begun_is_answered_before_the_door_closes() -> None:
     replica.silent = True
 
     async def test(opened: Door) -> None:
-        client = await switched(opened)
-        client.send(framed(frame(accept(1))))
+        caller = await switched(opened)
+        caller.send(frame(accept(1)))
         await until(lambda: len(replica.waiting) == 1)
         draining = asyncio.create_task(opened.connections.drain(20))
         await asyncio.sleep(0)
         replica.speak()
         await draining
-        assert (await answer(client)).status == 200
-        assert await client.rest() == b""
+        assert (await caller.answer()).status == 200
+        assert await caller.client.rest() == b""
 
     with_door(endpoint(replica), test)
 
@@ -216,17 +387,21 @@ def test_what_has_begun_is_answered_before_the_door_closes() -> None:
 def test_a_handler_that_fails_says_so() -> None:
     reports: list[BaseException] = []
 
+    gate = Gate(verifier())
+
+    def fail(_: FrameExchange) -> None:
+        raise ZeroDivisionError
+
     def handle(exchange: Exchange) -> None:
-        if exchange.request.path == STREAM_PATH:
-            exchange.switch(handle)
-        else:
-            raise ZeroDivisionError
+        signed = gate.admit(exchange)
+        assert signed is not None
+        exchange.switch(gate.welcome(signed), fail)
 
     async def test(opened: Door) -> None:
         expect_report(reports)
-        client = await switched(opened)
-        client.send(framed(frame(accept(1))))
-        assert (await answer(client)).status == 500
+        caller = await switched(opened)
+        caller.send(frame(accept(1)))
+        assert (await caller.answer()).status == 500
         assert [type(error) for error in reports] == [ZeroDivisionError]
 
     with_door(handle, test)
@@ -243,51 +418,121 @@ async def gone(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
         await writer.wait_closed()
 
 
-@pytest.mark.parametrize(
-    "words", [b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", b"SSH-2.0\r\n", b"HTTP/1.1 101 " + b"x" * 2000]
-)
-def test_who_does_not_switch_is_no_peer(words: bytes) -> None:
-    async def story() -> None:
-        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(words)
-            await gone(reader, writer)
+class Impostor:
+    """Listens, and answers a greeting and a question with what it is told to."""
 
-        server = await asyncio.start_server(listen, "127.0.0.1", 0)
-        dial = FrameDial(lambda: None, hello)
-        port = server.sockets[0].getsockname()[1]
+    def __init__(self, welcome: Callable[[Session], bytes], answer: Callable[[Session], bytes] = lambda _: b"") -> None:
+        self.said = hello()
+        self._welcome = welcome
+        self._answer = answer
+
+    async def listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        greeting = await reader.readuntil(b"\r\n\r\n")
+        mac = greeting.partition(b"\r\nconnection")[0].rpartition(b",")[2]
+        session = greeted(SECRET, Signed(Claim(ME, PEER, 1, NOW_MS, 0), mac), 0)
+        for byte in self._welcome(session):
+            writer.write(bytes((byte,)))
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readexactly(4)
+            writer.write(self._answer(session))
+        await gone(reader, writer)
+
+    async def dialled(self) -> FrameDial:
+        self.server = await asyncio.start_server(self.listen, "127.0.0.1", 0)
+        dial = FrameDial(lambda: None, lambda: self.said)
+        port = self.server.sockets[0].getsockname()[1]
         await asyncio.get_running_loop().create_connection(lambda: dial, "127.0.0.1", port)
+        return dial
+
+
+WELCOMES: dict[str, Callable[[Session], bytes]] = {
+    "no such page": lambda _: b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
+    "another protocol": lambda _: b"SSH-2.0\r\n",
+    "without end": lambda _: frames.SWITCHING + b"0" * 2000,
+    "another version": lambda session: frames.welcome(session).replace(b"epoxy-frames/2", b"epoxy-frames/3"),
+    "no proof": lambda session: frames.welcome(session).partition(b",")[0] + b"\r\n\r\n",
+    "no nonce": lambda _: frames.SWITCHING + b"\r\n\r\n",
+    "another nonce": lambda session: frames.welcome(session).replace(session.nonce.hex().encode(), b"00" * 16),
+    "a proof that is made up": lambda session: frames.welcome(session).replace(session.proof.hex().encode(), b"0" * 64),
+    "not ASCII": lambda _: frames.SWITCHING + b"\xff\xff,\xff\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", WELCOMES)
+def test_who_does_not_switch_or_prove_itself_is_no_peer(name: str) -> None:
+    async def story() -> None:
+        impostor = Impostor(WELCOMES[name])
+        dial = await impostor.dialled()
         with pytest.raises(ConnectionError, match="answered"):
             await dial.opened
         await dial.lost
-        server.close()
+        impostor.server.close()
 
     run(story())
 
 
-def test_the_answer_to_the_greeting_may_come_in_pieces() -> None:
+def test_a_welcome_is_no_answer_to_another_greeting() -> None:
+    async def story() -> None:
+        recorded = frames.welcome(greeted(SECRET, Signed(Claim(ME, PEER, 1, NOW_MS, 0), b"another mac"), 0))
+        impostor = Impostor(lambda _: recorded)
+        dial = await impostor.dialled()
+        with pytest.raises(ConnectionError, match="answered"):
+            await dial.opened
+        await dial.lost
+        impostor.server.close()
+
+    run(story())
+
+
+def sealed_answer(session: Session) -> bytes:
+    return frames.seal_answer(session.answers, 200, 5, 7, b"body") + b"body"
+
+
+def mirrored(session: Session) -> bytes:
+    """Sealed the wrong way round, as if it were a question."""
+    return frames.seal_answer(session.questions, 200, 5, 7, b"body") + b"body"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (sealed_answer, [Answer(200, {}, b"body", 5, 7)]),
+        (mirrored, [None]),
+        (lambda session: sealed_answer(session).replace(b"body", b"lies"), [None]),
+        (lambda session: sealed_answer(session) and sealed_answer(session), [None]),
+        (lambda _: b"\x04\x00\x00\x00body", [None]),
+    ],
+    ids=["sealed", "sealed the other way", "changed", "out of order", "not sealed"],
+)
+def test_an_answer_counts_if_it_is_sealed(given: Callable[[Session], bytes], wanted: list[Answer | None]) -> None:
+    """Whatever pieces the welcome comes in."""
+
     async def story() -> None:
         answers: list[Answer | None] = []
-
-        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            for byte in frames.SWITCHING:
-                writer.write(bytes((byte,)))
-                await writer.drain()
-            await reader.readexactly(4)
-            writer.write(frames.answer_head(200, 5, b"proof", 4) + b"body")
-            await gone(reader, writer)
-
-        server = await asyncio.start_server(listen, "127.0.0.1", 0)
-        dial = FrameDial(lambda: None, hello)
-        port = server.sockets[0].getsockname()[1]
-        await asyncio.get_running_loop().create_connection(lambda: dial, "127.0.0.1", port)
+        impostor = Impostor(frames.welcome, given)
+        dial = await impostor.dialled()
         await dial.opened
-        dial.request(b"signature", b"question", answers.append)
+        dial.ask(1, b"question", answers.append)
         await until(lambda: bool(answers))
-        assert answers == [Answer(200, {MAC_HEADER: b"proof", frames.TOOK_HEADER: b"5"}, b"body")]
+        assert answers == wanted
         dial.abort()
         await dial.lost
-        server.close()
+        impostor.server.close()
+
+    run(story())
+
+
+def test_who_is_asked_before_the_connection_is_open_or_after_it_is_lost_does_not_answer() -> None:
+    async def story() -> None:
+        answers: list[Answer | None] = []
+        impostor = Impostor(frames.welcome)
+        dial = await impostor.dialled()
+        dial.ask(1, b"question", answers.append)
+        await dial.opened
+        dial.abort()
+        await dial.lost
+        dial.ask(1, b"question", answers.append)
+        assert answers == [None, None]
+        impostor.server.close()
 
     run(story())

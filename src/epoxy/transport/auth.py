@@ -97,6 +97,10 @@ def mac_of(secret: bytes, head: bytes, body: bytes) -> bytes:
 
 @lru_cache(maxsize=MAX_SECRETS)
 def keyed(secret: bytes) -> tuple["hashlib._Hash", "hashlib._Hash"]:
+    return pads(secret)
+
+
+def pads(secret: bytes) -> tuple["hashlib._Hash", "hashlib._Hash"]:
     """What depends on the secret alone is half the work for a short message, and an object of `hmac` takes as long to
     copy as the rest of it."""
     key = (hashlib.sha256(secret).digest() if len(secret) > BLOCK_BYTES else secret).ljust(BLOCK_BYTES, b"\x00")
@@ -122,25 +126,29 @@ class Verifier:
     ) -> None:
         """`store`: the identity of ours, for those we answer."""
         self.me = me
-        self._store = b"%016x" % store
-        self._secret = secret
+        self.store = store
+        self._named = b"%016x" % store
+        self.secret = secret
         self._admits = admits
         self._now_ms = now_ms
         self._seen: dict[int, Nonces] = {}
 
     def verify(self, headers: Mapping[bytes, bytes], path: bytes, body: bytes) -> Signed:
         claim, words, mac = read_authorization(headers.get(b"authorization", b""))
-        if not hmac.compare_digest(mac, request_mac(self._secret, words, path, body)):
+        if not hmac.compare_digest(mac, request_mac(self.secret, words, path, body)):
             raise Unauthenticated("not signed with our secret by a node with our members and quorum_policy")
         if claim.recipient != self.me:
             raise Unauthenticated(f"meant for replica {claim.recipient}; this is {self.me}")
         if abs(self._now_ms() - claim.time_ms) > WINDOW_MS:
             raise Unauthenticated(f"signed at {claim.time_ms}, more than {WINDOW_MS} ms from this clock: compare them")
-        if claim.sender != OPERATOR and not self._admits(claim.sender, claim.epoch):
-            raise Unauthenticated(f"replica {claim.sender} has no part in epoch {claim.epoch}")
+        self.check_part(claim)
         if not self._nonces(claim.sender).add(claim.nonce, claim.time_ms, self._now_ms()):
             raise Unauthenticated("a repetition")
         return Signed(claim, mac)
+
+    def check_part(self, claim: Claim) -> None:
+        if claim.sender != OPERATOR and not self._admits(claim.sender, claim.epoch):
+            raise Unauthenticated(f"replica {claim.sender} has no part in epoch {claim.epoch}")
 
     def _nonces(self, sender: int) -> "Nonces":
         found = self._seen.get(sender)
@@ -152,8 +160,8 @@ class Verifier:
 
     def answer(self, signed: Signed, status: int, body: bytes) -> tuple[bytes, bytes]:
         """The header that proves the answer."""
-        store = self._store if signed.known else NO_STORE
-        mac = answer_mac(self._secret, signed.mac, status, store, body)
+        store = self._named if signed.known else NO_STORE
+        mac = answer_mac(self.secret, signed.mac, status, store, body)
         return MAC_HEADER, b"%b,%b" % (store, mac)
 
 

@@ -34,14 +34,13 @@ def fail(envelope: Envelope, reason: str) -> None:
 class Batch:
     """What leaves together. No envelopes: a probe."""
 
-    __slots__ = ("dial", "envelopes", "left_ms", "mac", "over", "size", "there_ms")
+    __slots__ = ("dial", "envelopes", "left_ms", "over", "size", "there_ms")
 
     def __init__(self, envelopes: list[Envelope], size: int, left_ms: float) -> None:
         self.envelopes = envelopes
         self.size = size
         self.left_ms = left_ms
         self.there_ms = 0.0
-        self.mac = b""
         self.over = False
         self.dial: Dial | None = None
 

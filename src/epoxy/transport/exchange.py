@@ -5,8 +5,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from epoxy.transport import response
+from epoxy.transport.frames import FrameHandler
 from epoxy.transport.request import Request
 from epoxy.transport.response import Headers
+from epoxy.transport.session import Session
 
 Handler = Callable[["Exchange"], None]
 Heir = asyncio.Protocol
@@ -30,7 +32,7 @@ class Owner(Protocol):
     def follow(self, stream: "Stream") -> None:
         """This answer goes on until further notice."""
 
-    def switch(self, exchange: "Exchange", handler: Handler) -> None:
+    def switch(self, exchange: "Exchange", session: Session, handler: FrameHandler) -> None:
         """Go on with frames, for this handler."""
 
     def flowing(self, exchange: "Exchange") -> bool:
@@ -94,12 +96,12 @@ class Exchange:
             self._connection.follow(stream)
         return stream
 
-    def switch(self, handler: Handler) -> None:
+    def switch(self, session: Session, handler: FrameHandler) -> None:
         """Instead of an answer: this connection goes on with frames (`frames.py`)."""
         assert not self.answered, "one answer for each request"
         self.answered = True
         if self._connection is not None:
-            self._connection.switch(self, handler)
+            self._connection.switch(self, session, handler)
 
     def leave_to(self, heir: Heir, headers: Headers) -> bool:
         """101: the last answer of this connection, and from then on it is the heir's, whose `connection_made` is

@@ -1,41 +1,54 @@
 """Requests and answers between peers in an envelope of a few bytes, on a connection that began as HTTP.
 
-    GET /v2/epoxy/stream        signed like every request; `upgrade: epoxy-frames`, answered with 101
-    request     length u32 | length of the signature u16 | signature | body
-    answer      length u32 | status u16 | took, us u32 | length of the proof u16 | proof | body
+    GET /v2/epoxy/stream        signed like every request; `upgrade: epoxy-frames/2`, answered with 101
+    request     length u32 | seal, 32 bytes | epoch of the sender u64 | body
+    answer      length u32 | seal, 32 bytes | status u16 | took, us u32 | store u64 | body
 
-Numbers are little endian; a length counts what follows it. Signature and proof are what HTTP's headers carry
-(`auth.py`), of a POST of the body to `/v2/epoxy/message`: who may say what, and to whom, is decided in the same place
-by the same rules, and that address still serves those who speak HTTP. Answers come in the order of the requests.
+Numbers are little endian; a length counts what follows it. The greeting is signed as every request is, and what it
+says, with a nonce of whoever is greeted, makes the keys of this one connection (`session.py`): a frame needs no
+signature of its own then, only a seal, and one that does not fit ends the connection. Who may say what, and to whom, is
+decided where it is for HTTP, and that still serves at its own address. Answers come in the order of the requests.
 """
 
 import asyncio
+import hmac
+import logging
 import math
 from collections import deque
 from collections.abc import Callable
 from typing import cast
 
 from epoxy.codec.wire import MAX_ENCODED_BYTES
-from epoxy.transport import auth
+from epoxy.transport import auth, response
+from epoxy.transport.claim import Claim
 from epoxy.transport.connections import Account, Connections
 from epoxy.transport.dial import Answered, Dial, report
-from epoxy.transport.exchange import Exchange, Handler, Heir, Stream
-from epoxy.transport.limits import MESSAGE_PATH, STREAM_PATH, HttpLimits
-from epoxy.transport.request import Answer, Request
-from epoxy.transport.response import Headers
+from epoxy.transport.limits import STREAM_PATH, HttpLimits
+from epoxy.transport.request import Answer
+from epoxy.transport.session import NONCE_BYTES, SEAL_BYTES, Seals, Session
 
-PROTOCOL = b"epoxy-frames"
-SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %b\r\n\r\n" % PROTOCOL
+log = logging.getLogger("epoxy.peers")
 
-TOOK_HEADER = b"epoxy-took-us"
+PROTOCOL = b"epoxy-frames/2"
+"""With the version: whoever speaks another is refused by name, and nobody guesses."""
+
+SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %b\r\nepoxy-session: " % PROTOCOL
+"""And the nonce and the proof in hex, with a comma between them."""
 
 MAX_FRAME_BYTES = MAX_ENCODED_BYTES + (4 << 10)
 """The longest body, and what is in front of it."""
 
-MAX_SIGNATURE_BYTES = 1 << 10
-"""Five times as long as they are."""
+MAX_GREETING_BYTES = 1 << 10
+"""Of the answer to a greeting: four times as long as it is."""
+
+EPOCH_END = SEAL_BYTES + 8
+STATUS_END, TOOK_END, STORE_END = SEAL_BYTES + 2, SEAL_BYTES + 6, SEAL_BYTES + 14
 
 MAX_TOOK_US = (1 << 32) - 1
+
+NO_HEADERS: dict[bytes, bytes] = {}
+
+FrameHandler = Callable[["FrameExchange"], None]
 
 
 def greeting(host: bytes, signature: bytes) -> bytes:
@@ -47,8 +60,12 @@ def greeting(host: bytes, signature: bytes) -> bytes:
     )
 
 
+def welcome(session: Session) -> bytes:
+    return b"%b%b,%b\r\n\r\n" % (SWITCHING, session.nonce.hex().encode(), session.proof.hex().encode())
+
+
 class BadFrame(Exception):
-    """What came is no frame, or too long a one. Nothing after it can be understood."""
+    """What came is no frame, or too long a one, or not sealed for this place. Nothing after it can be trusted."""
 
 
 class Frames:
@@ -89,76 +106,76 @@ class Frames:
         return frames
 
 
-def request_head(signature: bytes, size: int) -> bytes:
-    """Everything up to a body of this size."""
-    return (2 + len(signature) + size).to_bytes(4, "little") + len(signature).to_bytes(2, "little") + signature
+def seal_request(seals: Seals, epoch: int, body: bytes) -> bytes:
+    """Everything up to the body."""
+    head = epoch.to_bytes(8, "little")
+    return (EPOCH_END + len(body)).to_bytes(4, "little") + seals.next(head, body) + head
 
 
-def read_request(frame: bytes) -> Request:
-    end = 2 + int.from_bytes(frame[:2], "little")
-    if len(frame) < end or not 2 < end <= MAX_SIGNATURE_BYTES:
-        raise BadFrame("a frame without a signature")
-    return Request("POST", MESSAGE_PATH, b"", {b"authorization": frame[2:end]}, frame[end:])
+def read_request(session: Session, frame: bytes) -> tuple[Claim, bytes]:
+    """Who says this, and what."""
+    head, body = frame[SEAL_BYTES:EPOCH_END], frame[EPOCH_END:]
+    if len(head) < 8 or not session.questions.fits(frame[:SEAL_BYTES], head, body):
+        raise BadFrame(f"a frame of replica {session.claim.sender} is not sealed for its place")
+    return session.of_epoch(int.from_bytes(head, "little")), body
 
 
-def answer_head(status: int, took_us: int, proof: bytes, size: int) -> bytes:
-    return (
-        (8 + len(proof) + size).to_bytes(4, "little")
-        + status.to_bytes(2, "little")
-        + min(took_us, MAX_TOOK_US).to_bytes(4, "little")
-        + len(proof).to_bytes(2, "little")
-        + proof
-    )
+def seal_answer(seals: Seals, status: int, took_us: int, store: int, body: bytes) -> bytes:
+    head = status.to_bytes(2, "little") + min(took_us, MAX_TOOK_US).to_bytes(4, "little") + store.to_bytes(8, "little")
+    return (STORE_END + len(body)).to_bytes(4, "little") + seals.next(head, body) + head
 
 
-def read_answer(frame: bytes) -> Answer:
-    end = 8 + int.from_bytes(frame[6:8], "little")
-    if len(frame) < end:
-        raise BadFrame("an answer that ends too early")
-    headers = {auth.MAC_HEADER: frame[8:end], TOOK_HEADER: b"%d" % int.from_bytes(frame[2:6], "little")}
-    return Answer(int.from_bytes(frame[:2], "little"), headers, frame[end:])
+def read_answer(seals: Seals, frame: bytes) -> Answer:
+    head, body = frame[SEAL_BYTES:STORE_END], frame[STORE_END:]
+    if len(frame) < STORE_END or not seals.fits(frame[:SEAL_BYTES], head, body):
+        raise BadFrame("an answer is not sealed for its place")
+    status, took_us = int.from_bytes(head[:2], "little"), int.from_bytes(head[2:6], "little")
+    return Answer(status, NO_HEADERS, body, took_us, int.from_bytes(head[6:], "little"))
 
 
-class FrameExchange(Exchange):
-    """One request of a peer and its one answer, for a handler that knows exchanges."""
+class FrameExchange:
+    """One request of a peer and its one answer. An answer after the peer has gone is ignored."""
 
-    def respond(
-        self,
-        status: int,
-        body: bytes = b"",
-        *,
-        content_type: bytes = b"application/octet-stream",  # noqa: ARG002 (peers know what they asked for)
-        headers: Headers = (),
-        lasting: bool = False,  # noqa: ARG002
-    ) -> None:
+    __slots__ = ("_server", "answer", "answered", "body", "claim", "size", "status", "store", "took_us")
+
+    def __init__(self, server: "FrameServer", claim: Claim, body: bytes, size: int) -> None:
+        self.claim = claim
+        self.body = body
+        self.size = size
+        self.answered = False
+        self.status = self.took_us = self.store = 0
+        self.answer = b""
+        self._server: FrameServer | None = server
+
+    def respond(self, status: int, body: bytes, took_us: int = 0, store: int = 0) -> None:
         assert not self.answered, "one answer for each request"
         self.answered = True
-        proof, took = b"", 0
-        for name, value in headers:
-            if name == auth.MAC_HEADER:
-                proof = value
-            elif name == TOOK_HEADER:
-                took = int(value)
-        connection = self._connection
-        if connection is not None:
-            self._pieces = [answer_head(status, took, proof, len(body)), body]
-            connection.advance()
+        self.status, self.answer, self.took_us, self.store = status, body, took_us, store
+        if self._server is not None:
+            self._server.advance()
+
+    def fail(self, status: int, code: str, message: str, *, definite: bool = True) -> None:
+        """Answer with an error in the one shape all of them have."""
+        self.respond(status, response.problem(code, message, definite=definite))
+
+    def lost(self) -> None:
+        self._server = None
 
 
 class FrameServer(asyncio.Protocol):
     """The server's end of a connection that was switched to frames. Whoever is there has proved to be a peer."""
 
     def __init__(
-        self, handler: Handler, limits: HttpLimits, connections: Connections, account: Account, certified: bool
+        self, session: Session, handler: FrameHandler, limits: HttpLimits, connections: Connections, account: Account
     ) -> None:
-        self.certified = certified
+        self._session = session
         self._handler = handler
         self._limits = limits
         self._connections = connections
         self._account = account
         self._frames = Frames()
         self._waiting: deque[bytes] = deque()
-        self._exchanges: deque[Exchange] = deque()
+        self._exchanges: deque[FrameExchange] = deque()
         self._transport: asyncio.Transport | None = None
         self._choked = self._paused = self._leaving = False
         self._read_deadline = self._write_deadline = math.inf
@@ -168,7 +185,7 @@ class FrameServer(asyncio.Protocol):
         self._transport = transport
         self._leaving = not self._connections.admit(self)
         transport.set_protocol(self)
-        transport.write(SWITCHING)
+        transport.write(welcome(self._session))
         self._heard_something()
         if already:
             self.data_received(already)
@@ -205,37 +222,21 @@ class FrameServer(asyncio.Protocol):
         self._write_deadline = math.inf
         self._serve()
 
-    # As the owner of exchanges.
+    # The exchanges call this.
 
     def advance(self) -> None:
+        """Send what may be sent: a seal is made when its turn has come."""
         transport = self._transport
         if transport is None:
             return
+        seals = self._session.answers
         while self._exchanges and self._exchanges[0].answered:
             exchange = self._exchanges.popleft()
-            transport.writelines(exchange.take())
+            body = exchange.answer
+            transport.writelines((seal_answer(seals, exchange.status, exchange.took_us, exchange.store, body), body))
             self._account.add(-exchange.size)
-            exchange.lost()
         if self._waiting or self._leaving or self._paused:
             self._serve()
-
-    def vouch(self) -> None:
-        """It was, when it began."""
-
-    def keep(self, exchange: Exchange, answer: bytes) -> None:
-        raise NotImplementedError
-
-    def follow(self, stream: Stream) -> None:
-        raise NotImplementedError
-
-    def switch(self, exchange: Exchange, handler: Handler) -> None:
-        raise NotImplementedError
-
-    def leave(self, exchange: Exchange, heir: Heir) -> None:
-        raise NotImplementedError
-
-    def flowing(self, exchange: Exchange) -> bool:
-        return not self._choked and bool(self._exchanges) and self._exchanges[0] is exchange
 
     # As one of the door's connections.
 
@@ -262,12 +263,13 @@ class FrameServer(asyncio.Protocol):
         while self._waiting and not self._is_full:
             frame = self._waiting.popleft()
             try:
-                request = read_request(frame)
-            except BadFrame:
+                claim, body = read_request(self._session, frame)
+            except BadFrame as bad:
+                log.warning("%s; hung up", bad)
+                self._waiting.clear()
                 self.abort()
                 return
-            exchange = FrameExchange(request, self, False)
-            exchange.size = len(frame)
+            exchange = FrameExchange(self, claim, body, len(frame))
             self._exchanges.append(exchange)
             self._handle(exchange)
         transport = self._transport
@@ -286,7 +288,7 @@ class FrameServer(asyncio.Protocol):
     def _is_full(self) -> bool:
         return self._choked or self._leaving or len(self._exchanges) >= self._limits.pipelined
 
-    def _handle(self, exchange: Exchange) -> None:
+    def _handle(self, exchange: FrameExchange) -> None:
         try:
             self._handler(exchange)
         except Exception as error:
@@ -295,48 +297,78 @@ class FrameServer(asyncio.Protocol):
                 exchange.fail(500, "internal", "a bug; the log has more", definite=False)
 
 
-class FrameDial(Dial):
-    """The client's end. It is open when the other end has switched."""
+class Hello:
+    """How a connection begins, and what its keys are made of."""
 
-    def __init__(self, drained: Callable[[], None], hello: Callable[[], bytes]) -> None:
+    def __init__(self, host: bytes, secret: bytes, claim: Claim) -> None:
+        self._secret = secret
+        self._claim = claim
+        signature, self._mac = auth.sign(secret, claim, STREAM_PATH, b"")
+        self.words = greeting(host, signature)
+
+    def session(self, head: bytes) -> Session | None:
+        """Of the answer's head. None: whoever is there does not hold our secret, or does not answer us."""
+        given, _, proof = head.removeprefix(SWITCHING).partition(b",")
+        try:
+            nonce = bytes.fromhex(given.decode("ascii"))
+        except ValueError:
+            return None
+        session = Session(self._secret, self._mac, nonce, self._claim)
+        held = hmac.compare_digest(proof, session.proof.hex().encode())
+        return session if held and len(nonce) == NONCE_BYTES else None
+
+
+class FrameDial(Dial):
+    """The client's end. It is open when the other end has switched, and proved who it is."""
+
+    def __init__(self, drained: Callable[[], None], hello: Callable[[], Hello]) -> None:
         super().__init__(drained)
-        self._hello = hello
+        self._greet = hello
+        self._hello: Hello | None = None
         self._frames = Frames()
         self._greeting = b""
+        self._session: Session | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.write(self._hello())
+        self._hello = self._greet()
+        self._transport.write(self._hello.words)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self.over("connection lost")
 
-    def request(self, head: bytes, body: bytes, answered: Answered) -> None:
-        """`head` is the signature."""
-        if self._transport is None:
+    def ask(self, epoch: int, body: bytes, answered: Answered) -> None:
+        if self._transport is None or self._session is None:
             answered(None)
             return
         self._waiting.append(answered)
-        self._transport.writelines((request_head(head, len(body)), body))
+        self._transport.writelines((seal_request(self._session.questions, epoch, body), body))
 
     def data_received(self, data: bytes) -> None:
         if not self.opened.done():
             data = self._greeted(data)
+        session = self._session
+        if session is None:
+            return
         try:
-            for frame in self._frames.feed(data) if data else ():
-                self.hand_over(read_answer(frame))
-        except BadFrame:
+            for frame in self._frames.feed(data):
+                self.hand_over(read_answer(session.answers, frame))
+        except BadFrame as bad:
+            log.warning("%s; hung up", bad)
             self.abort()
 
     def _greeted(self, data: bytes) -> bytes:
         """What follows the answer to our greeting."""
         self._greeting += data
         head, end, rest = self._greeting.partition(b"\r\n\r\n")
-        if not self._greeting.startswith(SWITCHING[:12][: len(self._greeting)]) or len(head) > MAX_SIGNATURE_BYTES:
+        switches = self._greeting.startswith(SWITCHING[: len(self._greeting)])
+        if switches and len(head) <= MAX_GREETING_BYTES and not end:
+            return b""
+        if switches and end and self._hello is not None:
+            self._session = self._hello.session(head)
+        if self._session is None:
             self.abort()
             self.over(f"answered {words_of(self._greeting)}")
-            return b""
-        if not end:
             return b""
         self._greeting = b""
         self.opened.set_result(None)

@@ -5,11 +5,16 @@ from collections.abc import Callable
 from epoxy.transport.auth import OPERATOR, Unauthenticated, Verifier
 from epoxy.transport.claim import Claim, Signed
 from epoxy.transport.exchange import Exchange
+from epoxy.transport.frames import FrameExchange
+from epoxy.transport.incoming import Refusal
 from epoxy.transport.link import Link
 from epoxy.transport.response import Headers
+from epoxy.transport.session import Session, greeted
 
 LOST_STATUS = 504
 """The answer of an emulated link that is cut: to be treated like no answer."""
+
+CUT = "this link is cut on purpose"
 
 Recognises = Callable[[Claim], bool | None]
 """Whether the sender's store is the one it should be, and on record. None: it is nobody's, but it is answered."""
@@ -54,20 +59,49 @@ class Gate:
         signed = self.admit(exchange)
         if signed is None:
             return None
-        if self._link is not None and not self._link.hears(signed.claim.sender):
-            exchange.fail(LOST_STATUS, "link_cut", "this link is cut on purpose")
+        try:
+            known = self._hear(signed.claim)
+        except Refusal as refusal:
+            exchange.fail(refusal.status, refusal.code, refusal.message)
             return None
-        recognised = self._recognises(signed.claim)
+        return signed if known else Signed(signed.claim, signed.mac, known=False)
+
+    def welcome(self, signed: Signed) -> Session:
+        """Whoever was admitted may go on with frames."""
+        return greeted(self._verifier.secret, signed, self._verifier.store)
+
+    def hear(self, exchange: FrameExchange) -> bool | None:
+        """A frame, which the connection has found sealed. Whether its sender's store is on record here. None: refused,
+        and told so."""
+        try:
+            self._verifier.check_part(exchange.claim)
+            return self._hear(exchange.claim)
+        except Unauthenticated as refused:
+            exchange.fail(401, "unauthenticated", str(refused))
+        except Refusal as refusal:
+            exchange.fail(refusal.status, refusal.code, refusal.message)
+        return None
+
+    def reply(self, exchange: FrameExchange, known: bool, took_us: int, body: bytes) -> None:
+        """What `answer` is to a request."""
+        if self._link is not None and not self._link.sends(exchange.claim.sender):
+            exchange.fail(LOST_STATUS, "link_cut", CUT)
+        else:
+            exchange.respond(200, body, took_us, self._verifier.store if known else 0)
+
+    def _hear(self, claim: Claim) -> bool:
+        if self._link is not None and not self._link.hears(claim.sender):
+            raise Refusal(LOST_STATUS, "link_cut", CUT)
+        recognised = self._recognises(claim)
         if recognised is None:
-            return Signed(signed.claim, signed.mac, known=False)
+            return False
         if not recognised:
-            exchange.fail(403, "another_store", other_store(signed.claim.sender))
-            return None
-        return signed
+            raise Refusal(403, "another_store", other_store(claim.sender))
+        return True
 
     def answer(self, exchange: Exchange, signed: Signed, body: bytes, headers: Headers = ()) -> None:
         if self._link is not None and not self._link.sends(signed.claim.sender):
-            exchange.fail(LOST_STATUS, "link_cut", "this link is cut on purpose")
+            exchange.fail(LOST_STATUS, "link_cut", CUT)
         else:
             exchange.respond(200, body, headers=(self._verifier.answer(signed, 200, body), *headers))
 

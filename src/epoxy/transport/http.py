@@ -21,11 +21,12 @@ from epoxy.transport.exchange import Exchange as Exchange
 from epoxy.transport.exchange import Handler as Handler
 from epoxy.transport.exchange import Heir
 from epoxy.transport.exchange import Stream as Stream
-from epoxy.transport.frames import PROTOCOL, FrameServer
+from epoxy.transport.frames import PROTOCOL, FrameHandler, FrameServer
 from epoxy.transport.incoming import Incoming, Refusal
 from epoxy.transport.limits import HttpLimits as HttpLimits
 from epoxy.transport.repeat import GET, TARGET, Repetition
 from epoxy.transport.request import Request as Request
+from epoxy.transport.session import Session
 
 SLICE_BYTES = 16 << 10
 """The parser cannot be stopped in the middle of a piece, and the shortest request has 18 bytes: a piece of this size
@@ -69,7 +70,7 @@ class HttpServer(asyncio.Protocol):
         self._connections = connections
         self._exchanges: deque[Exchange] = deque()
         self._stream: Stream | None = None
-        self._switch: Handler | None = None
+        self._switch: tuple[Session, FrameHandler] | None = None
         self._repetition = Repetition()
         self._begun = 0
         self._phase = Phase.REQUEST
@@ -214,9 +215,9 @@ class HttpServer(asyncio.Protocol):
             self._connections.ready.keep(request.path, answer)
             self._repetition.lasting |= request.headers is self._repetition.headers
 
-    def switch(self, exchange: Exchange, handler: Handler) -> None:
+    def switch(self, exchange: Exchange, session: Session, handler: FrameHandler) -> None:
         if exchange is self._exchanges[0] and exchange.request.headers.get(b"upgrade", b"").lower() == PROTOCOL:
-            self._switch = handler
+            self._switch = session, handler
         else:
             exchange.answered = False
             exchange.fail(400, "bad_request", f"what is here speaks {PROTOCOL.decode()}, behind nothing else")
@@ -323,7 +324,7 @@ class HttpServer(asyncio.Protocol):
         except httptools.HttpParserUpgrade as upgrade:
             # Frames, if the request was answered so; otherwise it was served as plain HTTP, as RFC 9110 allows.
             if self._switch is not None:
-                self._become_frames(self._switch, bytes(piece[upgrade.args[0] :]))
+                self._become_frames(*self._switch, bytes(piece[upgrade.args[0] :]))
         except httptools.HttpParserCallbackError as error:
             match error.__context__:
                 case Refusal() as refusal:
@@ -336,12 +337,12 @@ class HttpServer(asyncio.Protocol):
             if self._phase is not Phase.NOTHING:
                 self._refuse(400, "bad_request", f"not HTTP/1.1: {error}")
 
-    def _become_frames(self, handler: Handler, already: bytes) -> None:
+    def _become_frames(self, session: Session, handler: FrameHandler, already: bytes) -> None:
         """From here on another object has this connection, with what it holds."""
         self._connections.forget(self)
         self._account.add(-self._account.bytes)
         self._let_go()
-        server = FrameServer(handler, self._limits, self._connections, self._account, self.certified)
+        server = FrameServer(session, handler, self._limits, self._connections, self._account)
         server.begin(self._transport, already)
 
     def _serve(self, exchange: Exchange) -> None:

@@ -26,10 +26,10 @@ from epoxy.ports import Timer
 from epoxy.transport import auth
 from epoxy.transport.batch import Answered, Batch, Envelope, Shortest, fail, tell
 from epoxy.transport.dial import Dial
-from epoxy.transport.frames import TOOK_HEADER, FrameDial, greeting
+from epoxy.transport.frames import FrameDial, Hello
 from epoxy.transport.gate import LOST_STATUS
 from epoxy.transport.lanes import Lanes, Told
-from epoxy.transport.limits import MESSAGE_PATH, STREAM_PATH, PeerLimits
+from epoxy.transport.limits import PeerLimits
 from epoxy.transport.request import Answer
 from epoxy.transport.world import Identity, World
 
@@ -118,11 +118,9 @@ class Peer:
     def _dial(self, drained: Callable[[], None]) -> Dial:
         return FrameDial(drained, self._hello)
 
-    def _hello(self) -> bytes:
-        """Who is there, signed like everything that follows."""
+    def _hello(self) -> Hello:
         claim = self._identity.claim(self.id, self._world.dice.nonce())
-        signature, _ = auth.sign(self._identity.secret, claim, STREAM_PATH, b"")
-        return greeting(self._lanes.netloc, signature)
+        return Hello(self._lanes.netloc, self._identity.secret, claim)
 
     # Leaving.
 
@@ -197,12 +195,10 @@ class Peer:
             self._finish(batch)
             batch.fail("connection lost")
             return
-        identity = self._identity
-        claim = identity.claim(self.id, self._world.dice.nonce())
-        signature, batch.mac = auth.sign(identity.secret, claim, MESSAGE_PATH, body)
+        assert isinstance(dial, FrameDial)
         batch.dial = dial
         batch.there_ms = (time.perf_counter() - left_s) * 1000
-        dial.request(signature, body, partial(self._heard, batch, left_s))
+        dial.ask(self._identity.epoch(), body, partial(self._heard, batch, left_s))
 
     # Coming back.
 
@@ -232,7 +228,7 @@ class Peer:
             self._flush_soon()
 
     def _replies(self, batch: Batch, answer: Answer) -> Sequence[Reply]:
-        check_answer(self._identity, self.id, batch.mac, answer)
+        check_store(self._identity, self.id, answer, answer.store)
         replies = wire.decode_peer_response(answer.body).replies
         if len(replies) > sum([envelope[1] for envelope in batch.envelopes]):
             raise Refused("more replies than requests")
@@ -258,9 +254,7 @@ class Peer:
 
     def _measure(self, answer: Answer, elapsed_ms: float) -> None:
         """What the peer spent on its disk is no part of the distance."""
-        took = answer.headers.get(TOOK_HEADER, b"")
-        took_ms = int(took) / 1000 if took.isdigit() and len(took) < 10 else 0.0
-        self.rtt.add(max(0.0, elapsed_ms - took_ms), self._world.clock.now_ms())
+        self.rtt.add(max(0.0, elapsed_ms - answer.took_us / 1000), self._world.clock.now_ms())
 
     def _finish(self, batch: Batch) -> None:
         if not batch.over:
@@ -314,13 +308,18 @@ class Refused(Exception):
 
 
 def check_answer(identity: Identity, peer: int, mac: bytes, answer: Answer) -> None:
+    """Of an answer in HTTP, which proves itself; a frame's seal has done that."""
+    header = answer.headers.get(auth.MAC_HEADER, b"")
+    store = auth.store_of(identity.secret, mac, answer.status, header, answer.body) if answer.status == 200 else 0
+    if store is None:
+        raise Refused("not signed with the cluster's secret")
+    check_store(identity, peer, answer, store)
+
+
+def check_store(identity: Identity, peer: int, answer: Answer, store: int) -> None:
     """What another store than the peer's own has to say counts for nothing: `membership.identity`."""
     if answer.status != 200:
         raise Refused(words_of(answer))
-    header = answer.headers.get(auth.MAC_HEADER, b"")
-    store = auth.store_of(identity.secret, mac, answer.status, header, answer.body)
-    if store is None:
-        raise Refused("not signed with the cluster's secret")
     if not identity.heard(peer, store):
         raise Refused(f"another store is on record for replica {peer}")
 

@@ -15,7 +15,7 @@ from epoxy.model.messages import Failed, Reply, Request
 from epoxy.ports import Clock, Dice, Timer
 from epoxy.transport.claim import Claim, Signed
 from epoxy.transport.exchange import Exchange
-from epoxy.transport.frames import TOOK_HEADER
+from epoxy.transport.frames import FrameExchange
 from epoxy.transport.gate import Gate
 from epoxy.transport.limits import STREAM_PATH, PeerLimits
 from epoxy.transport.link import Link
@@ -26,6 +26,9 @@ Handle = Callable[[Sequence[Request], Callable[[Sequence[Reply]], None]], None]
 """A replica: requests in order, and a reply to each, once all they rest on is durable."""
 
 Reception = Callable[[Claim], Handle]
+
+TOOK_HEADER = b"epoxy-took-us"
+"""What a frame says in a number."""
 
 log = logging.getLogger("epoxy.peers")
 
@@ -143,30 +146,48 @@ class PeerEndpoint:
 
     def __call__(self, exchange: Exchange) -> None:
         if exchange.request.path == STREAM_PATH:
-            if self._gate.admit(exchange) is not None:
-                exchange.switch(self)
+            greeting = self._gate.admit(exchange)
+            if greeting is not None:
+                exchange.switch(self._gate.welcome(greeting), self.hear)
             return
         began_s = time.perf_counter()
         signed = self._gate.enter(exchange)
         if signed is not None:
-            self._answer(exchange, signed, began_s)
+            answered = partial(self._respond, exchange, signed, began_s)
+            self._answer(exchange, signed.claim, exchange.request.body, answered)
 
-    def _answer(self, exchange: Exchange, signed: Signed, began_s: float) -> None:
+    def hear(self, exchange: FrameExchange) -> None:
+        began_s = time.perf_counter()
+        known = self._gate.hear(exchange)
+        if known is not None:
+            self._answer(exchange, exchange.claim, exchange.body, partial(self._reply, exchange, known, began_s))
+
+    def _answer(
+        self,
+        exchange: Exchange | FrameExchange,
+        claim: Claim,
+        body: bytes,
+        answered: Callable[[Sequence[Reply]], None],
+    ) -> None:
         try:
-            frame = wire.decode_peer_request(exchange.request.body)
+            frame = wire.decode_peer_request(body)
         except CodecError as error:
             exchange.fail(400, "bad_frame", repr(error))
             return
-        if frame.sender != signed.claim.sender or frame.recipient != signed.claim.recipient:
+        if frame.sender != claim.sender or frame.recipient != claim.recipient:
             exchange.fail(400, "bad_frame", "the frame names other replicas than its signature")
             return
-        handle = self._handle if self._reception is None else self._reception(signed.claim)
-        handle(frame.requests, partial(self._respond, exchange, signed, began_s))
+        handle = self._handle if self._reception is None else self._reception(claim)
+        handle(frame.requests, answered)
 
     def _respond(self, exchange: Exchange, signed: Signed, began_s: float, replies: Sequence[Reply]) -> None:
         body = encode_replies(replies)
         took = b"%d" % ((time.perf_counter() - began_s) * 1e6)
         self._gate.answer(exchange, signed, body, ((TOOK_HEADER, took),))
+
+    def _reply(self, exchange: FrameExchange, known: bool, began_s: float, replies: Sequence[Reply]) -> None:
+        body = encode_replies(replies)
+        self._gate.reply(exchange, known, int((time.perf_counter() - began_s) * 1e6), body)
 
 
 def encode_replies(replies: Sequence[Reply]) -> bytes:

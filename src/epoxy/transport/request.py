@@ -17,8 +17,12 @@ class Request(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """As the one who asked sees it."""
+    """As the one who asked sees it. A frame has no headers, and says what they would in two numbers."""
 
     status: int
     headers: dict[bytes, bytes]
     body: bytes
+    took_us: int = 0
+    """That whoever answered spent, mostly on its disk."""
+    store: int = 0
+    """The identity of its store, if it knows ours."""
