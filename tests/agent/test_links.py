@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from epoxy.agent import links
 from epoxy.agent.links import Dialer, Listener
 from epoxy.codec import elect as wire
-from epoxy.elect.config import Address, fingerprint
+from epoxy.elect.config import fingerprint
 from epoxy.elect.hello import Party
 from epoxy.elect.messages import Accept, Message
+from epoxy.model.address import Address
 from epoxy.testing import free_ports
 from tests.elect.bench import config_of
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from epoxy.agent.settings import load
-from epoxy.elect.config import Address, Timing
+from epoxy.elect.config import Timing
+from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
 
 SOUND = """

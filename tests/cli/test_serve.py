@@ -11,9 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from epoxy.cli import serve as module
-from epoxy.cli.serve import EXIT_CONFIG, serve
+from epoxy.cli.serve import serve
 from epoxy.model.errors import StoreFailed
 from epoxy.node.config import TABLE, Settings
+from epoxy.node.exits import EXIT_CONFIG
 from epoxy.server.logs import LOGGER
 
 FILE = """[node]

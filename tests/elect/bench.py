@@ -5,10 +5,11 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from epoxy.elect.config import Address, Config, Node, Timing
+from epoxy.elect.config import Config, Node, Timing
 from epoxy.elect.elector import Elector
 from epoxy.elect.messages import Accept, Message, Offer
 from epoxy.elect.terms import Effect, Fence, Follow, Mode, Open, Order, Position, Quiesce, Record, Report, Save, Send
+from epoxy.model.address import Address
 
 TIMING = Timing(
     hb_interval_ms=100,

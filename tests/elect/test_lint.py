@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from epoxy.elect.config import MAX_NODES, Address, Config, Node, Timing, fingerprint
+from epoxy.elect.config import MAX_NODES, Config, Node, Timing, fingerprint
 from epoxy.elect.lint import lint
+from epoxy.model.address import Address
 from tests.elect.bench import config_of
 
 NAMES = "abcdefghijklmnopqrst"

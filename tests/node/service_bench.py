@@ -4,10 +4,11 @@ from pathlib import Path
 
 import msgspec
 
+from epoxy.model.address import Address
 from epoxy.model.messages import AcceptOk
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Outcome, ReadAnswer, Write
-from epoxy.node.config import Address, ClusterSettings, Limits, Member, NodeSettings, Settings
+from epoxy.node.config import ClusterSettings, Limits, Member, NodeSettings, Settings
 from epoxy.node.service import Node
 from epoxy.store.memory import MemoryStore
 from tests.consensus.harness import KEY, A, B, FixedDice, commit, prop

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
 from epoxy.node.config import (
     MIN_SECRET_BYTES,
     TABLE,
-    Address,
     Limits,
     Member,
     Settings,

@@ -16,6 +16,7 @@ import httptools
 import msgspec
 from msgspec import Struct
 
+from epoxy.model.address import Address
 from epoxy.model.cluster import first_epoch
 from epoxy.model.membership import NO_STAMP
 from epoxy.model.messages import Failed, Reply, Request
@@ -24,7 +25,7 @@ from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.node.clock import LoopClock, SystemDice
-from epoxy.node.config import Address, ClusterSettings, Limits, Member, NodeSettings, Settings
+from epoxy.node.config import ClusterSettings, Limits, Member, NodeSettings, Settings
 from epoxy.node.roster import Roster
 from epoxy.node.service import Node
 from epoxy.node.standing import Standing, State

@@ -6,7 +6,7 @@ from typing import cast
 
 from epoxy.agent.redis import Command, encode
 from epoxy.agent.replies import Reply, ReplyReader, ServerError
-from epoxy.elect.config import Address
+from epoxy.model.address import Address
 from epoxy.model.errors import CodecError
 
 CONNECT_S = 1.0

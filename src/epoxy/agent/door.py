@@ -3,11 +3,11 @@
 import asyncio
 from typing import cast
 
-from epoxy.agent.listen import listen
 from epoxy.agent.sentinel import LIMITS, Session, Source
 from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
-from epoxy.elect.config import Address
+from epoxy.model.address import Address
+from epoxy.node.listening import listen
 
 MAX_CLIENTS = 10_000
 """As many as a Redis takes: every client of the server may hold one here."""

@@ -11,15 +11,16 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import cast
 
-from epoxy.agent.listen import listen
 from epoxy.codec import elect as wire
 from epoxy.codec.resp import CommandReader
 from epoxy.elect import hello
-from epoxy.elect.config import Address, Config
+from epoxy.elect.config import Config
 from epoxy.elect.hello import Hello, Party, Refused
 from epoxy.elect.messages import Message
 from epoxy.elect.outbox import Outbox
+from epoxy.model.address import Address
 from epoxy.model.errors import CodecError
+from epoxy.node.listening import listen
 
 LOGGER = logging.getLogger("epoxy")
 

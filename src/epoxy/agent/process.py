@@ -13,7 +13,6 @@ from epoxy.agent.disk import Disk
 from epoxy.agent.door import Door
 from epoxy.agent.guard import clock_ms
 from epoxy.agent.links import Dialer, Listener
-from epoxy.agent.listen import listen
 from epoxy.agent.metrics import Metrics
 from epoxy.agent.plane import Plane
 from epoxy.agent.sentinel import SWITCH, NodeStatus, Source, Status
@@ -25,12 +24,11 @@ from epoxy.elect.messages import Heartbeat, Message, State
 from epoxy.elect.terms import Effect, Report, Save, Send
 from epoxy.model.errors import EpoxyError, StoreFailed
 from epoxy.node import signals
+from epoxy.node.exits import EXIT_STORE
+from epoxy.node.listening import listen
 from epoxy.transport.http import serve_http
 
 LOGGER = logging.getLogger("epoxy")
-
-EXIT_STORE = 74
-"""EX_IOERR: the record could not be saved."""
 
 RETIRE_S, RETIRE_LOOK_S = 5.0, 0.02
 """For a server to be closed before its agent ends, behind a handover, and between two looks; the last one lets the news

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 from epoxy.agent.replies import Reply, ServerError
 from epoxy.codec import resp
-from epoxy.elect.config import Address, Config
+from epoxy.elect.config import Config
 from epoxy.elect.terms import Fence, Follow, Mode, Open, Order, Position, Quiesce, Report
+from epoxy.model.address import Address
 
 NOWHERE = Address("127.0.0.1", 0)
 """Nobody can listen on port 0, so nothing is ever copied from there."""

@@ -7,10 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from epoxy.elect.config import Address, Config, Node, Timing
+from epoxy.elect.config import Config, Node, Timing
 from epoxy.elect.lint import Finding, lint
+from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
-from epoxy.node.config import MIN_SECRET_BYTES, Field, Invalid, file_path, read_fields, text, whole
+from epoxy.node.config import MIN_SECRET_BYTES, Field, Invalid, file_path, read_fields, secret_in, text, whole
 from epoxy.node.toml_file import Source, parse
 
 BACKOFF = re.compile(r"(\d+)-(\d+)")
@@ -176,12 +177,4 @@ def read_config(sections: Mapping[str, Any], nodes: tuple[Node, ...]) -> Config:
 
 
 def read_file(setting: str, path: Path | None, least: int) -> bytes:
-    if path is None:
-        return b""
-    try:
-        content = path.read_bytes().strip()
-    except OSError as error:
-        raise ConfigError(f"{setting} {path}: cannot be read: {error.strerror}") from error
-    if len(content) < least:
-        raise ConfigError(f"{setting} {path}: {len(content)} bytes; at least {least}")
-    return content
+    return b"" if path is None else secret_in(setting, path, least)

@@ -10,8 +10,8 @@ from epoxy.agent.sentinel import NodeStatus, Status, failover_proof
 from epoxy.agent.settings import Settings, load
 from epoxy.cli import elect_ask, output
 from epoxy.cli.groups import SETTINGS, Group
-from epoxy.cli.serve import EXIT_BUSY, EXIT_CONFIG
-from epoxy.model.errors import CannotListen, ConfigError, EpoxyError, StoreFailed
+from epoxy.cli.serve import refused, until_told
+from epoxy.model.errors import ConfigError, EpoxyError
 
 NO_PRIMARY = 1
 HEADS = ("node", "server", "role", "state", "epoch", "history", "offset", "seen")
@@ -68,23 +68,14 @@ def run(path: Path, check: bool, log_level: str) -> None:
             return
         status = serve(settings, log_level)
     except EpoxyError as error:
-        click.echo(f"epoxy: {error}", err=True)
-        status = EXIT_BUSY if isinstance(error, CannotListen) else EXIT_CONFIG
+        status = refused(error)
     sys.exit(status)
 
 
 def serve(settings: Settings, log_level: str) -> int:
-    import uvloop
-
     from epoxy.agent import process
-    from epoxy.server import logs
 
-    logs.set_up(log_level)
-    try:
-        return uvloop.run(process.serve(settings))
-    except StoreFailed as error:
-        click.echo(f"epoxy: {error}", err=True)
-        return process.EXIT_STORE
+    return until_told(lambda: process.serve(settings), log_level)
 
 
 @elect.command(context_settings=SETTINGS, short_help="Every node, as an agent sees it.")

@@ -2,7 +2,9 @@
 
 import os
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -10,12 +12,7 @@ import msgspec
 from epoxy.cli.groups import SETTINGS
 from epoxy.model.errors import CannotListen, EpoxyError, StoreFailed
 from epoxy.node.config import Settings, in_force, load
-
-EXIT_BUSY = 75
-"""EX_TEMPFAIL: whoever holds the address may be about to let it go, the process before this one for instance."""
-
-EXIT_CONFIG = 78
-"""sysexits' EX_CONFIG: starting it again without changing something is pointless."""
+from epoxy.node.exits import EXIT_BUSY, EXIT_CONFIG, EXIT_STORE
 
 
 @click.command(context_settings=SETTINGS, short_help="Run one datacenter's node.")
@@ -64,8 +61,7 @@ def serve(
             return
         status = run(loaded, log_level)
     except EpoxyError as error:
-        click.echo(f"epoxy: {error}", err=True)
-        status = EXIT_BUSY if isinstance(error, CannotListen) else EXIT_CONFIG
+        status = refused(error)
     sys.exit(status)
 
 
@@ -75,13 +71,25 @@ def shown(settings: Settings) -> str:
 
 def run(settings: Settings, log_level: str) -> int:
     """The servers are imported only here: every other command starts faster without them."""
+    from epoxy.server import process
+
+    return until_told(lambda: process.serve(settings), log_level)
+
+
+def until_told(serving: Callable[[], Coroutine[Any, Any, int]], log_level: str) -> int:
+    """A process of ours from beginning to end, whatever it serves."""
     import uvloop
 
-    from epoxy.server import logs, process
+    from epoxy.server import logs
 
     logs.set_up(log_level)
     try:
-        return uvloop.run(process.serve(settings))
+        return uvloop.run(serving())
     except StoreFailed as error:
         click.echo(f"epoxy: {error}", err=True)
-        return process.EXIT_STORE
+        return EXIT_STORE
+
+
+def refused(error: EpoxyError) -> int:
+    click.echo(f"epoxy: {error}", err=True)
+    return EXIT_BUSY if isinstance(error, CannotListen) else EXIT_CONFIG

@@ -4,6 +4,8 @@ import hashlib
 
 from msgspec import Struct
 
+from epoxy.model.address import Address
+
 MAX_ID_BYTES = 32
 """The original text's limit. An id stands in every frame."""
 
@@ -16,14 +18,6 @@ opposite directions need 2; the rest is for fencing a server that answers slowly
 
 NEVER = 0
 """The priority of a node that votes and is never promoted."""
-
-
-class Address(Struct, frozen=True):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Node(Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from epoxy.model.address import Address
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo
 from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
@@ -24,16 +25,6 @@ from epoxy.placement.config import RANGES, PlacementConfig, Strategy
 
 MIN_SECRET_BYTES = 16
 """128 bits: what it takes to make guessing hopeless."""
-
-
-class Address(Struct, frozen=True):
-    """Where to listen. Port 0: any free one."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Member(Struct, frozen=True, kw_only=True):
@@ -397,13 +388,17 @@ def read_members(source: Source, given: Any) -> tuple[Member, ...]:
 
 
 def read_secret(settings: Settings) -> bytes:
-    path = settings.cluster.secret_file
+    return secret_in("cluster.secret_file", settings.cluster.secret_file, MIN_SECRET_BYTES)
+
+
+def secret_in(setting: str, path: Path, least: int) -> bytes:
+    """Without the line end that editors leave."""
     try:
         secret = path.read_bytes().strip()
     except OSError as error:
-        raise ConfigError(f"cluster.secret_file {path}: cannot be read: {error.strerror}") from error
-    if len(secret) < MIN_SECRET_BYTES:
-        raise ConfigError(f"cluster.secret_file {path}: {len(secret)} bytes; at least {MIN_SECRET_BYTES}")
+        raise ConfigError(f"{setting} {path}: cannot be read: {error.strerror}") from error
+    if len(secret) < least:
+        raise ConfigError(f"{setting} {path}: {len(secret)} bytes; at least {least}")
     return secret
 
 

@@ -7,18 +7,20 @@ import resource
 import ssl
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
 from epoxy.model.cluster import ClusterConfig, ReplicaStatus
-from epoxy.model.errors import CannotListen, ConfigError, EpoxyError, StoreFailed
+from epoxy.model.errors import ConfigError, EpoxyError, StoreFailed
 from epoxy.model.messages import Reply, Request
 from epoxy.node import signals
 from epoxy.node.clock import LoopClock, SystemDice
-from epoxy.node.config import Address, Settings, is_open_to_others, read_resp_password, read_secret
+from epoxy.node.config import Settings, is_open_to_others, read_resp_password, read_secret
 from epoxy.node.deadlines import CoarseClock
+from epoxy.node.exits import EXIT_STORE
+from epoxy.node.listening import listen
 from epoxy.node.service import Node
 from epoxy.server.actors_door import ActorsDoor
 from epoxy.server.api import build_api
@@ -51,9 +53,6 @@ DRAIN_LOOK_S = 0.01
 COLLECT_AFTER = 20_000, 20, 50
 """Some hundred writes under way are some thousand objects, and the collector looks at all of them each time there are
 700 more, its default: 7 % of the CPU time of a busy node. Nothing on the way of a write makes cycles."""
-
-EXIT_STORE = 74
-"""sysexits' EX_IOERR: a supervisor should look at the disk before it starts us again."""
 
 
 class Process:
@@ -121,20 +120,18 @@ class Process:
         """Peers may be absent: a node is ready when it has its configuration and its store."""
         node = self.settings.node
         limits = HttpLimits(connections=self.settings.limits.connections, pipelined=self.settings.limits.pipeline)
-        await self._listen(
-            "http",
-            node.http,
-            serve_http(
-                self._api,
-                node.http.host,
-                node.http.port,
-                ssl=self._doors_tls,
-                limits=limits,
-                connections=self._connections,
-            ),
+        opening = serve_http(
+            self._api,
+            node.http.host,
+            node.http.port,
+            ssl=self._doors_tls,
+            limits=limits,
+            connections=self._connections,
         )
+        self._servers.append(await listen("node.http", node.http, opening))
         if node.resp is not None:
-            await self._listen("resp", node.resp, self._resp.serve(node.resp.host, node.resp.port, ssl=self._doors_tls))
+            resp = self._resp.serve(node.resp.host, node.resp.port, ssl=self._doors_tls)
+            self._servers.append(await listen("node.resp", node.resp, resp))
         self._peers.start()
         self.neighbours.start()
         self.node.start()
@@ -194,14 +191,6 @@ class Process:
         while self._resp.connections and self._loop.time() < deadline:
             await asyncio.sleep(DRAIN_LOOK_S)
         self._resp.abort()
-
-    async def _listen(self, what: str, address: Address, listening: Awaitable[asyncio.Server]) -> None:
-        try:
-            self._servers.append(await listening)
-        except OSError as error:
-            # The loop wraps the system's words into its own; those of a name that is not found have no such number.
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-            raise CannotListen(f"node.{what}: cannot listen on {address}: {reason}") from error
 
     def _handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
         """A peer's requests, counted."""

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from epoxy.elect.config import Address, Config, Node
+from epoxy.elect.config import Config, Node
 from epoxy.elect.terms import Mode, Record
+from epoxy.model.address import Address
 from epoxy.sim.elect.judge import Judge
 from epoxy.sim.elect.machine import Machine
 from epoxy.sim.elect.network import Network

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Awaitable
 
-from epoxy.elect.config import Address
+from epoxy.model.address import Address
 from epoxy.model.errors import CannotListen
 
 
