@@ -1,4 +1,4 @@
-"""Epoxy: leaderless, geo-distributed consensus for one key at a time.
+"""Epoxy: a strongly consistent key-value store across datacenters, without a leader.
 
     from epoxy import Client
     client = Client("http://127.0.0.1:7800")

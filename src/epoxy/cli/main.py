@@ -38,7 +38,7 @@ ROOMS = {
 @click.group(cls=Group, rooms=ROOMS, context_settings=SETTINGS)
 @click.version_option(f"{__version__} ({BUILD})", "--version", prog_name="epoxy", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Leaderless, geo-distributed consensus for one key at a time.
+    """A strongly consistent key-value store across datacenters, without a leader.
 
     \b
     Try:
