@@ -33,6 +33,9 @@ from epoxy.sim.linearizability import Linearizable, check
 PATIENCE_S = 60.0
 """For something that takes a fraction of a second. Only a cluster that stands still uses it up."""
 
+PROCESS_S = 180.0
+"""For a process from its start to its end. That of a whole demo waits for one thing after the other."""
+
 
 LIMIT = 1_000_000
 """Configurations that the judge looks at for one key. Three faults at a time in five regions left 175 writes of unknown

@@ -11,7 +11,7 @@ import pytest
 
 from epoxy.model.errors import CursorGone
 from epoxy.testing import ClusterNode, clean_environment, cluster
-from tests.end_to_end.recorder import PATIENCE_S
+from tests.end_to_end.recorder import PATIENCE_S, PROCESS_S
 from tests.end_to_end.world import until
 
 MISSED = 300
@@ -74,7 +74,7 @@ def told_by_watch(node: ClusterNode, cursor: str) -> tuple[int, bool]:
         [sys.executable, "-m", "epoxy", "watch", "--after", cursor, "--url", node.url],
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=PROCESS_S,
         check=False,
         env=clean_environment(os.environ),
     )

@@ -16,14 +16,14 @@ import pytest
 
 from epoxy import Client
 from epoxy.cli.demo.plan import plan
-from tests.end_to_end.recorder import PATIENCE_S
+from tests.end_to_end.recorder import PATIENCE_S, PROCESS_S
 from tests.end_to_end.world import draw_port_base, until
 
 EPOXY = [sys.executable, "-m", "epoxy"]
 
 
 def epoxy(*words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*EPOXY, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = subprocess.run([*EPOXY, *words], capture_output=True, text=True, timeout=PROCESS_S, check=False)
     assert done.returncode == status, (words, done.stdout, done.stderr)
     return done
 

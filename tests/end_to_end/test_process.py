@@ -14,7 +14,7 @@ from epoxy.cli.demo.cluster import DemoCluster
 from epoxy.client import Status
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.testing import clean_environment, lay_out
-from tests.end_to_end.recorder import PATIENCE_S
+from tests.end_to_end.recorder import PATIENCE_S, PROCESS_S
 from tests.end_to_end.world import regions, until
 
 IN_FLIGHT = 20
@@ -26,7 +26,7 @@ def serve(config: Path, *flags: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "epoxy", "serve", "--config", str(config), *flags],
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=PROCESS_S,
         check=False,
         env=clean_environment(os.environ),
     )

@@ -24,7 +24,7 @@ async def work(signals):
 
 def outcome(script: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", PROLOGUE + script]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
 
 
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
