@@ -13,13 +13,7 @@ from epoxy.cli.elect import show
 from epoxy.cli.main import run
 from epoxy.testing import free_ports
 from tests.agent.test_settings import SOUND, written
-
-
-def status_of(words: list[str]) -> int:
-    with pytest.raises(SystemExit) as left:
-        run(words)
-    assert isinstance(left.value.code, int)
-    return left.value.code
+from tests.cli.status import status_of
 
 
 def test_a_config_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,13 +6,7 @@ import pytest
 
 from epoxy.cli.main import run
 from epoxy.sim.ordered.mutants import MUTANTS
-
-
-def status_of(words: list[str]) -> int:
-    with pytest.raises(SystemExit) as left:
-        run(words)
-    assert isinstance(left.value.code, int)
-    return left.value.code
+from tests.cli.status import status_of
 
 
 def test_transactions_hold(capsys: pytest.CaptureFixture[str]) -> None:

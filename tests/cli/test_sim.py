@@ -13,16 +13,9 @@ from epoxy.cli.main import run
 from epoxy.cli.progress import Watch
 from epoxy.sim.campaign import Tally
 from epoxy.sim.mutants import MUTANTS
+from tests.cli.status import status_of
 
 FAULTY = ["sim", "per-key", "--mutant", "two-fast-votes", "--jobs", "1"]
-
-
-def status_of(words: list[str]) -> int:
-    """Commands end by leaving, as a process would."""
-    with pytest.raises(SystemExit) as left:
-        run(words)
-    assert isinstance(left.value.code, int)
-    return left.value.code
 
 
 def document(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, Any]:

@@ -2,10 +2,6 @@
 
 import hashlib
 import itertools
-import os
-import pathlib
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -30,6 +26,7 @@ from epoxy.sim.patching import Patch, applied
 from epoxy.sim.plan import OF_CHANGES, Ask, ClientPlan, Fault, FaultKind, Plan, Weather
 from epoxy.sim.simulation import CALM_LIMIT_US, Report, last_look, run
 from tests.sim.bench import plan_of, step
+from tests.sim.elsewhere import printed
 
 BOTH = sorted(WORKLOADS)
 HELD_SEEDS = 60
@@ -70,7 +67,6 @@ def test_watching_changes_nothing(workload: str) -> None:
         assert (seen.history, seen.events, seen.virtual_us) == (unseen.history, unseen.events, unseen.virtual_us)
 
 
-ROOT = pathlib.Path(__file__).parents[2]
 FINGERPRINT = "from tests.sim.test_simulation import fingerprint; print(fingerprint())"
 
 
@@ -84,33 +80,14 @@ def fingerprint() -> str:
 
 def test_a_run_is_the_same_in_every_process() -> None:
     """Whatever order sets and dicts take there."""
-    processes = [
-        subprocess.run(
-            [sys.executable, "-c", FINGERPRINT],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
-        for hash_seed in ("1", "2")
-    ]
+    processes = [printed(FINGERPRINT, hash_seed) for hash_seed in ("1", "2")]
     assert processes == [fingerprint()] * 2
 
 
 def test_hash_seeds_would_be_noticed() -> None:
     """The check above is worth nothing if this order does not change."""
     program = "print([hash(str(i)) % 97 for i in range(9)])"
-    orders = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    }
+    orders = {printed(program, hash_seed) for hash_seed in ("1", "2")}
     assert len(orders) == 2
 
 

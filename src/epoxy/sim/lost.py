@@ -6,9 +6,11 @@ agrees to the opposite.
 
 from random import Random
 
-from epoxy.consensus.effects import Timing
+from msgspec.structs import replace
+
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.sim.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, WishPlan
+from epoxy.sim.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, WishPlan
+from epoxy.sim.stragglers import three_founders
 
 END_US = 2_000_000
 
@@ -22,16 +24,8 @@ def lost(seed: int, policy: QuorumPolicy | None) -> Plan:
     take_us = dice.randrange(60_000, 400_000)
     lost_us = take_us + dice.randrange(5_000, 100_000)
     heal_us = lost_us + dice.randrange(-3_000, 50_000)
-    return Plan(
-        seed=seed,
-        n=n,
-        founders=(1, 2, 3),
-        policy=policy if policy is not None else dice.choice((QuorumPolicy.OPTIMAL, *QuorumPolicy)),
-        timing=Timing(hedge_ms=5.0, round_timeout_ms=10.0),
-        places=tuple(dice.choice((0.0, 1.0)) for _ in range(n)),
-        weather=Weather(commit_loss=1.0, jitter=dice.choice((0.1, 1.0))),
-        skew=(1.0,) * n,
-        faults_end_us=END_US,
+    return replace(
+        three_founders(seed, n, policy, dice, END_US),
         clients=(
             ClientPlan(home=falls_silent, steps=(Step(at_us=take_us, ask=Ask.RESERVE, key=0, value=1),)),
             ClientPlan(home=deaf, steps=(Step(at_us=heal_us + 100_000, ask=Ask.RESERVE, key=0, value=2),)),
@@ -44,6 +38,5 @@ def lost(seed: int, policy: QuorumPolicy | None) -> Plan:
             Fault(at_us=max(lost_us, heal_us), kind=FaultKind.HEAL, machines=(deaf,)),
             Fault(at_us=END_US, kind=FaultKind.RESTART, machines=(falls_silent,)),
         ),
-        encoded=False,
         wishes=(WishPlan(at_us=dice.choice((10_000, heal_us)), home=deaf, members=wanted),),
     )

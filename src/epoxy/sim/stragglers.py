@@ -8,6 +8,8 @@ back with an old friend, cut off from everybody else.
 
 from random import Random
 
+from msgspec.structs import replace
+
 from epoxy.consensus.effects import Timing
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
@@ -71,16 +73,8 @@ def unheard(seed: int, policy: QuorumPolicy | None) -> Plan:
     heal_us = take_us + dice.randrange(5_000, 200_000)
     take = ClientPlan(home=dies, steps=(Step(at_us=take_us, ask=Ask.RESERVE, key=0, value=1),))
     later = [(stays, 400_000), (4, 700_000), (wanted[-1], 1_000_000), (4, 2_000_000)]
-    return Plan(
-        seed=seed,
-        n=n,
-        founders=(1, 2, 3),
-        policy=policy if policy is not None else dice.choice((QuorumPolicy.OPTIMAL, *QuorumPolicy)),
-        timing=Timing(hedge_ms=5.0, round_timeout_ms=10.0),
-        places=tuple(dice.choice((0.0, 1.0)) for _ in range(n)),
-        weather=Weather(commit_loss=1.0, jitter=dice.choice((0.1, 1.0))),
-        skew=(1.0,) * n,
-        faults_end_us=END_US,
+    return replace(
+        three_founders(seed, n, policy, dice, END_US),
         clients=(
             take,
             *(
@@ -94,8 +88,26 @@ def unheard(seed: int, policy: QuorumPolicy | None) -> Plan:
             Fault(at_us=heal_us, kind=FaultKind.HEAL, machines=(stays,)),
             Fault(at_us=dice.choice((END_US, dice.randrange(heal_us, END_US))), kind=RESTART, machines=(dies,)),
         ),
-        encoded=False,
         wishes=(WishPlan(at_us=100_000, home=leaves, members=wanted),),
+    )
+
+
+def three_founders(seed: int, n: int, policy: QuorumPolicy | None, dice: Random, end_us: int) -> Plan:
+    """Close to each other, and no Commit gets through by itself. What is asked for and what breaks is still to be
+    said."""
+    return Plan(
+        seed=seed,
+        n=n,
+        founders=(1, 2, 3),
+        policy=policy if policy is not None else dice.choice((QuorumPolicy.OPTIMAL, *QuorumPolicy)),
+        timing=Timing(hedge_ms=5.0, round_timeout_ms=10.0),
+        places=tuple(dice.choice((0.0, 1.0)) for _ in range(n)),
+        weather=Weather(commit_loss=1.0, jitter=dice.choice((0.1, 1.0))),
+        skew=(1.0,) * n,
+        faults_end_us=end_us,
+        clients=(),
+        faults=(),
+        encoded=False,
     )
 
 
