@@ -18,8 +18,8 @@ from epoxy.model.errors import InvalidRequest, Unavailable
 MAX_ORDER_BYTES = 4096
 """An order is two or three words."""
 
-ANSWER_S = 150.0
-"""To add a region takes the longest: it gives up after 30 seconds of starting and 90 of learning."""
+ANSWER_S = 180.0
+"""To add a region takes the longest: it gives up after 60 seconds of starting and 90 of learning."""
 
 LOOK_S = 5.0
 """For a demo to say which one it is. One that is too busy to answer is not the one that is meant."""
