@@ -81,6 +81,7 @@ from epoxy.model.ordered import (
     OrderedAccept,
     OrderedCommit,
     OrderedRequest,
+    OrderedVote,
     Overloaded,
     Overtaken,
     Phase,
@@ -224,6 +225,7 @@ ordered_requests: st.SearchStrategy[OrderedRequest] = st.one_of(
     st.builds(Recover, id=instance_ids, ballot=ballots),
     st.builds(Validate, id=instance_ids, ballot=ballots, command=commands, deps=deps),
     st.builds(Waiting, id=instance_ids, count=uints),
+    st.builds(OrderedVote, sender=uints, id=instance_ids, ballot=ballots),
     st.builds(Catchup, sender=uints, executed=several_ids, known=several_ids),
     st.builds(Seal),
 )

@@ -89,6 +89,7 @@ from epoxy.model.ordered import (
     OrderedAccept,
     OrderedCommit,
     OrderedRequest,
+    OrderedVote,
     Overloaded,
     Overtaken,
     Phase,
@@ -1635,6 +1636,72 @@ def decode_catchup(buffer: bytes, position: int) -> tuple[Catchup, int]:
     return record, position
 
 
+def encode_ordered_vote(out: list[bytes], record: OrderedVote) -> None:
+    sender = record.sender
+    id = record.id
+    id_replica_id = id.replica_id
+    id_slot = id.slot
+    ballot = record.ballot
+    ballot_counter = ballot.counter
+    ballot_replica_id = ballot.replica_id
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    if 0 <= sender <= 0x7F:
+        out.append(BYTES[sender])
+    else:
+        encode_uint(out, sender)
+    if 0 <= id_replica_id <= 0x7F:
+        out.append(BYTES[id_replica_id])
+    else:
+        encode_uint(out, id_replica_id)
+    if 0 <= id_slot <= 0x7F:
+        out.append(BYTES[id_slot])
+    else:
+        encode_uint(out, id_slot)
+    if 0 <= ballot_counter <= 0x7F:
+        out.append(BYTES[ballot_counter])
+    else:
+        encode_uint(out, ballot_counter)
+    if 0 <= ballot_replica_id <= 0x7F:
+        out.append(BYTES[ballot_replica_id])
+    else:
+        encode_uint(out, ballot_replica_id)
+
+
+def decode_ordered_vote(buffer: bytes, position: int) -> tuple[OrderedVote, int]:
+    sender = buffer[position]
+    if sender <= 0x7F:
+        position += 1
+    else:
+        sender, position = decode_uint(buffer, position)
+    id_replica_id = buffer[position]
+    if id_replica_id <= 0x7F:
+        position += 1
+    else:
+        id_replica_id, position = decode_uint(buffer, position)
+    id_slot = buffer[position]
+    if id_slot <= 0x7F:
+        position += 1
+    else:
+        id_slot, position = decode_uint(buffer, position)
+    id = InstanceId(replica_id=id_replica_id, slot=id_slot)
+    ballot_counter = buffer[position]
+    if ballot_counter <= 0x7F:
+        position += 1
+    else:
+        ballot_counter, position = decode_uint(buffer, position)
+    ballot_replica_id = buffer[position]
+    if ballot_replica_id <= 0x7F:
+        position += 1
+    else:
+        ballot_replica_id, position = decode_uint(buffer, position)
+    if ballot_counter == 0 and ballot_replica_id != 0:
+        raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
+    ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
+    record = OrderedVote(sender=sender, id=id, ballot=ballot)
+    return record, position
+
+
 def encode_ordered_request(out: list[bytes], value: OrderedRequest) -> None:
     match value:
         case PreAccept():
@@ -1660,6 +1727,9 @@ def encode_ordered_request(out: list[bytes], value: OrderedRequest) -> None:
             encode_catchup(out, value)
         case Seal():
             out.append(BYTES[7])
+        case OrderedVote():
+            out.append(BYTES[8])
+            encode_ordered_vote(out, value)
         case _:
             assert_never(value)
 
@@ -1682,6 +1752,8 @@ def decode_ordered_request(buffer: bytes, position: int) -> tuple[OrderedRequest
             return decode_catchup(buffer, position + 1)
         case 7:
             return SEAL, position + 1
+        case 8:
+            return decode_ordered_vote(buffer, position + 1)
         case _:
             raise unknown_tag("OrderedRequest", buffer, position)
 

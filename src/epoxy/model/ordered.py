@@ -216,7 +216,15 @@ class Seal(Struct, frozen=True, kw_only=True):
     """The term ends. How far did it come, as far as you know?"""
 
 
-OrderedRequest = PreAccept | OrderedAccept | OrderedCommit | Recover | Validate | Waiting | Catchup | Seal
+class OrderedVote(Struct, frozen=True, kw_only=True):
+    """I have voted for this in that ballot. Told to those who did not ask for it, so that they can count, too."""
+
+    sender: int
+    id: InstanceId
+    ballot: Ballot
+
+
+OrderedRequest = PreAccept | OrderedAccept | OrderedCommit | Recover | Validate | Waiting | Catchup | Seal | OrderedVote
 
 
 class InTerm(Struct, frozen=True, kw_only=True):

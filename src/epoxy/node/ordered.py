@@ -18,10 +18,13 @@ from epoxy.model.ordered import (
     InstanceId,
     InTerm,
     Missed,
+    OrderedAccept,
     OrderedRequest,
+    OrderedVote,
     Phase,
     Seal,
     Sealed,
+    Voted,
 )
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused, flaw_of
 from epoxy.model.writes import Path
@@ -120,10 +123,26 @@ class OrderedEngine:
         if message.term != self.replica.number or self.replica.part is Part.WAITING:
             return self._handle_from_afar(message)
         try:
-            return self.replica.handle(message.request)
+            reply = self.replica.handle(message.request)
         except InvariantViolation as violation:
             self._alarm(str(violation))
             raise
+        self._tell_vote(message.request, reply)
+        return reply
+
+    def _tell_vote(self, request: object, reply: object) -> None:
+        """Once it is durable. Whoever asked for it hears of it anyway; the others need not wait for its answer."""
+        if isinstance(request, OrderedAccept) and isinstance(reply, Voted):
+            asker = request.ballot.replica_id or request.id.replica_id
+            vote = OrderedVote(sender=self.me, id=request.id, ballot=request.ballot)
+            self._store.when_durable(partial(self._told_vote, InTerm(term=self.replica.number, request=vote), asker))
+
+    def _told_vote(self, message: InTerm, asker: int) -> None:
+        if message.term == self.replica.number:
+            self.handle(message)
+            for voter in self.replica.voters:
+                if voter not in (self.me, asker):
+                    self.transport.send(voter, (message,), None)
 
     def _handle_from_afar(self, message: InTerm) -> Reply:
         """Said in another term, or in one that has not begun here: what was decided before can be told, and nothing
@@ -343,6 +362,7 @@ class OrderedEngine:
 
     def perform(self, effect: Home, done: Callable[[object], None]) -> None:
         result = self.replica.perform(effect.op)
+        self._tell_vote(effect.op, result)
         self._store.when_durable(partial(done, result))
 
     def alarm(self, text: str) -> None:

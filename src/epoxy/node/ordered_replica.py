@@ -26,6 +26,7 @@ from epoxy.model.ordered import (
     OrderedCommit,
     OrderedReply,
     OrderedRequest,
+    OrderedVote,
     Seal,
     Sealed,
     Term,
@@ -39,6 +40,7 @@ from epoxy.ordered.effects import Begin, Conclude, HomeOp, Join, Look, Seen
 from epoxy.ordered.execution import State, execute
 from epoxy.ordered.log import Log
 from epoxy.ordered.terms import Ends, Part
+from epoxy.ordered.votes import Votes, decides
 from epoxy.ports import Store, Transaction
 from epoxy.store.ordered import OrderedSpace
 
@@ -80,6 +82,7 @@ class OrderedReplica:
         """What is not decided, and who waits for it."""
         self._stuck: dict[InstanceId, InstanceId] = {}
         """The same, the other way around."""
+        self._votes = Votes()
         self._reached: dict[int, dict[int, int]] = {}
         self._arrived: set[int] = set()
         """Who is known to be in this term, or in a later one."""
@@ -182,6 +185,8 @@ class OrderedReplica:
                 return self._catch_up(request)
             case Seal():
                 return self._seal()
+            case OrderedVote():
+                return self._heard_vote(request)
             case _:
                 before = self.log.get(request.id)
                 if not (isinstance(request, OrderedCommit) or before.is_committed or self.votes_on(request.id)):
@@ -239,6 +244,7 @@ class OrderedReplica:
             self._store.transact(lambda tx: self.rows.save(tx, before, after))
         self.on_change(after)
         if after.is_committed:
+            self._votes.drop(after.id)
             for each in (after.id, *waited):
                 self._execute_from(each)
             self.on_news(after.id)
@@ -248,6 +254,15 @@ class OrderedReplica:
         if request.count > known and not self.log.is_executed(request.id):
             self.log.waiting[request.id] = request.count
             self.on_news(request.id)
+        return Noted()
+
+    def _heard_vote(self, vote: OrderedVote) -> OrderedReply:
+        """Mine counts when it is durable, like that of anybody else: then I hear of it."""
+        state = self.log.get(vote.id)
+        if not state.is_committed and not self.log.is_forgotten(vote.id):
+            voters = self._votes.count(vote.sender, vote.id, vote.ballot)
+            if decides(state, voters, vote.ballot, self.me, self.members.quorums.slow):
+                self._keep(state, acceptor.committed(state, state.chosen, self.log.deps_of(state)))
         return Noted()
 
     def _seal(self) -> OrderedReply:
