@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from epoxy import InvalidRequest, Value
+from epoxy import Add, Compare, InvalidRequest, Put, Value
 from epoxy.model.ballot import Ballot
 from epoxy.model.errors import ImmutableKey, VersionMismatch
 from epoxy.model.messages import Inspected
@@ -177,6 +177,12 @@ def test_changes_without_following_end(node: FakeNode, client_type: Any) -> None
         (lambda c: c.put(b"k", 3), "a value is bytes or str, not int"),
         (lambda c: c.get(None), "a key is bytes or str, not NoneType"),
         (lambda c: c.put(b"k", b"v", if_version=-1), "a version is between 0"),
+        (lambda c: c.put(b"k", b"v", if_version="1"), "a version is between 0 .* not '1'"),
+        (lambda c: c.txn(), "names at least one key"),
+        (lambda c: c.txn(then=["k"]), "and Put, Add, Delete and Get, not str"),
+        (lambda c: c.txn(compares=[Put(key=b"k", value=b"v")]), "has Compares, .* not Put"),
+        (lambda c: c.txn(compares=[Compare(key=b"k")]), "says what the key may hold: values, or absent"),
+        (lambda c: c.txn(then=[Add(key=b"k", amount=1 << 63)]), "an amount is at most 9223372036854775807"),
         (lambda c: c.get(b"k", read="eventual"), "there are: optimistic, skip_cache, linearizable"),
         (lambda c: c.page(limit=0), "a page has 1 to 1,000 keys"),
         (lambda c: c.get(b"k", timeout=0), "a timeout is above 0"),

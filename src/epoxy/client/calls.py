@@ -207,6 +207,10 @@ def checked_txn(
 ) -> Txn:
     if not (compares or then or otherwise or reads):
         raise InvalidRequest("a transaction names at least one key")
+    for kinds, given in ((Compare, compares), (Operation, (*then, *otherwise))):
+        strangers = [type(each).__name__ for each in given if not isinstance(each, kinds)]
+        if strangers:
+            raise InvalidRequest(f"a transaction has Compares, and Put, Add, Delete and Get, not {strangers[0]}")
     asked = Txn(compares=compares, then=then, otherwise=otherwise, reads=reads)
     flaw = flaw_of(asked)
     if flaw is not None:
@@ -298,11 +302,11 @@ def as_bytes(given: object, what: str) -> bytes:
             raise InvalidRequest(f"a {what} is bytes or str, not {type(given).__name__}")
 
 
-def condition(if_version: int | None) -> dict[str, str]:
+def condition(if_version: object) -> dict[str, str]:
     if if_version is None:
         return {}
-    if not 0 <= if_version <= MAX_VERSION:
-        raise InvalidRequest(f"a version is between 0 (never written) and {MAX_VERSION}, not {if_version}")
+    if not isinstance(if_version, int) or not 0 <= if_version <= MAX_VERSION:
+        raise InvalidRequest(f"a version is between 0 (never written) and {MAX_VERSION}, not {if_version!r}")
     return {"if_version": str(if_version)}
 
 

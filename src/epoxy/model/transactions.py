@@ -4,7 +4,9 @@ import enum
 from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
+from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_KEY_BYTES
 
 MAX_PARTS = 128
@@ -30,7 +32,8 @@ class Compare(Struct, frozen=True, kw_only=True):
     absent: bool = False
 
     def __post_init__(self) -> None:
-        assert self.values or self.absent, self
+        if not self.values and not self.absent:
+            raise InvalidRequest("a compare says what the key may hold: values, or absent")
 
     def holds(self, value: bytes | None) -> bool:
         return self.absent if value is None else value in self.values
@@ -51,14 +54,21 @@ class Delete(Struct, frozen=True, kw_only=True):
 
 class Add(Struct, frozen=True, kw_only=True):
     """Add to a decimal number, or take from it; absent counts as 0. What is no number, or would be too large a one,
-    stays as it is."""
+    stays as it is. `amount=-5` is the same as `amount=5, negative=True`, and is kept as that.
+
+    Invariant: 0 <= amount <= MOST.
+    """
 
     key: bytes
     amount: int
     negative: bool = False
 
     def __post_init__(self) -> None:
-        assert 0 <= self.amount <= MOST, self
+        if self.amount < 0:
+            force_setattr(self, "amount", -self.amount)
+            force_setattr(self, "negative", not self.negative)
+        if self.amount > MOST:
+            raise InvalidRequest(f"an amount is at most {MOST}")
 
 
 Operation = Get | Put | Delete | Add
