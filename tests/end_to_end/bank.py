@@ -2,11 +2,9 @@
 add everything up. Money moves, and none is made or lost; and every teller counts its transfers where they are made."""
 
 import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Self
 
 import redis
@@ -16,6 +14,7 @@ from redis.retry import Retry
 from epoxy import Add, Client, Put
 from epoxy.model.errors import EpoxyError
 from epoxy.testing import ClusterNode
+from tests.end_to_end.crowd import Crowd
 from tests.end_to_end.recorder import PATIENCE_S
 from tests.end_to_end.world import until
 
@@ -32,19 +31,18 @@ ONCE = Retry(NoBackoff(), 0)
 """A teller counts what it asks for, so nobody asks again in its name: left alone, redis-py does."""
 
 
-class Bank:
+class Bank(Crowd):
     """Once it is entered, every region has two tellers and an auditor. `done` counts what each region answered, `told`
     what each teller was, and `tried` what it asked for; `wrong` has every total that was not right."""
 
     def __init__(self, nodes: Iterable[ClusterNode], seed: int = 1) -> None:
+        super().__init__()
         self.done: Counter[str] = Counter()
         self.told: Counter[str] = Counter()
         self.tried: Counter[str] = Counter()
         self.wrong: list[str] = []
         self._nodes = list(nodes)
         self._seed = seed
-        self._over = threading.Event()
-        self._threads: list[threading.Thread] = []
 
     def open_accounts(self, node: ClusterNode) -> None:
         with Client(node.url, timeout=PATIENCE_S) as client:
@@ -54,20 +52,12 @@ class Bank:
         """For a region that is new."""
         for i, work in enumerate((self._by_http, self._by_redis, self._audit)):
             dice = random.Random(f"{self._seed}/{node.datacenter}/{i}")
-            self._threads.append(threading.Thread(target=work, args=(node, dice), daemon=True))
-            self._threads[-1].start()
+            self._begin(work, node, dice)
 
     def __enter__(self) -> Self:
         for node in self._nodes:
             self.hire(node)
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
 
     def more(self, count: int, nodes: Iterable[ClusterNode]) -> None:
         """Until each of these regions has answered `count` more."""

@@ -1,17 +1,15 @@
 """Clients of a cluster whose members change, through both doors, and all they were told."""
 
 import random
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from types import TracebackType
-from typing import Self
 
 import redis
 
 from epoxy import Client
 from epoxy.sim.history import Absent, Failed, Found, Kind, Lost, Outcome, Read, Reserve, Unknown, Won
 from epoxy.testing import Cluster
+from tests.end_to_end.crowd import Crowd
 from tests.end_to_end.load import draw, remember
 from tests.end_to_end.recorder import PATIENCE_S, Recorder
 
@@ -25,44 +23,27 @@ LOCKS = 40
 """Names that Redis clients fight for at a time."""
 
 
-class Writers:
+class Writers(Crowd):
     """While it is entered, clients ask one thing after another. Those of HTTP know all nodes, also those to come, each
     beginning with another; those of Redis stay with one node."""
 
     def __init__(self, recorder: Recorder, *, seed: int = 1) -> None:
+        super().__init__()
         self._recorder = recorder
-        self._over = threading.Event()
-        self._threads: list[threading.Thread] = []
         self._seed = seed
 
     def http(self, name: str, urls: list[str]) -> None:
-        self._begin(self._over_http, name, urls)
+        self._begin(self._over_http, name, self._dice(name), urls)
 
     def redis(self, name: str, port: int) -> None:
-        self._begin(self._over_redis, name, port)
+        self._begin(self._over_redis, name, self._dice(name), port)
 
-    def _begin(self, work: Callable[..., None], name: str, *where: object) -> None:
-        dice = random.Random(f"{self._seed}/{name}")
-        self._threads.append(threading.Thread(target=work, args=(name, dice, *where), daemon=True))
-        self._threads[-1].start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
+    def _dice(self, name: str) -> random.Random:
+        return random.Random(f"{self._seed}/{name}")
 
     def more(self, count: int, names: Iterable[str]) -> None:
         """Until each of these clients has been answered `count` more times."""
-        answered = self._recorder.answered
-        goals = {name: answered[name] + count for name in names}
-        self._recorder.wait_for(
-            lambda: all(answered[name] >= goal for name, goal in goals.items()), f"{count} more answers for {goals}"
-        )
+        self._recorder.more(count, names)
 
     def _over_http(self, name: str, dice: random.Random, urls: list[str]) -> None:
         known: dict[bytes, int] = {}

@@ -3,7 +3,7 @@
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from epoxy import Client, EpoxyError, ImmutableKey, VersionMismatch
@@ -73,6 +73,14 @@ class Recorder:
     def wait_for(self, condition: Callable[[], bool], words: str) -> None:
         with self._changed:
             assert self._changed.wait_for(condition, PATIENCE_S), f"{words}: not in {PATIENCE_S:.0f} s; {self.answered}"
+
+    def more(self, count: int, names: Iterable[str]) -> None:
+        """Until each of these clients has been answered `count` more times."""
+        goals = {name: self.answered[name] + count for name in names}
+        self.wait_for(
+            lambda: all(self.answered[name] >= goal for name, goal in goals.items()),
+            f"{count} more answers at {list(goals)}",
+        )
 
     def keys(self) -> list[bytes]:
         return list(dict.fromkeys(operation.key for operation in self.history))
