@@ -48,9 +48,10 @@ def test_status_says_whether_it_works(
 
 
 def test_status_during_a_change(node: FakeNode, capsys: Captured) -> None:
-    node.status |= {"joint": True, "peers": peers(status="leaving")}
+    node.status |= {"joint": True, "peers": peers(status="leaving"), "txn_state": "closing", "txn_term": 3}
     assert run(["status"]) == 0
     told = capsys.readouterr().out
+    assert "wait: closing, term 3" in told
     assert "old and new members decide together" in told
     assert "reachable, leaving" in told
 
@@ -129,6 +130,11 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
         ([away("displaced")], Severity.BROKEN, "(9) runs with another disk than the one the cluster knows"),
         ([away("unconfirmed")], Severity.BROKEN, "(9) has a disk that most of the others have not met"),
         ([away("unconfirmed"), visit(epoch=8)], Severity.BROKEN, "(9) knows nothing of a cluster that is in epoch 8"),
+        (
+            [visit(state="active", txn_state="learning", txn_term=2, epoch_age_s=90.0)],
+            Severity.WARNING,
+            "transactions wait at us-east-1 (1) (learning, term 2)",
+        ),
         ([visit(joint=True, epoch_age_s=2.0)], Severity.FINE, "old and new members decide together (epoch 1, 2 s)"),
         ([visit(joint=True, epoch_age_s=90.0)], Severity.BROKEN, "that should take seconds"),
         ([visit(joint=True, peers=peers(reachable=False))], Severity.BROKEN, "together (epoch 1, 0 s), and eu-west-1"),

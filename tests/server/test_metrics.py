@@ -26,6 +26,8 @@ INTERFACE = {
     "epoxy_changelog_rows",
     "epoxy_repaired_keys",
     "epoxy_replicas",
+    "epoxy_txn_open",
+    "epoxy_txn_term",
     "epoxy_peer_rtt_seconds",
     "epoxy_invariant_violations",
 }
@@ -107,13 +109,19 @@ def test_gauges_are_looked_up_when_asked() -> None:
     metrics = Metrics(lambda: now)
     assert ("epoxy_changelog_rows", ()) not in samples(metrics), "unknown is not zero"
     now = Gauges(
-        changelog_rows=7, repaired_keys=5, replicas={"active": 3, "learning": 1}, peer_rtt_seconds={"2": 0.0714}
+        changelog_rows=7,
+        repaired_keys=5,
+        replicas={"active": 3, "learning": 1},
+        txn_term=2,
+        txn_open=True,
+        peer_rtt_seconds={"2": 0.0714},
     )
     found = samples(metrics)
     assert found["epoxy_changelog_rows", ()] == 7
     assert found["epoxy_repaired_keys_total", ()] == 5
     assert found["epoxy_replicas", (("status", "active"),)] == 3
     assert found["epoxy_replicas", (("status", "learning"),)] == 1
+    assert (found["epoxy_txn_term", ()], found["epoxy_txn_open", ()]) == (2, 1)
     assert found["epoxy_peer_rtt_seconds", (("peer", "2"),)] == 0.0714
 
 

@@ -73,7 +73,7 @@ def diagnose(visits: list[Visit]) -> list[Finding]:
     expected = {peer.id for status in statuses for peer in status.peers if peer.status in COMING}
     found = [*attendance(visits, expected), *twins(present)]
     if statuses:
-        for look in (availability, links, agreement, changes, size, paths, distances):
+        for look in (availability, links, agreement, changes, transactions, size, paths, distances):
             found += look(statuses)
         found += [*arrivals(statuses, {status.id for status in present}), *encryption(visits)]
     order = (Severity.BROKEN, Severity.WARNING, Severity.FINE)
@@ -162,6 +162,17 @@ def arrivals(statuses: list[Status], present: set[int]) -> Iterator[Finding]:
         elif age_s > LONG_LEARNING_S:
             advice = "`epoxy members list` shows how far it is and what the change waits for."
             yield warning(f"{who} has been {peer.status} for {age_s / 60:.0f} minutes", advice)
+
+
+def transactions(statuses: list[Status]) -> Iterator[Finding]:
+    """They stand still while an epoch is joint. After that, only one that was away has still to catch up."""
+    for status in statuses:
+        waits = status.txn_state not in ("", "open") and status.state == "active"
+        if waits and not status.joint and (status.epoch_age_s or 0.0) > LONG_JOINT_S:
+            yield warning(
+                f"transactions wait at {name(status)} ({status.txn_state}, term {status.txn_term})",
+                "It was away while members changed, and finds out what it missed. If that lasts, its log says more.",
+            )
 
 
 def availability(statuses: list[Status]) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from epoxy.consensus.effects import Timing
 from epoxy.membership.retention import Floor, commit_of
 from epoxy.model.cluster import CONFIG_KEY, ReplicaInfo, Side
 from epoxy.model.messages import Failed, Inspect, Inspected, Reply
+from epoxy.model.ordered import end_key
 from epoxy.model.records import ChangelogEntry, KeyState, Proposal
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused
 from epoxy.model.writes import (
@@ -103,6 +104,8 @@ class Node:
         self.clock = clock
         limits = settings.limits
         self.ordered = OrderedEngine(self.me, store, None, links, clock, dice, alarm)
+        self.ordered.terms.decided_end = self._decided_end
+        self.ordered.terms.decide_end = self._decide_end
         self.replica.ordered = self.ordered.handle
         late: Pending[TxnOutcome] = Pending(clock, limits.writes_in_flight, limits.request_timeout_ms, LATE)
         self._txns = late
@@ -117,13 +120,14 @@ class Node:
         self._telling = self._more = self._started = False
         self._retiming: Timer | None = None
         self.replica.commit_watchers.append(self._changed)
-        self.member = Member(self.driver, store, questions, dice) if questions is not None else None
+        self.member = Member(self.driver, store, questions, dice, self.ordered.terms) if questions is not None else None
         self.roster = Roster(self.member, links.reachable) if self.member is not None else None
         self._backfill = Backfill(self.replica.keyspace, store, clock) if settings.backfill else None
 
     def start(self) -> None:
         """A peer may be absent, once the others have met this node's store."""
         self._retime()
+        self.ordered.adopt(self.replica.config)
         self.ordered.start()
         if self.member is not None:
             self.member.guard.confirmed = self._stand
@@ -300,6 +304,8 @@ class Node:
             slow_quorum=sizes.slow,
             fast_quorum=sizes.fast,
             txn_fast_path_share=self.transactions.fast_share,
+            txn_term=self.ordered.replica.number,
+            txn_state=self.ordered.replica.part.value,
             writes_in_flight=self.in_flight,
             uptime_s=(self.clock.now_ms() - self._started_ms) / 1000,
             peers=[self._peer(info) for info in config.replicas if info.id != self.me],
@@ -368,12 +374,21 @@ class Node:
         if key == CONFIG_KEY:
             self._epoch_began_ms = self.clock.now_ms()
             self._stand()
+            self.ordered.adopt(self.replica.config)
         if before.committed is not None:
             self._store.when_durable(partial(self._overwritten, key))
         if self._telling:
             self._more = True
         else:
             self._tell_when_durable()
+
+    def _decided_end(self, term: int) -> bytes | None:
+        found = self.replica.newest(end_key(term))
+        return found.value if found is not None else None
+
+    def _decide_end(self, term: int, value: bytes, done: Callable[[bytes | None], None]) -> None:
+        """A reserved name: who comes first decides for all, and the others are told."""
+        self.driver.write(Write(key=end_key(term), value=value), lambda outcome: done(held_after(outcome)))
 
     def _overwritten(self, key: bytes) -> None:
         for listener in self._overwrite_listeners:
@@ -453,6 +468,13 @@ def may_change(newest: Proposal | None) -> bool:
 def is_final(here: ReadResult) -> bool:
     """Committed and immutable: what the newest version is, nobody needs to be asked."""
     return here.committed is not None and not here.committed.mutable
+
+
+def held_after(outcome: Outcome) -> bytes | None:
+    """The value of a name that somebody wanted to reserve; None: not known."""
+    if isinstance(outcome, Committed):
+        return outcome.proposal.value
+    return outcome.committed.value if isinstance(outcome, ExpectedValueDoesNotMatch) else None
 
 
 def rounded(milliseconds: float | None) -> float | None:

@@ -19,7 +19,8 @@ class Status(Struct, frozen=True, kw_only=True):
     """`tolerated_failures`: how many more replicas may fail before nothing can be decided; negative: nothing can now.
     `floor_ms`: the round trip to the nearest fast quorum, below which no fresh key commits. `state` and `reason`: see
     `standing`. `joint`: two sets of members must agree, for a moment. `epoch_age_s`: since when this process knows of
-    the epoch. `compiled`: whether the hot modules are (decision 0015)."""
+    the epoch. `txn_term` and `txn_state`: where this node's part of the ordered engine is; when it is "open" it orders
+    transactions (docs/protocol/ordered.md). `compiled`: whether the hot modules are (decision 0015)."""
 
     id: int
     datacenter: str
@@ -39,6 +40,8 @@ class Status(Struct, frozen=True, kw_only=True):
     slow_quorum: int
     fast_quorum: int
     txn_fast_path_share: float | None
+    txn_term: int
+    txn_state: str
     writes_in_flight: int
     uptime_s: float
     peers: list[PeerStatus]

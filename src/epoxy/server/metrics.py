@@ -31,6 +31,9 @@ class Gauges(Struct, frozen=True, kw_only=True):
     """By status."""
     peer_rtt_seconds: Mapping[str, float] = {}
     """By peer; those never heard of are left out."""
+    txn_term: int = 0
+    txn_open: bool = False
+    """Which term of the ordered engine this node is in, and whether it orders transactions now."""
     refused: Mapping[str, int] = {}
     """By the limit that was reached."""
     requests: Mapping[tuple[str, str], int] = {}
@@ -116,6 +119,8 @@ class Metrics(Collector):
         for status, count in now.replicas.items():
             replicas.add_metric((status,), count)
         yield replicas
+        yield GaugeMetricFamily("epoxy_txn_term", "The term of the ordered engine this node is in", now.txn_term)
+        yield GaugeMetricFamily("epoxy_txn_open", "1 while this node orders transactions", now.txn_open)
         rtt = GaugeMetricFamily("epoxy_peer_rtt_seconds", "Round trip to a peer", labels=("peer",))
         for peer, seconds in now.peer_rtt_seconds.items():
             rtt.add_metric((peer,), seconds)

@@ -22,6 +22,7 @@ from epoxy.node.deadlines import CoarseClock
 from epoxy.node.exits import EXIT_STORE
 from epoxy.node.listening import listen
 from epoxy.node.service import Node
+from epoxy.ordered.terms import Part
 from epoxy.server.actors_door import ActorsDoor
 from epoxy.server.api import build_api
 from epoxy.server.logs import LOGGER
@@ -212,6 +213,8 @@ class Process:
             repaired_keys=self.node.repaired,
             replicas={status.value: statuses.count(status) for status in ReplicaStatus},
             peer_rtt_seconds=rtts,
+            txn_term=self.node.ordered.replica.number,
+            txn_open=self.node.ordered.replica.part is Part.OPEN,
             refused=self.node.refused,
             requests=self._resp.requests() | {("http_get_key", "ok"): self._connections.ready.served},
         )
