@@ -271,7 +271,7 @@ def test_a_request_that_nobody_answers_ends_as_what_it_is() -> None:
     here.actors.ask(Call(target=ActorName("prod", "room", "nowhere"), body=b""), waiting.append)
     here.clock.advance(15_001)
     reason = "no worker of pool 'web' in here, which owns the name, had room for the actor"
-    assert waiting == [Unavailable(reason=reason)]
+    assert waiting == [Unavailable(reason=reason, final=True)]
     session = here.connect("a")
     lost: list[Verdict] = []
     actor = run(here, here.made("x"), "a")

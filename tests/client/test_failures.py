@@ -13,6 +13,7 @@ from epoxy import (
     ConnectionLost,
     ConsensusFailed,
     InvalidRequest,
+    NotRunning,
     OutcomeUnknown,
     Timeout,
     Unavailable,
@@ -122,6 +123,18 @@ def test_a_mistake_of_ours_is_not_tried_elsewhere(nodes: list[FakeNode], client_
     first.misdeeds.append(problem(400, "bad_parameter", definite=True))
     with client_type(first.url, second.url) as client, pytest.raises(InvalidRequest, match="about bad_parameter"):
         client.put(b"k", b"v")
+    assert second.requests == []
+
+
+@both
+def test_an_actor_that_does_not_start_is_not_asked_through_another_node(
+    nodes: list[FakeNode], client_type: Any
+) -> None:
+    first, second, _ = nodes
+    first.misdeeds.append(problem(503, "not_running", definite=True))
+    with client_type(first.url, second.url) as client, pytest.raises(NotRunning, match="about not_running") as caught:
+        client.put(b"k", b"v")
+    assert caught.value.definite
     assert second.requests == []
 
 

@@ -91,7 +91,7 @@ class Calls:
     def _look(self, number: int) -> None:
         waiting = self._waiting[number]
         if waiting.envoy is None:
-            self._end(number, Unavailable(reason=self._explain(waiting.actor_id)))
+            self._end(number, Unavailable(reason=self._explain(waiting.actor_id), final=True))
         else:
             late = Unknown(reason="no answer in time")
             waiting.timer = self._clock.call_later(TIMEOUT_MS - START_MS, lambda: self._end(number, late))

@@ -71,9 +71,10 @@ class Responded(Struct, frozen=True, kw_only=True, tag="responded"):
 
 
 class Unavailable(Struct, frozen=True, kw_only=True, tag="unavailable"):
-    """Definite: nothing was done."""
+    """Definite: nothing was done. `final`: the owner says so, and asking elsewhere leads to it again."""
 
     reason: str
+    final: bool = False
 
 
 class Unknown(Struct, frozen=True, kw_only=True, tag="unknown"):

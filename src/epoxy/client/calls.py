@@ -30,6 +30,7 @@ from epoxy.model.errors import (
     CursorGone,
     ImmutableKey,
     InvalidRequest,
+    NotRunning,
     OutcomeUnknown,
     Unavailable,
     UnexpectedAnswer,
@@ -48,6 +49,7 @@ MAX_VERSION = (1 << 64) - 1
 """Versions travel as 64-bit numbers."""
 
 CURSOR_GONE = "cursor_gone"
+NOT_RUNNING = "not_running"
 
 MAX_PAGE = 1000
 """Keys on a page: a node's own limit."""
@@ -332,7 +334,8 @@ def kv(key: bytes) -> str:
 
 
 def fail(answer: Answer, *, writes: bool) -> NoReturn:
-    """The exception for an answer that is no result. Unavailable means: another node may be asked."""
+    """The exception for an answer that is no result. Unavailable means: another node may be asked; NotRunning is what
+    all of them would say."""
     if answer.status == 409 and answer.headers.get("epoxy-error") in ("version_mismatch", "immutable"):
         raise conflict(answer)
     error = error_of(answer)
@@ -344,7 +347,7 @@ def fail(answer: Answer, *, writes: bool) -> NoReturn:
     if not error.definite:
         raise ConsensusFailed(told) if error.code == "consensus_failed" else OutcomeUnknown(told)
     if answer.status >= 500 or answer.status == 429:
-        raise Unavailable(told)
+        raise NotRunning(told) if error.code == NOT_RUNNING else Unavailable(told)
     raise InvalidRequest(told)
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from epoxy.client.calls import Call
 from epoxy.client.http1 import Answer, Node, parse_url
-from epoxy.model.errors import ConnectionLost, InvalidRequest, OutcomeUnknown, Timeout, Unavailable
+from epoxy.model.errors import ConnectionLost, InvalidRequest, NotRunning, OutcomeUnknown, Timeout, Unavailable
 
 T = TypeVar("T")
 
@@ -92,6 +92,8 @@ def conduct(call: Call[T], fleet: Fleet, now: float) -> Generator[Attempt, Outco
             case Answer() as answer:
                 try:
                     return call.read(answer)
+                except NotRunning as error:
+                    raise NotRunning(f"{node.url}: {error}") from None
                 except Unavailable as error:
                     failures.append(f"{node.url}: {error}")
                 except OutcomeUnknown as error:

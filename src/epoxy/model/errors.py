@@ -21,6 +21,7 @@
     ├── InvariantViolation      indefinite  two values for one instance: stop believing, call somebody
     └── ClientError                         what a client raises about a request of its own
         ├── Unavailable         definite    no node took the request on
+        │   └── NotRunning                  the actor did not start in time, whichever node is asked
         ├── CursorGone          definite    the changes that come next are no longer kept
         ├── WriteConflict       definite    not written, because of what stands there; it comes along
         │   ├── VersionMismatch             `if_version` is not the committed version
@@ -118,6 +119,10 @@ class ClientError(EpoxyError):
 
 
 class Unavailable(ClientError):
+    pass
+
+
+class NotRunning(Unavailable):
     pass
 
 

@@ -199,8 +199,8 @@ class ActorRoutes:
                 call.answer(200, body)
             case Responded(body=body):
                 call.fail(502, "actor_failed", body.decode(errors="replace"), definite=False)
-            case Unavailable(reason=reason):
-                call.fail(503, "unavailable", reason, retry_after_ms=RETRY_AFTER_MS)
+            case Unavailable(reason=reason, final=final):
+                call.fail(503, "not_running" if final else "unavailable", reason, retry_after_ms=RETRY_AFTER_MS)
             case Unknown(reason=reason):
                 call.fail(503, "outcome_unknown", f"{reason}; asking again is safe", definite=False)
             case _:
