@@ -127,9 +127,9 @@ def test_a_refused_directory_is_let_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("description", "message"),
     [
-        ('{"format": 4, "tenants": []}', "format 4; this version reads format 3"),
-        ('{"format": 0, "replica": 7}', "format 0; this version reads format 3"),
-        ('{"format": 3, "replica": 9}', "belongs to replica 9, this is replica 7"),
+        ('{"format": 5, "tenants": []}', "format 5; this version reads format 4"),
+        ('{"format": 0, "replica": 7}', "format 0; this version reads format 4"),
+        ('{"format": 4, "replica": 9}', "belongs to replica 9, this is replica 7"),
         ('{"format": 1}', "the file `format` is damaged"),
         ('{"format": "1", "replica": 7}', "the file `format` is damaged"),
         ("", "the file `format` is damaged"),
