@@ -18,8 +18,8 @@ from epoxy.store.embedded import LOG_BYTES, LOG_FOLDER, TREE_FOLDER, open_folder
 from epoxy.store.log import sync_folder
 
 FORMAT = 4
-"""Of the rows in it. 2: the configuration is the value of a key. 3: votes stand apart from the keys they are for. 4: the
-ordered engine's instances stand under their terms, which the configuration counts."""
+"""Of the rows in it. 2: the configuration is the value of a key. 3: votes stand apart from the keys they are for. 4:
+instances of the ordered engine stand under their terms, which the configuration counts."""
 FORMAT_FILE, FORMAT_DRAFT, LOCK_FILE = "format", "format.next", "lock"
 
 
