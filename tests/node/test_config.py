@@ -320,6 +320,15 @@ def test_unknown_from_outside(write: Write) -> None:
         assert refusal(path, flags={name: "x"}).startswith(f"command line: unknown setting {name}; known: node.id, ")
 
 
+def test_what_is_known_is_told_of_the_section_that_was_meant(write: Write) -> None:
+    path = write(SMALLEST)
+    told = [refusal(path, environ={"EPOXY_TLS_CRT": "x"}), refusal(path, flags={"tls.crt": "x"})]
+    assert [each.partition("known: ")[2] for each in told] == [
+        "EPOXY_TLS_CERT, EPOXY_TLS_KEY, EPOXY_TLS_CA",
+        "tls.cert, tls.key, tls.ca",
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

@@ -30,7 +30,7 @@ agents_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 
-@click.group(cls=Group, context_settings=SETTINGS)
+@click.group(cls=Group, context_settings=SETTINGS, short_help="Failover for Redis and Valkey servers.")
 def elect() -> None:
     """Failover for Redis and Valkey: who writes, decided by a majority of agents.
 

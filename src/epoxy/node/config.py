@@ -268,11 +268,13 @@ def overrides(environ: Mapping[str, str], flags: Mapping[str, str]) -> dict[str,
         if variable in named:
             found[named[variable]] = (variable, value)
         elif variable.startswith(tuple(f"EPOXY_{section.upper()}_" for section in TABLE)):
-            raise ConfigError(f"environment: unknown setting {variable}; known: {', '.join(named)}")
+            known = ", ".join(each for each in named if each.split("_")[1] == variable.split("_")[1])
+            raise ConfigError(f"environment: unknown setting {variable}; known: {known}")
     for name, value in flags.items():
         section, _, key = name.partition(".")
         if key not in TABLE.get(section, {}):
-            known = ", ".join(f"{section}.{key}" for section in TABLE for key in TABLE[section])
+            sections = [section] if section in TABLE else TABLE
+            known = ", ".join(f"{section}.{key}" for section in sections for key in TABLE[section])
             raise ConfigError(f"command line: unknown setting {name}; known: {known}")
         found[name] = ("command line", value)
     return found
