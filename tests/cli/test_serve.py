@@ -93,7 +93,7 @@ def test_set_reaches_every_setting_and_takes_values_with_equal_signs(config: Pat
     ("arguments", "words"),
     [
         (("--id", "x"), "command line: node.id is 'x'; allowed: a whole number from 1 to 4294967295"),
-        (("--set", "limits.pipelin=7"), "command line: unknown setting limits.pipelin; known: node.id, "),
+        (("--set", "limits.pipelin=7"), "command line: unknown setting limits.pipelin; known: limits.connections, "),
         (
             ("--set", "limits.pipeline="),
             "command line: limits.pipeline is ''; allowed: a whole number from 1 to 100000",
