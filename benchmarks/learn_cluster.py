@@ -1,14 +1,18 @@
 """Replicas are added to those that hold many keys: real processes, from the order to the last epoch.
 
-    python -m benchmarks.learn_cluster [--keys 1000000] [--old 1] [--new 1] [--writers 0] [--python P] [--folder DIR]
+    python -m benchmarks.learn_cluster [--keys 1000000] [--old 1] [--new 1] [--writers 0] [--txns] [--python P]
+                                       [--folder DIR]
 
 With `--writers`, so many clients reserve names at the first node all the while, and what they get done before, during
-and after the copy is told.
+and after the copy is told. With `--txns` the keys belong to transactions, and each of these clients asks for one after
+the other instead, which changes two of the keys; the longest time without an answer is told, too.
 """
 
 import argparse
 import http.client
+import itertools
 import json
+import random
 import secrets
 import shutil
 import socket
@@ -21,7 +25,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.preload import preload
+from benchmarks.preload import key_of, preload
+from epoxy import Put
 from epoxy.client import Client
 from epoxy.model.errors import EpoxyError
 
@@ -80,8 +85,10 @@ class Node:
 class Writers:
     """Closed loops; what they got done in each tenth of a second."""
 
-    def __init__(self, url: str, count: int) -> None:
+    def __init__(self, url: str, count: int, txn_keys: int) -> None:
+        """`txn_keys`: ask for transactions, of so many keys."""
         self._url = url
+        self._txn_keys = txn_keys
         self._done: list[float] = []
         self.failed = 0
         self._stopped = False
@@ -93,10 +100,17 @@ class Writers:
         with Client(self._url, timeout=10.0) as client:
             while not self._stopped:
                 try:
-                    client.put(b"key:" + secrets.token_hex(8).encode(), bytes(16))
+                    self._ask(client)
                 except EpoxyError:
                     self.failed += 1
                 self._done.append(time.monotonic())
+
+    def _ask(self, client: Client) -> None:
+        if self._txn_keys:
+            names = [key_of(random.randrange(self._txn_keys), self._txn_keys) for _ in range(2)]
+            client.txn(then=[Put(key=name, value=secrets.token_bytes(16)) for name in names])
+        else:
+            client.put(b"key:" + secrets.token_hex(8).encode(), bytes(16))
 
     def stop(self) -> None:
         self._stopped = True
@@ -105,6 +119,11 @@ class Writers:
 
     def rate(self, begin: float, end: float) -> float:
         return sum(begin <= at < end for at in self._done) / max(end - begin, 1e-9)
+
+    def pause(self) -> float:
+        """The longest time in which nobody was answered."""
+        done = sorted(self._done)
+        return max([later - earlier for earlier, later in itertools.pairwise(done)], default=0.0)
 
 
 class Watch:
@@ -128,15 +147,15 @@ class Watch:
         assert self.ended, "the change did not end"
 
 
-def run(folder: Path, keys: int, python: str, *, writers: int, old: int, new: int) -> None:
+def run(folder: Path, keys: int, python: str, *, writers: int, txns: bool, old: int, new: int) -> None:
     for me in range(1, old + 1):
-        preload(folder / f"data-{me}", me, keys)
+        preload(folder / f"data-{me}", me, keys, owned=txns)
     (folder / "secret").write_text(secrets.token_hex(32))
     (folder / "secret").chmod(0o600)
     ports = [free_port() for _ in range(old + new)]
     nodes = [Node(folder, me, ports[:old], port, python=python) for me, port in enumerate(ports, start=1)]
     try:
-        measure(nodes, keys, writers, old)
+        measure(nodes, keys, writers, old, txn_keys=keys if txns else 0)
     except BaseException:
         for node in nodes:
             print((folder / f"{node.id}.log").read_text()[-2000:], file=sys.stderr)
@@ -147,11 +166,11 @@ def run(folder: Path, keys: int, python: str, *, writers: int, old: int, new: in
             node.process.wait()
 
 
-def measure(nodes: list[Node], keys: int, writers: int, old: int) -> None:
+def measure(nodes: list[Node], keys: int, writers: int, old: int, txn_keys: int) -> None:
     first, newcomers = nodes[0], nodes[old:]
     wait_until(lambda: all(node.answers() for node in nodes), "every node answers")
     wait_until(lambda: bool(first.ask("GET", "/v2/status")["ready"]), "the first is ready")
-    load = Writers(first.url, writers)
+    load = Writers(first.url, writers, txn_keys)
     time.sleep(5.0 if writers else 1.0)
     cpu_s = [node.cpu_s() for node in nodes]
     watch = Watch(first, len(nodes))
@@ -160,6 +179,7 @@ def measure(nodes: list[Node], keys: int, writers: int, old: int) -> None:
     watch.wait()
     spent = [f"{node.cpu_s() - before:.1f}" for node, before in zip(nodes, cpu_s, strict=True)]
     memory = [f"{node.most_memory_mib():.0f}" for node in nodes]
+    time.sleep(2.0 if writers else 0.0)
     load.stop()
     copied_s = watch.joint - watch.began
     print(
@@ -169,7 +189,11 @@ def measure(nodes: list[Node], keys: int, writers: int, old: int) -> None:
     if writers:
         before = load.rate(watch.began - 5, watch.began)
         during = load.rate(watch.began, watch.joint)
-        print(f"writes a second: before {before:,.0f}, while it copied {during:,.0f}; failed: {load.failed}")
+        asked = "transactions" if txn_keys else "writes"
+        print(
+            f"{asked} a second: before {before:,.0f}, while it copied {during:,.0f}; "
+            f"failed: {load.failed}; the longest time without an answer: {load.pause():.2f} s"
+        )
 
 
 def wait_until(condition: Callable[[], bool], words: str) -> None:
@@ -185,12 +209,21 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--python", default=sys.executable, help="whose `epoxy` is run: that of a compiled build, say")
     parser.add_argument("--writers", type=int, default=0)
+    parser.add_argument("--txns", action="store_true", help="the keys belong to transactions")
     parser.add_argument("--old", type=int, default=1, help="members that hold the keys")
     parser.add_argument("--new", type=int, default=1, help="members that are added")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(dir=options.folder))
     try:
-        run(folder, options.keys, options.python, writers=options.writers, old=options.old, new=options.new)
+        run(
+            folder,
+            options.keys,
+            options.python,
+            writers=options.writers,
+            txns=options.txns,
+            old=options.old,
+            new=options.new,
+        )
     finally:
         shutil.rmtree(folder)
 

@@ -18,11 +18,13 @@ import lmdb
 from epoxy.codec import wire
 from epoxy.codec.tuple import pack, pack_bytes
 from epoxy.model.records import ChangelogEntry, CommittedRecord, Proposal, ProposalId
+from epoxy.node.transactions import OWNED
 from epoxy.store.buffer import stamp
 from epoxy.store.datadir import DataDir
 from epoxy.store.embedded import LOG_BYTES
-from epoxy.store.keyspace import CHANGELOG, KV, LAYOUT, USER_VERSION, VALUE, VERSIONSTAMP
+from epoxy.store.keyspace import CHANGELOG, KV, LAYOUT, LEGACY_LAYOUT, USER_VERSION, VALUE, VERSIONSTAMP
 from epoxy.store.log import Log, Position, segments
+from epoxy.store.ordered import VALUES
 from epoxy.store.tree import MAP_BYTES, POSITION_ROW, encoder
 
 PASSES = 3
@@ -39,12 +41,12 @@ def key_of(number: int, count: int) -> bytes:
     return b"key:%016x" % (number * ((1 << 64) // count))
 
 
-def preload(folder: Path, replica: int, count: int) -> None:
-    """Each key is committed once, and in the changelog."""
+def preload(folder: Path, replica: int, count: int, *, owned: bool = False) -> None:
+    """Each key is committed once, and in the changelog. `owned`: it belongs to transactions, and has a value there."""
     with DataDir.open(folder, replica=replica, name="preload"):
         for _, path in segments(folder / "log"):
             path.unlink()
-        fill(folder / "tree", replica, count)
+        fill(folder / "tree", replica, count, owned=owned)
         # A log that follows: its segment is named after the generation the tree says it contains.
         at = Position(generation=1, frame=1, sequence=count)
         with lmdb.open(str(folder / "tree"), map_size=MAP_BYTES) as environment, environment.begin(write=True) as tx:
@@ -52,11 +54,15 @@ def preload(folder: Path, replica: int, count: int) -> None:
         Log(folder / "log", at, LOG_BYTES).close()
 
 
-def fill(tree: Path, replica: int, count: int) -> None:
+def fill(tree: Path, replica: int, count: int, *, owned: bool) -> None:
     environment = lmdb.open(str(tree), map_size=MAP_BYTES, sync=False)
+    held = proposal(OWNED if owned else bytes(VALUE_BYTES))
     for turn in range(PASSES):
-        write(environment, committed_rows(replica, count, range(turn, count, PASSES)))
-    write(environment, changelog_rows(replica, count))
+        write(environment, committed_rows(replica, count, range(turn, count, PASSES), held))
+    write(environment, changelog_rows(replica, count, held))
+    if owned:
+        root = pack((LEGACY_LAYOUT, replica, VALUES))
+        write(environment, ((root + pack_bytes(key_of(i, count)), bytes(VALUE_BYTES)) for i in range(count)))
     environment.sync(True)
     environment.close()
 
@@ -67,25 +73,25 @@ def write(environment: "lmdb.Environment", rows: Iterator[tuple[bytes, bytes]]) 
             transaction.cursor().putmulti(taken)
 
 
-def committed_rows(replica: int, count: int, numbers: range) -> Iterator[tuple[bytes, bytes]]:
+def committed_rows(replica: int, count: int, numbers: range, held: Proposal) -> Iterator[tuple[bytes, bytes]]:
     root = pack((LAYOUT, replica, KV))
-    record = wire.encode_committed_record(CommittedRecord(committed=proposal()))
+    record = wire.encode_committed_record(CommittedRecord(committed=held))
     return ((root + pack_bytes(key_of(number, count)) + VALUE, record) for number in numbers)
 
 
-def changelog_rows(replica: int, count: int) -> Iterator[tuple[bytes, bytes]]:
+def changelog_rows(replica: int, count: int, held: Proposal) -> Iterator[tuple[bytes, bytes]]:
     root = pack((LAYOUT, replica, CHANGELOG)) + VERSIONSTAMP
     first = key_of(0, count)
-    entry = wire.encode_changelog_entry(ChangelogEntry(key=first, committed=proposal()))
+    entry = wire.encode_changelog_entry(ChangelogEntry(key=first, committed=held))
     head, tail = entry.split(first)
     return (
         (root + stamp(number + 1, 0) + USER_VERSION, head + key_of(number, count) + tail) for number in range(count)
     )
 
 
-def proposal() -> Proposal:
+def proposal(value: bytes) -> Proposal:
     """The same at every replica, or they would find that they disagree."""
-    return Proposal(value=bytes(VALUE_BYTES), version=1, mutable=False, proposal_id=ProposalId(1, 1 << 60))
+    return Proposal(value=value, version=1, mutable=False, proposal_id=ProposalId(1, 1 << 60))
 
 
 def main() -> None:
