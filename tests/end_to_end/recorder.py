@@ -34,7 +34,7 @@ PATIENCE_S = 60.0
 """For something that takes a fraction of a second. Only a cluster that stands still uses it up."""
 
 PROCESS_S = 180.0
-"""For a process from its start to its end. That of a whole demo waits for one thing after the other."""
+"""For a process from its start to its end, or a hundred answers: for one thing after the other."""
 
 
 LIMIT = 1_000_000
@@ -72,7 +72,7 @@ class Recorder:
 
     def wait_for(self, condition: Callable[[], bool], words: str) -> None:
         with self._changed:
-            assert self._changed.wait_for(condition, PATIENCE_S), f"{words}: not in {PATIENCE_S:.0f} s; {self.answered}"
+            assert self._changed.wait_for(condition, PROCESS_S), f"{words}: not in {PROCESS_S:.0f} s; {self.answered}"
 
     def more(self, count: int, names: Iterable[str]) -> None:
         """Until each of these clients has been answered `count` more times."""

@@ -15,7 +15,7 @@ from epoxy.cli.demo.region import RegionNode
 from epoxy.client import Status
 from epoxy.model.errors import Unavailable
 from epoxy.testing import POLL_S, hold, reached
-from tests.end_to_end.recorder import PATIENCE_S
+from tests.end_to_end.recorder import PROCESS_S
 
 PORT_BASES = range(11_000, 31_000, 2)
 """Below the ports that Linux gives to whoever asks for any, so that no connection of somebody else is in the way."""
@@ -73,9 +73,9 @@ def in_touch(cluster: DemoCluster) -> None:
 
 
 def until(condition: Callable[[], bool], words: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + PROCESS_S
     while not condition():
-        assert time.monotonic() < deadline, f"not {words} in {PATIENCE_S:.0f} s"
+        assert time.monotonic() < deadline, f"not {words} in {PROCESS_S:.0f} s"
         time.sleep(POLL_S)
 
 
