@@ -21,8 +21,8 @@ from tests.end_to_end.elect_proxy import Network
 
 __all__ = ["server_binary", "valkey_binary"]
 
-DOWN_AFTER_MS = 2_000
-"""A quarter of it is left to close a server between the end of its lease and the first vote for another: half a second,
+DOWN_AFTER_MS = 3_000
+"""A quarter of it is left to close a server between the end of its lease and the first vote for another: 750 ms,
 in which even a busy machine lets everybody run once."""
 
 LONG_MS = 20_000
