@@ -9,13 +9,15 @@ from epoxy.ordered.log import Log
 from epoxy.sim.campaign import Campaign
 from epoxy.sim.judge import Violation
 from epoxy.sim.ordered.campaign import Setup
+from epoxy.sim.ordered.changing import changing
 from epoxy.sim.ordered.generate import generate
 from epoxy.sim.ordered.history import Asked, explain
 from epoxy.sim.ordered.judge import Judge
 from epoxy.sim.ordered.mutants import MUTANTS
-from epoxy.sim.ordered.plan import WalkPlan
+from epoxy.sim.ordered.plan import Plan, WalkPlan
 from epoxy.sim.ordered.shrink import shrink
 from epoxy.sim.ordered.simulation import run
+from epoxy.sim.ordered.words import describe
 from epoxy.sim.protocols import chase
 from tests.ordered.cluster import write
 
@@ -66,6 +68,36 @@ def test_a_failure_is_made_smaller() -> None:
     assert small.report.plan.size <= plan.size
 
 
+# Changes of members
+
+
+def test_members_change_and_everything_holds() -> None:
+    reports = [run(changing(seed)) for seed in range(24)]
+    assert [report.failure for report in reports] == [None] * len(reports)
+    assert sum(report.verdicts["terms"] for report in reports) > 20
+    assert {report.plan.n for report in reports if isinstance(report.plan, Plan)} >= {3, 4, 5, 6}
+
+
+def test_changes_are_given_up_members_come_back_with_empty_disks_and_some_hear_of_nothing() -> None:
+    plans = [changing(seed) for seed in range(100)]
+    changes = [change for plan in plans for change in plan.changes]
+    assert any(change.given_up for change in changes)
+    assert any(change.wiped for change in changes)
+    assert any(plan.deaf for plan in plans)
+    assert generate(4) == changing(4)
+    assert "members" in " ".join(describe(generate(4)))
+
+
+@pytest.mark.pure("plants faults")
+@pytest.mark.parametrize(
+    "name", ["seal-asks-one", "closing-votes", "term-ignored", "enters-early", "newcomer-empty", "flows-go-on"]
+)
+def test_broken_changes_are_caught(name: str) -> None:
+    with Setup(mutant=name).planted():
+        failures = (run(changing(seed)).failure for seed in range(4, 400, 8))
+        assert next((failure for failure in failures if failure is not None), None) is not None
+
+
 # Judges
 
 
@@ -75,7 +107,7 @@ def committed(instance_id: InstanceId, *deps: InstanceId) -> Instance:
 
 
 def test_two_decisions_are_noticed() -> None:
-    judge = Judge(2)
+    judge = Judge(range(1, 3))
     judge.held(1, committed(ONE))
     judge.held(2, committed(ONE))
     with pytest.raises(Violation, match="agreement"):
@@ -83,7 +115,7 @@ def test_two_decisions_are_noticed() -> None:
 
 
 def test_commands_that_do_not_see_each_other_are_noticed() -> None:
-    judge = Judge(2)
+    judge = Judge(range(1, 3))
     judge.held(1, committed(ONE))
     judge.held(1, committed(TWO, ONE))
     judge.see_each_other()
@@ -100,7 +132,7 @@ def executes(judge: Judge, replica: int, *instances: Instance) -> None:
 
 
 def test_another_order_and_a_second_execution_are_noticed() -> None:
-    judge, one, two = Judge(2), committed(ONE), committed(TWO, ONE)
+    judge, one, two = Judge(range(1, 3)), committed(ONE), committed(TWO, ONE)
     executes(judge, 1, one, two)
     with pytest.raises(Violation, match="executed twice"):
         judge.executes(1, one)
@@ -110,14 +142,48 @@ def test_another_order_and_a_second_execution_are_noticed() -> None:
 
 
 def test_what_is_lost_is_noticed() -> None:
-    judge = Judge(1)
+    judge = Judge(range(1, 2))
     executes(judge, 1, committed(ONE))
     with pytest.raises(Violation, match="durable state lost"):
         judge.reads(1, Log())
 
 
+def test_what_was_copied_is_not_executed_again() -> None:
+    judge = Judge((1, 2))
+    judge.copied(3, 1)
+    judge.executes(3, committed(ONE), 2)
+    with pytest.raises(Violation, match="executed twice"):
+        judge.executes(3, committed(TWO), 1)
+    judge.wiped(3)
+    judge.executes(3, committed(TWO), 1)
+
+
+def test_a_term_that_is_lost_is_noticed() -> None:
+    judge = Judge((1,))
+    executes(judge, 1, committed(ONE))
+    judge.reads(1, Log(), 1)
+    judge.held(1, committed(TWO), 2)
+    with pytest.raises(Violation, match="durable state lost"):
+        judge.reads(1, Log(), 1)
+
+
+def test_terms_come_one_after_the_other() -> None:
+    judge = Judge((1,))
+    judge.held(1, committed(ONE))
+    judge.held(1, committed(ONE), 1)
+    judge.see_each_other()
+    judge.executes(1, committed(ONE), 1)
+    judge.executed(1, ONE, 1)
+    executes(judge, 1, committed(ONE))
+    executes(judge, 2, committed(ONE))
+    judge.executes(2, committed(ONE), 1)
+    judge.executed(2, ONE, 1)
+    with pytest.raises(Violation, match=r"1\.1 of term 1 before 1\.1, B after it"):
+        judge.same_order()
+
+
 def test_ballots_that_fall_are_noticed() -> None:
-    judge = Judge(1)
+    judge = Judge(range(1, 2))
     judge.held(1, Instance(id=ONE, ballot=Ballot(2, 1)))
     with pytest.raises(Violation, match="ballot falls"):
         judge.held(1, Instance(id=ONE, ballot=Ballot(1, 1)))

@@ -5,7 +5,7 @@ with the per-key engine: whoever calls `handle` or `perform` sees to that.
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import assert_never
 
@@ -49,6 +49,12 @@ Results = list[Executed] | None
 
 FORGOTTEN_AT_ONCE = 1024
 """Slots of a replica that are thrown away in one transaction: some milliseconds."""
+
+
+@lru_cache(maxsize=64)
+def members_of(voters: tuple[int, ...], policy: QuorumPolicy) -> ClusterConfig:
+    """Asked for with every command, and a process has one at a time: a simulation has a few."""
+    return first_epoch(voters, policy)
 
 
 class OrderedReplica:
@@ -105,9 +111,9 @@ class OrderedReplica:
     def members(self) -> ClusterConfig:
         """Of this term, as long as it lasts. Those of today, if it is not known who they were: they can tell."""
         if self.term is not None and self.term.voters is not None:
-            return first_epoch(self.term.voters, self.term.policy)
+            return members_of(self.term.voters, self.term.policy)
         assert self.config is not None, "nothing is put forward before it is known who decides"
-        return first_epoch(self.config.electorate, self.config.quorum_policy)
+        return members_of(self.config.electorate, self.config.quorum_policy)
 
     @property
     def others(self) -> list[int]:

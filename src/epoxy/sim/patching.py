@@ -22,6 +22,7 @@ PLANTERS = (
     "epoxy.sim.elect.broken",
     "epoxy.sim.placement.broken",
     "epoxy.sim.ordered.broken",
+    "epoxy.sim.ordered.broken_terms",
 )
 """Broken rules may call the right ones, which they hold under names of their own."""
 

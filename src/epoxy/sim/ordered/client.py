@@ -34,8 +34,7 @@ class Recorder:
         if isinstance(outcome, Executed):
             asked.returned, asked.result = self.tick(), outcome
         elif isinstance(outcome, TxnRefused):
-            del self.asked[asked.number]
-            self.asked[asked.number] = asked
+            asked.refused = True
 
 
 def number_of(txn: Txn) -> int:
@@ -65,7 +64,8 @@ class Client:
             self._world.after(step.at_us - self._world.now_us, lambda: self._do(step))
 
     def _do(self, step: Step) -> None:
-        life = next((each.life for each in self._machines if isinstance(each.life, Life)), None)
+        lives = [each.life for each in self._machines if isinstance(each.life, Life)]
+        life = next((each for each in lives if each.engine.is_member), None)
         if life is None:
             self._world.after(RETRY_US, lambda: self._do(step))
             return

@@ -14,7 +14,8 @@ from epoxy.ordered.execution import State, execute
 
 
 class Asked(Struct, kw_only=True):
-    """One transaction. `returned` and `result` stay None if its client heard nothing, or nothing definite."""
+    """One transaction. `returned` and `result` stay None if its client heard nothing, or nothing definite. `refused`:
+    it heard that it never is executed."""
 
     number: int
     client: str
@@ -22,6 +23,7 @@ class Asked(Struct, kw_only=True):
     invoked: int
     returned: int | None = None
     result: Executed | None = None
+    refused: bool = False
 
 
 def interfere(one: Txn, other: Txn) -> bool:

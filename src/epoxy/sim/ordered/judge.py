@@ -3,7 +3,8 @@
 Only what is durable counts: a decision or an execution that a crash took back was never told to anybody.
 """
 
-from itertools import combinations, pairwise
+from collections.abc import Collection
+from itertools import combinations
 
 from epoxy.model.ordered import Instance, InstanceId, OrderedCommit, Phase
 from epoxy.ordered.acceptor import commit_of
@@ -14,67 +15,87 @@ from epoxy.sim.words import NAMES
 
 PHASES = list(Phase)
 
+At = tuple[int, InstanceId]
+"""Slots begin again in every term."""
+
 
 class Judge(per_key.Judge):
-    def __init__(self, n: int) -> None:
+    def __init__(self, members: Collection[int]) -> None:
         super().__init__()
-        self._n = n
-        self.decisions: dict[InstanceId, OrderedCommit] = {}
-        self.orders: dict[int, list[InstanceId]] = {}
+        self.members: dict[int, frozenset[int]] = {0: frozenset(members)}
+        """Of every term."""
+        self.decisions: dict[At, OrderedCommit] = {}
+        self.orders: dict[int, list[At]] = {}
         """What each replica executed, in its order."""
-        self._held: dict[tuple[int, InstanceId], Instance] = {}
-        self._under_way: dict[int, list[InstanceId]] = {}
-        self._done: dict[tuple[int, InstanceId], OrderedCommit] = {}
-        self._over: dict[InstanceId, frozenset[InstanceId]] = {}
+        self._held: dict[tuple[int, At], Instance] = {}
+        self._under_way: dict[int, list[At]] = {}
+        self._done: dict[tuple[int, At], OrderedCommit] = {}
+        self._over: dict[At, frozenset[At]] = {}
         """What everybody had executed when an instance was decided."""
+        self._copied: dict[int, int] = {}
+        """The last term of which a replica has a copy instead of its decisions."""
 
     # While it runs
 
-    def held(self, replica: int, instance: Instance) -> None:
+    def held(self, replica: int, instance: Instance, term: int = 0) -> None:
         """Durable now. An instance is decided once, and ballots do not fall."""
-        before = self._held.get((replica, instance.id))
+        at = term, instance.id
+        before = self._held.get((replica, at))
         if before is not None and not before.is_committed and instance.ballot < before.ballot:
-            raise Violation("ballot falls", f"{NAMES[replica]}, {instance.id}: {before.ballot} to {instance.ballot}")
-        self._held[replica, instance.id] = instance
+            raise Violation("ballot falls", f"{NAMES[replica]}, {named(at)}: {before.ballot} to {instance.ballot}")
+        self._held[replica, at] = instance
         if instance.is_committed:
-            self._one_decision(instance, NAMES[replica])
+            self._one_decision(at, instance, NAMES[replica])
 
-    def _one_decision(self, instance: Instance, witness: str) -> None:
+    def _one_decision(self, at: At, instance: Instance, witness: str) -> None:
         commit = commit_of(instance)
-        if instance.id not in self.decisions:
-            self._over[instance.id] = self._executed_by_all()
-        first = self.decisions.setdefault(instance.id, commit)
+        if at not in self.decisions:
+            self._over[at] = self._executed_by_all(at[0])
+        first = self.decisions.setdefault(at, commit)
         if first != commit:
-            raise Violation("agreement", f"{instance.id} is {say(first)}, and at {witness} {say(commit)}")
+            raise Violation("agreement", f"{named(at)} is {say(first)}, and at {witness} {say(commit)}")
 
-    def executes(self, replica: int, instance: Instance) -> None:
+    def executes(self, replica: int, instance: Instance, term: int = 0) -> None:
         """Not durable yet."""
-        instance_id = instance.id
-        self._done[replica, instance_id] = commit_of(instance)
+        at = term, instance.id
+        self._done[replica, at] = commit_of(instance)
         under_way = self._under_way.setdefault(replica, [])
-        if instance_id in self.orders.get(replica, ()) or instance_id in under_way:
-            raise Violation("executed twice", f"{NAMES[replica]} executes {instance_id} again")
-        under_way.append(instance_id)
+        if at in self.orders.get(replica, ()) or at in under_way or term <= self._copied.get(replica, -1):
+            raise Violation("executed twice", f"{NAMES[replica]} executes {named(at)} again")
+        under_way.append(at)
 
-    def executed(self, replica: int, instance_id: InstanceId) -> None:
-        self._under_way[replica].remove(instance_id)
-        self.orders.setdefault(replica, []).append(instance_id)
+    def executed(self, replica: int, instance_id: InstanceId, term: int = 0) -> None:
+        self._under_way[replica].remove((term, instance_id))
+        self.orders.setdefault(replica, []).append((term, instance_id))
 
-    def reads(self, replica: int, log: Log) -> None:
-        """A replica has started. What was durable is still there; what was on its way may have got there."""
+    def copied(self, replica: int, term: int) -> None:
+        """Durable now: it has what others made of this term, and of those before."""
+        self._copied[replica] = term
+
+    def wiped(self, replica: int) -> None:
+        """What it held is gone, and so is what it knew."""
+        self.disk_lost(replica)
+        self._epochs.pop(replica, None)
+        self._held = {key: held for key, held in self._held.items() if key[0] != replica}
+        for kept in (self.orders, self._under_way, self._copied):
+            kept.pop(replica, None)
+
+    def reads(self, replica: int, log: Log, term: int = 0) -> None:
+        """A replica has started. What was durable is still there; what was on its way may have got there. Of terms
+        before the one it is in only that counts."""
         order = self.orders.setdefault(replica, [])
-        order += [each for each in self._under_way.pop(replica, []) if log.is_executed(each)]
+        order += [at for at in self._under_way.pop(replica, []) if is_executed(at, log, term)]
         for instance in log.instances.values():
             if instance.is_committed:
-                self._one_decision(instance, NAMES[replica])
-        for instance_id in order:
-            self.decisions.setdefault(instance_id, self._done[replica, instance_id])
-            if not log.is_executed(instance_id):
-                raise Violation("durable state lost", f"{NAMES[replica]} forgot that it executed {instance_id}")
-        for (owner, instance_id), known in self._held.items():
-            if owner == replica and not log.is_forgotten(instance_id):
+                self._one_decision((term, instance.id), instance, NAMES[replica])
+        for at in order:
+            self.decisions.setdefault(at, self._done[replica, at])
+            if not is_executed(at, log, term):
+                raise Violation("durable state lost", f"{NAMES[replica]} forgot that it executed {named(at)}")
+        for (owner, (of, instance_id)), known in self._held.items():
+            if owner == replica and of >= term and not log.is_forgotten(instance_id):
                 found = log.get(instance_id)
-                if standing(found) < standing(known):
+                if of > term or standing(found) < standing(known):
                     raise Violation("durable state lost", f"{NAMES[replica]}, {instance_id}: {known} became {found}")
 
     @property
@@ -89,28 +110,51 @@ class Judge(per_key.Judge):
 
     def see_each_other(self) -> None:
         """Of two that interfere, one knows of the other; or one was over when the other was decided."""
-        for one, other in combinations(self.decisions.values(), 2):
-            if not (together(one, other) or self._knows(one, other) or self._knows(other, one)):
-                raise Violation("visibility", f"{one.id} {say(one)} and {other.id} {say(other)}")
+        for one, other in combinations(self.decisions, 2):
+            if not (self._together(one, other) or self._knows(one, other) or self._knows(other, one)):
+                both = [f"{named(at)} {say(self.decisions[at])}" for at in (one, other)]
+                raise Violation("visibility", " and ".join(both))
 
-    def _knows(self, one: OrderedCommit, other: OrderedCommit) -> bool:
-        return other.id in one.deps or other.id in self._over.get(one.id, ())
+    def _together(self, one: At, other: At) -> bool:
+        return together(self.decisions[one], self.decisions[other])
 
-    def _executed_by_all(self) -> frozenset[InstanceId]:
-        if len(self.orders) < self._n:
-            return frozenset()
-        return frozenset(set.intersection(*map(set, self.orders.values())))
+    def _knows(self, one: At, other: At) -> bool:
+        """All of a term comes before all of the next."""
+        return one[0] > other[0] or other[1] in self.decisions[one].deps or other in self._over.get(one, ())
+
+    def _executed_by_all(self, term: int) -> frozenset[At]:
+        orders = [self.orders.get(member, ()) for member in self.members.get(term, ())]
+        return frozenset(set.intersection(*map(set, orders))) if orders else frozenset()
 
     def same_order(self) -> None:
-        for first, replica in pairwise(sorted(self.orders)):
-            place = {instance_id: i for i, instance_id in enumerate(self.orders[replica])}
-            shared = [each for each in self.orders[first] if each in place]
+        for first, replica in combinations(sorted(self.orders), 2):
+            place = {at: i for i, at in enumerate(self.orders[replica])}
+            shared = [at for at in self.orders[first] if at in place]
             for one, other in combinations(shared, 2):
-                if place[one] > place[other] and not together(self.decisions[one], self.decisions[other]):
+                if place[one] > place[other] and not self._together(one, other):
                     raise Violation(
                         "order of execution",
-                        f"{NAMES[first]} executes {one} before {other}, {NAMES[replica]} after it",
+                        f"{NAMES[first]} executes {named(one)} before {named(other)}, {NAMES[replica]} after it",
                     )
+
+    def order(self) -> list[At]:
+        """Of everything: of each term by one of those who executed most of it."""
+        found: list[At] = []
+        for term in sorted({at[0] for at in self.decisions}):
+            orders = [[at for at in order if at[0] == term] for order in self.orders.values()]
+            orders.sort(key=len)
+            found += orders[-1] if orders else []
+        return found
+
+
+def named(at: At) -> str:
+    term, instance_id = at
+    return f"{instance_id} of term {term}" if term else str(instance_id)
+
+
+def is_executed(at: At, log: Log, term: int) -> bool:
+    """As far as one knows who is in this term."""
+    return at[0] < term or (at[0] == term and log.is_executed(at[1]))
 
 
 def together(one: OrderedCommit, other: OrderedCommit) -> bool:

@@ -1,24 +1,42 @@
 """A simulated datacenter that orders transactions."""
 
+from collections.abc import Callable
+from functools import partial
+
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.messages import UpdateConfig
 from epoxy.model.ordered import Instance, InstanceId
+from epoxy.model.records import KeyState
 from epoxy.node.ordered import OrderedEngine
 from epoxy.node.ordered_replica import Results
 from epoxy.ordered.effects import Timing
 from epoxy.sim import machine as per_key
 from epoxy.sim.ordered.judge import Judge
 
+DecideEnd = Callable[["Life", int, bytes, Callable[[bytes | None], None]], None]
+
 
 class Machine(per_key.Machine):
     judge: Judge
     ordered_timing: Timing
+    decide_end: DecideEnd
 
     def start(self) -> None:
         if self.life is None:
             self.lives += 1
             life = Life(self, self._contents)
             self.life = life
-            self.judge.reads(self.id, life.engine.replica.log)
+            replica = life.engine.replica
+            self.judge.reads(self.id, replica.log, replica.number)
             self.run(life, life.engine.start)
+
+    def wipe(self, config: ClusterConfig) -> None:
+        """Another machine under the same id, which is no member."""
+        self.crash()
+        self.config = config
+        self._contents = {}
+        self.judge.wiped(self.id)
+        self.start()
 
     @property
     def engine(self) -> OrderedEngine | None:
@@ -29,18 +47,32 @@ class Life(per_key.Life):
     def __init__(self, machine: Machine, contents: dict[bytes, bytes]) -> None:
         super().__init__(machine, contents)
         self._judge = machine.judge
-        self.engine = OrderedEngine(machine.id, self.store, machine.config, self, self, self, machine.judge.alarm)
+        self.engine = OrderedEngine(machine.id, self.store, self.replica.config, self, self, self, machine.judge.alarm)
         self.engine.timing = machine.ordered_timing
+        self.ends: dict[int, bytes] = {}
+        """What this process knows of how terms ended."""
+        self.engine.terms.decided_end = self.ends.get
+        self.engine.terms.decide_end = partial(machine.decide_end, self)
         self.replica.ordered = self.engine.handle
+        self.replica.config_watchers.append(self._config_changed)
         replica = self.engine.replica
         replica.on_change = self._changed
         self._answer = replica.on_executed
         replica.on_executed = self._executed
 
+    def hear(self, config: ClusterConfig) -> None:
+        self.run(lambda: self.replica.handle((UpdateConfig(config=config),), lambda _: None))
+
+    def _config_changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
+        self.engine.adopt(self.replica.config)
+
     def _changed(self, instance: Instance) -> None:
-        self.store.when_durable(lambda: self._judge.held(self.machine.id, instance))
+        term = self.engine.replica.number
+        self.store.when_durable(lambda: self._judge.held(self.machine.id, instance, term))
 
     def _executed(self, instance_id: InstanceId, results: Results) -> None:
-        self._judge.executes(self.machine.id, self.engine.replica.log.get(instance_id))
-        self.store.when_durable(lambda: self._judge.executed(self.machine.id, instance_id))
+        replica = self.engine.replica
+        term = replica.number
+        self._judge.executes(self.machine.id, replica.log.get(instance_id), term)
+        self.store.when_durable(lambda: self._judge.executed(self.machine.id, instance_id, term))
         self._answer(instance_id, results)

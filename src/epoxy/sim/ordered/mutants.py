@@ -2,14 +2,17 @@
 
 from epoxy.node.ordered import OrderedEngine
 from epoxy.node.ordered_replica import OrderedReplica
-from epoxy.ordered import acceptor, coordinator, graph, recovery
+from epoxy.node.ordered_terms import Terms
+from epoxy.ordered import acceptor, coordinator, graph, recovery, terms
 from epoxy.ordered.coordinator import Poll
 from epoxy.ordered.interference import Interference
+from epoxy.ordered.votes import Votes
 from epoxy.sim import broken as per_key
-from epoxy.sim.ordered import broken
+from epoxy.sim.ordered import broken, broken_terms
 from epoxy.sim.patching import Patch, mutant
 from epoxy.store.memory import MemoryStore
 from epoxy.store.ordered import TermSpace
+from epoxy.store.values import ValueSpace
 
 ALL = (
     mutant(
@@ -100,6 +103,70 @@ ALL = (
         "go-on-before-fsync",
         "a coordinator goes on before its own vote is durable",
         Patch(OrderedEngine, "perform", broken.go_on_before_durable),
+    ),
+    mutant(
+        "votes-of-any-ballot",
+        "adds up votes of several ballots",
+        Patch(Votes, "count", broken.count_all_ballots),
+    ),
+    mutant(
+        "votes-told-early",
+        "tells of its vote before that is durable",
+        Patch(OrderedEngine, "_tell_vote", broken.tell_before_durable),
+    ),
+    mutant(
+        "seal-asks-one",
+        "takes one replica's word for how far a term came",
+        Patch(terms, "enough", broken_terms.one_is_enough),
+    ),
+    mutant(
+        "closing-votes",
+        "votes after it told how far a term came",
+        Patch(terms, "votes_on", broken_terms.vote_while_closing),
+    ),
+    mutant(
+        "ending-votes-beyond",
+        "votes on what is beyond the end of a term",
+        Patch(terms, "votes_on", broken_terms.vote_beyond_the_end),
+    ),
+    mutant(
+        "void-forgotten",
+        "waits for what is beyond the end of a term",
+        Patch(terms, "is_beyond", broken_terms.nothing_is_beyond),
+    ),
+    mutant(
+        "term-ignored", "takes messages of other terms", Patch(OrderedEngine, "handle", broken_terms.whatever_the_term)
+    ),
+    mutant(
+        "enters-early",
+        "begins a term before the one before is executed",
+        Patch(terms, "is_over", broken_terms.over_when_it_is_decided),
+    ),
+    mutant(
+        "behind-goes-on",
+        "goes on in a term whose end it missed",
+        Patch(terms, "adopted", broken_terms.end_with_the_joint_epoch_alone),
+    ),
+    mutant("newcomer-empty", "newcomers begin without values", Patch(ValueSpace, "replace", broken_terms.no_values)),
+    mutant(
+        "newcomer-keeps-nothing",
+        "newcomers cannot tell what others missed",
+        Patch(Terms, "keep", broken_terms.keep_nothing),
+    ),
+    mutant(
+        "copies-too-early",
+        "newcomers copy from one who has not finished",
+        Patch(Terms, "is_complete", broken_terms.complete_at_any_time),
+    ),
+    mutant(
+        "forgets-the-absent",
+        "throws away a term that somebody missed",
+        Patch(OrderedReplica, "forget_earlier", broken_terms.forget_at_once),
+    ),
+    mutant(
+        "flows-go-on",
+        "carries on in a term what was begun in another",
+        Patch(OrderedEngine, "turned", broken_terms.flows_go_on),
     ),
 )
 

@@ -19,6 +19,16 @@ class ClientPlan(Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
 
 
+class Change(Struct, frozen=True, kw_only=True):
+    """These members are wanted from `at_us` on, after the change before. `given_up`: as soon as the joint epoch may be
+    over they are not wanted any more. `wiped` lose their disks just before it, and are other machines from then on."""
+
+    at_us: int
+    members: tuple[int, ...]
+    given_up: bool = False
+    wiped: tuple[int, ...] = ()
+
+
 class Plan(Struct, frozen=True, kw_only=True):
     """`world` has no clients of its own, and `seed` stands for its seed. `recover_ms`: after which time a dependency
     counts as stuck; `catchup_ms`: how often somebody is asked for what was missed."""
@@ -28,6 +38,15 @@ class Plan(Struct, frozen=True, kw_only=True):
     recover_ms: float
     catchup_ms: float
     clients: tuple[ClientPlan, ...]
+    changes: tuple[Change, ...] = ()
+    hearing: float = 1.0
+    """How often a machine that asks for news of members gets an answer, before faults end."""
+    deaf: tuple[int, ...] = ()
+    """Those who get none until then."""
+
+    @property
+    def founders(self) -> tuple[int, ...]:
+        return self.world.founders or tuple(range(1, self.n + 1))
 
     @property
     def n(self) -> int:
@@ -35,7 +54,8 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        return len(self.world.faults) + sum(1 + len(client.steps) for client in self.clients)
+        changes = len(self.world.faults) + len(self.changes)
+        return changes + sum(1 + len(client.steps) for client in self.clients)
 
     def names(self) -> list[bytes]:
         return sorted({key for client in self.clients for step in client.steps for key in step.txn.footprint})

@@ -99,7 +99,7 @@ class Scramble:
         self.n = n if n is not None else self.dice.choice(SIZES)
         policy = QuorumPolicy.OPTIMAL if self.dice.random() < 0.9 else QuorumPolicy.FAST_PAXOS
         self.config = first_epoch(tuple(range(1, self.n + 1)), policy)
-        self.judge = Judge(self.n)
+        self.judge = Judge(range(1, self.n + 1))
         self.replicas = {i: self._replica(i) for i in range(1, self.n + 1)}
         self.letters: list[Letter] = []
         self.tasks: list[Task] = []

@@ -53,7 +53,8 @@ class PlanSearch(Search[Plan, Report]):
         self.attempt(in_world(self.best, weather=STILL))
         self.attempt(in_world(self.best, weather=replace(self.best.world.weather, duplicate=0.0, long_delay=0.0)))
         self.attempt(in_world(self.best, skew=(1.0,) * self.best.n, encoded=False))
-        while self.best.n > 1 and self.attempt(without_last(self.best)):
+        fewer(self.best.changes, lambda changes: self.attempt(replace(self.best, changes=changes)))
+        while self.best.n > 1 and not self.best.changes and self.attempt(without_last(self.best)):
             pass
 
     def _fewer_steps(self, i: int) -> None:
@@ -76,6 +77,7 @@ def without_last(plan: Plan) -> Plan:
     changed = in_world(
         plan,
         n=n,
+        founders=tuple(i for i in plan.founders if i <= n) or (1,),
         skew=plan.world.skew[:n],
         places=plan.world.places[:n],
         faults=tuple(fault for fault in faults if fault.machines),

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from epoxy.model.cluster import first_epoch
 from epoxy.model.transactions import Txn
 from epoxy.ordered.effects import Timing
+from epoxy.ordered.terms import Part
 from epoxy.sim.judge import Violation
 from epoxy.sim.nemesis import Nemesis
 from epoxy.sim.network import Network
@@ -16,15 +17,14 @@ from epoxy.sim.ordered.client import TAG, Client, Recorder, number_of
 from epoxy.sim.ordered.history import Asked, explain
 from epoxy.sim.ordered.judge import Judge
 from epoxy.sim.ordered.machine import Machine
+from epoxy.sim.ordered.members import Members
 from epoxy.sim.ordered.plan import AnyPlan, ClientPlan, Plan, Step, WalkPlan
+from epoxy.sim.ordered.workload import ACCOUNT
 from epoxy.sim.simulation import Failure
 from epoxy.sim.world import World
 
 CALM_LIMIT_US = 120_000_000
 """After the faults everybody must be answered within this virtual time, and the replicas agree."""
-
-ACCOUNT = b"acct/"
-"""The sum of keys with this prefix never changes."""
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -79,19 +79,22 @@ class Simulation:
     def __init__(self, plan: Plan, *, tracing: bool) -> None:
         self.plan = plan
         self.world = World(tracing=tracing)
-        self.judge = Judge(plan.n)
+        self.judge = Judge(plan.founders)
         self.recorder = Recorder()
         self.calm = False
         self.paths: Counter[str] = Counter()
         self.network = Network(self.world, replace(plan.world, seed=plan.seed))
         self.machines = [self._machine(i) for i in range(1, plan.n + 1)]
         self.network.machines = {machine.id: machine for machine in self.machines}
+        self.members = Members(plan, self.machines[0].config, self.world, self.judge, self.machines)
+        for machine in self.machines:
+            machine.decide_end = self.members.decide_end
         self.nemesis = Nemesis(self.world, self.network, self.machines)
         self.clients = [self._client(f"c{i}", client) for i, client in enumerate(plan.clients, start=1)]
 
     def _machine(self, i: int) -> Machine:
         world = self.plan.world
-        config = first_epoch(tuple(range(1, world.n + 1)), world.policy)
+        config = first_epoch(self.plan.founders, world.policy)
         machine = Machine(
             i,
             self.world,
@@ -116,13 +119,15 @@ class Simulation:
     def play(self) -> None:
         for machine in self.machines:
             machine.start()
+        self.members.start()
         self.nemesis.arrange(self.plan.world.faults)
         for client in self.clients:
             client.start()
         self.world.after(self.plan.world.faults_end_us, self._faults_end)
+        self._must(lambda: self.members.done, "the members do not change")
         self._must(lambda: all(client.done for client in self.clients), "clients have no answer")
         keys = tuple(key for key in self.plan.names() if not key.startswith(TAG))
-        for home in (1, self.plan.n):
+        for home in (self.members.config.active[0], self.members.config.active[-1]):
             look = ClientPlan(home=home, steps=(Step(at_us=0, txn=Txn(reads=keys)),))
             last = self._client(f"last-{home}", look)
             last.start()
@@ -138,33 +143,40 @@ class Simulation:
             raise Violation("liveness", f"{complaint}, {CALM_LIMIT_US // 1_000_000} s after the last fault")
 
     def _is_quiet(self) -> bool:
-        """Everybody has executed everything that anybody knows of, and that is durable."""
+        """All members are in the same term, have executed everything that anybody knows of, and that is durable."""
         if self.judge.is_busy:
             return False
-        engines = [machine.engine for machine in self.machines]
-        logs = [engine.replica.log for engine in engines if engine is not None]
-        if len(logs) < self.plan.n or any(log.beyond for log in logs):
+        config = self.members.config
+        engines = [self.machines[i - 1].engine for i in config.active]
+        replicas = [engine.replica for engine in engines if engine is not None]
+        if any(replica.number != config.term or replica.part is not Part.OPEN for replica in replicas):
             return False
-        highest = {r: max(log.highest.get(r, 0) for log in logs) for r in range(1, self.plan.n + 1)}
-        return all(log.executed.get(r, 0) == slot for log in logs for r, slot in highest.items())
+        logs = [replica.log for replica in replicas]
+        if len(logs) < len(config.active) or any(log.beyond or log.executed != logs[0].executed for log in logs):
+            return False
+        return all(log.executed.get(r, 0) == slot for log in logs for r, slot in log.highest.items())
 
     def _faults_end(self) -> None:
         if self.world.trace is not None:
             self.world.note("all faults end")
         self.nemesis.relent()
-        self.calm = True
+        self.calm = self.members.calm = True
 
     # Judgement
 
     def judge_all(self) -> None:
         self.judge.sum_up()
-        wrong = explain(self.recorder.asked, self._numbers()) or self._total_changed() or self._values_differ()
+        numbers = self._numbers()
+        wrong = explain(self.recorder.asked, numbers) or self._total_changed() or self._values_differ()
         if wrong is not None:
             raise Violation("strict serializability", wrong)
+        for number in numbers:
+            if self.recorder.asked[number].refused:
+                raise Violation("definite refusal", f"transaction {number} was refused, and executed")
 
     def _numbers(self) -> list[int]:
-        """The transactions in the order of the first replica."""
-        commands = [self.judge.decisions[each].command for each in self.judge.orders.get(1, [])]
+        """The transactions in the order of their execution."""
+        commands = [self.judge.decisions[each].command for each in self.judge.order()]
         return [number_of(txn) for command in commands if command is not None for txn in command.txns]
 
     def _total_changed(self) -> str | None:
@@ -177,8 +189,9 @@ class Simulation:
         return None
 
     def _values_differ(self) -> str | None:
+        machines = [self.machines[i - 1] for i in self.members.config.active]
         for key in self.plan.names():
-            values = {machine.engine.value(key) for machine in self.machines if machine.engine is not None}
+            values = {machine.engine.value(key) for machine in machines if machine.engine is not None}
             if len(values) > 1:
                 return f"{key.decode()} is {values}"
         return None
@@ -201,6 +214,7 @@ class Simulation:
                 "answered": sum(asked.result is not None for asked in self.recorder.asked.values()),
                 "decided": len(decisions),
                 "nothing": sum(commit.command is None for commit in decisions),
+                "terms": self.members.config.term,
             },
             trace=self.world.trace,
         )

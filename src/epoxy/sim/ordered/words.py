@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from epoxy.sim.ordered.client import say
-from epoxy.sim.ordered.plan import AnyPlan, Plan, WalkPlan
+from epoxy.sim.ordered.plan import AnyPlan, Change, Plan, WalkPlan
 from epoxy.sim.plan import Fault
-from epoxy.sim.words import NAMES
+from epoxy.sim.words import NAMES, letters
 
 
 def describe(plan: AnyPlan) -> list[str]:
@@ -25,9 +25,18 @@ def lines(plan: Plan) -> Iterator[str]:
     for number, client in enumerate(plan.clients, start=1):
         for step in client.steps:
             yield f"at {step.at_us / 1000:g} ms client {number} at {NAMES[client.home]}: {say(step.txn)}"
+    if plan.changes:
+        yield f"members: {letters(plan.founders)}; {plan.hearing:.0%} of news is heard, none by {letters(plan.deaf)}"
+    for change in plan.changes:
+        yield f"at {change.at_us / 1000:g} ms: {changed(change)}"
     for fault in world.faults:
         yield f"at {fault.at_us / 1000:g} ms: {told(fault)}"
     yield f"at {world.faults_end_us / 1000:g} ms: all faults end"
+
+
+def changed(change: Change) -> str:
+    wiped = f", of whom {letters(change.wiped)} come back with empty disks" if change.wiped else ""
+    return f"members {letters(change.members)}{wiped}{', and given up' if change.given_up else ''}"
 
 
 def told(fault: Fault) -> str:
