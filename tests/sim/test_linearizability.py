@@ -1,13 +1,9 @@
-"""The checker against literal histories, good and bad, and against an oracle that tries every order."""
+"""The checker against literal histories, good and bad, and against long ones."""
 
-import itertools
 import random
-from collections.abc import Sequence
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from epoxy.sim.history import (
     Absent,
@@ -15,57 +11,40 @@ from epoxy.sim.history import (
     Failed,
     Found,
     Immutable,
-    Kind,
-    Lost,
     Mismatch,
     Missing,
     Operation,
-    Outcome,
     Put,
     Read,
     Reserve,
     Same,
     Unknown,
-    Won,
 )
-from epoxy.sim.linearizability import Linearizable, NotLinearizable, Register, Undecided, Verdict, check
-
-A, B, C = b"a", b"b", b"c"
-Row = tuple[Kind, int, int | None, Outcome]
-
-
-def history(*rows: Row) -> list[Operation]:
-    return [
-        Operation(id=i, client=f"c{i}", key=b"k", kind=kind, invoked=invoked, returned=returned, outcome=outcome)
-        for i, (kind, invoked, returned, outcome) in enumerate(rows, start=1)
-    ]
-
-
-def judge(operations: Sequence[Operation]) -> Verdict:
-    verdicts = check(operations)
-    assert len(verdicts) == 1
-    return verdicts[0]
-
-
-def won(kind: Kind, invoked: int, returned: int, version: int) -> Row:
-    return kind, invoked, returned, Won(version=version)
-
-
-def read(invoked: int, returned: int, value: bytes | None, version: int, *, mutable: bool = True) -> Row:
-    found = Absent(version=version) if value is None else Found(value=value, version=version, mutable=mutable)
-    return Read(), invoked, returned, found
-
-
-def told(kind: Kind, invoked: int, returned: int | None, outcome: Outcome) -> Row:
-    return kind, invoked, returned, outcome
-
-
-def lost(value: bytes | None, version: int, *, mutable: bool = False) -> Lost:
-    return Lost(value=value, version=version, mutable=mutable)
-
+from epoxy.sim.linearizability import Linearizable, NotLinearizable, Register, Undecided, check
+from tests.sim.histories import (
+    A,
+    B,
+    C,
+    Row,
+    State,
+    draw_kind,
+    explains,
+    history,
+    judge,
+    lost,
+    oracle,
+    read,
+    retold,
+    rule,
+    told,
+    won,
+)
 
 PUT_A, PUT_B, PUT_C = Put(value=A), Put(value=B), Put(value=C)
+
+
 TAKE_A, TAKE_B = Reserve(value=A), Reserve(value=B)
+
 
 GOOD: dict[str, list[Row]] = {
     "nothing but a read": [read(0, 1, None, 0)],
@@ -177,6 +156,7 @@ GOOD: dict[str, list[Row]] = {
         told(Read(linearizable=False), 2, 3, Absent(version=0)),
     ],
 }
+
 
 BAD: dict[str, list[Row]] = {
     "stale read": [won(PUT_A, 0, 1, 1), won(PUT_B, 2, 3, 2), read(4, 5, A, 1)],
@@ -294,218 +274,6 @@ def test_a_bad_history_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", [*GOOD, *BAD])
 def test_the_oracle_agrees_on_the_literal_histories(name: str) -> None:
     assert oracle(history(*(GOOD | BAD)[name])) == (name in GOOD)
-
-
-# The oracle: the register's rules written a second time, and every order tried. Slow and plain on purpose.
-
-State = tuple[int, bytes | None, bool]
-
-
-def rule(state: State, kind: Kind) -> tuple[State, Outcome]:
-    version, value, mutable = state
-    if isinstance(kind, Read):
-        absent = value is None
-        return state, Absent(version=version) if absent else Found(value=value or b"", version=version, mutable=mutable)
-    if isinstance(kind, Reserve) and value is not None:
-        same = value == kind.value
-        return state, Same(version=version) if same else Lost(value=value, version=version, mutable=mutable)
-    if isinstance(kind, Put | Delete):
-        if not mutable:
-            return state, Immutable(version=version)
-        if kind.if_version not in (None, version):
-            return state, Mismatch(version=version)
-    if isinstance(kind, Delete) and value is None:
-        return state, Missing(version=version)
-    written = None if isinstance(kind, Delete) else kind.value
-    return (version + 1, written, not isinstance(kind, Reserve)), Won(version=version + 1)
-
-
-def explains(operations: Sequence[Operation], order: Sequence[Operation]) -> bool:
-    """Whether `order` holds every answered operation, none twice, in real time, each with a true answer."""
-    placed = [operation.id for operation in order]
-    binding = {operation.id for operation in operations if is_answered(operation)}
-    return len(placed) == len(set(placed)) and binding <= set(placed) and is_true(order) and in_real_time(order)
-
-
-def is_true(order: Sequence[Operation]) -> bool:
-    state: State = (0, None, True)
-    for operation in order:
-        expected = getattr(operation.kind, "if_version", None)
-        true_mismatch = isinstance(operation.outcome, Mismatch) and expected not in (None, state[0])
-        state, truth = rule(state, operation.kind)
-        if operation.outcome not in (truth, Unknown()) and not true_mismatch:
-            return False
-    return True
-
-
-def in_real_time(order: Sequence[Operation]) -> bool:
-    return not any(precedes(later, earlier) for earlier, later in itertools.combinations(order, 2))
-
-
-def precedes(first: Operation, second: Operation) -> bool:
-    return is_answered(first) and first.returned is not None and first.returned < second.invoked
-
-
-def is_answered(operation: Operation) -> bool:
-    optimistic = isinstance(operation.kind, Read) and not operation.kind.linearizable
-    return not isinstance(operation.outcome, Failed | Unknown) and not optimistic
-
-
-def oracle(operations: Sequence[Operation]) -> bool:
-    answered = [operation for operation in operations if is_answered(operation)]
-    unknown = [operation for operation in operations if isinstance(operation.outcome, Unknown)]
-    return any(
-        is_true(order) and in_real_time(order)
-        for size in range(len(unknown) + 1)
-        for used in itertools.combinations(unknown, size)
-        for order in itertools.permutations([*answered, *used])
-    )
-
-
-# Histories drawn at random: executed in sequence, with intervals spread around the moment of execution.
-
-VALUES = st.sampled_from([A, B])
-EXPECTED = st.none() | st.integers(0, 3)
-KINDS: st.SearchStrategy[Kind] = st.one_of(
-    st.builds(Reserve, value=VALUES),
-    st.builds(Put, value=VALUES, if_version=EXPECTED),
-    st.builds(Delete, if_version=EXPECTED),
-    st.builds(Read),
-)
-VERSIONS = st.integers(0, 3)
-OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
-    *(st.builds(told, version=VERSIONS) for told in (Won, Same, Mismatch, Immutable, Missing, Absent)),
-    st.builds(Lost, value=VALUES, version=VERSIONS, mutable=st.booleans()),
-    st.builds(Found, value=VALUES, version=VERSIONS, mutable=st.booleans()),
-    st.just(Failed()),
-    st.just(Unknown()),
-)
-FATES = st.sampled_from(["told"] * 6 + ["unknown", "pending", "never", "failed"])
-
-
-class Step(msgspec.Struct, frozen=True):
-    """One operation of an execution: `never` and `failed` have no effect, `unknown` and `pending` have theirs."""
-
-    kind: Kind
-    fate: str
-    before: int
-    after: int
-
-
-def steps(most: int) -> st.SearchStrategy[list[Step]]:
-    spread = st.integers(0, 35)
-    return st.lists(st.builds(Step, kind=KINDS, fate=FATES, before=spread, after=spread), max_size=most)
-
-
-def executed(plan: Sequence[Step]) -> list[Operation]:
-    rows: list[Row] = []
-    state: State = (0, None, True)
-    for moment, step in enumerate(plan, start=4):
-        invoked, returned = 10 * moment - step.before, 10 * moment + step.after
-        after, truth = rule(state, step.kind)
-        if step.fate in ("told", "unknown", "pending"):
-            state = after
-        outcome = {"told": truth, "failed": Failed()}.get(step.fate, Unknown())
-        rows.append((step.kind, invoked, None if step.fate == "pending" else returned, outcome))
-    return history(*rows)
-
-
-def retold(operation: Operation, outcome: Outcome) -> Operation:
-    return msgspec.structs.replace(operation, outcome=outcome, returned=operation.returned or 10_000)
-
-
-@given(steps(30))
-def test_what_was_executed_in_sequence_is_accepted(plan: list[Step]) -> None:
-    operations = executed(plan)
-    for verdict in check(operations):
-        assert isinstance(verdict, Linearizable), verdict.explain()
-        assert explains(operations, verdict.order)
-
-
-@given(st.data())
-@settings(max_examples=300)
-def test_the_oracle_agrees_on_spoiled_executions(data: st.DataObject) -> None:
-    operations = executed(data.draw(steps(6).filter(bool)))
-    index = data.draw(st.integers(0, len(operations) - 1))
-    operations[index] = retold(operations[index], data.draw(OUTCOMES))
-    assert isinstance(judge(operations), Linearizable) == oracle(operations)
-
-
-@given(st.lists(st.tuples(KINDS, st.integers(0, 5), st.integers(5, 12), OUTCOMES), min_size=1, max_size=5))
-@settings(max_examples=300)
-def test_the_oracle_agrees_on_arbitrary_answers(rows: list[Row]) -> None:
-    operations = history(*rows)
-    assert isinstance(judge(operations), Linearizable) == oracle(operations)
-
-
-def draw_kind(dice: random.Random, value: bytes, version: int) -> Kind:
-    expected = dice.choice([None, None, version])
-    choices: list[Kind] = [Put(value=value, if_version=expected), Delete(if_version=expected), Read(), Read()]
-    return dice.choice(choices)
-
-
-def draw_plan(dice: random.Random, size: int, fates: Sequence[str]) -> list[Step]:
-    return [
-        Step(
-            draw_kind(dice, b"%d" % i, dice.randrange(i + 1)),
-            dice.choice(fates),
-            dice.randrange(36),
-            dice.randrange(36),
-        )
-        for i in range(size)
-    ]
-
-
-def gap(dice: random.Random) -> list[Operation]:
-    """A few answers with versions between them that only writes of unknown outcome can have made."""
-    rows: list[Row] = []
-    for _ in range(dice.randrange(1, 5)):
-        value, expected = dice.choice([A, B, C]), dice.choice([None, None, 0, 1, 2])
-        kinds: list[Kind] = [Put(value=value, if_version=expected), Delete(if_version=expected), Reserve(value=value)]
-        rows.append((dice.choices(kinds, [4, 2, 1])[0], dice.randrange(20), None, Unknown()))
-    for _ in range(dice.randrange(1, 4)):
-        value, version, invoked = dice.choice([A, B]), dice.randrange(1, 4), dice.randrange(5, 25)
-        asked: list[tuple[Kind, Outcome]] = [
-            (Read(), Found(value=value, version=version, mutable=dice.random() < 0.9)),
-            (Read(), Absent(version=version - dice.randrange(2))),
-            (Put(value=value), Won(version=version)),
-            (Put(value=value, if_version=version), Mismatch(version=0)),
-            (Reserve(value=value), Same(version=version)),
-        ]
-        kind, outcome = dice.choice(asked)
-        rows.append((kind, invoked, invoked + dice.randrange(10), outcome))
-    return history(*rows)
-
-
-def test_the_oracle_agrees_where_unknown_writes_fill_gaps() -> None:
-    """The third fact of the search matters only here, and such histories are rare by chance."""
-    dice, refused = random.Random(5), 0
-    for _ in range(500):
-        operations = gap(dice)
-        accepted = isinstance(judge(operations), Linearizable)
-        refused += not accepted
-        assert accepted == oracle(operations)
-    assert 100 < refused < 400
-
-
-def test_a_swapped_value_is_mostly_noticed() -> None:
-    dice, spoiled, refused = random.Random(11), 0, 0
-    for _ in range(500):
-        operations = executed(draw_plan(dice, 6, ["told"] * 5 + ["unknown"]))
-        reads = [i for i, operation in enumerate(operations) if isinstance(operation.outcome, Found)]
-        if not reads:
-            continue
-        index = dice.choice(reads)
-        seen = operations[index].outcome
-        assert isinstance(seen, Found)
-        other = b"%d" % ((int(seen.value) + dice.randrange(1, 6)) % 6)
-        operations[index] = retold(operations[index], Found(value=other, version=seen.version, mutable=seen.mutable))
-        spoiled += 1
-        accepted = isinstance(judge(operations), Linearizable)
-        refused += not accepted
-        assert accepted == oracle(operations)
-    assert spoiled > 200
-    assert refused > 0.9 * spoiled
 
 
 # Size, limits and words.
