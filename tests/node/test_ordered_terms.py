@@ -72,6 +72,12 @@ class Bench:
             taker.engine.terms.install(term)
             assert taker.engine.terms.is_complete(term)
 
+    def restart(self) -> None:
+        """All of them."""
+        for i, node in self.nodes.items():
+            node.engine.stop()
+            self.nodes[i] = Node(self, i, node.store)
+
     def come_back(self, i: int) -> None:
         self.away.discard(i)
         self.nodes[i].engine.adopt(self.config)
@@ -85,10 +91,10 @@ class Bench:
 
 
 class Node:
-    def __init__(self, bench: Bench, me: int) -> None:
+    def __init__(self, bench: Bench, me: int, store: MemoryStore | None = None) -> None:
         self._bench = bench
         self.me = me
-        self.store = MemoryStore()
+        self.store = store if store is not None else MemoryStore()
         self.engine = OrderedEngine(me, self.store, bench.config, self, self, self, self.alarm)
         self.engine.terms.decided_end = bench.ends.get
         self.engine.terms.decide_end = lambda term, value, done: done(bench.ends.setdefault(term, value))
@@ -136,6 +142,15 @@ def test_from_three_to_five_and_the_newcomers_order() -> None:
     bench.run(20_000)
     assert bench.value() == {b"3"}, "the one that waited was executed, too"
     assert all(node.engine.replica.is_idle for node in bench.nodes.values())
+
+
+def test_all_restart_while_a_term_ends_in_which_nothing_was_ever_asked_for() -> None:
+    bench = Bench(1, 2, 3)
+    bench.begin(1, 2)
+    assert bench.parts(1, 2, 3) == {(0, Part.CLOSING)}
+    bench.restart()
+    bench.run(5000)
+    assert bench.parts(1, 2, 3) == {(1, Part.WAITING)}
 
 
 def test_two_stay_away_and_one_of_three_is_left_of_the_old_members() -> None:

@@ -96,7 +96,7 @@ class OrderedEngine:
             if mine and instance.command is not None and not log.is_executed(instance.id):
                 self._queue.took_off(instance.id, instance.command)
         self.replica.start()
-        if log.instances:
+        if not self.replica.is_idle:
             self._wake()
 
     def stop(self) -> None:
