@@ -246,3 +246,10 @@ def test_a_write_that_was_interrupted_may_have_happened(
 def test_a_read_that_was_interrupted_is_just_that(capsysbinary: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Client, "read", interrupt)
     assert command(["get", "user/ada"], capsysbinary) == (130, "", "\nepoxy: interrupted\n")
+
+
+def test_an_actor_that_does_not_start_was_not_asked(node: FakeNode, capsysbinary: Captured) -> None:
+    node.misdeeds.append(problem(503, "not_running", definite=True))
+    status, out, err = command(["actor", "request", "room", "lobby", "hello"], capsysbinary)
+    assert (status, out) == (1, "")
+    assert err.endswith("(not_running). Definite: the actor was not asked\n")

@@ -13,7 +13,7 @@ from epoxy.cli.groups import Interrupted
 from epoxy.client import Client
 from epoxy.client.limits import MAX_TIMEOUT_S, TIMEOUT_S
 from epoxy.client.routing import fleet_of
-from epoxy.model.errors import EpoxyError, InvalidRequest, OutcomeUnknown, WriteConflict
+from epoxy.model.errors import EpoxyError, InvalidRequest, NotRunning, OutcomeUnknown, WriteConflict
 from epoxy.model.records import MAX_VALUE_BYTES
 
 DEFAULT_URL = "http://127.0.0.1:7800"
@@ -105,6 +105,8 @@ def exit_code_of(error: EpoxyError) -> int:
 def in_words(error: EpoxyError, *, writes: bool) -> str:
     if isinstance(error, OutcomeUnknown):
         return f"{error}. {INDEFINITE}"
+    if isinstance(error, NotRunning):
+        return f"{error}. Definite: the actor was not asked"
     if isinstance(error, InvalidRequest) or not writes:
         return str(error)
     return f"{error}. Definite: nothing was written"
