@@ -30,6 +30,7 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy.node.config import load
 from epoxy.server.metrics import Metrics
 from epoxy.server.process import Process
+from epoxy.store.datadir import FORMAT
 from epoxy.testing import Cluster, ClusterNode, clean_environment, lay_out
 from tests.node.test_config import MANUAL
 
@@ -273,7 +274,7 @@ def test_a_data_directory_of_somebody_else(tmp_path: Path) -> None:
     assert (
         refusal(node) == f"data directory {node.data_dir}: not empty, and not made by Epoxy (it has no file `format`)"
     )
-    (node.data_dir / "format").write_text('{"format":3,"replica":7}')
+    (node.data_dir / "format").write_text(json.dumps({"format": FORMAT, "replica": 7}))
     assert refusal(node) == f"data directory {node.data_dir}: belongs to replica 7, this is replica 1"
 
 

@@ -1,6 +1,6 @@
 """A data directory belongs to one replica, is in one format, and is used by one process at a time.
 
-format      {"format": 3, "replica": id}, written when the directory is made, as the last thing
+format      {"format": 4, "replica": id}, written when the directory is made, as the last thing
 lock        held by the process that uses the directory, and naming it
 log, tree   the embedded store: there before `format` is, so a directory that has `format` alone has lost them
 """
