@@ -143,6 +143,13 @@ def test_a_change_that_takes_too_long_goes_on(node: FakeNode, capsys: Captured) 
     assert "not done in time; it goes on" in capsys.readouterr().err
 
 
+def test_a_change_that_somebody_else_undoes_is_not_waited_for(node: FakeNode, capsys: Captured) -> None:
+    node.members = [LEARNING, SETTLED]
+    node.verdict = 202, {"wanted": [1, 2, 3, 4], "epoch": 4, "queued": False}
+    assert run(["members", "remove", "5"]) == 5
+    assert "not done: since then somebody has wished for 1, 2, 3\n" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [({"id": 7}, "is replica 7, not 4"), ({"state": "active"}, "replica 4 is no newcomer: it is active, in epoch 1")],

@@ -123,7 +123,7 @@ def add(member_id: int, address: str, gone: tuple[int, ...], check: bool, force:
       0  done (with --no-wait: written down)
       1  nobody answers, or nothing could be decided
       2  not possible, and why
-      5  not done in time; it goes on
+      5  not done in time, and it goes on; or somebody wished otherwise
     \b
     Examples:
       epoxy members add 4 http://10.0.4.1:7800
@@ -201,13 +201,17 @@ def order(
             raise Interrupted("interrupted; the change goes on, and `epoxy members list` shows how far it is") from None
     if as_json:
         output.emit_json(last)
-    done = last is not None and is_done(last, ordered.wanted)
-    if not done:
-        click.echo("epoxy: not done in time; it goes on, and `epoxy members list` shows how far it is", err=True)
+    if last is None or not is_done(last, ordered.wanted):
+        click.echo(f"epoxy: {unfinished(last, ordered.wanted)}", err=True)
         raise click.exceptions.Exit(UNFINISHED)
     if not as_json:
-        assert last is not None
         click.echo(f"Done: epoch {last.epoch}, members {', '.join(map(str, last.wanted))}.")
+
+
+def unfinished(last: Members | None, wanted: tuple[int, ...]) -> str:
+    if last is not None and last.wanted != wanted:
+        return f"not done: since then somebody has wished for {', '.join(map(str, last.wanted))}"
+    return "not done in time; it goes on, and `epoxy members list` shows how far it is"
 
 
 def told(wanted: Sequence[int], *, queued: bool) -> str:
