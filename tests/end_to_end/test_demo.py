@@ -125,13 +125,15 @@ def test_orders_from_a_second_terminal_and_a_second_life(tmp_path: Path) -> None
 def test_a_demo_grows_and_shrinks_and_remembers_it(tmp_path: Path) -> None:
     base, folder = draw_port_base(5), str(tmp_path / "d")
     with running("--no-wan", "--port-base", str(base), "--dir", folder) as demo:
-        first, second, _ = demo.regions
+        first, second, third = demo.regions
         epoxy("reserve", "user/ada", "mine", "--url", first["http"])
+        demo.order("kill", third["region"])
         assert "us-west-2 has copied everything and is a member, replica 4" in demo.order("add", "us-west-2").stdout
         assert "is a member already" in demo.order("add", "us-west-2", status=1).stderr
         assert "unknown region" in demo.order("add", "atlantis", status=1).stderr
         assert demo.ps()["us-west-2"]["http"] == f"http://127.0.0.1:{base + 30}"
         assert epoxy("get", "user/ada", "--url", demo.ps()["us-west-2"]["http"]).stdout == "mine"
+        assert "is back with the data it had" in demo.order("revive", third["region"]).stdout
 
         demo.order("kill", second["region"])
         gone_for_good = demo.order("remove", second["region"]).stdout

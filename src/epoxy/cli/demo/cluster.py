@@ -179,10 +179,13 @@ class DemoCluster:
                 node.change_links(self._secret, **{"cut" if cut else "heal": ids})
 
     def _cut_own_side(self, node: RegionNode) -> None:
-        """After a time in which it could not be asked."""
+        """After a time in which it could not be asked. Regions that came meanwhile may be news to it: it has no links
+        to them yet that could be cut or whole."""
         theirs = {self.by_name[o].id for link in self.cuts if node.datacenter in link for o in link} - {node.id}
         rest = {other.id for other in self.nodes} - theirs - {node.id}
-        node.change_links(self._secret, cut=theirs, heal=rest)
+        with node.client() as client:
+            known = {peer.id for peer in client.status().peers}
+        node.change_links(self._secret, cut=theirs & known, heal=rest & known)
 
     def _add(self, order: Order) -> list[str]:
         if order.region in self.by_name:
