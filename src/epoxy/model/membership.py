@@ -19,7 +19,7 @@ STRETCH_ROWS = 64
 MAX_STRETCHES = 128
 """Of the ordered engine's values: compared by as many, and so many stretches in one question. While they learn, a page
 is 16 of them, as long as others; in a joint epoch, when all transactions wait for it, 8,192 values cost one round trip
-and some 30 milliseconds of a source's time."""
+and some 15 milliseconds of a source's time."""
 
 MAX_VALUE_ROWS = STRETCH_ROWS * MAX_STRETCHES
 
