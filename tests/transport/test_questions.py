@@ -29,7 +29,7 @@ from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH
 from epoxy.transport.link import Link
 from epoxy.transport.questions import MAX_WAITING, QuestionEndpoint, Questions
 from epoxy.transport.world import Identity, World
-from tests.transport.harness import Door, door, run, until, with_door
+from tests.transport.harness import Door, door, run, with_door
 from tests.transport.pair import ME, PEER, SECRET
 from tests.transport.test_endpoint import NOW_MS, unsigned
 
@@ -38,6 +38,7 @@ STATUS = MemberStatus(identity=THEIRS, epoch=3, keys=5)
 CHANGES = ChangelogRead(reader=ME, store=THEIRS, after=NO_STAMP)
 SNAPSHOT = SnapshotRead(reader=ME, store=0, after=None, held=NOTHING)
 NONCES = count(1)
+LOST = Failed(reason="connection lost")
 
 
 class Answerer:
@@ -76,8 +77,8 @@ class Asker:
         return await answer
 
     async def insist(self, request: MemberRequest) -> MemberReply:
-        """Until the connection is there."""
-        while (reply := await self.ask(request)) == Failed(reason="unreachable"):
+        """Until the connection is there, and not one that has just been lost."""
+        while (reply := await self.ask(request)) in (Failed(reason="unreachable"), LOST):
             await asyncio.sleep(0.001)
         return reply
 
@@ -137,12 +138,13 @@ def test_one_that_leaves_everything_unanswered_is_hung_up_on() -> None:
     async def story() -> None:
         async with both(answerer) as asker:
             replies: list[MemberReply] = []
-            while len(answerer.asked) < MAX_WAITING:
+            while LOST not in replies:
                 asker.questions.ask(PEER, StatusRead(), replies.append)
                 await asyncio.sleep(0.001)
-            asker.questions.ask(PEER, StatusRead(), replies.append)
-            await until(lambda: replies.count(Failed(reason="connection lost")) >= MAX_WAITING)
+            assert replies.count(LOST) == MAX_WAITING, "all who waited, at once"
             answerer.silent = False
+            for answered in answerer.waiting:
+                answered(STATUS)
             assert await asker.insist(StatusRead()) == STATUS
 
     run(story())
