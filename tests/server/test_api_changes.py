@@ -323,7 +323,7 @@ def test_a_broken_connection_is_resumed() -> None:
 
 def test_a_reader_that_stops_reading_is_hung_up_on() -> None:
     """... and nobody else notices, nor is anything piled up for it."""
-    with running(1, HttpLimits(write_timeout_s=0.1)) as cluster:
+    with running(1, HttpLimits(write_timeout_s=2.0)) as cluster:
         served = cluster.served[0]
         for i in range(24):
             assert served.ask("PUT", f"/v2/kv/k{i:02}", bytes(1 << 20)).status == 201

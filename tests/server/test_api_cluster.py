@@ -190,7 +190,7 @@ CURL = shutil.which("curl")
 if CURL is not None:
 
     def curl(*words: str) -> str:
-        command = [str(CURL), "--silent", "--max-time", "30", *words]
+        command = [str(CURL), "--silent", "--max-time", "60", *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     def test_curl(nodes: list[Served]) -> None:
