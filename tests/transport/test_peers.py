@@ -103,6 +103,27 @@ def test_what_nobody_waits_for_takes_the_next_batch() -> None:
     run(story())
 
 
+def test_on_a_busy_link_what_nobody_waits_for_may_wait_longer() -> None:
+    """A batch of many says that there will be another; one of few, that there may be none."""
+    replica = Replica()
+    limits = patient(lazy_ms=0.0, busy_lazy_ms=NEVER_MS, busy_messages=3, probe_ms=NEVER_MS)
+
+    async def story() -> None:
+        async with replica_door(replica) as door, peers_to(door.port, limits=limits) as caller:
+            await caller.reached()
+            await asyncio.gather(*(caller.send(accept(number)) for number in range(3)))
+            before = caller.peers.batches_sent[PEER]
+            caller.peers.send(PEER, [accept(3)], None)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert caller.peers.batches_sent[PEER] == before
+            assert await caller.send(accept(4)) == AcceptOk()
+            caller.peers.send(PEER, [accept(5)], None)
+            await until(lambda: replica.asked == [accept(number) for number in range(6)])
+
+    run(story())
+
+
 def test_what_nobody_waits_for_leaves_by_itself_in_the_end() -> None:
     replica = Replica()
 

@@ -72,6 +72,11 @@ class PeerLimits(Struct, frozen=True, kw_only=True):
     lazy_ms: float = 2.0
     """That a message nobody waits for may wait for one that somebody does. A client that goes on at once has its next
     write on the way by then, and both share a frame and a sync."""
+    busy_lazy_ms: float = 10.0
+    """The same on a busy link, where a write takes as long and a frame with a sync costs as much as ten messages."""
+    busy_messages: int = 4
+    """In the last batch, from which on a link is busy: more than one client has at a time, a vote and the news of the
+    write before."""
     flying_batches: int = 1024
     """Under way at most: one each millisecond, as long as we wait for the slowest."""
     flying_bytes: int = 32 << 20

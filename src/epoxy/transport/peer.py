@@ -3,7 +3,7 @@
 A message leaves at once while few batches are under way, or if none has left for a millisecond. Otherwise they gather,
 and a batch carries whatever came together in a millisecond or while an answer was awaited. So a quiet link adds no
 delay, however long it is, and a busy one few batches. What nobody awaits an answer to, the news of a decision, takes
-the next batch, or one of its own after two milliseconds.
+the next batch, or one of its own after two milliseconds, on a busy link after ten.
 
     hoping    no verdict yet: messages wait for the first connection
     up        answers come
@@ -64,6 +64,7 @@ class Peer:
         self._flush_is_next = False
         self._gathering: Timer | None = None
         self._is_lazy = False
+        self._lazy_ms = limits.lazy_ms
 
     def start(self) -> None:
         self._lanes.start()
@@ -100,7 +101,7 @@ class Peer:
                 if self._gathering is None or self._is_lazy:
                     self._flush_soon()
             elif self._gathering is None:
-                self._flush_within(self._limits.lazy_ms, lazy=True)
+                self._flush_within(self._lazy_ms, lazy=True)
 
     def tick(self) -> None:
         """Time passes: what waited too long fails, and now and then the round trip is measured."""
@@ -169,6 +170,7 @@ class Peer:
             size += len(envelope[0])
         self._queue_bytes -= size
         self.messages_sent += count
+        self._lazy_ms = self._limits.busy_lazy_ms if count >= self._limits.busy_messages else self._limits.lazy_ms
         self._left_ms = self._world.clock.now_ms()
         self._leave(Batch(envelopes, size, self._left_ms), count)
 
