@@ -142,7 +142,7 @@ class OrderedEngine:
             self.handle(message)
             for voter in self.replica.voters:
                 if voter not in (self.me, asker):
-                    self.transport.send(voter, (message,), None)
+                    self.transport.send(voter, (message,), unheeded)
 
     def _handle_from_afar(self, message: InTerm) -> Reply:
         """Said in another term, or in one that has not begun here: what was decided before can be told, and nothing
@@ -373,3 +373,7 @@ class OrderedEngine:
 
     def _context(self) -> Context:
         return Context(me=self.me, config=self.replica.members, dice=self._dice, timing=self.timing)
+
+
+def unheeded(_: Reply) -> None:
+    """For what must leave at once although its answer says nothing: with no callback at all it may wait for others."""
