@@ -6,9 +6,10 @@ from random import Random
 from msgspec.structs import replace
 
 from epoxy.consensus.effects import Timing
+from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Reply, Request
-from epoxy.model.ordered import Deps, Instance, InstanceId, OrderedCommit
+from epoxy.model.ordered import Deps, Instance, InstanceId, InTerm, OrderedAccept, OrderedCommit, OrderedVote, Voted
 from epoxy.model.transactions import Add, Executed, Get, Put, Txn, TxnOutcome, TxnRefused, WrongEngine
 from epoxy.model.writes import Outcome, Path, Write
 from epoxy.node.driver import Driver
@@ -282,3 +283,28 @@ def test_who_was_no_member_orders_nothing() -> None:
     told: list[TxnOutcome] = []
     engine.txn(put(b"k", b"v"), told.append)
     assert isinstance(told[0], TxnRefused)
+
+
+class Post:
+    """Only notes what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, Request]] = []
+
+    def send(self, to: int, requests: Sequence[Request], _: object) -> None:
+        self.sent += [(to, request) for request in requests]
+
+
+def test_a_vote_is_told_to_the_others_when_it_is_durable() -> None:
+    """Told earlier, a crash would take it back, and others had counted it."""
+    cluster = Cluster()
+    synced: list[Callable[[], None]] = []
+    node, post = cluster.nodes[2], Post()
+    engine = OrderedEngine(2, MemoryStore(synced.append), cluster.config, post, node, node, node.alarm)
+    first = OrderedAccept(id=InstanceId(1, 1), ballot=NO_BALLOT, command=write(), deps=Deps())
+    assert isinstance(engine.handle(InTerm(term=0, request=first)), Voted)
+    assert post.sent == []
+    while synced:
+        synced.pop()()
+    vote = OrderedVote(sender=2, id=first.id, ballot=NO_BALLOT)
+    assert post.sent == [(3, InTerm(term=0, request=vote))], "who asked for it is answered"

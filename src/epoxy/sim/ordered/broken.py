@@ -3,7 +3,7 @@
 # They stand in for production rules and keep their signatures, used or not.
 # ruff: noqa: ARG001
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec.structs import replace
@@ -15,10 +15,8 @@ from epoxy.model.ordered import (
     Deps,
     Instance,
     InstanceId,
-    InTerm,
     OrderedAccept,
     OrderedCommit,
-    OrderedVote,
     Phase,
     PreAccept,
     PreAcceptOk,
@@ -37,7 +35,6 @@ from epoxy.ordered.graph import Plan, Walk
 from epoxy.ordered.interference import Interference
 from epoxy.ordered.log import Log
 from epoxy.ordered.recovery import Check, Learn, Propose
-from epoxy.ordered.votes import Votes
 from epoxy.ports import Transaction
 from epoxy.store.ordered import TermSpace
 
@@ -158,17 +155,3 @@ def only_writes_count(
         for slot in slots
     }
     return frozenset(each for each in found if each != instance_id and each not in deps)
-
-
-def count_all_ballots(self: Votes, voter: int, instance_id: InstanceId, ballot: Ballot) -> Set[int]:
-    """Whatever ballot somebody voted in, it has voted."""
-    _, voters = self._heard.get(instance_id, (ballot, set()))
-    voters.add(voter)
-    self._heard[instance_id] = ballot, voters
-    return voters
-
-
-def tell_before_durable(self: OrderedEngine, request: object, reply: object) -> None:
-    if isinstance(request, OrderedAccept) and isinstance(reply, Voted):
-        vote = OrderedVote(sender=self.me, id=request.id, ballot=request.ballot)
-        self._told_vote(InTerm(term=self.replica.number, request=vote), request.id.replica_id)

@@ -6,7 +6,6 @@ from epoxy.node.ordered_terms import Terms
 from epoxy.ordered import acceptor, coordinator, graph, recovery, terms
 from epoxy.ordered.coordinator import Poll
 from epoxy.ordered.interference import Interference
-from epoxy.ordered.votes import Votes
 from epoxy.sim import broken as per_key
 from epoxy.sim.ordered import broken, broken_terms
 from epoxy.sim.patching import Patch, mutant
@@ -19,14 +18,14 @@ ALL = (
         "single-ballot",
         "joining a ballot hides in which one a vote was given",
         Patch(acceptor, "joined", broken.one_ballot_for_both),
-        since=640,
+        since=980,
     ),
     mutant("vote-below-ballot", "votes in ballots that are over", Patch(acceptor, "accept", broken.vote_in_any_ballot)),
     mutant(
         "pre-accept-late",
         "pre-accepts what is being recovered",
         Patch(acceptor, "pre_accept", broken.pre_accept_again),
-        since=570,
+        since=1610,
     ),
     mutant(
         "fast-after-joining",
@@ -105,16 +104,6 @@ ALL = (
         Patch(OrderedEngine, "perform", broken.go_on_before_durable),
     ),
     mutant(
-        "votes-of-any-ballot",
-        "adds up votes of several ballots",
-        Patch(Votes, "count", broken.count_all_ballots),
-    ),
-    mutant(
-        "votes-told-early",
-        "tells of its vote before that is durable",
-        Patch(OrderedEngine, "_tell_vote", broken.tell_before_durable),
-    ),
-    mutant(
         "seal-asks-one",
         "takes one replica's word for how far a term came",
         Patch(terms, "enough", broken_terms.one_is_enough),
@@ -128,11 +117,13 @@ ALL = (
         "ending-votes-beyond",
         "votes on what is beyond the end of a term",
         Patch(terms, "votes_on", broken_terms.vote_beyond_the_end),
+        since=150,
     ),
     mutant(
         "void-forgotten",
         "waits for what is beyond the end of a term",
         Patch(terms, "is_beyond", broken_terms.nothing_is_beyond),
+        since=150,
     ),
     mutant(
         "term-ignored", "takes messages of other terms", Patch(OrderedEngine, "handle", broken_terms.whatever_the_term)
@@ -152,11 +143,13 @@ ALL = (
         "newcomer-keeps-nothing",
         "newcomers cannot tell what others missed",
         Patch(Terms, "keep", broken_terms.keep_nothing),
+        since=100,
     ),
     mutant(
         "copies-too-early",
         "newcomers copy from one who has not finished",
         Patch(Terms, "is_complete", broken_terms.complete_at_any_time),
+        since=100,
     ),
     mutant(
         "forgets-the-absent",
