@@ -175,7 +175,7 @@ def test_limits_are_those_of_the_model() -> None:
         "Stretches": Limit(0, MAX_STRETCHES),
         "Places": Limit(0, MAX_STRETCHES),
         "Pairs": Limit(0, MAX_VALUE_ROWS),
-        "KeptOnes": Limit(0, MAX_PAGE),
+        "KeptOnes": Limit(0, MAX_PAGE_ROWS),
     }
 
 

@@ -136,6 +136,21 @@ def test_what_is_copied_is_kept_with_how_far_that_goes() -> None:
     assert bench.perform(LoadProgress(source=B)) == [None]
 
 
+def test_a_page_is_not_waited_for_beyond_its_epoch() -> None:
+    bench = Bench(first_epoch((A, B)))
+    page, status = (
+        bench.perform(Ask(to=B, request=ChangelogRead(reader=A, store=9, after=NO_STAMP))),
+        bench.perform(Ask(to=B, request=StatusRead())),
+    )
+    two = ClusterConfig(epoch=2, coordinator_id=A, replicas=first_epoch((A, B)).replicas)
+    bench.replica.handle((UpdateConfig(config=two),), lambda _: None)
+    bench.clock.advance(0)
+    assert (page, status) == ([Failed(reason="the epoch is over")], [])
+    (_, _, answered), *_ = bench.line.asked
+    answered(Failed(reason="too late"))
+    assert len(page) == 1
+
+
 def test_a_question_is_answered_once_or_times_out() -> None:
     bench = Bench(first_epoch((A, B)))
     results = bench.perform(Ask(to=B, request=StatusRead()))

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from epoxy.membership.effects import Adopt, Ask, Config, Effect, Replace, Span, Tell
 from epoxy.model.cluster import CONFIG_KEY, ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.membership import (
+    MAX_PAGE_ROWS,
     Kept,
     KeptId,
     KeptPage,
@@ -18,7 +19,7 @@ from epoxy.model.membership import (
     ValuesRead,
 )
 from epoxy.model.messages import EpochAhead, StaleEpoch
-from epoxy.model.ordered import MAX_PAGE, NOTHING, InstanceId, OrderedCommit
+from epoxy.model.ordered import NOTHING, InstanceId, OrderedCommit
 from epoxy.node import register
 from epoxy.node.copying import LONGEST_REST_MS
 from epoxy.node.mirroring import AGAIN_MS, HURRY_MS, Mirror, fitting
@@ -74,7 +75,7 @@ class Node:
         self.source: Node | None = None
         self.asked: list[object] = []
         self.told: list[Effect] = []
-        self.mirror = Mirror(self.replica, self.store, self.engine, self.clock, self._elsewhere)
+        self.mirror = Mirror(self.replica, self.store, self.engine, self.clock, self._elsewhere, lambda: [SOURCE])
 
     def _elsewhere(self, effect: Effect, done: Callable[[object], None]) -> None:
         match effect:
@@ -128,7 +129,7 @@ def test_a_learner_is_ready_with_the_bulk_and_follows_from_time_to_time() -> Non
 def test_in_a_joint_epoch_it_waits_for_a_source_that_is_at_the_end() -> None:
     source, new = pair()
     new.mirror.start()
-    source.engine.held = [kept(slot) for slot in range(1, MAX_PAGE + 3)]
+    source.engine.held = [kept(slot) for slot in range(1, MAX_PAGE_ROWS + 3)]
     source.adopt(JOINT)
     new.adopt(JOINT)
     source.put(b"k1", b"at the end")
@@ -191,6 +192,6 @@ def test_a_source_gives_what_it_has_while_others_learn_and_nothing_unfinished_la
 
 
 def test_pages_of_what_is_kept_are_as_long_as_may_be() -> None:
-    many = [kept(slot) for slot in range(1, MAX_PAGE + 2)]
-    assert fitting(many) == KeptPage(kept=tuple(many[:MAX_PAGE]), more=True)
-    assert fitting(many[:MAX_PAGE]) == KeptPage(kept=tuple(many[:MAX_PAGE]), more=False)
+    many = [kept(slot) for slot in range(1, MAX_PAGE_ROWS + 2)]
+    assert fitting(many) == KeptPage(kept=tuple(many[:MAX_PAGE_ROWS]), more=True)
+    assert fitting(many[:MAX_PAGE_ROWS]) == KeptPage(kept=tuple(many[:MAX_PAGE_ROWS]), more=False)

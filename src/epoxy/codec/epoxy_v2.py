@@ -3497,13 +3497,13 @@ def decode_kept(buffer: bytes, position: int) -> tuple[Kept, int]:
 
 
 def encode_kept_ones(out: list[bytes], value: tuple[Kept, ...]) -> None:
-    encode_length(out, len(value), 0, 64)
+    encode_length(out, len(value), 0, 1024)
     for item in value:
         encode_kept(out, item)
 
 
 def decode_kept_ones(buffer: bytes, position: int) -> tuple[tuple[Kept, ...], int]:
-    count, position = decode_length(buffer, position, 0, 64)
+    count, position = decode_length(buffer, position, 0, 1024)
     items: list[Kept] = []
     for _ in range(count):
         item, position = decode_kept(buffer, position)

@@ -6,6 +6,8 @@ values that the next one begins with. The same pass again brings the differences
 remembers of instances, so that a newcomer can help members that were away. See docs/protocol/ordered.md.
 """
 
+from collections.abc import Sequence
+
 from epoxy.membership.effects import (
     Adopt,
     Ask,
@@ -20,7 +22,7 @@ from epoxy.membership.effects import (
     Span,
     Tell,
 )
-from epoxy.membership.learner import FOLLOWING_SHARE, LEARNING_SHARE, WHOLE_SHARE, in_turn, lasts
+from epoxy.membership.learner import FOLLOWING_SHARE, LEARNING_SHARE, WHOLE_SHARE, lasts
 from epoxy.model.cluster import ClusterConfig, ReplicaStatus
 from epoxy.model.membership import (
     MAX_PAGE_ROWS,
@@ -38,12 +40,13 @@ from epoxy.model.messages import EpochAhead, StaleEpoch
 LEARNING_STRETCHES = MAX_PAGE_ROWS // STRETCH_ROWS
 
 
-def mirror(me: int, *, again: bool) -> Flow[bool]:
-    """One pass of a newcomer; whether it came to the end. `again`: most of it should be here already."""
+def mirror(sources: Sequence[int], *, again: bool) -> Flow[bool]:
+    """One pass of a newcomer over those it may copy from, until one has given all; whether one did. `again`: most of it
+    should be here already."""
     config: ClusterConfig = yield Config()
     share = WHOLE_SHARE if config.is_joint else FOLLOWING_SHARE if again else LEARNING_SHARE
-    for source in in_turn(config.electorate, me):
-        if source == me or not (yield from copy_values(config, source, share)):
+    for source in sources:
+        if not (yield from copy_values(config, source, share)):
             continue
         if not config.is_joint:
             yield Mirrored()
@@ -51,6 +54,13 @@ def mirror(me: int, *, again: bool) -> Flow[bool]:
         if (yield from copy_kept(config, source)):
             return bool((yield Install(epoch=config.epoch)))
     return False
+
+
+def handiest(config: ClusterConfig, me: int, near: Sequence[int]) -> list[int]:
+    """The members whose values may be copied: those within reach, the nearest first. Everybody, if nobody is: in a
+    joint epoch all transactions wait, and one who is silent would be waited for, too."""
+    members = [each for each in config.electorate if each != me]
+    return [each for each in near if each in members] or members
 
 
 def is_learning(config: ClusterConfig, me: int) -> bool:

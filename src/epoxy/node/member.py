@@ -86,10 +86,16 @@ class Member:
         identity = store.transact(lambda tx: self.space.identity(tx, dice.nonce()))
         self.guard = Guard(self.replica, store, self.space, identity)
         self.copier = Copier(self.replica, store, self.space, driver.clock)
-        self.mirror = Mirror(self.replica, store, ordered, driver.clock, self.perform) if ordered is not None else None
+        self.mirror = (
+            Mirror(self.replica, store, ordered, driver.clock, self.perform, lambda: driver.timing.near)
+            if ordered is not None
+            else None
+        )
         self.census = Census(self.replica, store, driver.clock)
         self._synced_epoch = self._settled_epoch = 0
         self._stewarding = False
+        self._pages: list[Callable[[MemberReply], None]] = []
+        """Asked for and not answered yet: one for each flow that copies."""
         self._idle = 0
         self._nap: Timer | None = None
         self._napped: Callable[[], None] | None = None
@@ -188,7 +194,11 @@ class Member:
             self._hurried = True
 
     def _config_changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
+        """A page of the epoch before is not waited for: one who is silent would hold everybody up in a joint epoch."""
         self._idle = 0
+        pages, self._pages = self._pages, []
+        for answered in pages:
+            self._clock.call_later(0, partial(answered, Failed(reason="the epoch is over")))
         self.copier.wake()
         self._hurry()
 
@@ -252,10 +262,14 @@ class Member:
                 self.replica.perform(operations.Adopt(config=reply.config), lambda _: None)
             if waiting:
                 timer.cancel()
+                if is_page and answered in self._pages:
+                    self._pages.remove(answered)
                 waiting.pop()(reply)
 
-        rounds = PAGE_ROUNDS if isinstance(request, PAGES) else 1
-        patience_ms = rounds * self.driver.timing.round_timeout_ms
+        is_page = isinstance(request, PAGES)
+        if is_page:
+            self._pages.append(answered)
+        patience_ms = (PAGE_ROUNDS if is_page else 1) * self.driver.timing.round_timeout_ms
         timer = self._clock.call_later(patience_ms, lambda: answered(Failed(reason="timeout")))
         if to == self.replica.me:
             self.answer(request, answered)

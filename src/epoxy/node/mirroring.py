@@ -1,14 +1,23 @@
 """A member's part in handing on the ordered engine's state: pages given, and pages kept by one who is new."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeVar, assert_never
 
 from epoxy.consensus import acceptor
 from epoxy.membership.effects import Effect, GiveWay, Install, LookThrough, Mirrored, MirrorEffect, Preserve, Replace
-from epoxy.membership.mirror import is_learning, mirror
-from epoxy.model.membership import Kept, KeptId, KeptPage, KeptRead, MemberReply, Unfinished, ValuesRead
-from epoxy.model.ordered import MAX_PAGE, MAX_PAGE_BYTES
+from epoxy.membership.mirror import handiest, is_learning, mirror
+from epoxy.model.membership import (
+    MAX_PAGE_BYTES,
+    MAX_PAGE_ROWS,
+    Kept,
+    KeptId,
+    KeptPage,
+    KeptRead,
+    MemberReply,
+    Unfinished,
+    ValuesRead,
+)
 from epoxy.model.records import KeyState
 from epoxy.node.copying import LONGEST_REST_MS
 from epoxy.node.errands import Errand
@@ -43,15 +52,22 @@ class Engine(Protocol):
 
 class Mirror:
     def __init__(
-        self, replica: Replica, store: Store, engine: Engine, clock: Clock, elsewhere: Callable[[Effect, Done], None]
+        self,
+        replica: Replica,
+        store: Store,
+        engine: Engine,
+        clock: Clock,
+        elsewhere: Callable[[Effect, Done], None],
+        near: Callable[[], Sequence[int]],
     ) -> None:
-        """`elsewhere`: does what is no part of this."""
+        """`elsewhere`: does what is no part of this. `near`: the members within reach, the nearest first."""
         self.values = ValueSpace(replica.me)
         self.engine = engine
         self._replica = replica
         self._store = store
         self._clock = clock
         self._elsewhere = elsewhere
+        self._near = near
         self._busy_ms = 0.0
         self._running = False
         self._rest: Timer | None = None
@@ -93,7 +109,7 @@ class Mirror:
                 return Unfinished()
         if isinstance(request, ValuesRead):
             return self.values.page(tx.snapshot, request)
-        return fitting(self.engine.kept(request.after, MAX_PAGE + 1))
+        return fitting(self.engine.kept(request.after, MAX_PAGE_ROWS + 1))
 
     # As a newcomer
 
@@ -103,7 +119,8 @@ class Mirror:
             self._has_bulk = False
         elif not self._running:
             self._running = True
-            Errand(self.perform, mirror(self._replica.me, again=self._has_bulk), self._passed).feed(None)
+            sources = handiest(self._replica.config, self._replica.me, self._near())
+            Errand(self.perform, mirror(sources, again=self._has_bulk), self._passed).feed(None)
 
     def _passed(self, _: bool) -> None:
         self._running = False
@@ -180,7 +197,7 @@ def fitting(kept: list[Kept]) -> KeptPage:
     """As many as make a page, at least one, and whether there are more."""
     size = 0
     for count, each in enumerate(kept):
-        if count and (count == MAX_PAGE or size >= MAX_PAGE_BYTES):
+        if count and (count == MAX_PAGE_ROWS or size >= MAX_PAGE_BYTES):
             return KeptPage(kept=tuple(kept[:count]), more=True)
         size += each.commit.command.size if each.commit.command is not None else 0
     return KeptPage(kept=tuple(kept), more=False)
