@@ -4,13 +4,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
+import pytest
 from msgspec.structs import replace
 
+from epoxy.codec.wire import encode_term_end
 from epoxy.membership.changes import promote, undo
 from epoxy.membership.effects import Span
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, first_epoch
 from epoxy.model.messages import Reply, Request
-from epoxy.model.ordered import InTerm
+from epoxy.model.ordered import InTerm, TermEnd
 from epoxy.model.transactions import Add, Executed, Txn, TxnOutcome, TxnRefused
 from epoxy.node.ordered import OrderedEngine
 from epoxy.ordered.terms import Part
@@ -223,3 +225,14 @@ def test_who_left_says_so_and_comes_back_as_one_who_is_new() -> None:
     assert isinstance(bench.add(3), Executed)
     bench.run(20_000)
     assert bench.value() == {b"3"}
+
+
+def test_an_end_before_what_was_decided_is_an_alarm_and_changes_nothing() -> None:
+    bench = Bench(1, 2, 3)
+    bench.nodes[1].engine.txn(ONE, lambda _: None)
+    bench.run(50)
+    bench.ends[0] = encode_term_end(TermEnd(ends=()))
+    bench.begin(1, 2)
+    with pytest.raises(AssertionError, match="decided in a term that ended before it"):
+        bench.run(1000)
+    assert (0, Part.CLOSING) in bench.parts(1, 2, 3)

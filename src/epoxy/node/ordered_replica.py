@@ -148,15 +148,16 @@ class OrderedReplica:
 
     def learn_end(self, ends: Iterable[InstanceId]) -> None:
         """What is beyond is nothing, by the decision how the term ended."""
-        self.ends = {end.replica_id: end.slot for end in ends}
-        for replica_id, slot in self.ends.items():
+        found = {end.replica_id: end.slot for end in ends}
+        beyond = [each for each in {*self.log.instances, *self._blocked} if terms.is_beyond(found, each)]
+        for instance_id in beyond:
+            if self.log.get(instance_id).is_committed and not self.log.get(instance_id).nop:
+                raise InvariantViolation(f"{instance_id} was decided in a term that ended before it: {found}")
+        self.ends = found
+        for replica_id, slot in found.items():
             self.log.mention(InstanceId(replica_id, slot))
-        for instance_id in sorted({*self.log.instances, *self._blocked}):
-            if terms.is_beyond(self.ends, instance_id):
-                before = self.log.get(instance_id)
-                if before.is_committed and not before.nop:
-                    raise InvariantViolation(f"{instance_id} was decided in a term that ended before it: {self.ends}")
-                self._keep(before, self._nothing(instance_id))
+        for instance_id in sorted(beyond):
+            self._keep(self.log.get(instance_id), self._nothing(instance_id))
 
     def _nothing(self, instance_id: InstanceId) -> Instance:
         return acceptor.committed(self.log.get(instance_id), None, NOTHING)

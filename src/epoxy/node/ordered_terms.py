@@ -6,6 +6,7 @@ from typing import Protocol
 
 from epoxy.codec import wire
 from epoxy.model.cluster import ClusterConfig
+from epoxy.model.errors import InvariantViolation
 from epoxy.model.membership import Kept, KeptId
 from epoxy.model.ordered import Ended, InstanceId, Sealed, TermEnd
 from epoxy.node.ordered_replica import OrderedReplica
@@ -17,6 +18,8 @@ class Host(Protocol):
     """Whoever runs the flows."""
 
     def run_close(self, done: Callable[[Ended | Sealed | None], None]) -> None: ...
+
+    def alarm(self, text: str) -> None: ...
 
     def turned(self) -> None:
         """This replica takes part in another way from now on: what is under way is nobody's."""
@@ -83,7 +86,11 @@ class Terms:
     def _ended(self, number: int, ends: tuple[InstanceId, ...]) -> None:
         replica = self._replica
         if number == replica.number and replica.ends is None and replica.part is not Part.OUT:
-            replica.learn_end(ends)
+            try:
+                replica.learn_end(ends)
+            except InvariantViolation as violation:
+                self._host.alarm(str(violation))
+                return
             self._turned()
 
     def end_of(self, term: int) -> Ended | None:

@@ -75,7 +75,6 @@ class Judge(per_key.Judge):
     def wiped(self, replica: int) -> None:
         """What it held is gone, and so is what it knew."""
         self.disk_lost(replica)
-        self._epochs.pop(replica, None)
         self._held = {key: held for key, held in self._held.items() if key[0] != replica}
         for kept in (self.orders, self._under_way, self._copied):
             kept.pop(replica, None)
@@ -83,6 +82,7 @@ class Judge(per_key.Judge):
     def reads(self, replica: int, log: Log, term: int = 0) -> None:
         """A replica has started. What was durable is still there; what was on its way may have got there. Of terms
         before the one it is in only that counts."""
+        self._epochs.pop(replica, None)
         order = self.orders.setdefault(replica, [])
         order += [at for at in self._under_way.pop(replica, []) if is_executed(at, log, term)]
         for instance in log.instances.values():
