@@ -269,7 +269,7 @@ def test_who_is_let_in_later_is_no_founder_whatever_its_id() -> None:
     store = MemoryStore()
     replica = OrderedReplica(2, store, None)
     assert replica.part is Part.OUT
-    replica.found(replace(first_epoch((1, 2, 3)), epoch=4))
+    replica.found(replace(first_epoch((1, 2, 3)), epoch=4, term=1))
     assert replica.part is Part.OUT
     founder = OrderedReplica(1, store, None)
     founder.found(first_epoch((1, 2, 3)))
@@ -308,3 +308,16 @@ def test_a_vote_is_told_to_the_others_when_it_is_durable() -> None:
         synced.pop()()
     vote = OrderedVote(sender=2, id=first.id, ballot=NO_BALLOT)
     assert post.sent == [(3, InTerm(term=0, request=vote))], "who asked for it is answered"
+
+
+def test_who_is_let_in_late_is_a_founder_as_long_as_members_have_not_changed() -> None:
+    """The others may have written down whose stores these are, which is an epoch of its own, before it is ready."""
+    late, newcomer = OrderedReplica(1, MemoryStore(), None), OrderedReplica(4, MemoryStore(), None)
+    second = replace(first_epoch((1, 2, 3)), epoch=2)
+    for each in (late, newcomer):
+        each.found(second)
+    assert late.voters == (1, 2, 3)
+    assert newcomer.voters == ()
+    joint = replace(first_epoch((1, 2, 3, 4)), epoch=3, previous=(1, 2, 3))
+    newcomer.found(joint)
+    assert newcomer.voters == (), "it votes in the joint epoch, and not in the term that this one ends"

@@ -73,7 +73,8 @@ class OrderedReplica:
         self._store = store
         self._begin_term()
         if config is not None:
-            self.found(config)
+            if config.epoch == 1:
+                self.found(config)
             self.adopt(config)
 
     def _begin_term(self) -> None:
@@ -130,10 +131,11 @@ class OrderedReplica:
         return terms.votes_on(self.part, self.ends, instance_id)
 
     def found(self, config: ClusterConfig) -> None:
-        """When this replica is first let in. Later than in the first epoch it is no founder, also if one had its id: it
-        does not remember what that one said."""
-        if self.term is None and config.epoch == 1 and self.me in config.voters:
-            self._move(Term(number=0, voters=config.voters, policy=config.quorum_policy, ending=False))
+        """When this replica is first let in, and members have not changed since the first epoch: it may have come late,
+        and others have moved on to write down whose stores these are. After a change it is no founder, also if one had
+        its id: it does not remember what that one said."""
+        if self.term is None and config.term == 0 and self.me in config.electorate:
+            self._move(Term(number=0, voters=config.electorate, policy=config.quorum_policy, ending=False))
 
     def adopt(self, config: ClusterConfig) -> None:
         if self.config is None or config.epoch >= self.config.epoch:

@@ -353,6 +353,7 @@ class Node:
         was_ready, self.ready = self.ready, self.standing.serves
         if self.ready:
             self.ordered.found(self.replica.config)
+            self.ordered.adopt(self.replica.config)
         if was_ready and not self.ready:
             for forget in self._forgetting:
                 forget()
