@@ -9,8 +9,8 @@
 Keys are used before they are measured: the first transaction on a key also decides whom it belongs to.
 """
 
+import argparse
 import asyncio
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -184,5 +184,14 @@ async def quietly(ask: Ask, client: AsyncClient) -> None:
         return
 
 
+def main() -> None:
+    measures = {"wan": wan, "near": near, "killed": killed}
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.txn", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("measure", choices=measures)
+    asyncio.run(measures[parser.parse_args().measure]())
+
+
 if __name__ == "__main__":
-    asyncio.run({"wan": wan, "near": near, "killed": killed}[sys.argv[1]]())
+    main()
