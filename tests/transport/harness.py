@@ -145,3 +145,28 @@ def with_door(handler: Handler, test: Step, limits: HttpLimits | None = None) ->
             await test(opened)
 
     run(story())
+
+
+def bodies(answers: bytes) -> list[bytes]:
+    """Of answers that tell their length, one after the other."""
+    found = []
+    while answers:
+        head, _, answers = answers.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+        found.append(answers[:length])
+        answers = answers[length:]
+    return found
+
+
+class Keeper:
+    """A handler that keeps its exchanges."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[Exchange] = []
+
+    def __call__(self, exchange: Exchange) -> None:
+        self.exchanges.append(exchange)
+
+    @property
+    def paths(self) -> list[bytes]:
+        return [exchange.request.path for exchange in self.exchanges]
