@@ -1,9 +1,15 @@
 """Slow decisions that are learned from the votes themselves."""
 
+from collections.abc import Callable, Set
+
+import pytest
+
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.ordered import (
     Deps,
+    Instance,
     InstanceId,
+    InTerm,
     Noted,
     OrderedAccept,
     OrderedCommit,
@@ -13,6 +19,10 @@ from epoxy.model.ordered import (
     Voted,
 )
 from epoxy.model.transactions import Add, Executed, Txn
+from epoxy.node import ordered_replica
+from epoxy.node.ordered import OrderedEngine
+from epoxy.ordered.votes import Votes
+from tests.node import test_ordered
 from tests.node.test_ordered import Cluster
 from tests.ordered.cluster import Replicas, write
 
@@ -83,6 +93,15 @@ def test_votes_of_two_ballots_make_no_decision() -> None:
     assert replica.log.get(ID).chosen is None
 
 
+def test_votes_for_another_ballot_than_mine_say_nothing_of_it() -> None:
+    """What I hold is of the first ballot; what they voted for in a later one I have not heard."""
+    replica = accepted().at[3]
+    later = Ballot(1, 2)
+    for voter in (1, 2, 3, 4):
+        replica.handle(vote(voter, later))
+    assert not replica.log.get(ID).is_committed
+
+
 def test_a_vote_for_what_is_decided_or_gone_changes_nothing() -> None:
     replicas = accepted(3)
     replicas.tell(OrderedCommit(id=ID, command=write(), deps=Deps()), (1, 2, 3))
@@ -111,3 +130,50 @@ def test_others_learn_a_slow_decision_from_a_coordinator_that_dies_before_it_cou
     cluster.run(3000)
     assert all(isinstance(outcome, Executed) for outcome in told)
     assert cluster.nodes[3].engine.value(b"k") == b"3"
+
+
+# The rules of votes that were told, each broken: the story that is about it must notice.
+
+
+def any_ballot(self: Votes, voter: int, instance_id: InstanceId, _ballot: Ballot) -> Set[int]:
+    """Adds up votes of all ballots."""
+    return count(self, voter, instance_id, NO_BALLOT)
+
+
+def not_my_own(state: Instance, voters: Set[int], ballot: Ballot, _me: int, slow: int) -> bool:
+    """Takes its own vote for durable as soon as it is given."""
+    return state.phase is Phase.ACCEPTED and state.accepted == ballot and len(voters) >= slow
+
+
+def whatever_i_voted_for(state: Instance, voters: Set[int], _ballot: Ballot, me: int, slow: int) -> bool:
+    """Takes votes of one ballot for what it holds of another."""
+    return state.phase is Phase.ACCEPTED and me in voters and len(voters) >= slow
+
+
+def tell_at_once(self: OrderedEngine, request: object, reply: object) -> None:
+    """Before it is durable."""
+    if isinstance(request, OrderedAccept) and isinstance(reply, Voted):
+        told = OrderedVote(sender=self.me, id=request.id, ballot=request.ballot)
+        self._told_vote(InTerm(term=self.replica.number, request=told), request.id.replica_id)
+
+
+count = Votes.count
+
+
+@pytest.mark.pure("plants faults in place of the engine's rules")
+@pytest.mark.parametrize(
+    ("where", "name", "fault", "story"),
+    [
+        (Votes, "count", any_ballot, test_votes_of_two_ballots_make_no_decision),
+        (ordered_replica, "decides", not_my_own, test_my_own_vote_counts_only_when_i_hear_of_it),
+        (ordered_replica, "decides", whatever_i_voted_for, test_votes_for_another_ballot_than_mine_say_nothing_of_it),
+        (OrderedEngine, "_tell_vote", tell_at_once, test_ordered.test_a_vote_is_told_to_the_others_when_it_is_durable),
+    ],
+)
+def test_a_broken_rule_of_votes_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, where: object, name: str, fault: object, story: Callable[[], None]
+) -> None:
+    story()
+    monkeypatch.setattr(where, name, fault)
+    with pytest.raises(AssertionError):
+        story()
