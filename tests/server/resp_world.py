@@ -26,7 +26,7 @@ from epoxy.model.writes import (
     Source,
     Write,
 )
-from epoxy.node.driver import Driver
+from epoxy.node.driver import UNCHANGED, Change, Driver
 from epoxy.node.ordered import OrderedEngine
 from epoxy.node.pending import Pending
 from epoxy.node.replica import Replica
@@ -86,6 +86,15 @@ class FakeNode:
         if isinstance(outcome, Exception):
             raise outcome
         answered(outcome)
+
+    def update(self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool = False) -> None:
+        """Every turn comes at once."""
+        del again
+        write = change(self.held.get(key))
+        if write is None:
+            answered(UNCHANGED)
+        else:
+            self.write(write, answered)
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
         self.asked += 1
@@ -224,6 +233,9 @@ class ClusterNode:
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         self.driver.write(write, answered)
+
+    def update(self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool = False) -> None:
+        self.driver.update(key, change, answered, again=again)
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
         self.driver.read(key, consistency, answered)

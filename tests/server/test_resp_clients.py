@@ -104,6 +104,27 @@ def test_nobody_counts_the_same_number_twice(protocol: int) -> None:
     at_every_door(story, protocol)
 
 
+def test_forty_eight_clients_of_one_node_count_without_a_refusal() -> None:
+    """Other writers of the key at the same node take their turns between them."""
+    connections, each = 48, 5
+
+    async def story(_: Cluster, clients: list[redis.asyncio.Redis]) -> None:
+        async def count(by: int) -> list[int]:
+            async with redis.asyncio.Redis(port=clients[0].connection_pool.connection_kwargs["port"]) as client:
+                return [await client.incrby("n", by) for _ in range(each)]
+
+        counted = await asyncio.gather(*(count(1) for _ in range(connections)))
+        assert sorted(number for numbers in counted for number in numbers) == list(range(1, connections * each + 1))
+        await asyncio.gather(*(count(-1) for _ in range(connections)))
+        assert await clients[0].get("n") == b"0"
+        at_once = [*(count(1) for _ in range(connections)), *(clients[0].getset("n", "1000") for _ in range(each))]
+        await asyncio.gather(*at_once)
+        await asked(clients[1], "READCONSISTENT")
+        assert 1000 <= int(await clients[1].get("n") or 0) <= 1000 + connections * each
+
+    at_every_door(story, 2)
+
+
 @PROTOCOLS
 def test_a_pipeline_reads_as_if_it_ran_in_order(protocol: int) -> None:
     async def story(_: Cluster, clients: list[redis.asyncio.Redis]) -> None:

@@ -15,12 +15,15 @@ from epoxy.model.writes import (
     Outcome,
     Path,
     ReadFailed,
+    ReadResult,
     Refused,
+    Source,
     VersionMismatch,
     Write,
 )
 from epoxy.server.resp_command import checked_integer
-from epoxy.server.resp_keys import MAX_INCREMENT_TRIES, MAX_REPLY_BYTES, failure
+from epoxy.server.resp_increment import MAX_INCREMENT_TRIES
+from epoxy.server.resp_keys import MAX_REPLY_BYTES, failure
 from tests.server.resp_world import Rope, World, committed, found, proposal, run, until, world
 
 RESERVED = proposal(b"theirs", mutable=False)
@@ -319,7 +322,7 @@ async def asked_to_read(at: World, result: Proposal | None) -> None:
     await until(lambda: bool(at.node.reads))
     key, consistency, answered = at.node.reads.popleft()
     assert (key, consistency) == (b"n", Consistency.LINEARIZABLE)
-    answered(found(None) if result is None else found(result.value))
+    answered(ReadResult(committed=result, source=Source.QUORUM))
 
 
 @pytest.mark.parametrize(
@@ -345,8 +348,8 @@ def test_counting_goes_on_from_the_version_that_came_between() -> None:
             client.send("INCR n")
             await asked_to_write(at, b"6", 3, mismatch(proposal(b"41", version=4)))
             await asked_to_write(at, b"42", 4, mismatch(proposal(b"ignored", version=4)))
-            await asked_to_read(at, proposal(b"70"))
-            await asked_to_write(at, b"71", 1, committed(b"71"))
+            await asked_to_read(at, proposal(b"70", version=6))
+            await asked_to_write(at, b"71", 6, committed(b"71"))
             await client.expect(b":71\r\n")
 
     run(story)
@@ -370,8 +373,8 @@ def test_no_integer_is_said_only_after_a_consistent_read() -> None:
             at.node.held[b"n"] = proposal(b"text", version=3)
             client = await at.connect()
             client.send("INCR n")
-            await asked_to_read(at, proposal(b"7"))
-            await asked_to_write(at, b"8", 1, committed(b"8"))
+            await asked_to_read(at, proposal(b"7", version=4))
+            await asked_to_write(at, b"8", 4, committed(b"8"))
             await client.expect(b":8\r\n")
             client.send("INCR n")
             await asked_to_read(at, proposal(b"text"))

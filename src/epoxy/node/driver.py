@@ -28,7 +28,7 @@ from epoxy.consensus.effects import (
 )
 from epoxy.model.errors import InvariantViolation, StoreFailed
 from epoxy.model.messages import Prepare, Reply
-from epoxy.model.records import KeyState
+from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
 from epoxy.node.observer import Observer, Unobserved
 from epoxy.node.quiet_read import QuietRead
@@ -39,6 +39,11 @@ from epoxy.ports import Clock, Dice, Timer, Transport
 T = TypeVar("T")
 
 EXPIRED = Expired()
+
+Change = Callable[[Proposal | None], Write | None]
+"""From the newest version this replica holds to the write that is to replace it. None: nothing is to be written."""
+
+UNCHANGED = Refused(reason="nothing was to be written")
 
 MAX_QUEUED_PER_KEY = 256
 """Writes of one key that wait for each other here. A WAN round takes 100 ms, so the last would wait half a minute."""
@@ -62,8 +67,8 @@ class Driver:
         self.alarm = alarm
         self.observer: Observer = Unobserved()
         self._standing: Standing | None = None
-        # By key, who waits for the write that is under way; None: nobody.
-        self._queues: dict[bytes, deque[tuple[Write, Callable[[Outcome], None]]] | None] = {}
+        # By key, what begins the writes that wait for the one under way; None: there are none.
+        self._queues: dict[bytes, deque[Callable[[], None]] | None] = {}
         self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
         replica.commit_watchers.append(self._wake)
 
@@ -73,14 +78,34 @@ class Driver:
         if key not in self._queues:
             self._queues[key] = None
             self._begin(write, answered)
-            return
+        else:
+            self._enqueue(key, partial(self._begin, write, answered), answered)
+
+    def update(self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool) -> None:
+        """A write that follows from the version before it. It is worked out when its turn among the writes of its key
+        has come: otherwise each one that waits here would be overtaken by all those before it. One that was overtaken
+        from elsewhere is tried `again` before those that still wait."""
+        begin = partial(self._begin_update, key, change, answered)
+        if key not in self._queues:
+            self._queues[key] = None
+            begin()
+        elif again:
+            self._queue_of(key).appendleft(begin)
+        else:
+            self._enqueue(key, begin, answered)
+
+    def _enqueue(self, key: bytes, begin: Callable[[], None], answered: Callable[[Outcome], None]) -> None:
+        queue = self._queue_of(key)
+        if len(queue) + 1 >= MAX_QUEUED_PER_KEY:
+            answered(Refused(reason=f"{len(queue) + 1} writes are waiting for this key already"))
+        else:
+            queue.append(begin)
+
+    def _queue_of(self, key: bytes) -> deque[Callable[[], None]]:
         queue = self._queues[key]
         if queue is None:
             queue = self._queues[key] = deque()
-        if len(queue) + 1 >= MAX_QUEUED_PER_KEY:
-            answered(Refused(reason=f"{len(queue) + 1} writes are waiting for this key already"))
-            return
-        queue.append((write, answered))
+        return queue
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
         if consistency is Consistency.LINEARIZABLE:
@@ -127,7 +152,9 @@ class Driver:
         self.observer.proposal_done(
             type(outcome).__name__, path, seconds, prepares=prepares, retries=retries, bumps=retries
         )
-        key = write.key
+        self._pass_on(write.key)
+
+    def _pass_on(self, key: bytes) -> None:
         if self._queues[key]:
             self.clock.call_later(0, partial(self._next, key))
         else:
@@ -136,7 +163,20 @@ class Driver:
     def _next(self, key: bytes) -> None:
         queue = self._queues[key]
         assert queue is not None
-        self._begin(*queue.popleft())
+        queue.popleft()()
+
+    def _begin_update(self, key: bytes, change: Change, answered: Callable[[Outcome], None]) -> None:
+        """Whatever the change comes to, those who wait for the key have their turn."""
+        write: Write | None = None
+        try:
+            write = change(self.replica.newest(key))
+        finally:
+            if write is None:
+                self._pass_on(key)
+        if write is not None:
+            self._begin(write, answered)
+        else:
+            answered(UNCHANGED)
 
     def _begin(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         Uncontended(self, write, self.current(), self.clock.now_ms(), answered).start()

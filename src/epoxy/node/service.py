@@ -30,7 +30,7 @@ from epoxy.model.writes import (
 )
 from epoxy.node.backfill import Backfill
 from epoxy.node.config import Limits, Settings
-from epoxy.node.driver import Driver
+from epoxy.node.driver import Change, Driver
 from epoxy.node.member import Member
 from epoxy.node.ordered import OrderedEngine
 from epoxy.node.pace import Pace
@@ -159,13 +159,28 @@ class Node:
         return {"writes_in_flight": writes, "reads_in_flight": self._reads.refused}
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        refused = self._write_refused()
+        if refused is not None:
+            answered(refused)
+        else:
+            self.driver.write(write, partial(self._written, self._writes.begin(answered)))
+
+    def update(self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool = False) -> None:
+        """A write that follows from the version before it: see `Driver.update`."""
+        refused = self._write_refused()
+        if refused is not None:
+            answered(refused)
+        else:
+            self.driver.update(key, change, partial(self._written, self._writes.begin(answered)), again=again)
+
+    def _write_refused(self) -> Refused | None:
+        if not self.ready:
+            return Refused(reason=self.standing.reason)
         writes = self._writes
-        if not self.ready or writes.count >= writes.limit:
-            writes.refused += self.ready
-            reason = f"{writes.limit} writes are in flight already" if self.ready else self.standing.reason
-            answered(Refused(reason=reason))
-            return
-        self.driver.write(write, partial(self._written, writes.begin(answered)))
+        if writes.count >= writes.limit:
+            writes.refused += 1
+            return Refused(reason=f"{writes.limit} writes are in flight already")
+        return None
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
         """What is known here is answered at once, and never turned away; so is a linearizable read of a reserved name,

@@ -17,7 +17,7 @@ from typing import cast
 from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
 from epoxy.model.errors import InvalidRequest, StoreFailed
-from epoxy.server import resp_admin, resp_keys, resp_scan, resp_txn
+from epoxy.server import resp_admin, resp_increment, resp_keys, resp_scan, resp_txn
 from epoxy.server.resp_command import Answer, Arguments, Command, RespNode, Session, shown, table_of
 from epoxy.server.resp_limits import FLUSH_BYTES, RECITED_BYTES, STRANGERS, TURN_S
 from epoxy.server.resp_limits import RespLimits as RespLimits
@@ -57,6 +57,7 @@ class RespDoor:
         self.table = table_of(
             [
                 *resp_keys.COMMANDS,
+                *resp_increment.COMMANDS,
                 *resp_txn.COMMANDS,
                 *resp_scan.commands(resp_scan.Cursors()),
                 *resp_admin.commands(self),

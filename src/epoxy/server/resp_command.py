@@ -11,6 +11,7 @@ from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
 from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
+from epoxy.node.driver import Change
 from epoxy.transport.ready import ReadyAnswers
 
 INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
@@ -23,6 +24,9 @@ class RespNode(Protocol):
     """What the door needs of a node."""
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
+
+    def update(self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool = False) -> None:
+        """Write what follows from the version before, when the write's turn has come; `again`: it was overtaken."""
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None: ...
 

@@ -14,7 +14,6 @@ from epoxy.model.records import LEGACY_PROPOSAL_ID, Proposal
 from epoxy.model.writes import (
     Committed,
     ConsensusFailed,
-    Consistency,
     ExpectedValueDoesNotMatch,
     ImmutableKey,
     NothingToDelete,
@@ -33,7 +32,6 @@ from epoxy.server.resp_command import (
     Arguments,
     Command,
     Session,
-    checked_integer,
     checked_key,
     checked_value,
     shown,
@@ -41,10 +39,6 @@ from epoxy.server.resp_command import (
 
 MAX_REPLY_BYTES = 16 << 20
 """Sixteen of the longest values: a reply is put together in memory before it leaves."""
-
-MAX_INCREMENT_TRIES = 32
-"""Each lost try is somebody else's success, so this bounds one client's wait. A loser tries again one round trip later,
-and of nine regions that count on one key, each gets its turn long before this."""
 
 EXPIRY = {b"EX", b"PX", b"EXAT", b"PXAT", b"KEEPTTL"}
 
@@ -324,81 +318,6 @@ def delete(session: Session, arguments: Arguments) -> None:
         session.node.write(Write(key=key, value=None, mutable=True), partial(deletion.heard, key))
 
 
-class Increment:
-    """Read, add, compare-and-set, until nobody came between. The first read is what this node holds: a version names
-    one value only, so an old one costs a try and never a wrong sum. What it holds is not enough to tell a client "no
-    integer", though; that takes a consistent read."""
-
-    def __init__(self, session: Session, key: bytes, delta: int) -> None:
-        self._node = session.node
-        self._key = key
-        self._delta = delta
-        self._tries = 0
-        self._sum = 0
-        self._version = -1
-        self._answer = session.promise()
-
-    def start(self) -> None:
-        here = self._node.peek(self._key)
-        if here is None:
-            self._read()
-        else:
-            self._add(here.committed, confirmed=False)
-
-    def _read(self) -> None:
-        self._node.read(self._key, Consistency.LINEARIZABLE, self._heard)
-
-    def _heard(self, outcome: ReadAnswer) -> None:
-        if not isinstance(outcome, ReadResult):
-            self._answer(unreadable(self._key, outcome))
-        else:
-            self._add(outcome.committed, confirmed=True)
-
-    def _add(self, committed: Proposal | None, *, confirmed: bool) -> None:
-        try:
-            self._sum = added(committed, self._delta)
-        except InvalidRequest as error:
-            if confirmed:
-                self._answer(resp.error(f"ERR {error}"))
-            else:
-                self._read()
-            return
-        self._tries += 1
-        self._version = committed.version if committed is not None else 0
-        write = Write(key=self._key, value=b"%d" % self._sum, mutable=True, if_version=self._version)
-        self._node.write(write, self._written)
-
-    def _written(self, outcome: Outcome) -> None:
-        match outcome:
-            case Committed():
-                self._answer(resp.integer(self._sum))
-            case VersionMismatch() if self._tries >= MAX_INCREMENT_TRIES:
-                reason = f"{self._tries} tries were overtaken by other writers"
-                self._answer(failure(self._key, Refused(reason=reason)))
-            case VersionMismatch(committed=Proposal() as newer) if newer.version > self._version:
-                self._add(newer, confirmed=False)
-            case VersionMismatch():
-                self._read()
-            case _:
-                self._answer(failure(self._key, outcome))
-
-
-def added(committed: Proposal | None, delta: int) -> int:
-    value = committed.value if committed is not None else None
-    total = (checked_integer(value) if value is not None else 0) + delta
-    if not -(1 << 63) <= total < 1 << 63:
-        raise InvalidRequest("increment or decrement would overflow")
-    return total
-
-
-def increment(sign: int) -> Callable[[Session, Arguments], None]:
-    def run(session: Session, arguments: Arguments) -> None:
-        delta = checked_integer(arguments[2]) if len(arguments) > 2 else 1
-        Increment(session, checked_key(arguments[1]), sign * delta).start()
-
-    return run
-
-
 def read(name: str, run: Callable[[Session, Arguments], bytes | None], summary: str, *, many: bool = False) -> Command:
     last, arity = (-1, -2) if many else (1, 2)
     return Command(name=name, run=run, arity=arity, first_key=1, last_key=last, summary=summary, group="string")
@@ -426,8 +345,4 @@ COMMANDS = (
     write("getset", getset, 3, "Write a mutable key and return what it replaced."),
     write("del", delete, -2, "Delete mutable keys.", many=True),
     write("unlink", delete, -2, "Delete mutable keys.", many=True),
-    write("incr", increment(1), 2, "Add 1 to a mutable integer."),
-    write("incrby", increment(1), 3, "Add to a mutable integer."),
-    write("decr", increment(-1), 2, "Subtract 1 from a mutable integer."),
-    write("decrby", increment(-1), 3, "Subtract from a mutable integer."),
 )
