@@ -1,8 +1,14 @@
+from importlib.metadata import requires
+from types import SimpleNamespace
+
+import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
 from epoxy.codec.tuple import pack
-from epoxy.placement import rows
+from epoxy.model.errors import ConfigError
+from epoxy.placement import ring, rows
 from epoxy.placement.records import Pool
 from epoxy.placement.ring import POSITION_BYTES, position, positions
 
@@ -10,6 +16,22 @@ from epoxy.placement.ring import POSITION_BYTES, position, positions
 def test_positions_are_pinned() -> None:
     """What another version of the hash would put elsewhere, an expiry would not find again."""
     assert int.from_bytes(position("rivet-envoy-test-key", 0), "big") == 105079023209375360134079412738210681470
+
+
+def test_a_hash_that_puts_envoys_elsewhere_is_refused_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    ring.check_hash()
+
+    def another_hash(data: bytes, seed: int) -> bytes:
+        return xxhash.xxh3_128_digest(data, seed=seed + 1)
+
+    monkeypatch.setattr(ring, "xxhash", SimpleNamespace(xxh3_128_digest=another_hash, VERSION="9.0"))
+    with pytest.raises(ConfigError, match=r"xxhash 9\.0: .* requirements/run\.txt pins"):
+        ring.check_hash()
+
+
+def test_the_installed_hash_is_the_one_the_package_demands() -> None:
+    demanded = [each for each in requires("epoxy") or [] if each.startswith("xxhash")]
+    assert demanded == [f"xxhash=={xxhash.VERSION}"]
 
 
 def test_positions_are_those_of_their_seeds_and_differ() -> None:

@@ -30,6 +30,7 @@ ROOMS = {
     "envoy": "actors",
     "bench": "bench",
     "elect": "elect",
+    "legacy": "legacy",
     "sim": "sim",
 }
 """Each command and the module it lives in, in the order in which people need them."""

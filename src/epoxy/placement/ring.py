@@ -5,7 +5,25 @@ Whoever connects an envoy and whoever expires it work out the same places, so no
 
 import xxhash
 
+from epoxy.model.errors import ConfigError
+
 POSITION_BYTES = 16
+
+RECORDED_KEY = "rivet-envoy-test-key"
+RECORDED_POSITION = bytes.fromhex("4f0d7bd5e624ec237fadb943a208527e")
+"""XXH3-128 of that key with seed 0, as the original description demands. Rows of the ring outlive a release: under
+another hash an expiry would not find the positions that a registration wrote, and they would stay for ever."""
+
+
+def check_hash() -> None:
+    """Refuse to start with a hash that would put envoys elsewhere on the ring than the stored rows have them."""
+    found = position(RECORDED_KEY, 0)
+    if found != RECORDED_POSITION:
+        raise ConfigError(
+            f"xxhash {xxhash.VERSION}: XXH3-128 of {RECORDED_KEY!r} is {found.hex()}, not {RECORDED_POSITION.hex()}; "
+            "envoys would be looked for at other places of the ring than they were stored at. Install the version "
+            "that requirements/run.txt pins"
+        )
 
 
 def position(envoy_key: str, index: int) -> bytes:

@@ -23,6 +23,7 @@ from epoxy.node.exits import EXIT_STORE
 from epoxy.node.listening import listen
 from epoxy.node.service import Node
 from epoxy.ordered.terms import Part
+from epoxy.placement.ring import check_hash
 from epoxy.server.actors_door import ActorsDoor
 from epoxy.server.api import build_api
 from epoxy.server.logs import LOGGER
@@ -65,6 +66,7 @@ class Process:
         self._loop.set_exception_handler(self._unexpected)
         secret = read_secret(settings)
         check_regions(settings)
+        check_hash()
         shared = peer_secret(secret, settings.first_config())
         self._stopped = False
         self._doors_tls, self._links_tls = tls_contexts(settings)

@@ -1,0 +1,172 @@
+"""`epoxy legacy import`: values of the first layout, into the data directory of a node that is not running."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+from urllib.parse import unquote_to_bytes
+
+import click
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from epoxy.cli import output
+from epoxy.cli.groups import SETTINGS, Group
+from epoxy.model.errors import EpoxyError, InvalidRequest, StoreFailed
+from epoxy.model.records import MAX_VALUE_BYTES
+from epoxy.node.config import Settings, load
+from epoxy.node.exits import EXIT_CONFIG, EXIT_STORE
+from epoxy.store.datadir import DataDir
+from epoxy.store.embedded import EmbeddedStore
+from epoxy.store.legacy import Imported, LegacyImport, Pair, check_pair
+
+BATCH_ROWS = 1000
+BATCH_BYTES = 4 << 20
+"""For one transaction, which holds all its writes in memory: a store takes at most 16 MiB."""
+
+MAX_LINE = 2 * MAX_VALUE_BYTES
+"""Base64 takes a third more; the key and the names of the fields come on top."""
+
+TELL_EVERY = 100_000
+
+
+class Line(Struct, forbid_unknown_fields=True):
+    key: str
+    value: str | UnsetType = UNSET
+    value_base64: bytes | UnsetType = UNSET
+
+
+@click.group(cls=Group, context_settings=SETTINGS, short_help="Values of the first layout.")
+def legacy() -> None:
+    """Values that the first layout of the store left behind: read as committed, never written again."""
+
+
+@legacy.command(name="import", context_settings=SETTINGS, short_help="Import values of the first layout.")
+@click.argument("file", type=click.File("rb"), metavar="FILE")
+@click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="The node's epoxy.toml.")
+@click.option("--dry-run", is_flag=True, help="Check every line, and write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+def import_values(file: BinaryIO, path: Path, dry_run: bool, as_json: bool) -> None:
+    """Import FILE, one JSON object a line, into the data directory of a node that is not running and has not served
+    yet. FILE `-` reads stdin. Import the same file at every member before any of them serves: a key that holds such a
+    value counts as reserved, at version 0.
+
+    Keys are percent-encoded; a value is text in `value`, or any bytes in `value_base64`. A file that was imported in
+    part may be imported again.
+
+    \b
+    Exit status:
+      0   all of it is imported, durably
+      1   a line is wrong or contradicts what is stored; mend it and import the file again
+      74  the disk failed
+      78  a setting or the data directory is wrong, or a node uses it
+
+    \b
+    Example:
+      echo '{"key": "actor/lobby", "value": "eu-west-1"}' | epoxy legacy import --config epoxy.toml -
+    """
+    try:
+        settings = load(path, flags={}, environ=os.environ)
+        done = asyncio.run(import_into(settings, file, dry_run=dry_run))
+    except StoreFailed as error:
+        end(error, EXIT_STORE)
+    except InvalidRequest as error:
+        end(error, 1)
+    except EpoxyError as error:
+        end(error, EXIT_CONFIG)
+    if as_json:
+        output.emit_json({"replica": settings.node.id, "dry_run": dry_run, **msgspec.structs.asdict(done)})
+        return
+    verb = "would be imported" if dry_run else "imported"
+    there = f"; {done.present:,} stood there already" if done.present else ""
+    click.echo(f"replica {settings.node.id}: {output.plural(done.written, 'value')} {verb}{there}")
+
+
+def end(error: EpoxyError, status: int) -> NoReturn:
+    click.echo(f"epoxy: {error}", err=True)
+    sys.exit(status)
+
+
+async def import_into(settings: Settings, file: BinaryIO, *, dry_run: bool) -> Imported:
+    loop = asyncio.get_running_loop()
+    failed: asyncio.Future[None] = loop.create_future()
+    name = f"epoxy legacy import into replica {settings.node.id}"
+    with DataDir.open(settings.node.data_dir, replica=settings.node.id, name=name):
+        store = EmbeddedStore(
+            settings.node.data_dir,
+            post=loop.call_soon_threadsafe,
+            schedule=loop.call_soon,
+            on_failure=failed.set_exception,
+        )
+        try:
+            importing = LegacyImport(settings.node.id)
+            importing.check(store.newest())
+            done, told = Imported(), 0
+            for line, batch in batches(file):
+                done = done.plus(write(store, importing, batch, line, dry_run=dry_run))
+                durable: asyncio.Future[None] = loop.create_future()
+                store.when_durable(lambda durable=durable: durable.set_result(None))  # type: ignore[misc]
+                await asyncio.wait((durable, failed), return_when=asyncio.FIRST_COMPLETED)
+                if failed.done():
+                    failed.result()
+                if line // TELL_EVERY > told:
+                    told = line // TELL_EVERY
+                    click.echo(f"{line:,} lines", err=True)
+            return done
+        finally:
+            store.close()
+            failed.cancel()
+
+
+def write(store: EmbeddedStore, importing: LegacyImport, batch: list[Pair], line: int, *, dry_run: bool) -> Imported:
+    """One transaction."""
+    try:
+        if dry_run:
+            return importing.write(store.begin(), batch)
+        return store.transact(lambda tx: importing.write(tx, batch))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"lines {line - len(batch) + 1:,} to {line:,} were not imported: {error}") from error
+
+
+def batches(file: BinaryIO) -> Iterator[tuple[int, list[Pair]]]:
+    """With the number of the last line of each."""
+    lines = pairs(file)
+    number = 0
+    while batch := list(islice(bounded(lines), BATCH_ROWS)):
+        number = batch[-1][0]
+        yield number, [pair for _, pair in batch]
+
+
+def bounded(lines: Iterator[tuple[int, Pair]]) -> Iterator[tuple[int, Pair]]:
+    size = 0
+    for number, (key, value) in lines:
+        yield number, (key, value)
+        size += len(key) + len(value)
+        if size >= BATCH_BYTES:
+            return
+
+
+def pairs(file: BinaryIO) -> Iterator[tuple[int, Pair]]:
+    number = 0
+    while raw := file.readline(MAX_LINE + 1):
+        number += 1
+        try:
+            yield number, decode(raw)
+        except (msgspec.DecodeError, InvalidRequest) as error:
+            raise InvalidRequest(f"line {number:,}: {error}") from error
+
+
+def decode(raw: bytes) -> Pair:
+    if len(raw) > MAX_LINE:
+        raise InvalidRequest(f"longer than {MAX_LINE:,} bytes")
+    line = msgspec.json.decode(raw, type=Line)
+    if (line.value is UNSET) == (line.value_base64 is UNSET):
+        raise InvalidRequest("either `value` or `value_base64`")
+    value = line.value.encode() if isinstance(line.value, str) else line.value_base64
+    assert isinstance(value, bytes)
+    key = unquote_to_bytes(line.key)
+    check_pair(key, value)
+    return key, value
