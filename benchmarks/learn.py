@@ -27,6 +27,7 @@ from epoxy.model.cluster import first_epoch
 from epoxy.node.clock import LoopClock
 from epoxy.node.copying import Copier
 from epoxy.node.errands import Errand
+from epoxy.node.flows import FlowFailures
 from epoxy.node.replica import Replica
 from epoxy.store.embedded import EmbeddedStore
 from epoxy.store.members import MemberSpace
@@ -79,7 +80,7 @@ class Line:
 async def measure(flow: Flow[bool], learner: End, source: End) -> Measured:
     line, ended = Line(learner, source), asyncio.get_running_loop().create_future()
     begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
-    Errand(line.perform, flow, ended.set_result).feed(None)
+    Errand(FlowFailures(print), "learner", line.perform, flow, False, ended.set_result).start()
     assert await ended, "the source fell silent"
     return Measured(
         seconds=time.perf_counter() - begun_s,

@@ -37,6 +37,7 @@ from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from epoxy.node import register
 from epoxy.node.copying import LONGEST_REST_MS, LONGEST_WAIT_MS, SERVING_SHARE, Copier
 from epoxy.node.errands import Errand
+from epoxy.node.flows import FlowFailures
 from epoxy.node.replica import Replica
 from epoxy.ports import Store, Transaction
 from epoxy.store.members import MemberSpace
@@ -110,7 +111,7 @@ class Road:
         """One pass, which ends when somebody dies."""
         flow = copy(CONFIG, LEARNER, SOURCE, LEARNING_SHARE)
         try:
-            Errand(self.perform, flow, self._ended).feed(None)
+            Errand(FlowFailures(print), "learner", self.perform, flow, False, self._ended).start()
         except Died:
             flow.close()
 
@@ -232,7 +233,7 @@ def test_who_holds_the_same_sends_digests_and_gets_nothing() -> None:
     road.travel()
     results: list[bool] = []
     again = Road(learner, source)
-    Errand(again.perform, compare(LEARNER, SOURCE), results.append).feed(None)
+    Errand(FlowFailures(print), "learner", again.perform, compare(LEARNER, SOURCE), False, results.append).start()
     assert results == [True]
     assert learner.life.copier.repaired == 0
     held = [request.held for request in again.asked if isinstance(request, SnapshotRead)]
@@ -248,7 +249,7 @@ def test_gaps_are_repaired_and_counted() -> None:
     source.life.replica.learn(b"key-0003-beside", value_of(7))
     source.bench.flush()
     road = Road(learner, source)
-    Errand(road.perform, compare(LEARNER, SOURCE), lambda _: None).feed(None)
+    Errand(FlowFailures(print), "learner", road.perform, compare(LEARNER, SOURCE), False, lambda _: None).start()
     assert learner.life.copier.repaired == 4
     assert [learner.life.replica.version(key_of(i)) for i in (3, 50, 51)] == [2, 2, 2]
     assert not learner.life.alarms

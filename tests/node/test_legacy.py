@@ -17,6 +17,7 @@ from epoxy.model.writes import Source
 from epoxy.node.backfill import STEP_ROWS, Backfill
 from epoxy.node.copying import LONGEST_REST_MS, Copier
 from epoxy.node.errands import Errand
+from epoxy.node.flows import FlowFailures
 from epoxy.node.replica import Replica
 from epoxy.ports import Store
 from epoxy.store.keyspace import KV, LEGACY_LAYOUT
@@ -99,7 +100,7 @@ def copying(learner: End, source: End, flow: Flow[bool]) -> bool:
             learner.copier.perform(effect, done)  # type: ignore[arg-type]
             learner.clock.advance(LONGEST_REST_MS)
 
-    Errand(perform, flow, results.append).feed(None)
+    Errand(FlowFailures(print), "learner", perform, flow, False, results.append).start()
     return results == [True]
 
 

@@ -22,6 +22,7 @@ from epoxy.model.messages import EpochAhead, StaleEpoch
 from epoxy.model.ordered import NOTHING, InstanceId, OrderedCommit
 from epoxy.node import register
 from epoxy.node.copying import LONGEST_REST_MS
+from epoxy.node.flows import FlowFailures
 from epoxy.node.mirroring import AGAIN_MS, HURRY_MS, Mirror, fitting
 from epoxy.node.replica import Replica
 from epoxy.store.memory import MemoryStore
@@ -75,7 +76,10 @@ class Node:
         self.source: Node | None = None
         self.asked: list[object] = []
         self.told: list[Effect] = []
-        self.mirror = Mirror(self.replica, self.store, self.engine, self.clock, self._elsewhere, lambda: [SOURCE])
+        self.failures = FlowFailures(print)
+        self.mirror = Mirror(
+            self.replica, self.store, self.engine, self.clock, self._elsewhere, lambda: [SOURCE], self.failures
+        )
 
     def _elsewhere(self, effect: Effect, done: Callable[[object], None]) -> None:
         match effect:

@@ -30,6 +30,7 @@ INTERFACE = {
     "epoxy_txn_term",
     "epoxy_peer_rtt_seconds",
     "epoxy_invariant_violations",
+    "epoxy_flow_failures",
 }
 
 

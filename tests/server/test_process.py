@@ -25,7 +25,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from epoxy.model.errors import ConfigError
+from epoxy.model.errors import ConfigError, InvariantViolation
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.node.config import load
 from epoxy.server.metrics import Metrics
@@ -238,6 +238,36 @@ def test_a_refusal_leaves_no_thread_behind(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="quorum_policy"):
         asyncio.run(attempt())
     assert not {"epoxy-log", "epoxy-checkpoint"} & {thread.name for thread in threading.enumerate()}
+
+
+def test_a_flow_that_fails_is_counted_and_logged_with_its_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail() -> bytes:
+        process = Process(load(layout(tmp_path, 1).config))
+        try:
+            raise RuntimeError("a bug")
+        except RuntimeError as error:
+            process.node.failures.ended("learner", error, lambda: None)
+        try:
+            raise InvariantViolation("two decisions")
+        except InvariantViolation as violation:
+            process.node.failures.ended("recovery", violation, lambda: None)
+        found = process.metrics.text()
+        await process.stop(asyncio.Event())
+        return found
+
+    with caplog.at_level("ERROR", logger="epoxy"):
+        text = asyncio.run(fail())
+    assert b'epoxy_flow_failures_total{flow="learner"} 1.0' in text
+    assert b'epoxy_flow_failures_total{flow="recovery"} 1.0' in text
+    assert b'epoxy_flow_failures_total{flow="write"} 0.0' in text
+    assert b"epoxy_invariant_violations_total 1.0" in text
+    logged = [(record.getMessage(), record.exc_info and record.exc_info[0]) for record in caplog.records]
+    assert logged == [
+        ("a flow failed by a fault of this node", RuntimeError),
+        ("invariant violated", InvariantViolation),
+    ]
 
 
 def test_what_is_dangerous_is_said_at_the_start(tmp_path: Path) -> None:

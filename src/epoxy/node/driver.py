@@ -26,10 +26,11 @@ from epoxy.consensus.effects import (
     Tell,
     Timing,
 )
-from epoxy.model.errors import InvariantViolation, StoreFailed
+from epoxy.model.errors import StoreFailed
 from epoxy.model.messages import Prepare, Reply
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
+from epoxy.node.flows import FlowFailures, reason_of
 from epoxy.node.observer import Observer, Unobserved
 from epoxy.node.quiet_read import QuietRead
 from epoxy.node.replica import Replica
@@ -64,7 +65,7 @@ class Driver:
         self.clock = clock
         self._dice = dice
         self.timing = timing
-        self.alarm = alarm
+        self.failures = FlowFailures(alarm)
         self.observer: Observer = Unobserved()
         self._standing: Standing | None = None
         # By key, what begins the writes that wait for the one under way; None: there are none.
@@ -114,7 +115,7 @@ class Driver:
             self.reading(reader.read(key, consistency, self._context()), answered)
 
     def reading(self, flow: Flow[ReadOutcome], answered: Callable[[ReadOutcome], None]) -> None:
-        Run(self, flow, lambda reason: ReadFailed(reason=reason), answered).start()
+        Run(self, "read", flow, lambda reason: ReadFailed(reason=reason), answered).start()
 
     def sleep(self, pause: Pause, wake: Callable[[], None]) -> None:
         """Until the time is over or the key has moved on, whichever is first."""
@@ -143,7 +144,7 @@ class Driver:
 
     def flow(self, flow: Flow[Outcome], finished: Callable[[Outcome], None]) -> "Run[Outcome]":
         """A write, from wherever the flow begins."""
-        return Run(self, flow, lambda reason: ConsensusFailed(reason=reason), finished)
+        return Run(self, "write", flow, lambda reason: ConsensusFailed(reason=reason), finished)
 
     def finished(self, write: Uncontended, outcome: Outcome) -> None:
         path = None if isinstance(outcome, ConsensusFailed | Refused) else outcome.path
@@ -197,11 +198,13 @@ class Run(Generic[T]):
     def __init__(
         self,
         driver: Driver,
+        name: str,
         flow: Flow[T],
         broken: Callable[[str], T],
         finished: Callable[[T], None],
     ) -> None:
         self._driver = driver
+        self._name = name
         self._flow = flow
         self._broken = broken
         self._finished = finished
@@ -212,13 +215,15 @@ class Run(Generic[T]):
         self._timer: Timer | None = None
         self._pumping = False
         self._waiting = False
+        self._over = False
 
     def start(self) -> None:
         self._feed(None)
 
     def _feed(self, result: object) -> None:
+        """What was asked for before a flow raised may still come back: to one that is over it means nothing."""
         self._results.append(result)
-        if self._pumping:
+        if self._pumping or self._over:
             return
         self._pumping = True
         try:
@@ -226,19 +231,15 @@ class Run(Generic[T]):
                 self._perform(self._flow.send(self._results.popleft()))
         except StopIteration as stop:
             self._finish(stop.value)
-        except InvariantViolation as violation:
-            self._driver.alarm(str(violation))
-            self._finish(self._broken(str(violation)))
         except StoreFailed:
             raise
         except Exception as error:
-            # A bug, and whoever called us will say so; but the writes queued behind this one must not wait for ever.
-            self._finish(self._broken(f"failed at {error!r}"))
-            raise
+            self._driver.failures.ended(self._name, error, partial(self._finish, self._broken(reason_of(error))))
         finally:
             self._pumping = False
 
     def _finish(self, value: T) -> None:
+        self._over = True
         self._close_round()
         self._finished(value)
 

@@ -5,10 +5,12 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from epoxy.membership.effects import Effect, Flow
+from epoxy.model.errors import StoreFailed
 from epoxy.model.membership import Unsettled
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Consistency, ReadFailed, ReadOutcome
 from epoxy.node.driver import Driver
+from epoxy.node.flows import FlowFailures
 
 SETTLED_AT_ONCE = 32
 """Keys a replica finds out about at the same time: they share its round trips without standing in the way of writes."""
@@ -18,27 +20,53 @@ Perform = Callable[[Effect, Callable[[object], None]], None]
 
 
 class Errand(Generic[T]):
-    """One flow on its way. Results that come while it is running wait, so it is never re-entered."""
+    """One flow on its way. Results that come while it is running wait, so it is never re-entered.
 
-    def __init__(self, perform: Perform, flow: Flow[T], finished: Callable[[T], None]) -> None:
+    `finished` is called once, also if the flow raises; `broken` is its result then."""
+
+    def __init__(
+        self,
+        failures: FlowFailures,
+        name: str,
+        perform: Perform,
+        flow: Flow[T],
+        broken: T,
+        finished: Callable[[T], None],
+    ) -> None:
+        self._failures = failures
+        self._name = name
         self._perform = perform
         self._flow = flow
+        self._broken = broken
         self._finished = finished
         self._results: list[object] = []
         self._running = False
+        self._over = False
 
-    def feed(self, result: object) -> None:
+    def start(self) -> None:
+        self._feed(None)
+
+    def _feed(self, result: object) -> None:
+        """What was asked for before a flow raised may still come back: to one that is over it means nothing."""
         self._results.append(result)
-        if self._running:
+        if self._running or self._over:
             return
         self._running = True
         try:
             while self._results:
-                self._perform(self._flow.send(self._results.pop()), self.feed)
+                self._perform(self._flow.send(self._results.pop()), self._feed)
         except StopIteration as stop:
-            self._finished(stop.value)
+            self._finish(stop.value)
+        except StoreFailed:
+            raise
+        except Exception as error:
+            self._failures.ended(self._name, error, partial(self._finish, self._broken))
         finally:
             self._running = False
+
+    def _finish(self, result: T) -> None:
+        self._over = True
+        self._finished(result)
 
 
 class Settling:
@@ -64,12 +92,21 @@ class Settling:
     def _found(self, key: bytes, outcome: ReadOutcome) -> None:
         self._under_way -= 1
         if isinstance(outcome, ReadFailed):
-            self._succeeded = False
-            self._left.clear()
+            self._give_up()
         elif outcome.committed is not None:
             self._learn(key, outcome.committed)
         self.go_on()
 
+    def _give_up(self) -> None:
+        self._succeeded = False
+        self._left.clear()
+
     def _learn(self, key: bytes, committed: Proposal) -> None:
-        """Whoever is told that this replica is synced is told after it is durable."""
-        self._driver.replica.learn(key, committed)
+        """Whoever is told that this replica is synced is told after it is durable. What raises here is no part of the
+        flow that waits for the result, which would wait for ever."""
+        try:
+            self._driver.replica.learn(key, committed)
+        except StoreFailed:
+            raise
+        except Exception as error:
+            self._driver.failures.ended("learner", error, self._give_up)

@@ -87,7 +87,9 @@ class Member:
         self.guard = Guard(self.replica, store, self.space, identity)
         self.copier = Copier(self.replica, store, self.space, driver.clock)
         self.mirror = (
-            Mirror(self.replica, store, ordered, driver.clock, self.perform, lambda: driver.timing.near)
+            Mirror(
+                self.replica, store, ordered, driver.clock, self.perform, lambda: driver.timing.near, driver.failures
+            )
             if ordered is not None
             else None
         )
@@ -123,7 +125,8 @@ class Member:
     def coordinate(self) -> None:
         if not self._stewarding and self.guard.may_vote:
             self._stewarding = True
-            Errand(self.perform, steward(self.replica.me), self._stewarded).feed(None)
+            flow = steward(self.replica.me)
+            Errand(self.driver.failures, "steward", self.perform, flow, None, self._stewarded).start()
 
     # As a source
 
@@ -170,11 +173,14 @@ class Member:
 
     def _follow(self) -> None:
         self._nap = self._napped = None
-        Errand(self.perform, learn(self.replica.me, self._settled_epoch), self._followed).feed(None)
+        flow = learn(self.replica.me, self._settled_epoch)
+        Errand(self.driver.failures, "learner", self.perform, flow, None, self._followed).start()
 
-    def _followed(self, settled_epoch: int) -> None:
-        self._settled_epoch = settled_epoch
-        self._rest(self._pause_ms(), self._follow)
+    def _followed(self, settled_epoch: int | None) -> None:
+        """None: it raised. It is begun again like one that ended, and not at once: what it met may still be there."""
+        if settled_epoch is not None:
+            self._settled_epoch = settled_epoch
+        self._rest(self._pause_ms() if settled_epoch is not None else FOLLOW_MS, self._follow)
 
     def _pause_ms(self) -> float:
         if self.replica.config.is_joint:
@@ -207,12 +213,14 @@ class Member:
     def _look(self) -> None:
         """Now and then. The one that published last goes on; the others step in when nothing moves."""
         self._idle += 1
-        if self.replica.config.coordinator_id == self.replica.me or self._idle >= TAKE_OVER:
-            self._idle = 0
-            self.coordinate()
-        is_new = not all(replica.identity for replica in self.replica.config.replicas)
-        every_ms = BEGIN_MS if is_new else STEWARD_MS
-        self._clock.call_later(every_ms * (0.5 + self._dice.uniform()), self._look)
+        try:
+            if self.replica.config.coordinator_id == self.replica.me or self._idle >= TAKE_OVER:
+                self._idle = 0
+                self.coordinate()
+        finally:
+            is_new = not all(replica.identity for replica in self.replica.config.replicas)
+            every_ms = BEGIN_MS if is_new else STEWARD_MS
+            self._clock.call_later(every_ms * (0.5 + self._dice.uniform()), self._look)
 
     def _stewarded(self, _: None) -> None:
         self._stewarding = False
@@ -222,7 +230,7 @@ class Member:
     def perform(self, effect: Effect, done: Callable[[object], None]) -> None:
         match effect:
             case ReadWish():
-                self.driver.read(WISH_KEY, Consistency.LINEARIZABLE, lambda found: done(wish_of(found)))
+                self.driver.read(WISH_KEY, Consistency.LINEARIZABLE, partial(self._wish_read, done))
             case Ask():
                 self._ask(effect.to, effect.request, done)
             case AskAll():
@@ -239,6 +247,15 @@ class Member:
                 self.mirror.perform(effect, done)
             case _:
                 self._perform_here(effect, done)
+
+    def _wish_read(self, done: Callable[[object], None], found: ReadOutcome) -> None:
+        """One that cannot be read, because a newer version wrote it or something is broken, is not known here."""
+        try:
+            wish = wish_of(found)
+        except Exception as error:
+            self.driver.failures.ended("steward", error, partial(done, False))
+        else:
+            done(wish)
 
     def _perform_here(self, effect: HereEffect, done: Callable[[object], None]) -> None:
         match effect:

@@ -21,6 +21,7 @@ from epoxy.model.membership import (
 from epoxy.model.records import KeyState
 from epoxy.node.copying import LONGEST_REST_MS
 from epoxy.node.errands import Errand
+from epoxy.node.flows import FlowFailures
 from epoxy.node.replica import Replica
 from epoxy.ports import Clock, Store, Timer, Transaction
 from epoxy.store.values import ValueSpace
@@ -59,6 +60,7 @@ class Mirror:
         clock: Clock,
         elsewhere: Callable[[Effect, Done], None],
         near: Callable[[], Sequence[int]],
+        failures: FlowFailures,
     ) -> None:
         """`elsewhere`: does what is no part of this. `near`: the members within reach, the nearest first."""
         self.values = ValueSpace(replica.me)
@@ -68,6 +70,7 @@ class Mirror:
         self._clock = clock
         self._elsewhere = elsewhere
         self._near = near
+        self._failures = failures
         self._busy_ms = 0.0
         self._running = False
         self._rest: Timer | None = None
@@ -120,11 +123,14 @@ class Mirror:
         elif not self._running:
             self._running = True
             sources = handiest(self._replica.config, self._replica.me, self._near())
-            Errand(self.perform, mirror(sources, again=self._has_bulk), self._passed).feed(None)
+            flow = mirror(sources, again=self._has_bulk)
+            Errand(self._failures, "mirror", self.perform, flow, None, self._passed).start()
 
-    def _passed(self, _: bool) -> None:
+    def _passed(self, passed: bool | None) -> None:
+        """None: it raised. It is begun again, and not at once: what it met may still be there."""
         self._running = False
-        self._rest_for(HURRY_MS if self._replica.config.is_joint else AGAIN_MS, self._look)
+        is_urgent = self._replica.config.is_joint and passed is not None
+        self._rest_for(HURRY_MS if is_urgent else AGAIN_MS, self._look)
 
     def _config_changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
         """Whoever rests may have something else to do, and one who is new begins."""

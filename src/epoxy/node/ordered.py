@@ -28,6 +28,7 @@ from epoxy.model.ordered import (
 )
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused, flaw_of
 from epoxy.model.writes import Path
+from epoxy.node.flows import FlowFailures
 from epoxy.node.ordered_replica import OrderedReplica, Results
 from epoxy.node.ordered_runs import Run
 from epoxy.node.ordered_terms import Terms
@@ -72,9 +73,10 @@ class OrderedEngine:
         self._store = store
         self._dice = dice
         self._alarm = alarm
+        self.failures = FlowFailures(alarm)
         self._queue = Queue(len(self.replica.voters))
         self._flights: dict[InstanceId, Flight] = {}
-        self._running: dict[InstanceId, Run[Ending] | Run[bool]] = {}
+        self._running: dict[InstanceId, Run[Ending | None] | Run[bool]] = {}
         self._closing: Run[Ended | Sealed | None] | None = None
         self._watchers: dict[InstanceId, list[Callable[[], None]]] = {}
         self._seen_ms: dict[InstanceId, float] = {}
@@ -191,16 +193,32 @@ class OrderedEngine:
 
     def _submit(self, instance_id: InstanceId, command: Command) -> None:
         flow = submit(instance_id, command, self._context())
-        run = Run(self, flow, partial(self._submitted, instance_id))
+        run: Run[Ending | None] = Run(self, "transaction", flow, None, partial(self._submitted, instance_id))
         self._running[instance_id] = run
         run.start()
 
-    def _submitted(self, instance_id: InstanceId, ending: Ending) -> None:
+    def _submitted(self, instance_id: InstanceId, ending: Ending | None) -> None:
         self._running.pop(instance_id, None)
         if isinstance(ending, Settled):
             self.paths[ending.path] += 1
         elif isinstance(ending, TooMuch):
             self._take_back(instance_id)
+        elif ending is None:
+            self._failed(instance_id)
+
+    def _failed(self, instance_id: InstanceId) -> None:
+        """Its flow raised. If nothing of it is held, nothing was sent either: it is refused, and its keys are free for
+        others. Otherwise it may be decided yet, and is recovered at once, for what comes after it here waits for it."""
+        if self.replica.log.get(instance_id).phase is not Phase.INITIAL:
+            self.clock.call_later(0, partial(self.rescue, (instance_id,)))
+            return
+        self._queue.landed(instance_id)
+        flight = self._flights.pop(instance_id, None)
+        if flight is not None:
+            flight.refused(
+                TxnRefused(reason="it failed before it was put forward, by a fault of this node; see its log")
+            )
+        self._pump_soon()
 
     def _take_back(self, instance_id: InstanceId) -> None:
         """Never begun, or come to nothing: its transactions are put forward again, under another id."""
@@ -234,7 +252,8 @@ class OrderedEngine:
                 return
             decided = self.replica.log.get(instance_id).is_committed
             if instance_id not in self._running and not decided and self.replica.votes_on(instance_id):
-                run = Run(self, recover(instance_id, self._context()), partial(self._recovered, instance_id))
+                flow = recover(instance_id, self._context())
+                run = Run(self, "recovery", flow, False, partial(self._recovered, instance_id))
                 self._running[instance_id] = run
                 run.start()
 
@@ -256,6 +275,12 @@ class OrderedEngine:
         if self._stopped or not self.is_member or self.replica.is_idle:
             self._awake = False
             return
+        try:
+            self._look_after()
+        finally:
+            self._rest()
+
+    def _look_after(self) -> None:
         now_ms, recover_ms = self.clock.now_ms(), self.timing.recover_ms
         for instance_id in self.replica.undecided(LOOKED_AT):
             since_ms = self._seen_ms.setdefault(instance_id, now_ms)
@@ -265,7 +290,6 @@ class OrderedEngine:
             self._catchup_ms = now_ms + self.timing.catchup_ms
             self._catch_up()
         self.terms.look()
-        self._rest()
 
     def _patience(self, instance_id: InstanceId) -> int:
         """None, when a term ends: everybody waits for everything that counts."""
@@ -339,7 +363,7 @@ class OrderedEngine:
             self.terms.look()
 
     def run_close(self, done: Callable[[Ended | Sealed | None], None]) -> None:
-        self._closing = Run(self, close(self._context()), done)
+        self._closing = Run(self, "term_end", close(self._context()), None, done)
         self._closing.start()
 
     # Flows

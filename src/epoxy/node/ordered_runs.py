@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Generic, Protocol, TypeVar, assert_never
 
-from epoxy.model.errors import InvariantViolation, StoreFailed
+from epoxy.model.errors import StoreFailed
 from epoxy.model.messages import Reply
 from epoxy.model.ordered import InstanceId, OrderedRequest
+from epoxy.node.flows import FlowFailures
 from epoxy.ordered.effects import (
     Also,
     Answer,
@@ -32,6 +33,7 @@ class Engine(Protocol):
     """What a flow needs of whoever runs it."""
 
     clock: Clock
+    failures: FlowFailures
 
     def perform(self, effect: Home, done: Callable[[object], None]) -> None: ...
 
@@ -43,15 +45,17 @@ class Engine(Protocol):
 
     def unwatch(self, ids: tuple[InstanceId, ...], tell: Callable[[], None]) -> None: ...
 
-    def alarm(self, text: str) -> None: ...
-
 
 class Run(Generic[T]):
-    """One flow on its way. Results that arrive while it is running wait in line, so it is never re-entered."""
+    """One flow on its way. Results that arrive while it is running wait in line, so it is never re-entered.
 
-    def __init__(self, engine: Engine, flow: Flow[T], finished: Callable[[T], None]) -> None:
+    `finished` is called once, also if the flow raises; `broken` is its result then."""
+
+    def __init__(self, engine: Engine, name: str, flow: Flow[T], broken: T, finished: Callable[[T], None]) -> None:
         self._engine = engine
+        self._name = name
         self._flow = flow
+        self._broken = broken
         self._finished = finished
         self._results: deque[object] = deque()
         self._events: deque[Event] = deque()
@@ -83,15 +87,20 @@ class Run(Generic[T]):
             while self._results and not self._stopped:
                 self._perform(self._flow.send(self._results.popleft()))
         except StopIteration as stop:
-            self._close()
-            self._finished(stop.value)
-        except InvariantViolation as violation:
-            self._close()
-            self._engine.alarm(str(violation))
+            self._finish(stop.value)
         except StoreFailed:
             raise
+        except Exception as error:
+            self._engine.failures.ended(self._name, error, partial(self._finish, self._broken))
         finally:
             self._pumping = False
+
+    def _finish(self, result: T) -> None:
+        """Once: what was asked for before the flow raised may still come back."""
+        stopped, self._stopped = self._stopped, True
+        self._close()
+        if not stopped:
+            self._finished(result)
 
     def _perform(self, effect: Effect) -> None:
         engine = self._engine

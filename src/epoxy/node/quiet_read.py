@@ -14,6 +14,7 @@ from epoxy.consensus.rounds import what_it_missed
 from epoxy.model.errors import StoreFailed
 from epoxy.model.messages import Read, ReadOk, Reply, Request, StaleEpoch
 from epoxy.model.writes import ReadFailed, ReadOutcome, ReadResult, Source
+from epoxy.node.flows import reason_of
 from epoxy.node.uncontended import Standing
 from epoxy.ports import Timer
 
@@ -52,7 +53,6 @@ class QuietRead:
                 self._ask(replica, requests)
         except Exception as error:
             self._broke(error)
-            raise
 
     def _ask(self, replica: int, requests: tuple[Request, ...]) -> None:
         """Own messages never touch the network."""
@@ -72,7 +72,6 @@ class QuietRead:
                 self._count_out(sender, reply)
         except Exception as error:
             self._broke(error)
-            raise
 
     def _count(self, sender: int, reply: ReadOk) -> None:
         if sender in self._heard_of:
@@ -117,11 +116,14 @@ class QuietRead:
             self._timer = None
 
     def _broke(self, error: Exception) -> None:
-        """A bug, and whoever called us will say so; but its client must not wait for nothing."""
-        if self._is_open:
+        """A bug; but its client must not wait for nothing. What raises after the answer is not the
+        read's."""
+        if not self._is_open or isinstance(error, StoreFailed):
             self._close()
-            if not isinstance(error, StoreFailed):
-                self.answered(ReadFailed(reason=f"failed at {error!r}"))
+            raise error
+        self._close()
+        failed = ReadFailed(reason=reason_of(error))
+        self.driver.failures.ended("read", error, partial(self.answered, failed))
 
     def _leave_it(self, replies: list[ReadOk] | None, news: StaleEpoch | None) -> None:
         """To the flow, which knows what to do next."""

@@ -104,6 +104,7 @@ class Node:
         self.clock = clock
         limits = settings.limits
         self.ordered = OrderedEngine(self.me, store, None, links, clock, dice, alarm)
+        self.failures = self.ordered.failures = self.driver.failures
         self.ordered.terms.decided_end = self._decided_end
         self.ordered.terms.decide_end = self._decide_end
         self.replica.ordered = self.ordered.handle

@@ -20,6 +20,7 @@ from epoxy.model.errors import StoreFailed
 from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Commit, Reply, Request, StaleEpoch
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, Write
+from epoxy.node.flows import reason_of
 from epoxy.ports import Timer
 
 if TYPE_CHECKING:
@@ -84,7 +85,6 @@ class Uncontended:
                 self._leave_it(None, None)
         except Exception as error:
             self._broke(error)
-            raise
 
     def _selected(self, selected: object) -> None:
         try:
@@ -97,7 +97,6 @@ class Uncontended:
                 self._leave_it(selected, None)
         except Exception as error:
             self._broke(error)
-            raise
 
     def _put_forward(self, selected: FastVote) -> None:
         """My own vote stands, and is durable."""
@@ -129,7 +128,6 @@ class Uncontended:
                 self._count_out(sender, reply)
         except Exception as error:
             self._broke(error)
-            raise
 
     def _count(self, sender: int) -> None:
         if sender not in self._voted:
@@ -181,7 +179,7 @@ class Uncontended:
                 return
         except Exception as error:
             self._broke(error)
-            raise
+            return
         self._finished(Committed(proposal=self._proposal, mine=True, path=Path.FAST, previous=self._wish.previous))
 
     def _spread(self, proposal: Proposal) -> None:
@@ -192,10 +190,13 @@ class Uncontended:
             transport.send(replica, commit, None)
 
     def _broke(self, error: Exception) -> None:
-        """A bug, and whoever called us will say so; but the writes queued behind this one must not wait for ever."""
+        """A bug; but the writes queued behind this one must not wait for ever. What raises after the answer is not the
+        write's."""
         self._close()
-        if not isinstance(error, StoreFailed):
-            self._finished(ConsensusFailed(reason=f"failed at {error!r}"))
+        if self._answered is None or isinstance(error, StoreFailed):
+            raise error
+        failed = ConsensusFailed(reason=reason_of(error))
+        self._driver.failures.ended("write", error, partial(self._finished, failed))
 
     def _leave_it(self, selected: Selected | None, news: AlreadyCommitted | StaleEpoch | None) -> None:
         """To the flow, which knows what to do next."""

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from epoxy.model.ordered import MAX_BATCH, Command, InstanceId
-from epoxy.model.transactions import MAX_TRANSACTION_BYTES, Executed, Txn, TxnOutcome
+from epoxy.model.transactions import MAX_TRANSACTION_BYTES, Executed, Txn, TxnOutcome, TxnRefused
 
 MAX_IN_FLIGHT = 32
 """A round takes 100 ms on a WAN and brings up to 64 transactions: 20,000 a second."""
@@ -46,8 +46,22 @@ class Flight:
         self.tickets = tickets
 
     def executed(self, results: Iterable[Executed]) -> None:
-        for ticket, result in zip(self.tickets, results, strict=True):
-            ticket.answered(result)
+        answer_all(zip(self.tickets, results, strict=True))
+
+    def refused(self, refusal: TxnRefused) -> None:
+        answer_all([(ticket, refusal) for ticket in self.tickets])
+
+
+def answer_all(answers: Iterable[tuple[Ticket, TxnOutcome]]) -> None:
+    """One that raises must not silence those after it."""
+    first: Exception | None = None
+    for ticket, outcome in answers:
+        try:
+            ticket.answered(outcome)
+        except Exception as error:
+            first = first if first is not None else error
+    if first is not None:
+        raise first
 
 
 class Queue:

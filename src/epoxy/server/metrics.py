@@ -36,6 +36,8 @@ class Gauges(Struct, frozen=True, kw_only=True):
     """Which term of the ordered engine this node is in, and whether it orders transactions now."""
     refused: Mapping[str, int] = {}
     """By the limit that was reached."""
+    flow_failures: Mapping[str, int] = {}
+    """By the name of the flow."""
     requests: Mapping[tuple[str, str], int] = {}
     """By type and result, on top of those counted here: a door that is too fast for that counts them itself."""
 
@@ -102,6 +104,12 @@ class Metrics(Collector):
         for limit, count in now.refused.items():
             refused.add_metric((limit,), count)
         yield refused
+        failures = CounterMetricFamily(
+            "epoxy_flow_failures", "Flows that ended with an exception, by a fault of this node", labels=("flow",)
+        )
+        for flow, count in now.flow_failures.items():
+            failures.add_metric((flow,), count)
+        yield failures
         seconds = HistogramMetricFamily(
             "epoxy_request_duration_seconds", "From a request to its answer", labels=("request_type",)
         )

@@ -104,6 +104,7 @@ class Process:
             check_members(settings, self.node.replica.config)
             warn(settings, self._data_dir)
             self.node.pace.then = self.metrics.tally
+            self.node.failures.report = self._flow_failed
             self.neighbours = Neighbours(self.node, self._peers, questions, self._link, self._handle)
             mutual = settings.tls is not None and settings.tls.ca is not None
             doors = self.neighbours.doors(shared, certificates=mutual)
@@ -218,12 +219,16 @@ class Process:
             txn_term=self.node.ordered.replica.number,
             txn_open=self.node.ordered.replica.part is Part.OPEN,
             refused=self.node.refused,
+            flow_failures=self.node.failures.count,
             requests=self._resp.requests() | {("http_get_key", "ok"): self._connections.ready.served},
         )
 
     def _alarm(self, text: str) -> None:
         self.metrics.invariant_violation(text)
-        LOGGER.critical("invariant violated", extra={"detail": text})
+        LOGGER.critical("invariant violated", extra={"detail": text}, exc_info=sys.exc_info()[0] is not None)
+
+    def _flow_failed(self, flow: str, error: Exception) -> None:
+        LOGGER.error("a flow failed by a fault of this node", extra={"flow": flow}, exc_info=error)
 
     def _unexpected(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An exception nobody caught: a bug, or the end of the store seen by somebody who reads from it."""

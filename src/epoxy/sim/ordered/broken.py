@@ -136,7 +136,7 @@ def go_on_before_durable(self: OrderedEngine, effect: Home, done: Callable[[obje
     done(self.replica.perform(effect.op))
 
 
-def given_up_is_nothing(self: OrderedEngine, instance_id: InstanceId, ending: Ending) -> None:
+def given_up_is_nothing(self: OrderedEngine, instance_id: InstanceId, ending: Ending | None) -> None:
     """What was given up is put forward again, although it may be decided yet."""
     _submitted(self, instance_id, ending)
     if isinstance(ending, GaveUp):
