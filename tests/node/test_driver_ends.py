@@ -215,3 +215,55 @@ def test_a_failed_store_answers_nobody() -> None:
     """The process ends; its clients see the connection close."""
     node = failing_with(StoreFailed("fsync failed"))
     assert (node.outcomes, node.transport.sent) == ([], [])
+
+
+def store_fails(*_: object) -> object:
+    raise StoreFailed("fsync failed")
+
+
+@pytest.mark.pure("plants a fault in the replica")
+def test_a_quiet_write_whose_store_fails_at_its_vote_is_left() -> None:
+    node = Node()
+    with applied((Patch(Replica, "_operation", store_fails),)), pytest.raises(StoreFailed):
+        node.write()
+    assert_left(node)
+
+
+@pytest.mark.pure("plants a fault in the replica")
+def test_a_quiet_write_whose_store_fails_at_its_commit_is_left() -> None:
+    node, accepts = writing()
+    with applied((Patch(Replica, "_operation", store_fails),)), pytest.raises(StoreFailed):
+        accepts[B].answer(AcceptOk())
+    accepts[C].answer(AcceptOk())
+    assert_left(node)
+
+
+def assert_left(node: Node) -> None:
+    """Neither an answer nor a word to the others, however long one waits; and it does not count as a flow that failed:
+    the process ends."""
+    node.clock.advance(10 * TIMING.round_timeout_ms)
+    node.disk.sync()
+    assert (node.outcomes, node.reads, node.transport.sent, node.clock.pending) == ([], [], [], [])
+    assert node.driver.failures.count.total() == 0
+
+
+@pytest.mark.pure("plants a fault in the replica")
+def test_a_quiet_read_whose_store_fails_is_left() -> None:
+    """Its own replica is asked first, or a peer's word is the last it needed."""
+    node = Node()
+    with applied((Patch(Replica, "handle", store_fails),)), pytest.raises(StoreFailed):
+        node.read(Consistency.LINEARIZABLE)
+    for asked in node.transport.take().values():
+        asked.answer(ReadOk(committed=None, vote=None))
+    assert_left(node)
+
+
+@pytest.mark.pure("plants a fault in the replica")
+def test_a_quiet_read_that_needs_the_flow_and_whose_store_fails_is_left() -> None:
+    node = Node()
+    node.read(Consistency.LINEARIZABLE)
+    asked = node.transport.take()
+    with applied((Patch(Replica, "_operation", store_fails),)), pytest.raises(StoreFailed):
+        asked[B].answer(ReadOk(committed=None, vote=fast_vote(prop(b"x", by=B))))
+    asked[C].answer(ReadOk(committed=None, vote=None))
+    assert_left(node)
