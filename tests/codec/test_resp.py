@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import pairwise
+from time import process_time
 
 import hiredis
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from epoxy.codec import resp
-from epoxy.codec.resp import MAX_HEADER_BYTES, CommandReader
+from epoxy.codec.resp import MAX_HEADER_BYTES, MAX_INLINE_BYTES, OVERSIZED, CommandReader
 from epoxy.codec.resp_limits import SHORT_ARGUMENTS, SHORT_BYTES, ReaderLimits
 from epoxy.model.errors import InvalidValue, Oversized
 
@@ -101,7 +102,10 @@ def test_garbage_is_read_the_same_however_it_is_cut(data: bytes, cut: int) -> No
     ("data", "kind", "words"),
     [
         (b"GET k\r\n", InvalidValue, "expected '*', got b'G'"),
-        (b"\n", InvalidValue, "expected '*'"),
+        (b" PING\r\n", InvalidValue, "expected '*'"),
+        (b"PIN\r\n", InvalidValue, "expected '*', got b'P'"),
+        (b"POST / HTTP/1.1\r\n", InvalidValue, "expected '*', got b'P'"),
+        (b"ECHO " + b"x" * MAX_INLINE_BYTES, Oversized, "an inline command of more than 1024 bytes"),
         (b"\r\n\rx", InvalidValue, "expected '*'"),
         (b"*x\r\n", InvalidValue, "no length"),
         (b"*-1\r\n", InvalidValue, "no length"),
@@ -142,6 +146,66 @@ def test_empty_lines_between_commands_are_passed_over() -> None:
     for cuts in (range(0), range(len(data))):
         commands, reader = read(data, *cuts)
         assert (commands, reader.fault) == ([[b"PING"], [b"ECHO", b"x"]], None)
+
+
+def test_probes_may_send_a_few_commands_as_text() -> None:
+    data = b"PING\r\nping\n\r\n\nauth secret\r\n" + packed([[b"GET", b"k"]]) + b"ECHO  hi \r\nINFO server\r\nQUIT\r\n"
+    expected = [[b"PING"], [b"ping"], [b"auth", b"secret"], [b"GET", b"k"], [b"ECHO", b"hi"], [b"INFO", b"server"]]
+    for cuts in (range(0), range(len(data))):
+        commands, reader = read(data, *cuts)
+        assert (commands, reader.fault) == ([*expected, [b"QUIT"]], None)
+
+
+PASSING = ReaderLimits(arguments=16, argument_bytes=2048, command_bytes=8192, passed_bytes=10_000)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ([b"SET", b"k", b"x" * 5000], b"an argument of 5000 bytes, the limit is 2048"),
+        ([b"SET", b"x" * 2049, b"y" * 5000], b"an argument of 2049 bytes, the limit is 2048"),
+        ([b"x" * 10_000], b"an argument of 10000 bytes, the limit is 2048"),
+        ([b"DEL", *[b"x" * 2000] * 5], b"a command of more than 8192 bytes"),
+        ([b"DEL", *[b"k"] * 100], b"101 arguments, the limit is 16"),
+    ],
+)
+def test_a_command_beyond_the_limits_is_passed_over_and_told(command: list[bytes], words: bytes) -> None:
+    data = packed([[b"PING"], command, [b"GET", b"k"]])
+    for size in (1, 7, 1000, len(data)):
+        reader = CommandReader(PASSING)
+        read: list[list[bytes]] = []
+        for begin in range(0, len(data), size):
+            read += reader.feed(data[begin : begin + size])
+            assert sum(map(len, reader._pieces)) <= size + PASSING.argument_bytes + MAX_HEADER_BYTES
+        assert read == [[b"PING"], [OVERSIZED, words], [b"GET", b"k"]]
+        assert read[1][0] is OVERSIZED
+        assert reader.at_rest
+
+
+@pytest.mark.parametrize("data", [b"*1\r\n$10001\r\n", b"*1048577\r\n"])
+def test_what_is_too_long_even_to_be_passed_over_is_a_fault(data: bytes) -> None:
+    reader = CommandReader(PASSING)
+    assert reader.feed(data) == []
+    assert isinstance(reader.fault, Oversized)
+
+
+def test_between_the_pieces_of_what_is_passed_over_nothing_begins() -> None:
+    reader = CommandReader(PASSING)
+    reader.feed(b"*1\r\n$5000\r\n")
+    assert not reader.at_rest
+
+
+@pytest.mark.parametrize("nothing", [b"*0\r\n", b"\r\n", b"PING\r\n", b"*1\r\n$2\r\n\r\n\r\n"])
+def test_reading_takes_time_in_proportion(nothing: bytes) -> None:
+    """A hundred times as much takes a hundred times as long, not ten thousand times: nothing copies what is behind."""
+
+    def seconds(data: bytes) -> float:
+        began = process_time()
+        assert read(data)[1].fault is None
+        return process_time() - began
+
+    few = min(seconds(nothing * 1_000) for _ in range(5))
+    assert seconds(nothing * 100_000) < 1_000 * max(few, 1e-4)
 
 
 def test_a_header_cut_between_its_line_ends() -> None:

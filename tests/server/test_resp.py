@@ -176,7 +176,7 @@ def test_a_long_pipeline_lets_others_have_a_turn(monkeypatch: pytest.MonkeyPatch
     ("garbage", "words"),
     [
         (b"GET / HTTP/1.1\r\n", "expected '*', got b'G'"),
-        (b"*1\r\n$5000000\r\n", "5000000 bytes"),
+        (b"*1\r\n$600000000\r\n", "600000000 bytes"),
         (b"*4000000000\r\n", "4000000000 arguments"),
         (b"\x16\x03\x01\x02\x00", "expected '*'"),
     ],
@@ -190,6 +190,50 @@ def test_garbage_is_named_and_ends_the_connection(garbage: bytes, words: str) ->
             assert answer.startswith("+PONG\r\n-ERR Protocol error: ")
             assert words in answer
             assert at.door.connections == {}
+
+    run(story)
+
+
+def test_a_value_of_five_megabytes_is_refused_in_words_and_the_connection_stays() -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send("PING")
+            client.raw(resp.array([resp.bulk(b"SET"), resp.bulk(b"k"), resp.bulk(bytes(5_000_000))]))
+            client.send("PING", "MULTI", "SET a 1")
+            client.raw(resp.array([resp.bulk(b"MGET"), *[resp.bulk(b"k")] * 2000]))
+            client.send("EXEC", "PING")
+            await client.expect(b"+PONG\r\n")
+            line = await client.line()
+            assert line == (
+                "-ERR nothing was done: an argument of 5000000 bytes, the limit is 2097152; a value has 1048576 at most"
+            )
+            await client.expect(b"+PONG\r\n+OK\r\n+QUEUED\r\n")
+            assert (await client.line()).startswith("-ERR nothing was done: 2001 arguments, the limit is 1026")
+            await client.expect(b"-EXECABORT Transaction discarded because of previous errors.\r\n+PONG\r\n")
+            assert at.node.asked == 0
+
+    run(story)
+
+
+def test_strangers_are_not_read_past() -> None:
+    async def story() -> None:
+        async with world(password="secret") as at:
+            client = await at.connect()
+            client.raw(resp.array([resp.bulk(b"SET"), resp.bulk(b"k"), resp.bulk(bytes(20_000))]))
+            assert b"Protocol error: an argument of 20000 bytes" in await client.rest()
+
+    run(story)
+
+
+def test_probes_speak_in_lines() -> None:
+    async def story() -> None:
+        async with world(password="secret") as at:
+            client = await at.connect()
+            client.raw(b"PING\r\n")
+            await client.expect(b"-NOAUTH Authentication required.\r\n")
+            client.raw(b"AUTH secret\r\nPING\r\nQUIT\r\n")
+            assert await client.rest() == b"+OK\r\n+PONG\r\n+OK\r\n"
 
     run(story)
 

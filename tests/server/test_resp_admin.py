@@ -17,6 +17,11 @@ async def text(client: Rope, command: str) -> str:
     return (await client.take(size + 2)).decode().removesuffix("\r\n")
 
 
+def socket_name(client: Rope) -> str:
+    host, port = client.writer.get_extra_info("sockname")
+    return f"{host}:{port}"
+
+
 @pytest.mark.parametrize(
     ("command", "reply"),
     [
@@ -30,6 +35,9 @@ async def text(client: Rope, command: str) -> str:
         ("READCONSISTENT", b"+OK\r\n"),
         ("READOPTIMISTIC", b"+OK\r\n"),
         ("AUTH secret", b"-ERR AUTH called, but no password is configured\r\n"),
+        ("AUTH default secret", b"+OK\r\n"),
+        ("AUTH nobody wrong", b"-WRONGPASS invalid username-password pair\r\n"),
+        ("HELLO 3 AUTH nobody wrong", b"-WRONGPASS invalid username-password pair\r\n"),
         ("HELLO 4", b"-NOPROTO this server speaks RESP2 and RESP3\r\n"),
         ("HELLO x", b"-ERR value is not an integer or out of range\r\n"),
         ("HELLO 3 AUTH default", b"-ERR syntax error in HELLO\r\n"),
@@ -76,8 +84,11 @@ def test_a_client_has_a_name() -> None:
             await client.says("CLIENT SETNAME ada", b"+OK\r\n")
             await client.says("CLIENT GETNAME", b"$3\r\nada\r\n")
             await other.says("READCONSISTENT", b"+OK\r\n")
-            assert await text(client, "CLIENT INFO") == "id=1 name=ada db=0 resp=2 reads=optimistic\n"
-            assert (await text(client, "CLIENT LIST")).splitlines()[1] == "id=2 name= db=0 resp=2 reads=consistent"
+            here = f"addr={socket_name(client)} laddr=127.0.0.1:{at.port}"
+            there = f"addr={socket_name(other)} laddr=127.0.0.1:{at.port}"
+            rest = "db=0 user=default resp=2 reads"
+            assert await text(client, "CLIENT INFO") == f"id=1 {here} name=ada {rest}=optimistic\n"
+            assert (await text(client, "CLIENT LIST")).splitlines()[1] == f"id=2 {there} name= {rest}=consistent"
             client.raw(resp.array([resp.bulk(word) for word in (b"CLIENT", b"SETNAME", b"with blank")]))
             assert "no spaces" in await client.line()
 

@@ -3,11 +3,15 @@
 Replies are encoded by small functions that nest: `array([bulk(b"a"), integer(1)])`. Where RESP2 and RESP3 differ, the
 function takes the protocol, 2 or 3.
 
-A command is an array of bulk strings and nothing else: no inline commands, no other types, no nesting. The reader is
-strict and looks at every announced size before it waits for, or sets aside, a single byte for it.
+A command is an array of bulk strings and nothing else: no other types, no nesting. A few that touch no keys may be
+inline, a line of plain text, because probes send them so. The reader is strict and looks at every announced size before
+it waits for, or sets aside, a single byte for it. A command beyond the limits is passed over, if they allow for that:
+its client is told, and the connection stays.
 """
 
+import re
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from epoxy.codec.resp_limits import SHORT_ARGUMENTS, SHORT_BYTES
 from epoxy.codec.resp_limits import ReaderLimits as ReaderLimits
@@ -17,6 +21,21 @@ CRLF = b"\r\n"
 
 MAX_HEADER_BYTES = 12
 """A mark and a number of up to ten digits; every limit is far below that."""
+
+INLINE = frozenset((b"PING", b"ECHO", b"AUTH", b"INFO", b"QUIT"))
+"""What health checks and redis-benchmark send as text. A browser that is talked into sending a request to this port
+begins it with something else, and is cut off."""
+
+MAX_INLINE_BYTES = 1024
+
+MAX_PASSED_ARGUMENTS = 1 << 20
+"""Of a command that is passed over; as many as Redis takes."""
+
+OVERSIZED: Final = bytes(bytearray(b"oversized"))
+"""The first word of what stands for a command that was passed over; the second says why. Known by its identity."""
+
+NOTHING = re.compile(rb"(?:\r?\n|\*0{1,10}\r\n)*")
+"""Between commands: empty lines, as `redis-cli --pipe` sends before its last word, and arrays of nothing."""
 
 COUNTS = {b"*%d" % count: count for count in range(1, SHORT_ARGUMENTS + 1)}
 SIZES = {b"$%d" % size: size for size in range(SHORT_BYTES + 1)}
@@ -91,14 +110,20 @@ class CommandReader:
         self._arguments: list[bytes] = []
         self._missing = 0
         self._spent = 0
+        self._excess = ""
+        self._to_skip = 0
 
     @property
     def at_rest(self) -> bool:
         """Between two commands: what comes next begins one."""
-        return not (self._held or self._missing or self.fault)
+        return not (self._held or self._missing or self._to_skip or self.fault)
 
     def feed(self, data: bytes) -> list[list[bytes]]:
         """The commands that `data` completes."""
+        if self._to_skip:
+            skipped = min(self._to_skip, len(data))
+            self._to_skip -= skipped
+            data = data[skipped:]
         self._pieces.append(data)
         self._held += len(data)
         if self._held < self._needed or self.fault is not None:
@@ -119,9 +144,14 @@ class CommandReader:
         self._needed = 0
         while True:
             if not self._missing:
-                position = past_blank_lines(buffer, position)
-                if buffer[position:] == b"\r":
-                    return position
+                position = past_nothing(buffer, position)
+                if not buffer.startswith(b"*", position):
+                    inline = read_inline(buffer, position)
+                    if inline is None:
+                        return position
+                    position = inline[1]
+                    commands.append(inline[0])
+                    continue
             header = read_header(buffer, position, b"$" if self._missing else b"*")
             if header is None:
                 return position
@@ -130,8 +160,12 @@ class CommandReader:
                 self._begin(number)
                 position = start
                 continue
-            self._check_size(number)
             end = start + number
+            if self._is_too_much(number):
+                self._add(b"", commands)
+                self._to_skip = max(0, end + 2 - len(buffer))
+                position = min(end + 2, len(buffer))
+                continue
             if end + 2 > len(buffer):
                 self._needed = end + 2 - position
                 return position
@@ -141,31 +175,65 @@ class CommandReader:
             position = end + 2
 
     def _begin(self, count: int) -> None:
-        """An array of nothing is no command, and is passed over in silence as Redis does."""
+        self._excess = ""
         if count > self.limits.arguments:
-            raise Oversized(f"{count} arguments, the limit is {self.limits.arguments}")
+            self._exceed(f"{count} arguments, the limit is {self.limits.arguments}", count > MAX_PASSED_ARGUMENTS)
         self._missing, self._arguments, self._spent = count, [], 0
 
-    def _check_size(self, size: int) -> None:
+    def _is_too_much(self, size: int) -> bool:
+        """Whether this argument, or one before it, exceeds the limits: then nothing of it is kept."""
         if size > self.limits.argument_bytes:
-            raise Oversized(f"an argument of {size} bytes, the limit is {self.limits.argument_bytes}")
-        if self._spent + size > self.limits.command_bytes:
-            raise Oversized(f"a command of more than {self.limits.command_bytes} bytes")
+            hopeless = size > self.limits.passed_bytes
+            self._exceed(f"an argument of {size} bytes, the limit is {self.limits.argument_bytes}", hopeless)
+        elif self._spent + size > self.limits.command_bytes:
+            self._exceed(f"a command of more than {self.limits.command_bytes} bytes", hopeless=False)
+        return bool(self._excess)
+
+    def _exceed(self, excess: str, hopeless: bool) -> None:
+        if hopeless or not self.limits.passed_bytes:
+            raise Oversized(excess)
+        self._excess = self._excess or excess
 
     def _add(self, argument: bytes, commands: list[list[bytes]]) -> None:
-        self._arguments.append(argument)
-        self._spent += len(argument)
         self._missing -= 1
+        if not self._excess:
+            self._arguments.append(argument)
+            self._spent += len(argument)
         if not self._missing:
-            commands.append(self._arguments)
+            commands.append([OVERSIZED, self._excess.encode()] if self._excess else self._arguments)
             self._arguments = []
 
 
-def past_blank_lines(buffer: bytes, position: int) -> int:
-    """Between commands an empty line is no command either: `redis-cli --pipe` sends one before its last word."""
-    while buffer.startswith(CRLF, position):
-        position += len(CRLF)
-    return position
+def past_nothing(buffer: bytes, position: int) -> int:
+    found = NOTHING.match(buffer, position)
+    assert found is not None, "it may be empty"
+    return found.end()
+
+
+def read_inline(buffer: bytes, position: int) -> tuple[list[bytes], int] | None:
+    """(command, position behind it), or None if the line is not complete, and may become one of those allowed."""
+    end = buffer.find(b"\n", position, position + MAX_INLINE_BYTES)
+    line = buffer[position : end if end >= 0 else position + MAX_INLINE_BYTES]
+    if not line or line == b"\r":
+        return None
+    words = line.split()
+    if not is_inline(line, words, whole=end >= 0):
+        raise InvalidValue(f"expected '*', got {line[:1]!r}")
+    if end < 0:
+        if len(line) == MAX_INLINE_BYTES:
+            raise Oversized(f"an inline command of more than {MAX_INLINE_BYTES} bytes")
+        return None
+    return words, end + 1
+
+
+def is_inline(line: bytes, words: list[bytes], *, whole: bool) -> bool:
+    """Whether a line begins one of the commands that may be inline, or may still do so when more of it has come."""
+    if not words or not line.startswith(words[0]):
+        return False
+    name = words[0].upper()
+    if whole or len(line) > len(name):
+        return name in INLINE
+    return any(map(bytes.startswith, INLINE, [name] * len(INLINE)))
 
 
 def read_header(buffer: bytes, position: int, mark: bytes) -> tuple[int, int] | None:

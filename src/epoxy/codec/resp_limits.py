@@ -10,11 +10,16 @@ SHORT_ARGUMENTS = 8
 
 
 class ReaderLimits(Struct, frozen=True, kw_only=True):
-    """Invariant: a short command is within the limits, so that whoever skims need not look at them."""
+    """`passed_bytes`: how long an argument may be of a command that is passed over because it exceeds the other limits.
+    Nothing of it is kept. 0: what exceeds them ends the connection.
+
+    Invariant: a short command is within the limits, so that whoever skims need not look at them.
+    """
 
     arguments: int
     argument_bytes: int
     command_bytes: int
+    passed_bytes: int = 0
 
     def __post_init__(self) -> None:
         assert self.arguments >= SHORT_ARGUMENTS

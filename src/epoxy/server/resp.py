@@ -17,6 +17,7 @@ from typing import cast
 from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
 from epoxy.model.errors import InvalidRequest, StoreFailed
+from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.server import resp_admin, resp_increment, resp_keys, resp_scan, resp_txn
 from epoxy.server.resp_command import Answer, Arguments, Command, RespNode, Session, shown, table_of
 from epoxy.server.resp_limits import FLUSH_BYTES, RECITED_BYTES, STRANGERS, TURN_S
@@ -155,6 +156,8 @@ class RespConnection(Session, asyncio.Protocol):
         self._transport = transport
         transport.set_write_buffer_limits(high=self._limits.held_bytes)
         transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)  # Idle is fine, gone is not.
+        self.address = spelled(transport.get_extra_info("peername"))
+        self.local_address = spelled(transport.get_extra_info("sockname"))
         self._door.connections[self.id] = self
 
     def connection_lost(self, _error: Exception | None) -> None:
@@ -333,6 +336,10 @@ class RespConnection(Session, asyncio.Protocol):
         self._promised = None
         if command is None:
             self.multi_broken = self.multi is not None
+            if arguments[0] is resp.OVERSIZED:
+                raise InvalidRequest(
+                    f"nothing was done: {arguments[1].decode()}; a value has {MAX_VALUE_BYTES} at most"
+                )
             raise InvalidRequest(f"unknown command {shown(arguments[0])}")
         if not self.authenticated and not command.open_to_strangers:
             return resp.error("NOAUTH Authentication required.")
@@ -381,6 +388,14 @@ class RespConnection(Session, asyncio.Protocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+
+
+def spelled(address: object) -> str:
+    """As Redis has it; IPv6 addresses in brackets."""
+    if not isinstance(address, tuple):
+        return ""
+    host, port = str(address[0]), address[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def serve_resp(

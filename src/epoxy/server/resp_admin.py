@@ -81,14 +81,15 @@ class Admin:
     def auth(self, session: Session, arguments: Arguments) -> bytes:
         if len(arguments) > 3:
             raise InvalidRequest("wrong number of arguments for 'auth' command")
-        if self._room.password is None:
+        if self._room.password is None and len(arguments) == 2:
             raise InvalidRequest("AUTH called, but no password is configured")
         user, password = arguments[1:] if len(arguments) == 3 else (b"default", arguments[1])
         return resp.OK if self._let_in(session, user, password) else WRONG_PASSWORD
 
     def _let_in(self, session: Session, user: bytes, password: bytes) -> bool:
+        """Without a password the one user there is needs none, as in Redis; others there are not."""
         expected = self._room.password
-        if expected is not None and not (hmac.compare_digest(password, expected) and user == b"default"):
+        if user != b"default" or (expected is not None and not hmac.compare_digest(password, expected)):
             return False
         self._room.admitted(session)
         return True
@@ -208,7 +209,9 @@ def texts(pairs: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
 
 def described(session: Session) -> str:
     reads = "consistent" if session.consistent else "optimistic"
-    return f"id={session.id} name={session.name.decode('ascii')} db=0 resp={session.protocol} reads={reads}\n"
+    where = f"addr={session.address} laddr={session.local_address}"
+    who = f"id={session.id} {where} name={session.name.decode('ascii')}"
+    return f"{who} db=0 user=default resp={session.protocol} reads={reads}\n"
 
 
 def signature(command: Command) -> bytes:

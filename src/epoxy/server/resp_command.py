@@ -50,6 +50,8 @@ class Session:
         self.node = node
         self.id = number
         self.name = b""
+        self.address = self.local_address = ""
+        """Of the client, and of the door it came to."""
         self.protocol = 2
         self.consistent = False
         self.authenticated = authenticated

@@ -8,6 +8,10 @@ from epoxy.model.records import MAX_VALUE_BYTES
 STRANGERS = ReaderLimits(arguments=10, argument_bytes=16 << 10, command_bytes=16 << 10)
 """Who has not shown the password gets room for that, and no more. The sizes are those of Redis."""
 
+PASSED_BYTES = 512 << 20
+"""An argument this long is read past and its client told: as long as Redis takes one. Whoever sends it spends more on
+it than this node."""
+
 READ_WEIGHT = 64 << 10
 """What a value on its way from another region is taken to weigh; with the default limit one connection asks for 64."""
 
@@ -29,7 +33,7 @@ class RespLimits(Struct, frozen=True, kw_only=True):
 
     `connections`: a process has so many files; half of the usual 1,024 stay for peers, HTTP and the store.
     `arguments`: keys in one MGET or DEL.
-    `argument_bytes`: twice the longest value, so that one a little too long gets an answer rather than a cut line.
+    `argument_bytes`: twice the longest value, so that one a little too long is told how long it is.
     `command_bytes`: an MGET of that many of the longest keys, and a SET, fit in.
     `pipeline`: commands under way; at 100 ms for a round trip one connection may still write 10,000 times a second.
     `held_bytes`: what commands under way hold, and replies that wait for an earlier one. As much again may wait for
@@ -46,5 +50,8 @@ class RespLimits(Struct, frozen=True, kw_only=True):
     @property
     def reader(self) -> ReaderLimits:
         return ReaderLimits(
-            arguments=self.arguments, argument_bytes=self.argument_bytes, command_bytes=self.command_bytes
+            arguments=self.arguments,
+            argument_bytes=self.argument_bytes,
+            command_bytes=self.command_bytes,
+            passed_bytes=PASSED_BYTES,
         )
