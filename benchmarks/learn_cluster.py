@@ -62,7 +62,8 @@ class Node:
     def ask(self, method: str, target: str, body: object = None) -> Any:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
-            connection.request(method, target, json.dumps(body) if body is not None else None)
+            content = json.dumps(body) if body is not None else None
+            connection.request(method, target, content, {"Content-Type": "application/json"})
             return json.loads(connection.getresponse().read())
         finally:
             connection.close()

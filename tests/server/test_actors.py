@@ -121,10 +121,13 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(SOON_S)
 
 
-async def refused(url: str, method: str, path: str, body: bytes = b"") -> tuple[int, str]:
+async def refused(
+    url: str, method: str, path: str, body: bytes = b"", media_type: str = "application/json"
+) -> tuple[int, str]:
     """Status and code of an answer that is an error."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
-    writer.write(f"{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+    typed = f"content-type: {media_type}\r\ncontent-length: {len(body)}\r\n\r\n"
+    writer.write(f"{method} {path} HTTP/1.1\r\nhost: x\r\n{typed}".encode() + body)
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     size = int(head.lower().partition("content-length: ")[2].partition("\r\n")[0])
     told = json.loads(await reader.readexactly(size))
@@ -288,11 +291,13 @@ def test_a_worker_the_node_does_not_want_is_told_why() -> None:
     [
         (['{"type":"ping","sent_ms":1}'], "the first word is hello"),
         (["nonsense"], "JSON is malformed"),
+        ([b'{"type":"hello","envoy_key":"\xff"}'], "not UTF-8"),
+        ([b'{"a":' * 100_000], "nested too deep"),
         (['{"type":"hello","namespace":"","pool":"p","envoy_key":"k"}'], "namespace has 1 to 255 bytes"),
         (['{"type":"hello","namespace":"n","pool":"p","envoy_key":"k"}'] * 2, "hello is said once"),
     ],
 )
-def test_a_stranger_on_the_line_is_told_and_hung_up_on(words: list[str], reason: str) -> None:
+def test_a_stranger_on_the_line_is_told_and_hung_up_on(words: list[str | bytes], reason: str) -> None:
     async def story() -> None:
         async with (
             places() as (here,),
@@ -303,6 +308,31 @@ def test_a_stranger_on_the_line_is_told_and_hung_up_on(words: list[str], reason:
             heard = [json.loads(message) async for message in socket]
             assert heard[-1]["type"] == "rejected"
             assert reason in heard[-1]["message"]
+
+    run(story())
+
+
+@pytest.mark.parametrize("path", ["/v2/actors", "/v2/actors/relay"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xff",
+        b'{"name":"\xff","key":"k"}',
+        b'{"name":"a","key":"k","\xff":1}',
+        b'{"name":"a","key":"\\ud800"}',
+        b'{"a":' * 100_000,
+        b"[" * 100_000,
+        b'{"type":"Get","target":"\xff"}',
+        b'{"type":"Get","target":' + b"[" * 100_000,
+    ],
+)
+def test_bytes_that_are_no_json_are_a_mistake_of_the_client(path: str, body: bytes) -> None:
+    async def story() -> None:
+        async with places() as (here,):
+            reported: list[dict[str, Any]] = []
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+            assert await refused(here.url, "POST", path, body) == (400, "bad_request")
+            assert reported == []
 
     run(story())
 

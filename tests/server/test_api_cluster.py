@@ -132,8 +132,8 @@ def test_many_requests_on_one_connection(nodes: list[Served]) -> None:
     """Sent at once, answered in order, although some answers are known before others."""
     nodes[0].ask("PUT", "/v2/kv/piped", b"known")
     wanted = b"".join(
-        b"PUT /v2/kv/piped-%d HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n%d" % (i, i)
-        + b"GET /v2/kv/piped HTTP/1.1\r\nHost: x\r\n\r\n"
+        b"PUT /v2/kv/piped-%d HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n%d" % (i, i)
+        + b"GET /v2/kv/piped HTTP/1.1\r\nHost: localhost\r\n\r\n"
         for i in range(5)
     )
     with socket.create_connection(("127.0.0.1", nodes[0].port), timeout=PATIENCE_S) as client:
@@ -158,14 +158,14 @@ def read_answer(client: socket.socket) -> tuple[int, bytes]:
 def test_a_client_that_leaves_early_hurts_nobody(nodes: list[Served]) -> None:
     for i in range(20):
         with socket.create_connection(("127.0.0.1", nodes[0].port), timeout=PATIENCE_S) as client:
-            client.sendall(b"PUT /v2/kv/gone-%d HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nv" % i)
+            client.sendall(b"PUT /v2/kv/gone-%d HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nv" % i)
     assert nodes[0].ask("PUT", "/v2/kv/stays", b"v").status == 201
 
 
 def test_too_large_is_refused_before_it_is_sent(nodes: list[Served]) -> None:
     with socket.create_connection(("127.0.0.1", nodes[0].port), timeout=PATIENCE_S) as client:
         client.sendall(
-            b"PUT /v2/kv/large HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\nExpect: 100-continue\r\n\r\n"
+            b"PUT /v2/kv/large HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048577\r\nExpect: 100-continue\r\n\r\n"
         )
         response = http.client.HTTPResponse(client)
         response.begin()

@@ -100,3 +100,24 @@ def test_set_up_twice_speaks_once() -> None:
     LOGGER.info("once")
     assert first.getvalue() == ""
     assert second.getvalue().count("once") == 1
+
+
+def test_tracebacks_of_one_kind_are_few_and_the_rest_is_counted() -> None:
+    now = 0.0
+    stream = io.StringIO()
+    logs.set_up(stream=stream)
+    LOGGER.handlers[0].filters[:] = [logs.LimitTracebacks(lambda: now)]
+    for _ in range(1000):
+        LOGGER.error("a request's handler failed", exc_info=failure())
+        LOGGER.warning("no traceback")
+    LOGGER.error("another event", exc_info=failure())
+    told = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
+    assert told.count("a request's handler failed") == logs.TRACEBACKS
+    assert told.count("no traceback") == 1000
+    assert told[-1] == "another event"
+    now = logs.TRACEBACKS_S
+    LOGGER.error("a request's handler failed", exc_info=failure())
+    LOGGER.error("a request's handler failed", exc_info=failure())
+    first, second = [json.loads(line) for line in stream.getvalue().splitlines()[-2:]]
+    assert first["suppressed"] == 1000 - logs.TRACEBACKS
+    assert "suppressed" not in second

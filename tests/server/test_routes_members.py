@@ -52,7 +52,7 @@ class Door:
         return ask(self.api, "GET", target).json()
 
     def order(self, **order: object) -> Answer:
-        return ask(self.api, "POST", "/v2/members", json.dumps(order).encode())
+        return ask(self.api, "POST", "/v2/members", json.dumps(order).encode(), content_type="application/json")
 
 
 @pytest.fixture
@@ -133,4 +133,11 @@ def test_who_has_no_say_shows_the_members_and_takes_no_orders(door: Door, state:
     assert door.get("/v2/members")["epoch"] == 1
     answer = door.order(remove=[2])
     assert (answer.status, answer.error()["code"], answer.error()["message"]) == (503, code, "why not")
+    assert door.roster.given == []
+
+
+@pytest.mark.parametrize("body", [b"\xff", b'{"add": [{"id": 4, "url": "\xff"}]}', b'{"add":' + b"[" * 100_000])
+def test_an_order_that_is_no_json(door: Door, body: bytes) -> None:
+    told = ask(door.api, "POST", "/v2/members", body, content_type="application/json")
+    assert (told.status, told.error()["code"]) == (400, "bad_request")
     assert door.roster.given == []

@@ -80,7 +80,15 @@ def ensure(name: str, key: str, namespace: str, pool: str, given: str, *, exclus
     mode = "create" if exclusive else "get_or_create"
     body = {"name": name, "key": key, "namespace": namespace, "pool": pool, "input": given, "mode": mode}
     # A second try finds what the first one made, so it does no harm; unless it was to be the first.
-    return Call(method="POST", target="/v2/actors", body=json.encode(body), accept=JSON, writes=exclusive, read=read)
+    return Call(
+        method="POST",
+        target="/v2/actors",
+        body=json.encode(body),
+        content_type=JSON,
+        accept=JSON,
+        writes=exclusive,
+        read=read,
+    )
 
 
 def get(which: Which) -> Call[ActorInfo | None]:

@@ -95,7 +95,7 @@ class Pool:
     async def ask(self, call: Call[T], timeout: float) -> Outcome:
         if self._closed:
             raise InvalidRequest("this client is closed")
-        request = encode_request(self._node, call.method, call.target, call.body, call.accept)
+        request = encode_request(self._node, call.method, call.target, call.body, call.accept, call.content_type)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         if self._free.locked():

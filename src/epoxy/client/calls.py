@@ -23,7 +23,7 @@ from epoxy.client.results import (
     TxnResult,
     Written,
 )
-from epoxy.codec import txn_json
+from epoxy.codec import json_text, txn_json
 from epoxy.model.errors import (
     CodecError,
     ConsensusFailed,
@@ -64,6 +64,8 @@ class Call(Struct, Generic[T], frozen=True, kw_only=True):
     body: bytes | None = None
     writes: bool = False
     accept: str = "application/octet-stream"
+    content_type: str = "application/octet-stream"
+    """Of the body, if there is one."""
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
@@ -198,7 +200,15 @@ def txn(
         )
 
     body = txn_json.encode_txn(asked)
-    return Call(method="POST", target="/v2/txn", body=body, writes=not asked.is_read_only, accept=JSON, read=read)
+    return Call(
+        method="POST",
+        target="/v2/txn",
+        body=body,
+        content_type=JSON,
+        writes=not asked.is_read_only,
+        accept=JSON,
+        read=read,
+    )
 
 
 def checked_txn(
@@ -378,8 +388,8 @@ def error_of(answer: Answer) -> ErrorBody | None:
     if not is_error(answer):
         return None
     try:
-        return msgspec.json.decode(answer.body, type=ErrorDocument).error
-    except msgspec.MsgspecError:
+        return json_text.decode(msgspec.json.Decoder(ErrorDocument), answer.body).error
+    except CodecError:
         return None
 
 
@@ -410,6 +420,6 @@ def found_at(answer: Answer) -> Source:
 
 def decoded(answer: Answer, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(answer.body, type=kind)
-    except msgspec.MsgspecError as error:
+        return json_text.decode(msgspec.json.Decoder(kind), answer.body)
+    except CodecError as error:
         raise Unavailable(f"answered what no Epoxy node says ({error}); is this the address of one?") from error

@@ -52,12 +52,17 @@ def parse_url(text: str) -> Node:
 
 
 def encode_request(
-    node: Node, method: str, target: str, body: bytes | None = None, accept: str = "application/octet-stream"
+    node: Node,
+    method: str,
+    target: str,
+    body: bytes | None = None,
+    accept: str = "application/octet-stream",
+    content_type: str = "application/octet-stream",
 ) -> bytes:
     head = f"{method} {node.prefix}{target} HTTP/1.1\r\nHost: {node.host_header}\r\nAccept: {accept}\r\n"
     if body is None:
         return f"{head}\r\n".encode("ascii")
-    typed = f"{head}Content-Type: application/octet-stream\r\nContent-Length: {len(body)}\r\n\r\n"
+    typed = f"{head}Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
     return typed.encode("ascii") + body
 
 

@@ -80,4 +80,4 @@ def change(add: Sequence[Newcomer], remove: Sequence[int], *, force: bool) -> Ca
         return decoded(answer, Ordered)
 
     body = msgspec.json.encode({"add": list(add), "remove": list(remove), "force": force})
-    return Call(method="POST", target="/v2/members", body=body, writes=True, accept=JSON, read=read)
+    return Call(method="POST", target="/v2/members", body=body, content_type=JSON, writes=True, accept=JSON, read=read)

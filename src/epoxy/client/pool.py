@@ -108,7 +108,7 @@ class Pool:
     def ask(self, call: Call[T], deadline: float) -> Outcome:
         if self._closed:
             raise InvalidRequest("this client is closed")
-        request = encode_request(self._node, call.method, call.target, call.body, call.accept)
+        request = encode_request(self._node, call.method, call.target, call.body, call.accept, call.content_type)
         if not self._free.acquire(timeout=max(0.0, deadline - time.monotonic())):
             return NotSent(f"all {self._limit} connections were busy", unreachable=False)
         try:

@@ -12,6 +12,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from epoxy.codec import json_text
 from epoxy.model.errors import CodecError, InvalidValue, Oversized
 from epoxy.model.transactions import (
     MAX_PARTS,
@@ -72,6 +73,9 @@ class TxnJson(Struct, forbid_unknown_fields=True, omit_defaults=True, rename={"o
     reads: list[str] = []
 
 
+transactions = msgspec.json.Decoder(TxnJson)
+
+
 class SeenJson(Struct):
     key: str
     value: str | None
@@ -93,6 +97,9 @@ class ExecutedJson(Struct):
     reads: list[SeenJson]
 
 
+executions = msgspec.json.Decoder(ExecutedJson)
+
+
 # What is asked
 
 
@@ -100,10 +107,7 @@ def decode_txn(data: bytes) -> Txn:
     """Raises a CodecError with what is wrong, in words for whoever wrote it."""
     if len(data) > MAX_JSON_BYTES:
         raise Oversized(f"a transaction has at most {MAX_JSON_BYTES} bytes of JSON")
-    try:
-        asked = msgspec.json.decode(data, type=TxnJson)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidValue(str(error)) from error
+    asked = json_text.decode(transactions, data)
     parts = (asked.compare, asked.then, asked.otherwise, asked.reads)
     if max([len(part) for part in parts]) > MAX_PARTS:
         raise Oversized(f"a transaction has at most {MAX_PARTS} compares, operations and reads, each")
@@ -225,14 +229,14 @@ def result_json(operation: Operation, done: Done) -> ResultJson:
 def decode_executed(data: bytes) -> Executed:
     """For whoever asked."""
     try:
-        told = msgspec.json.decode(data, type=ExecutedJson)
+        told = json_text.decode(executions, data)
         return Executed(
             succeeded=told.succeeded,
             seen=tuple([each.value_base64 for each in told.compares]),
             done=tuple([Done(value=r.value_base64, wrong=Wrong(r.error) if r.error else None) for r in told.results]),
             found=tuple([each.value_base64 for each in told.reads]),
         )
-    except (msgspec.DecodeError, ValueError) as error:
+    except ValueError as error:
         raise CodecError(f"not what a transaction is answered with: {error}") from error
 
 

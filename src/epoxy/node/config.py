@@ -6,6 +6,7 @@ environment variable (EPOXY_NODE_HTTP for `http` in [node]), which beats the fil
 at the file's folder, one from outside at the working directory.
 """
 
+import re
 import stat
 import tomllib
 from collections.abc import Callable, Mapping
@@ -22,6 +23,8 @@ from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
 from epoxy.node.toml_file import Source, parse
 from epoxy.placement.config import RANGES, PlacementConfig, Strategy
+
+HOST_NAME = re.compile(r"\*|[A-Za-z0-9_]([A-Za-z0-9._-]{0,252})")
 
 MIN_SECRET_BYTES = 16
 """128 bits: what it takes to make guessing hopeless."""
@@ -41,6 +44,8 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     resp: Address | None
     resp_password_file: Path | None = None
     advertise_url: str
+    allowed_hosts: tuple[str, ...] = ()
+    """Names in `Host` that are accepted beside its own."""
 
 
 class ClusterSettings(Struct, frozen=True, kw_only=True):
@@ -185,6 +190,12 @@ def read_url(value: Any) -> str:
     return parts.geturl()
 
 
+def read_hosts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) and HOST_NAME.fullmatch(name) for name in value):
+        raise Invalid
+    return tuple(value)
+
+
 def read_toml(value: str) -> Any:
     try:
         return tomllib.loads(f"value = {value}")["value"]
@@ -192,6 +203,7 @@ def read_toml(value: str) -> Any:
         return value
 
 
+HOSTS = 'a list of host names without ports, as ["epoxy.example.com"], or ["*"]'
 URL = 'a url, as "http://10.0.0.1:7800"'
 
 MEMBER = {"id": whole(1, 2**32 - 1), "datacenter": text(), "url": Field(read_url, URL)}
@@ -205,6 +217,7 @@ TABLE: dict[str, dict[str, Field]] = {
         "resp": address(None),
         "resp_password_file": file_path(None),
         "advertise_url": Field(read_url, URL, None),
+        "allowed_hosts": Field(read_hosts, HOSTS, (), lambda value: [name.strip() for name in value.split(",")]),
     },
     "cluster": {
         "members": Field(lambda value: value, "a list of tables with id, datacenter and url", from_text=read_toml),

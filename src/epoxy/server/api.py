@@ -11,6 +11,7 @@ from msgspec import Struct
 from epoxy.node.observer import Observer
 from epoxy.server.backend import Backend
 from epoxy.server.calls import Call, Route
+from epoxy.server.cross_site import CrossSiteGuard, Names
 from epoxy.server.inputs import Rejected, shown
 from epoxy.server.metrics import Metrics
 from epoxy.server.routes_changes import Changes
@@ -33,10 +34,12 @@ class Resource(Struct, frozen=True):
 
 
 class Api:
-    """A Handler. `extra` are other handlers on the same port (peers, links, pages), by their exact path."""
+    """A Handler. `extra` are other handlers on the same port (peers, links, pages), by their exact path; `names`: what
+    this node is called."""
 
-    def __init__(self, node: Backend, metrics: Metrics, extra: Mapping[bytes, Handler]) -> None:
+    def __init__(self, node: Backend, metrics: Metrics, extra: Mapping[bytes, Handler], names: Names) -> None:
         self._node = node
+        self._guard = CrossSiteGuard(names)
         self._observer: Observer = metrics
         self._changes = Changes(node)
         keys, state, membership = Keys(node), Condition(node, metrics), Membership(node)
@@ -63,7 +66,9 @@ class Api:
 
     def __call__(self, exchange: Exchange) -> None:
         path = exchange.request.path
-        if path.startswith(KEYS):
+        if (objection := self._guard.objection(exchange.request)) is not None:
+            Call(exchange, "http_refused", self._observer).reject(objection)
+        elif path.startswith(KEYS):
             self._serve(exchange, self._key)
         elif (handler := self._extra.get(path)) is not None:
             handler(exchange)
@@ -107,5 +112,7 @@ def reading(name: str, route: Route) -> dict[str, tuple[str, Route]]:
     return dict.fromkeys(("GET", "HEAD"), (f"http_get_{name}", route))
 
 
-def build_api(node: Backend, metrics: Metrics, extra: Mapping[bytes, Handler] | None = None) -> Api:
-    return Api(node, metrics, extra or {})
+def build_api(
+    node: Backend, metrics: Metrics, extra: Mapping[bytes, Handler] | None = None, names: Names = tuple
+) -> Api:
+    return Api(node, metrics, extra or {}, names)

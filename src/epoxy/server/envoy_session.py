@@ -7,6 +7,7 @@ from typing import assert_never
 import msgspec
 
 from epoxy.actors.hosting import Hosting
+from epoxy.codec import json_text
 from epoxy.model.actors import (
     Draining,
     FromEnvoy,
@@ -21,7 +22,7 @@ from epoxy.model.actors import (
     ToEnvoy,
     parse_id,
 )
-from epoxy.model.errors import InvalidRequest
+from epoxy.model.errors import CodecError, InvalidRequest
 from epoxy.placement.records import EnvoyId
 from epoxy.transport.websocket import WebSocket
 
@@ -50,8 +51,8 @@ class EnvoySession:
 
     def heard(self, message: bytes) -> None:
         try:
-            self._take(words.decode(message))
-        except (msgspec.DecodeError, InvalidRequest) as error:
+            self._take(json_text.decode(words, message))
+        except (CodecError, InvalidRequest) as error:
             self._reject(str(error))
 
     def lost(self) -> None:

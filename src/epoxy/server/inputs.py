@@ -7,6 +7,8 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_KEY_BYTES
+from epoxy.transport.request import Request
+from epoxy.transport.response import JSON
 
 MAX_VERSION = (1 << 64) - 1
 """Versions travel as 64-bit numbers."""
@@ -29,6 +31,15 @@ class Rejected(InvalidRequest):
         self.status = status
         self.code = code
         self.message = message
+
+
+def json_body(request: Request) -> bytes:
+    """Where JSON is wanted its type is demanded: no page of another origin can make a browser send it (cross_site)."""
+    media_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media_type != JSON:
+        message = f"the body is JSON and must say so: Content-Type: application/json, not '{shown(media_type)}'"
+        raise Rejected(415, "unsupported_media_type", message)
+    return request.body
 
 
 def unquote(raw: bytes) -> bytes:

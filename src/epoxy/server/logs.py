@@ -3,12 +3,21 @@
 import json
 import logging
 import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TextIO
 
 import msgspec
 
 LOGGER = logging.getLogger("epoxy")
+
+TRACEBACKS = 5
+TRACEBACKS_S = 60.0
+"""So many of one kind in that time: enough to see that it happens again, and 15 MB a day at most."""
+
+MAX_KINDS = 1000
+"""Remembered. There are as many as places that log a failure, a few dozen."""
 
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -35,6 +44,30 @@ class JsonFormatter(logging.Formatter):
             return json.dumps(line, default=str)
 
 
+class LimitTracebacks(logging.Filter):
+    """A few tracebacks of one kind in a while, then only their number: what a client can cause again and again must not
+    fill a disk. A kind is the event and the type of the exception."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now = now
+        self._kinds: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.exc_info or record.exc_info[0] is None:
+            return True
+        kind, now = (record.msg, record.exc_info[0].__name__), self._now()
+        since, seen = self._kinds.get(kind, (now, 0))
+        if now - since >= TRACEBACKS_S:
+            if seen > TRACEBACKS:
+                record.suppressed = seen - TRACEBACKS
+            since, seen = now, 0
+        if len(self._kinds) >= MAX_KINDS:
+            self._kinds.clear()
+        self._kinds[kind] = since, seen + 1
+        return seen < TRACEBACKS
+
+
 def facts_of(record: logging.LogRecord) -> dict[str, object]:
     """What was given as `extra`."""
     return {name: value for name, value in vars(record).items() if name not in STANDARD}
@@ -44,6 +77,7 @@ def set_up(level: str = "info", stream: TextIO | None = None) -> None:
     stream = stream if stream is not None else sys.stderr
     handler = logging.StreamHandler(stream)
     handler.setFormatter(HumanFormatter() if stream.isatty() else JsonFormatter())
+    handler.addFilter(LimitTracebacks())
     LOGGER.handlers[:] = [handler]
     LOGGER.setLevel(level.upper())
     LOGGER.propagate = False

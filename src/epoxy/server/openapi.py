@@ -141,6 +141,7 @@ def change_members() -> Json:
         "404": failure("One to be removed is none of the members."),
         "409": failure("Not possible: already a member, an address twice, nobody left, or too few left to decide."),
         "411": failure("Neither a body nor a Content-Length."),
+        "415": not_json(),
         "501": failure("The members of this node never change."),
     }
     body = {"required": True, "description": "Who comes and who goes, in one change.", "content": as_json("Order")}
@@ -171,6 +172,7 @@ def transact() -> Json:
         "200": {"description": "Executed, at one moment.", "content": as_json("Executed")},
         "409": failure("Nothing was done: some keys are outside transactions, and so never in one."),
         "413": failure("More than a transaction may hold."),
+        "415": not_json(),
         "429": overloaded(),
     }
     body = {"required": True, "content": as_json("Txn")}
@@ -181,8 +183,10 @@ def operation(name: str, summary: str, answers: Json) -> Json:
     """With what may go wrong anywhere. No `default`: an answer that is not listed is a mistake, here or in the door."""
     common = {
         "400": failure("The request is outside the contract."),
+        "403": failure("A web page of another origin made a browser send it."),
         "408": failure("The request took too long to arrive."),
         "413": failure("The body has more than 1 MiB."),
+        "421": failure("`Host` is no name of this node: `node.allowed_hosts`."),
         "431": failure("Address and headers are too long."),
         "500": failure("A bug; the log has more. Not definite."),
         "503": failure("Not now: not ready, or no quorum. `definite` tells whether it may have happened."),
@@ -251,6 +255,10 @@ def conflict() -> Json:
 
 def overloaded() -> Json:
     return failure("Turned away, nothing was done: as much is under way as the node takes on. Try again later.")
+
+
+def not_json() -> Json:
+    return failure("The body must be JSON and say so: Content-Type: application/json.")
 
 
 def failure(words: str) -> Json:

@@ -2,7 +2,20 @@
 
 from epoxy.model.actors import MAX_NAME_BYTES, ActorState
 from epoxy.server import openapi
-from epoxy.server.openapi import BOOLEAN, COUNT, OCTETS, STRING, Json, as_json, closed, failure, operation, query, shape
+from epoxy.server.openapi import (
+    BOOLEAN,
+    COUNT,
+    OCTETS,
+    STRING,
+    Json,
+    as_json,
+    closed,
+    failure,
+    not_json,
+    operation,
+    query,
+    shape,
+)
 
 NAME: Json = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_BYTES}
 ID: Json = {"type": "string", "pattern": "^01[0-9a-f]{36}$"}
@@ -38,6 +51,7 @@ def ensure() -> Json:
     answers = {
         "200": {"description": "It was there.", "content": as_json("Actor")},
         "201": {"description": "This request made it.", "content": as_json("Actor")},
+        "415": not_json(),
         "409": {"description": "It was there, and a new one was wanted.", "content": as_json("Actor")},
     }
     body = {"required": True, "content": as_json("ActorWish")}

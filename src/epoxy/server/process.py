@@ -4,13 +4,15 @@ import asyncio
 import gc
 import os
 import resource
+import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 from epoxy.model.cluster import ClusterConfig, ReplicaStatus
 from epoxy.model.errors import ConfigError, EpoxyError, StoreFailed
@@ -112,7 +114,8 @@ class Process:
             self._actors = ActorsDoor(
                 self.node, self._store, clock, dice, settings.placement, self._link, self._links_tls, self.metrics
             )
-            self._api = build_api(self.node, self.metrics, doors | {LINKS_PATH: links} | self._actors.doors())
+            extra = doors | {LINKS_PATH: links} | self._actors.doors()
+            self._api = build_api(self.node, self.metrics, extra, self._names)
             self._connections = Connections(settings.limits.connections)
             limits = RespLimits(connections=settings.limits.connections, pipeline=settings.limits.pipeline)
             self._resp = RespDoor(self.node, limits, read_resp_password(settings))
@@ -205,6 +208,13 @@ class Process:
             answered(replies)
 
         self.node.replica.handle_all(requests, reply_to_peer)
+
+    def _names(self) -> Iterator[str]:
+        """What this node is called: by its settings, by this machine, and by the configuration in force."""
+        node, info = self.settings.node, self.node.replica.config.info(self.settings.node.id)
+        yield from (*node.allowed_hosts, node.http.host, socket.gethostname())
+        for url in (node.advertise_url, info.url if info is not None else ""):
+            yield urlsplit(url).hostname or ""
 
     def _gauges(self) -> Gauges:
         config = self.node.replica.config

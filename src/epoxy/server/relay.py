@@ -11,9 +11,11 @@ import msgspec
 from epoxy.actors.messages import Call as ActorCall
 from epoxy.actors.messages import Destroy, Ensure, Get, Question, Unavailable, Verdict
 from epoxy.client.async_pool import Pool
-from epoxy.client.calls import Call
+from epoxy.client.calls import JSON, Call
 from epoxy.client.http1 import Answer, parse_url
 from epoxy.client.routing import NotSent
+from epoxy.codec import json_text
+from epoxy.model.errors import CodecError
 from epoxy.transport.limits import RELAY_PATH
 from epoxy.transport.link import Link
 
@@ -79,6 +81,7 @@ class HttpRelay:
             method="POST",
             target=RELAY_PATH.decode(),
             body=encoder.encode(question),
+            content_type=JSON,
             writes=not may_repeat(question),
             read=lambda answer: answer,
         )
@@ -118,6 +121,6 @@ def read(answer: Answer) -> Verdict | None:
     if answer.status != 200:
         return None
     try:
-        return verdicts.decode(answer.body)
-    except msgspec.DecodeError:
+        return json_text.decode(verdicts, answer.body)
+    except CodecError:
         return None

@@ -32,12 +32,13 @@ from epoxy.actors.messages import (
     Verdict,
 )
 from epoxy.actors.service import Actors
+from epoxy.codec import json_text
 from epoxy.model.actors import MAX_REQUEST_BYTES, Actor, ActorName, check_part, label_of
-from epoxy.model.errors import InvalidRequest
+from epoxy.model.errors import CodecError, InvalidRequest
 from epoxy.placement.balance import Load
 from epoxy.placement.records import EnvoyId, Pool
 from epoxy.server.calls import RETRY_AFTER_MS, Call
-from epoxy.server.inputs import Parameters, Rejected, choice, number, parameters
+from epoxy.server.inputs import Parameters, Rejected, choice, json_body, number, parameters
 
 T = TypeVar("T")
 
@@ -63,6 +64,9 @@ class EnsureBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pool: str = DEFAULT
     input: str = ""
     mode: Literal["get_or_create", "create"] = "get_or_create"
+
+
+wishes = msgspec.json.Decoder(EnsureBody)
 
 
 class ActorRecord(Struct, frozen=True, kw_only=True):
@@ -112,13 +116,14 @@ class ActorRoutes:
 
     def ensure(self, call: Call) -> None:
         parameters(call.request.query, frozenset())
+        given = json_body(call.request)
         try:
-            body = msgspec.json.decode(call.request.body, type=EnsureBody)
-        except msgspec.DecodeError as error:
+            body = json_text.decode(wishes, given)
+        except CodecError as error:
             raise Rejected(400, "bad_request", f"the body is not what it should be: {error}") from error
         name = checked(lambda: ActorName(body.namespace, body.name, body.key))
-        given = body.input.encode()
-        question = checked(lambda: Ensure(name=name, pool=body.pool, input=given, exclusive=body.mode == "create"))
+        first = body.input.encode()
+        question = checked(lambda: Ensure(name=name, pool=body.pool, input=first, exclusive=body.mode == "create"))
         self._ask(call, question)
 
     def get(self, call: Call) -> None:
@@ -153,9 +158,10 @@ class ActorRoutes:
         self._actors.ask(question, made)
 
     def relay(self, call: Call) -> None:
+        body = json_body(call.request)
         try:
-            question = questions.decode(call.request.body)
-        except (msgspec.DecodeError, InvalidRequest) as error:
+            question = json_text.decode(questions, body)
+        except (CodecError, InvalidRequest) as error:
             raise Rejected(400, "bad_request", str(error)) from error
         checked(lambda: self._actors.ask(question, lambda verdict: call.json(200, verdict), relayed=True))
 

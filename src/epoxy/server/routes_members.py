@@ -5,15 +5,17 @@ from typing import assert_never
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from epoxy.codec import json_text
 from epoxy.membership.wishing import Amendment, Objection
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo
+from epoxy.model.errors import CodecError
 from epoxy.model.membership import Member, MemberStatus, Wish
 from epoxy.model.writes import ConsensusFailed, Refused
 from epoxy.node.config import Invalid, read_url
 from epoxy.node.roster import Accepted, Look, Verdict
 from epoxy.server.backend import Backend
 from epoxy.server.calls import RETRY_AFTER_MS, Call
-from epoxy.server.inputs import Rejected, choice, parameters
+from epoxy.server.inputs import Rejected, choice, json_body, parameters
 
 KNOWN = frozenset((b"progress",))
 NONE: frozenset[bytes] = frozenset()
@@ -79,6 +81,10 @@ class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     force: bool = False
 
 
+orders = msgspec.json.Decoder(Order, strict=False)
+"""4.0 is a whole number, says JSON Schema."""
+
+
 class Ordered(Struct, frozen=True, kw_only=True):
     """`queued`: another change is finished first."""
 
@@ -103,7 +109,7 @@ class Membership:
 
     def post(self, call: Call) -> None:
         parameters(call.request.query, NONE)
-        order, roster = read_order(call.request.body), self._node.roster
+        order, roster = read_order(json_body(call.request)), self._node.roster
         if roster is None:
             call.fail(501, "not_implemented", "this node has no part in changing members")
         else:
@@ -112,8 +118,8 @@ class Membership:
 
 def read_order(body: bytes) -> Amendment:
     try:
-        order = msgspec.json.decode(body, type=Order, strict=False)  # 4.0 is a whole number, says JSON Schema
-    except msgspec.MsgspecError as error:
+        order = json_text.decode(orders, body)
+    except CodecError as error:
         raise Rejected(400, "bad_request", f"the body is no order to add and remove members: {error}") from error
     return Amendment(add=tuple(map(newcomer, order.add)), remove=tuple(map(checked, order.remove)), force=order.force)
 

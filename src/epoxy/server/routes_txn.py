@@ -9,7 +9,7 @@ from epoxy.model.errors import CodecError, Oversized
 from epoxy.model.transactions import Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine
 from epoxy.server.backend import Backend
 from epoxy.server.calls import RETRY_AFTER_MS, Call
-from epoxy.server.inputs import Rejected, parameters, shown
+from epoxy.server.inputs import Rejected, json_body, parameters, shown
 
 
 class Transact:
@@ -18,7 +18,7 @@ class Transact:
 
     def post(self, call: Call) -> None:
         parameters(call.request.query, frozenset())
-        txn = txn_of(call.request.body)
+        txn = txn_of(json_body(call.request))
         self._node.txn(txn, partial(answer, call, txn))
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 from msgspec import Struct
 
+from epoxy.codec import json_text
+from epoxy.model.errors import CodecError
 from epoxy.ports import Clock
 from epoxy.transport.auth import OPERATOR, Unauthenticated, Verifier
 from epoxy.transport.exchange import Exchange
@@ -90,6 +92,9 @@ class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hears: bool = False
 
 
+changes = msgspec.json.Decoder(Change)
+
+
 class LinkAdmin:
     """`POST /v2/admin/links`, signed with the cluster's secret by the operator."""
 
@@ -102,11 +107,11 @@ class LinkAdmin:
         request = exchange.request
         try:
             signed = self._verifier.verify(request.headers, request.path, request.body)
-            change = msgspec.json.decode(request.body, type=Change)
+            change = json_text.decode(changes, request.body)
         except Unauthenticated as refusal:
             exchange.fail(401, "unauthenticated", str(refusal))
             return
-        except msgspec.DecodeError as error:
+        except CodecError as error:
             exchange.fail(400, "bad_request", str(error))
             return
         if signed.claim.sender != OPERATOR:
