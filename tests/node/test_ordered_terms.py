@@ -13,7 +13,7 @@ from epoxy.membership.effects import Span
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, first_epoch
 from epoxy.model.messages import Reply, Request
 from epoxy.model.ordered import InTerm, TermEnd
-from epoxy.model.transactions import Add, Executed, Txn, TxnOutcome, TxnRefused
+from epoxy.model.transactions import Add, Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown
 from epoxy.node.ordered import OrderedEngine
 from epoxy.ordered.terms import Part
 from epoxy.sim.world import Event, World
@@ -74,11 +74,11 @@ class Bench:
             taker.engine.terms.install(term)
             assert taker.engine.terms.is_complete(term)
 
-    def restart(self) -> None:
-        """All of them."""
-        for i, node in self.nodes.items():
-            node.engine.stop()
-            self.nodes[i] = Node(self, i, node.store)
+    def restart(self, *where: int) -> None:
+        """These, or all of them."""
+        for i in where or tuple(self.nodes):
+            self.nodes[i].engine.stop()
+            self.nodes[i] = Node(self, i, self.nodes[i].store)
 
     def come_back(self, i: int) -> None:
         self.away.discard(i)
@@ -112,7 +112,11 @@ class Node:
                 assert isinstance(request, InTerm)
                 reply = self._bench.nodes[to].engine.handle(request)
                 if answered is not None:
-                    self._bench.world.after(1000, lambda: answered(reply))
+                    self._bench.world.after(1000, lambda: heard(reply))
+
+        def heard(reply: Reply) -> None:
+            if answered is not None and not {self.me, to} & self._bench.away:
+                answered(reply)
 
         self._bench.world.after(1000, arrive)
 
@@ -225,6 +229,47 @@ def test_who_left_says_so_and_comes_back_as_one_who_is_new() -> None:
     assert isinstance(bench.add(3), Executed)
     bench.run(20_000)
     assert bench.value() == {b"3"}
+
+
+def removed_with_one_under_way(*, restarts: bool) -> tuple[Bench, list[TxnOutcome]]:
+    """Replica 3 is cut from the others while one of its transactions is on its way; they decide and execute it, and
+    remove it. Then it comes back as a member."""
+    bench = Bench(1, 2, 3)
+    told: list[TxnOutcome] = []
+    bench.nodes[3].engine.txn(ONE, told.append)
+    bench.run(1.5)
+    bench.away.add(3)
+    bench.run(20_000)
+    assert bench.value(1, 2) == {b"1"}, "the others have decided it without its coordinator"
+    if restarts:
+        bench.restart(3)
+    for members in ((1, 2), (1, 2, 3)):
+        bench.begin(*members)
+        if 3 in members:
+            bench.come_back(3)
+        bench.run(5000)
+        if 3 in members:
+            bench.copy(1, 3)
+        bench.publish(promote(bench.config, 1))
+        bench.run(5000)
+    assert bench.parts(1, 2, 3) == {(2, Part.OPEN)}
+    return bench, told
+
+
+def test_what_was_under_way_when_a_member_was_removed_is_not_called_refused() -> None:
+    """It was executed by the others: that its outcome is not known here is all that can be said."""
+    bench, told = removed_with_one_under_way(restarts=False)
+    assert [type(outcome) for outcome in told] == [TxnUnknown]
+    assert isinstance(bench.add(3), Executed)
+    bench.run(20_000)
+    assert bench.value() == {b"2"}, "and not executed again in the term it came back to"
+
+
+def test_a_flight_of_an_earlier_term_keeps_no_key_from_those_of_this_one() -> None:
+    bench, _ = removed_with_one_under_way(restarts=True)
+    assert isinstance(bench.add(3), Executed), "the same key as the one that was under way"
+    bench.run(20_000)
+    assert bench.value() == {b"2"}
 
 
 def test_an_end_before_what_was_decided_is_an_alarm_and_changes_nothing() -> None:

@@ -26,7 +26,7 @@ from epoxy.model.ordered import (
     Sealed,
     Voted,
 )
-from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused, flaw_of
+from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused, TxnUnknown, flaw_of
 from epoxy.model.writes import Path
 from epoxy.node.flows import FlowFailures
 from epoxy.node.ordered_replica import OrderedReplica, Results
@@ -50,6 +50,9 @@ RECOVERIES_AT_ONCE = 32
 
 LOOKED_AT = 256
 """Undecided instances that one look considers."""
+
+
+LEFT = TxnUnknown(reason="this replica left the members while it was under way; it may have taken effect")
 
 
 class OrderedEngine:
@@ -76,6 +79,8 @@ class OrderedEngine:
         self.failures = FlowFailures(alarm)
         self._queue = Queue(len(self.replica.voters))
         self._flights: dict[InstanceId, Flight] = {}
+        self._flights_term = self.replica.number
+        """The term that all flights belong to, here and in the queue."""
         self._running: dict[InstanceId, Run[Ending | None] | Run[bool]] = {}
         self._closing: Run[Ended | Sealed | None] | None = None
         self._watchers: dict[InstanceId, list[Callable[[], None]]] = {}
@@ -340,8 +345,11 @@ class OrderedEngine:
             self._closing.stop()
             self._closing = None
         self._seen_ms.clear()
-        for instance_id in [each for each in self._flights if self.replica.log.get(each).phase is Phase.INITIAL]:
-            self._take_back(instance_id)
+        if self._flights_term == self.replica.number:
+            for instance_id in [each for each in self._flights if self.replica.log.get(each).phase is Phase.INITIAL]:
+                self._take_back(instance_id)
+        if self._flights_term != self.replica.number or not self.is_member:
+            self._end_flights()
         self._next_slot = self.replica.log.highest.get(self.me, 0) + 1
         self._queue.share(len(self.replica.voters))
         if not self.is_member:
@@ -350,6 +358,15 @@ class OrderedEngine:
         self._wake()
         self._look_soon()
         self._pump_soon()
+
+    def _end_flights(self) -> None:
+        """Flights belong to their term. Who goes through its end has executed all of them or knows that they came to
+        nothing; who left before it, or copied what the others made of it, learns of none of them any more."""
+        left, self._flights = self._flights, {}
+        self._flights_term = self.replica.number
+        self._queue.end_flights()
+        for flight in left.values():
+            flight.failed(LEFT)
 
     def _look_soon(self) -> None:
         """Soon and not at once: members that hear of the same thing at the same time should not all begin."""

@@ -63,6 +63,10 @@ def answer_all(answers: Iterable[tuple[Ticket, TxnOutcome]]) -> None:
     if first is not None:
         raise first
 
+    def failed(self, outcome: TxnOutcome) -> None:
+        for ticket in self.tickets:
+            ticket.answered(outcome)
+
 
 class Queue:
     def __init__(self, replicas: int) -> None:
@@ -121,6 +125,12 @@ class Queue:
             counts[1] -= writes
             if not counts[0]:
                 del self._keys[key]
+
+    def end_flights(self) -> None:
+        """Their term is over here: none of them lands any more, and none keeps back what is asked for in another."""
+        self._flights.clear()
+        self._keys.clear()
+        self._bytes = 0
 
     def next(self) -> Flight | None:
         """As many as may go together now, in the order they came; one that must wait keeps back those after it that

@@ -88,3 +88,10 @@ def flows_go_on(self: OrderedEngine) -> None:
     self._wake()
     self._look_soon()
     self._pump_soon()
+
+
+def flights_are_begun_again(self: OrderedEngine) -> None:
+    """Whatever the new term knows nothing of counts as never begun, also what was decided in the one before."""
+    self._flights_term = self.replica.number
+    for instance_id in list(self._flights):
+        self._take_back(instance_id)

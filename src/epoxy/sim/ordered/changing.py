@@ -2,6 +2,8 @@
 
 from random import Random
 
+from msgspec.structs import replace
+
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.sim import plan as per_key
 from epoxy.sim.generate import draw_faults, draw_timing, draw_weather
@@ -30,7 +32,52 @@ CHANGES: tuple[tuple[Members, tuple[Members, ...]], ...] = (
 """The first members, and who is wanted one after the other."""
 
 
+EXILES = 64
+"""In one of so many seeds a member is cut off, removed, and taken in again without having been restarted."""
+
+
 def changing(seed: int) -> Plan:
+    return exile(seed) if seed % EXILES == EXILES - 20 else drawn(seed)
+
+
+def exile(seed: int) -> Plan:
+    """It has something under way when it is cut off, which the others decide without it."""
+    dice = Random(f"ordered-exile/{seed}")
+    plan = drawn(seed)
+    lost = dice.choice(THREE)
+    rest = tuple(i for i in THREE if i != lost)
+    cut_us = dice.randrange(20_000, 200_000)
+    faults = (
+        Fault(at_us=cut_us, kind=FaultKind.PARTITION, machines=(lost,)),
+        Fault(at_us=cut_us + 600_000, kind=FaultKind.HEAL, machines=()),
+    )
+    timing = draw_timing(dice, 20.0)
+    world = replace(
+        plan.world,
+        n=len(THREE),
+        founders=THREE,
+        timing=timing,
+        places=(1.0, 1.0, 20.0),
+        skew=(1.0,) * len(THREE),
+        faults=faults,
+    )
+    clients = draw_clients(dice, len(THREE), cut_us, 20_000)
+    return replace(
+        plan,
+        world=world,
+        recover_ms=timing.round_timeout_ms,
+        catchup_ms=timing.round_timeout_ms,
+        clients=(*clients, *(replace(client, home=lost) for client in clients)),
+        changes=(
+            Change(at_us=cut_us + 100_000, members=rest),
+            Change(at_us=cut_us + 500_000, members=THREE),
+        ),
+        hearing=1.0,
+        deaf=(),
+    )
+
+
+def drawn(seed: int) -> Plan:
     dice = Random(f"ordered-changing/{seed}")
     founders, wanted = dice.choice(CHANGES)
     n = max(max(members) for members in (founders, *wanted))

@@ -161,6 +161,12 @@ ALL = (
         "carries on in a term what was begun in another",
         Patch(OrderedEngine, "turned", broken_terms.flows_go_on),
     ),
+    mutant(
+        "flights-outlive-term",
+        "takes what was under way in an earlier term for something that never began",
+        Patch(OrderedEngine, "_end_flights", broken_terms.flights_are_begun_again),
+        since=100,
+    ),
 )
 
 MUTANTS = {each.name: each for each in ALL}
