@@ -220,7 +220,7 @@ class OrderedEngine:
         self._queue.landed(instance_id)
         flight = self._flights.pop(instance_id, None)
         if flight is not None:
-            flight.refused(
+            flight.failed(
                 TxnRefused(reason="it failed before it was put forward, by a fault of this node; see its log")
             )
         self._pump_soon()

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from epoxy.model.ordered import MAX_BATCH, Command, InstanceId
-from epoxy.model.transactions import MAX_TRANSACTION_BYTES, Executed, Txn, TxnOutcome, TxnRefused
+from epoxy.model.transactions import MAX_TRANSACTION_BYTES, Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown
 
 MAX_IN_FLIGHT = 32
 """A round takes 100 ms on a WAN and brings up to 64 transactions: 20,000 a second."""
@@ -48,8 +48,8 @@ class Flight:
     def executed(self, results: Iterable[Executed]) -> None:
         answer_all(zip(self.tickets, results, strict=True))
 
-    def refused(self, refusal: TxnRefused) -> None:
-        answer_all([(ticket, refusal) for ticket in self.tickets])
+    def failed(self, outcome: TxnRefused | TxnUnknown) -> None:
+        answer_all([(ticket, outcome) for ticket in self.tickets])
 
 
 def answer_all(answers: Iterable[tuple[Ticket, TxnOutcome]]) -> None:
@@ -62,10 +62,6 @@ def answer_all(answers: Iterable[tuple[Ticket, TxnOutcome]]) -> None:
             first = first if first is not None else error
     if first is not None:
         raise first
-
-    def failed(self, outcome: TxnOutcome) -> None:
-        for ticket in self.tickets:
-            ticket.answered(outcome)
 
 
 class Queue:
