@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from random import Random
 
+import msgspec
 import uvloop
 from msgspec import Struct
 
 from epoxy.codec.resp import array, bulk
-from epoxy.consensus.effects import Timing
 from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Failed, Reply, Request
 from epoxy.model.records import Proposal, ProposalId
@@ -21,18 +21,15 @@ from epoxy.model.writes import (
     Outcome,
     Path,
     ReadAnswer,
-    ReadOutcome,
     ReadResult,
     Source,
     Write,
 )
-from epoxy.node.driver import UNCHANGED, Change, Driver
-from epoxy.node.ordered import OrderedEngine
-from epoxy.node.pending import Pending
-from epoxy.node.replica import Replica
-from epoxy.node.transactions import LATE, Transactions, is_owned
+from epoxy.node.driver import UNCHANGED, Change
+from epoxy.node.service import Node
 from epoxy.server.resp import RespDoor, RespLimits
 from epoxy.store.memory import MemoryStore
+from tests.node.service_bench import settings_of
 
 MINE = ProposalId(1, 1)
 
@@ -216,47 +213,6 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     uvloop.run(limited())
 
 
-class ClusterNode:
-    """One replica of a cluster in this process, with what a door needs."""
-
-    def __init__(self, cluster: "Cluster", me: int) -> None:
-        self.store = MemoryStore()
-        self.replica = Replica(me, self.store, cluster.config, cluster.alarm)
-        self.driver = Driver(self.replica, cluster, cluster, cluster, Timing(), cluster.alarm)
-        engine = OrderedEngine(me, self.store, cluster.config, cluster, cluster, cluster, cluster.alarm)
-        self.replica.ordered = engine.handle
-        pending: Pending[TxnOutcome] = Pending(cluster, 100, 10_000.0, LATE)
-        self.transactions = Transactions(engine, self.driver, pending)
-
-    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
-        self.transactions.run(txn, answered)
-
-    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
-        self.driver.write(write, answered)
-
-    def update(self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool = False) -> None:
-        self.driver.update(key, change, answered, again=again)
-
-    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
-        self.driver.read(key, consistency, answered)
-
-    def peek(self, key: bytes) -> ReadResult | None:
-        here = self.replica.peek(key, use_cache=True)
-        return self.transactions.here(key) if here is not None and is_owned(here.committed) else here
-
-    def on_overwrite(self, listener: Callable[[bytes], None]) -> None:
-        """Nothing here stays."""
-
-    def stays(self, key: bytes, here: ReadResult) -> bool:  # noqa: ARG002 (the door's signature)
-        return False
-
-    def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
-        return self.replica.keyspace.page(self.store.durable(), prefix, after, limit)
-
-    def status(self) -> Struct:
-        return FakeStatus(id=self.replica.me)
-
-
 class Cluster:
     """Replicas on one event loop. A message takes a turn of it, so rivals interleave; who is `down` is unreachable."""
 
@@ -266,7 +222,25 @@ class Cluster:
         self.config = first_epoch(tuple(range(1, n + 1)))
         self.messages = 0
         self.down: set[int] = set()
-        self.nodes = {i: ClusterNode(self, i) for i in self.config.active}
+        self.nodes = {i: self._node(n, i) for i in self.config.active}
+        for node in self.nodes.values():
+            node.start()
+
+    def _node(self, n: int, me: int) -> Node:
+        settings = settings_of(n, writes_in_flight=1000, reads_in_flight=1000)
+        settings = msgspec.structs.replace(settings, node=msgspec.structs.replace(settings.node, id=me))
+        return Node(settings, MemoryStore(), self, self, self, self.alarm)
+
+    def stop(self) -> None:
+        for node in self.nodes.values():
+            node.stop()
+
+    def rtt_ms(self, peer: int) -> float | None:
+        del peer
+        return 1.0
+
+    def reachable(self, peer: int) -> bool:
+        return peer not in self.down
 
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
         self.messages += 1
@@ -311,3 +285,4 @@ async def cluster(n: int = 3) -> AsyncIterator[tuple[Cluster, list[int]]]:
             server.close()
             door.abort()
         await turns()
+        built.stop()

@@ -20,7 +20,8 @@ from epoxy.model.transactions import (
     Wrong,
     WrongEngine,
 )
-from tests.server.resp_world import Rope, World, cluster, run, until, world
+from epoxy.model.writes import ReadFailed
+from tests.server.resp_world import Rope, World, cluster, found, proposal, run, turns, until, world
 
 
 def executed(*done: Done, succeeded: bool = True) -> Executed:
@@ -79,8 +80,12 @@ def test_what_is_watched_is_compared_and_read_as_it_was() -> None:
     async def story() -> None:
         async with world() as at:
             client = await at.connect()
-            await client.says("WATCH a", b"+OK\r\n")
-            await client.says("GET a", b"$-1\r\n")
+            client.send("WATCH a", "GET a")
+            await until(lambda: bool(at.node.reads))
+            await turns(20)
+            assert len(at.node.reads) == 1, "nothing begins before it is known what is watched"
+            at.node.reads.popleft()[2](found(None))
+            await client.expect(b"+OK\r\n$-1\r\n")
             client.send("MULTI", "SET a 2", "EXEC")
             await client.expect(b"+OK\r\n+QUEUED\r\n")
             await until(lambda: bool(at.node.txns))
@@ -105,6 +110,95 @@ def test_what_cannot_be_queued_spoils_the_whole() -> None:
                 assert (await client.line()).startswith("-ERR ")
                 await client.says("EXEC", b"-EXECABORT Transaction discarded because of previous errors.\r\n")
             assert at.node.asked == 0
+
+    run(story)
+
+
+def test_what_was_spoiled_stays_spoiled() -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send("MULTI", "NONSENSE", "SET a 1", "EXEC")
+            await client.expect(b"+OK\r\n-ERR unknown command 'NONSENSE'\r\n+QUEUED\r\n")
+            await client.expect(b"-EXECABORT Transaction discarded because of previous errors.\r\n")
+            assert at.node.asked == 0
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("command", "count", "words"),
+    [
+        (b"INCR a", 128, "a transaction has at most 128 operations"),
+        (b"PING", 128, "a transaction has at most 128 operations"),
+        (b"MGET " + b"k " * 64, 2, "a transaction has at most 128 operations"),
+        (b"SET a " + b"x" * 60_000, 2, "the commands of a transaction have at most 139264 bytes"),
+        (b"ECHO " + b"x" * 60_000, 2, "the commands of a transaction have at most 139264 bytes"),
+    ],
+)
+def test_what_is_queued_is_bounded(command: bytes, count: int, words: str) -> None:
+    """The next one is told, EXEC is told, and what was queued before is not held until then."""
+
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send("MULTI", *[command] * (count + 1))
+            await client.expect(b"+OK\r\n" + b"+QUEUED\r\n" * count)
+            assert await client.line() == f"-ERR {words}"
+            assert at.door.connections[1].multi == []
+            client.send("EXEC", "MULTI", "PING", "EXEC")
+            await client.expect(b"-EXECABORT Transaction discarded because of previous errors.\r\n")
+            await client.expect(b"+OK\r\n+QUEUED\r\n" + array([b"+PONG\r\n"]))
+
+    run(story)
+
+
+def test_what_is_watched_is_bounded() -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            at.node.held |= {b"%d" % i: proposal(bytes(100_000)) for i in range(2)}
+            await client.says("WATCH 0", b"+OK\r\n")
+            client.send("WATCH 1")
+            assert (await client.line()).startswith(
+                "-ERR not watched: with what was watched before these are 200002 bytes"
+            )
+            assert list(at.door.connections[1].watched) == [b"0"]
+
+    run(story)
+
+
+def test_what_cannot_be_read_is_not_watched() -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send("WATCH a b", "PING")
+            await until(lambda: len(at.node.reads) == 2)
+            at.node.reads.popleft()[2](found(b"1"))
+            at.node.reads.popleft()[2](ReadFailed(reason="no quorum"))
+            await client.expect(b"-UNAVAILABLE 'b' cannot be read now: no quorum\r\n+PONG\r\n")
+            assert at.door.connections[1].watched == {}
+
+    run(story)
+
+
+def test_a_consistent_session_watches_what_is_true_now() -> None:
+    """The replica that serves it has missed the last transaction, and a majority has not."""
+
+    async def story() -> None:
+        async with cluster(3) as (built, ports):
+            one, behind = [Rope(*await asyncio.open_connection("127.0.0.1", port)) for port in ports[:2]]
+            done = b"+OK\r\n+QUEUED\r\n" + array([b"+OK\r\n"])
+            one.send("MULTI", "SET a 1", "EXEC")
+            await one.expect(done)
+            await until(lambda: built.nodes[2].peek(b"a") is not None)
+            built.down = {2}
+            one.send("MULTI", "SET a 2", "EXEC")
+            await one.expect(done)
+            behind.send("READCONSISTENT", "WATCH a", "GET a", "MULTI", "SET a 3", "EXEC")
+            await behind.expect(b"+OK\r\n+OK\r\n" + bulk(b"2") + done)
+            for rope in (one, behind):
+                rope.writer.transport.abort()
 
     run(story)
 

@@ -58,13 +58,14 @@ class Session:
         self.multi: list[Any] | None = None
         """What was queued since MULTI, as `resp_txn` has it; None outside of one."""
         self.multi_broken = False
+        self.multi_bytes = self.multi_operations = 0
         self.watched: dict[bytes, bytes | None] = {}
         """Values when they were watched."""
         self.executing = False
 
     def leave_multi(self) -> None:
         self.multi, self.multi_broken = None, False
-        self.watched.clear()
+        self.watched = {}
 
     @property
     def consistency(self) -> Consistency:

@@ -64,7 +64,7 @@ def as_watched(value: bytes | None) -> ReadResult:
 def get(session: Session, arguments: Arguments) -> bytes | None:
     key = checked_key(arguments[1])
     question = resp.bulk(key)
-    ready = session.ready.find(question)
+    ready = session.ready.find(question) if not session.watched else None
     if ready is not None:
         return ready
     here = known(session, key)

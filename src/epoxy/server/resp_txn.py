@@ -12,6 +12,7 @@ from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.transactions import (
     MAX_PARTS,
+    MAX_TRANSACTION_BYTES,
     Add,
     Compare,
     Delete,
@@ -27,10 +28,14 @@ from epoxy.model.transactions import (
     WrongEngine,
     flaw_of,
 )
+from epoxy.model.writes import ReadAnswer, ReadResult
 from epoxy.server import resp_keys
 from epoxy.server.resp_command import Arguments, Command, Session, checked_integer, checked_key, checked_value, shown
 
 QUEUED = resp.simple("QUEUED")
+
+MAX_QUEUED_BYTES = MAX_TRANSACTION_BYTES + 64 * MAX_PARTS
+"""Keys and values as a transaction may have them, with the names and options of its commands."""
 
 Shape = Callable[[Session, Sequence[Done]], bytes]
 
@@ -49,6 +54,7 @@ def multi(session: Session, _arguments: Arguments) -> bytes:
     if session.multi is not None:
         raise InvalidRequest("MULTI calls can not be nested")
     session.multi, session.multi_broken = [], False
+    session.multi_bytes = session.multi_operations = 0
     return resp.OK
 
 
@@ -59,48 +65,115 @@ def discard(session: Session, _arguments: Arguments) -> bytes:
     return resp.OK
 
 
-def watch(session: Session, arguments: Arguments) -> bytes:
+def watch(session: Session, arguments: Arguments) -> bytes | None:
+    """What is not known here, or not for certain enough for this session, is asked for as a GET would."""
     if session.multi is not None:
         raise InvalidRequest("WATCH inside MULTI is not allowed")
-    for key in map(checked_key, arguments[1:]):
-        if len(session.watched) >= MAX_PARTS and key not in session.watched:
-            raise InvalidRequest(f"at most {MAX_PARTS} keys are watched at a time")
-        if key not in session.watched:
-            here = session.node.peek(key)
-            session.watched[key] = here.value if here is not None else None
+    keys = [key for key in dict.fromkeys(map(checked_key, arguments[1:])) if key not in session.watched]
+    if len(session.watched) + len(keys) > MAX_PARTS:
+        raise InvalidRequest(f"at most {MAX_PARTS} keys are watched at a time")
+    found: dict[bytes, bytes | None] = {}
+    unknown: list[bytes] = []
+    for key in keys:
+        here = resp_keys.known(session, key)
+        if here is None:
+            unknown.append(key)
+        else:
+            found[key] = here.value
+    if not unknown:
+        return watched(session, found)
+    Watch(session, unknown, found).ask()
+    return None
+
+
+class Watch:
+    """Keys that others are asked for. Until all are known nothing else of this connection begins."""
+
+    def __init__(self, session: Session, keys: list[bytes], found: dict[bytes, bytes | None]) -> None:
+        self._session = session
+        self._keys = keys
+        self._found = found
+        self._missing = len(keys)
+        self._failure: bytes | None = None
+        self._answer = session.promise()
+
+    def ask(self) -> None:
+        self._session.executing = True
+        for key in self._keys:
+            self._session.node.read(key, self._session.consistency, partial(self._heard, key))
+
+    def _heard(self, key: bytes, outcome: ReadAnswer) -> None:
+        self._missing -= 1
+        if isinstance(outcome, ReadResult):
+            self._found[key] = outcome.value
+        else:
+            self._failure = resp_keys.unreadable(key, outcome)
+        if not self._missing:
+            self._session.executing = False
+            self._answer(self._failure if self._failure is not None else watched(self._session, self._found))
+
+
+def watched(session: Session, found: dict[bytes, bytes | None]) -> bytes:
+    """All of them or, if no transaction could compare them, none."""
+    together = session.watched | found
+    size = sum([len(key) + len(value or b"") for key, value in together.items()])
+    if size > MAX_TRANSACTION_BYTES:
+        words = f"{size} bytes of keys and values, and a transaction compares at most {MAX_TRANSACTION_BYTES}"
+        return resp.error(f"ERR not watched: with what was watched before these are {words}")
+    session.watched = together
     return resp.OK
 
 
 def unwatch(session: Session, _arguments: Arguments) -> bytes:
-    session.watched.clear()
+    session.watched = {}
     return resp.OK
 
 
 def queue(session: Session, command: Command, arguments: Arguments) -> bytes:
-    """A command that cannot be queued spoils the whole, as in Redis."""
+    """A command that cannot be queued spoils the whole, as in Redis. From then on nothing is kept."""
     assert session.multi is not None
-    session.multi_broken = True
+    try:
+        queued = queueable(command, arguments)
+        session.multi_bytes += sum(map(len, arguments))
+        session.multi_operations += max(1, len(queued.operations))
+        check_room(session)
+    except InvalidRequest:
+        session.multi_broken = True
+        session.multi.clear()
+        raise
+    if not session.multi_broken:
+        session.multi.append(queued)
+    return QUEUED
+
+
+def queueable(command: Command, arguments: Arguments) -> Queued:
     if not command.accepts(len(arguments)):
         raise InvalidRequest(f"wrong number of arguments for '{command.name}' command")
     make = QUEUEABLE.get(command.name)
     if make is None:
         raise InvalidRequest(f"{command.name.upper()} is not possible inside MULTI")
-    session.multi.append(make(command.name, arguments))
-    session.multi_broken = False
-    return QUEUED
+    return make(command.name, arguments)
+
+
+def check_room(session: Session) -> None:
+    """What EXEC would refuse need not be kept until then."""
+    if session.multi_operations > MAX_PARTS:
+        raise InvalidRequest(f"a transaction has at most {MAX_PARTS} operations")
+    if session.multi_bytes > MAX_QUEUED_BYTES:
+        raise InvalidRequest(f"the commands of a transaction have at most {MAX_QUEUED_BYTES} bytes")
 
 
 def exec_(session: Session, _arguments: Arguments) -> bytes | None:
-    queued, broken, watched = session.multi, session.multi_broken, dict(session.watched)
+    queued, broken, compared = session.multi, session.multi_broken, session.watched
     if queued is None:
         raise InvalidRequest("EXEC without MULTI")
     session.leave_multi()
     if broken:
         return resp.error("EXECABORT Transaction discarded because of previous errors.")
     then = tuple([operation for each in queued for operation in each.operations])
-    if not then and not watched:
+    if not then and not compared:
         return resp.array([each.shape(session, ()) for each in queued])
-    compares = tuple([compare_with(key, value) for key, value in watched.items()])
+    compares = tuple([compare_with(key, value) for key, value in compared.items()])
     txn = Txn(compares=compares, then=then)
     flaw = flaw_of(txn)
     if flaw is not None:
