@@ -115,3 +115,11 @@ def test_every_decision_weighs_alternatives() -> None:
     headings = ["## Context", "## Decision", "## Alternatives", "## Consequences"]
     for path in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")):
         assert re.findall(r"^## .+$", path.read_text("utf-8"), re.MULTILINE) == headings, path.name
+
+
+def test_no_transport_is_given_pieces() -> None:
+    """Python's own event loop, from 3.12.0 on, does not pause a protocol whose reader is stuck when it is given pieces
+    (CVE-2024-12254, mended in 3.12.9 and 3.13.2), and fails when the connection is lost. One piece is joined first."""
+    files = [path for path in tracked_files() if path.is_relative_to(ROOT / "src") and path.suffix == ".py"]
+    assert len(files) > 100
+    assert [path.name for path in files if "transport.writelines(" in path.read_text("utf-8")] == []

@@ -58,7 +58,7 @@ class Dial(asyncio.Protocol):
             answered(None)
             return
         self._waiting.append(answered)
-        self._transport.writelines((head, body))
+        self._transport.write(head + body)
 
     def abort(self) -> None:
         if self._transport is not None:

@@ -233,7 +233,8 @@ class FrameServer(asyncio.Protocol):
         while self._exchanges and self._exchanges[0].answered:
             exchange = self._exchanges.popleft()
             body = exchange.answer
-            transport.writelines((seal_answer(seals, exchange.status, exchange.took_us, exchange.store, body), body))
+            head = seal_answer(seals, exchange.status, exchange.took_us, exchange.store, body)
+            transport.write(head + body)
             self._account.add(-exchange.size)
         if self._waiting or self._leaving or self._paused:
             self._serve()
@@ -342,7 +343,7 @@ class FrameDial(Dial):
             answered(None)
             return
         self._waiting.append(answered)
-        self._transport.writelines((seal_request(self._session.questions, epoch, body), body))
+        self._transport.write(seal_request(self._session.questions, epoch, body) + body)
 
     def data_received(self, data: bytes) -> None:
         if not self.opened.done():

@@ -195,7 +195,7 @@ class HttpServer(asyncio.Protocol):
         """Send what may be sent: the answer of the oldest request, then of the next, as far as they are there."""
         while self._exchanges and self._exchanges[0].answered:
             exchange = self._exchanges[0]
-            self._transport.writelines(exchange.take())
+            self._transport.write(b"".join(exchange.take()))
             if exchange.stream_open:
                 break
             self._exchanges.popleft()
@@ -235,7 +235,7 @@ class HttpServer(asyncio.Protocol):
         request is dropped: a client waits for the word that the protocol changes."""
         self._hung_up = True
         self._exchanges.clear()
-        self._transport.writelines(exchange.take())
+        self._transport.write(b"".join(exchange.take()))
         self._connections.forget(self)
         self._transport.set_protocol(heir)
         asyncio.get_running_loop().call_soon(self.connection_lost, None)
