@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from random import Random
 
+import pytest
 from msgspec.structs import replace
 
 from epoxy.consensus.effects import Timing
@@ -255,6 +256,7 @@ def test_a_key_belongs_to_one_engine() -> None:
     cluster.nodes[2].driver.write(Write(key=b"mine", value=b"v", mutable=True), told.append)
     cluster.run(1000)
     assert cluster.txn(1, Txn(reads=(b"mine", b"new"))) == WrongEngine(keys=(b"mine",))
+    assert all(node.replica.newest(b"new") is None for node in cluster.nodes.values()), "nothing was claimed"
     executed(cluster.txn(3, put(b"new", b"v")))
     cluster.nodes[2].driver.write(Write(key=b"new", value=b"v", mutable=True), told.append)
     cluster.run(1000)
@@ -262,6 +264,44 @@ def test_a_key_belongs_to_one_engine() -> None:
     here = cluster.nodes[2].replica.peek(b"new", use_cache=False)
     assert here is not None
     assert here.value == OWNED
+
+
+def test_a_key_that_is_lost_after_the_look_costs_what_was_claimed_and_that_is_told() -> None:
+    """Somebody at another node writes one of the keys between the look and the claim."""
+    cluster = Cluster()
+    told: list[TxnOutcome] = []
+    cluster.nodes[1].transactions.run(Txn(reads=(b"a", b"b")), told.append)
+    write = Write(key=b"a", value=b"v", mutable=True)
+    cluster.world.after(cluster.way_us * 3 // 2, lambda: cluster.nodes[2].driver.write(write, lambda _: None))
+    cluster.run(3000)
+    assert told == [WrongEngine(keys=(b"a",), claimed=(b"b",))]
+    executed(cluster.txn(3, put(b"b", b"v")))
+
+
+@pytest.mark.parametrize("keys", [(b"a",), (b"a", b"b")])
+def test_without_a_quorum_nothing_begins_and_that_is_told(keys: tuple[bytes, ...]) -> None:
+    """Also not later, when there is one again: its client was told for certain."""
+    cluster = Cluster()
+    cluster.down = {2, 3}
+    told: list[TxnOutcome] = []
+    puts = tuple([Put(key=key, value=b"v") for key in keys])
+    cluster.nodes[1].transactions.run(Txn(then=puts), told.append)
+    cluster.run(11_000)
+    (outcome,) = told
+    assert isinstance(outcome, TxnRefused)
+    assert "not known which engine" in outcome.reason
+    cluster.down = set()
+    cluster.run(20_000)
+    assert all(node.engine.value(b"a") is None for node in cluster.nodes.values())
+    assert len(told) == 1
+
+
+def test_a_value_that_looks_like_the_mark_is_none() -> None:
+    """Anybody may write those bytes into a mutable key, and it stays with the per-key engine."""
+    cluster = Cluster()
+    cluster.nodes[2].driver.write(Write(key=b"a", value=OWNED, mutable=True), lambda _: None)
+    cluster.run(1000)
+    assert cluster.txn(1, put(b"a", b"v")) == WrongEngine(keys=(b"a",))
 
 
 def test_who_is_let_in_later_is_no_founder_whatever_its_id() -> None:

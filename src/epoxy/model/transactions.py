@@ -153,9 +153,12 @@ class TxnRefused(Struct, frozen=True, kw_only=True):
 
 
 class WrongEngine(Struct, frozen=True, kw_only=True):
-    """Some of the keys belong to the per-key engine, which has no transactions. Definite."""
+    """Some of the keys belong to the per-key engine, which has no transactions. Definite: nothing was written.
+    `claimed` are others it names that belong to transactions from now on: somebody wrote one of `keys` by itself after
+    it was looked whether all of them are free."""
 
     keys: tuple[bytes, ...]
+    claimed: tuple[bytes, ...] = ()
 
 
 class TxnUnknown(Struct, frozen=True, kw_only=True):

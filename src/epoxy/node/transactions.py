@@ -12,11 +12,14 @@ from epoxy.model.transactions import Executed, Txn, TxnOutcome, TxnRefused, TxnU
 from epoxy.model.writes import (
     Committed,
     ConsensusFailed,
+    Consistency,
     Outcome,
     Path,
     ReadAnswer,
     ReadFailed,
+    ReadOutcome,
     ReadResult,
+    Refused,
     Source,
     Write,
 )
@@ -29,6 +32,9 @@ OWNED = b"\xff/ordered"
 
 REMEMBERED = 1 << 16
 """Keys known to belong to transactions: some megabytes. The others are looked up, which is cheap, too."""
+
+ENGINES_UNKNOWN = "it is not known which engine a key belongs to"
+MAY_BE_CLAIMED = "Keys it names may belong to transactions from now on"
 
 LATE = TxnUnknown(reason="not decided in time; it may still take effect")
 
@@ -58,12 +64,11 @@ class Transactions:
             self._pending.refused += 1
             answered(TxnRefused(reason=f"{self._pending.limit} transactions are in flight already"))
         else:
-            done = self._pending.begin(answered)
             unknown = [key for key in txn.footprint if not self._is_owned(key)]
-            if unknown:
-                Claim(unknown, partial(self._claimed, txn, done)).ask(self._driver)
+            if unknown and self.engine.is_member:
+                self._settle_engines(txn, unknown, answered)
             else:
-                self.engine.txn(txn, done)
+                self.engine.txn(txn, self._pending.begin(answered))
 
     def read(self, key: bytes, answered: Callable[[ReadAnswer], None]) -> None:
         """Not to be stale: as a transaction."""
@@ -90,15 +95,93 @@ class Transactions:
             self._owned.clear()
         self._owned.add(key)
 
-    def _claimed(self, txn: Txn, done: Callable[[TxnOutcome], None], claim: "Claim") -> None:
+    # Which engine its keys belong to
+
+    def _settle_engines(self, txn: Txn, unknown: list[bytes], answered: Callable[[TxnOutcome], None]) -> None:
+        """One key is claimed at once: if that fails nothing was done. Several are looked at before."""
+        entry = Entry(answered)
+        done = self._pending.begin(entry.tell)
+        if len(unknown) > 1:
+            Survey(unknown, partial(self._surveyed, txn, entry, done)).ask(self._driver)
+        else:
+            self._claim(unknown, txn, entry, done)
+
+    def _surveyed(self, txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None], survey: "Survey") -> None:
+        for key in survey.owned:
+            self._remember(key)
+        if survey.elsewhere:
+            done(WrongEngine(keys=tuple(survey.elsewhere)))
+        elif survey.failed is not None or entry.is_late:
+            done(TxnRefused(reason=f"{ENGINES_UNKNOWN}: {survey.failed}"))
+        elif survey.free:
+            self._claim(survey.free, txn, entry, done)
+        else:
+            self._put_forward(txn, entry, done)
+
+    def _claim(self, keys: list[bytes], txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None]) -> None:
+        entry.claims = True
+        Claim(keys, partial(self._claimed, txn, entry, done)).ask(self._driver)
+
+    def _claimed(self, txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None], claim: "Claim") -> None:
         for key in claim.won:
             self._remember(key)
         if claim.lost:
-            done(WrongEngine(keys=tuple(claim.lost)))
-        elif claim.failed is not None:
-            done(TxnRefused(reason=f"it is not known whom a key belongs to: {claim.failed}"))
+            done(WrongEngine(keys=tuple(claim.lost), claimed=tuple(claim.won)))
+        elif claim.failed is not None or entry.is_late:
+            done(TxnRefused(reason=f"{ENGINES_UNKNOWN}: {claim.failed}. {MAY_BE_CLAIMED}"))
         else:
-            self.engine.txn(txn, done)
+            self._put_forward(txn, entry, done)
+
+    def _put_forward(self, txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None]) -> None:
+        entry.begun = True
+        self.engine.txn(txn, done)
+
+
+class Entry:
+    """A transaction on its way to the engine. If its client's time is over before it is there, it never goes there, so
+    the client is told for certain."""
+
+    def __init__(self, answered: Callable[[TxnOutcome], None]) -> None:
+        self.claims = self.begun = self.is_late = False
+        self._answered = answered
+
+    def tell(self, outcome: TxnOutcome) -> None:
+        if outcome is LATE and not self.begun:
+            self.is_late = True
+            reason = f"{ENGINES_UNKNOWN}: no answer in time"
+            outcome = TxnRefused(reason=f"{reason}. {MAY_BE_CLAIMED}" if self.claims else reason)
+        self._answered(outcome)
+
+
+class Survey:
+    """Asks a quorum for several keys which engine they belong to, before any of them is claimed. A key that is claimed
+    stays claimed, and must not be because of a transaction that is refused for another."""
+
+    def __init__(self, keys: list[bytes], done: Callable[["Survey"], None]) -> None:
+        self.free: list[bytes] = []
+        self.owned: list[bytes] = []
+        self.elsewhere: list[bytes] = []
+        self.failed: str | None = None
+        self._keys = keys
+        self._missing = len(keys)
+        self._done = done
+
+    def ask(self, driver: Driver) -> None:
+        for key in self._keys:
+            driver.read(key, Consistency.LINEARIZABLE, partial(self._heard, key))
+
+    def _heard(self, key: bytes, outcome: ReadOutcome) -> None:
+        self._missing -= 1
+        if isinstance(outcome, ReadFailed):
+            self.failed = outcome.reason
+        elif outcome.value is None:
+            self.free.append(key)
+        elif is_owned(outcome.committed):
+            self.owned.append(key)
+        else:
+            self.elsewhere.append(key)
+        if not self._missing:
+            self._done(self)
 
 
 class Claim:
@@ -118,10 +201,10 @@ class Claim:
 
     def _heard(self, key: bytes, outcome: Outcome) -> None:
         self._missing -= 1
-        if isinstance(outcome, Committed):
+        if isinstance(outcome, Committed) and is_owned(outcome.proposal):
             self.won.append(key)
-        elif isinstance(outcome, ConsensusFailed) or not hasattr(outcome, "committed"):
-            self.failed = getattr(outcome, "reason", "no answer")
+        elif isinstance(outcome, ConsensusFailed | Refused):
+            self.failed = outcome.reason
         else:
             self.lost.append(key)
         if not self._missing:

@@ -199,8 +199,9 @@ def reply_to(session: Session, queued: list[Queued], outcome: TxnOutcome) -> byt
         case Executed():
             return resp.null(3) if session.protocol == 3 else b"*-1\r\n"
         case WrongEngine():
-            keys = ", ".join(map(shown, outcome.keys))
-            return resp.error(f"WRONGENGINE nothing was done: outside transactions, and so never in one, is {keys}")
+            keys, claimed = (", ".join(map(shown, each)) for each in (outcome.keys, outcome.claimed))
+            what = f"written, but from now on only transactions may write {claimed}" if claimed else "done"
+            return resp.error(f"WRONGENGINE nothing was {what}: outside transactions, and so never in one, is {keys}")
         case TxnRefused():
             return resp.error(f"BUSY nothing was done: {outcome.reason}")
         case TxnUnknown():

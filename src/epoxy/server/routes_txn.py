@@ -39,8 +39,9 @@ def answer(call: Call, txn: Txn, outcome: TxnOutcome) -> None:
         case Executed():
             call.json(200, txn_json.executed_json(txn, outcome))
         case WrongEngine():
-            keys = ", ".join(shown(key) for key in outcome.keys)
-            message = f"nothing was done: outside transactions, and so never in one, are these keys: {keys}"
+            keys, claimed = (", ".join(map(shown, each)) for each in (outcome.keys, outcome.claimed))
+            what = f"written, but from now on only transactions may write {claimed}" if claimed else "done"
+            message = f"nothing was {what}: outside transactions, and so never in one, are these keys: {keys}"
             call.fail(409, "wrong_engine", message)
         case TxnRefused():
             call.fail(429, "overloaded", f"turned away: {outcome.reason}", retry_after_ms=RETRY_AFTER_MS)
