@@ -3,7 +3,8 @@
 import pytest
 
 from epoxy.transport.exchange import Exchange
-from epoxy.transport.http import HttpLimits, Phase
+from epoxy.transport.http import HttpLimits
+from epoxy.transport.phases import Phase
 from epoxy.transport.ready import ANSWER_BYTES
 from epoxy.transport.repeat import BLOCK_BYTES, Repetition
 from epoxy.transport.request import Request

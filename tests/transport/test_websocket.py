@@ -1,6 +1,7 @@
 """A real client, from the library that envoys use, against a door of ours."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -8,6 +9,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from epoxy.transport import websocket
 from epoxy.transport.connections import Connections
 from epoxy.transport.exchange import Exchange
 from epoxy.transport.http import serve_http
@@ -181,5 +183,76 @@ def test_behind_an_answer_that_is_not_there_yet_there_is_no_websocket() -> None:
         assert b" 400 " in answer
         writer.close()
         server.close()
+
+    run(story)
+
+
+PING = b"\x89\xfd" + b"mask" + b"p" * 125
+HANDSHAKE = (
+    b"GET /socket HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n"
+)
+
+
+async def shaken(door: Door) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A client that reads no more than it asks for."""
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", door.port))
+    reader, writer = await asyncio.open_connection(sock=raw, limit=1024)
+    writer.write(HANDSHAKE)
+    await reader.readuntil(b"\r\n\r\n")
+    return reader, writer
+
+
+def test_pings_whose_answers_are_not_read_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket, "MAX_UNSENT_BYTES", 64 << 10)
+
+    async def story(door: Door) -> None:
+        _, writer = await shaken(door)
+        try:
+            while not door.echoes[0].ended.is_set():
+                writer.write(PING * 100)
+                await asyncio.wait_for(writer.drain(), 60)
+                await asyncio.sleep(0)
+        except OSError:
+            await door.echoes[0].ended.wait()
+        finally:
+            writer.transport.abort()
+
+    run(story)
+
+
+def test_between_many_short_frames_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket, "TURN_S", 0.0)
+    message = b"\x81\x81" + b"mask" + bytes((ord("a") ^ ord("m"),))
+    heard_before: list[int] = []
+    count = 30_000
+
+    class Counting(Echo):
+        heard_so_far = 0
+
+        def heard(self, message: bytes) -> None:  # noqa: ARG002
+            self.heard_so_far += 1
+
+    async def story(door: Door) -> None:
+        counting: list[Counting] = []
+
+        def listen(socket: WebSocket) -> Counting:
+            counting.append(Counting(socket))
+            return counting[0]
+
+        door.listen = listen  # type: ignore[method-assign]
+        reader, writer = await shaken(door)
+        writer.write(message * count)
+        while not counting[0].heard_so_far:
+            await asyncio.sleep(0)
+        while counting[0].heard_so_far < count:
+            heard_before.append(counting[0].heard_so_far)
+            await asyncio.sleep(0)
+        assert len(heard_before) > 10, "turns of the loop, between frames that came together"
+        del reader
+        writer.transport.abort()
 
     run(story)

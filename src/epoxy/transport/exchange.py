@@ -23,6 +23,9 @@ class Owner(Protocol):
     def advance(self) -> None:
         """Send what may be sent."""
 
+    def hold(self, size: int) -> None:
+        """So many bytes of an answer wait to be sent."""
+
     def vouch(self) -> None:
         """Whoever is at the other end is a peer."""
 
@@ -44,14 +47,14 @@ class Owner(Protocol):
 
 class Exchange:
     """One request and its one answer. An answer after the client has gone is ignored. `size` is what the connection
-    holds for it."""
+    holds for the request, `unsent` what it holds of the answer until its turn has come."""
 
-    __slots__ = ("_connection", "_pieces", "answered", "close", "request", "size", "stream_open")
+    __slots__ = ("_connection", "_pieces", "answered", "close", "request", "size", "stream_open", "unsent")
 
     def __init__(self, request: Request, connection: Owner, close: bool) -> None:
         self.request = request
         self.close = close
-        self.size = 0
+        self.size = self.unsent = 0
         self.answered = False
         self.stream_open = False
         self._connection: Owner | None = connection
@@ -75,6 +78,8 @@ class Exchange:
         start = response.head(status, content_type, headers, framing=framing, close=self.close)
         silent = not framing or self.request.method == "HEAD"
         self._pieces = [start] if silent else [start, body]
+        self.unsent = len(start) if silent else len(start) + len(body)
+        connection.hold(self.unsent)
         if lasting:
             connection.keep(self, b"".join(self._pieces))
         connection.advance()

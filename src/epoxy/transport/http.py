@@ -1,17 +1,18 @@
 """The server's side of HTTP/1.1, for every door that speaks it.
 
 One protocol object for each connection around the httptools parser, callbacks all the way and no task for a request.
-Requests may be pipelined; answers leave in the order of the requests, whenever the handler has them. Whatever a client
-can make us hold is bounded, and whoever is slow beyond the limits is hung up on.
+Requests may be pipelined; answers leave in the order of the requests, whenever the handler has them. A connection has
+the loop for one turn, then the others have theirs. Whatever a client can make us hold is bounded, and whoever is slow
+beyond the limits is hung up on.
 """
 
 import asyncio
 import math
 import ssl as tls
 from collections import deque
-from enum import Enum, auto
 from functools import partial
-from typing import assert_never, cast
+from time import perf_counter
+from typing import cast
 
 import httptools
 
@@ -24,6 +25,7 @@ from epoxy.transport.exchange import Stream as Stream
 from epoxy.transport.frames import PROTOCOL, FrameHandler, FrameServer
 from epoxy.transport.incoming import Incoming, Refusal
 from epoxy.transport.limits import HttpLimits as HttpLimits
+from epoxy.transport.phases import Phase, patience_s
 from epoxy.transport.repeat import GET, TARGET, Repetition
 from epoxy.transport.request import Request as Request
 from epoxy.transport.session import Session
@@ -48,16 +50,6 @@ class StopReading(Exception):
     """Out of a callback of the parser: nothing more is wanted from this connection."""
 
 
-class Phase(Enum):
-    """What is wanted next from the client."""
-
-    REQUEST = auto()
-    HEAD = auto()
-    BODY = auto()
-    NOTHING = auto()
-    """The last request of this connection has been read, or refused. More is dropped unread."""
-
-
 class HttpServer(asyncio.Protocol):
     """One connection."""
 
@@ -69,6 +61,9 @@ class HttpServer(asyncio.Protocol):
         self._limits = limits
         self._connections = connections
         self._exchanges: deque[Exchange] = deque()
+        self._unserved: deque[Exchange] = deque()
+        self._unsent = 0
+        self._turn_ends = 0.0
         self._stream: Stream | None = None
         self._switch: tuple[Session, FrameHandler] | None = None
         self._repetition = Repetition()
@@ -77,6 +72,7 @@ class HttpServer(asyncio.Protocol):
         self._backlog = b""
         self._account = Account(connections.strangers)
         self._feeding = self._choked = self._paused = self._owes_continue = self._lingers = self._hung_up = False
+        self._scheduled = self._deferred = False
         self._read_deadline = self._write_deadline = math.inf
         self._incoming = Incoming(limits)
 
@@ -84,6 +80,7 @@ class HttpServer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self._loop = asyncio.get_running_loop()
         self.certified = bool(transport.get_extra_info("peercert"))
         if self.certified:
             self.vouch()
@@ -200,11 +197,19 @@ class HttpServer(asyncio.Protocol):
                 break
             self._exchanges.popleft()
             self._account.add(-exchange.size)
+            self._unsent -= exchange.unsent
             exchange.lost()
             if exchange.close:
                 self._drop_exchanges()
         if not self._feeding:
             self._steer()
+
+    def hold(self, size: int) -> None:
+        self._unsent += size
+        if not self._has_room:
+            unsent = self._unsent + self._transport.get_write_buffer_size()
+            if unsent > self._limits.unsent_cap_bytes:
+                self._transport.abort()
 
     def vouch(self) -> None:
         self._account.move(self._connections.peers)
@@ -216,7 +221,8 @@ class HttpServer(asyncio.Protocol):
             self._repetition.lasting |= request.headers is self._repetition.headers
 
     def switch(self, exchange: Exchange, session: Session, handler: FrameHandler) -> None:
-        if exchange is self._exchanges[0] and exchange.request.headers.get(b"upgrade", b"").lower() == PROTOCOL:
+        first = exchange is self._exchanges[0] and not self._deferred
+        if first and exchange.request.headers.get(b"upgrade", b"").lower() == PROTOCOL:
             self._switch = session, handler
         else:
             exchange.answered = False
@@ -235,10 +241,11 @@ class HttpServer(asyncio.Protocol):
         request is dropped: a client waits for the word that the protocol changes."""
         self._hung_up = True
         self._exchanges.clear()
+        self._unserved.clear()
         self._transport.write(b"".join(exchange.take()))
         self._connections.forget(self)
         self._transport.set_protocol(heir)
-        asyncio.get_running_loop().call_soon(self.connection_lost, None)
+        self._loop.call_soon(self.connection_lost, None)
         heir.connection_made(self._transport)
 
     def drain(self) -> None:
@@ -277,6 +284,7 @@ class HttpServer(asyncio.Protocol):
             return False
         path, _, query = target.partition(b"#")[0].partition(b"?")
         self._feeding = True
+        self._begin_turn()
         self._take(Exchange(Request("GET", path, query, repetition.headers, b""), self, False))
         self._feeding = False
         self._steer()
@@ -292,7 +300,25 @@ class HttpServer(asyncio.Protocol):
     def _take(self, exchange: Exchange) -> None:
         self._exchanges.append(exchange)
         self._expect(Phase.NOTHING if exchange.close else Phase.REQUEST)
-        self._serve(exchange)
+        if self._unserved or not self._may_serve:
+            self._unserved.append(exchange)
+        else:
+            self._serve(exchange)
+
+    def _begin_turn(self) -> None:
+        self._turn_ends = perf_counter() + self._limits.turn_s
+
+    def _turn(self) -> None:
+        """Serve what was read before and had to wait, as much as fits into a turn."""
+        self._scheduled = False
+        if not self._unserved:
+            return
+        self._begin_turn()
+        self._feeding = self._deferred = True
+        while self._unserved and self._may_serve:
+            self._serve(self._unserved.popleft())
+        self._feeding = self._deferred = False
+        self._steer()
 
     def _read(self, data: bytes, fresh: bool) -> None:
         """`fresh`: it begins a request."""
@@ -300,6 +326,7 @@ class HttpServer(asyncio.Protocol):
         if self._phase is Phase.BODY:
             before.count_framing(len(data))
         self._begun = 0
+        self._begin_turn()
         self._feed(data)
         if self._phase is Phase.HEAD and self._incoming is before:
             before.count_unfinished(len(data))
@@ -354,7 +381,7 @@ class HttpServer(asyncio.Protocol):
                 exchange.fail(500, "internal", "a bug; the log has more", definite=False)
 
     def _report(self, error: Exception) -> None:
-        asyncio.get_running_loop().call_exception_handler({"message": "a request's handler failed", "exception": error})
+        self._loop.call_exception_handler({"message": "a request's handler failed", "exception": error})
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         """The last answer of this connection, in its turn."""
@@ -376,27 +403,27 @@ class HttpServer(asyncio.Protocol):
             self._transport.write(response.CONTINUE)
 
     @property
+    def _has_room(self) -> bool:
+        """For another answer. Otherwise the client does not read what it has, or waits for an earlier one."""
+        return not self._choked and self._unsent < self._limits.unsent_bytes
+
+    @property
+    def _may_serve(self) -> bool:
+        return self._has_room and perf_counter() < self._turn_ends
+
+    @property
     def _full(self) -> bool:
-        """Enough requests, or bytes of them, are under way, or the client does not read its answers."""
+        """Enough requests, or bytes of them, are under way or wait for their turn, or too much of their answers."""
         return (
-            self._choked
+            bool(self._unserved)
+            or not self._has_room
             or len(self._exchanges) >= self._limits.pipelined
             or self._account.bytes >= self._limits.pipelined_bytes
         )
 
     def _expect(self, phase: Phase) -> None:
         self._phase = phase
-        match phase:
-            case Phase.REQUEST:
-                timeout_s = math.inf if self._exchanges else self._limits.idle_timeout_s
-            case Phase.HEAD:
-                timeout_s = self._limits.head_timeout_s
-            case Phase.BODY:
-                timeout_s = self._limits.body_timeout_s
-            case Phase.NOTHING:
-                timeout_s = math.inf
-            case _:
-                assert_never(phase)
+        timeout_s = patience_s(phase, self._limits, waits_for_us=bool(self._exchanges))
         self._read_deadline = self._connections.now + timeout_s
 
     def _steer(self) -> None:
@@ -408,6 +435,9 @@ class HttpServer(asyncio.Protocol):
             self._hang_up()
             return
         self._keep_promise()
+        if self._unserved and self._has_room and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
         if (self._full and self._phase is not Phase.NOTHING) != self._paused:
             self._toggle_reading()
         elif self._phase is Phase.REQUEST and not self._exchanges:
@@ -426,6 +456,8 @@ class HttpServer(asyncio.Protocol):
         for exchange in self._exchanges:
             exchange.lost()
         self._exchanges.clear()
+        self._unserved.clear()
+        self._unsent = 0
         if self._stream is not None:
             stream, self._stream = self._stream, None
             stream.lost()

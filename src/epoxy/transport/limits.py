@@ -33,6 +33,15 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     1,280 a second for one connection."""
     pipelined_bytes: int = 2 * MAX_ENCODED_BYTES
     """Of them together, heads and bodies: the batch that is being answered, and the next."""
+    turn_s: float = 0.001
+    """That pipelined requests of one connection are begun without a pause; then the others have their turn. A thousand
+    short reads take ten of these, and nobody waits for more than one of each connection, and for the request that is
+    being served."""
+    unsent_bytes: int = 1 << 20
+    """Answers of one connection that wait for an earlier one, after which no more requests are begun: the longest
+    value. What the socket does not take has a limit of its own, the transport's (64 KiB)."""
+    unsent_cap_bytes: int = 64 << 20
+    """Of one connection, after which it is closed: what was begun before its answers were known to be so long."""
     held_bytes: int = 256 << 20
     """Of all connections together, so that many clients with long values do not add up to all memory; and as much again
     for those that have proved to be peers."""

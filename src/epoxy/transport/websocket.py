@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import Callable
+from time import perf_counter
 from typing import Protocol, cast
 
 from websockets.frames import CloseCode, Frame, Opcode
@@ -19,7 +20,14 @@ MAX_MESSAGE_BYTES = 2 << 20
 """An actor's answer of a megabyte in base64, or the names of the actors of the largest envoy."""
 
 MAX_UNSENT_BYTES = 8 << 20
-"""Whoever reads so slowly is hung up on: it will be told everything again when it comes back."""
+"""Whoever reads so slowly is hung up on, be it messages or the answers to its pings: it will be told everything again
+when it comes back."""
+
+SLICE_BYTES = 4 << 10
+"""Of what came, read in one go: seven hundred of the shortest frames at most, some milliseconds."""
+
+TURN_S = 0.001
+"""As long as pipelined requests of one HTTP connection have (`HttpLimits.turn_s`)."""
 
 CLOSE_S = 5.0
 """For the other side to say goodbye."""
@@ -38,6 +46,8 @@ class WebSocket(asyncio.Protocol):
     def __init__(self, listen: Callable[["WebSocket"], Listener]) -> None:
         self._framing = Framing(Side.SERVER, state=State.OPEN, max_size=MAX_MESSAGE_BYTES)
         self._pieces: list[bytes] = []
+        self._backlog = b""
+        self._scheduled = self._paused = False
         self._transport: asyncio.Transport | None = None
         self._listen = listen
         self._listener: Listener | None = None
@@ -47,8 +57,7 @@ class WebSocket(asyncio.Protocol):
             return
         self._framing.send_text(message)
         self._flush()
-        if self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
-            self._transport.abort()
+        self._hang_up_on_a_slow_reader()
 
     def close(self, reason: str = "") -> None:
         if self._transport is not None and self._framing.state is State.OPEN:
@@ -63,21 +72,50 @@ class WebSocket(asyncio.Protocol):
         self._listener = self._listen(self)
 
     def data_received(self, data: bytes) -> None:
-        self._framing.receive_data(data)
-        for event in self._framing.events_received():
-            if isinstance(event, Frame):
-                self._read(event)
-        self._flush()
+        self._backlog += data
+        if not self._scheduled:
+            self._turn()
 
     def eof_received(self) -> bool:
+        self._backlog = b""
         self._framing.receive_eof()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._transport = None
+        self._backlog = b""
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.lost()
+
+    def _turn(self) -> None:
+        """Read what came, as much as fits into a turn; then others have theirs. The shortest frame has six bytes, so
+        one read of a socket may hold forty thousand."""
+        self._scheduled = False
+        ends = perf_counter() + TURN_S
+        while self._backlog and self._transport is not None:
+            piece, self._backlog = self._backlog[:SLICE_BYTES], self._backlog[SLICE_BYTES:]
+            self._digest(piece)
+            if self._backlog and perf_counter() > ends:
+                self._scheduled = True
+                asyncio.get_running_loop().call_soon(self._turn)
+                break
+        if self._transport is not None and self._scheduled != self._paused:
+            self._paused = self._scheduled
+            (self._transport.pause_reading if self._paused else self._transport.resume_reading)()
+
+    def _digest(self, piece: bytes) -> None:
+        self._framing.receive_data(piece)
+        for event in self._framing.events_received():
+            if isinstance(event, Frame):
+                self._read(event)
+        self._flush()
+        self._hang_up_on_a_slow_reader()
+
+    def _hang_up_on_a_slow_reader(self) -> None:
+        if self._transport is not None and self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
+            self._transport.abort()
+            self._backlog = b""
 
     def _read(self, frame: Frame) -> None:
         """The framing answers pings and closes by itself, and keeps the order of fragments and their size."""
