@@ -16,8 +16,8 @@ def test_nothing_is_taken_on_before_the_store_is_durable() -> None:
     assert not world.node.ready
     world.write()
     world.node.read(KEY, Consistency.OPTIMISTIC, world.reads.append)
-    assert world.outcomes == [Refused(reason="the node is not ready")]
-    assert world.reads == [ReadFailed(reason="the node is not ready")]
+    assert world.outcomes == [Refused(reason="the node is starting")]
+    assert world.reads == [ReadFailed(reason="the node is starting")]
     assert (world.node.in_flight, world.links.sent) == (0, [])
     world.disk.sync()
     assert world.node.ready
@@ -33,7 +33,7 @@ def test_nothing_is_taken_on_after_the_end() -> None:
     world = World()
     world.node.stop()
     world.write()
-    assert world.outcomes == [Refused(reason="the node is not ready")]
+    assert world.outcomes == [Refused(reason="the node is stopping")]
     assert world.clock.pending == [], "a timer that would go on for ever"
 
 

@@ -19,6 +19,7 @@ from epoxy.envoy import Actor, Refused, Worker
 from epoxy.model.actors import ActorName
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.node.service import Node
+from epoxy.node.standing import STARTING
 from epoxy.placement.config import PlacementConfig
 from epoxy.server.actors_door import ActorsDoor
 from epoxy.server.metrics import Metrics
@@ -43,6 +44,7 @@ class Place(Keys):
         super().__init__()
         self.me = label
         self.ready = True
+        self.standing = STARTING
         self.values = world
         self.settings = SimpleNamespace(
             node=SimpleNamespace(datacenter=f"dc-{label}"), datacenter_of=lambda label: f"dc-{label}"

@@ -19,7 +19,7 @@ def test_health_does_not_depend_on_being_ready(door: Door) -> None:
     assert door.ask("GET", "/v2/status").json() == {"id": 1, "ready": False}
     answer = door.ask("GET", "/readyz")
     assert answer.status == 503
-    assert answer.error() == told("not_ready", "the node is starting or stopping", retry_after_ms=1000)
+    assert answer.error() == told("not_ready", "the node is starting", retry_after_ms=1000)
 
 
 def test_members(door: Door) -> None:

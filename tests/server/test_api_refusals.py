@@ -163,5 +163,5 @@ def test_a_node_that_is_not_ready(door: Door, method: str, target: str) -> None:
     door.node.ready, door.node.standing = False, STARTING
     answer = door.ask(method, target, b"v")
     assert answer.status == 503
-    assert answer.error() == told("not_ready", "the node is starting or stopping", retry_after_ms=1000)
+    assert answer.error() == told("not_ready", "the node is starting", retry_after_ms=1000)
     assert door.node.writes == []

@@ -354,6 +354,27 @@ def test_sigterm_waits_for_writes_on_both_doors(tmp_path: Path, disk: Path) -> N
         assert served.end() == 0
 
 
+def test_what_reaches_a_node_that_stops_is_refused_and_not_lost(tmp_path: Path) -> None:
+    """On a connection that was open before: the client cannot know, and must be told."""
+    with running(layout(tmp_path, 1)) as served, ExitStack() as stack:
+        http, silent = served.http(), served.http()
+        for each in (http, silent):
+            stack.callback(each.close)
+            each.request("PUT", "/v2/kv/before", b"1")
+            assert each.getresponse().read() == b""
+        served.process.send_signal(signal.SIGTERM)
+        served.hear("draining")
+        http.request("PUT", "/v2/kv/after", b"2")
+        answer = http.getresponse()
+        error = json.loads(answer.read())["error"]
+        assert (answer.status, error["code"], error["definite"]) == (503, "stopping", True)
+        assert answer.headers["connection"] == "close"
+        assert served.end() == 0
+    with running(served.node) as again:
+        assert again.ask("GET", "/v2/kv/before")[0] == 200
+        assert again.ask("GET", "/v2/kv/after")[0] == 404
+
+
 def test_a_second_sigterm_does_not_wait(tmp_path: Path) -> None:
     """Its peers are not there, so the write would be waited for until its time is over."""
     with running(acquainted(tmp_path)) as served, ExitStack() as stack:

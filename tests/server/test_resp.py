@@ -9,6 +9,7 @@ import trustme
 
 from epoxy.codec import resp
 from epoxy.model.records import MAX_VALUE_BYTES
+from epoxy.model.writes import Refused
 from epoxy.server.resp import RespDoor, RespLimits, serve_resp
 from tests.server.resp_world import FakeNode, Rope, World, committed, found, packed, proposal, run, turns, until, world
 
@@ -336,6 +337,24 @@ def test_the_door_closes_when_everything_begun_is_answered() -> None:
             assert await idle.rest() == b""
             at.node.writes[0][1](committed(b"v"))
             assert await client.rest() == b"+OK\r\n"
+
+    run(story)
+
+
+def test_after_the_last_call_a_connection_closes_behind_the_answers_to_what_it_sends_next() -> None:
+    """Whoever hears a refusal and then the end knows what became of everything it sent."""
+
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            await client.says("PING", b"+PONG\r\n")
+            at.door.last_call()
+            client.raw(b"*1\r\n$4\r\nPI")
+            client.raw(b"NG\r\n")
+            client.send("SET k v")
+            await until(lambda: len(at.node.writes) == 1)
+            at.node.writes[0][1](Refused(reason="the node is stopping"))
+            assert await client.rest() == b"+PONG\r\n-BUSY nothing was written to 'k': the node is stopping\r\n"
 
     run(story)
 

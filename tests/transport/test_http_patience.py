@@ -182,7 +182,7 @@ def test_drain_finishes_what_is_under_way() -> None:
         by_path[b"/3"].respond(200)
         await idle.answer()
         draining = asyncio.ensure_future(door.connections.drain(grace_s=20))
-        assert await idle.rest() == b""
+        assert (await idle.rest()).startswith(b"HTTP/1.1 503 ")
         halfway.send(b"v")
         await until(lambda: len(keeper.exchanges) == 5)
         for exchange in (by_path[b"/1"], by_path[b"/2"], keeper.exchanges[4]):
@@ -194,6 +194,44 @@ def test_drain_finishes_what_is_under_way() -> None:
         await draining
 
     with_door(keeper, test)
+
+
+def test_a_request_that_meets_the_end_of_its_connection_is_told_that_nothing_was_done() -> None:
+    """It was sent before the client could know, so its fate must not depend on which of the two was first."""
+    keeper = Keeper()
+
+    async def test(door: Door) -> None:
+        client = await door.dial()
+        client.send(get(b"/before"))
+        await until(lambda: len(keeper.exchanges) == 1)
+        keeper.exchanges[0].respond(200)
+        await client.answer()
+        draining = asyncio.ensure_future(door.connections.drain(grace_s=20))
+        await asyncio.sleep(0)
+        client.send(b"PUT /crossing HTTP/1.1\r\ncontent-length: 2\r\n\r\nvv")
+        answer = await client.rest()
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"connection: close" in answer
+        assert b'"code":"stopping"' in answer
+        assert b'"definite":true' in answer
+        await draining
+        assert len(keeper.exchanges) == 1, "what was refused was served"
+
+    with_door(keeper, test)
+
+
+def test_after_the_last_call_every_answer_closes_its_connection() -> None:
+    async def test(door: Door) -> None:
+        client = await door.dial()
+        client.send(get(b"/before"))
+        await client.answer()
+        door.connections.last_call()
+        client.send(get(b"/after"))
+        answer = await client.rest()
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert b"connection: close" in answer
+
+    with_door(echo, test)
 
 
 def test_drain_does_not_wait_for_ever() -> None:

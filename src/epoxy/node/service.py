@@ -138,9 +138,15 @@ class Node:
             self._backfill.start()
         self._store.when_durable(self._become_ready)
 
-    def stop(self) -> None:
+    def refuse_clients(self) -> None:
+        """From here on whatever is asked is refused, definitely; what is under way goes on, with its time limits."""
         self._started = False
-        self.ready, self.standing = False, STOPPING
+        was_ready, self.ready, self.standing = self.ready, False, STOPPING
+        if was_ready:
+            self._forget_answers()
+
+    def stop(self) -> None:
+        self.refuse_clients()
         self._writes.stop()
         self._reads.stop()
         self._txns.stop()
@@ -371,11 +377,14 @@ class Node:
             self.ordered.found(self.replica.config)
             self.ordered.adopt(self.replica.config)
         if was_ready and not self.ready:
-            for forget in self._forgetting:
-                forget()
+            self._forget_answers()
+
+    def _forget_answers(self) -> None:
+        for forget in self._forgetting:
+            forget()
 
     def on_refusal(self, forget: Callable[[], None]) -> None:
-        """Told when clients are not served any more, by one that was a member and is none now."""
+        """Told when clients are not served any more, by one that is no member now, or stops."""
         self._forgetting.append(forget)
 
     def _written(self, done: Callable[[Outcome], None], outcome: Outcome) -> None:

@@ -35,8 +35,8 @@ class Standing(Struct, frozen=True, kw_only=True):
         return not self.reason
 
 
-STARTING = Standing(state=State.STARTING, reason="the node is not ready")
-STOPPING = Standing(state=State.STOPPING, reason="the node is not ready")
+STARTING = Standing(state=State.STARTING, reason="the node is starting")
+STOPPING = Standing(state=State.STOPPING, reason="the node is stopping")
 
 FIRST_EPOCH = 1
 

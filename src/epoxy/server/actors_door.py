@@ -20,6 +20,7 @@ from epoxy.server.metrics import Metrics
 from epoxy.server.placement_metrics import PlacementMetrics
 from epoxy.server.relay import HttpRelay
 from epoxy.server.routes_actors import ActorRoutes
+from epoxy.server.routes_status import CODES
 from epoxy.transport import websocket
 from epoxy.transport.exchange import Exchange, Handler
 from epoxy.transport.limits import RELAY_PATH
@@ -94,7 +95,7 @@ class ActorsDoor:
             message = f"{shown(method.encode())} is not possible here"
             allow = ", ".join(sorted(resource)).encode()
             call.fail(405, "method_not_allowed", message, headers=((b"Allow", allow),))
-        elif not self._able(lambda reason: call.fail(503, "not_ready", reason, retry_after_ms=RETRY_AFTER_MS)):
+        elif not self._able(lambda code, reason: call.fail(503, code, reason, retry_after_ms=RETRY_AFTER_MS)):
             return
         else:
             try:
@@ -103,7 +104,7 @@ class ActorsDoor:
                 call.reject(rejected)
 
     def _connect(self, exchange: Exchange) -> None:
-        if not self._able(lambda reason: exchange.fail(503, "not_ready", reason)):
+        if not self._able(lambda code, reason: exchange.fail(503, code, reason)):
             return
         if len(self._open) >= MAX_ENVOYS:
             exchange.fail(503, "too_many_connections", f"{MAX_ENVOYS} envoys are connected already")
@@ -115,11 +116,12 @@ class ActorsDoor:
         self._open.add(session)
         return session
 
-    def _able(self, refuse: Callable[[str], None]) -> bool:
+    def _able(self, refuse: Callable[[str, str], None]) -> bool:
         if not self._node.ready:
-            refuse("the node is starting or stopping")
+            standing = self._node.standing
+            refuse(CODES.get(standing.state, "not_ready"), standing.reason)
         elif self._node.me > MAX_LABEL:
-            refuse(f"a node with an id above {MAX_LABEL} has no label for actors")
+            refuse("not_ready", f"a node with an id above {MAX_LABEL} has no label for actors")
         else:
             return True
         return False

@@ -52,7 +52,11 @@ DRAIN_S = 10.0
 """A write that is not decided by then is unknown to its client anyway: no round trip on earth takes so long."""
 
 DRAIN_LOOK_S = 0.01
-"""How often it is looked whether the last Redis client has gone: once in the life of a process."""
+"""How often it is looked whether the last client has gone: once in the life of a process."""
+
+LAST_CALL_S = 0.25
+"""In which requests are still read, refused as `stopping`, and their connections closed behind the answer, before the
+idle ones are: a request on its way when its connection is closed has no outcome. The longest round trip on earth."""
 
 COLLECT_AFTER = 20_000, 20, 50
 """Some hundred writes under way are some thousand objects, and the collector looks at all of them each time there are
@@ -164,6 +168,7 @@ class Process:
         LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
         for server in self._servers:
             server.close()
+        self.node.refuse_clients()
         self._api.close()
         self._actors.stop()
         await self._drain(hurry)
@@ -181,7 +186,7 @@ class Process:
         self._data_dir.close()
 
     async def _drain(self, hurry: asyncio.Event) -> None:
-        drained = asyncio.gather(self._connections.drain(DRAIN_S), self._drain_resp())
+        drained = self._loop.create_task(self._drain_doors())
         hurried = self._loop.create_task(hurry.wait())
         await asyncio.wait((drained, hurried), return_when=asyncio.FIRST_COMPLETED)
         hurried.cancel()
@@ -190,6 +195,15 @@ class Process:
         else:
             drained.cancel()
             LOGGER.warning("not waiting any longer", extra={"writes_in_flight": self.node.in_flight})
+
+    async def _drain_doors(self) -> None:
+        self._connections.last_call()
+        self._resp.last_call()
+        deadline = self._loop.time() + LAST_CALL_S
+        # Handshakes of TLS that are under way are not among the connections yet.
+        while (self._doors_tls or self._connections or self._resp.connections) and self._loop.time() < deadline:
+            await asyncio.sleep(DRAIN_LOOK_S)
+        await asyncio.gather(self._connections.drain(DRAIN_S), self._drain_resp())
 
     async def _drain_resp(self) -> None:
         """Its connections close when what they have begun is answered."""

@@ -49,6 +49,7 @@ class RespDoor:
         self.limits = limits if limits is not None else RespLimits()
         self.password = password.encode() if password is not None else None
         self.connections: dict[int, RespConnection] = {}
+        self.stopping = False
         self.lasting = ReadyAnswers()
         """To GETs, good for everybody for ever."""
         self.passing = ReadyAnswers()
@@ -69,6 +70,10 @@ class RespDoor:
     async def serve(self, host: str, port: int, *, ssl: tls.SSLContext | None = None) -> asyncio.Server:
         loop = asyncio.get_running_loop()
         return await loop.create_server(lambda: RespConnection(self), host, port, ssl=ssl)
+
+    def last_call(self) -> None:
+        """From here on a connection closes behind the answers to what it sends next, which are refusals."""
+        self.stopping = True
 
     def close(self) -> None:
         """Commands under way are still answered, and then the connections go."""
@@ -171,6 +176,7 @@ class RespConnection(Session, asyncio.Protocol):
         if self._transport is None or self._leaving or (data[:GET_BYTES] in GETS and self._recite(data)):
             return
         self._queue.extend(self.reader.feed(data))
+        self._ended |= self._door.stopping and bool(self._queue)
         self._work()
 
     def eof_received(self) -> bool:

@@ -24,8 +24,8 @@ is for people, who come one by one."""
 NO_PARAMETERS: frozenset[bytes] = frozenset()
 
 
-CODES = {State.REMOVED: "removed", State.DISPLACED: "displaced"}
-"""For those that will not serve again, whatever happens."""
+CODES = {State.REMOVED: "removed", State.DISPLACED: "displaced", State.STOPPING: "stopping"}
+"""For those that will not serve again, or not this process."""
 
 
 class Inspection(Struct, frozen=True, kw_only=True):
@@ -76,8 +76,5 @@ class Condition:
 
 def not_ready(call: Call, node: Backend) -> None:
     """Definite: whatever was asked for was not begun."""
-    state, reason = node.standing.state, node.standing.reason
-    if state in (State.STARTING, State.STOPPING):
-        call.fail(503, "not_ready", "the node is starting or stopping", retry_after_ms=RETRY_AFTER_MS)
-    else:
-        call.fail(503, CODES.get(state, "not_ready"), reason, retry_after_ms=RETRY_AFTER_MS)
+    code = CODES.get(node.standing.state, "not_ready")
+    call.fail(503, code, node.standing.reason, retry_after_ms=RETRY_AFTER_MS)

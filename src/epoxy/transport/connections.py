@@ -93,9 +93,13 @@ class Connections:
         for connection in tuple(self._open):
             connection.sweep(now)
 
+    def last_call(self) -> None:
+        """Every answer from here on is the last of its connection, and nobody new is admitted."""
+        self.draining = True
+
     async def drain(self, grace_s: float) -> None:
         """Wait until everything under way is answered, at most `grace_s`, then hang up on the rest."""
-        self.draining = True
+        self.last_call()
         for connection in tuple(self._open):
             connection.drain()
         if self._open:

@@ -42,6 +42,14 @@ BACKLOG = 1024
 """Connections the kernel holds until they are accepted: a whole pool that comes back after a restart."""
 
 
+LAST_WORD = 503, "stopping", "the node is stopping: what this connection sends from here on is not looked at"
+"""What a server that stops says on a connection where nothing is under way, asked or not. A client whose request is on
+its way at that moment reads it as the answer, and it is a true one; one that is idle finds that its connection has
+something to say, and throws it away."""
+
+LEAVE_S = 0.25
+"""Between that word and the end of the connection: a request that was on its way must not reset it first."""
+
 BODY_HEADERS = (b"content-length", b"transfer-encoding")
 NO_REQUEST = Request(method="", path=b"", query=b"", headers={}, body=b"")
 
@@ -88,7 +96,8 @@ class HttpServer(asyncio.Protocol):
         admitted = self._connections.admit(self)  # First: it sets the time that limits count from.
         self._expect(Phase.REQUEST)
         if not admitted:
-            self._refuse(503, "too_many_connections", f"{self._connections.limit} connections are open already")
+            crowded = 503, "too_many_connections", f"{self._connections.limit} connections are open already"
+            self._refuse(*(LAST_WORD if self._connections.draining else crowded))
             self._steer()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -249,11 +258,14 @@ class HttpServer(asyncio.Protocol):
         heir.connection_made(self._transport)
 
     def drain(self) -> None:
-        if self._phase is Phase.REQUEST:
+        if self._phase is not Phase.REQUEST:
+            return
+        if self._exchanges:
             self._expect(Phase.NOTHING)
-            if self._exchanges:
-                self._exchanges[-1].close = True
-            self._steer()
+            self._exchanges[-1].close = True
+        else:
+            self._refuse(*LAST_WORD)
+        self._steer()
 
     def abort(self) -> None:
         self._transport.abort()
@@ -467,6 +479,8 @@ class HttpServer(asyncio.Protocol):
             return
         self._hung_up = True
         self._write_deadline = self._connections.now + self._limits.write_timeout_s
+        if self._lingers and self._connections.draining:
+            asyncio.get_running_loop().call_later(LEAVE_S, self._part)
         if not self._lingers or not self._transport.can_write_eof():
             self._transport.close()
             return
@@ -474,6 +488,11 @@ class HttpServer(asyncio.Protocol):
             self._toggle_reading()
         self._transport.write_eof()
         self._read_deadline = self._connections.now + self._limits.linger_s
+
+    def _part(self) -> None:
+        """From a client that has had our last word, and time to read it, unless earlier ones are still on their way."""
+        if not self._choked and not self._transport.get_write_buffer_size():
+            self._transport.abort()
 
 
 async def serve_http(
