@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from epoxy.cli.main import run
+from epoxy.cli.reads import in_words, reading_json
 from epoxy.client import Client
+from epoxy.client.results import Reading
+from epoxy.model.writes import Source
 from tests.client.fake import FakeNode, Held, hang_up, problem, web_page
 
 Captured = pytest.CaptureFixture[bytes]
@@ -253,3 +256,11 @@ def test_an_actor_that_does_not_start_was_not_asked(node: FakeNode, capsysbinary
     status, out, err = command(["actor", "request", "room", "lobby", "hello"], capsysbinary)
     assert (status, out) == (1, "")
     assert err.endswith("(not_running). Definite: the actor was not asked\n")
+
+
+def test_a_key_of_transactions_is_told_without_a_version() -> None:
+    found = Reading(
+        key=b"k", value=b"v", version=0, mutable=True, source=Source.LOCAL, latency_ms=1.0, transactional=True
+    )
+    assert in_words(found) == "of transactions, source local, 1.0 ms"
+    assert reading_json(found)["version"] is None

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from epoxy.node.transactions import OWNED
 from epoxy.server import routes_changes
 from epoxy.server.api import Api, build_api
 from epoxy.server.metrics import Metrics
@@ -92,6 +93,20 @@ def test_a_reader_who_falls_behind_what_is_kept_is_told_and_not_skipped_ahead(fo
         await settle()
         (block,) = reader.blocks()
         assert block.startswith("event: gone\ndata: ")
+
+    in_a_loop(story)
+
+
+def test_that_a_key_was_given_to_transactions_is_not_told() -> None:
+    async def story(node: FakeNode, api: Api) -> None:
+        node.commit(b"a", proposal(OWNED, 1))
+        commit_keys(node, b"b")
+        for _ in range(2 * routes_changes.BATCH_ROWS):
+            node.commit(b"c", proposal(OWNED, 1))
+        node.commit(b"d", proposal(OWNED, 1, mutable=True))
+        reader = Reader(api, "/v2/changes?follow=false")
+        await settle()
+        assert reader.keys() == ["b", "d"], "somebody's own bytes are a value like any other"
 
     in_a_loop(story)
 

@@ -3,6 +3,7 @@
 import pytest
 
 from epoxy.model.writes import Consistency, ReadFailed, ReadResult, Refused, Source
+from epoxy.node.transactions import shown
 from tests.server.api_door import JSON, Door, ours, told
 from tests.server.http_bench import proposal
 
@@ -15,6 +16,17 @@ def test_a_value_known_here_is_answered_at_once(door: Door) -> None:
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert ours(answer) == {"epoxy-version": "0", "epoxy-mutable": "false", "epoxy-source": "legacy"}
     assert door.node.reads == []
+
+
+def test_a_key_of_transactions_says_so(door: Door) -> None:
+    door.node.here = ReadResult(committed=shown(b"v"), source=Source.LOCAL)
+    answer = door.ask("GET", "/v2/kv/k")
+    about = {"epoxy-version": "0", "epoxy-mutable": "true", "epoxy-source": "local", "epoxy-engine": "transactions"}
+    assert ours(answer) == about
+    assert door.ask("GET", "/v2/kv/k", accept=JSON).json()["engine"] == "transactions"
+    door.node.here = ReadResult(committed=shown(None), source=Source.QUORUM)
+    answer = door.ask("GET", "/v2/kv/k")
+    assert (answer.status, answer.headers["epoxy-engine"]) == (404, "transactions")
 
 
 def test_a_value_as_json(door: Door) -> None:

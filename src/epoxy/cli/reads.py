@@ -52,6 +52,7 @@ def get(key: bytes, consistency: str, verbose: bool, urls: list[str], timeout: f
 def in_words(result: Reading) -> str:
     kind = ("mutable" if result.mutable else "reserved") if result.found else "deleted"
     version = f"version {result.version}, {kind}, " if result.version or result.found else ""
+    version = "of transactions, " if result.transactional else version
     return f"{version}source {result.source.value}, {result.latency_ms:.1f} ms"
 
 
@@ -60,8 +61,9 @@ def reading_json(result: Reading) -> dict[str, object]:
         "key": target.key_json(result.key),
         "found": result.found,
         **target.value_json(result.value),
-        "version": result.version,
+        "version": result.version if not result.transactional else None,
         "mutable": result.mutable,
+        "transactional": result.transactional,
         "source": result.source.value,
         "latency_ms": round(result.latency_ms, 3),
     }

@@ -174,6 +174,7 @@ def get(key: bytes | str, consistency: str | Consistency = Consistency.OPTIMISTI
             mutable=answer.headers.get("epoxy-mutable") == "true",
             source=found_at(answer),
             latency_ms=answer.latency_ms,
+            transactional=answer.headers.get("epoxy-engine") == "transactions",
         )
 
     return Call(method="GET", target=f"{kv(name)}?read={checked_consistency(consistency).value}", read=read)

@@ -73,7 +73,8 @@ class Deletion(Struct, frozen=True, kw_only=True):
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """A read with all that came along. `value` None: absent. `version` of an absent key is that of its tombstone."""
+    """A read with all that came along. `value` None: absent. `version` of an absent key is that of its tombstone.
+    `transactional`: the key belongs to transactions, and has no versions; `version` is 0."""
 
     key: bytes
     value: bytes | None
@@ -81,6 +82,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     mutable: bool
     source: Source
     latency_ms: float
+    transactional: bool = False
 
     @property
     def found(self) -> bool:

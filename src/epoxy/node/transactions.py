@@ -76,7 +76,7 @@ class Transactions:
 
     def here(self, key: bytes) -> ReadResult:
         """What was executed here."""
-        return ReadResult(committed=self.shown(key), source=Source.LEGACY)
+        return ReadResult(committed=self.shown(key), source=Source.LOCAL)
 
     def shown(self, key: bytes) -> Proposal:
         return shown(self.engine.value(key))
@@ -218,6 +218,11 @@ def is_owned(committed: Proposal | None) -> bool:
 def shown(value: bytes | None) -> Proposal:
     """A value of the ordered engine, as the per-key engine's doors show values: it has no version."""
     return Proposal(value=value, version=0, mutable=True, proposal_id=LEGACY_PROPOSAL_ID)
+
+
+def is_of_transactions(committed: Proposal) -> bool:
+    """Whether this is what `shown` makes of a value: no version of a mutable key is numbered 0."""
+    return committed.mutable and committed.version == 0
 
 
 def read_of(outcome: TxnOutcome) -> ReadAnswer:

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Path, Source
 from epoxy.node.observer import Observer
+from epoxy.node.transactions import is_of_transactions
 from epoxy.server.inputs import Rejected, spelled
 from epoxy.server.records import Record
 from epoxy.transport.exchange import Exchange, Stream
@@ -120,6 +121,7 @@ def record(
         mine=mine,
         path=path,
         source=source,
+        engine="transactions" if is_of_transactions(committed) else UNSET,
     )
 
 

@@ -15,6 +15,7 @@ OCTETS: Json = {"application/octet-stream": {}}
 STRING: Json = {"type": "string"}
 BOOLEAN: Json = {"type": "boolean"}
 COUNT: Json = {"type": "integer", "minimum": 0}
+ENGINE: Json = {"type": "string", "enum": ["transactions"]}
 VERSION: Json = {"type": "integer", "minimum": 0, "maximum": MAX_VERSION}
 
 
@@ -230,8 +231,11 @@ def enum(kind: type[Path] | type[Source]) -> Json:
 
 def committed_headers() -> Json:
     return {
-        "Epoxy-Version": header(VERSION, "The committed version; 0 is a value of the first layout."),
+        "Epoxy-Version": header(
+            VERSION, "The committed version; 0 is a value of the first layout, or of transactions."
+        ),
         "Epoxy-Mutable": header(BOOLEAN, "Whether it can change."),
+        "Epoxy-Engine": header(ENGINE, "Only of a key that belongs to transactions: it has no versions."),
     }
 
 
@@ -354,7 +358,7 @@ def record_shape() -> Json:
         "mutable": BOOLEAN,
         "deleted": BOOLEAN,
     }
-    return shape(always, {"mine": BOOLEAN, "path": enum(Path), "source": enum(Source)})
+    return shape(always, {"mine": BOOLEAN, "path": enum(Path), "source": enum(Source), "engine": ENGINE})
 
 
 def event() -> Json:

@@ -22,6 +22,8 @@ class Record(Struct, frozen=True, kw_only=True):
     mine: bool | UnsetType = UNSET
     path: Path | UnsetType = UNSET
     source: Source | UnsetType = UNSET
+    engine: str | UnsetType = UNSET
+    """`transactions` for a key that belongs to them, which has no versions."""
 
 
 class Conflict(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ import msgspec
 
 from epoxy.codec.tuple import STAMP_BYTES
 from epoxy.model.records import ChangelogEntry
+from epoxy.node.transactions import is_owned
 from epoxy.server.backend import Backend
 from epoxy.server.calls import RETRY_AFTER_MS, Call, record
 from epoxy.server.inputs import Rejected, choice, fragment, parameters, shown
@@ -132,12 +133,12 @@ class Feed:
             self.close()
 
     def _pour(self, rows: Sequence[tuple[bytes, ChangelogEntry]]) -> bool:
-        """Whether the reader took them all."""
+        """Whether the reader took them all. That a key was given to transactions is no change to tell of."""
         for cursor, entry in rows:
             if not self._stream.writable:
                 return False
             self._cursor = cursor
-            if entry.key.startswith(self._prefix):
+            if entry.key.startswith(self._prefix) and not is_owned(entry.committed):
                 self._stream.write(event(cursor, entry))
         return True
 

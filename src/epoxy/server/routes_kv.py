@@ -22,7 +22,7 @@ from epoxy.model.writes import (
     VersionMismatch,
     Write,
 )
-from epoxy.node.transactions import is_owned
+from epoxy.node.transactions import is_of_transactions, is_owned
 from epoxy.server.backend import Backend
 from epoxy.server.calls import RETRY_AFTER_MS, Call, Header, error_header, record
 from epoxy.server.inputs import MAX_VERSION, Parameters, Rejected, choice, fragment, key_of, number, parameters, spelled
@@ -55,6 +55,9 @@ PATHS = {path: (b"Epoxy-Path", path.value.encode()) for path in Path}
 SOURCES = {source: (b"Epoxy-Source", source.value.encode()) for source in Source}
 HERE = (Source.LOCAL, Source.LEGACY)
 """Committed and durable at this replica. A reserved name that was found here is found here for ever."""
+
+OF_TRANSACTIONS = (b"Epoxy-Engine", b"transactions")
+"""Such a key has no versions, and its version reads 0."""
 
 OPAQUE = (b"X-Content-Type-Options", b"nosniff")
 """Values are somebody's bytes. A browser must not guess that they are a page or a script of ours."""
@@ -141,8 +144,9 @@ def body_of(call: Call) -> bytes:
     return request.body
 
 
-def about(committed: Proposal) -> tuple[Header, Header]:
-    return (b"Epoxy-Version", b"%d" % committed.version), MUTABLE[committed.mutable]
+def about(committed: Proposal) -> tuple[Header, ...]:
+    told = (b"Epoxy-Version", b"%d" % committed.version), MUTABLE[committed.mutable]
+    return (*told, OF_TRANSACTIONS) if is_of_transactions(committed) else told
 
 
 def answer_read(call: Call, key: bytes, outcome: ReadAnswer) -> None:
