@@ -379,6 +379,15 @@ def test_members_without_tls_among_those_with(write: Write) -> None:
     assert "member 1 is at http://10.0.0.1:7800, but there is [tls]: allowed: https://" in refusal(write(text))
 
 
+@pytest.mark.parametrize("resp", ["127.0.0.1:7800", "0.0.0.0:7800", "[::]:7800"])
+def test_two_doors_with_one_address(write: Write, resp: str) -> None:
+    path = write(with_setting("node", "resp", f'"{resp}"'))
+    told = refusal(path)
+    assert told == f"epoxy.toml, line 2: node.resp {resp} is where node.http 127.0.0.1:7800 listens"
+    assert load(path, flags={"node.http": "10.0.0.1:7801"}).node.resp is not None
+    assert load(write(SMALLEST), flags={"node.http": "127.0.0.1:0", "node.resp": "127.0.0.1:0"}).node.resp is not None
+
+
 def test_members_as_tables_of_their_own_have_a_line_too(write: Write) -> None:
     text = SMALLEST.replace(MEMBERS, "[[cluster.members]]\nid = 1\n")
     assert refusal(write(text)).startswith("epoxy.toml, line 6: cluster.members[1] is {'id': 1}; ")

@@ -292,9 +292,18 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
             )
 
 
-def test_a_name_that_is_no_host(tmp_path: Path) -> None:
-    told = refusal(layout(tmp_path, 1), "--http", "no such host:1", status=75)
-    assert told.startswith("node.http: cannot listen on no such host:1: ")
+@pytest.mark.parametrize("address", ["no such host:1", "192.0.2.1:1"])
+def test_an_address_that_is_not_this_machine_s(tmp_path: Path, address: str) -> None:
+    """Starting it again would be pointless."""
+    told = refusal(layout(tmp_path, 1), "--http", address)
+    assert told.startswith(f"node.http: cannot listen on {address}: ")
+
+
+def test_a_password_file_that_is_missing_is_found_before_anything_is_made(tmp_path: Path) -> None:
+    node = layout(tmp_path, 1)
+    told = refusal(node, "--set", f"node.resp_password_file={tmp_path}/none")
+    assert told.startswith(f"node.resp_password_file {tmp_path}/none: cannot be read: ")
+    assert not node.data_dir.exists()
 
 
 def test_a_data_directory_of_somebody_else(tmp_path: Path) -> None:
@@ -476,6 +485,15 @@ def test_with_tls_both_doors_speak_it_and_nothing_else(tmp_path: Path, secured: 
             assert redis.recv(100) == b"+PONG\r\n"
         with pytest.raises((ConnectionResetError, RemoteDisconnected)):
             served.ask("GET", "/readyz")
+
+
+def test_a_certificate_of_its_own_that_peers_would_refuse_is_told_at_the_start(secured: ClusterNode) -> None:
+    secured.config.write_text(secured.config.read_text().replace("https://localhost", "https://127.0.0.1"))
+    told = "this node's own certificate would be refused by its peers"
+    with running(secured) as served:
+        (line,) = [line for line in served.lines if line["event"] == told]
+    assert "127.0.0.1" in line["detail"]
+    assert "mismatch" in line["detail"]
 
 
 @pytest.mark.parametrize("name", ["cert", "key", "ca"])

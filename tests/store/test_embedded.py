@@ -11,7 +11,7 @@ from hypothesis import Phase, settings
 
 from epoxy.model.errors import StoreFailed, StoreRefused
 from epoxy.ports import KeyValue
-from epoxy.store import embedded
+from epoxy.store import embedded, space
 from epoxy.store.conflicts import Values
 from epoxy.store.embedded import LOG_BYTES, MAX_LOG_BYTES, EmbeddedStore
 from epoxy.store.log import Position, recover, segments
@@ -283,6 +283,17 @@ def fails(*_: object) -> int:
     raise OSError(28, "No space left on device")
 
 
+def test_a_full_disk_is_called_one_whatever_the_tree_calls_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """LMDB tells a write that was cut short as an input/output error."""
+    broken = StoreFailed("the tree cannot be written: mdb_txn_commit: Input/output error")
+    assert space.cause_of(broken, tmp_path) == str(broken)
+    monkeypatch.setattr(space, "free_bytes", lambda _: 4096)
+    assert space.cause_of(broken, tmp_path) == f"the disk is full: make room, and start the node again ({broken})"
+    monkeypatch.undo()
+    assert space.free_bytes(tmp_path) > 0
+    assert space.cause_of(broken, tmp_path / "gone") == str(broken)
+
+
 def test_a_failed_write_ends_the_store_and_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     bench, told = EmbeddedBench(), list[str]()
     put(bench.store, b"a")
@@ -290,7 +301,9 @@ def test_a_failed_write_ends_the_store_and_nobody_is_told(monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "pwrite", fails)
     bench.sync()
     monkeypatch.undo()
-    assert [str(failure) for failure in bench.failures] == ["the disk failed: [Errno 28] No space left on device"]
+    assert [str(failure) for failure in bench.failures] == [
+        "the disk failed: the disk is full: make room, and start the node again ([Errno 28] No space left on device)"
+    ]
     for use in (bench.store.begin, bench.store.durable, lambda: put(bench.store, b"b")):
         with pytest.raises(StoreFailed, match="No space left"):
             use()

@@ -1,5 +1,6 @@
 """TLS, and certificates on both sides. The certificates are made here and live as long as the test."""
 
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 import trustme
 
 from epoxy.model.messages import AcceptOk, Failed
-from epoxy.transport.tls import client_context, server_context
+from epoxy.transport.tls import client_context, flaw_of, server_context
 from tests.transport.harness import run
 from tests.transport.pair import HASTY, PEER, Replica, accept, peers_to, replica_door
 
@@ -22,8 +23,8 @@ class Office:
         self.ca = folder / f"{name}.pem"
         self._authority.cert_pem.write_to_path(str(self.ca))
 
-    def issue(self, name: str) -> tuple[Path, Path]:
-        certificate = self._authority.issue_cert(name)
+    def issue(self, name: str, *, expires: datetime | None = None) -> tuple[Path, Path]:
+        certificate = self._authority.issue_cert(name, not_after=expires)
         cert, key = self._folder / f"{name}-cert.pem", self._folder / f"{name}-key.pem"
         certificate.private_key_pem.write_to_path(str(key))
         for number, blob in enumerate(certificate.cert_chain_pems):
@@ -99,3 +100,21 @@ def test_a_server_that_cannot_prove_its_name_is_sent_nothing(ours: Office, their
 
     run(story())
     assert replica.asked == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("none", None),
+        ("expired", "certificate has expired"),
+        ("another authority", "unable to get local issuer certificate"),
+        ("another name", "IP address mismatch, certificate is not valid for '127.0.0.1'."),
+    ],
+)
+def test_what_peers_would_have_against_our_own_certificate(
+    ours: Office, theirs: Office, fault: str, words: str | None
+) -> None:
+    office = theirs if fault == "another authority" else ours
+    expires = datetime.now(UTC) - timedelta(days=1) if fault == "expired" else None
+    files = office.issue("example.org" if fault == "another name" else "127.0.0.1", expires=expires)
+    assert flaw_of(server_context(*files, ours.ca), client_context(*files, ours.ca), "127.0.0.1") == words

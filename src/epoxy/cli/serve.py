@@ -45,7 +45,7 @@ def serve(
       0   ended as told
       74  the disk failed; nothing unsynced was acknowledged
       75  an address is taken; it may be free again soon
-      78  a setting or the data directory is wrong; one line says how
+      78  a setting, an address or the data directory is wrong; one line says how
     """
     named = {"node.id": node_id, "node.data_dir": data_dir, "node.http": http, "node.resp": resp}
     flags = {name: value for name, value in named.items() if value is not None}

@@ -204,6 +204,8 @@ def read_toml(value: str) -> Any:
 
 
 HOSTS = 'a list of host names without ports, as ["epoxy.example.com"], or ["*"]'
+EVERYWHERE = {"0.0.0.0", "::"}
+
 URL = 'a url, as "http://10.0.0.1:7800"'
 
 MEMBER = {"id": whole(1, 2**32 - 1), "datacenter": text(), "url": Field(read_url, URL)}
@@ -333,6 +335,7 @@ def assemble(source: Source, sections: Mapping[str, Any]) -> Settings:
     policy = QuorumPolicy(cluster["quorum_policy"])
     tls = TlsSettings(**sections["tls"]) if sections["tls"] is not None else None
     check_schemes(source, members, tls)
+    check_doors(source, node["http"], node["resp"])
     return Settings(
         node=NodeSettings(**node),
         cluster=ClusterSettings(
@@ -378,6 +381,14 @@ def check_schemes(source: Source, members: tuple[Member, ...], tls: TlsSettings 
         if urlsplit(member.url).scheme != scheme:
             where = source.where("cluster", "members")
             raise ConfigError(f"{where}: member {member.id} is at {member.url}, but {reason}: allowed: {scheme}://")
+
+
+def check_doors(source: Source, http: Address, resp: Address | None) -> None:
+    """Otherwise the second would find the first one's port taken, and wait for it to be freed, for ever."""
+    if resp is None or resp.port != http.port or not resp.port:
+        return
+    if resp.host == http.host or {resp.host, http.host} & EVERYWHERE:
+        raise ConfigError(f"{source.where('node', 'resp')}: node.resp {resp} is where node.http {http} listens")
 
 
 def read_members(source: Source, given: Any) -> tuple[Member, ...]:

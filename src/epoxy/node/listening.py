@@ -1,17 +1,21 @@
 """Opening a port, and saying which setting is wrong when that fails."""
 
 import asyncio
+import errno
 import os
 from collections.abc import Awaitable
 
 from epoxy.model.address import Address
-from epoxy.model.errors import CannotListen
+from epoxy.model.errors import CannotListen, ConfigError
 
 
 async def listen(setting: str, address: Address, listening: Awaitable[asyncio.Server]) -> asyncio.Server:
-    """The loop wraps the system's words into its own; those of a name that is not found have no such number."""
+    """An address that is taken may be free again soon. One that is not this machine's, a name that is not found and a
+    port that this user may not open stay so until somebody changes something. The loop wraps the system's words into
+    its own; those of a name that is not found have no such number."""
     try:
         return await listening
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-        raise CannotListen(f"{setting}: cannot listen on {address}: {reason}") from error
+        words = f"{setting}: cannot listen on {address}: {reason}"
+        raise (CannotListen(words) if error.errno == errno.EADDRINUSE else ConfigError(words)) from error

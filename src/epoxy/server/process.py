@@ -70,7 +70,7 @@ class Process:
         self.settings = settings
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unexpected)
-        secret = read_secret(settings)
+        secret, password = read_secret(settings), read_resp_password(settings)
         check_regions(settings)
         check_hash()
         shared = peer_secret(secret, settings.first_config())
@@ -108,7 +108,7 @@ class Process:
             questions = Questions(self._peers.identity, self._peers.world)
             self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm, questions)
             check_members(settings, self.node.replica.config)
-            warn(settings, self._data_dir)
+            warn(settings, self._data_dir, self._certificate_flaw())
             self.node.pace.then = self.metrics.tally
             self.node.failures.report = self._flow_failed
             self.neighbours = Neighbours(self.node, self._peers, questions, self._link, self._handle)
@@ -122,7 +122,7 @@ class Process:
             self._api = build_api(self.node, self.metrics, extra, self._names)
             self._connections = Connections(settings.limits.connections)
             limits = RespLimits(connections=settings.limits.connections, pipeline=settings.limits.pipeline)
-            self._resp = RespDoor(self.node, limits, read_resp_password(settings))
+            self._resp = RespDoor(self.node, limits, password)
             for ready in (self._connections.ready, self._resp.lasting, self._resp.passing):
                 self.node.on_refusal(ready.clear)
             undo.pop_all()
@@ -165,10 +165,12 @@ class Process:
     async def stop(self, hurry: asyncio.Event) -> None:
         """No new work, what is under way is answered, and only then the links and the store go. `hurry` ends the wait:
         who is not answered by then does not know the outcome."""
+        self._connections.last_call()
+        self._resp.last_call()
+        self.node.refuse_clients()
         LOGGER.info("draining", extra={"writes_in_flight": self.node.in_flight})
         for server in self._servers:
             server.close()
-        self.node.refuse_clients()
         self._api.close()
         self._actors.stop()
         await self._drain(hurry)
@@ -197,8 +199,6 @@ class Process:
             LOGGER.warning("not waiting any longer", extra={"writes_in_flight": self.node.in_flight})
 
     async def _drain_doors(self) -> None:
-        self._connections.last_call()
-        self._resp.last_call()
         deadline = self._loop.time() + LAST_CALL_S
         # Handshakes of TLS that are under way are not among the connections yet.
         while (self._doors_tls or self._connections or self._resp.connections) and self._loop.time() < deadline:
@@ -247,6 +247,12 @@ class Process:
             requests=self._resp.requests() | {("http_get_key", "ok"): self._connections.ready.served},
         )
 
+    def _certificate_flaw(self) -> str | None:
+        if self._doors_tls is None or self._links_tls is None:
+            return None
+        host = urlsplit(self.settings.node.advertise_url).hostname or ""
+        return tls.flaw_of(self._doors_tls, self._links_tls, host)
+
     def _alarm(self, text: str) -> None:
         self.metrics.invariant_violation(text)
         LOGGER.critical("invariant violated", extra={"detail": text}, exc_info=sys.exc_info()[0] is not None)
@@ -282,8 +288,11 @@ def check_members(settings: Settings, in_force: ClusterConfig) -> None:
         )
 
 
-def warn(settings: Settings, data_dir: DataDir) -> None:
+def warn(settings: Settings, data_dir: DataDir, certificate_flaw: str | None) -> None:
     """What is allowed and still a danger."""
+    if certificate_flaw is not None:
+        facts = {"url": settings.node.advertise_url, "detail": certificate_flaw}
+        LOGGER.warning("this node's own certificate would be refused by its peers", extra=facts)
     if is_open_to_others(settings.cluster.secret_file):
         LOGGER.warning("others can read the secret", extra={"file": str(settings.cluster.secret_file)})
     if data_dir.is_new and len(settings.cluster.members) > 1:

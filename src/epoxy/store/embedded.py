@@ -24,6 +24,7 @@ from epoxy.store.lane import Lane, Post, SwiftLane, ThreadLane
 from epoxy.store.log import Log, Position, recover, sync_folder
 from epoxy.store.overlay import NOTHING, Layer, Levels, Replaced, View
 from epoxy.store.past import Readers
+from epoxy.store.space import cause_of
 from epoxy.store.transact import Transactor
 from epoxy.store.tree import Tree, TreeView
 
@@ -72,7 +73,8 @@ class EmbeddedStore(Transactor):
         try:
             self._tree, self._log, replayed, reached = open_folder(folder, log_bytes)
         except OSError as error:
-            raise StoreRefused(f"{folder}: {error}") from error
+            raise StoreRefused(f"{folder}: {cause_of(error, folder)}") from error
+        self._folder = folder
         self._schedule = schedule
         self._on_failure = on_failure
         self._log_limit = log_bytes
@@ -272,7 +274,7 @@ class EmbeddedStore(Transactor):
     def _fail(self, error: Exception) -> None:
         """Never tried again: after a failed sync nobody can say what is on the disk."""
         if self._dead is None:
-            reason = f"the disk failed: {error}"
+            reason = f"the disk failed: {cause_of(error, self._folder)}"
             self._die(reason)
             self._on_failure(StoreFailed(reason))
 

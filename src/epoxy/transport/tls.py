@@ -3,6 +3,9 @@
 import ssl
 from pathlib import Path
 
+HANDSHAKE_TURNS = 4
+"""Of TLS 1.2, which takes more of them than its successor."""
+
 
 def server_context(cert: Path, key: Path, ca: Path | None = None) -> ssl.SSLContext:
     """For the doors. With an authority, a client may show a certificate, and a peer must: see PeerEndpoint. Whoever
@@ -21,6 +24,24 @@ def client_context(cert: Path | None, key: Path | None, ca: Path | None = None) 
     if cert is not None:
         context.load_cert_chain(cert, key)
     return modern(context)
+
+
+def flaw_of(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> str | None:
+    """Why a peer with the same files would not believe this node: its certificate has expired, was signed by another
+    authority, or is for another name than `host`. None: it would. The two shake hands in memory."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = client.wrap_bio(back, there, server_hostname=host), server.wrap_bio(there, back, server_side=True)
+    for _ in range(HANDSHAKE_TURNS):
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLCertVerificationError as error:
+                return error.verify_message
+            except ssl.SSLError as error:
+                return error.reason
+    return None
 
 
 def modern(context: ssl.SSLContext) -> ssl.SSLContext:
