@@ -1,7 +1,11 @@
 """What a node knows, shown when it is durable and not before, and told to those who listen."""
 
+import msgspec
+
+from epoxy.model.transactions import Delete, Executed, Put, Txn
 from epoxy.model.writes import ReadResult, Source
 from epoxy.node.service import Node
+from epoxy.node.transactions import OWNED
 from tests.consensus.harness import KEY, B, commit, prop
 from tests.node.service_bench import World
 
@@ -31,6 +35,37 @@ def test_pages_and_changes_go_on_where_they_ended() -> None:
     first = world.node.changes(None, 2)
     rest = world.node.changes(first[-1][0], 10)
     assert [row.key for _, row in first + rest] == [b"b/2", b"a", b"b/1", b"c", b"b/3"]
+
+
+def held(world: World, key: bytes, value: bytes | None, *, mutable: bool = True) -> None:
+    heard = msgspec.structs.replace(commit(prop(value, by=B, mutable=mutable)), key=key)
+    world.node.replica.handle([heard], lambda _: None)
+
+
+def test_a_page_of_long_values_is_short() -> None:
+    world = World()
+    for i in range(9):
+        held(world, b"%d" % i, bytes(1 << 20))
+    world.disk.sync()
+    assert [key for key, _ in world.node.page(b"", None, 100)] == [b"0", b"1", b"2", b"3"]
+    assert [key for key, _ in world.node.page(b"", b"7", 100)] == [b"8"]
+
+
+def test_keys_are_counted_that_live() -> None:
+    world = World(n=1)
+    held(world, b"live", b"v")
+    held(world, b"gone", None)
+    held(world, b"mine", OWNED)
+    told: list[object] = []
+    for operation in (Put(key=b"of transactions", value=b"v"), Put(key=b"was", value=b"v"), Delete(key=b"was")):
+        world.node.txn(Txn(then=(operation,)), told.append)
+        for _ in range(20):
+            world.disk.sync()
+            world.clock.advance(0)
+    assert [type(each) for each in told] == [Executed] * 3
+    assert world.node.count(None, 2) == (1, b"live")
+    assert world.node.count(None, 100) == (3, None)
+    assert sum(not each.is_tombstone for _, each in world.node.page(b"", None, 100)) == 3
 
 
 # Told of changes

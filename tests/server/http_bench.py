@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -27,7 +28,7 @@ from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Wri
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.node.config import ClusterSettings, Limits, Member, NodeSettings, Settings
 from epoxy.node.roster import Roster
-from epoxy.node.service import Node
+from epoxy.node.service import PAGE_BYTES, Node
 from epoxy.node.standing import Standing, State
 from epoxy.placement.config import PlacementConfig
 from epoxy.ports import Clock, Store
@@ -92,7 +93,6 @@ class FakeNode:
         self.txns: list[Txn] = []
         self.executed: TxnOutcome | None = None
         self.reads: list[tuple[bytes, Consistency]] = []
-        self.asked: list[int] = []
         self.listeners: list[Callable[[], None]] = []
         self.inspections: list[Callable[[], None]] | None = None
 
@@ -118,8 +118,9 @@ class FakeNode:
         return f"dc-{replica}"
 
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
-        self.asked.append(limit)
-        return [row for row in self.keys if row[0].startswith(prefix) and row[0] > (after or b"")][:limit]
+        found = [row for row in self.keys if row[0].startswith(prefix) and row[0] > (after or b"")][:limit]
+        sizes = accumulate(len(committed.value or b"") for _, committed in found)
+        return found[: 1 + sum(size < PAGE_BYTES for size in sizes)]
 
     def changes(self, after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
         return [row for row in self.log if after is None or row[0] > after][:limit]

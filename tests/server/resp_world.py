@@ -70,7 +70,8 @@ class FakeNode:
         self.reads: deque[tuple[bytes, Consistency, Callable[[ReadAnswer], None]]] = deque()
         self.txns: deque[tuple[Txn, Callable[[TxnOutcome], None]]] = deque()
         self.outcomes: deque[Outcome | Exception] = deque()
-        self.asked = 0
+        self.asked = self.counted = self.peeked = 0
+        self.broken: set[bytes] = set()
         self.changing: set[bytes] = set()
         self.overwritten: Callable[[bytes], None] = lambda _: None
 
@@ -98,6 +99,9 @@ class FakeNode:
         self.reads.append((key, consistency, answered))
 
     def peek(self, key: bytes) -> ReadResult | None:
+        self.peeked += 1
+        if key in self.broken:
+            raise RuntimeError("a bug")
         here = self.held.get(key)
         return ReadResult(committed=here, source=Source.LOCAL) if here is not None else None
 
@@ -114,6 +118,11 @@ class FakeNode:
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
         keys = sorted(key for key in self.held if key.startswith(prefix) and (after is None or key > after))
         return [(key, self.held[key]) for key in keys[:limit]]
+
+    def count(self, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
+        self.counted += 1
+        found = self.page(b"", after, rows)
+        return sum(not each.is_tombstone for _, each in found), found[-1][0] if len(found) == rows else None
 
     def status(self) -> Struct:
         return FakeStatus()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from epoxy.model.errors import InvalidRequest
 from epoxy.server import resp_scan
 from epoxy.server.resp_scan import MAX_COUNT, MAX_PATTERN_BYTES, Cursors, Pattern
-from tests.server.resp_world import Rope, proposal, run, world
+from tests.server.resp_world import Rope, proposal, run, until, world
 
 
 async def page(client: Rope, command: str) -> tuple[int, list[str]]:
@@ -107,8 +107,49 @@ def test_dbsize_counts_living_keys_a_page_at_a_time_up_to_its_limit(monkeypatch:
             client.send("DBSIZE", "PING")
             await client.expect(b":900\r\n+PONG\r\n")
             with monkeypatch.context() as patch:
-                patch.setattr(resp_scan, "MAX_COUNTED", 256)
-                await client.says("DBSIZE", b":230\r\n")
+                patch.setattr(resp_scan, "MAX_COUNTED", resp_scan.COUNTED_AT_ONCE)
+                await client.says("DBSIZE", b":460\r\n")
+
+    run(story)
+
+
+def test_those_who_ask_for_the_size_at_a_time_share_a_count() -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.held |= {b"%05d" % i: proposal(b"v") for i in range(10 * resp_scan.COUNTED_AT_ONCE)}
+            clients = [await at.connect() for _ in range(20)]
+            for client in clients:
+                client.send("DBSIZE")
+            for client in clients:
+                await client.expect(b":%d\r\n" % len(at.node.held))
+            assert at.node.counted <= 3 * 11, "the first, those who came meanwhile, and those who came last"
+
+    run(story)
+
+
+def test_who_asks_for_the_size_while_others_count_is_told_what_it_has_written() -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.held |= {b"%05d" % i: proposal(b"v") for i in range(4 * resp_scan.COUNTED_AT_ONCE)}
+            first, second = await at.connect(), await at.connect()
+            first.send("DBSIZE")
+            await until(lambda: at.node.counted == 1)
+            at.node.held[b"!"] = proposal(b"v")
+            await second.says("DBSIZE", b":%d\r\n" % len(at.node.held))
+            await first.expect(b":%d\r\n" % (len(at.node.held) - 1))
+
+    run(story)
+
+
+def test_a_count_goes_on_when_the_first_who_asked_has_left() -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.held |= {b"%05d" % i: proposal(b"v") for i in range(4 * resp_scan.COUNTED_AT_ONCE)}
+            first, second = await at.connect(), await at.connect()
+            first.send("DBSIZE")
+            await until(lambda: at.node.counted == 1)
+            first.writer.transport.abort()
+            await second.says("DBSIZE", b":%d\r\n" % len(at.node.held))
 
     run(story)
 

@@ -160,9 +160,7 @@ def test_what_is_watched_is_bounded() -> None:
             at.node.held |= {b"%d" % i: proposal(bytes(100_000)) for i in range(2)}
             await client.says("WATCH 0", b"+OK\r\n")
             client.send("WATCH 1")
-            assert (await client.line()).startswith(
-                "-ERR not watched: with what was watched before these are 200002 bytes"
-            )
+            assert (await client.line()).startswith("-ERR not watched: keys and values would have 200002 bytes")
             assert list(at.door.connections[1].watched) == [b"0"]
 
     run(story)

@@ -1,5 +1,7 @@
 """The layout of a replica's rows."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +23,8 @@ from epoxy.model.records import (
     Settled,
     Vote,
 )
-from epoxy.ports import Transaction
+from epoxy.ports import KeyValue, Snapshot, Transaction
+from epoxy.store.buffer import FETCHED_BYTES, FIRST_ROWS, scan
 from epoxy.store.keyspace import SCAN_ROWS, Keyspace
 from epoxy.store.memory import SEQUENCE_ROW, MemoryStore
 from tests.store.conformance import rows
@@ -295,3 +298,59 @@ def test_promises_and_votes_are_not_in_the_changelog() -> None:
     store = store_with({b"a": STATES["classic vote"], b"b": STATES["promised"]})
     assert Keyspace(ME).changelog(store.begin(), None, 9) == []
     assert SEQUENCE_ROW not in store.survivors()
+
+
+# Counts.
+
+
+@given(st.dictionaries(KEYS, st.sampled_from([b"v", b"", b"mark", b"marked", None]), max_size=12), st.integers(1, 4))
+def test_living_keys_are_counted_without_a_look_at_what_they_hold(held: dict[bytes, bytes | None], rows: int) -> None:
+    states = {key: KeyState(committed=proposal(1, mutable=True, value=value)) for key, value in held.items()}
+    legacy = legacy_store(value={b"old": b"v"}).survivors()
+    for store in (store_with(states), MemoryStore(contents=legacy | store_with(states).survivors())):
+        space = Keyspace(ME)
+        found: list[bytes] = []
+        total, named, after = space.living(store.begin(), None, rows, b"mark")
+        found += named
+        while after is not None:
+            more, named, after = space.living(store.begin(), after, rows, b"mark")
+            total, found = total + more, found + named
+        shown = dict(space.page(store.begin(), b"", None, 99))
+        assert total == sum(each.value not in (None, b"mark") for each in shown.values())
+        assert found == sorted(key for key, each in shown.items() if each.value == b"mark")
+
+
+def test_a_count_of_long_values_takes_smaller_steps() -> None:
+    states = {b"%02d" % i: KeyState(committed=proposal(value=bytes(MAX_VALUE_BYTES))) for i in range(10)}
+    store = store_with(states)
+    assert Keyspace(ME).count(store.begin(), None, 100) == (4, b"03")
+    assert Keyspace(ME).living(store.begin(), b"03", 100, b"mark") == (4, [], b"07")
+    assert Keyspace(ME).count(store.begin(), b"07", 100) == (2, None)
+
+
+class Measured:
+    """A view that notes how many bytes are fetched at a time."""
+
+    def __init__(self, view: Snapshot) -> None:
+        self._view = view
+        self.fetched: list[int] = []
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._view.get(key)
+
+    def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
+        found = self._view.range(begin, end, limit=limit, reverse=reverse)
+        self.fetched.append(sum(len(value) for _, value in found))
+        return found
+
+
+@pytest.mark.parametrize("size", [10, 10_000, MAX_VALUE_BYTES])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_fetches_few_long_rows_and_many_short_ones(size: int, reverse: bool) -> None:
+    store = MemoryStore(contents={b"%04d" % i: bytes(size) for i in range(60 if size > 100 else 2000)})
+    view = Measured(store.durable())
+    found = list(scan(view, b"0", b"9", SCAN_ROWS, reverse))
+    assert found == list(store.durable().range(b"0", b"9", limit=9999, reverse=reverse))
+    assert max(view.fetched) <= FIRST_ROWS * size + FETCHED_BYTES
+    if size == 10:
+        assert len(view.fetched) <= 4 + 2000 // SCAN_ROWS

@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Protocol
 
 from epoxy.consensus.effects import Timing
@@ -39,7 +40,7 @@ from epoxy.node.replica import Replica
 from epoxy.node.roster import Roster
 from epoxy.node.standing import STARTING, STOPPING, standing
 from epoxy.node.status import PeerStatus, ReplicaView, Status
-from epoxy.node.transactions import LATE, Transactions, is_owned
+from epoxy.node.transactions import LATE, OWNED, Transactions, is_owned
 from epoxy.ordered import effects as ordered_effects
 from epoxy.ports import Clock, Dice, MemberTransport, Store, Timer, Transport
 
@@ -63,6 +64,9 @@ SHORTEST_BACKOFF_MS, LONGEST_BACKOFF_MS = 3.0, 100.0
 
 SAME_DISTANCE_MS = 2.0
 """Round trips that differ by less differ by chance."""
+
+PAGE_BYTES = 4 << 20
+"""Values on a page of keys, as much as the largest message between peers; the last of them may exceed it."""
 
 UNKNOWN_RTT_MS = 300.0
 """A peer nobody has measured yet may be on the other side of the world."""
@@ -242,8 +246,28 @@ class Node:
         return here if here is None or not is_owned(here.committed) else self.transactions.here(key)
 
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
-        rows = self.replica.keyspace.page(self._store.durable(), prefix, after, limit)
-        return [(key, self.transactions.shown(key) if is_owned(committed) else committed) for key, committed in rows]
+        """Fewer than `limit` if these are the last, or if their values exceed PAGE_BYTES."""
+        found: list[tuple[bytes, Proposal]] = []
+        size = 0
+        rows = self.replica.keyspace.clients_keys(self._store.durable(), prefix, after)
+        for key, committed in islice(rows, limit):
+            shown = self.transactions.shown(key) if is_owned(committed) else committed
+            found.append((key, shown))
+            size += len(shown.value or b"")
+            if size >= PAGE_BYTES:
+                break
+        return found
+
+    def count(self, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
+        """How many living keys there are among the next so many rows beyond a key, and where to go on; None: these
+        were the last."""
+        keys, named, last = self.replica.keyspace.living(self._store.durable(), after, rows, OWNED)
+        return keys + sum([self._lives(key) for key in named]), last
+
+    def _lives(self, key: bytes) -> bool:
+        """Of a key that seems to belong to transactions."""
+        here = self.replica.peek(key, use_cache=False)
+        return here is not None and not (is_owned(here.committed) and self.transactions.shown(key).is_tombstone)
 
     def changes(self, after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
         """From the oldest that is kept, without `after`."""

@@ -40,6 +40,9 @@ class RespNode(Protocol):
 
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]: ...
 
+    def count(self, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
+        """Living keys among the next rows beyond a key, and where to go on; None: these were the last."""
+
     def status(self) -> Struct: ...
 
 

@@ -4,7 +4,7 @@ Reads are answered at once if this node knows, and so without a message. Writes,
 place in the line of replies.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -28,7 +28,6 @@ from epoxy.model.writes import (
 )
 from epoxy.node.transactions import is_owned
 from epoxy.server.resp_command import (
-    Answer,
     Arguments,
     Command,
     Session,
@@ -36,6 +35,7 @@ from epoxy.server.resp_command import (
     checked_value,
     shown,
 )
+from epoxy.server.resp_turns import in_turns
 
 MAX_REPLY_BYTES = 16 << 20
 """Sixteen of the longest values: a reply is put together in memory before it leaves."""
@@ -114,38 +114,53 @@ def unreadable(key: bytes, outcome: ReadFailed | Refused) -> bytes:
 class Pieces:
     """One reply out of what several keys hold."""
 
-    def __init__(self, keys: Sequence[bytes], piece: Piece, whole: Callable[[Sequence[bytes]], bytes]) -> None:
+    def __init__(
+        self, session: Session, keys: Sequence[bytes], piece: Piece, whole: Callable[[Sequence[bytes]], bytes]
+    ) -> None:
+        self._session = session
         self._keys = keys
         self._piece = piece
         self._whole = whole
         self._pieces = [b""] * len(keys)
-        self._missing = len(keys)
+        self._elsewhere: list[int] = []
+        self._missing = 0
         self._bytes = 0
         self._failure: bytes | None = None
+        self._answer = session.promise()
 
-    def read(self, session: Session) -> bytes | None:
-        elsewhere = []
+    def read(self) -> None:
+        in_turns(self._session, self._look(), self._ask, self._answer)
+
+    def _look(self) -> Iterator[None]:
+        """At what is known here, as long as there can be a reply."""
         for index, key in enumerate(self._keys):
-            here = known(session, key)
-            if here is not None:
-                self._heard(index, here)
+            here = known(self._session, key)
+            if here is None:
+                self._elsewhere.append(index)
             else:
-                elsewhere.append(index)
-        if not elsewhere:
-            return self._reply()
-        answer = session.promise()
-        for index in elsewhere:
-            session.node.read(self._keys[index], session.consistency, partial(self._heard, index, answer=answer))
-        return None
+                self._keep(index, self._piece(here.value))
+            if self._failure is not None:
+                return
+            yield
 
-    def _heard(self, index: int, outcome: ReadAnswer, answer: Answer | None = None) -> None:
+    def _ask(self) -> None:
+        """Others for the rest."""
+        if not self._elsewhere or self._failure is not None:
+            self._answer(self._reply())
+            return
+        session = self._session
+        self._missing = len(self._elsewhere)
+        for index in self._elsewhere:
+            session.node.read(self._keys[index], session.consistency, partial(self._heard, index))
+
+    def _heard(self, index: int, outcome: ReadAnswer) -> None:
         self._missing -= 1
         if not isinstance(outcome, ReadResult):
             self._failure = unreadable(self._keys[index], outcome)
         elif self._failure is None:
             self._keep(index, self._piece(outcome.value))
-        if not self._missing and answer is not None:
-            answer(self._reply())
+        if not self._missing:
+            self._answer(self._reply())
 
     def _keep(self, index: int, piece: bytes) -> None:
         self._pieces[index] = piece
@@ -158,15 +173,15 @@ class Pieces:
         return self._failure if self._failure is not None else self._whole(self._pieces)
 
 
-def mget(session: Session, arguments: Arguments) -> bytes | None:
+def mget(session: Session, arguments: Arguments) -> None:
     keys = [checked_key(key) for key in arguments[1:]]
-    return Pieces(keys, lambda value: resp.maybe_bulk(value, session.protocol), resp.array).read(session)
+    Pieces(session, keys, lambda value: resp.maybe_bulk(value, session.protocol), resp.array).read()
 
 
-def exists(session: Session, arguments: Arguments) -> bytes | None:
+def exists(session: Session, arguments: Arguments) -> None:
     """A key named twice counts twice, as in Redis."""
     keys = [checked_key(key) for key in arguments[1:]]
-    return Pieces(keys, presence, lambda pieces: resp.integer(pieces.count(b"+"))).read(session)
+    Pieces(session, keys, presence, lambda pieces: resp.integer(pieces.count(b"+"))).read()
 
 
 def presence(value: bytes | None) -> bytes:
@@ -286,13 +301,23 @@ class Deletion:
     """Several keys at once, each decided by itself. One that failed is told, with how many were deleted anyway; of
     several the one whose outcome is unknown."""
 
-    def __init__(self, answer: Answer, count: int) -> None:
-        self._answer = answer
-        self._missing = self._count = count
+    def __init__(self, session: Session, keys: Sequence[bytes]) -> None:
+        self._session = session
+        self._keys = keys
+        self._missing = self._count = len(keys)
         self._deleted = 0
         self._failures: list[tuple[bytes, Outcome]] = []
+        self._answer = session.promise()
 
-    def heard(self, key: bytes, outcome: Outcome) -> None:
+    def start(self) -> None:
+        in_turns(self._session, self._begin(), nothing_more, self._answer)
+
+    def _begin(self) -> Iterator[None]:
+        for key in self._keys:
+            self._session.node.write(Write(key=key, value=None, mutable=True), partial(self._heard, key))
+            yield
+
+    def _heard(self, key: bytes, outcome: Outcome) -> None:
         self._missing -= 1
         if isinstance(outcome, Committed):
             self._deleted += 1
@@ -311,11 +336,12 @@ class Deletion:
         return resp.error(f"{message[1:-2].decode()}; {self._deleted} of {self._count} keys were deleted")
 
 
+def nothing_more() -> None:
+    """The answers come by themselves."""
+
+
 def delete(session: Session, arguments: Arguments) -> None:
-    keys = [checked_key(key) for key in arguments[1:]]
-    deletion = Deletion(session.promise(), len(keys))
-    for key in keys:
-        session.node.write(Write(key=key, value=None, mutable=True), partial(deletion.heard, key))
+    Deletion(session, [checked_key(key) for key in arguments[1:]]).start()
 
 
 def read(name: str, run: Callable[[Session, Arguments], bytes | None], summary: str, *, many: bool = False) -> Command:

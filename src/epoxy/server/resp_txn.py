@@ -80,10 +80,12 @@ def watch(session: Session, arguments: Arguments) -> bytes | None:
             unknown.append(key)
         else:
             found[key] = here.value
-    if not unknown:
-        return watched(session, found)
-    Watch(session, unknown, found).ask()
-    return None
+            check_watched(session.watched | found)
+    if unknown:
+        Watch(session, unknown, found).ask()
+        return None
+    session.watched |= found
+    return resp.OK
 
 
 class Watch:
@@ -110,18 +112,24 @@ class Watch:
             self._failure = resp_keys.unreadable(key, outcome)
         if not self._missing:
             self._session.executing = False
-            self._answer(self._failure if self._failure is not None else watched(self._session, self._found))
+            self._answer(self._failure if self._failure is not None else self._watched())
+
+    def _watched(self) -> bytes:
+        """All of them or none."""
+        try:
+            check_watched(self._session.watched | self._found)
+        except InvalidRequest as error:
+            return resp.error(f"ERR {error}")
+        self._session.watched |= self._found
+        return resp.OK
 
 
-def watched(session: Session, found: dict[bytes, bytes | None]) -> bytes:
-    """All of them or, if no transaction could compare them, none."""
-    together = session.watched | found
-    size = sum([len(key) + len(value or b"") for key, value in together.items()])
+def check_watched(watched: dict[bytes, bytes | None]) -> None:
+    """What no transaction could compare need not be held."""
+    size = sum([len(key) + len(value or b"") for key, value in watched.items()])
     if size > MAX_TRANSACTION_BYTES:
-        words = f"{size} bytes of keys and values, and a transaction compares at most {MAX_TRANSACTION_BYTES}"
-        return resp.error(f"ERR not watched: with what was watched before these are {words}")
-    session.watched = together
-    return resp.OK
+        limit = f"a transaction compares {MAX_TRANSACTION_BYTES} at most"
+        raise InvalidRequest(f"not watched: keys and values would have {size} bytes, and {limit}")
 
 
 def unwatch(session: Session, _arguments: Arguments) -> bytes:

@@ -22,6 +22,7 @@ from epoxy.model.writes import (
     VersionMismatch,
     Write,
 )
+from epoxy.node.service import PAGE_BYTES
 from epoxy.node.transactions import is_of_transactions, is_owned
 from epoxy.server.backend import Backend
 from epoxy.server.calls import RETRY_AFTER_MS, Call, Header, error_header, record
@@ -34,12 +35,6 @@ KEYS = b"/v2/kv/"
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
 """Keys on a page: what a person scrolls through, and what a scan holds up the event loop for, some milliseconds."""
-
-PAGE_BYTES = 4 << 20
-"""Values on a page, as much as the largest message between peers. One more batch may come on top."""
-
-BATCH_KEYS = 16
-"""Keys fetched at a time for a page: sixteen of the largest values are 16 MiB, a thousand would be 1 GiB."""
 
 PUT_PARAMETERS = frozenset((b"mode", b"if_version"))
 DELETE_PARAMETERS = frozenset((b"if_version",))
@@ -100,23 +95,14 @@ class Keys:
     def page(self, call: Call) -> None:
         given = parameters(call.request.query, PAGE_PARAMETERS)
         limit = number(given, b"limit", low=1, high=MAX_LIMIT) or DEFAULT_LIMIT
-        rows, more = self._rows(fragment(given, b"prefix"), fragment(given, b"after") or None, limit)
+        rows = self._node.page(fragment(given, b"prefix"), fragment(given, b"after") or None, limit)
         keys = [record(key, committed) for key, committed in rows if not committed.is_tombstone]
-        call.json(200, Page(keys=keys, next=spelled(rows[-1][0]) if more else None))
+        call.json(200, Page(keys=keys, next=spelled(rows[-1][0]) if may_go_on(rows, limit) else None))
 
-    def _rows(self, prefix: bytes, after: bytes | None, limit: int) -> tuple[list[tuple[bytes, Proposal]], bool]:
-        """Up to `limit` rows, fewer if their values are large, and whether there may be more."""
-        rows: list[tuple[bytes, Proposal]] = []
-        size = 0
-        while len(rows) < limit and size < PAGE_BYTES:
-            wanted = min(BATCH_KEYS, limit - len(rows))
-            batch = self._node.page(prefix, after, wanted)
-            rows += batch
-            if len(batch) < wanted:
-                return rows, False
-            after = batch[-1][0]
-            size += sum(len(committed.value or b"") for _, committed in batch)
-        return rows, True
+
+def may_go_on(rows: Sequence[tuple[bytes, Proposal]], limit: int) -> bool:
+    """Whether a page ended because it was full."""
+    return len(rows) == limit or sum([len(committed.value or b"") for _, committed in rows]) >= PAGE_BYTES
 
 
 def consistency_of(query: bytes) -> Consistency:

@@ -245,14 +245,23 @@ def stamp(sequence: int, index: int) -> bytes:
     return (sequence << 16 | index).to_bytes(STAMP_BYTES, "big")
 
 
+FIRST_ROWS = 4
+FETCHED_BYTES = 256 << 10
+"""How many rows a scan fetches before it knows how long they are, and about how much at a time after that: whoever
+wants the first of them must not wait for 256 of a megabyte each."""
+
+
 def scan(view: Snapshot, begin: bytes, end: bytes, page: int, reverse: bool) -> Iterator[KeyValue]:
-    """All rows of a range, a page at a time."""
+    """All rows of a range, a few at a time and then more, up to a page, unless they are long."""
+    size = min(page, FIRST_ROWS)
     while True:
-        rows = view.range(begin, end, limit=page, reverse=reverse)
+        rows = view.range(begin, end, limit=size, reverse=reverse)
         yield from rows
-        if len(rows) < page:
+        if len(rows) < size:
             return
         begin, end = (begin, rows[-1][0]) if reverse else (rows[-1][0] + b"\x00", end)
+        fetched = sum([len(value) for _, value in rows])
+        size = max(1, min(page, 4 * size, size * FETCHED_BYTES // max(1, fetched)))
 
 
 def layered(rows: Iterable[KeyValue], changes: list[tuple[bytes, bytes | None]], reverse: bool) -> Iterator[KeyValue]:

@@ -47,9 +47,21 @@ USER_VERSION = bytes(2)
 SCAN_ROWS = 256
 """Rows fetched at a time while a page is filled: a key has at most three, and pages are a few hundred keys."""
 
+LIVING = wire.HEADER + b"\x01"
+"""How the record of a committed key begins that is not deleted: its format, and that there is a value."""
+
+COUNTED_BYTES = 4 << 20
+"""Values that a step of a count passes: a few milliseconds."""
+
 Rows = dict[bytes, bytes | None]
 Stamped = tuple[bytes, bytes, bytes]
 """Prefix, suffix and value of a row whose key the commit completes."""
+
+
+def beginning(value: bytes) -> bytes:
+    """How the record of a committed key begins that holds this value."""
+    full = wire.encode_committed_record(CommittedRecord(committed=legacy_proposal(value)))
+    return full[: full.index(value, len(LIVING)) + len(value)]
 
 
 class Keyspace:
@@ -141,10 +153,12 @@ class Keyspace:
         return self._has_cached
 
     def page(self, view: Snapshot, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
-        """Up to `limit` committed keys that start with `prefix`, in order, from the first one beyond `after`; without
-        the cluster's own, which come last."""
-        found = takewhile(lambda row: row[0] < FIRST_SYSTEM_KEY, self.everything(view, prefix, after))
-        return list(islice(found, limit))
+        return list(islice(self.clients_keys(view, prefix, after), limit))
+
+    def clients_keys(self, view: Snapshot, prefix: bytes, after: bytes | None) -> Iterator[tuple[bytes, Proposal]]:
+        """The committed keys that start with `prefix`, in order, from the first one beyond `after`; without the
+        cluster's own, which come last. Read as they are asked for."""
+        return takewhile(lambda row: row[0] < FIRST_SYSTEM_KEY, self.everything(view, prefix, after))
 
     def everything(
         self, view: Snapshot, prefix: bytes, after: bytes | None, until: bytes | None = None
@@ -172,10 +186,37 @@ class Keyspace:
     def count(self, view: Snapshot, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
         """How many keys begin among the next so many rows beyond a key, and where to go on; None: these were the last.
         Without a look at what they hold; values of the first layout, and the cluster's own, are not counted."""
+        found, last = self._rows_beyond(view, after, rows)
+        return sum([row.endswith(VALUE_OF_A_KEY) for row, _ in found]), last
+
+    def living(
+        self, view: Snapshot, after: bytes | None, rows: int, mark: bytes
+    ) -> tuple[int, list[bytes], bytes | None]:
+        """As `count`, of keys that are not deleted, values of the first layout among them. Those that hold the value
+        `mark` are not counted but named. What a record holds is seen from how it begins, which is several times as
+        fast as to decode it."""
+        if self._any_legacy(view):
+            some = self.page(view, b"", after, rows)
+            named = [key for key, committed in some if committed.value == mark]
+            keys = sum([not committed.is_tombstone for _, committed in some]) - len(named)
+            return keys, named, some[-1][0] if len(some) == rows else None
+        found, last = self._rows_beyond(view, after, rows)
+        values = [(row, value) for row, value in found if row.endswith(VALUE_OF_A_KEY) and value.startswith(LIVING)]
+        begins = beginning(mark)
+        named = [key_of(row, self._keys) for row, value in values if value.startswith(begins)]
+        return len(values) - len(named), named, last
+
+    def _rows_beyond(self, view: Snapshot, after: bytes | None, rows: int) -> tuple[list[KeyValue], bytes | None]:
+        """The next so many rows of keys, fewer if they are long, and the key of the last; None: there are no more."""
         begin = self._keys if after is None else self._keys + pack_bytes(after) + b"\xff"
-        found = view.range(begin, self._keys + pack_bytes(FIRST_SYSTEM_KEY)[:-1], limit=rows)
-        keys = sum([row.endswith(VALUE_OF_A_KEY) for row, _ in found])
-        return keys, key_of(found[-1][0], self._keys) if len(found) == rows else None
+        found: list[KeyValue] = []
+        size = 0
+        for row, value in scan(view, begin, self._keys + pack_bytes(FIRST_SYSTEM_KEY)[:-1], rows, False):
+            found.append((row, value))
+            size += len(value)
+            if len(found) == rows or size >= COUNTED_BYTES:
+                return found, key_of(row, self._keys)
+        return found, None
 
     def changelog(
         self, view: Snapshot, after: bytes | None, limit: int, *, newest_first: bool = False
