@@ -135,6 +135,11 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
             Severity.WARNING,
             "transactions wait at us-east-1 (1) (learning, term 2)",
         ),
+        (
+            [visit(state="active", txn_state="catching-up", txn_behind=9000)],
+            Severity.WARNING,
+            "us-east-1 (1) orders no transactions yet: it missed 9000 decisions",
+        ),
         ([visit(joint=True, epoch_age_s=2.0)], Severity.FINE, "old and new members decide together (epoch 1, 2 s)"),
         ([visit(joint=True, epoch_age_s=90.0)], Severity.BROKEN, "that should take seconds"),
         ([visit(joint=True, peers=peers(reachable=False))], Severity.BROKEN, "together (epoch 1, 0 s), and eu-west-1"),

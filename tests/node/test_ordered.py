@@ -231,8 +231,13 @@ def looks_for(count: int) -> int:
     deps = [Deps(also=tuple(chain[max(0, i - 3) : i])) for i in range(count)]
     commits = [OrderedCommit(id=each, command=write(), deps=deps[i]) for i, each in enumerate(chain)]
     missed = count // 8
+    backlog: list[None] = []
+    replica.on_backlog = lambda: backlog.append(None)
     for commit in [*commits[missed:], *reversed(commits[:missed])]:
         replica.handle(commit)
+        while backlog:
+            backlog.clear()
+            replica.execute_some()
     assert replica.log.floors() == (chain[-1],)
     return log.looks
 

@@ -35,6 +35,7 @@ class Bench:
         self.away: set[int] = set()
         self.dice = Random(7)
         self.nodes = {i: Node(self, i) for i in members}
+        self.run(10)
 
     def run(self, virtual_ms: float) -> None:
         end_us = self.world.now_us + int(virtual_ms * 1000)

@@ -81,6 +81,7 @@ class FakeNode:
         self.settings = settings(1, (1, 2, 3))
         self.ready = True
         self.standing = Standing(state=State.ACTIVE)
+        self.txn_waits = ""
         self.roster: Roster | None = None
         self.replica = SimpleNamespace(config=first_epoch((1, 2, 3)))
         self.outcome: Outcome | None = None

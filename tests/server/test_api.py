@@ -22,6 +22,16 @@ def test_health_does_not_depend_on_being_ready(door: Door) -> None:
     assert answer.error() == told("not_ready", "the node is starting", retry_after_ms=1000)
 
 
+def test_ready_for_transactions_is_another_question(door: Door) -> None:
+    assert door.ask("GET", "/readyz?for=transactions").status == 200
+    door.node.txn_waits = "catching-up, term 0, 9000 decisions behind"
+    answer = door.ask("GET", "/readyz?for=transactions")
+    assert (answer.status, answer.error()["code"]) == (503, "not_ready")
+    assert "9000 decisions behind" in answer.error()["message"]
+    assert door.ask("GET", "/readyz?for=keys").status == door.ask("GET", "/readyz").status == 200
+    assert door.ask("GET", "/readyz?for=rain").status == 400
+
+
 def test_members(door: Door) -> None:
     assert door.ask("GET", "/v2/members").json() == {
         "epoch": 1,

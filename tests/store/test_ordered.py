@@ -88,8 +88,8 @@ def test_of_a_term_that_is_over_only_decisions_stay() -> None:
     told = Kept(term=0, commit=commit_of(NOTHING_DECIDED))
     assert SPACE.kept(store.newest(), None, 1, 9) == [told]
     assert SPACE.kept(store.newest(), KeptId(term=0, id=TWO), 1, 9) == []
-    assert list(ROWS.decided(store.newest(), {1: 1})) == [told.commit]
-    assert list(ROWS.decided(store.newest(), {1: 2})) == []
+    assert [list(stream) for stream in ROWS.decided(store.newest(), {1: 1}).values()] == [[told.commit]]
+    assert [list(stream) for stream in ROWS.decided(store.newest(), {1: 2}).values()] == [[]]
     store.transact(lambda tx: SPACE.drop_kept(tx, 1))
     assert ROWS.load(store.newest()).instances == {}
 

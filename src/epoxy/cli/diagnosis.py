@@ -167,6 +167,12 @@ def arrivals(statuses: list[Status], present: set[int]) -> Iterator[Finding]:
 def transactions(statuses: list[Status]) -> Iterator[Finding]:
     """They stand still while an epoch is joint. After that, only one that was away has still to catch up."""
     for status in statuses:
+        if status.txn_state == "catching-up":
+            yield warning(
+                f"{name(status)} orders no transactions yet: it missed {status.txn_behind} decisions",
+                "It was away, and learns them; single keys are served meanwhile. Its log says how far it is.",
+            )
+            continue
         waits = status.txn_state not in ("", "open") and status.state == "active"
         if waits and not status.joint and (status.epoch_age_s or 0.0) > LONG_JOINT_S:
             yield warning(

@@ -46,7 +46,8 @@ def tell_status(told: Status) -> None:
     if told.joint:
         output.row("a change", "old and new members decide together, for a moment; `epoxy members list` tells more")
     if told.ready and told.txn_state not in ("", "open"):
-        output.row("transactions", f"wait: {told.txn_state}, term {told.txn_term}")
+        behind = f", {told.txn_behind} decisions behind" if told.txn_behind else ""
+        output.row("transactions", f"wait: {told.txn_state}, term {told.txn_term}{behind}")
     if told.fast_path_share is not None:
         output.row("fast path", f"{told.fast_path_share:.1%} of the writes decided here took one round trip")
     if told.floor_ms is not None:

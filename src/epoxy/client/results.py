@@ -170,6 +170,7 @@ class Status(Struct, kw_only=True):
     fast_quorum: int | None = None
     txn_term: int | None = None
     txn_state: str = ""
+    txn_behind: int = 0
     uptime_s: float | None = None
     peers: list[Peer] = []
     document: dict[str, Any] | UnsetType = UNSET

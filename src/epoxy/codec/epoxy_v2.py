@@ -1910,13 +1910,13 @@ def decode_overtaken(buffer: bytes, position: int) -> tuple[Overtaken, int]:
 
 
 def encode_commits(out: list[bytes], value: tuple[OrderedCommit, ...]) -> None:
-    encode_length(out, len(value), 0, 64)
+    encode_length(out, len(value), 0, 512)
     for item in value:
         encode_ordered_commit(out, item)
 
 
 def decode_commits(buffer: bytes, position: int) -> tuple[tuple[OrderedCommit, ...], int]:
-    count, position = decode_length(buffer, position, 0, 64)
+    count, position = decode_length(buffer, position, 0, 512)
     items: list[OrderedCommit] = []
     for _ in range(count):
         item, position = decode_ordered_commit(buffer, position)

@@ -19,6 +19,7 @@ from epoxy.model.ordered import (
     InTerm,
     Missed,
     OrderedAccept,
+    OrderedCommit,
     OrderedRequest,
     OrderedVote,
     Phase,
@@ -29,6 +30,7 @@ from epoxy.model.ordered import (
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused, TxnUnknown, flaw_of
 from epoxy.model.writes import Path
 from epoxy.node.flows import FlowFailures
+from epoxy.node.ordered_catchup import CatchUp
 from epoxy.node.ordered_replica import OrderedReplica, Results
 from epoxy.node.ordered_runs import Run
 from epoxy.node.ordered_terms import Terms
@@ -36,8 +38,8 @@ from epoxy.ordered.coordinator import Ending, Settled, TooMuch, submit
 from epoxy.ordered.effects import Context, Home, Timing
 from epoxy.ordered.queue import MAX_QUEUED, Flight, Queue, Ticket
 from epoxy.ordered.recovery import recover
-from epoxy.ordered.terms import Part, close
-from epoxy.ports import Clock, Dice, Store, Transport
+from epoxy.ordered.terms import Part, close, last_slots
+from epoxy.ports import Clock, Dice, Store, Timer, Transport
 
 LOOKS = 4
 """How often in `recover_ms` it is looked whether something is stuck."""
@@ -86,12 +88,16 @@ class OrderedEngine:
         self._watchers: dict[InstanceId, list[Callable[[], None]]] = {}
         self._seen_ms: dict[InstanceId, float] = {}
         self._next_slot = self.replica.log.highest.get(me, 0) + 1
+        self.catchup = CatchUp(self)
         self._turn = 0
         self._catchup_ms = 0.0
+        self._timer: Timer | None = None
         self._awake = False
         self._looking = False
         self._pumping = False
+        self._executing = False
         self._stopped = False
+        self.replica.on_backlog = self._execute_soon
         self.replica.on_news = self._news
         self.replica.on_executed = self._executed
 
@@ -103,16 +109,18 @@ class OrderedEngine:
             if mine and instance.command is not None and not log.is_executed(instance.id):
                 self._queue.took_off(instance.id, instance.command)
         self.replica.start()
-        if not self.replica.is_idle:
-            self._wake()
+        self._wake_at_once()
 
     def stop(self) -> None:
         self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
 
     def found(self, config: ClusterConfig) -> None:
         if self.replica.term is None:
             self.replica.found(config)
             self._queue.share(len(self.replica.voters))
+            self._wake_at_once()
 
     @property
     def is_member(self) -> bool:
@@ -121,6 +129,32 @@ class OrderedEngine:
     @property
     def in_flight(self) -> int:
         return len(self._flights) + len(self._queue)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether transactions that are asked for here are ordered at once. Not before one of the others has said how
+        far it is: this replica may have missed a great deal, and be the last to know."""
+        return self.replica.part is Part.OPEN and self._is_told and not self.catchup.is_far_behind
+
+    @property
+    def _is_told(self) -> bool:
+        return self.catchup.is_known or not self.replica.others
+
+    @property
+    def state(self) -> str:
+        """In a word, for status."""
+        part = self.replica.part
+        if part is not Part.OPEN or self.is_open:
+            return part.value
+        return "catching-up" if self.catchup.is_far_behind else "asking"
+
+    @property
+    def behind(self) -> int:
+        return self.replica.behind
+
+    @property
+    def round_timeout_ms(self) -> float:
+        return self.timing.round_timeout_ms
 
     def handle(self, message: InTerm) -> Reply:
         """From a peer. The reply is not to leave before it is durable."""
@@ -168,6 +202,8 @@ class OrderedEngine:
             answered(TxnRefused(reason=flaw))
         elif not self.is_member:
             answered(TxnRefused(reason="this replica is no member that orders transactions"))
+        elif self.catchup.is_far_behind:
+            answered(TxnRefused(reason=f"this replica missed {self.behind} decisions, and learns them; ask another"))
         elif self._queue.is_full:
             answered(TxnRefused(reason=f"{MAX_QUEUED} transactions are waiting already"))
         else:
@@ -189,7 +225,7 @@ class OrderedEngine:
 
     def _pump(self) -> None:
         self._pumping = False
-        while self.replica.part is Part.OPEN and (flight := self._queue.next()) is not None:
+        while self.is_open and (flight := self._queue.next()) is not None:
             instance_id = InstanceId(self.me, self._next_slot)
             self._next_slot += 1
             self._flights[instance_id] = flight
@@ -272,12 +308,18 @@ class OrderedEngine:
             self._awake = True
             self._rest()
 
+    def _wake_at_once(self) -> None:
+        """To find out how far the others are."""
+        if not self._awake:
+            self._awake = True
+            self._timer = self.clock.call_later(0, self._look)
+
     def _rest(self) -> None:
-        self.clock.call_later(self.timing.recover_ms / LOOKS * (0.5 + self._dice.uniform()), self._look)
+        self._timer = self.clock.call_later(self.timing.recover_ms / LOOKS * (0.5 + self._dice.uniform()), self._look)
 
     def _look(self) -> None:
         """Now and then: what is stuck, what was missed, what may go?"""
-        if self._stopped or not self.is_member or self.replica.is_idle:
+        if self._stopped or not self.is_member or (self.replica.is_idle and self._is_told):
             self._awake = False
             return
         try:
@@ -287,14 +329,18 @@ class OrderedEngine:
 
     def _look_after(self) -> None:
         now_ms, recover_ms = self.clock.now_ms(), self.timing.recover_ms
+        if not self.catchup.is_under_way:
+            self._recover_stuck(now_ms, recover_ms)
+        if now_ms >= self._catchup_ms or self.replica.is_behind or not self._is_told:
+            self._catchup_ms = now_ms + self.timing.catchup_ms
+            self._catch_up()
+        self.terms.look()
+
+    def _recover_stuck(self, now_ms: float, recover_ms: float) -> None:
         for instance_id in self.replica.undecided(LOOKED_AT):
             since_ms = self._seen_ms.setdefault(instance_id, now_ms)
             if now_ms - since_ms >= self._patience(instance_id) * recover_ms:
                 self.rescue((instance_id,))
-        if now_ms >= self._catchup_ms or self.replica.is_behind:
-            self._catchup_ms = now_ms + self.timing.catchup_ms
-            self._catch_up()
-        self.terms.look()
 
     def _patience(self, instance_id: InstanceId) -> int:
         """None, when a term ends: everybody waits for everything that counts."""
@@ -312,22 +358,44 @@ class OrderedEngine:
             self._ask_missed(others[self._turn % len(others)])
 
     def _ask_missed(self, to: int) -> None:
-        """What it says was executed is thrown away by others, so it must be durable, and nothing later be said."""
-        log, number = self.replica.log, self.replica.number
-        request = Catchup(sender=self.me, executed=log.floors(), known=log.known())
-        message = InTerm(term=number, request=request)
-        self._store.when_durable(partial(self.transport.send, to, (message,), partial(self._missed, to, number)))
+        """While pages come from somebody else, the question only says how far this replica is."""
+        log = self.replica.log
+        self.ask(to, log.known() if not self.catchup.is_under_way else last_slots(log))
 
-    def _missed(self, sender: int, number: int, reply: Reply) -> None:
+    def ask(self, to: int, known: tuple[InstanceId, ...]) -> None:
+        """What it says was executed is thrown away by others, so it must be durable, and nothing later be said."""
+        number = self.replica.number
+        request = Catchup(sender=self.me, executed=self.replica.log.floors(), known=known)
+        message = InTerm(term=number, request=request)
+        heard = partial(self._missed, to, number, known)
+        self._store.when_durable(partial(self.transport.send, to, (message,), heard))
+
+    def _missed(self, sender: int, number: int, known: tuple[InstanceId, ...], reply: Reply) -> None:
         if not isinstance(reply, Missed) or number != self.replica.number or not self.is_member:
             return
         self.replica.arrived(sender)
         self.replica.reached(sender, reply.executed)
-        before = self.replica.log.known()
-        for commit in reply.commits:
-            self.handle(InTerm(term=number, request=commit))
-        if reply.more and self.replica.log.known() != before:
-            self._ask_missed(sender)
+        was_told = self._is_told
+        self.catchup.took(sender, known, reply)
+        if not was_told:
+            self._pump_soon()
+
+    def learn(self, commit: OrderedCommit) -> None:
+        if self.is_member:
+            self.handle(InTerm(term=self.replica.number, request=commit))
+
+    def caught_up(self) -> None:
+        self._pump_soon()
+
+    def _execute_soon(self) -> None:
+        if not self._executing:
+            self._executing = True
+            self.clock.call_later(0, self._execute_more)
+
+    def _execute_more(self) -> None:
+        self._executing = False
+        if self.is_member and not self._stopped:
+            self.replica.execute_some()
 
     # From one term to the next
 
@@ -345,6 +413,7 @@ class OrderedEngine:
             self._closing.stop()
             self._closing = None
         self._seen_ms.clear()
+        self.catchup.stop()
         if self._flights_term == self.replica.number:
             for instance_id in [each for each in self._flights if self.replica.log.get(each).phase is Phase.INITIAL]:
                 self._take_back(instance_id)

@@ -4,7 +4,8 @@ The log in memory is what the rows say, so nothing is read to answer a message. 
 with the per-key engine: whoever calls `handle` or `perform` sees to that.
 """
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from itertools import islice
 from typing import assert_never
@@ -12,8 +13,6 @@ from typing import assert_never
 from epoxy.model.cluster import ClusterConfig, first_epoch
 from epoxy.model.errors import InvariantViolation
 from epoxy.model.ordered import (
-    MAX_PAGE,
-    MAX_PAGE_BYTES,
     NOTHING,
     Catchup,
     Closed,
@@ -36,6 +35,7 @@ from epoxy.model.ordered import (
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.transactions import Executed
 from epoxy.ordered import acceptor, graph, terms
+from epoxy.ordered.catchup import dependencies_first, page_of
 from epoxy.ordered.effects import Begin, Conclude, HomeOp, Join, Look, Seen
 from epoxy.ordered.execution import State, execute
 from epoxy.ordered.log import Log
@@ -46,6 +46,9 @@ from epoxy.store.ordered import OrderedSpace
 
 Results = list[Executed] | None
 """Of the transactions of a command; None: it came to nothing."""
+
+EXECUTED_AT_ONCE = 64
+"""Instances that are executed before others have their turn on the event loop: some milliseconds."""
 
 FORGOTTEN_AT_ONCE = 1024
 """Slots of a replica that are thrown away in one transaction: some milliseconds."""
@@ -70,6 +73,8 @@ class OrderedReplica:
         """Told right after the transaction, before it is durable."""
         self.on_change: Callable[[Instance], None] = lambda _: None
         """Told of every change, as above."""
+        self.on_backlog: Callable[[], None] = lambda: None
+        """Told when `execute_some` is to be called again, as soon as others have had their turn."""
         self._store = store
         self._begin_term()
         if config is not None:
@@ -89,8 +94,14 @@ class OrderedReplica:
         """What is not decided, and who waits for it."""
         self._stuck: dict[InstanceId, InstanceId] = {}
         """The same, the other way around."""
+        self._roots: deque[InstanceId] = deque()
+        """Decided, and to be executed with all they depend on."""
+        self._groups: deque[list[InstanceId]] = deque()
+        """The next to be executed, each in one piece: what they depend on is executed, or stands before them."""
         self._votes = Votes()
         self._reached: dict[int, dict[int, int]] = {}
+        self._furthest: dict[int, int] = {}
+        """The last slot of each replica up to which anybody else has executed everything."""
         self._arrived: set[int] = set()
         """Who is known to be in this term, or in a later one."""
 
@@ -126,6 +137,15 @@ class OrderedReplica:
     def is_behind(self) -> bool:
         """Its term ends, or has ended long since."""
         return self.term is not None and self.term.ending
+
+    @property
+    def behind(self) -> int:
+        """How many instances are known to have been executed elsewhere, or to count in a term that ends, and have not
+        been executed here."""
+        wanted = dict(self._furthest)
+        for replica_id, slot in (self.ends or {}).items():
+            wanted[replica_id] = max(wanted.get(replica_id, 0), slot)
+        return sum([max(0, slot - self.log.executed.get(replica_id, 0)) for replica_id, slot in wanted.items()])
 
     def votes_on(self, instance_id: InstanceId) -> bool:
         return terms.votes_on(self.part, self.ends, instance_id)
@@ -183,8 +203,9 @@ class OrderedReplica:
         if self.part is Part.OUT:
             return
         for instance in sorted(self.log.instances.values(), key=lambda instance: instance.id):
-            if instance.is_committed:
-                self._execute_from(instance.id)
+            if instance.is_committed and not self.log.is_executed(instance.id):
+                self._roots.append(instance.id)
+        self.execute_some()
 
     def handle(self, request: OrderedRequest) -> OrderedReply:
         match request:
@@ -246,17 +267,19 @@ class OrderedReplica:
             return
         self.log.put(after)
         waited = self._free(after.id) if after.is_committed else []
-        plan = graph.plan(self.log, after.id, self._stuck) if after.is_committed else None
-        if plan is not None and plan.groups == [[after.id]]:
+        if after.is_committed and self._waits_for_nothing(after):
             self._execute([after.id], before)
         else:
             self._store.transact(lambda tx: self.rows.save(tx, before, after))
         self.on_change(after)
         if after.is_committed:
             self._votes.drop(after.id)
-            for each in (after.id, *waited):
-                self._execute_from(each)
+            self._roots.extend((after.id, *waited))
+            self.execute_some()
             self.on_news(after.id)
+
+    def _waits_for_nothing(self, decided: Instance) -> bool:
+        return decided.nop or next(self.log.unexecuted(self.log.deps_of(decided)), None) is None
 
     def _heard_waiting(self, request: Waiting) -> OrderedReply:
         known = self.log.waiting.get(request.id, 0)
@@ -288,39 +311,44 @@ class OrderedReplica:
         """Tell what the sender lacks and this replica has executed without gaps."""
         self.arrived(request.sender)
         self.reached(request.sender, request.executed)
-        theirs = {end.replica_id: end.slot for end in request.known}
-        commits: list[OrderedCommit] = []
-        size = 0
-        for end in self.log.floors():
-            first = max(theirs.get(end.replica_id, 0), self.log.forgotten.get(end.replica_id, 0)) + 1
-            for slot in range(first, end.slot + 1):
-                if len(commits) >= MAX_PAGE or size >= MAX_PAGE_BYTES:
-                    return Missed(executed=self.log.floors(), commits=tuple(commits), more=True)
-                commit = acceptor.commit_of(self.log.get(InstanceId(end.replica_id, slot)))
-                commits.append(commit)
-                size += commit.command.size if commit.command is not None else 0
-        return Missed(executed=self.log.floors(), commits=tuple(commits), more=False)
+        known = {end.replica_id: end.slot for end in request.known}
+        streams = {end.replica_id: self._stream(end, known.get(end.replica_id, 0)) for end in self.log.floors()}
+        commits, more = page_of(dependencies_first(streams, known))
+        return Missed(executed=self.log.floors(), commits=commits, more=more)
+
+    def _stream(self, end: InstanceId, known: int) -> Iterator[OrderedCommit]:
+        first = max(known, self.log.forgotten.get(end.replica_id, 0)) + 1
+        ids = (InstanceId(end.replica_id, slot) for slot in range(first, end.slot + 1))
+        return (acceptor.commit_of(self.log.get(each)) for each in ids)
 
     def catch_up_later(self, term: int, request: Catchup) -> Missed:
         """Tell one who is in an earlier term what it lacks there: this replica has executed all of it."""
         known = {end.replica_id: end.slot for end in request.known}
-        commits: list[OrderedCommit] = []
-        size = 0
-        for commit in self.space.within(term).decided(self._store.newest(), known):
-            if len(commits) >= MAX_PAGE or size >= MAX_PAGE_BYTES:
-                return Missed(executed=(), commits=tuple(commits), more=True)
-            commits.append(commit)
-            size += commit.command.size if commit.command is not None else 0
-        return Missed(executed=(), commits=tuple(commits), more=False)
+        streams = self.space.within(term).decided(self._store.newest(), known)
+        commits, more = page_of(dependencies_first(streams, known))
+        return Missed(executed=(), commits=commits, more=more)
 
     # Execution
 
-    def _execute_from(self, root: InstanceId) -> None:
+    def execute_some(self) -> None:
+        """A bounded part of what may be executed; `on_backlog` is told if that was not all."""
+        left = EXECUTED_AT_ONCE
+        while left > 0 and (self._groups or self._roots):
+            if self._groups:
+                group = self._groups.popleft()
+                self._execute(group)
+                left -= len(group)
+            else:
+                self._plan_from(self._roots.popleft())
+                left -= 1
+        if self._groups or self._roots:
+            self.on_backlog()
+
+    def _plan_from(self, root: InstanceId) -> None:
         if self.log.is_executed(root) or root in self._stuck:
             return
         plan = self._plan(root)
-        for group in plan.groups:
-            self._execute(group)
+        self._groups.extend(plan.groups)
         if plan.missing is not None:
             self._blocked.setdefault(plan.missing, []).extend(plan.held)
             self._stuck.update(dict.fromkeys(plan.held, plan.missing))
@@ -382,6 +410,7 @@ class OrderedReplica:
         known = self._reached.setdefault(sender, {})
         for end in executed:
             known[end.replica_id] = max(known.get(end.replica_id, 0), end.slot)
+            self._furthest[end.replica_id] = max(self._furthest.get(end.replica_id, 0), end.slot)
             self.log.mention(end)
 
     def forget(self) -> int:

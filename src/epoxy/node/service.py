@@ -239,6 +239,14 @@ class Node:
         else:
             answered(TxnRefused(reason=self.standing.reason))
 
+    @property
+    def txn_waits(self) -> str:
+        """Why no transactions are ordered here now; empty if they are."""
+        engine = self.ordered
+        return (
+            "" if engine.is_open else f"{engine.state}, term {engine.replica.number}, {engine.behind} decisions behind"
+        )
+
     def peek(self, key: bytes) -> ReadResult | None:
         """What an optimistic read finds without asking anybody. A node that does not serve finds nothing: whoever reads
         on is told why."""
@@ -351,7 +359,8 @@ class Node:
             fast_quorum=sizes.fast,
             txn_fast_path_share=self.transactions.fast_share,
             txn_term=self.ordered.replica.number,
-            txn_state=self.ordered.replica.part.value,
+            txn_state=self.ordered.state,
+            txn_behind=self.ordered.behind,
             writes_in_flight=self.in_flight,
             uptime_s=(self.clock.now_ms() - self._started_ms) / 1000,
             peers=[self._peer(info) for info in config.replicas if info.id != self.me],

@@ -20,7 +20,8 @@ class Status(Struct, frozen=True, kw_only=True):
     `floor_ms`: the round trip to the nearest fast quorum, below which no fresh key commits. `state` and `reason`: see
     `standing`. `joint`: two sets of members must agree, for a moment. `epoch_age_s`: since when this process knows of
     the epoch. `txn_term` and `txn_state`: where this node's part of the ordered engine is; when it is "open" it orders
-    transactions (docs/protocol/ordered.md). `compiled`: whether the hot modules are (decision 0015)."""
+    transactions (docs/protocol/ordered.md). `txn_behind`: how many decisions about them it is known to have missed.
+    `compiled`: whether the hot modules are (decision 0015)."""
 
     id: int
     datacenter: str
@@ -42,6 +43,7 @@ class Status(Struct, frozen=True, kw_only=True):
     txn_fast_path_share: float | None
     txn_term: int
     txn_state: str
+    txn_behind: int
     writes_in_flight: int
     uptime_s: float
     peers: list[PeerStatus]

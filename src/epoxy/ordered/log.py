@@ -79,11 +79,15 @@ class Log:
         return instance_id in self.beyond or self.get(instance_id).is_committed
 
     def unexecuted(self, deps: Deps) -> Iterator[InstanceId]:
-        """In a fixed order, the oldest of each replica first."""
+        """In a fixed order, the newest of each replica first: the others have mostly been executed when it has, and
+        are not looked at then. So whatever waits for a long stretch waits for its end, and is not looked at again for
+        each slot of it. What is executed between two of them is left out."""
         for end in deps.upto:
-            for slot in range(self.executed.get(end.replica_id, 0) + 1, end.slot + 1):
+            slot = end.slot
+            while slot > self.executed.get(end.replica_id, 0):
                 if (instance_id := InstanceId(end.replica_id, slot)) not in self.beyond:
                     yield instance_id
+                slot -= 1
         for instance_id in deps.also:
             if not self.is_executed(instance_id):
                 yield instance_id

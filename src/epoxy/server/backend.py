@@ -31,6 +31,10 @@ class Backend(Protocol):
     def roster(self) -> Roster | None:
         """None: its members never change."""
 
+    @property
+    def txn_waits(self) -> str:
+        """Why no transactions are ordered here now; empty if they are."""
+
     def datacenter_of(self, replica: int) -> str: ...
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...

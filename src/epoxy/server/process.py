@@ -24,7 +24,6 @@ from epoxy.node.deadlines import CoarseClock
 from epoxy.node.exits import EXIT_STORE
 from epoxy.node.listening import listen
 from epoxy.node.service import Node
-from epoxy.ordered.terms import Part
 from epoxy.placement.ring import check_hash
 from epoxy.server.actors_door import ActorsDoor
 from epoxy.server.api import build_api
@@ -111,6 +110,7 @@ class Process:
             warn(settings, self._data_dir, self._certificate_flaw())
             self.node.pace.then = self.metrics.tally
             self.node.failures.report = self._flow_failed
+            self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
             self.neighbours = Neighbours(self.node, self._peers, questions, self._link, self._handle)
             mutual = settings.tls is not None and settings.tls.ca is not None
             doors = self.neighbours.doors(shared, certificates=mutual)
@@ -241,7 +241,9 @@ class Process:
             replicas={status.value: statuses.count(status) for status in ReplicaStatus},
             peer_rtt_seconds=rtts,
             txn_term=self.node.ordered.replica.number,
-            txn_open=self.node.ordered.replica.part is Part.OPEN,
+            txn_open=self.node.ordered.is_open,
+            txn_behind=self.node.ordered.behind,
+            txn_learned=self.node.ordered.catchup.learned,
             refused=self.node.refused,
             flow_failures=self.node.failures.count,
             requests=self._resp.requests() | {("http_get_key", "ok"): self._connections.ready.served},

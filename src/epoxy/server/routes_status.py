@@ -10,7 +10,7 @@ from msgspec import Struct
 from epoxy.node.standing import State
 from epoxy.server.backend import Backend
 from epoxy.server.calls import RETRY_AFTER_MS, Call
-from epoxy.server.inputs import key_of, parameters, spelled
+from epoxy.server.inputs import Rejected, key_of, parameters, shown, spelled
 from epoxy.server.metrics import CONTENT_TYPE, Metrics
 from epoxy.server.openapi_actors import document
 from epoxy.transport.response import JSON
@@ -22,6 +22,7 @@ MAX_INSPECTIONS = 8
 is for people, who come one by one."""
 
 NO_PARAMETERS: frozenset[bytes] = frozenset()
+FOR = frozenset((b"for",))
 
 
 CODES = {State.REMOVED: "removed", State.DISPLACED: "displaced", State.STOPPING: "stopping"}
@@ -65,10 +66,17 @@ class Condition:
         call.answer(200, b"ok\n", content_type=TEXT)
 
     def readyz(self, call: Call) -> None:
-        if self._node.ready:
-            call.answer(200, b"ready\n", content_type=TEXT)
-        else:
+        """Whether it serves keys; `for=transactions`: whether it orders transactions, too."""
+        wanted = parameters(call.request.query, FOR).get(b"for", b"keys")
+        if wanted not in (b"keys", b"transactions"):
+            raise Rejected(400, "bad_parameter", f"for is keys or transactions, not '{shown(wanted)}'")
+        if not self._node.ready:
             not_ready(call, self._node)
+        elif wanted == b"transactions" and self._node.txn_waits:
+            message = f"keys are served, but no transactions are ordered here: {self._node.txn_waits}"
+            call.fail(503, "not_ready", message, retry_after_ms=RETRY_AFTER_MS)
+        else:
+            call.answer(200, b"ready\n", content_type=TEXT)
 
     def openapi(self, call: Call) -> None:
         call.answer(200, self._openapi, content_type=JSON)

@@ -108,16 +108,16 @@ class TermSpace:
                 tx.clear_range(root + pack((end.replica_id,)), root + pack((end.replica_id, end.slot + 1)))
             tx.set(self._forgotten + pack((end.replica_id,)), pack((end.slot,)))
 
-    def decided(self, view: Snapshot, known: Mapping[int, int]) -> Iterator[OrderedCommit]:
-        """What was decided, beyond what is known already."""
+    def decided(self, view: Snapshot, known: Mapping[int, int]) -> dict[int, Iterator[OrderedCommit]]:
+        """What was decided, beyond what is known already: by coordinator, in the order of slots."""
+        streams: dict[int, Iterator[OrderedCommit]] = {}
         begin, end = self._instances, strinc(self._instances)
         while found := view.range(begin, end, limit=1):
             _, replica_id, *_ = numbers(found[0][0][self._root :])
             first = self._instances + pack((replica_id, known.get(replica_id, 0) + 1))
             begin = self._instances + pack((replica_id + 1,))
-            for _, instance in stored(rows(view, first, begin, self._root)):
-                if instance.is_committed:
-                    yield commit_of(instance)
+            streams[replica_id] = commits(rows(view, first, begin, self._root))
+        return streams
 
     # Everything, at the start
 
@@ -173,6 +173,10 @@ def stored(found: Iterator[Row]) -> Iterator[tuple[int, Instance]]:
             ),
         )
         command = None
+
+
+def commits(found: Iterator[Row]) -> Iterator[OrderedCommit]:
+    return (commit_of(instance) for _, instance in stored(found) if instance.is_committed)
 
 
 def decided(commit: OrderedCommit) -> Instance:

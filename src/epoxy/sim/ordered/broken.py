@@ -126,10 +126,9 @@ def forget_what_i_executed(self: OrderedReplica) -> int:
     return len(self.log.forget(ends))
 
 
-def say_it_before_it_is_durable(self: OrderedEngine, to: int) -> None:
-    log, number = self.replica.log, self.replica.number
-    request = Catchup(sender=self.me, executed=log.floors(), known=log.known())
-    self.send(to, request, partial(self._missed, to, number))
+def say_it_before_it_is_durable(self: OrderedEngine, to: int, known: tuple[InstanceId, ...]) -> None:
+    request = Catchup(sender=self.me, executed=self.replica.log.floors(), known=known)
+    self.send(to, request, partial(self._missed, to, self.replica.number, known))
 
 
 def go_on_before_durable(self: OrderedEngine, effect: Home, done: Callable[[object], None]) -> None:

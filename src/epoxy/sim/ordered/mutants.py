@@ -90,7 +90,7 @@ ALL = (
     mutant(
         "told-too-early",
         "tells what it executed before that is durable",
-        Patch(OrderedEngine, "_ask_missed", broken.say_it_before_it_is_durable),
+        Patch(OrderedEngine, "ask", broken.say_it_before_it_is_durable),
     ),
     mutant("reads-are-free", "reads interfere with nothing", Patch(Interference, "outside", broken.only_writes_count)),
     mutant(
