@@ -11,7 +11,7 @@ from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Reply, Request
 from epoxy.model.ordered import Deps, Instance, InstanceId, InTerm, OrderedAccept, OrderedCommit, OrderedVote, Voted
-from epoxy.model.transactions import Add, Executed, Get, Put, Txn, TxnOutcome, TxnRefused, WrongEngine
+from epoxy.model.transactions import Add, Executed, Get, Put, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine
 from epoxy.model.writes import Outcome, Path, Write
 from epoxy.node.driver import Driver
 from epoxy.node.ordered import OrderedEngine
@@ -245,6 +245,41 @@ def looks_for(count: int) -> int:
 def test_who_was_away_does_not_walk_the_same_way_for_every_command_it_learns() -> None:
     """That would be the cube of their number, and a second becomes a minute."""
     assert looks_for(400) < 24 * looks_for(100)
+
+
+def test_what_was_not_put_forward_in_time_never_is() -> None:
+    """The first is on its way when nobody answers any more, the second waits for it, and both clients' time passes."""
+    cluster = Cluster()
+    executed(cluster.txn(1, Txn(then=(Add(key=b"n", amount=1),))))
+    cluster.down |= {2, 3}
+    told: list[TxnOutcome] = []
+    transactions = cluster.nodes[1].transactions
+    for _ in range(2):
+        transactions.run(Txn(then=(Add(key=b"n", amount=1),)), told.append)
+        cluster.run(10)
+    cluster.run(15_000)
+    assert [type(outcome) for outcome in told] == [TxnUnknown, TxnRefused], "one may take effect yet, the other not"
+    assert isinstance(told[1], TxnRefused)
+    assert "nothing was done" in told[1].reason
+    assert transactions._pending.count == 1, "what was withdrawn takes no room"
+    cluster.down.clear()
+    cluster.run(10_000)
+    assert executed(cluster.txn(2, Txn(reads=(b"n",)))).found == (b"2",)
+    assert transactions._pending.count == 0
+    assert len(told) == 2
+
+
+def test_all_that_everybody_has_executed_is_forgotten_however_much_it_is() -> None:
+    """It was a thousand slots of each replica in a second: with more put forward in each, the log grew for ever."""
+    cluster = Cluster()
+    for node in cluster.nodes.values():
+        for slot in range(1, 5001):
+            node.engine.replica.handle(OrderedCommit(id=InstanceId(2, slot), command=write(), deps=Deps()))
+        node.engine._wake()
+    cluster.run(4000)
+    for node in cluster.nodes.values():
+        assert node.engine.replica.log.forgotten == {2: 5000}
+        assert node.engine.replica.log.instances == {}
 
 
 def test_a_restart_goes_on_with_the_next_slot() -> None:

@@ -195,8 +195,9 @@ class OrderedEngine:
             return self.replica.catch_up_later(message.term, request)
         return Closed(term=number)
 
-    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
-        """Answered when it has been executed here and that is durable."""
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> Ticket | None:
+        """Answered when it has been executed here and that is durable. With the ticket it may be withdrawn; there is
+        none if it was refused at once."""
         flaw = flaw_of(txn)
         if flaw is not None:
             answered(TxnRefused(reason=flaw))
@@ -207,9 +208,16 @@ class OrderedEngine:
         elif self._queue.is_full:
             answered(TxnRefused(reason=f"{MAX_QUEUED} transactions are waiting already"))
         else:
-            self._queue.add(Ticket(txn, answered))
+            ticket = Ticket(txn, answered)
+            self._queue.add(ticket)
             self._wake()
             self._pump_soon()
+            return ticket
+        return None
+
+    def withdraw(self, ticket: Ticket) -> bool:
+        """Whether it was still waiting to be put forward, or again: then it never is, and never answered."""
+        return self._queue.withdraw(ticket)
 
     def value(self, key: bytes) -> bytes | None:
         """What was executed here and is durable."""
@@ -350,12 +358,17 @@ class OrderedEngine:
 
     def _catch_up(self) -> None:
         """Ask one of the others; all hear in turn how far this replica has come."""
-        self.replica.forget()
+        self._forget()
         self.replica.forget_earlier()
         others = self.replica.others
         if others and self.is_member:
             self._turn += 1
             self._ask_missed(others[self._turn % len(others)])
+
+    def _forget(self) -> None:
+        """All that everybody has executed, some in each turn of the event loop."""
+        if not self._stopped and self.replica.forget():
+            self.clock.call_later(0, self._forget)
 
     def _ask_missed(self, to: int) -> None:
         """While pages come from somebody else, the question only says how far this replica is."""

@@ -414,7 +414,7 @@ class OrderedReplica:
             self.log.mention(end)
 
     def forget(self) -> int:
-        """Throw away what everybody has executed."""
+        """Throw away what everybody has executed, a bounded part of it; how much that was."""
         if not self.voters:
             return 0
         others = [self._reached.get(other, {}) for other in self.voters if other != self.me]

@@ -26,6 +26,7 @@ from epoxy.model.writes import (
 from epoxy.node.driver import Driver
 from epoxy.node.ordered import OrderedEngine
 from epoxy.node.pending import Pending
+from epoxy.ordered.queue import Ticket
 
 OWNED = b"\xff/ordered"
 """The value of a key that belongs to transactions. No text begins with this byte."""
@@ -35,6 +36,8 @@ REMEMBERED = 1 << 16
 
 ENGINES_UNKNOWN = "it is not known which engine a key belongs to"
 MAY_BE_CLAIMED = "Keys it names may belong to transactions from now on"
+
+NOT_BEGUN = TxnRefused(reason="it was not put forward in time, because of those before it; nothing was done")
 
 LATE = TxnUnknown(reason="not decided in time; it may still take effect")
 
@@ -64,11 +67,13 @@ class Transactions:
             self._pending.refused += 1
             answered(TxnRefused(reason=f"{self._pending.limit} transactions are in flight already"))
         else:
+            entry = Entry(self.engine, answered)
+            entry.done = self._pending.begin(entry.tell)
             unknown = [key for key in txn.footprint if not self._is_owned(key)]
             if unknown and self.engine.is_member:
-                self._settle_engines(txn, unknown, answered)
+                self._settle_engines(txn, unknown, entry, entry.done)
             else:
-                self.engine.txn(txn, self._pending.begin(answered))
+                self._put_forward(txn, entry, entry.done)
 
     def read(self, key: bytes, answered: Callable[[ReadAnswer], None]) -> None:
         """Not to be stale: as a transaction."""
@@ -97,10 +102,10 @@ class Transactions:
 
     # Which engine its keys belong to
 
-    def _settle_engines(self, txn: Txn, unknown: list[bytes], answered: Callable[[TxnOutcome], None]) -> None:
+    def _settle_engines(
+        self, txn: Txn, unknown: list[bytes], entry: "Entry", done: Callable[[TxnOutcome], None]
+    ) -> None:
         """One key is claimed at once: if that fails nothing was done. Several are looked at before."""
-        entry = Entry(answered)
-        done = self._pending.begin(entry.tell)
         if len(unknown) > 1:
             Survey(unknown, partial(self._surveyed, txn, entry, done)).ask(self._driver)
         else:
@@ -134,15 +139,18 @@ class Transactions:
 
     def _put_forward(self, txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None]) -> None:
         entry.begun = True
-        self.engine.txn(txn, done)
+        entry.ticket = self.engine.txn(txn, done)
 
 
 class Entry:
-    """A transaction on its way to the engine. If its client's time is over before it is there, it never goes there, so
-    the client is told for certain."""
+    """A transaction on its way to the engine, and in its queue. If its client's time is over before it was put forward,
+    it never is, so the client is told for certain."""
 
-    def __init__(self, answered: Callable[[TxnOutcome], None]) -> None:
+    def __init__(self, engine: OrderedEngine, answered: Callable[[TxnOutcome], None]) -> None:
         self.claims = self.begun = self.is_late = False
+        self.done: Callable[[TxnOutcome], None] = answered
+        self.ticket: Ticket | None = None
+        self._engine = engine
         self._answered = answered
 
     def tell(self, outcome: TxnOutcome) -> None:
@@ -150,6 +158,9 @@ class Entry:
             self.is_late = True
             reason = f"{ENGINES_UNKNOWN}: no answer in time"
             outcome = TxnRefused(reason=f"{reason}. {MAY_BE_CLAIMED}" if self.claims else reason)
+        elif outcome is LATE and self.ticket is not None and self._engine.withdraw(self.ticket):
+            outcome = NOT_BEGUN
+            self.done(outcome)
         self._answered(outcome)
 
 

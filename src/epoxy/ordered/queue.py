@@ -95,6 +95,14 @@ class Queue:
         """What came to nothing is first in line."""
         self._waiting.extendleft(reversed(list(tickets)))
 
+    def withdraw(self, ticket: Ticket) -> bool:
+        """Whether it was waiting. Those who give up are mostly the first in line."""
+        try:
+            self._waiting.remove(ticket)
+        except ValueError:
+            return False
+        return True
+
     def emptied(self) -> list[Ticket]:
         """Those who wait in vain: none of them was put forward, or it came to nothing."""
         waited = list(self._waiting)

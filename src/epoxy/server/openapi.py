@@ -160,7 +160,9 @@ def inspect() -> Json:
 
 def ready() -> Json:
     answers = {"200": {"description": "Yes.", "content": {"text/plain": {"schema": STRING}}}}
-    return operation("getReady", "Does the node serve keys", answers)
+    what = {"name": "for", "in": "query", "schema": {"type": "string", "enum": ["keys", "transactions"]}}
+    found = operation("getReady", "Does the node serve keys, and order transactions, if they are asked for", answers)
+    return found | {"parameters": [what]}
 
 
 def asking(name: str, summary: str, content: Json) -> Json:

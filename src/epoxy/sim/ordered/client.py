@@ -73,7 +73,11 @@ class Client:
         if self._world.trace is not None:
             self._world.note(f"{self.name} asks {life.machine.name}, transaction {asked.number}: {say(step.txn)}")
         respond = self._patiently(life, asked)
-        life.run(lambda: life.engine.txn(asked.txn, life.answering(respond)))
+
+        def put_forward() -> None:
+            life.engine.txn(asked.txn, life.answering(respond))
+
+        life.run(put_forward)
 
     def _patiently(self, life: Life, asked: Asked) -> Callable[[TxnOutcome], None]:
         """The answer, the end of the connection or the end of patience, whichever is first."""
