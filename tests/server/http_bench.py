@@ -41,6 +41,7 @@ from epoxy.transport.connections import Connections
 from epoxy.transport.http import serve_http
 from epoxy.transport.limits import HttpLimits
 from epoxy.transport.link import Link
+from epoxy.transport.listener import Listener
 from epoxy.transport.request import Request as HttpRequest
 from tests.placement.bench import Clock as StillClock
 
@@ -295,7 +296,7 @@ class Served:
         self.connections = Connections(limit=100)
         self.port = 0
 
-    async def open(self, limits: HttpLimits) -> asyncio.Server:
+    async def open(self, limits: HttpLimits) -> Listener:
         server = await serve_http(self.api, "127.0.0.1", 0, limits=limits, connections=self.connections)
         self.port = server.sockets[0].getsockname()[1]
         return server

@@ -6,7 +6,7 @@ from epoxy.model.transactions import Done, Executed
 from epoxy.server.api import Api, build_api
 from epoxy.server.cross_site import MAX_KNOWN, CrossSiteGuard
 from epoxy.server.metrics import Metrics
-from epoxy.transport.limits import PEER_PATHS, STREAM_PATH
+from epoxy.transport.limits import SIGNED_PATHS
 from tests.server.http_bench import Answer, FakeNode, ask, request, whole_api
 
 HOST = "127.0.0.1:7800"
@@ -138,7 +138,7 @@ def test_an_operator_may_allow_any_name() -> None:
 
 def test_probes_and_signed_requests_have_names_of_their_own() -> None:
     guard = CrossSiteGuard(tuple)
-    for path in (*PEER_PATHS, STREAM_PATH, b"/healthz", b"/readyz"):
+    for path in (*SIGNED_PATHS, b"/healthz", b"/readyz"):
         assert guard.objection(request("POST", path.decode(), host="some.balancer")) is None
         assert guard.objection(request("POST", path.decode(), host="some.balancer", origin="http://e")) is not None
     assert guard.objection(request("GET", "/metrics", host="some.balancer")) is not None

@@ -537,3 +537,45 @@ def test_the_manual_has_every_metric() -> None:
 def test_the_manual_has_every_status() -> None:
     manual = MANUAL.read_text("utf-8")
     assert all(f"| {status} |" in manual for status in (0, 2, 74, 75, 78))
+
+
+AT_MOST = """
+import resource, sys
+from epoxy.cli.main import main
+
+files = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(files, 64), files))
+main()
+"""
+"""A node in a process that may open so many files, and must ask for more than the first 64."""
+
+
+def test_a_crowd_does_not_take_the_stores_last_file_descriptors(tmp_path: Path) -> None:
+    """A store that cannot open its next segment ends the node; a client that cannot connect ends nothing."""
+    node = layout(tmp_path, 1)
+    process = spawned("-c", AT_MOST, "128", *command(node))
+    served = Running(node, process)
+    try:
+        served.hear("started")
+        assert served.hear("fewer connections than limits.connections")["allowed"] == 21
+        http = served.http()
+        http.connect()
+        crowd = [socket.create_connection(("127.0.0.1", http.port), timeout=PATIENCE_S) for _ in range(200)]
+        for number in range(20):  # a segment has 16 MiB
+            http.request("PUT", f"/v2/kv/long?mode=put&if_version={number}", bytes(1 << 20))
+            assert http.getresponse().read() == b""
+        http.close()
+        for client in crowd:
+            client.close()
+        process.send_signal(signal.SIGTERM)
+        assert served.end() == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_too_few_file_descriptors_are_a_setting_that_is_wrong(tmp_path: Path) -> None:
+    process = spawned("-c", AT_MOST, "50", *command(layout(tmp_path, 1)))
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 78
+    assert said == "epoxy: file descriptors: this process may open 50, and a node needs 64; see ulimit -n\n"

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from epoxy.transport.connections import Connections
 from epoxy.transport.http import Exchange, Handler, HttpLimits, serve_http
+from epoxy.transport.listener import Listener
 
 DEADLINE_S = 60.0
 """For a whole test. Only a test that hangs gets there."""
@@ -50,7 +51,7 @@ async def until(condition: Callable[..., bool]) -> None:
 
 class Door(Struct, frozen=True):
     port: int
-    server: asyncio.Server
+    server: Listener
     connections: Connections
     clients: list["Client"]
 

@@ -26,6 +26,7 @@ from epoxy.model.errors import EpoxyError, StoreFailed
 from epoxy.node import signals
 from epoxy.node.exits import EXIT_STORE
 from epoxy.node.listening import listen
+from epoxy.transport import listener
 from epoxy.transport.http import serve_http
 
 LOGGER = logging.getLogger("epoxy")
@@ -57,7 +58,7 @@ class Agent:
         self.plane = Plane(settings, self._reported)
         source = Source(config=config, secret=settings.secret, status=self.status, fail_over=self._fail_over)
         self._door = Door(source)
-        self._metrics: asyncio.Server | None = None
+        self._metrics: listener.Listener | None = None
         self._primary: str | None = None
         self._known = config.initial_primary
         self._tasks: list[asyncio.Task[None]] = []

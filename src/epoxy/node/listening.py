@@ -1,15 +1,17 @@
 """Opening a port, and saying which setting is wrong when that fails."""
 
-import asyncio
 import errno
 import os
 from collections.abc import Awaitable
+from typing import TypeVar
 
 from epoxy.model.address import Address
 from epoxy.model.errors import CannotListen, ConfigError
 
+T = TypeVar("T")
 
-async def listen(setting: str, address: Address, listening: Awaitable[asyncio.Server]) -> asyncio.Server:
+
+async def listen(setting: str, address: Address, listening: Awaitable[T]) -> T:
     """An address that is taken may be free again soon. One that is not this machine's, a name that is not found and a
     port that this user may not open stay so until somebody changes something. The loop wraps the system's words into
     its own; those of a name that is not found have no such number."""

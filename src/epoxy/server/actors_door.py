@@ -50,6 +50,7 @@ class ActorsDoor:
         self._node = node
         self._metrics = metrics
         self._open: set[EnvoySession] = set()
+        self.max_envoys = MAX_ENVOYS
         observer = PlacementMetrics()
         metrics.include(observer)
         self._relay = HttpRelay(self._url_of, link, tls)
@@ -106,8 +107,8 @@ class ActorsDoor:
     def _connect(self, exchange: Exchange) -> None:
         if not self._able(lambda code, reason: exchange.fail(503, code, reason)):
             return
-        if len(self._open) >= MAX_ENVOYS:
-            exchange.fail(503, "too_many_connections", f"{MAX_ENVOYS} envoys are connected already")
+        if len(self._open) >= self.max_envoys:
+            exchange.fail(503, "too_many_connections", f"{self.max_envoys} envoys are connected already")
             return
         websocket.accept(exchange, self._welcome)
 

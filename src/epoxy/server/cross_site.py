@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from epoxy.server.inputs import Rejected, shown
-from epoxy.transport.limits import PEER_PATHS, STREAM_PATH
+from epoxy.transport.limits import SIGNED_PATHS
 from epoxy.transport.request import Request
 
 Names = Callable[[], Iterable[str]]
@@ -23,11 +23,9 @@ Names = Callable[[], Iterable[str]]
 ANY = "*"
 """In `node.allowed_hosts`: whatever the name is."""
 
-PROBES = frozenset((b"/healthz", b"/readyz"))
-"""Load balancers and supervisors ask these under names of their own, and the answer is no secret."""
-
-SIGNED = frozenset((*PEER_PATHS, STREAM_PATH))
-"""A signature says more than a name. A member that has just been added is called by a name it may not know yet."""
+ANY_HOST = SIGNED_PATHS | {b"/healthz", b"/readyz"}
+"""A signature says more than a name, and a member that has just been added is called by a name it may not know yet.
+Load balancers and supervisors have names of their own for what they probe, and the answer is no secret."""
 
 READING = frozenset(("GET", "HEAD"))
 
@@ -49,7 +47,7 @@ class CrossSiteGuard:
         """Why this request is refused; None: it is not."""
         headers = request.headers
         host = headers.get(b"host", b"")
-        if host not in self._known and request.path not in PROBES and request.path not in SIGNED:
+        if host not in self._known and request.path not in ANY_HOST:
             if not self._is_ours(host):
                 return wrong_host(host)
             self._remember(host)

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-import resource
 import socket
 import ssl
 import sys
@@ -25,6 +24,7 @@ from epoxy.node.exits import EXIT_STORE
 from epoxy.node.listening import listen
 from epoxy.node.service import Node
 from epoxy.placement.ring import check_hash
+from epoxy.server import descriptors
 from epoxy.server.actors_door import ActorsDoor
 from epoxy.server.api import build_api
 from epoxy.server.logs import LOGGER
@@ -39,6 +39,7 @@ from epoxy.transport.connections import Connections
 from epoxy.transport.http import serve_http
 from epoxy.transport.limits import HttpLimits, PeerLimits
 from epoxy.transport.link import Link, LinkAdmin
+from epoxy.transport.listener import Listener
 from epoxy.transport.peers import Peers
 from epoxy.transport.questions import Questions
 
@@ -77,7 +78,7 @@ class Process:
         self._doors_tls, self._links_tls = tls_contexts(settings)
         name = f"{settings.node.datacenter} (replica {settings.node.id})"
         self._data_dir = DataDir.open(settings.node.data_dir, replica=settings.node.id, name=name)
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[Listener] = []
         # What is refused below must leave no thread behind that speaks when the interpreter is gone.
         with ExitStack() as undo:
             undo.callback(self._data_dir.close)
@@ -115,13 +116,15 @@ class Process:
             mutual = settings.tls is not None and settings.tls.ca is not None
             doors = self.neighbours.doors(shared, certificates=mutual)
             links = LinkAdmin(self._link, Verifier(settings.node.id, secret), self.neighbours.ids)
+            most = descriptors.share(settings.limits.connections)
             self._actors = ActorsDoor(
                 self.node, self._store, clock, dice, settings.placement, self._link, self._links_tls, self.metrics
             )
+            self._actors.max_envoys = min(self._actors.max_envoys, most)
             extra = doors | {LINKS_PATH: links} | self._actors.doors()
             self._api = build_api(self.node, self.metrics, extra, self._names)
-            self._connections = Connections(settings.limits.connections)
-            limits = RespLimits(connections=settings.limits.connections, pipeline=settings.limits.pipeline)
+            self._connections = Connections(most)
+            limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
             self._resp = RespDoor(self.node, limits, password)
             for ready in (self._connections.ready, self._resp.lasting, self._resp.passing):
                 self.node.on_refusal(ready.clear)
@@ -130,7 +133,7 @@ class Process:
     async def start(self) -> None:
         """Peers may be absent: a node is ready when it has its configuration and its store."""
         node = self.settings.node
-        limits = HttpLimits(connections=self.settings.limits.connections, pipelined=self.settings.limits.pipeline)
+        limits = HttpLimits(connections=self._connections.limit, pipelined=self.settings.limits.pipeline)
         opening = serve_http(
             self._api,
             node.http.host,
@@ -161,6 +164,7 @@ class Process:
                 "resp": str(node.resp) if node.resp is not None else None,
             },
         )
+        descriptors.tell(self.settings.limits.connections, self._connections.limit)
 
     async def stop(self, hurry: asyncio.Event) -> None:
         """No new work, what is under way is answered, and only then the links and the store go. `hurry` ends the wait:
@@ -200,10 +204,15 @@ class Process:
 
     async def _drain_doors(self) -> None:
         deadline = self._loop.time() + LAST_CALL_S
-        # Handshakes of TLS that are under way are not among the connections yet.
-        while (self._doors_tls or self._connections or self._resp.connections) and self._loop.time() < deadline:
+        while self._has_clients and self._loop.time() < deadline:
             await asyncio.sleep(DRAIN_LOOK_S)
         await asyncio.gather(self._connections.drain(DRAIN_S), self._drain_resp())
+
+    @property
+    def _has_clients(self) -> bool:
+        """Or will have: those whose handshake is under way are not among the connections yet."""
+        opening = any(server.opening for server in self._servers)
+        return opening or bool(self._connections) or bool(self._resp.connections)
 
     async def _drain_resp(self) -> None:
         """Its connections close when what they have begun is answered."""
@@ -333,16 +342,10 @@ def check_regions(settings: Settings) -> None:
             raise ConfigError(f"wan.emulate: no round trips are known for {name!r}; allowed: {known}")
 
 
-def raise_file_limit() -> None:
-    """Every connection is a file. The usual soft limit of 1,024 is for programs that never heard of poll."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
 async def serve(settings: Settings) -> int:
     """Until a signal says so. A second one says: now."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    raise_file_limit()
+    descriptors.raise_limit()
     over, hurry = asyncio.Event(), asyncio.Event()
     with signals.answered(lambda: (hurry if over.is_set() else over).set()):
         process = Process(settings)

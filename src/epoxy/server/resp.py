@@ -23,6 +23,7 @@ from epoxy.server.resp_command import Answer, Arguments, Command, RespNode, Sess
 from epoxy.server.resp_limits import FLUSH_BYTES, RECITED_BYTES, STRANGERS, TURN_S
 from epoxy.server.resp_limits import RespLimits as RespLimits
 from epoxy.server.resp_line import Busy, Promise, Slot
+from epoxy.transport.listener import Listener, listen
 from epoxy.transport.ready import ReadyAnswers
 
 log = logging.getLogger(__name__)
@@ -67,9 +68,8 @@ class RespDoor:
         )
         self._numbers = 0
 
-    async def serve(self, host: str, port: int, *, ssl: tls.SSLContext | None = None) -> asyncio.Server:
-        loop = asyncio.get_running_loop()
-        return await loop.create_server(lambda: RespConnection(self), host, port, ssl=ssl)
+    async def serve(self, host: str, port: int, *, ssl: tls.SSLContext | None = None) -> Listener:
+        return await listen(lambda: RespConnection(self), host, port, ssl)
 
     def last_call(self) -> None:
         """From here on a connection closes behind the answers to what it sends next, which are refusals."""
@@ -412,6 +412,6 @@ async def serve_resp(
     ssl: tls.SSLContext | None = None,
     limits: RespLimits | None = None,
     password: str | None = None,
-) -> asyncio.Server:
+) -> Listener:
     """For whoever ends the connections too, on the way out: `RespDoor`."""
     return await RespDoor(node, limits, password).serve(host, port, ssl=ssl)

@@ -10,6 +10,11 @@ SWEEP_S = 1.0
 reading it."""
 
 
+TRIALS = 64
+"""Connections beyond the limit that may still prove to be a peer's: four for each of sixteen that come back at once.
+With one more the oldest goes, so that nobody who says nothing keeps a peer out."""
+
+
 class Connection(Protocol):
     def sweep(self, now: float) -> None:
         """Hang up if a limit on time is over."""
@@ -53,8 +58,9 @@ class Account:
 
 class Connections:
     """Shared by the connections of a door. `now` is the loop's time, rounded up to the next sweep: it costs nothing to
-    read, and nobody is hung up on early. What peers hold is counted apart from what
-    strangers do, so that no crowd of those can keep the peers out. `ready` has whole answers, by the address in a GET.
+    read, and nobody is hung up on early. Peers, and what they hold, are counted apart from strangers, so that no crowd
+    of those can keep the peers out: one beyond the limit is on trial, and stays if it proves to be a peer. `ready` has
+    whole answers, by the address in a GET.
     """
 
     def __init__(self, limit: int) -> None:
@@ -65,6 +71,8 @@ class Connections:
         self.draining = False
         self.ready = ReadyAnswers()
         self._open: set[Connection] = set()
+        self._vouched: set[Connection] = set()
+        self._trials: dict[Connection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._empty: asyncio.Future[None] | None = None
 
@@ -72,14 +80,28 @@ class Connections:
         return len(self._open)
 
     def admit(self, connection: Connection) -> bool:
-        """False: one too many. It is swept like the others until it has gone."""
+        """False: one too many, on trial. It is swept like the others until it has gone."""
         self._open.add(connection)
         if self._timer is None:
             self._tick()
-        return len(self._open) <= self.limit and not self.draining
+        if connection in self._vouched or len(self._open) - len(self._vouched) <= self.limit:
+            return True
+        self._trials[connection] = None
+        if len(self._trials) > TRIALS:
+            oldest = next(iter(self._trials))
+            del self._trials[oldest]
+            oldest.abort()
+        return False
+
+    def vouch(self, connection: Connection) -> None:
+        """It is a peer's."""
+        self._vouched.add(connection)
+        self._trials.pop(connection, None)
 
     def forget(self, connection: Connection) -> None:
         self._open.discard(connection)
+        self._vouched.discard(connection)
+        self._trials.pop(connection, None)
         if self._open:
             return
         if self._timer is not None:

@@ -183,7 +183,9 @@ class FrameServer(asyncio.Protocol):
     def begin(self, transport: asyncio.Transport, already: bytes) -> None:
         """`already` came behind the request to switch."""
         self._transport = transport
-        self._leaving = not self._connections.admit(self)
+        self._connections.vouch(self)
+        self._connections.admit(self)
+        self._leaving = self._connections.draining
         transport.set_protocol(self)
         transport.write(welcome(self._session))
         self._heard_something()

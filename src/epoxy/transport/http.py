@@ -24,7 +24,9 @@ from epoxy.transport.exchange import Heir
 from epoxy.transport.exchange import Stream as Stream
 from epoxy.transport.frames import PROTOCOL, FrameHandler, FrameServer
 from epoxy.transport.incoming import Incoming, Refusal
+from epoxy.transport.limits import SIGNED_PATHS
 from epoxy.transport.limits import HttpLimits as HttpLimits
+from epoxy.transport.listener import Listener, listen
 from epoxy.transport.phases import Phase, patience_s
 from epoxy.transport.repeat import GET, TARGET, Repetition
 from epoxy.transport.request import Request as Request
@@ -37,10 +39,6 @@ overshoots the limit on pipelined requests by 900 at most, where a whole read of
 SMALL_BYTES = 4 << 10
 """A body of that much is always taken: 40 MB for 10,000 connections. So who sends little, a peer that wants to show who
 it is for one, gets in while others hold all there is."""
-
-BACKLOG = 1024
-"""Connections the kernel holds until they are accepted: a whole pool that comes back after a restart."""
-
 
 LAST_WORD = 503, "stopping", "the node is stopping: what this connection sends from here on is not looked at"
 """What a server that stops says on a connection where nothing is under way, asked or not. A client whose request is on
@@ -80,7 +78,7 @@ class HttpServer(asyncio.Protocol):
         self._backlog = b""
         self._account = Account(connections.strangers)
         self._feeding = self._choked = self._paused = self._owes_continue = self._lingers = self._hung_up = False
-        self._scheduled = self._deferred = False
+        self._scheduled = self._deferred = self._on_trial = False
         self._read_deadline = self._write_deadline = math.inf
         self._incoming = Incoming(limits)
 
@@ -93,11 +91,10 @@ class HttpServer(asyncio.Protocol):
         if self.certified:
             self.vouch()
         self._parser = httptools.HttpRequestParser(self)
-        admitted = self._connections.admit(self)  # First: it sets the time that limits count from.
+        self._on_trial = not self._connections.admit(self)  # First: it sets the time that limits count from.
         self._expect(Phase.REQUEST)
-        if not admitted:
-            crowded = 503, "too_many_connections", f"{self._connections.limit} connections are open already"
-            self._refuse(*(LAST_WORD if self._connections.draining else crowded))
+        if self._connections.draining:
+            self._refuse(*LAST_WORD)
             self._steer()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -171,6 +168,8 @@ class HttpServer(asyncio.Protocol):
         if self._parser.should_upgrade() and not headers.keys().isdisjoint(BODY_HEADERS):
             # The parser takes the body for the first words of the other protocol.
             raise Refusal(501, "not_implemented", "no upgrade of a request with a body: speak HTTP/1.1")
+        if self._on_trial and incoming.target()[0] not in SIGNED_PATHS:
+            raise Refusal(*self._crowded())
         incoming.expect_body()
         self._account.add(incoming.head_size)
         if self._exchanges:
@@ -222,6 +221,8 @@ class HttpServer(asyncio.Protocol):
 
     def vouch(self) -> None:
         self._account.move(self._connections.peers)
+        self._connections.vouch(self)
+        self._on_trial = False
 
     def keep(self, exchange: Exchange, answer: bytes) -> None:
         request = exchange.request
@@ -277,6 +278,9 @@ class HttpServer(asyncio.Protocol):
         elif now > self._read_deadline:
             if self._phase in (Phase.HEAD, Phase.BODY):
                 self._refuse(408, "timeout", "the request took too long to arrive")
+                self._steer()
+            elif self._on_trial and self._phase is Phase.REQUEST:
+                self._refuse(*self._crowded())
                 self._steer()
             else:
                 self._transport.abort()
@@ -404,6 +408,9 @@ class HttpServer(asyncio.Protocol):
         self._exchanges.append(exchange)
         exchange.fail(status, code, message)
 
+    def _crowded(self) -> tuple[int, str, str]:
+        return 503, "too_many_connections", f"{self._connections.limit} connections are open already"
+
     def _check_budget(self) -> None:
         if self._account.exceeds(self._limits.held_bytes):
             raise Refusal(503, "busy", "too many long requests are under way")
@@ -436,6 +443,8 @@ class HttpServer(asyncio.Protocol):
     def _expect(self, phase: Phase) -> None:
         self._phase = phase
         timeout_s = patience_s(phase, self._limits, waits_for_us=bool(self._exchanges))
+        if self._on_trial and phase is not Phase.NOTHING:
+            timeout_s = self._limits.trial_s
         self._read_deadline = self._connections.now + timeout_s
 
     def _steer(self) -> None:
@@ -503,10 +512,10 @@ async def serve_http(
     ssl: tls.SSLContext | None = None,
     limits: HttpLimits | None = None,
     connections: Connections | None = None,
-) -> asyncio.Server:
+) -> Listener:
     """Listen. Whoever wants to drain the connections when it is over brings its own `connections`."""
     limits = limits or HttpLimits()
     if connections is None:
         connections = Connections(limits.connections)
     make = partial(HttpServer, handler, limits, connections)
-    return await asyncio.get_running_loop().create_server(make, host, port, ssl=ssl, backlog=BACKLOG)
+    return await listen(make, host, port, ssl)

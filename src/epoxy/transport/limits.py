@@ -13,6 +13,8 @@ MEMBER_PATH = b"/v2/epoxy/member"
 RELAY_PATH = b"/v2/actors/relay"
 """Where datacenters pass on what is asked about actors: a request to one, in JSON."""
 PEER_PATHS = (MESSAGE_PATH, CHANGELOG_READ_PATH, MEMBER_PATH)
+SIGNED_PATHS = frozenset((*PEER_PATHS, STREAM_PATH))
+"""What peers ask for, and sign."""
 
 
 class HttpLimits(Struct, frozen=True, kw_only=True):
@@ -53,6 +55,8 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     """From the head's end. A value then needs 17 KiB/s, a bad mobile network."""
     write_timeout_s: float = 30.0
     """That a client may leave its answers unread."""
+    trial_s: float = 2.0
+    """That a connection beyond the limit has for its first request. A peer sends that at once."""
     linger_s: float = 2.0
     """After an answer that refuses the rest of a request: hanging up at once would destroy that answer on its way."""
 

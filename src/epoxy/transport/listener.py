@@ -1,0 +1,177 @@
+"""A listening door that never takes the last file descriptors of its process.
+
+The system gives every new file the lowest free number. So the number of a connection just accepted says how many files
+are open, whatever they are: connections of other doors, TLS handshakes, refused ones that linger, links, the store's
+own. One beyond the ceiling is closed at once, before anything is made for it, and what is above the ceiling stays free
+for the store, which ends the process if it cannot open its next segment, and for links to peers.
+"""
+
+import asyncio
+import logging
+import resource
+import socket
+import ssl as tls
+from collections.abc import Callable, Sequence
+from typing import Self
+
+log = logging.getLogger("epoxy.doors")
+
+RESERVED = 256
+"""File descriptors kept for what is no connection of a door: two dozen for the store, three for each of at most 63
+peers. Of a low limit, a quarter is kept."""
+
+BACKLOG = 1024
+"""Connections the kernel holds until they are accepted: a whole pool that comes back after a restart."""
+
+ACCEPTED = 64
+"""In one turn of the loop: some milliseconds."""
+
+HANDSHAKE_S = 10.0
+"""For TLS: as long as the head of a request may take."""
+
+MAX_HANDSHAKES = 256
+"""At a time. With one more the oldest goes, so that whoever begins one and says nothing does not keep others out."""
+
+NO_LIMIT = 1 << 30
+"""More than a system has."""
+
+PAUSE_S = 1.0
+"""Without accepting, after the system could not."""
+
+COMPLAINT_S = 60.0
+"""Between two lines in the log about connections that were closed for want of descriptors."""
+
+Make = Callable[[], asyncio.Protocol]
+
+
+def ceiling() -> int:
+    """The first number of a file that no connection may have."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft - min(RESERVED, soft // 4) if soft != resource.RLIM_INFINITY else NO_LIMIT
+
+
+class Listener:
+    """As far as it is used, an `asyncio.Server`."""
+
+    def __init__(self, make: Make, sockets: Sequence[socket.socket], ssl: tls.SSLContext | None, limit: int) -> None:
+        self.sockets = tuple(sockets)
+        self._make = make
+        self._ssl = ssl
+        self._limit = limit
+        self._loop = asyncio.get_running_loop()
+        self._opening: dict[asyncio.Task[None], None] = {}
+        self._complained_s = -COMPLAINT_S
+        self._closed = 0
+        self._listen()
+
+    @property
+    def opening(self) -> int:
+        """Connections whose handshake is under way."""
+        return len(self._opening)
+
+    def close(self) -> None:
+        """Whoever is connected stays, those included whom the system has let in already, or whose handshake is under
+        way: what they have sent is to be answered."""
+        for each in self.sockets:
+            self._loop.remove_reader(each)
+            self._accept(each)
+            each.close()
+        self.sockets = ()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+        for task in tuple(self._opening):
+            task.cancel()
+        await asyncio.gather(*self._opening, return_exceptions=True)
+
+    def _listen(self) -> None:
+        for each in self.sockets:
+            self._loop.add_reader(each, self._accept, each)
+
+    def _accept(self, door: socket.socket) -> None:
+        for _ in range(ACCEPTED):
+            try:
+                connection, _address = door.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._rest(error)
+                return
+            if connection.fileno() >= self._limit:
+                connection.close()
+                self._complain()
+            else:
+                connection.setblocking(False)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._welcome(connection)
+
+    def _welcome(self, connection: socket.socket) -> None:
+        task = self._loop.create_task(self._open(connection))
+        self._opening[task] = None
+        task.add_done_callback(self._opening.pop)
+        if len(self._opening) > MAX_HANDSHAKES + ACCEPTED:
+            next(iter(self._opening)).cancel()
+
+    async def _open(self, connection: socket.socket) -> None:
+        """A handshake that fails is the client's affair."""
+        timeout_s = HANDSHAKE_S if self._ssl is not None else None
+        try:
+            await self._loop.connect_accepted_socket(
+                self._make, connection, ssl=self._ssl, ssl_handshake_timeout=timeout_s
+            )
+        except OSError:  # TLS's errors and timeouts are among them.
+            connection.close()
+        except asyncio.CancelledError:
+            connection.close()
+            raise
+
+    def _rest(self, error: OSError) -> None:
+        """Out of descriptors or memory all the same. A door that is readable all the time would spin."""
+        log.warning("cannot accept connections: %s; trying again in %d s", error.strerror, PAUSE_S)
+        for each in self.sockets:
+            self._loop.remove_reader(each)
+        self._loop.call_later(PAUSE_S, self._listen)
+
+    def _complain(self) -> None:
+        self._closed += 1
+        now_s = self._loop.time()
+        if now_s - self._complained_s >= COMPLAINT_S:
+            self._complained_s = now_s
+            log.warning(
+                "out of file descriptors: %d connections were closed at once; raise the limit (ulimit -n), "
+                "or lower limits.connections",
+                self._closed,
+            )
+            self._closed = 0
+
+
+async def listen(make: Make, host: str, port: int, ssl: tls.SSLContext | None = None) -> Listener:
+    """On every address the host has."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            sockets.append(bound(socket.socket(family, kind, protocol), address))
+    except OSError:
+        for each in sockets:
+            each.close()
+        raise
+    return Listener(make, sockets, ssl, ceiling())
+
+
+def bound(door: socket.socket, address: object) -> socket.socket:
+    try:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if door.family == socket.AF_INET6:
+            door.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        door.bind(address)  # type: ignore[arg-type]
+        door.listen(BACKLOG)
+        door.setblocking(False)
+    except OSError:
+        door.close()
+        raise
+    return door
