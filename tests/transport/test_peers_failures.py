@@ -15,11 +15,14 @@ from epoxy.model.messages import (
 from epoxy.model.records import MAX_VALUE_BYTES, Proposal, ProposalId
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.testing import free_ports
-from epoxy.transport.limits import PeerLimits
+from epoxy.transport.auth import Verifier
+from epoxy.transport.gate import Gate
+from epoxy.transport.limits import HttpLimits, PeerLimits
 from epoxy.transport.link import Link
 from epoxy.transport.peer import Peer
+from epoxy.transport.peers import PeerEndpoint
 from epoxy.transport.world import Identity, World
-from tests.transport.harness import expect_report, run, until
+from tests.transport.harness import door, expect_report, run, until
 from tests.transport.pair import (
     HASTY,
     ME,
@@ -117,6 +120,17 @@ def test_a_peer_that_is_absent_at_the_start() -> None:
             assert await caller.send(accept(2)) == Failed(reason="unreachable")
             async with replica_door(Replica(), port=port):
                 assert await caller.insist(accept(3)) == AcceptOk()
+
+    run(story())
+
+
+def test_a_greeting_is_heard_however_late_its_turn_is() -> None:
+    """A process that is not run for a while between reading and serving must not refuse its peers."""
+    endpoint = PeerEndpoint(Replica().handle, Gate(Verifier(PEER, SECRET)))
+
+    async def story() -> None:
+        async with door(endpoint, HttpLimits(turn_s=0.0)) as opened, peers_to(opened.port) as caller:
+            assert await caller.send(accept()) == AcceptOk()
 
     run(story())
 

@@ -70,6 +70,7 @@ class HttpServer(asyncio.Protocol):
         self._unserved: deque[Exchange] = deque()
         self._unsent = 0
         self._turn_ends = 0.0
+        self._turn_is_fresh = False
         self._stream: Stream | None = None
         self._switch: tuple[Session, FrameHandler] | None = None
         self._repetition = Repetition()
@@ -322,7 +323,10 @@ class HttpServer(asyncio.Protocol):
             self._serve(exchange)
 
     def _begin_turn(self) -> None:
+        """Its first request is served however late it is: a process that was not run for a while would get nowhere, and
+        a greeting of a peer cannot wait."""
         self._turn_ends = perf_counter() + self._limits.turn_s
+        self._turn_is_fresh = True
 
     def _turn(self) -> None:
         """Serve what was read before and had to wait, as much as fits into a turn."""
@@ -389,6 +393,7 @@ class HttpServer(asyncio.Protocol):
         server.begin(self._transport, already)
 
     def _serve(self, exchange: Exchange) -> None:
+        self._turn_is_fresh = False
         try:
             self._handler(exchange)
         except Exception as error:
@@ -428,7 +433,7 @@ class HttpServer(asyncio.Protocol):
 
     @property
     def _may_serve(self) -> bool:
-        return self._has_room and perf_counter() < self._turn_ends
+        return self._has_room and (self._turn_is_fresh or perf_counter() < self._turn_ends)
 
     @property
     def _full(self) -> bool:
