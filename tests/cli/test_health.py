@@ -114,6 +114,8 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
         ([visit(tolerated_failures=-1)], Severity.BROKEN, "us-east-1 (1) reaches no quorum"),
         ([visit(tolerated_failures=0)], Severity.WARNING, "not one more datacenter may fail"),
         ([visit(peers=peers(reachable=False)), visit(id=2)], Severity.BROKEN, "does not reach eu-west-1, though both"),
+        ([visit(invariant_violations=1)], Severity.BROKEN, "us-east-1 (1) has seen 1 broken invariant: two values"),
+        ([visit(longest_sync_ms=2400.0)], Severity.WARNING, "the disk of us-east-1 (1) took 2.4 s for a sync"),
         ([visit(), visit(id=2, epoch=2)], Severity.BROKEN, "different epochs (us-east-1 (1): 1, us-east-1 (2): 2)"),
         ([visit(), visit(url="http://127.0.0.1:2")], Severity.BROKEN, "two addresses say that they are replica 1"),
         ([visit(), visit(id=2, quorum_policy="fast-paxos")], Severity.BROKEN, "different policies"),
@@ -150,6 +152,32 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
 def test_each_trouble_is_named(visits: list[Visit], severity: Severity, words: str) -> None:
     (found,) = [finding for finding in diagnose(visits) if words in finding.words]
     assert found.severity is severity
+
+
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        ("", "certificates and the cluster's secret"),
+        ('answered 401 Unauthorized: {"error":"the sender\'s clock is 45 s behind that of replica 2"}', "clocks"),
+        ("answered 401 Unauthorized: not signed with our secret by a node with our members", "secret"),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired", "certificate"),
+        ("no answer in time", "its disk is slow"),
+        ("answered 403: another store is on record for replica 1", "new id"),
+        ("[Errno 111] Connection refused", "routes"),
+    ],
+)
+def test_a_link_is_blamed_on_what_the_node_says_of_it(trouble: str, words: str) -> None:
+    findings = diagnose([visit(peers=peers(reachable=False, trouble=trouble)), visit(id=2)])
+    (found,) = [finding for finding in findings if "does not reach eu-west-1, though both answer" in finding.words]
+    assert trouble in found.words
+    assert words in found.advice
+
+
+def test_nothing_is_called_ready_that_reaches_no_quorum() -> None:
+    findings = diagnose([visit(id=i, tolerated_failures=-1) for i in (1, 2, 3)])
+    assert [finding for finding in findings if finding.severity is Severity.FINE] == []
+    one_cut_off = diagnose([visit(tolerated_failures=-1), visit(id=2), visit(id=3)])
+    assert "2 of 3 nodes answer and are ready" in [finding.words for finding in one_cut_off]
 
 
 def test_a_newcomer_that_answers_us_and_not_the_members_is_not_to_be_started_or_added() -> None:

@@ -31,6 +31,9 @@ class HandLinks(HandTransport):
     def reachable(self, peer: int) -> bool:
         return peer in self.rtts and peer not in self.silent
 
+    def trouble(self, peer: int) -> str:
+        return "" if self.reachable(peer) else "gone"
+
 
 def settings_of(n: int, *, writes_in_flight: int = 100, reads_in_flight: int = 100) -> Settings:
     members = tuple(Member(id=i, datacenter=f"dc-{i}", url=f"http://10.0.0.{i}") for i in range(1, n + 1))

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from epoxy.model.ballot import NO_BALLOT
+from epoxy.model.errors import InvariantViolation
 from epoxy.model.messages import Failed, Inspect, Inspected
 from epoxy.model.writes import Committed
 from epoxy.model.writes import Path as Way
@@ -87,6 +88,8 @@ def test_status_says_who_and_what() -> None:
         (5, "dc-5", None, False),
     ]
     assert status.peers[0].url == "http://10.0.0.2"
+    assert [peer.trouble for peer in status.peers] == ["" if peer.reachable else "gone" for peer in status.peers]
+    assert (status.longest_sync_ms, status.invariant_violations) == (None, 0)
     assert msgspec.json.decode(msgspec.json.encode(status))["floor_ms"] == 72.5
 
 
@@ -121,3 +124,9 @@ def test_the_fast_share_is_of_what_was_committed_here() -> None:
     assert world.node.status().fast_path_share == 1.0
     world.node.paths[Way.SLOW] += 2
     assert world.node.status().fast_path_share == 0.5
+
+
+def test_broken_invariants_are_counted_and_told() -> None:
+    world = World()
+    world.node.driver.failures.ended("write", InvariantViolation("two values"), lambda: None)
+    assert (world.alarms, world.node.status().invariant_violations) == (["two values"], 1)

@@ -175,6 +175,9 @@ class Life:
     def reachable(self, peer: int) -> bool:
         return peer in self.town.lives
 
+    def trouble(self, peer: int) -> str:
+        return "" if self.reachable(peer) else "gone"
+
     @property
     def guard(self) -> Guard:
         assert self.node.member is not None

@@ -258,6 +258,9 @@ class Hall:
     def reachable(self, peer: int) -> bool:  # noqa: ARG002 (cut off from all, or from none)
         return not self.cut
 
+    def trouble(self, peer: int) -> str:
+        return "" if self.reachable(peer) else "gone"
+
 
 def settings(me: int, ids: Sequence[int]) -> Settings:
     members = tuple(Member(id=i, datacenter=f"region-{i}", url=f"http://node-{i}") for i in ids)

@@ -251,6 +251,9 @@ class Cluster:
     def reachable(self, peer: int) -> bool:
         return peer not in self.down
 
+    def trouble(self, peer: int) -> str:
+        return "" if self.reachable(peer) else "gone"
+
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
         self.messages += 1
         self._loop.call_soon(self._deliver, to, requests, answered)

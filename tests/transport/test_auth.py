@@ -114,6 +114,10 @@ def test_a_clock_too_far_away_is_named(ground: Ground) -> None:
     for age_ms in (WINDOW_MS + 1, -WINDOW_MS - 1):
         with pytest.raises(Unauthenticated, match="compare them"):
             ground.enter(ground.claim(age_ms=age_ms))
+    with pytest.raises(Unauthenticated, match="the sender's clock is 95 s behind that of replica 2, more than 30"):
+        ground.enter(ground.claim(age_ms=95_000))
+    with pytest.raises(Unauthenticated, match="the sender's clock is 95 s ahead of that of replica 2"):
+        ground.enter(ground.claim(age_ms=-95_000))
 
 
 def test_a_stranger_is_refused_unless_its_epoch_is_new_to_us(ground: Ground) -> None:

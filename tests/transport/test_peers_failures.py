@@ -16,6 +16,7 @@ from epoxy.model.records import MAX_VALUE_BYTES, Proposal, ProposalId
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.testing import free_ports
 from epoxy.transport.auth import Verifier
+from epoxy.transport.exchange import Exchange
 from epoxy.transport.gate import Gate
 from epoxy.transport.limits import HttpLimits, PeerLimits
 from epoxy.transport.link import Link
@@ -133,6 +134,32 @@ def test_a_greeting_is_heard_however_late_its_turn_is() -> None:
             assert await caller.send(accept()) == AcceptOk()
 
     run(story())
+
+
+def test_each_new_reason_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """What comes behind "connection refused" is what an operator has to mend."""
+    (port,) = free_ports(1)
+    caplog.set_level("INFO", "epoxy.peers")
+    attempts: list[Exchange] = []
+
+    def refuse(exchange: Exchange) -> None:
+        attempts.append(exchange)
+        exchange.fail(401, "unauthenticated", f"your clock is {len(attempts)} s behind")
+
+    async def story() -> None:
+        async with peers_to(port, limits=HASTY) as caller:
+            await until(lambda: "refused" in caller.peers.trouble(PEER))
+            async with door(refuse, port=port):
+                await until(lambda: len(attempts) > 5)
+                assert "your clock" in caller.peers.trouble(PEER)
+            async with replica_door(Replica(), port=port):
+                await caller.reached()
+            assert caller.peers.trouble(PEER) == ""
+
+    run(story())
+    told = [record.getMessage() for record in caplog.records if record.name == "epoxy.peers"]
+    assert [sum(words in line for line in told) for words in ("refused", "your clock", "is reachable")] == [1, 1, 1]
+    assert "refused" in told[0], "in the order in which they came up"
 
 
 def test_a_peer_that_restarts() -> None:

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from msgspec import Struct
 
 from epoxy.client.http1 import parse_url
-from epoxy.client.results import Status
+from epoxy.client.results import Peer, Status
 
 LOW_FAST_SHARE = 0.8
 """Quiet keys are always fast. If more than every fifth write was slow, writers meet on the same keys, or a quorum is
@@ -24,6 +24,26 @@ OUTSIDE = ("new", "joining", "learning", "removed", "displaced", "unconfirmed")
 
 COMING = ("joining", "learning")
 """What members say of a newcomer that they have been told to take in."""
+
+SLOW_SYNC_MS = 250.0
+"""A quarter of the time after which a round gives up, and longer than any write between continents takes."""
+
+CLOCKS = "Compare their clocks: signatures hold for 30 seconds. Run NTP on both."
+SECRETS = "The secret, cluster.members and cluster.quorum_policy must be the same in both files."
+CERTIFICATES = "Look at its certificate: the authority that signed it, the name in it, and until when it is good."
+SLOWNESS = "It is reached and does not answer in time: it stands still, has too much to do, or its disk is slow."
+STORES = "One whose disk was lost comes back under a new id, as a newcomer."
+ROUTES = "Is it listening on that address? Look at routes and firewalls between the two."
+
+CAUSES = {
+    "clock": CLOCKS,
+    "not signed with": SECRETS,
+    "certificate": CERTIFICATES,
+    "ssl": CERTIFICATES,
+    "no answer in time": SLOWNESS,
+    "another store": STORES,
+}
+"""By the words in which a node tells why it does not reach another; anything else is between the two."""
 
 SAME_BUILDING_MS = 0.5
 """No two datacenters are nearer than 50 km of fibre."""
@@ -73,7 +93,7 @@ def diagnose(visits: list[Visit]) -> list[Finding]:
     expected = {peer.id for status in statuses for peer in status.peers if peer.status in COMING}
     found = [*attendance(visits, expected), *twins(present)]
     if statuses:
-        for look in (availability, links, agreement, changes, transactions, size, paths, distances):
+        for look in (violations, availability, links, disks, agreement, changes, transactions, size, paths, distances):
             found += look(statuses)
         found += [*arrivals(statuses, {status.id for status in present}), *encryption(visits)]
     order = (Severity.BROKEN, Severity.WARNING, Severity.FINE)
@@ -90,8 +110,9 @@ def attendance(visits: list[Visit], expected: set[int]) -> Iterator[Finding]:
             yield broken(f"{visit.place} does not answer: {visit.reason}", advice)
         elif not visit.status.ready and not (visit.status.state == "new" and visit.status.id in expected):
             yield unready(visit.status, newest)
-    if present := [visit for visit in visits if visit.status is not None and visit.status.ready]:
-        yield fine(f"{len(present)} of {len(visits)} nodes answer and are ready")
+    serving = [visit for visit in visits if visit.status is not None and visit.status.ready]
+    if serving := [visit for visit in serving if visit.status is not None and visit.status.tolerated_failures >= 0]:
+        yield fine(f"{len(serving)} of {len(visits)} nodes answer and are ready")
 
 
 def unready(status: Status, newest: int) -> Finding:
@@ -155,7 +176,9 @@ def arrivals(statuses: list[Status], present: set[int]) -> Iterator[Finding]:
             advice = (
                 "It needs the secret and the cluster.members of the others, who need its address; their logs say why."
             )
-            yield broken(f"{who} is {peer.status} and answers, but the members do not reach it", advice)
+            told = f": {peer.trouble}" if peer.trouble else ""
+            words = f"{who} is {peer.status} and answers, but the members do not reach it{told}"
+            yield broken(words, cure_of(peer) if peer.trouble else advice)
         elif not peer.reachable:
             advice = f"Start it, or give it up: `epoxy members remove {peer.id}`."
             yield broken(f"{who} is {peer.status} and cannot be reached", advice)
@@ -181,6 +204,25 @@ def transactions(statuses: list[Status]) -> Iterator[Finding]:
             )
 
 
+def violations(statuses: list[Status]) -> Iterator[Finding]:
+    for status in statuses:
+        if status.invariant_violations:
+            count = f"{status.invariant_violations} broken invariant{'' if status.invariant_violations == 1 else 's'}"
+            yield broken(
+                f"{name(status)} has seen {count}: two values for one name, or something as bad",
+                "Nothing was overwritten. Keep all data directories and logs, and report it.",
+            )
+
+
+def disks(statuses: list[Status]) -> Iterator[Finding]:
+    for status in statuses:
+        if status.longest_sync_ms is not None and status.longest_sync_ms > SLOW_SYNC_MS:
+            yield warning(
+                f"the disk of {name(status)} took {status.longest_sync_ms / 1000:.1f} s for a sync just now",
+                "Whatever is acknowledged there waits for it. Look for others who use the disk, or replace it.",
+            )
+
+
 def availability(statuses: list[Status]) -> Iterator[Finding]:
     for status in statuses:
         if status.tolerated_failures < 0:
@@ -203,10 +245,18 @@ def links(statuses: list[Status]) -> Iterator[Finding]:
     for status in statuses:
         for peer in status.peers:
             if not peer.reachable and peer.id in answering:
+                told = f": {peer.trouble}" if peer.trouble else ""
                 yield broken(
-                    f"{name(status)} does not reach {peer.datacenter}, though both answer",
-                    "Look at routes, firewalls, certificates and the cluster's secret between the two.",
+                    f"{name(status)} does not reach {peer.datacenter}, though both answer{told}", cure_of(peer)
                 )
+
+
+def cure_of(peer: Peer) -> str:
+    """By what the node says that does not reach it. One that says nothing leaves everything open."""
+    if not peer.trouble:
+        return "Look at routes, firewalls, certificates and the cluster's secret between the two."
+    said = peer.trouble.lower()
+    return next((cure for words, cure in CAUSES.items() if words in said), ROUTES)
 
 
 def agreement(statuses: list[Status]) -> Iterator[Finding]:

@@ -147,6 +147,7 @@ class Peer(Struct, kw_only=True):
     reachable: bool = False
     url: str | None = None
     status: str = "active"
+    trouble: str = ""
 
 
 class Status(Struct, kw_only=True):
@@ -173,4 +174,6 @@ class Status(Struct, kw_only=True):
     txn_behind: int = 0
     uptime_s: float | None = None
     peers: list[Peer] = []
+    longest_sync_ms: float | None = None
+    invariant_violations: int = 0
     document: dict[str, Any] | UnsetType = UNSET

@@ -79,6 +79,9 @@ class Links(Transport, Protocol):
 
     def reachable(self, peer: int) -> bool: ...
 
+    def trouble(self, peer: int) -> str:
+        """Why it is not."""
+
 
 WRITE_LATE = ConsensusFailed(reason="not decided in time; it may still take effect")
 READ_LATE = ReadFailed(reason="no answer in time")
@@ -98,6 +101,11 @@ class Node:
         """`questions`: the way to the members' other ears; without it the members are those of the file, for ever."""
         self.settings = settings
         self.me = settings.node.id
+        self.violations = 0
+        self.longest_sync_ms: Callable[[], float | None] = lambda: None
+        """Of the store; None: it has no disk."""
+        self._sound_alarm = alarm
+        alarm = self._alarm
         self.ready = False
         self.standing = STARTING
         self.paths: Counter[Path] = Counter()
@@ -364,6 +372,8 @@ class Node:
             writes_in_flight=self.in_flight,
             uptime_s=(self.clock.now_ms() - self._started_ms) / 1000,
             peers=[self._peer(info) for info in config.replicas if info.id != self.me],
+            longest_sync_ms=rounded(self.longest_sync_ms()),
+            invariant_violations=self.violations,
         )
 
     def _ask(self, replica: int, requests: Sequence[Inspect], heard: Callable[[Reply], None]) -> None:
@@ -387,12 +397,17 @@ class Node:
             rtt_ms=rounded(self.links.rtt_ms(info.id)),
             reachable=self.links.reachable(info.id),
             status=info.status.value,
+            trouble=self.links.trouble(info.id),
         )
 
     def datacenter_of(self, replica: int) -> str:
         """What the configuration calls it; the file, if that says nothing."""
         info = self.replica.config.info(replica)
         return (info.datacenter if info is not None else "") or self.settings.datacenter_of(replica)
+
+    def _alarm(self, text: str) -> None:
+        self.violations += 1
+        self._sound_alarm(text)
 
     def _become_ready(self) -> None:
         self._started = True

@@ -13,6 +13,8 @@ class PeerStatus(Struct, frozen=True, kw_only=True):
     rtt_ms: float | None
     reachable: bool
     status: str = "active"
+    trouble: str = ""
+    """Why it is not reachable, in the words of the last failure."""
 
 
 class Status(Struct, frozen=True, kw_only=True):
@@ -21,7 +23,8 @@ class Status(Struct, frozen=True, kw_only=True):
     `standing`. `joint`: two sets of members must agree, for a moment. `epoch_age_s`: since when this process knows of
     the epoch. `txn_term` and `txn_state`: where this node's part of the ordered engine is; when it is "open" it orders
     transactions (docs/protocol/ordered.md). `txn_behind`: how many decisions about them it is known to have missed.
-    `compiled`: whether the hot modules are (decision 0015)."""
+    `longest_sync_ms`: at the disk, of the last seconds. `invariant_violations`: seen by this process; not 0 is the
+    worst news there is. `compiled`: whether the hot modules are (decision 0015)."""
 
     id: int
     datacenter: str
@@ -47,6 +50,8 @@ class Status(Struct, frozen=True, kw_only=True):
     writes_in_flight: int
     uptime_s: float
     peers: list[PeerStatus]
+    longest_sync_ms: float | None = None
+    invariant_violations: int = 0
     compiled: bool = __compiled__
 
 

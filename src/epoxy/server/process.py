@@ -110,6 +110,7 @@ class Process:
             check_members(settings, self.node.replica.config)
             warn(settings, self._data_dir, self._certificate_flaw())
             self.node.pace.then = self.metrics.tally
+            self.node.longest_sync_ms = self._store.longest_sync_ms
             self.node.failures.report = self._flow_failed
             self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
             self.neighbours = Neighbours(self.node, self._peers, questions, self._link, self._handle)

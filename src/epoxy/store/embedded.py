@@ -123,6 +123,10 @@ class EmbeddedStore(Transactor):
     def newest_stamp(self) -> int:
         return self._sequence
 
+    def longest_sync_ms(self) -> float:
+        """Of the last seconds: what everything that is acknowledged waits for at least."""
+        return 1000 * self._log.syncs.longest_s()
+
     def close(self) -> None:
         """Whatever is not durable by now may be lost."""
         if self._closed:

@@ -28,6 +28,7 @@ from msgspec.msgpack import Decoder, Encoder
 
 from epoxy.model.errors import StoreRefused
 from epoxy.store.conflicts import Values
+from epoxy.store.syncs import SyncTimes
 
 FORMAT = 1
 SECTOR_BYTES = 512
@@ -124,6 +125,7 @@ class Log:
         self._folder = folder
         self._segment_bytes = segment_bytes
         self._sequence = reached.sequence
+        self.syncs = SyncTimes()
         self._segment = Segment.create(folder, reached.generation + 1, reached.frame + 1, segment_bytes)
 
     def frame(self, sequence: int, effects: Values) -> bytes:
@@ -133,7 +135,10 @@ class Log:
 
     def write(self, frame: bytes) -> int:
         """Returns when it is synced: its size."""
-        return self._segment.write(frame)
+        self.syncs.begin()
+        size = self._segment.write(frame)
+        self.syncs.end()
+        return size
 
     def rotate(self) -> Position:
         """Start the next generation; how far the one before it reaches."""

@@ -140,7 +140,9 @@ class Verifier:
         if claim.recipient != self.me:
             raise Unauthenticated(f"meant for replica {claim.recipient}; this is {self.me}")
         if abs(self._now_ms() - claim.time_ms) > WINDOW_MS:
-            raise Unauthenticated(f"signed at {claim.time_ms}, more than {WINDOW_MS} ms from this clock: compare them")
+            apart_s = (claim.time_ms - self._now_ms()) / 1000
+            how_far = f"{abs(apart_s):.0f} s {'ahead of' if apart_s > 0 else 'behind'} that of replica {self.me}"
+            raise Unauthenticated(f"the sender's clock is {how_far}, more than {WINDOW_MS // 1000}: compare them")
         self.check_part(claim)
         if not self._nonces(claim.sender).add(claim.nonce, claim.time_ms, self._now_ms()):
             raise Unauthenticated("a repetition")

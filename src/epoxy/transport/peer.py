@@ -13,6 +13,7 @@ the next batch, or one of its own after two milliseconds, on a busy link after t
 import asyncio
 import logging
 import math
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -34,6 +35,12 @@ from epoxy.transport.request import Answer
 from epoxy.transport.world import Identity, World
 
 log = logging.getLogger("epoxy.peers")
+
+NUMBERS = re.compile(r"\d+")
+"""Reasons that differ in their numbers are one: a clock that is off is off by more each second."""
+
+MAX_REASONS = 16
+"""Told between two times that a peer was reachable. What it answers is its own, and may differ each time."""
 
 
 class State(Enum):
@@ -65,21 +72,29 @@ class Peer:
         self._gathering: Timer | None = None
         self._is_lazy = False
         self._lazy_ms = limits.lazy_ms
+        self.trouble = ""
+        """Why it is not reachable, in the words of the last failure; empty while it is."""
+        self._told: set[str] = set()
+        self._closed = False
 
     def start(self) -> None:
         self._lanes.start()
 
     async def stop(self) -> None:
         """Everything that waits fails."""
-        self.state = State.DOWN
+        self._end()
         await self._lanes.stop()
         self._expire(math.inf)
 
     def close(self) -> None:
         """It is no member any more, or has moved: as `stop`, without waiting for the end of its connections."""
-        self.state = State.DOWN
+        self._end()
         self._lanes.close()
         self._expire(math.inf)
+
+    def _end(self) -> None:
+        self.state = State.DOWN
+        self._closed = True
 
     @property
     def reachable(self) -> bool:
@@ -298,11 +313,19 @@ class Peer:
         if self.state is not State.UP:
             log.info("replica %d is reachable", self.id)
             self.state = State.UP
+            self.trouble = ""
+            self._told.clear()
 
     def _went_down(self, reason: str) -> None:
-        if self.state is not State.DOWN:
+        """Each new reason is told once: behind "connection refused" may come a certificate or a clock."""
+        if self._closed:
+            return
+        self.state = State.DOWN
+        self.trouble = reason
+        kind = NUMBERS.sub("#", reason)
+        if kind not in self._told and len(self._told) < MAX_REASONS:
+            self._told.add(kind)
             log.warning("replica %d is unreachable: %s", self.id, reason)
-            self.state = State.DOWN
 
 
 class Refused(Exception):

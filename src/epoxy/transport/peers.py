@@ -120,6 +120,10 @@ class Peers:
     def reachable(self, peer: int) -> bool:
         return peer in self._peers and self._peers[peer].reachable
 
+    def trouble(self, peer: int) -> str:
+        """Why it is not reachable, as far as that is known."""
+        return self._peers[peer].trouble if peer in self._peers else ""
+
     @property
     def messages_sent(self) -> Counter[int]:
         return Counter({peer: link.messages_sent for peer, link in self._peers.items()})
