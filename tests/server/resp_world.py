@@ -71,6 +71,7 @@ class FakeNode:
         self.txns: deque[tuple[Txn, Callable[[TxnOutcome], None]]] = deque()
         self.outcomes: deque[Outcome | Exception] = deque()
         self.asked = self.counted = self.peeked = 0
+        self.room = 1 << 30
         self.broken: set[bytes] = set()
         self.changing: set[bytes] = set()
         self.overwritten: Callable[[bytes], None] = lambda _: None
@@ -123,6 +124,9 @@ class FakeNode:
         self.counted += 1
         found = self.page(b"", after, rows)
         return sum(not each.is_tombstone for _, each in found), found[-1][0] if len(found) == rows else None
+
+    def is_full(self, *, writes: bool) -> bool:
+        return len(self.writes if writes else self.reads) >= self.room
 
     def status(self) -> Struct:
         return FakeStatus()

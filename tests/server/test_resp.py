@@ -11,6 +11,7 @@ from epoxy.codec import resp
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.model.writes import Refused
 from epoxy.server.resp import RespDoor, RespLimits, serve_resp
+from epoxy.server.resp_limits import RESTED_BYTES
 from tests.server.resp_world import FakeNode, Rope, World, committed, found, packed, proposal, run, turns, until, world
 
 BIG = b"x" * MAX_VALUE_BYTES
@@ -224,6 +225,57 @@ def test_a_bug_in_a_later_turn_is_told_and_leaves_the_connection_in_order(monkey
             client.send("MGET k k x k", "PING")
             await client.expect(b"-ERR internal error, outcome unknown\r\n+PONG\r\n")
             assert [str(each) for each in seen] == ["a bug"]
+
+    run(story)
+
+
+def test_one_clients_pipeline_waits_for_room_at_the_node_instead_of_being_refused() -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.room = 5
+            client = await at.connect()
+            client.send(*(f"SET k{i} v" for i in range(12)), "DEL " + " ".join(f"d{i}" for i in range(12)))
+            most = 0
+            for _ in range(24):
+                await until(lambda: bool(at.node.writes))
+                await turns()
+                most = max(most, len(at.node.writes))
+                at.node.writes.popleft()[1](committed(b"v"))
+            await client.expect(b"+OK\r\n" * 12 + b":12\r\n")
+            assert most == 5
+
+    run(story)
+
+
+def test_keys_asked_for_elsewhere_wait_for_room_at_the_node() -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.room = 5
+            client = await at.connect()
+            client.send("EXISTS" + " k" * 12)
+            most = 0
+            for _ in range(12):
+                await until(lambda: bool(at.node.reads))
+                await turns()
+                most = max(most, len(at.node.reads))
+                at.node.reads.popleft()[2](found(b"v"))
+            await client.expect(b":12\r\n")
+            assert most == 5
+
+    run(story)
+
+
+def test_who_sends_a_lot_at_a_time_is_not_read_again_before_others_had_a_turn() -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send("PING")
+            await client.expect(b"+PONG\r\n")
+            connection = at.door.connections[1]
+            connection.data_received(b"*0\r\n" * (RESTED_BYTES // 4))
+            assert connection._paused
+            await until(lambda: not connection._paused)
+            await client.says("PING", b"+PONG\r\n")
 
     run(story)
 

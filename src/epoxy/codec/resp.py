@@ -130,7 +130,9 @@ class CommandReader:
             return []
         buffer = data if len(self._pieces) == 1 else b"".join(self._pieces)
         commands: list[list[bytes]] = []
-        position = skim(buffer, commands) if not self._missing else 0
+        position = 0
+        if not self._missing and buffer.startswith(b"*") and not buffer.startswith(b"*0"):
+            position = skim(buffer, commands)
         try:
             position = self._read(buffer, position, commands)
         except CodecError as fault:

@@ -192,6 +192,11 @@ class Node:
         else:
             self.driver.update(key, change, partial(self._written, self._writes.begin(answered)), again=again)
 
+    def is_full(self, *, writes: bool) -> bool:
+        """Whether another write, or another read that asks other regions, would be turned away now."""
+        pending = self._writes if writes else self._reads
+        return pending.count >= pending.limit
+
     def _write_refused(self) -> Refused | None:
         if not self.ready:
             return Refused(reason=self.standing.reason)

@@ -20,7 +20,7 @@ from epoxy.model.errors import InvalidRequest, StoreFailed
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.server import resp_admin, resp_increment, resp_keys, resp_scan, resp_txn
 from epoxy.server.resp_command import Answer, Arguments, Command, RespNode, Session, shown, table_of
-from epoxy.server.resp_limits import FLUSH_BYTES, RECITED_BYTES, STRANGERS, TURN_S
+from epoxy.server.resp_limits import FLUSH_BYTES, RECITED_BYTES, RESTED_BYTES, STRANGERS, TURN_S
 from epoxy.server.resp_limits import RespLimits as RespLimits
 from epoxy.server.resp_line import Busy, Promise, Slot
 from epoxy.transport.listener import Listener, listen
@@ -147,7 +147,7 @@ class RespConnection(Session, asyncio.Protocol):
         self._running: tuple[Command, Arguments] | None = None
         self._promised: Promise | None = None
         self._working = self._scheduled = False
-        self._clogged = self._paused = False
+        self._clogged = self._paused = self._resting = False
         self._leaving = self._ended = False
 
     # What the transport tells.
@@ -177,7 +177,14 @@ class RespConnection(Session, asyncio.Protocol):
             return
         self._queue.extend(self.reader.feed(data))
         self._ended |= self._door.stopping and bool(self._queue)
+        if len(data) >= RESTED_BYTES and not self._resting:
+            self._resting = True
+            self._loop.call_soon(self._rested)
         self._work()
+
+    def _rested(self) -> None:
+        self._resting = False
+        self._pace()
 
     def eof_received(self) -> bool:
         """Who sends a script and closes its half still wants the answers. TLS has no halves."""
@@ -315,6 +322,8 @@ class RespConnection(Session, asyncio.Protocol):
             return True
         if command is None or command.alone:
             return command is not None
+        if command.writes and self.node.is_full(writes=True):
+            return True
         keys = command.keys(arguments) if command.first_key else []
         if any(key in self._writing for key in keys):
             return True
@@ -388,7 +397,7 @@ class RespConnection(Session, asyncio.Protocol):
         if not self._slots and (self._leaving or (self._ended and not self._queue)):
             self._transport.close()
             return
-        if self._paused != (wanted := bool(self._queue) or self._clogged or self._leaving):
+        if self._paused != (wanted := bool(self._queue) or self._clogged or self._leaving or self._resting):
             self._paused = wanted
             if wanted:
                 self._transport.pause_reading()

@@ -43,6 +43,9 @@ class RespNode(Protocol):
     def count(self, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
         """Living keys among the next rows beyond a key, and where to go on; None: these were the last."""
 
+    def is_full(self, *, writes: bool) -> bool:
+        """Whether another write, or another read that asks others, would be turned away now."""
+
     def status(self) -> Struct: ...
 
 

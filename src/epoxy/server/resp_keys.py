@@ -35,7 +35,7 @@ from epoxy.server.resp_command import (
     checked_value,
     shown,
 )
-from epoxy.server.resp_turns import in_turns
+from epoxy.server.resp_turns import Ended, Spread, in_turns
 
 MAX_REPLY_BYTES = 16 << 20
 """Sixteen of the longest values: a reply is put together in memory before it leaves."""
@@ -123,7 +123,6 @@ class Pieces:
         self._whole = whole
         self._pieces = [b""] * len(keys)
         self._elsewhere: list[int] = []
-        self._missing = 0
         self._bytes = 0
         self._failure: bytes | None = None
         self._answer = session.promise()
@@ -148,19 +147,22 @@ class Pieces:
         if not self._elsewhere or self._failure is not None:
             self._answer(self._reply())
             return
-        session = self._session
-        self._missing = len(self._elsewhere)
-        for index in self._elsewhere:
-            session.node.read(self._keys[index], session.consistency, partial(self._heard, index))
+        is_full = partial(self._session.node.is_full, writes=False)
+        Spread(self._session, self._elsewhere, self._ask_for, is_full, self._heard_all, self._answer).go_on()
 
-    def _heard(self, index: int, outcome: ReadAnswer) -> None:
-        self._missing -= 1
+    def _ask_for(self, index: int, ended: Ended) -> None:
+        session = self._session
+        session.node.read(self._keys[index], session.consistency, partial(self._heard, index, ended))
+
+    def _heard(self, index: int, ended: Ended, outcome: ReadAnswer) -> None:
         if not isinstance(outcome, ReadResult):
             self._failure = unreadable(self._keys[index], outcome)
         elif self._failure is None:
             self._keep(index, self._piece(outcome.value))
-        if not self._missing:
-            self._answer(self._reply())
+        ended()
+
+    def _heard_all(self) -> None:
+        self._answer(self._reply())
 
     def _keep(self, index: int, piece: bytes) -> None:
         self._pieces[index] = piece
@@ -304,40 +306,35 @@ class Deletion:
     def __init__(self, session: Session, keys: Sequence[bytes]) -> None:
         self._session = session
         self._keys = keys
-        self._missing = self._count = len(keys)
         self._deleted = 0
         self._failures: list[tuple[bytes, Outcome]] = []
         self._answer = session.promise()
 
     def start(self) -> None:
-        in_turns(self._session, self._begin(), nothing_more, self._answer)
+        is_full = partial(self._session.node.is_full, writes=True)
+        Spread(self._session, self._keys, self._delete, is_full, self._heard_all, self._answer).go_on()
 
-    def _begin(self) -> Iterator[None]:
-        for key in self._keys:
-            self._session.node.write(Write(key=key, value=None, mutable=True), partial(self._heard, key))
-            yield
+    def _delete(self, key: bytes, ended: Ended) -> None:
+        self._session.node.write(Write(key=key, value=None, mutable=True), partial(self._heard, key, ended))
 
-    def _heard(self, key: bytes, outcome: Outcome) -> None:
-        self._missing -= 1
+    def _heard(self, key: bytes, ended: Ended, outcome: Outcome) -> None:
         if isinstance(outcome, Committed):
             self._deleted += 1
         elif not isinstance(outcome, NothingToDelete):
             self._failures.append((key, outcome))
-        if not self._missing:
-            self._answer(self._reply())
+        ended()
+
+    def _heard_all(self) -> None:
+        self._answer(self._reply())
 
     def _reply(self) -> bytes:
         if not self._failures:
             return resp.integer(self._deleted)
         key, outcome = max(self._failures, key=lambda failed: isinstance(failed[1], ConsensusFailed))
         message = failure(key, outcome)
-        if self._count == 1:
+        if len(self._keys) == 1:
             return message
-        return resp.error(f"{message[1:-2].decode()}; {self._deleted} of {self._count} keys were deleted")
-
-
-def nothing_more() -> None:
-    """The answers come by themselves."""
+        return resp.error(f"{message[1:-2].decode()}; {self._deleted} of {len(self._keys)} keys were deleted")
 
 
 def delete(session: Session, arguments: Arguments) -> None:

@@ -28,6 +28,11 @@ RECITED_BYTES = 16 << 10
 stay below what may wait for a client."""
 
 
+RESTED_BYTES = 128 << 10
+"""After a piece this long nothing is read from the connection until others had a turn. The system hands over up to 32
+pieces of 256 KiB otherwise, and what takes long to read need not leave anything to do: empty arrays, long values."""
+
+
 class RespLimits(Struct, frozen=True, kw_only=True):
     """For each connection, but the first.
 
