@@ -21,7 +21,7 @@ from epoxy.model.ordered import (
 from epoxy.model.transactions import Add, Executed, Txn
 from epoxy.node import ordered_replica
 from epoxy.node.ordered import OrderedEngine
-from epoxy.ordered.votes import Votes
+from epoxy.ordered.votes import Votes, telling
 from tests.node import test_ordered
 from tests.node.test_ordered import Cluster
 from tests.ordered.cluster import Replicas, write
@@ -152,9 +152,9 @@ def whatever_i_voted_for(state: Instance, voters: Set[int], _ballot: Ballot, me:
 
 def tell_at_once(self: OrderedEngine, request: object, reply: object) -> None:
     """Before it is durable."""
-    if isinstance(request, OrderedAccept) and isinstance(reply, Voted):
-        told = OrderedVote(sender=self.me, id=request.id, ballot=request.ballot)
-        self._told_vote(InTerm(term=self.replica.number, request=told), request.id.replica_id)
+    told = telling(self.me, self.replica.voters, request, reply)
+    if told is not None:
+        self._told_vote(InTerm(term=self.replica.number, request=told.vote), told.others)
 
 
 count = Votes.count

@@ -4,7 +4,7 @@ Like `driver`, it has no event loop of its own: everything happens in callbacks,
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from epoxy.model.cluster import ClusterConfig
@@ -18,14 +18,11 @@ from epoxy.model.ordered import (
     InstanceId,
     InTerm,
     Missed,
-    OrderedAccept,
     OrderedCommit,
     OrderedRequest,
-    OrderedVote,
     Phase,
     Seal,
     Sealed,
-    Voted,
 )
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused, TxnUnknown, flaw_of
 from epoxy.model.writes import Path
@@ -39,6 +36,7 @@ from epoxy.ordered.effects import Context, Home, Timing
 from epoxy.ordered.queue import MAX_QUEUED, Flight, Queue, Ticket
 from epoxy.ordered.recovery import recover
 from epoxy.ordered.terms import Part, close, last_slots
+from epoxy.ordered.votes import telling
 from epoxy.ports import Clock, Dice, Store, Timer, Transport
 
 LOOKS = 4
@@ -172,18 +170,17 @@ class OrderedEngine:
         return reply
 
     def _tell_vote(self, request: object, reply: object) -> None:
-        """Once it is durable. Whoever asked for it hears of it anyway; the others need not wait for its answer."""
-        if isinstance(request, OrderedAccept) and isinstance(reply, Voted):
-            asker = request.ballot.replica_id or request.id.replica_id
-            vote = OrderedVote(sender=self.me, id=request.id, ballot=request.ballot)
-            self._store.when_durable(partial(self._told_vote, InTerm(term=self.replica.number, request=vote), asker))
+        """Once it is durable."""
+        told = telling(self.me, self.replica.voters, request, reply)
+        if told is not None:
+            message = InTerm(term=self.replica.number, request=told.vote)
+            self._store.when_durable(partial(self._told_vote, message, told.others))
 
-    def _told_vote(self, message: InTerm, asker: int) -> None:
+    def _told_vote(self, message: InTerm, others: Iterable[int]) -> None:
         if message.term == self.replica.number:
             self.handle(message)
-            for voter in self.replica.voters:
-                if voter not in (self.me, asker):
-                    self.transport.send(voter, (message,), unheeded)
+            for voter in others:
+                self.transport.send(voter, (message,), unheeded)
 
     def _handle_from_afar(self, message: InTerm) -> Reply:
         """Said in another term, or in one that has not begun here: what was decided before can be told, and nothing

@@ -4,10 +4,12 @@ So a replica learns a slow decision one way after the votes, not after their way
 under contention everybody waits for the farthest coordinator.
 """
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
+
+from msgspec import Struct
 
 from epoxy.model.ballot import Ballot
-from epoxy.model.ordered import Instance, InstanceId, Phase
+from epoxy.model.ordered import Instance, InstanceId, OrderedAccept, OrderedVote, Phase, Voted
 
 MAX_COUNTED = 4096
 """Instances whose votes are counted. All replicas together have fewer under way; of more, the oldest are not counted
@@ -18,6 +20,22 @@ def decides(state: Instance, voters: Set[int], ballot: Ballot, me: int, slow: in
     """Whether what is held here was decided by these votes. My own must be among them: it says for what."""
     is_voted = state.phase is Phase.ACCEPTED and state.accepted == ballot
     return is_voted and me in voters and len(voters) >= slow
+
+
+class Telling(Struct, frozen=True):
+    """A vote that was just given. When it is durable, the voter itself counts it, and these others hear of it."""
+
+    vote: OrderedVote
+    others: tuple[int, ...]
+
+
+def telling(me: int, voters: Iterable[int], request: object, reply: object) -> Telling | None:
+    """None: that was no vote. Whoever asked for it has its answer; the others need not wait for what comes of that."""
+    if not isinstance(request, OrderedAccept) or not isinstance(reply, Voted):
+        return None
+    asker = request.ballot.replica_id or request.id.replica_id
+    vote = OrderedVote(sender=me, id=request.id, ballot=request.ballot)
+    return Telling(vote, tuple([voter for voter in voters if voter not in (me, asker)]))
 
 
 class Votes:

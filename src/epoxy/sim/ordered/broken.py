@@ -3,12 +3,12 @@
 # They stand in for production rules and keep their signatures, used or not.
 # ruff: noqa: ARG001
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import partial
 
 from msgspec.structs import replace
 
-from epoxy.model.ballot import Ballot
+from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.ordered import (
     Catchup,
     Command,
@@ -28,17 +28,19 @@ from epoxy.model.quorum import Quorums
 from epoxy.model.writes import Path
 from epoxy.node.ordered import OrderedEngine
 from epoxy.node.ordered_replica import OrderedReplica
-from epoxy.ordered import acceptor, coordinator, recovery
+from epoxy.ordered import acceptor, coordinator, recovery, votes
 from epoxy.ordered.coordinator import Ending, GaveUp, Poll, Settled
 from epoxy.ordered.effects import Begin, Context, Flow, Home, Seen
 from epoxy.ordered.graph import Plan, Walk
 from epoxy.ordered.interference import Interference
 from epoxy.ordered.log import Log
 from epoxy.ordered.recovery import Check, Learn, Propose
+from epoxy.ordered.votes import Votes
 from epoxy.ports import Transaction
 from epoxy.store.ordered import TermSpace
 
 _conclude, _submitted, _weigh = acceptor.conclude, OrderedEngine._submitted, recovery.weigh
+_count, _decides = Votes.count, votes.decides
 
 
 def never(*_: object) -> bool:
@@ -140,6 +142,21 @@ def given_up_is_nothing(self: OrderedEngine, instance_id: InstanceId, ending: En
     _submitted(self, instance_id, ending)
     if isinstance(ending, GaveUp):
         self._take_back(instance_id)
+
+
+def one_vote_less(state: Instance, voters: Set[int], ballot: Ballot, me: int, slow: int) -> bool:
+    """Takes fewer votes than a slow quorum for a decision."""
+    return _decides(state, voters, ballot, me, slow - 1)
+
+
+def votes_of_any_ballot(self: Votes, voter: int, instance_id: InstanceId, ballot: Ballot) -> Set[int]:
+    """Adds up votes of all ballots."""
+    return _count(self, voter, instance_id, NO_BALLOT)
+
+
+def whatever_i_voted_for(state: Instance, voters: Set[int], ballot: Ballot, me: int, slow: int) -> bool:
+    """Takes a slow quorum's votes in one ballot for what this replica voted for in another."""
+    return state.phase is Phase.ACCEPTED and len(voters) >= slow
 
 
 def only_writes_count(

@@ -1,11 +1,13 @@
 """Planted faults of the ordered engine."""
 
+from epoxy.node import ordered_replica
 from epoxy.node.ordered import OrderedEngine
 from epoxy.node.ordered_replica import OrderedReplica
 from epoxy.node.ordered_terms import Terms
 from epoxy.ordered import acceptor, coordinator, graph, recovery, terms
 from epoxy.ordered.coordinator import Poll
 from epoxy.ordered.interference import Interference
+from epoxy.ordered.votes import Votes
 from epoxy.sim import broken as per_key
 from epoxy.sim.ordered import broken, broken_terms
 from epoxy.sim.patching import Patch, mutant
@@ -68,6 +70,17 @@ ALL = (
         "does not rule out a coordinator that answered",
         Patch(recovery, "coordinator_answered", broken.never),
         since=1170,
+    ),
+    mutant(
+        "quorum-one-less",
+        "takes one vote less than a slow quorum for a decision",
+        Patch(ordered_replica, "decides", broken.one_vote_less),
+    ),
+    mutant("any-ballot", "adds up told votes of several ballots", Patch(Votes, "count", broken.votes_of_any_ballot)),
+    mutant(
+        "whatever-i-voted-for",
+        "takes told votes of one ballot for its own in another",
+        Patch(ordered_replica, "decides", broken.whatever_i_voted_for),
     ),
     mutant("seq-ties", "orders a group by a number that may tie", Patch(graph, "in_order", broken.by_slot)),
     mutant("no-dependencies", "executes in the order of commits", Patch(graph, "plan", broken.as_it_comes)),

@@ -2,7 +2,8 @@
 
 A message arrives or is lost, in any order; a timer rings; somebody recovers something; a process is gone. Virtual time
 comes to the strange orders rarely, because its timers are reasonable. Here they are as likely as the others, so that
-what recovery must get right is tried a hundred times as often. Disks are fast here, and nothing is forgotten.
+what recovery must get right is tried a hundred times as often. Disks are fast here, and nothing is forgotten; that a
+vote is durable, and may be told, is an event like the arrival of a message.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.cluster import first_epoch
 from epoxy.model.errors import InvariantViolation
 from epoxy.model.messages import Reply
-from epoxy.model.ordered import Command, InstanceId, OrderedAccept, OrderedCommit, OrderedRequest
+from epoxy.model.ordered import Command, InstanceId, OrderedAccept, OrderedCommit, OrderedRequest, OrderedVote
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.transactions import Get, Put, Txn
 from epoxy.node.ordered_replica import OrderedReplica
@@ -40,6 +41,7 @@ from epoxy.ordered.effects import (
     Timing,
 )
 from epoxy.ordered.recovery import recover
+from epoxy.ordered.votes import telling
 from epoxy.sim.judge import Violation
 from epoxy.sim.ordered.judge import Judge
 from epoxy.sim.simulation import Failure
@@ -127,8 +129,8 @@ class Scramble:
     # The walk
 
     def play(self, steps: int) -> None:
-        if self.n >= LEAST_FOR_A_STORY and self.dice.random() < 0.4:
-            self.dice.choice((self._slip_past, self._wait_for_each_other))()
+        if self.n >= LEAST_FOR_A_STORY and self.dice.random() < 0.6:
+            self.dice.choice((self._slip_past, self._wait_for_each_other, self._vote_apart))()
         for _ in range(steps):
             self._step()
         self.judge.sum_up()
@@ -200,6 +202,25 @@ class Scramble:
         self._deliver_among({heard, shared, last}, before=is_recovered)
         self._deliver_among({first, last}, before=is_recovered)
 
+    def _vote_apart(self) -> None:
+        """Two commands meet, so both need votes. One of them has two, its own among them; the others recover it, for
+        they know of none, and one of them votes or all do. Some hear what the others have voted for; then it may be
+        recovered once more, by one of the first two."""
+        one, near, other, *rest = self.dice.sample(sorted(self.up), k=5)
+        self._wish(one)
+        instance_id = self.ids[-1]
+        self._wish(other)
+        self._deliver_among({one, near, other}, before=is_voting)
+        self._deliver_among({one, near}, before=is_told)
+        self._recover(self.dice.choice((other, *rest)), instance_id)
+        self._deliver_among({other, *rest}, before=self.dice.choice((is_voting, is_told)))
+        for letter in [each for each in self.letters if is_told(each) and self.dice.random() < 0.5]:
+            self.letters.remove(letter)
+            self._deliver(letter)
+        if self.dice.random() < 0.5:
+            self._recover(self.dice.choice((one, near)), instance_id)
+            self._deliver_among({one, near, rest[0]}, before=is_told)
+
     def _deliver_among(self, replicas: set[int], before: "Callable[[Letter], bool] | None" = None) -> None:
         """What these say to each other now, and what follows from it, up to something."""
         while letters := [
@@ -254,6 +275,7 @@ class Scramble:
                 self._happened(task, Answer(letter.sender, letter.body))  # type: ignore[arg-type]
             return
         reply = self.replicas[letter.to].handle(letter.body)  # type: ignore[arg-type]
+        self._tell_vote(letter.to, letter.body, reply)
         if letter.task is not None:
             self.letters.append(Letter(letter.to, letter.sender, reply, letter.task, letter.round, letter.flow, True))
 
@@ -281,7 +303,9 @@ class Scramble:
     def _perform(self, task: Task, effect: Effect) -> object:
         match effect:
             case Home():
-                return self.replicas[task.home].perform(effect.op)
+                result = self.replicas[task.home].perform(effect.op)
+                self._tell_vote(task.home, effect.op, result)
+                return result
             case Next():
                 task.is_watching = bool(effect.watching)
                 if task.events:
@@ -310,6 +334,15 @@ class Scramble:
                 continue
             self.letters.append(Letter(task.home, to, request, task if waits else None, task.round, task.name, False))
 
+    def _tell_vote(self, voter: int, request: object, reply: object) -> None:
+        """To the others, and to itself: its own counts when it is durable."""
+        told = telling(voter, self.config.voters, request, reply)
+        if told is not None:
+            flow = f"{NAMES[voter]} tells of its vote for {told.vote.id}"
+            for to in (voter, *told.others):
+                self.sent += to != voter
+                self.letters.append(Letter(voter, to, told.vote, None, 0, flow, False))
+
     def _context(self, home: int) -> Context:
         return Context(me=home, config=self.config, dice=Steady(), timing=Timing(retries=3))
 
@@ -323,6 +356,14 @@ def way_of(letter: Letter) -> tuple[str, type, int]:
 
 def is_recovered(letter: Letter) -> bool:
     return isinstance(letter.body, OrderedAccept) and letter.body.ballot != NO_BALLOT
+
+
+def is_told(letter: Letter) -> bool:
+    return isinstance(letter.body, OrderedVote)
+
+
+def is_voting(letter: Letter) -> bool:
+    return isinstance(letter.body, OrderedAccept | OrderedVote)
 
 
 class Steady:
