@@ -258,3 +258,15 @@ def answer_as_newcomer(request: object, answered: Callable[..., None] | None) ->
             answered(ReadOk(committed=None, vote=None))
         case _:
             raise AssertionError(request)
+
+
+def test_a_store_that_may_not_vote_coordinates_nothing() -> None:
+    """It may be an empty one in place of the member's: nobody has written it down yet. What it makes of a wish would
+    count as that member's word."""
+    bench = Bench(first_epoch((A, B, C)))
+    bench.member.coordinate()
+    assert (bench.transport.sent, bench.line.asked) == ([], [])
+    for other, identity in ((B, 12), (C, 13)):
+        assert bench.member.guard.heard(other, identity)
+    bench.member.coordinate()
+    assert {type(each.requests[0]) for each in bench.transport.sent} == {Read}, "it asks what is wanted"

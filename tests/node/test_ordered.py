@@ -10,7 +10,19 @@ from epoxy.consensus.effects import Timing
 from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Reply, Request
-from epoxy.model.ordered import Deps, Instance, InstanceId, InTerm, OrderedAccept, OrderedCommit, OrderedVote, Voted
+from epoxy.model.ordered import (
+    MAX_DEPENDENCIES,
+    Deps,
+    Instance,
+    InstanceId,
+    InTerm,
+    OrderedAccept,
+    OrderedCommit,
+    OrderedVote,
+    Phase,
+    Voted,
+)
+from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.transactions import Add, Executed, Get, Put, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine
 from epoxy.model.writes import Outcome, Path, Write
 from epoxy.node.driver import Driver
@@ -30,9 +42,9 @@ class Cluster:
     """Three nodes in virtual time; a message takes a millisecond if nothing else is said, and whoever is `down` hears
     nothing."""
 
-    def __init__(self, n: int = 3) -> None:
+    def __init__(self, n: int = 3, policy: QuorumPolicy = QuorumPolicy.OPTIMAL) -> None:
         self.world = World()
-        self.config = first_epoch(tuple(range(1, n + 1)))
+        self.config = first_epoch(tuple(range(1, n + 1)), policy)
         self.down: set[int] = set()
         self.way_us = 1000
         self.dice = Random(7)
@@ -151,6 +163,42 @@ def test_who_was_away_catches_up() -> None:
     cluster.run(20_000)
     assert cluster.nodes[3].engine.value(b"k1") == cluster.nodes[1].engine.value(b"k1") is not None
     assert not cluster.nodes[1].engine.replica.log.instances, "nobody needs them any more"
+
+
+def test_a_coordinator_one_of_whose_peers_is_silent_decides_on_the_slow_path_itself() -> None:
+    """Before anybody takes it for stuck."""
+    cluster = Cluster(policy=QuorumPolicy.FAST_PAXOS)
+    executed(cluster.txn(1, put(b"k", b"0")))
+    cluster.down.add(3)
+    engine = cluster.nodes[1].engine
+    told: list[TxnOutcome] = []
+    engine.txn(put(b"k", b"1"), told.append)
+    cluster.run(engine.timing.recover_ms * 0.9)
+    assert [type(outcome) for outcome in told] == [Executed]
+    assert engine.paths == {Path.FAST: 1, Path.SLOW: 1}
+
+
+def test_a_coordinator_that_would_have_to_name_too_much_waits_until_it_knows_more() -> None:
+    cluster = Cluster()
+    executed(cluster.txn(1, put(b"k", b"0")))
+    engine = cluster.nodes[1].engine
+    unknown = [InstanceId(2, slot) for slot in range(1, MAX_DEPENDENCIES + 2)]
+    for instance_id in unknown:
+        engine.replica.log.put(
+            Instance(id=instance_id, phase=Phase.PREACCEPTED, command=write(b"k", b"x"), deps=Deps(), initial=Deps())
+        )
+    told: list[TxnOutcome] = []
+    engine.txn(put(b"k", b"1"), told.append)
+    cluster.run(100)
+    assert told == []
+    assert engine.replica.log.highest[1] == 1, "it was not put forward"
+    for instance_id in unknown:
+        commit = OrderedCommit(id=instance_id, command=write(b"k", b"x"), deps=Deps())
+        for node in cluster.nodes.values():
+            node.engine.replica.handle(commit)
+    cluster.run(1000)
+    assert [type(outcome) for outcome in told] == [Executed]
+    assert cluster.nodes[2].engine.value(b"k") == b"1"
 
 
 def test_a_coordinator_that_dies_holds_nobody_up_for_long() -> None:

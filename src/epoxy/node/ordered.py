@@ -94,6 +94,7 @@ class OrderedEngine:
         self._looking = False
         self._pumping = False
         self._executing = False
+        self._paused = False
         self._stopped = False
         self.replica.on_backlog = self._execute_soon
         self.replica.on_news = self._news
@@ -230,7 +231,7 @@ class OrderedEngine:
 
     def _pump(self) -> None:
         self._pumping = False
-        while self.is_open and (flight := self._queue.next()) is not None:
+        while not self._paused and self.is_open and (flight := self._queue.next()) is not None:
             instance_id = InstanceId(self.me, self._next_slot)
             self._next_slot += 1
             self._flights[instance_id] = flight
@@ -248,9 +249,23 @@ class OrderedEngine:
         if isinstance(ending, Settled):
             self.paths[ending.path] += 1
         elif isinstance(ending, TooMuch):
+            self._pause(instance_id)
             self._take_back(instance_id)
         elif ending is None:
             self._failed(instance_id)
+
+    def _pause(self, instance_id: InstanceId) -> None:
+        """This replica is too far behind to put anything forward: at once it would only be refused again, and the loop
+        would turn for ever. Nothing of the slot is held or was sent, so the next command has it: gaps would have to be
+        recovered, one by one."""
+        self._paused = True
+        if self._next_slot == instance_id.slot + 1:
+            self._next_slot = instance_id.slot
+        self.clock.call_later(self.timing.backoff_ms, self._resume)
+
+    def _resume(self) -> None:
+        self._paused = False
+        self._pump_soon()
 
     def _failed(self, instance_id: InstanceId) -> None:
         """Its flow raised. If nothing of it is held, nothing was sent either: it is refused, and its keys are free for
