@@ -15,6 +15,7 @@ from epoxy.sim.ordered.history import Asked, explain
 from epoxy.sim.ordered.judge import Judge
 from epoxy.sim.ordered.mutants import MUTANTS
 from epoxy.sim.ordered.plan import Plan, WalkPlan
+from epoxy.sim.ordered.scramble import walk
 from epoxy.sim.ordered.shrink import shrink
 from epoxy.sim.ordered.simulation import run
 from epoxy.sim.ordered.words import describe
@@ -53,6 +54,19 @@ def test_planted_faults_are_caught(name: str) -> None:
     catch = chase(Setup, name, limit_seeds=400)
     assert catch.rule is not None
     assert MUTANTS[name].breaks == catch.breaks
+
+
+@pytest.mark.pure("plants faults")
+@pytest.mark.parametrize(
+    ("name", "since"), [("quorum-one-less", 495), ("any-ballot", 65), ("whatever-i-voted-for", 125)]
+)
+def test_walks_catch_broken_rules_of_told_votes(name: str, since: int) -> None:
+    """Within a hundred of them; the seeds are those before the first that is known to."""
+    with Setup(mutant=name).planted():
+        failures = (walk(seed).failure for seed in range(since, since + 200, 2))
+        caught = next((failure for failure in failures if failure is not None), None)
+    assert caught is not None
+    assert caught.rule == "agreement"
 
 
 @pytest.mark.pure("plants faults")

@@ -33,7 +33,7 @@ ALL = (
         "fast-after-joining",
         "commits fast after joining a ballot",
         Patch(acceptor, "overtaken", broken.never),
-        since=830,
+        since=900,
     ),
     mutant(
         "unequal-is-fast",
@@ -45,11 +45,12 @@ ALL = (
         "answers that differ are merged and committed",
         Patch(coordinator, "submit", broken.commit_the_union),
     ),
-    mutant("skip-validate", "recovers without validating", Patch(recovery, "check", broken.believe_at_once)),
+    mutant("skip-validate", "recovers without validating", Patch(recovery, "check", broken.believe_at_once), since=300),
     mutant(
         "validate-forgets",
         "validates and does not remember the command",
         Patch(acceptor, "remembered", broken.keep_nothing_in_mind),
+        since=300,
     ),
     mutant(
         "rivals-ignored",
