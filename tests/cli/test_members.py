@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from epoxy.cli import members as commands
@@ -187,6 +188,16 @@ def test_keys_rate_and_time_left() -> None:
     assert journey.look(seen(SOURCE, learner(0)), 100.0).rate == 0.0
     told = journey.look(seen(SOURCE, learner(200)), 102.0)
     assert (told.copied, told.total, told.rate) == (200, 1000, 100.0)
+    assert told.words == "epoch 4, dc-4 copying: 200 of about 1,000 keys, 100/s, 8 s left"
+
+
+def test_the_time_left_waits_for_those_who_count_and_never_rises_with_what_they_find() -> None:
+    """A newcomer that has counted what it holds says nothing about what is left."""
+    journey, counting = Journey(), msgspec.structs.replace(SOURCE, progress=Progress(heard=True, keys=0))
+    journey.look(seen(counting, learner(0)), 100.0)
+    half = msgspec.structs.replace(learner(200), progress=Progress(heard=True, copied=200, keys=200))
+    assert journey.look(seen(counting, half), 102.0).words == "epoch 4, dc-4 copying: 200 keys, 100/s"
+    told = journey.look(seen(SOURCE, half), 102.0)
     assert told.words == "epoch 4, dc-4 copying: 200 of about 1,000 keys, 100/s, 8 s left"
 
 

@@ -1,10 +1,13 @@
+import gc
+import time
+import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
-from threading import get_ident
+from threading import Event, get_ident
 
 import pytest
 
-from epoxy.store.lane import PROBATION, QUICK_S, SwiftLane
+from epoxy.store.lane import PROBATION, QUICK_S, SwiftLane, ThreadLane
 
 NEVER_S = 30.0
 
@@ -107,3 +110,28 @@ def test_what_done_raises_is_not_taken_for_a_failed_job() -> None:
         bench.lane.submit(lambda: None, done, failures.append, light=True)
     assert failures == []
     bench.lane.close()
+
+
+class Rows:
+    """What a job brings along, as a checkpoint its rows."""
+
+    def __call__(self) -> None:
+        pass
+
+
+def test_a_job_that_is_done_is_let_go() -> None:
+    """Not when the next one comes: that may be an hour later."""
+    post: SimpleQueue[Callable[[], None]] = SimpleQueue()
+    lane = ThreadLane("epoxy-test", post.put)
+    rows = Rows()
+    gone = weakref.ref(rows)
+    done = Event()
+    lane.submit(rows, lambda _: done.set(), lambda _: None)
+    del rows
+    post.get(timeout=NEVER_S)()
+    assert done.is_set()
+    deadline = time.monotonic() + NEVER_S
+    while gone() is not None:  # The thread may be about to.
+        assert time.monotonic() < deadline, "its last job is held"
+        gc.collect()
+    lane.close()

@@ -198,6 +198,18 @@ def test_progress_is_kept_for_each_source() -> None:
     assert (space.progress(store.begin(), 2), space.sources(store.begin())) == (None, (7,))
 
 
+def test_progress_that_did_not_change_is_not_written() -> None:
+    """An idle node would sync the same rows again and again."""
+    store, space = MemoryStore(), members()
+    done = Progress(store=9, cursor=NO_STAMP, copied=True)
+    store.transact(lambda tx: space.set_progress(tx, 2, done))
+    commits = store.commits
+    store.transact(lambda tx: space.set_progress(tx, 2, done))
+    assert store.commits == commits
+    store.transact(lambda tx: space.set_progress(tx, 2, Progress(store=9, cursor=NO_STAMP)))
+    assert store.commits == commits + 1
+
+
 def test_an_identity_is_drawn_once() -> None:
     store, space = MemoryStore(), members()
     assert [store.transact(lambda tx, draw=draw: space.identity(tx, draw)) for draw in (7, 8)] == [7, 7]  # type: ignore[misc]

@@ -13,12 +13,14 @@ from epoxy.client.members import MemberRow, Members
 WINDOW_S = 10.0
 """The rate is that of the last while: the first pages are small, and loads come and go."""
 
+COMING = ("joining", "learning")
+
 PLAIN_S = 5.0
 """Between two plain lines that say the same phase."""
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """`phase` in words, and where it is a matter of keys, how many of how many."""
+    """`phase` in words, and where it is a matter of keys, how many of how many. `total` 0: not counted yet."""
 
     phase: str
     copied: int = 0
@@ -28,7 +30,7 @@ class Told(Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         if not self.total:
-            return self.phase
+            return f"{self.phase}: {self.copied:,} keys, {self.rate:,.0f}/s" if self.copied else self.phase
         left = max(0, self.total - self.copied)
         rest = f", {seconds(left / self.rate)} left" if self.rate > 0 and left else ""
         return f"{self.phase}: {self.copied:,} of about {self.total:,} keys, {self.rate:,.0f}/s{rest}"
@@ -59,7 +61,7 @@ class Journey:
         copied, total = copied_by(learners), len(learners) * held(seen)
         return Told(
             phase=f"epoch {seen.epoch}, {names(learners)} copying",
-            copied=min(copied, total),
+            copied=min(copied, total) if total else copied,
             total=total,
             rate=self._rate(now_s, copied),
         )
@@ -85,8 +87,9 @@ def copied_by(rows: list[MemberRow]) -> int:
 
 
 def held(seen: Members) -> int:
-    """Keys, as those who vote have counted them."""
-    return max((row.progress.keys for row in seen.replicas if row.progress is not None), default=0)
+    """Keys, as those who vote have counted them. A newcomer counts what it has copied so far."""
+    voting = (row.progress for row in seen.replicas if row.status not in COMING)
+    return max((progress.keys for progress in voting if progress is not None), default=0)
 
 
 class Watch:

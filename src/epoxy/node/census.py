@@ -14,7 +14,7 @@ FRESH_MS = 600_000.0
 class Census:
     def __init__(self, replica: Replica, store: Store, clock: Clock) -> None:
         self.keys = 0
-        """As last counted. While it is counted for the first time, those found so far."""
+        """As last counted; 0 until it has been, for a part of them would make what is left of a copy seem little."""
         self._replica = replica
         self._store = store
         self._clock = clock
@@ -32,7 +32,6 @@ class Census:
     def _step(self, after: bytes | None) -> None:
         found, last = self._replica.keyspace.count(self._store.durable(), after, STEP_ROWS)
         self._counted += found
-        self.keys = max(self.keys, self._counted)
         if last is not None:
             self._clock.call_later(STEP_MS, lambda: self._step(last))
         else:

@@ -70,6 +70,7 @@ class ThreadLane:
             if not self._open:
                 return
             self._post(attempt())
+            del attempt  # The rows of a checkpoint are part of its job, and the next may be an hour away.
 
 
 QUICK_S = 0.002

@@ -65,11 +65,13 @@ class MemberSpace:
         return wire.decode_progress(value) if value is not None else None
 
     def set_progress(self, tx: Transaction, source: int, progress: Progress | None) -> None:
+        """What is there already is not written again: a node that follows others who do nothing would sync it for
+        ever."""
         row = self._progress + pack((source,))
         if progress is None:
             tx.clear(row)
-        else:
-            tx.set(row, wire.encode_progress(progress))
+        elif (encoded := wire.encode_progress(progress)) != tx.get(row):
+            tx.set(row, encoded)
 
     def sources(self, view: Snapshot) -> tuple[int, ...]:
         """Those whose snapshot is copied."""
