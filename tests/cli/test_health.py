@@ -142,6 +142,11 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
             Severity.WARNING,
             "us-east-1 (1) orders no transactions yet: it missed 9000 decisions",
         ),
+        (
+            [visit(txn_kept=120_000, txn_kept_for=[3])],
+            Severity.WARNING,
+            "us-east-1 (1) keeps 120000 decisions about transactions on its disk for replica 3",
+        ),
         ([visit(joint=True, epoch_age_s=2.0)], Severity.FINE, "old and new members decide together (epoch 1, 2 s)"),
         ([visit(joint=True, epoch_age_s=90.0)], Severity.BROKEN, "that should take seconds"),
         ([visit(joint=True, peers=peers(reachable=False))], Severity.BROKEN, "together (epoch 1, 0 s), and eu-west-1"),

@@ -29,6 +29,7 @@ INTERFACE = {
     "epoxy_txn_open",
     "epoxy_txn_term",
     "epoxy_txn_behind",
+    "epoxy_txn_kept",
     "epoxy_txn_learned",
     "epoxy_peer_rtt_seconds",
     "epoxy_invariant_violations",
@@ -117,6 +118,7 @@ def test_gauges_are_looked_up_when_asked() -> None:
         replicas={"active": 3, "learning": 1},
         txn_term=2,
         txn_behind=7,
+        txn_kept=9,
         txn_learned=8,
         txn_open=True,
         peer_rtt_seconds={"2": 0.0714},
@@ -128,6 +130,7 @@ def test_gauges_are_looked_up_when_asked() -> None:
     assert found["epoxy_replicas", (("status", "learning"),)] == 1
     assert (found["epoxy_txn_term", ()], found["epoxy_txn_open", ()]) == (2, 1)
     assert (found["epoxy_txn_behind", ()], found["epoxy_txn_learned_total", ()]) == (7, 8)
+    assert found["epoxy_txn_kept", ()] == 9
     assert found["epoxy_peer_rtt_seconds", (("peer", "2"),)] == 0.0714
 
 

@@ -16,6 +16,9 @@ only just there."""
 LONG_JOINT_S = 60.0
 """Far more than the five seconds that are aimed at."""
 
+MANY_KEPT = 100_000
+"""Decisions: 100 MB of a disk, and half a minute for whoever has to learn them."""
+
 LONG_LEARNING_S = 900.0
 """A guess: whoever has many keys knows that it takes longer."""
 
@@ -93,7 +96,19 @@ def diagnose(visits: list[Visit]) -> list[Finding]:
     expected = {peer.id for status in statuses for peer in status.peers if peer.status in COMING}
     found = [*attendance(visits, expected), *twins(present)]
     if statuses:
-        for look in (violations, availability, links, disks, agreement, changes, transactions, size, paths, distances):
+        for look in (
+            violations,
+            availability,
+            links,
+            disks,
+            agreement,
+            changes,
+            transactions,
+            kept,
+            size,
+            paths,
+            distances,
+        ):
             found += look(statuses)
         found += [*arrivals(statuses, {status.id for status in present}), *encryption(visits)]
     order = (Severity.BROKEN, Severity.WARNING, Severity.FINE)
@@ -221,6 +236,18 @@ def disks(statuses: list[Status]) -> Iterator[Finding]:
                 f"the disk of {name(status)} took {status.longest_sync_ms / 1000:.1f} s for a sync just now",
                 "Whatever is acknowledged there waits for it. Look for others who use the disk, or replace it.",
             )
+
+
+def kept(statuses: list[Status]) -> Iterator[Finding]:
+    """One node speaks for all: each keeps what somebody lacks."""
+    most = max(statuses, key=lambda status: status.txn_kept)
+    if most.txn_kept >= MANY_KEPT and most.txn_kept_for:
+        who = ", ".join(f"replica {absent}" for absent in most.txn_kept_for)
+        yield warning(
+            f"{name(most)} keeps {most.txn_kept} decisions about transactions on its disk for {who}",
+            f"Bring it back. If it stays away, `epoxy members remove {most.txn_kept_for[0]}`: they are thrown away, "
+            "and it copies values instead when it is added again.",
+        )
 
 
 def availability(statuses: list[Status]) -> Iterator[Finding]:

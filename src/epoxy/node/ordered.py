@@ -381,6 +381,8 @@ class OrderedEngine:
         """All that everybody has executed, some in each turn of the event loop."""
         if not self._stopped and self.replica.forget():
             self.clock.call_later(0, self._forget)
+        else:
+            self.replica.shelve()
 
     def _ask_missed(self, to: int) -> None:
         """While pages come from somebody else, the question only says how far this replica is."""

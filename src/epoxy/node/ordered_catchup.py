@@ -10,17 +10,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 from epoxy.model.ordered import MAX_PAGE, InstanceId, Missed, OrderedCommit
+from epoxy.node.ordered_replica import FAR_BEHIND
 from epoxy.ordered.catchup import known_after
 from epoxy.ports import Clock
 
 LEARNED_AT_ONCE = 32
 """Decisions, before others have their turn on the event loop: some milliseconds."""
 
-FAR_BEHIND = 4096
-"""Instances that others have executed and this replica has not: then it orders nothing until it is NEARLY_THERE. Fewer
-are learned within a second, and a busy replica may lack as many at any moment."""
-
 NEARLY_THERE = 256
+"""So many may be missing when a replica that was FAR_BEHIND orders transactions again."""
 
 REPORTED_EVERY_MS = 10_000.0
 

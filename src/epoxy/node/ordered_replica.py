@@ -5,7 +5,7 @@ with the per-key engine: whoever calls `handle` or `perform` sees to that.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from itertools import islice
 from typing import assert_never
@@ -42,13 +42,20 @@ from epoxy.ordered.log import Log
 from epoxy.ordered.terms import Ends, Part
 from epoxy.ordered.votes import Votes, decides
 from epoxy.ports import Store, Transaction
-from epoxy.store.ordered import OrderedSpace
+from epoxy.store.ordered import OrderedSpace, TermArchive
 
 Results = list[Executed] | None
 """Of the transactions of a command; None: it came to nothing."""
 
 EXECUTED_AT_ONCE = 64
 """Instances that are executed before others have their turn on the event loop: some milliseconds."""
+
+FAR_BEHIND = 4096
+"""Instances that others have executed and a replica has not: then it orders nothing until it has caught up. Fewer are
+learned within a second, and a busy replica may lack as many at any moment."""
+
+MAX_HELD = 1 << 15
+"""Instances that stay in memory for members that have not executed them: some 50 MB. The rows of more stay on disk."""
 
 FORGOTTEN_AT_ONCE = 1024
 """Slots of a replica that are thrown away in one transaction: some milliseconds."""
@@ -75,6 +82,8 @@ class OrderedReplica:
         """Told of every change, as above."""
         self.on_backlog: Callable[[], None] = lambda: None
         """Told when `execute_some` is to be called again, as soon as others have had their turn."""
+        self.most_held = MAX_HELD
+        """Instances in memory, beside those that are not executed."""
         self._store = store
         self._begin_term()
         if config is not None:
@@ -85,7 +94,7 @@ class OrderedReplica:
     def _begin_term(self) -> None:
         """With what is stored of the term this replica is in."""
         self.rows = self.space.within(self.number)
-        self.log: Log = self.rows.load(self._store.newest())
+        self.log: Log = self.rows.load(self._store.newest(), TermArchive(self._store, self.rows), self.most_held)
         self.ends: Ends | None = None
         """How the term ended, once that is known."""
         self.keeps_more = bool(self.space.kept(self._store.newest(), None, self.number, 1))
@@ -428,6 +437,24 @@ class OrderedReplica:
             self._store.transact(lambda tx: self.rows.forget(tx, ends))
             return len(self.log.forget(ends))
         return 0
+
+    def shelve(self) -> None:
+        """Bound what is held in memory for members that are away: their decisions are read from the rows."""
+        self.log.shelve(self.most_held)
+
+    @property
+    def kept(self) -> int:
+        """Executed here, and not forgotten, because not everybody is known to have executed it."""
+        return self._lacking(self.log.forgotten)
+
+    @property
+    def kept_for(self) -> list[int]:
+        """Those who lack a great deal of it."""
+        lacking = {other: self._lacking(self._reached.get(other, {})) for other in self.voters if other != self.me}
+        return [other for other in sorted(lacking) if lacking[other] >= FAR_BEHIND]
+
+    def _lacking(self, floors: Mapping[int, int]) -> int:
+        return sum([max(0, slot - floors.get(replica_id, 0)) for replica_id, slot in self.log.executed.items()])
 
     @property
     def is_idle(self) -> bool:

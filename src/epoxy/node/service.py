@@ -374,6 +374,8 @@ class Node:
             txn_term=self.ordered.replica.number,
             txn_state=self.ordered.state,
             txn_behind=self.ordered.behind,
+            txn_kept=self.ordered.replica.kept,
+            txn_kept_for=self.ordered.replica.kept_for,
             writes_in_flight=self.in_flight,
             uptime_s=(self.clock.now_ms() - self._started_ms) / 1000,
             peers=[self._peer(info) for info in config.replicas if info.id != self.me],

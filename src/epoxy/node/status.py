@@ -23,6 +23,7 @@ class Status(Struct, frozen=True, kw_only=True):
     `standing`. `joint`: two sets of members must agree, for a moment. `epoch_age_s`: since when this process knows of
     the epoch. `txn_term` and `txn_state`: where this node's part of the ordered engine is; when it is "open" it orders
     transactions (docs/protocol/ordered.md). `txn_behind`: how many decisions about them it is known to have missed.
+    `txn_kept` and `txn_kept_for`: how many it keeps because not all have executed them, and who lacks a great deal.
     `longest_sync_ms`: at the disk, of the last seconds. `invariant_violations`: seen by this process; not 0 is the
     worst news there is. `compiled`: whether the hot modules are (decision 0015)."""
 
@@ -47,6 +48,8 @@ class Status(Struct, frozen=True, kw_only=True):
     txn_term: int
     txn_state: str
     txn_behind: int
+    txn_kept: int
+    txn_kept_for: list[int]
     writes_in_flight: int
     uptime_s: float
     peers: list[PeerStatus]

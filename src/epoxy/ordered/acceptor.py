@@ -77,7 +77,9 @@ def pre_accept(log: Log, state: Instance, message: PreAccept) -> Step:
         return state, Overtaken(ballot=state.ballot)
     if state.phase is Phase.PREACCEPTED:
         return state, PreAcceptOk(also=added(state))
-    more = log.interference.outside(message.id, message.command, message.deps)
+    if log.is_far_beyond(message.deps):
+        return state, Overloaded()
+    more = log.outside(message.id, message.command, message.deps)
     if len(more) > MAX_DEPENDENCIES:
         return state, Overloaded()
     after = pre_accepted(message, message.deps.plus(more))
@@ -161,7 +163,7 @@ def remembered(state: Instance, message: Validate) -> Instance:
 def rivals(log: Log, message: Validate) -> list[Rival]:
     """Commands that interfere, are not in its dependencies, and do not have it among theirs."""
     found: list[Rival] = []
-    for instance_id in sorted(log.interference.outside(message.id, message.command, message.deps)):
+    for instance_id in sorted(log.outside(message.id, message.command, message.deps)):
         other = log.get(instance_id)
         deps = other.deps if other.is_committed else other.initial
         if deps is not None and message.id not in deps:

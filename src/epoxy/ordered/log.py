@@ -1,17 +1,31 @@
 """What a replica holds of all instances, in memory. Its rows are the truth; this is how they are looked at.
 
-Of every replica, slots up to `forgotten` were executed everywhere and are gone; slots up to `executed` were executed
-here, and some beyond. Both only rise.
+Of every replica, slots up to `forgotten` were executed everywhere and are gone; slots up to `archived` were executed
+here, are kept for a replica that has not, and have only their rows left; slots up to `executed` were executed here, and
+some beyond. All three only rise.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
-from epoxy.model.ordered import NOTHING, Deps, Instance, InstanceId
+from epoxy.model.ordered import MAX_DEPENDENCIES, NOTHING, Command, Deps, Instance, InstanceId
 from epoxy.ordered.interference import Interference
 
 
+class Archive(Protocol):
+    """The rows of instances that are not held in memory."""
+
+    def instance(self, instance_id: InstanceId) -> Instance: ...
+
+    def stretch(self, replica_id: int, first: int, last: int) -> Iterator[Instance]:
+        """Slots of one replica, both ends included."""
+
+
 class Log:
-    def __init__(self) -> None:
+    def __init__(self, archive: Archive | None = None) -> None:
+        """Without an archive everything is held in memory."""
+        self.archive = archive
+        self.archived: dict[int, int] = {}
         self.instances: dict[InstanceId, Instance] = {}
         self.interference = Interference()
         self.forgotten: dict[int, int] = {}
@@ -27,7 +41,14 @@ class Log:
 
     def get(self, instance_id: InstanceId) -> Instance:
         found = self.instances.get(instance_id)
-        return found if found is not None else Instance(id=instance_id)
+        if found is not None:
+            return found
+        if self.archive is not None and self._is_archived(instance_id):
+            return self.archive.instance(instance_id)
+        return Instance(id=instance_id)
+
+    def _is_archived(self, instance_id: InstanceId) -> bool:
+        return not self.is_forgotten(instance_id) and instance_id.slot <= self.archived.get(instance_id.replica_id, 0)
 
     def put(self, instance: Instance) -> None:
         before = self.instances.get(instance.id)
@@ -111,18 +132,67 @@ class Log:
             gone += [InstanceId(end.replica_id, slot) for slot in range(first, end.slot + 1)]
             self.forgotten[end.replica_id] = max(end.slot, first - 1)
         for instance_id in gone:
-            instance = self.instances.pop(instance_id, None)
-            if instance is not None and instance.command is not None and not is_void(instance):
-                self.interference.remove(instance_id, instance.command)
+            self._let_go(instance_id)
         return gone
 
+    def shelve(self, most: int) -> int:
+        """Leave what was executed to the archive, the oldest first, until so many are held in memory, or only such as
+        cannot be left; how many were. What is above a gap stays."""
+        spare = len(self.instances) - most
+        if self.archive is None or spare <= 0:
+            return 0
+        held = {r: self.executed[r] - self._shelved(r) for r in self.executed}
+        left = 0
+        for replica_id in sorted(held, key=lambda each: -held[each]):
+            first = self._shelved(replica_id) + 1
+            last = min(first + spare - left, self.executed[replica_id] + 1) - 1
+            for slot in range(first, last + 1):
+                self._let_go(InstanceId(replica_id, slot))
+            if last >= first:
+                self.archived[replica_id] = last
+                left += last - first + 1
+        return left
+
+    def _shelved(self, replica_id: int) -> int:
+        return max(self.archived.get(replica_id, 0), self.forgotten.get(replica_id, 0))
+
+    def _let_go(self, instance_id: InstanceId) -> None:
+        instance = self.instances.pop(instance_id, None)
+        if instance is not None and instance.command is not None and not is_void(instance):
+            self.interference.remove(instance_id, instance.command)
+
     # Dependencies
+
+    def outside(self, instance_id: InstanceId, command: Command, deps: Deps) -> frozenset[InstanceId]:
+        """What interferes with this command and is not in the set."""
+        found = self.interference.outside(instance_id, command, deps)
+        stretches = self._archived_beyond(deps)
+        if self.archive is None or not stretches:
+            return found
+        index = Interference()
+        for replica_id, first, last in stretches:
+            for each in self.archive.stretch(replica_id, first, last):
+                if each.command is not None and not is_void(each):
+                    index.add(each.id, each.command)
+        return found | index.outside(instance_id, command, deps)
+
+    def is_far_beyond(self, deps: Deps) -> bool:
+        """Whether more is archived beyond this set than could be named one by one: nobody looks through it for a
+        coordinator that has to catch up first."""
+        return sum([last - first + 1 for _, first, last in self._archived_beyond(deps)]) > MAX_DEPENDENCIES
+
+    def _archived_beyond(self, deps: Deps) -> list[tuple[int, int, int]]:
+        """By replica, the first slot and the last."""
+        if not self.archived:
+            return []
+        firsts = {r: max(deps.floors.get(r, 0), self.forgotten.get(r, 0)) + 1 for r in self.archived}
+        return [(r, firsts[r], last) for r, last in self.archived.items() if firsts[r] <= last]
 
     def initial(self, instance: Instance) -> Deps:
         """What its coordinator sends with a command: all that interferes here."""
         assert instance.command is not None
         known = Deps(upto=self.floors())
-        return known.plus(self.interference.outside(instance.id, instance.command, known))
+        return known.plus(self.outside(instance.id, instance.command, known))
 
     def deps_of(self, instance: Instance) -> Deps:
         return instance.deps if instance.deps is not None else NOTHING

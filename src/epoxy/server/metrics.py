@@ -37,6 +37,8 @@ class Gauges(Struct, frozen=True, kw_only=True):
     txn_behind: int = 0
     txn_learned: int = 0
     """Decisions of others that it has missed, and those that it has learned afterwards."""
+    txn_kept: int = 0
+    """Decisions that it keeps for others, who have not executed them."""
     refused: Mapping[str, int] = {}
     """By the limit that was reached."""
     flow_failures: Mapping[str, int] = {}
@@ -133,6 +135,7 @@ class Metrics(Collector):
         yield GaugeMetricFamily("epoxy_txn_term", "The term of the ordered engine this node is in", now.txn_term)
         yield GaugeMetricFamily("epoxy_txn_open", "1 while this node orders transactions", now.txn_open)
         yield GaugeMetricFamily("epoxy_txn_behind", "Decisions executed elsewhere and not here", now.txn_behind)
+        yield GaugeMetricFamily("epoxy_txn_kept", "Decisions kept for members that lack them", now.txn_kept)
         yield counter("txn_learned", "Decisions that were missed and learned afterwards", now.txn_learned)
         rtt = GaugeMetricFamily("epoxy_peer_rtt_seconds", "Round trip to a peer", labels=("peer",))
         for peer, seconds in now.peer_rtt_seconds.items():

@@ -253,6 +253,7 @@ class Process:
             txn_term=self.node.ordered.replica.number,
             txn_open=self.node.ordered.is_open,
             txn_behind=self.node.ordered.behind,
+            txn_kept=self.node.ordered.replica.kept,
             txn_learned=self.node.ordered.catchup.learned,
             refused=self.node.refused,
             flow_failures=self.node.failures.count,

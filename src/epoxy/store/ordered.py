@@ -18,8 +18,8 @@ from epoxy.codec.tuple import pack, pack_bytes, strinc, unpack
 from epoxy.model.membership import Kept, KeptId
 from epoxy.model.ordered import Instance, InstanceId, OrderedCommit, Phase, Standing, Term
 from epoxy.ordered.acceptor import commit_of
-from epoxy.ordered.log import Log
-from epoxy.ports import Snapshot, Transaction
+from epoxy.ordered.log import Archive, Log
+from epoxy.ports import Snapshot, Store, Transaction
 from epoxy.store.buffer import scan
 from epoxy.store.keyspace import LEGACY_LAYOUT, SCAN_ROWS, write
 
@@ -110,31 +110,62 @@ class TermSpace:
 
     def decided(self, view: Snapshot, known: Mapping[int, int]) -> dict[int, Iterator[OrderedCommit]]:
         """What was decided, beyond what is known already: by coordinator, in the order of slots."""
-        streams: dict[int, Iterator[OrderedCommit]] = {}
-        begin, end = self._instances, strinc(self._instances)
-        while found := view.range(begin, end, limit=1):
-            _, replica_id, *_ = numbers(found[0][0][self._root :])
-            first = self._instances + pack((replica_id, known.get(replica_id, 0) + 1))
-            begin = self._instances + pack((replica_id + 1,))
-            streams[replica_id] = commits(rows(view, first, begin, self._root))
-        return streams
+        return {
+            replica_id: commits(self.stretch(view, replica_id, known.get(replica_id, 0) + 1, None))
+            for replica_id in self._coordinators(view)
+        }
 
     # Everything, at the start
 
-    def load(self, view: Snapshot) -> Log:
-        log = Log()
+    def load(self, view: Snapshot, archive: Archive | None = None, most: int = 0) -> Log:
+        """With an archive, at most so many that were executed are held in memory."""
+        log = Log(archive)
         for (replica_id,), value in under(view, self._forgotten):
             (slot,) = unpack(value)
             assert isinstance(slot, int)
             log.forgotten[replica_id] = log.executed[replica_id] = log.highest[replica_id] = slot
-        for _, instance in self._instances_in(view):
-            log.put(instance)
         for (replica_id, slot), _ in under(view, self._executed):
             log.mark_executed(InstanceId(replica_id, slot))
+        for replica_id, executed in log.executed.items():
+            share = most // len(log.executed)
+            if archive is not None and executed - log.forgotten.get(replica_id, 0) > share:
+                log.archived[replica_id] = executed - share
+        for instance in self._held(view, log):
+            log.put(instance)
         return log
 
-    def _instances_in(self, view: Snapshot) -> Iterator[tuple[int, Instance]]:
-        return stored(rows(view, self._instances, strinc(self._instances), self._root))
+    def _held(self, view: Snapshot, log: Log) -> Iterator[Instance]:
+        for replica_id in self._coordinators(view):
+            log.mention(InstanceId(replica_id, log.executed.get(replica_id, 0)))
+            yield from self.stretch(view, replica_id, log.archived.get(replica_id, 0) + 1, None)
+
+    def _coordinators(self, view: Snapshot) -> Iterator[int]:
+        begin, end = self._instances, strinc(self._instances)
+        while found := view.range(begin, end, limit=1):
+            _, replica_id, *_ = numbers(found[0][0][self._root :])
+            begin = self._instances + pack((replica_id + 1,))
+            yield replica_id
+
+    def stretch(self, view: Snapshot, replica_id: int, first: int, last: int | None) -> Iterator[Instance]:
+        """Slots of one replica, both ends included."""
+        begin = self._instances + pack((replica_id, first))
+        end = self._instances + (pack((replica_id + 1,)) if last is None else pack((replica_id, last + 1)))
+        return (instance for _, instance in stored(rows(view, begin, end, self._root)))
+
+
+class TermArchive:
+    """What a store holds of a term's instances."""
+
+    def __init__(self, store: Store, rows: TermSpace) -> None:
+        self._store = store
+        self._rows = rows
+
+    def instance(self, instance_id: InstanceId) -> Instance:
+        found = self.stretch(instance_id.replica_id, instance_id.slot, instance_id.slot)
+        return next(found, Instance(id=instance_id))
+
+    def stretch(self, replica_id: int, first: int, last: int) -> Iterator[Instance]:
+        return self._rows.stretch(self._store.newest(), replica_id, first, last)
 
 
 def under(view: Snapshot, root: bytes) -> Iterator[Row]:
@@ -175,8 +206,8 @@ def stored(found: Iterator[Row]) -> Iterator[tuple[int, Instance]]:
         command = None
 
 
-def commits(found: Iterator[Row]) -> Iterator[OrderedCommit]:
-    return (commit_of(instance) for _, instance in stored(found) if instance.is_committed)
+def commits(found: Iterator[Instance]) -> Iterator[OrderedCommit]:
+    return (commit_of(instance) for instance in found if instance.is_committed)
 
 
 def decided(commit: OrderedCommit) -> Instance:

@@ -58,7 +58,7 @@ def vote_in_any_ballot(state: Instance, message: OrderedAccept) -> acceptor.Step
 
 def pre_accept_again(log: Log, state: Instance, message: PreAccept) -> acceptor.Step:
     """Whatever ballot was joined meanwhile."""
-    more = log.interference.outside(message.id, message.command, message.deps)
+    more = log.outside(message.id, message.command, message.deps)
     after = replace(acceptor.pre_accepted(message, message.deps.plus(more)), ballot=state.ballot)
     return after, PreAcceptOk(also=acceptor.added(after))
 
@@ -115,6 +115,11 @@ def until_something_is_missing(log: Log, root: InstanceId, stuck: Mapping[Instan
     walk = Walk(log, stuck)
     missing = walk.from_root(root)
     return Plan(walk.groups if missing is None else [*walk.groups, [root]], None, [])
+
+
+def nothing_is_archived(self: Log, deps: Deps) -> list[tuple[int, int, int]]:
+    """What has only its rows left interferes with nobody."""
+    return []
 
 
 def not_marked(self: TermSpace, tx: Transaction, instance_id: InstanceId) -> None:

@@ -19,6 +19,7 @@ DecideEnd = Callable[["Life", int, bytes, Callable[[bytes | None], None]], None]
 class Machine(per_key.Machine):
     judge: Judge
     ordered_timing: Timing
+    most_held: int
     decide_end: DecideEnd
 
     def start(self) -> None:
@@ -49,6 +50,7 @@ class Life(per_key.Life):
         self._judge = machine.judge
         self.engine = OrderedEngine(machine.id, self.store, self.replica.config, self, self, self, machine.judge.alarm)
         self.engine.timing = machine.ordered_timing
+        self.engine.replica.most_held = machine.most_held
         self.ends: dict[int, bytes] = {}
         """What this process knows of how terms ended."""
         self.engine.terms.decided_end = self.ends.get

@@ -7,6 +7,7 @@ from epoxy.node.ordered_terms import Terms
 from epoxy.ordered import acceptor, coordinator, graph, recovery, terms
 from epoxy.ordered.coordinator import Poll
 from epoxy.ordered.interference import Interference
+from epoxy.ordered.log import Log
 from epoxy.ordered.votes import Votes
 from epoxy.sim import broken as per_key
 from epoxy.sim.ordered import broken, broken_terms
@@ -100,6 +101,17 @@ ALL = (
     ),
     mutant(
         "forget-early", "throws away what others lack", Patch(OrderedReplica, "forget", broken.forget_what_i_executed)
+    ),
+    mutant(
+        "archive-unread",
+        "takes what has only its rows left for something it never heard of",
+        Patch(Log, "_is_archived", broken.never),
+    ),
+    mutant(
+        "archive-is-free",
+        "what has only its rows left interferes with nothing",
+        Patch(Log, "_archived_beyond", broken.nothing_is_archived),
+        since=100,
     ),
     mutant(
         "told-too-early",
