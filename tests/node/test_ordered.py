@@ -378,6 +378,7 @@ def test_without_a_quorum_nothing_begins_and_that_is_told(keys: tuple[bytes, ...
     (outcome,) = told
     assert isinstance(outcome, TxnRefused)
     assert "not known which engine" in outcome.reason
+    assert ("may belong to transactions" in outcome.reason) == (len(keys) == 1), "one key is claimed without a look"
     cluster.down = set()
     cluster.run(20_000)
     assert all(node.engine.value(b"a") is None for node in cluster.nodes.values())

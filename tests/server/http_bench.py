@@ -27,8 +27,9 @@ from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.node.config import ClusterSettings, Limits, Member, NodeSettings, Settings
+from epoxy.node.listing import PAGE_BYTES
 from epoxy.node.roster import Roster
-from epoxy.node.service import PAGE_BYTES, Node
+from epoxy.node.service import Node
 from epoxy.node.standing import Standing, State
 from epoxy.placement.config import PlacementConfig
 from epoxy.ports import Clock, Store

@@ -4,7 +4,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
 from typing import Protocol
 
 from epoxy.consensus.effects import Timing
@@ -32,6 +31,7 @@ from epoxy.model.writes import (
 from epoxy.node.backfill import Backfill
 from epoxy.node.config import Limits, Settings
 from epoxy.node.driver import Change, Driver
+from epoxy.node.listing import Listing
 from epoxy.node.member import Member
 from epoxy.node.ordered import OrderedEngine
 from epoxy.node.pace import Pace
@@ -40,7 +40,7 @@ from epoxy.node.replica import Replica
 from epoxy.node.roster import Roster
 from epoxy.node.standing import STARTING, STOPPING, standing
 from epoxy.node.status import PeerStatus, ReplicaView, Status
-from epoxy.node.transactions import LATE, OWNED, Transactions, is_owned
+from epoxy.node.transactions import LATE, Transactions, is_owned
 from epoxy.ordered import effects as ordered_effects
 from epoxy.ports import Clock, Dice, MemberTransport, Store, Timer, Transport
 
@@ -64,9 +64,6 @@ SHORTEST_BACKOFF_MS, LONGEST_BACKOFF_MS = 3.0, 100.0
 
 SAME_DISTANCE_MS = 2.0
 """Round trips that differ by less differ by chance."""
-
-PAGE_BYTES = 4 << 20
-"""Values on a page of keys, as much as the largest message between peers; the last of them may exceed it."""
 
 UNKNOWN_RTT_MS = 300.0
 """A peer nobody has measured yet may be on the other side of the world."""
@@ -123,6 +120,7 @@ class Node:
         late: Pending[TxnOutcome] = Pending(clock, limits.writes_in_flight, limits.request_timeout_ms, LATE)
         self._txns = late
         self.transactions = Transactions(self.ordered, self.driver, late)
+        self._listing = Listing(self.replica, store, self.transactions)
         self._writes: Pending[Outcome] = Pending(clock, limits.writes_in_flight, limits.request_timeout_ms, WRITE_LATE)
         self._reads: Pending[ReadAnswer] = Pending(clock, limits.reads_in_flight, limits.request_timeout_ms, READ_LATE)
         self._store = store
@@ -267,28 +265,10 @@ class Node:
         return here if here is None or not is_owned(here.committed) else self.transactions.here(key)
 
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
-        """Fewer than `limit` if these are the last, or if their values exceed PAGE_BYTES."""
-        found: list[tuple[bytes, Proposal]] = []
-        size = 0
-        rows = self.replica.keyspace.clients_keys(self._store.durable(), prefix, after)
-        for key, committed in islice(rows, limit):
-            shown = self.transactions.shown(key) if is_owned(committed) else committed
-            found.append((key, shown))
-            size += len(shown.value or b"")
-            if size >= PAGE_BYTES:
-                break
-        return found
+        return self._listing.page(prefix, after, limit)
 
     def count(self, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
-        """How many living keys there are among the next so many rows beyond a key, and where to go on; None: these
-        were the last."""
-        keys, named, last = self.replica.keyspace.living(self._store.durable(), after, rows, OWNED)
-        return keys + sum([self._lives(key) for key in named]), last
-
-    def _lives(self, key: bytes) -> bool:
-        """Of a key that seems to belong to transactions."""
-        here = self.replica.peek(key, use_cache=False)
-        return here is not None and not (is_owned(here.committed) and self.transactions.shown(key).is_tombstone)
+        return self._listing.count(after, rows)
 
     def changes(self, after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
         """From the oldest that is kept, without `after`."""

@@ -133,7 +133,7 @@ class Transactions:
         if claim.lost:
             done(WrongEngine(keys=tuple(claim.lost), claimed=tuple(claim.won)))
         elif claim.failed is not None or entry.is_late:
-            done(TxnRefused(reason=f"{ENGINES_UNKNOWN}: {claim.failed}. {MAY_BE_CLAIMED}"))
+            done(TxnRefused(reason=f"{ENGINES_UNKNOWN}: {claim.failed}"))
         else:
             self._put_forward(txn, entry, done)
 
@@ -156,11 +156,12 @@ class Entry:
     def tell(self, outcome: TxnOutcome) -> None:
         if outcome is LATE and not self.begun:
             self.is_late = True
-            reason = f"{ENGINES_UNKNOWN}: no answer in time"
-            outcome = TxnRefused(reason=f"{reason}. {MAY_BE_CLAIMED}" if self.claims else reason)
+            outcome = TxnRefused(reason=f"{ENGINES_UNKNOWN}: no answer in time")
         elif outcome is LATE and self.ticket is not None and self._engine.withdraw(self.ticket):
             outcome = NOT_BEGUN
             self.done(outcome)
+        if self.claims and isinstance(outcome, TxnRefused):
+            outcome = TxnRefused(reason=f"{outcome.reason}. {MAY_BE_CLAIMED}")
         self._answered(outcome)
 
 

@@ -22,7 +22,7 @@ from epoxy.model.writes import (
     VersionMismatch,
     Write,
 )
-from epoxy.node.service import PAGE_BYTES
+from epoxy.node.listing import PAGE_BYTES
 from epoxy.node.transactions import is_of_transactions, is_owned
 from epoxy.server.backend import Backend
 from epoxy.server.calls import RETRY_AFTER_MS, Call, Header, error_header, record
