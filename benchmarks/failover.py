@@ -23,12 +23,17 @@ from msgspec import Struct
 from benchmarks.failover_cluster import CLUSTER, ElectCluster, ask, wait_for
 from benchmarks.failover_sentinel import SentinelCluster
 from benchmarks.failover_writer import Writer
+from benchmarks.plausible import above_floor
 from tools.programs import redis_server
 
 DOWN_AFTER_MS = 1_000
 MIN_REPLICAS = 1
 SLEEP_S = 3.0
 """How long a server that is stopped stays so: three times down-after."""
+
+SILENCE_MS = DOWN_AFTER_MS / 2
+"""Of a machine or a server that hangs nobody is told: the others must have missed it for most of down-after, which they
+count from the last sign of life, before the loss."""
 
 WARM = 20
 """Writes before and after a loss."""
@@ -162,6 +167,8 @@ def trial(contender: Contender, kind: str) -> Trial:
         wait_for(lambda: contender.followers(successor) == 2, f"{primary} does not come back")
         more(writer)
     port = contender.ports[successor]
+    if kind != "server":
+        above_floor(f"{contender.name}, {kind} lost", [max(writer.gaps_s) * 1e3], SILENCE_MS)
     return Trial(
         contender=contender.name,
         kind=kind,

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.plausible import all_answered, took_time
 from benchmarks.preload import key_of, preload
 from epoxy import Put
 from epoxy.client import Client
@@ -183,6 +184,8 @@ def measure(nodes: list[Node], keys: int, writers: int, old: int, txn_keys: int)
     time.sleep(2.0 if writers else 0.0)
     load.stop()
     copied_s = watch.joint - watch.began
+    took_time("the copy", copied_s)
+    all_answered("the copy", {f"node {node.id}": node.cpu_s() - was for node, was in zip(nodes, cpu_s, strict=True)})
     print(
         f"{keys} keys copied in {copied_s:.1f} s, {keys / copied_s:,.0f} a second; joint for "
         f"{watch.ended - watch.joint:.2f} s; CPU of each: {', '.join(spent)} s; most memory: {', '.join(memory)} MiB"

@@ -177,8 +177,9 @@ def post(path: str, body: bytes) -> bytes:
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def get(path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+def get(path: str, *lines: str) -> bytes:
+    head = "".join(f"{line}\r\n" for line in lines)
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}\r\n".encode()
 
 
 def put(path: str, body: bytes) -> bytes:

@@ -4,12 +4,16 @@ Each link listens at one address, connects to another, and holds back whatever p
 trip. The proxy knows nothing of what it carries, so every system is delayed alike. What it cannot do: it accepts before
 its target does, and a connection that is refused there ends here only after it was made.
 
+A system whose members tell each other one address for all cannot have a link for each pair: there a door stands for
+each of them, and who calls is read from what the caller says first. Nothing passes before it is known.
+
 LINKS is JSON. Every line on the standard input asks for the counters, which come as one line of JSON. When the input
 ends, so does the process: it cannot outlive whoever started it.
 """
 
 import asyncio
 import json
+import re
 import selectors
 import subprocess
 import sys
@@ -24,13 +28,32 @@ HELD_BYTES = 16 << 20
 """Held back on one connection and way, at most. A third of a second at 400 Mbit/s: beyond, the sender has to wait."""
 
 
-class Link(Struct, frozen=True, kw_only=True):
+MOST_FIRST_BYTES = 4096
+"""Within which a caller at a door must have said who it is."""
+
+
+class Link(Struct, frozen=True, kw_only=True, tag=True):
     """`listen` is a port of the loopback, or the path of a Unix socket for those who cannot be told a port by link."""
 
     name: str
     listen: int | str
     target: int
     one_way_ms: float
+
+
+class Way(Struct, frozen=True, kw_only=True):
+    name: str
+    one_way_ms: float
+
+
+class Door(Struct, frozen=True, kw_only=True, tag=True):
+    """The one address of a member. `caller` is a pattern whose first group names the caller; `ways` are by that name.
+    Others are hung up on."""
+
+    listen: int
+    target: int
+    caller: str
+    ways: dict[str, Way]
 
 
 class Counted(Struct, frozen=True):
@@ -101,9 +124,9 @@ class Pipe(asyncio.Protocol):
 class Accepted(Pipe):
     """The end that was called; it calls the target."""
 
-    def __init__(self, link: Link, count: Callable[[int], None]) -> None:
-        super().__init__(link.one_way_ms / 1000, count)
-        self._link = link
+    def __init__(self, target: int, delay_s: float, count: Callable[[int], None]) -> None:
+        super().__init__(delay_s, count)
+        self._target = target
         self._calling: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -114,7 +137,7 @@ class Accepted(Pipe):
         called = Pipe(self._delay_s, self._count)
         called.other = self
         try:
-            await self._loop.create_connection(lambda: called, "127.0.0.1", self._link.target)
+            await self._loop.create_connection(lambda: called, "127.0.0.1", self._target)
         except OSError:
             assert self.transport is not None
             self.transport.abort()
@@ -123,7 +146,36 @@ class Accepted(Pipe):
         self._wait()
 
 
-async def carry(links: Sequence[Link]) -> None:
+class Recognized(Accepted):
+    """At a door. Whatever was said before the caller is known waits with it."""
+
+    def __init__(self, door: Door, count: Callable[[str, int], None]) -> None:
+        super().__init__(door.target, 0.0, lambda _: None)
+        self._door = door
+        self._count_for = count
+        self._said: bytes | None = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        Pipe.connection_made(self, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._said is not None:
+            self._said += data
+            data = self._said
+            named = re.search(self._door.caller.encode(), data)
+            if named is None and len(data) < MOST_FIRST_BYTES:
+                return
+            way = self._door.ways.get(named[1].decode()) if named is not None else None
+            if way is None:
+                assert self.transport is not None
+                self.transport.abort()
+                return
+            self._said, self._delay_s, self._count = None, way.one_way_ms / 1000, partial(self._count_for, way.name)
+            self._calling = self._loop.create_task(self._call())
+        super().data_received(data)
+
+
+async def carry(links: Sequence[Link | Door]) -> None:
     """Until the standard input ends."""
     loop = asyncio.get_running_loop()
     pieces: Counter[str] = Counter()
@@ -134,21 +186,30 @@ async def carry(links: Sequence[Link]) -> None:
         sizes[name] += size
 
     for link in links:
-        accept = partial(Accepted, link, partial(count, link.name))
+        accept: Callable[[], Accepted]
+        if isinstance(link, Door):
+            accept = partial(Recognized, link, count)
+        else:
+            accept = partial(Accepted, link.target, link.one_way_ms / 1000, partial(count, link.name))
         if isinstance(link.listen, int):
             await loop.create_server(accept, "127.0.0.1", link.listen)
         else:
             await loop.create_unix_server(accept, link.listen)
+    names = [name for link in links for name in names_of(link)]
     print("ready", flush=True)
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while await reader.readline():
-        print(json.dumps({link.name: [pieces[link.name], sizes[link.name]] for link in links}), flush=True)
+        print(json.dumps({name: [pieces[name], sizes[name]] for name in names}), flush=True)
+
+
+def names_of(link: Link | Door) -> list[str]:
+    return [way.name for way in link.ways.values()] if isinstance(link, Door) else [link.name]
 
 
 def main() -> None:
     """With select(2), because its timers have microseconds; epoll's and uvloop's have milliseconds."""
-    links = msgspec.json.decode(sys.argv[1], type=list[Link])
+    links = msgspec.json.decode(sys.argv[1], type=list[Link | Door])
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
         runner.run(carry(links))
 
@@ -156,7 +217,7 @@ def main() -> None:
 class DelayProxy:
     """The process, for whoever measures."""
 
-    def __init__(self, links: Sequence[Link]) -> None:
+    def __init__(self, links: Sequence[Link | Door]) -> None:
         command = [sys.executable, "-m", "benchmarks.proxy", msgspec.json.encode(links).decode()]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         if self._hear() != b"ready":

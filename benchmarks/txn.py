@@ -16,9 +16,10 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
+from benchmarks.plausible import above_floor, all_answered, sendable
 from benchmarks.stats import percentile
 from epoxy import Add, AsyncClient, Status
 from epoxy.cli.demo.cluster import DemoCluster
@@ -123,6 +124,10 @@ async def floors_of(nodes: list[RegionNode]) -> list[float]:
 
 
 def tell(title: str, cluster: DemoCluster, took: list[list[float]], floors: list[float]) -> None:
+    all_answered(title, {node.datacenter: len(each) for node, each in zip(cluster.nodes, took, strict=True)})
+    for node, each in zip(cluster.nodes, took, strict=True):
+        least = cluster.plan.floor_ms(node.datacenter, cluster.plan.names)
+        above_floor(f"{title}, {node.datacenter}", each, least or 0.0)
     print(title)
     for node, each, floor in zip(cluster.nodes, took, floors, strict=True):
         each = sorted(each)
@@ -141,11 +146,18 @@ async def near() -> None:
             for _ in range(3):
                 for name, ask in (("transactions", a_txn), ("single writes", a_put)):
                     done = await load(cluster.nodes[:1], lambda _, __, ask=ask: ask, clients)  # type: ignore[misc]
+                    check_rate(name, clients, done[0])
                     rates[name].append(len(done[0]) / SECONDS)
             txns, puts = (median(rates[name]) for name in rates)
             print(f"{clients:4} clients: {txns:7.0f} transactions/s, {puts:7.0f} writes/s, {txns / puts:.2f}")
     finally:
         cluster.kill()
+
+
+def check_rate(what: str, clients: int, took: list[float]) -> None:
+    all_answered(what, {"the node": len(took)})
+    mean_ms, most_ms = fmean(took), max(took)
+    sendable(what, operations=len(took), in_flight=clients, mean_ms=mean_ms, most_ms=most_ms, seconds=SECONDS)
 
 
 def a_txn(client: AsyncClient, number: int) -> Awaitable[object]:

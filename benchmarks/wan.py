@@ -6,8 +6,9 @@
     killed         ours, each region in turn ended by SIGKILL while the others write
     local          reserving again what is reserved, and reading it: what should need nobody else
 
-Both systems' links go through the same delay proxy. Everything runs on the loopback; every process that is started is
-ended by its pid. A whole run takes some nine minutes; `--quick` under two, with one round instead of three, for a look.
+Both systems' links go through the same delay proxy, and what cannot be is refused: a commit below its floor, a link
+that carried nothing. Everything runs on the loopback; every process that is started is ended by its pid. A whole run
+takes some nine minutes; `--quick` under two, with one round instead of three, for a look.
 """
 
 import argparse
@@ -17,9 +18,10 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 
 import msgspec
@@ -34,6 +36,7 @@ from benchmarks.peers import epoxy, etcd
 from benchmarks.peers.epoxy import EpoxyCluster
 from benchmarks.peers.etcd import EtcdCluster
 from benchmarks.peers.wan import FIVE, THREE
+from benchmarks.plausible import above_floor, all_answered
 from benchmarks.stats import (
     Summary,
     by_region,
@@ -111,27 +114,32 @@ async def fresh(ours: EpoxyCluster, theirs: EtcdCluster, plan: Plan, folder: Pat
     a p99."""
     regions = ours.regions
     watch = Watch(folder)
+    floors = {region: epoxy_floor(region, regions) for region in regions}
+    etcd_floors = {leader: {here: raft_floor(here, leader, regions) for here in regions} for leader in regions}
+    before = ours.carried()
     our_rounds: list[dict[str, Summary]] = []
     their_rounds: dict[str, list[dict[str, Summary]]] = {leader: [] for leader in regions}
     for number in range(plan.passes):
         our_samples: list[Sample] = []
         for leader in regions:
-            our_samples += await stretch(ours.clients(plan.clients), plan.seconds, quiet)
+            our_samples += honest("Epoxy", await stretch(ours.clients(plan.clients), plan.seconds, quiet), floors)
             await theirs.lead(leader)
             await warm_up(theirs.clients(1))
             theirs_now = await stretch(theirs.clients(plan.clients), plan.seconds, quiet)
+            honest(f"etcd, leader {leader}", theirs_now, etcd_floors[leader])
             their_rounds[leader].append(summarize_regions(theirs_now))
         our_rounds.append(summarize_regions(our_samples))
         say(f"  {len(regions)} regions, fresh keys: pass {number + 1} of {plan.passes}")
+    all_answered("Epoxy, links through the proxy", grown(before, ours.carried()))
     mine = combine(our_rounds)
     by_leader = {leader: combine(rounds) for leader, rounds in their_rounds.items()}
     return Fresh(
         regions=regions,
         slow=sum([epoxy.slow_writes(await ours.metrics(region)) for region in regions]),
-        floors={region: epoxy_floor(region, regions) for region in regions},
+        floors=floors,
         ours=mine,
         etcd=by_leader,
-        etcd_floors={leader: {here: raft_floor(here, leader, regions) for here in regions} for leader in regions},
+        etcd_floors=etcd_floors,
         ratios=ratios(mine, by_leader),
         conditions=watch.read(),
     )
@@ -141,16 +149,32 @@ async def stretch(clients: Sequence[Client], seconds: float, quiet: Quiet) -> li
     return await quiet(lambda: run_for(clients, seconds), any_failed)
 
 
+def honest(what: str, samples: list[Sample], floors: Mapping[str, float]) -> list[Sample]:
+    """Impossible: one of them is below the floor of its region, or a region has none."""
+    seen = by_region(samples)
+    all_answered(what, {region: sum(sample.ok for sample in seen.get(region, [])) for region in floors})
+    for region, floor in floors.items():
+        above_floor(f"{what} in {region}", [sample.took_ms for sample in seen[region] if sample.ok], floor)
+    return samples
+
+
+def grown(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    return {name: count - before[name] for name, count in after.items()}
+
+
 def any_failed(samples: Sequence[Sample]) -> bool:
     return not all(sample.ok for sample in samples)
 
 
 async def emulated(plan: Plan, folder: Path, quiet: Quiet) -> Emulated:
     watch = Watch(folder)
+    floors = {region: epoxy_floor(region, FIVE) for region in FIVE}
     async with running_epoxy(FIVE, folder / "emulated", emulated=True) as cluster:
         clients = cluster.clients(plan.clients)
-        rounds = [summarize_regions(await stretch(clients, 2 * plan.seconds, quiet)) for _ in range(plan.passes)]
-    floors = {region: epoxy_floor(region, FIVE) for region in FIVE}
+        rounds = [
+            summarize_regions(honest("nodes' own delay", await stretch(clients, 2 * plan.seconds, quiet), floors))
+            for _ in range(plan.passes)
+        ]
     return Emulated(floors=floors, ours=combine(rounds), conditions=watch.read())
 
 
@@ -172,6 +196,9 @@ async def killed(cluster: EpoxyCluster, plan: Plan, folder: Path, quiet: Quiet) 
     for number in range(plan.passes):
         for victim in plan.victims:
             kill = await quiet(partial(kill_once, cluster, victim, plan), lambda kill: any_failed(kill.samples))
+            honest(
+                f"without {victim}", kill.samples, {here: epoxy_floor(here, FIVE) for here in FIVE if here != victim}
+            )
             kills[victim].append(kill)
         say(f"  killed: pass {number + 1} of {plan.passes}")
     return Killed(
@@ -313,13 +340,20 @@ async def peer_messages(cluster: EpoxyCluster) -> int:
 async def proxy_adds_ms(cluster: EpoxyCluster) -> float:
     """What a round trip through the proxy takes beyond the table's: the median over all links. The answer itself, at
     home, is in it."""
-    question = Request(get("/healthz"), lambda status, _: status == 200)
     above: list[float] = []
-    for (here, there), port in cluster.link_ports.items():
-        samples = await run_count([Client(here, port, lambda: question)], 3)
+    for here, there in permutations(cluster.regions, 2):
+        question = Request(get("/healthz", cluster.announced(here)), lambda status, _: status == 200)
+        samples = await run_count([Client(here, cluster.door_ports[there], partial(same, question))], 3)
         # The first waits for the proxy to connect.
-        above += [sample.took_ms - rtt_ms(here, there) for sample in samples[1:]]
+        took = [sample.took_ms for sample in samples[1:] if sample.ok]
+        all_answered("round trips through the proxy", {f"{here}>{there}": len(took)})
+        above_floor(f"the round trip from {here} to {there} through the proxy", took, rtt_ms(here, there))
+        above += [each - rtt_ms(here, there) for each in took]
     return percentile(above, 0.5)
+
+
+def same(request: Request) -> Request:
+    return request
 
 
 async def measure(binary: Path, plan: Plan, folder: Path) -> Findings:

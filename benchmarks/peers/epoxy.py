@@ -3,23 +3,24 @@
 import re
 import secrets
 from collections.abc import Sequence
-from itertools import permutations
 from pathlib import Path
 
 from benchmarks.load import Client, Request, ask_once, fresh_key, get, put
-from benchmarks.peers.wan import VALUE, links
+from benchmarks.peers.wan import VALUE, doors
 from benchmarks.proxy import DelayProxy
 from epoxy.testing import ClusterNode, free_ports, quoted, reached
+
+CALLER = r"(?i)authorization: *Epoxy v\d+,(\d+),"
+"""In the head of whatever a node says first to another: who it is."""
 
 
 class EpoxyCluster:
     def __init__(self, regions: Sequence[str], folder: Path, *, emulated: bool = False) -> None:
         """`emulated`: the nodes delay their own messages, as in the demo, and there is no proxy."""
         self.regions = tuple(regions)
-        pairs = list(permutations(regions, 2))
-        ports = free_ports(2 * len(regions) + len(pairs))
+        ports = free_ports(3 * len(regions))
         self.ports = dict(zip(regions, ports, strict=False))
-        self.link_ports = dict(zip(pairs, ports[2 * len(regions) :], strict=True))
+        self.door_ports = dict(zip(regions, ports[2 * len(regions) :], strict=True))
         resp = dict(zip(regions, ports[len(regions) :], strict=False))
         self.nodes = {
             region: ClusterNode(node_id=i, datacenter=region, folder=folder, http=self.ports[region], resp=resp[region])
@@ -32,8 +33,8 @@ class EpoxyCluster:
             self.nodes[region].config.write_text(self._configuration(region, secret, emulated), "utf-8")
         self.proxy: DelayProxy | None = None
         if not emulated:
-            between = links(regions, lambda here, there: self.link_ports[here, there], self.ports.__getitem__)
-            self.proxy = DelayProxy(between)
+            ids = {region: node.id for region, node in self.nodes.items()}
+            self.proxy = DelayProxy(doors(ids, self.door_ports, self.ports, CALLER))
 
     def start(self) -> None:
         for node in self.nodes.values():
@@ -66,10 +67,11 @@ class EpoxyCluster:
         return (await ask_once(self.ports[region], get("/metrics")))[1].decode()
 
     def _configuration(self, region: str, secret: Path, emulated: bool) -> str:
-        """Every node has other addresses for its peers: those of its own links."""
+        """The members' register has one address for each, the same for all: that of its door in the proxy, unless the
+        nodes delay their own messages. Only clients and this benchmark know where a node listens itself."""
         node = self.nodes[region]
         members = "".join(
-            f'    {{ id = {other.id}, datacenter = "{there}", url = "{self._url(region, there, emulated)}" }},\n'
+            f'    {{ id = {other.id}, datacenter = "{there}", url = "{self._url(there, emulated)}" }},\n'
             for there, other in self.nodes.items()
         )
         return (
@@ -78,9 +80,16 @@ class EpoxyCluster:
             f"[cluster]\nsecret_file = {quoted(secret)}\nmembers = [\n{members}]\n"
         )
 
-    def _url(self, here: str, there: str, emulated: bool) -> str:
-        direct = emulated or here == there
-        return f"http://127.0.0.1:{self.ports[there] if direct else self.link_ports[here, there]}"
+    def _url(self, there: str, emulated: bool) -> str:
+        return f"http://127.0.0.1:{self.ports[there] if emulated else self.door_ports[there]}"
+
+    def announced(self, region: str) -> str:
+        """The line by which the proxy takes a caller for this region's node; it proves nothing to a node."""
+        return f"authorization: Epoxy v2,{self.nodes[region].id},"
+
+    def carried(self) -> dict[str, int]:
+        """Bytes between the nodes so far, by link. Nothing where there is no proxy."""
+        return {} if self.proxy is None else {name: counted.bytes for name, counted in self.proxy.counted().items()}
 
 
 def reserve(key: bytes, status: int) -> Request:

@@ -1,9 +1,9 @@
 """What the systems have in common: regions, the delays between them, and a folder."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 
-from benchmarks.proxy import Link
+from benchmarks.proxy import Door, Link, Way
 from epoxy.transport.aws import rtt_ms
 
 FIVE = ("us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1", "sa-east-1")
@@ -27,4 +27,21 @@ def links(regions: Sequence[str], listen: Callable[[str, str], int | str], targe
             one_way_ms=rtt_ms(here, there) / 2,
         )
         for here, there in permutations(regions, 2)
+    ]
+
+
+def doors(ids: Mapping[str, int], listen: Mapping[str, int], target: Mapping[str, int], caller: str) -> list[Door]:
+    """One for each region, where all others find it."""
+    return [
+        Door(
+            listen=listen[there],
+            target=target[there],
+            caller=caller,
+            ways={
+                str(ids[here]): Way(name=link_name(here, there), one_way_ms=rtt_ms(here, there) / 2)
+                for here in ids
+                if here != there
+            },
+        )
+        for there in ids
     ]

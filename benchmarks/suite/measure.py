@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from benchmarks.machine import ROOT
+from benchmarks.plausible import all_answered, has_time, sendable
 from benchmarks.suite.job import Job, Outcome
 from benchmarks.suite.results import Figures, figures
 from benchmarks.suite.systems.base import Door, Operation, System
@@ -110,7 +111,24 @@ class Field:
             roots=self.system(contender).roots,
             loaded=self.loaded.get(contender, 1),
         )
-        return generate(job(workload, self.door(contender), now))
+        work = job(workload, self.door(contender), now)
+        return honest(f"{contender}, {workload.title}", work, generate(work))
+
+
+def honest(what: str, work: Job, outcome: Outcome) -> Outcome:
+    """Impossible: the generator cannot have sent so much, or a node that clients asked has answered nothing."""
+    sendable(
+        what,
+        operations=outcome.operations,
+        in_flight=work.clients * work.streams * work.pipeline,
+        mean_ms=outcome.latency.mean,
+        most_ms=outcome.latency.most,
+        seconds=outcome.seconds,
+    )
+    has_time(what, outcome.generator_cpu_s, outcome.seconds)
+    asked = outcome.nodes[: work.clients]
+    all_answered(what, {f"node {number}": node.operations for number, node in enumerate(asked, start=1)})
+    return outcome
 
 
 def compare(field: Field, chosen: Sequence[Workload], plan: Plan) -> dict[str, dict[str, Figures]]:

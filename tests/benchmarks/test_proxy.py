@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.proxy import DelayProxy, Link, Pipe
+from benchmarks.proxy import DelayProxy, Door, Link, Pipe, Way
 from epoxy.testing import free_ports
 
 SENT = b"".join(number.to_bytes(4, "big") for number in range(50_000))
@@ -83,3 +83,47 @@ def test_nothing_leaves_before_its_time(delay_s: float, written: list[bytes]) ->
         return there.written
 
     assert asyncio.run(passed()) == written
+
+
+# A door, where who calls is read from what it says.
+
+CALLER = r"name: (\w+);"
+
+
+@contextlib.contextmanager
+def door(target: int) -> Iterator[tuple[DelayProxy, int]]:
+    (port,) = free_ports(1)
+    ways = {"ann": Way(name="ann>bob", one_way_ms=1.0), "cy": Way(name="cy>bob", one_way_ms=2.0)}
+    proxy = DelayProxy([Door(listen=port, target=target, caller=CALLER, ways=ways)])
+    try:
+        yield proxy, port
+    finally:
+        proxy.stop()
+
+
+def test_a_caller_that_is_known_passes_with_all_it_has_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, door(server.getsockname()[1]) as (proxy, port):
+        threading.Thread(target=echo_once, args=[server], daemon=True).start()
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as connection:
+            for piece in (b"hello, na", b"me: cy; and ", b"more"):
+                connection.sendall(piece)
+            received = b""
+            while len(received) < len(b"hello, name: cy; and more"):
+                piece = connection.recv(100)
+                assert piece, "the proxy ended the connection"
+                received += piece
+        assert received == b"hello, name: cy; and more"
+        assert {name: bool(counted.bytes) for name, counted in proxy.counted().items()} == {
+            "ann>bob": False,
+            "cy>bob": True,
+        }
+
+
+@pytest.mark.parametrize("said", [b"name: dan;", b"x" * 5000], ids=["a stranger", "nobody"])
+def test_others_are_hung_up_on_and_nothing_of_theirs_passes(said: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, door(server.getsockname()[1]) as (proxy, port):
+        connection = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+        with connection, contextlib.suppress(ConnectionError):
+            connection.sendall(said)
+            assert connection.recv(1) == b""
+        assert all(counted.bytes == 0 for counted in proxy.counted().values())
