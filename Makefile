@@ -140,6 +140,11 @@ soak: setup ## simulate all workloads until interrupted; SUMMARY is the file it 
 fuzz: setup ## feed INPUTS (default 100000) mutated frames to the decoder
 	$(BIN)/python -m tests.codec.fuzz_bare --inputs $(INPUTS)
 
+# MUTATE takes the tool's own words: `make mutate MUTATE='consensus store --count 5 --seed 7'`.
+.PHONY: mutate
+mutate: setup ## break the sources at random, 20 times a room, and print what no test notices; takes hours
+	$(BIN)/python -m tools.mutate $(MUTATE)
+
 .PHONY: spec
 spec: $(SPEC_READY) ## check the TLA+ specification with TLC (wants Java 17)
 	TLA2TOOLS_JAR="$$(find $(SPEC_VENV) -name tla2tools.jar -print -quit)" spec/run.sh
