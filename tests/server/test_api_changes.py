@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from epoxy.model.records import ChangelogEntry
 from epoxy.node.transactions import OWNED
 from epoxy.server import routes_changes
 from epoxy.server.api import Api, build_api
@@ -107,6 +108,28 @@ def test_that_a_key_was_given_to_transactions_is_not_told() -> None:
         reader = Reader(api, "/v2/changes?follow=false")
         await settle()
         assert reader.keys() == ["b", "d"], "somebody's own bytes are a value like any other"
+
+    in_a_loop(story)
+
+
+def test_long_values_are_read_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes_changes, "BATCH_BYTES", 1000)
+
+    async def story(node: FakeNode, api: Api) -> None:
+        for i in range(40):
+            node.commit(b"k%02d" % i, proposal(bytes(1000 if i < 20 else 10), 1))
+        limits: list[int] = []
+        changes = node.changes
+
+        def noted(after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
+            limits.append(limit)
+            return changes(after, limit)
+
+        node.changes = noted  # type: ignore[method-assign]
+        reader = Reader(api, "/v2/changes?follow=false")
+        await settle()
+        assert reader.keys() == [f"k{i:02}" for i in range(40)]
+        assert limits == [16, 1, 1, 1, 1, 1, 16, 16]
 
     in_a_loop(story)
 

@@ -21,7 +21,8 @@ MAX_STREAMS = 64
 """Each is looked after at every commit. Sixty-four are the dashboards and followers of a team, not its customers."""
 
 BATCH_ROWS = 16
-"""Rows read in one turn of the event loop: with the largest values 16 MiB, and a short turn with usual ones."""
+BATCH_BYTES = 1 << 20
+"""Rows read in one turn of the event loop, fewer if those before them were long: a few milliseconds to encode."""
 
 HEARTBEAT_S = 15.0
 """Half of the shortest idle limit among common proxies, 30 s."""
@@ -90,6 +91,7 @@ class Feed:
         self._cursor = cursor
         self._prefix = prefix
         self._follow = follow
+        self._batch = BATCH_ROWS
         self._over = self._awake = False
         self._loop = asyncio.get_running_loop()
         self._heartbeat = self._loop.call_later(HEARTBEAT_S, self._beat)
@@ -124,10 +126,12 @@ class Feed:
             self._stream.write(b"event: gone\ndata: %s\n\n" % msgspec.json.encode({"message": GONE}))
             self.close()
             return
-        rows = self._node.changes(self._cursor, BATCH_ROWS)
+        wanted = self._batch
+        rows = self._node.changes(self._cursor, wanted)
+        self._batch = next_batch(rows)
         if not self._pour(rows):
             return
-        if len(rows) == BATCH_ROWS:
+        if len(rows) == wanted:
             self._wake()
         elif not self._follow:
             self.close()
@@ -148,6 +152,12 @@ class Feed:
         if self._stream.writable:
             position = b"id: %s\n" % self._cursor.hex().encode() if self._cursor is not None else b""
             self._stream.write(b": alive\n%s\n" % position)
+
+
+def next_batch(rows: Sequence[tuple[bytes, ChangelogEntry]]) -> int:
+    """As many rows as make BATCH_BYTES, if the next ones are as long as these."""
+    size = sum([len(entry.committed.value or b"") for _, entry in rows])
+    return max(1, min(BATCH_ROWS, len(rows) * BATCH_BYTES // size)) if size else BATCH_ROWS
 
 
 def is_gone(node: Backend, cursor: bytes | None) -> bool:
