@@ -23,7 +23,8 @@ from epoxy.model.messages import Failed
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.transport import auth
 from epoxy.transport.auth import Verifier
-from epoxy.transport.claim import Claim
+from epoxy.transport.claim import Claim, Signed
+from epoxy.transport.exchange import Exchange
 from epoxy.transport.gate import Gate
 from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH
 from epoxy.transport.link import Link
@@ -212,3 +213,69 @@ def test_an_impostor_is_told_why_it_is_not_heard() -> None:
         assert b"who lost its disk comes back under a new id" in answer
 
     with_door(QuestionEndpoint(Answerer(), gate), test)
+
+
+Forgery = Callable[[Verifier, Signed, bytes], tuple[bytes, bytes]]
+
+
+def honest(verifier: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
+    return verifier.answer(signed, 200, body)
+
+
+def of_another_body(verifier: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
+    return verifier.answer(signed, 200, body + b"x")
+
+
+def of_another_status(verifier: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
+    return verifier.answer(signed, 500, body)
+
+
+def with_another_secret(_: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
+    return Verifier(PEER, b"another secret of some length", store=THEIRS).answer(signed, 200, body)
+
+
+def of_another_question(verifier: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
+    """What was recorded, and is good for the question it answered."""
+    return verifier.answer(Signed(signed.claim, bytes(len(signed.mac))), 200, body)
+
+
+def of_another_store(verifier: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
+    name, value = verifier.answer(signed, 200, body)
+    return name, b"%016x" % OURS + value[16:]
+
+
+def missing(_: Verifier, __: Signed, ___: bytes) -> tuple[bytes, bytes]:
+    return b"x-nothing", b"to show"
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [of_another_body, of_another_status, with_another_secret, of_another_question, of_another_store, missing],
+)
+def test_an_answer_that_does_not_prove_itself_is_not_heard(forge: Forgery) -> None:
+    """Whoever sits between two members may say what it likes; nothing of it counts."""
+    verifier = Verifier(PEER, SECRET, store=THEIRS)
+    gate = Gate(verifier)
+    forges = True
+
+    def impostor(exchange: Exchange) -> None:
+        signed = gate.enter(exchange)
+        assert signed is not None
+        body = wire.encode_member_reply(STATUS)
+        exchange.respond(200, body, headers=((forge if forges else honest)(verifier, signed, body),))
+
+    async def story() -> None:
+        nonlocal forges
+        async with door(impostor) as opened:
+            asker = Asker({PEER: f"http://127.0.0.1:{opened.port}"})
+            try:
+                reply = await asker.insist(StatusRead())
+                assert isinstance(reply, Failed)
+                assert "not signed with the cluster's secret" in reply.reason
+                assert asker.heard == [], "nor is the store it names"
+                forges = False
+                assert await asker.insist(StatusRead()) == STATUS
+            finally:
+                asker.questions.stop()
+
+    run(story())
