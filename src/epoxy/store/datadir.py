@@ -7,6 +7,7 @@ log, tree   the embedded store: there before `format` is, so a directory that ha
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -77,6 +78,14 @@ def make_folder(path: Path) -> None:
         raise StoreRefused(f"data directory {path}: not empty, and not made by Epoxy (it has no file `{FORMAT_FILE}`)")
 
 
+def sync_parents(path: Path) -> None:
+    """A process that was killed may have made some of these and synced none. The names of those that we may not open
+    were there before us."""
+    for parent in path.absolute().parents:
+        with suppress(PermissionError):
+            sync_folder(parent)
+
+
 def take_lock(path: Path, name: str) -> int:
     lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -94,6 +103,7 @@ def describe(path: Path, replica: int) -> bool:
     """Check the description, or write it into a directory that has none: True."""
     file = path / FORMAT_FILE
     if not file.exists():
+        sync_parents(path)
         make_store(path)
         write_whole(file, json.encode(Description(format=FORMAT, replica=replica)))
         return True

@@ -302,6 +302,7 @@ def open_folder(folder: Path, log_bytes: int) -> tuple[Tree, Log, dict[bytes, by
     with ExitStack() as undo:
         tree = Tree(tree_folder)
         undo.callback(tree.close)
+        sync_folder(tree_folder)
         written = tree.position()
         replayed, reached = recover(log_folder, written)
         log = Log(log_folder, reached, log_bytes)
