@@ -97,7 +97,7 @@ def request(r: Request) -> str:
         case Inspect():
             return "Inspect"
         case _:
-            return type(r).__name__  # the ordered engine has no scenarios
+            return type(r).__name__  # those of the ordered engine: `ordered_prose`
 
 
 def requests(several: tuple[Request, ...]) -> str:

@@ -8,17 +8,18 @@ from msgspec import Struct
 
 from epoxy.consensus.proposer import propose
 from epoxy.consensus.reader import read
-from epoxy.model.cluster import first_epoch
+from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
+from epoxy.model.ordered import Command
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.model.records import FRESH
+from epoxy.model.transactions import Txn
 from epoxy.model.writes import Consistency, Write
-from tests.scenarios import prose
-from tests.scenarios.world import ScenarioError, World
+from tests.scenarios import ordered_prose, prose
+from tests.scenarios.members_world import MembersWorld
+from tests.scenarios.ordered_world import OrderedWorld
+from tests.scenarios.table import ScenarioError, Table
+from tests.scenarios.world import KEY, World
 
 SEPARATOR = "----"
-KEY = b"k"
-"""One scenario, one key: keys never meet, so a second one would only add noise."""
-
 MAX_DELIVERIES = 1000
 """`run` stops here: the longest story needs a few dozen messages, so this one would never end."""
 
@@ -75,10 +76,18 @@ class Stage:
     """Runs commands against a world and collects what happens, line by line."""
 
     def __init__(self) -> None:
-        self._world: World | None = None
+        self._table: Table | None = None
         self._lines: list[str] = []
         self._commands: dict[str, Callable[..., None]] = {
             "cluster": self.cluster,
+            "transactions": self.transactions,
+            "txn": self.txn,
+            "recover": self.recover,
+            "members": self.members,
+            "learned": self.learned,
+            "voted": self.voted,
+            "follow": self.follow,
+            "joint": self.joint,
             "propose": self.propose,
             "put": self.put,
             "delete": self.delete,
@@ -110,17 +119,83 @@ class Stage:
             raise ScenarioError(f"cannot do: {command} ({error})") from error
 
     @property
+    def table(self) -> Table:
+        if self._table is None:
+            raise ScenarioError("a scenario begins with `cluster n=...`, `transactions n=...` or `members n=...`")
+        return self._table
+
+    @property
     def world(self) -> World:
-        if self._world is None:
-            raise ScenarioError("a scenario begins with `cluster n=...`")
-        return self._world
+        """Of one key."""
+        if not isinstance(self.table, World):
+            raise ScenarioError("only after `cluster`")
+        return self.table
 
     def cluster(self, size: str, policy: str = "policy=optimal") -> None:
+        config = self._begun(size, policy)
+        self._table = World(config, self._lines_append)
+
+    def _begun(self, size: str, policy: str = "policy=optimal") -> ClusterConfig:
         n = int(size.removeprefix("n="))
         config = first_epoch(tuple(range(1, n + 1)), QuorumPolicy(policy.removeprefix("policy=")))
-        self._world = World(config, self._lines_append)
         q = config.quorums
         self._lines_append(f"replicas A to {prose.name(n)}, slow quorum {q.slow}, fast quorum {q.fast}")
+        return config
+
+    # Transactions
+
+    def transactions(self, size: str, policy: str = "policy=optimal") -> None:
+        self._table = OrderedWorld(self._begun(size, policy), self._lines_append)
+
+    @property
+    def ordered(self) -> OrderedWorld:
+        if not isinstance(self.table, OrderedWorld):
+            raise ScenarioError("only after `transactions`")
+        return self.table
+
+    def txn(self, who: str, *words: str) -> None:
+        operations = tuple(map(ordered_prose.parse_operation, " ".join(words).split(",")))
+        self.ordered.txn(self._replica(who), Command(txns=(Txn(then=operations),)))
+
+    def recover(self, who: str, which: str) -> None:
+        self.ordered.recover(self._replica(who), ordered_prose.parse_iid(which))
+
+    # Members
+
+    def members(self, size: str) -> None:
+        """Voters, and one more who learns."""
+        n = int(size.removeprefix("n="))
+        voters = tuple(ReplicaInfo(id=i) for i in range(1, n + 1))
+        learner = ReplicaInfo(id=n + 1, status=ReplicaStatus.LEARNING)
+        config = ClusterConfig(epoch=2, coordinator_id=1, replicas=(*voters, learner))
+        self._table = MembersWorld(config, self._lines_append)
+        self._lines_append(
+            f"voters A to {prose.name(n)}, slow quorum {config.quorums.slow}; {prose.name(n + 1)} learns"
+        )
+
+    @property
+    def changing(self) -> MembersWorld:
+        if not isinstance(self.table, MembersWorld):
+            raise ScenarioError("only after `members`")
+        return self.table
+
+    def learned(self, replicas: str, key: str, value: str) -> None:
+        self.changing.learned([self._replica(who) for who in replicas], key, value)
+
+    def voted(self, proposer: str, replicas: str, key: str, value: str) -> None:
+        self.changing.voted(self._replica(proposer), [self._replica(who) for who in replicas], key, value)
+
+    def follow(self, who: str) -> None:
+        self.changing.follow(self._replica(who))
+
+    def joint(self, replicas: str) -> None:
+        """From the voters to all: the learner becomes one of them."""
+        before = self.changing.config
+        members = tuple(ReplicaInfo(id=i) for i in before.everybody)
+        config = ClusterConfig(epoch=before.epoch + 1, coordinator_id=1, replicas=members, previous=before.electorate)
+        self.changing.adopt(config, [self._replica(who) for who in replicas])
+
+    # One key
 
     def _lines_append(self, line: str) -> None:
         self._lines.append(line)
@@ -142,54 +217,50 @@ class Stage:
 
     def deliver(self, links: str, nth: str = "1") -> None:
         for sender, to in self._matching(links):
-            self.world.deliver(sender, to, int(nth))
+            self.table.deliver(sender, to, int(nth))
 
     def drop(self, links: str, nth: str = "1") -> None:
         for sender, to in self._matching(links):
-            packet = self.world.take(sender, to, int(nth))
+            packet = self.table.take(sender, to, int(nth))
             self._lines_append(f"lost between {prose.name(sender)} and {prose.name(to)}: {packet}")
 
     def duplicate(self, links: str, nth: str = "1") -> None:
         for sender, to in self._matching(links):
-            packet = self.world.duplicate(sender, to, int(nth))
+            packet = self.table.duplicate(sender, to, int(nth))
             self._lines_append(f"twice from {prose.name(sender)} to {prose.name(to)}: {packet}")
 
     def run(self) -> None:
         """Everything in flight, oldest first on each link, links in order, until the network is quiet."""
         for _ in range(MAX_DELIVERIES):
-            busy = self.world.busy_links()
+            busy = self.table.busy_links()
             if not busy:
                 return
-            self.world.deliver(*busy[0], 1)
+            self.table.deliver(*busy[0], 1)
         raise ScenarioError(f"not quiet after {MAX_DELIVERIES} messages")
 
     def timer(self, who: str) -> None:
-        self.world.ring(self._replica(who))
+        self.table.ring(self._replica(who))
 
     def crash(self, who: str) -> None:
-        self.world.crash(self._replica(who))
+        self.table.crash(self._replica(who))
 
     def restart(self, who: str) -> None:
-        self.world.restart(self._replica(who))
+        self.table.restart(self._replica(who))
 
     def state(self) -> None:
-        for replica in self.world.replicas.values():
-            down = "" if replica.up else " (down)"
-            cached = f", cached {prose.proposal(replica.cache[KEY])}" if KEY in replica.cache else ""
-            kept = prose.state(replica.keys.get(KEY, FRESH))
-            self._lines_append(f"{prose.name(replica.id)}{down}: {kept}{cached}")
+        self.table.tell_state()
 
     def network(self) -> None:
-        busy = self.world.busy_links()
+        busy = self.table.busy_links()
         for sender, to in busy:
-            for packet in self.world.links[sender, to]:
+            for packet in self.table.links[sender, to]:
                 self._lines_append(f"{prose.name(sender)}->{prose.name(to)}: {packet}")
         if not busy:
             self._lines_append("quiet")
 
     def _replica(self, who: str) -> int:
         replica_id = ord(who) - ord("A") + 1
-        if replica_id not in self.world.replicas:
+        if replica_id not in self.table.names:
             raise ScenarioError(f"no replica {who}")
         return replica_id
 
@@ -198,7 +269,7 @@ class Stage:
         sender, to = links.split("->")
         if "*" not in (sender, to):
             return [(self._replica(sender), self._replica(to))]
-        busy = self.world.busy_links()
+        busy = self.table.busy_links()
         found = [link for link in busy if self._fits(sender, link[0]) and self._fits(to, link[1])]
         if not found:
             raise ScenarioError(f"nothing in flight on {links}")

@@ -14,7 +14,8 @@ from epoxy.consensus import acceptor, home, reader, recovery
 from epoxy.model.errors import InvariantViolation
 from epoxy.model.writes import Committed, Outcome, ReadOutcome, ReadResult, Source
 from tests.scenarios.script import Stage
-from tests.scenarios.world import Running, ScenarioError, World
+from tests.scenarios.table import ScenarioError
+from tests.scenarios.world import Running, World
 
 SEEDS = range(300)
 """Every planted fault below is found within these; without faults they take a few seconds."""

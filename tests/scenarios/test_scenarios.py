@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.scenarios.script import differences, parse, play, render, scenario_files
-from tests.scenarios.world import ScenarioError
+from tests.scenarios.table import ScenarioError
 
 REWRITE = os.environ.get("EPOXY_REWRITE") == "1"
 
@@ -62,12 +62,34 @@ def test_a_file_that_proves_nothing_is_refused(text: str) -> None:
         "put A ada if=soon",
         "cluster n=none",
         "cluster n=3 policy=guess",
+        "txn A put k 1",
+        "follow A",
     ],
 )
 def test_a_command_that_makes_no_sense_is_refused(command: str) -> None:
     blocks = parse(f"{CLUSTER}\n{command}\n----\n")
     with pytest.raises(ScenarioError):
         play(blocks)
+
+
+@pytest.mark.parametrize(
+    ("begin", "command"),
+    [
+        ("transactions n=3", "txn A jump k"),
+        ("transactions n=3", "txn D put k 1"),
+        ("transactions n=3", "recover A 1"),
+        ("transactions n=3", "propose A ada"),
+        ("transactions n=3", "timer A"),
+        ("members n=3", "follow E"),
+        ("members n=3", "learned A b"),
+        ("members n=3", "read A linearizable"),
+        ("members n=3", "timer D"),
+    ],
+)
+def test_every_world_refuses_what_makes_no_sense_in_it(begin: str, command: str) -> None:
+    play(parse(f"{begin}\n----\n"))
+    with pytest.raises(ScenarioError):
+        play(parse(f"{begin}\n{command}\n----\n"))
 
 
 def test_nothing_happens_before_there_is_a_cluster() -> None:

@@ -28,12 +28,12 @@ from epoxy.model.messages import Inspect, Inspected, KeyRequest, Reply, Request
 from epoxy.model.records import FRESH, KeyState, Proposal
 from epoxy.model.writes import Committed, Outcome, ReadOutcome, ReadResult, Source
 from tests.scenarios import prose
+from tests.scenarios.table import ScenarioError, Table
+
+KEY = b"k"
+"""One scenario, one key: keys never meet, so a second one would only add noise."""
 
 WriteOrRead = Flow[Outcome] | Flow[ReadOutcome]
-
-
-class ScenarioError(Exception):
-    """The script asks for something that makes no sense here."""
 
 
 class Packet(Struct, kw_only=True):
@@ -88,15 +88,22 @@ class Witness(Protocol):
     def answered(self, running: Running, outcome: Outcome | ReadOutcome) -> None: ...
 
 
-class World:
-    """`say` takes a line of the story. Messages wait on their link, oldest first, until somebody moves them."""
-
+class World(Table):
     def __init__(self, config: ClusterConfig, say: Callable[[str], None]) -> None:
-        self.say = say
+        super().__init__(say)
         self.replicas = {i: Replica(id=i, config=config) for i in config.everybody}
-        self.links: dict[tuple[int, int], list[Packet]] = {}
         self.witness: Witness | None = None
         self._decided: dict[int, Proposal] = {}
+
+    @property
+    def names(self) -> list[int]:
+        return list(self.replicas)
+
+    def tell_state(self) -> None:
+        for replica in self.replicas.values():
+            down = "" if replica.up else " (down)"
+            cached = f", cached {prose.proposal(replica.cache[KEY])}" if KEY in replica.cache else ""
+            self.say(f"{prose.name(replica.id)}{down}: {prose.state(replica.keys.get(KEY, FRESH))}{cached}")
 
     # Flows
 
@@ -269,20 +276,6 @@ class World:
             return
         self.say(f"{prose.name(owner.id)} hears from {prose.name(sender)}: {prose.reply(reply)}")
         self._resume(running, Answer(sender, reply))
-
-    def take(self, sender: int, to: int, nth: int) -> Packet:
-        waiting = self.links.get((sender, to), [])
-        if not 1 <= nth <= len(waiting):
-            raise ScenarioError(f"no message {nth} from {prose.name(sender)} to {prose.name(to)}")
-        return waiting.pop(nth - 1)
-
-    def duplicate(self, sender: int, to: int, nth: int) -> Packet:
-        packet = self.take(sender, to, nth)
-        self.links[sender, to][nth - 1 : nth - 1] = [packet, packet]
-        return packet
-
-    def busy_links(self) -> list[tuple[int, int]]:
-        return sorted(link for link, waiting in self.links.items() if waiting)
 
     # Time and trouble
 

@@ -71,7 +71,7 @@ ALL = (
         "coordinator-forgiven",
         "does not rule out a coordinator that answered",
         Patch(recovery, "coordinator_answered", broken.never),
-        since=1170,
+        since=1430,
     ),
     mutant(
         "quorum-one-less",
