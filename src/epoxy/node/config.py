@@ -458,7 +458,7 @@ def in_force(settings: Settings) -> dict[str, dict[str, Any]]:
         "placement": msgspec.structs.asdict(settings.placement),
     }
     return {
-        section: {key: plain_value(value) for key, value in values.items() if value is not None}
+        section: {key: plain_value(value) for key, value in values.items() if value not in (None, ())}
         for section, values in sections.items()
         if values
     }
@@ -470,5 +470,7 @@ def plain_value(value: Any) -> Any:
             return value.value
         case Address() | Path():
             return str(value)
+        case tuple():
+            return list(value)
         case _:
             return value
