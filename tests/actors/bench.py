@@ -86,7 +86,7 @@ class Envoy:
     def send(self, message: ToEnvoy) -> None:
         self.heard.append(message)
 
-    def close(self) -> None:
+    def close(self, reason: str = "") -> None:  # noqa: ARG002
         self.closed = True
 
     def take(self) -> list[ToEnvoy]:

@@ -63,6 +63,9 @@ def test_an_actor_waits_for_room() -> None:
     assert (first.state, second.state) == (ActorState.STARTING, ActorState.PENDING)
     here.ask(Destroy(target=first.id.hex()))
     here.beat("a", ms=2_000)
+    assert here.look(second).envoy_key is None, "the first has not ended yet"
+    here.hosting.stopped(envoy("a"), first.id, 1, failed=False)
+    here.clock.advance(1)
     assert here.look(second).envoy_key == "a"
     assert [type(word) for word in session.take()] == [Start, Stop, Start]
 
@@ -77,6 +80,7 @@ def test_an_actor_that_ends_by_itself_is_gone() -> None:
 
 
 def test_an_actor_that_fails_is_started_again_after_a_pause_that_grows() -> None:
+    """Starting shows nothing: one that fails soon after it is started waits longer each time."""
     here = Datacenter()
     here.connect("a")
     actor = run(here, here.made(), "a")
@@ -88,9 +92,86 @@ def test_an_actor_that_fails_is_started_again_after_a_pause_that_grows() -> None
         pauses.append(here.look(actor).not_before_ms - here.placement.now_ms())
         here.beat("a", ms=62_000)
         assert here.look(actor).generation == before.generation + 1
+        run(here, actor, "a")
     assert pauses == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]
-    run(here, actor, "a")
-    assert here.look(actor).failures == 0
+    here.beat("a", ms=directory.STEADY_MS)
+    here.hosting.stopped(envoy("a"), actor.id, here.look(actor).generation, failed=True)
+    assert here.look(actor).not_before_ms - here.placement.now_ms() == 1_000, "it ran for a while"
+
+
+def test_an_actor_that_its_worker_cancelled_need_not_wait() -> None:
+    here = Datacenter()
+    here.connect("a")
+    actor = run(here, here.made(), "a")
+    here.hosting.stopped(envoy("a"), actor.id, 1, failed=True, cancelled=True)
+    assert (here.look(actor).state, here.look(actor).generation) == (ActorState.STARTING, 2)
+
+
+def test_a_pool_without_room_keeps_no_other_namespace_waiting() -> None:
+    here = Datacenter()
+    here.ensure(ActorName("a-namespace-before", "room", "x"))
+    actor = here.made()
+    session = here.connect("a")
+    assert starts(session) == ["lobby"]
+    assert here.look(actor).state is ActorState.STARTING
+
+
+def test_the_next_actor_of_a_name_starts_when_the_last_one_has_ended() -> None:
+    here = Datacenter()
+    first, second = here.connect("a"), here.connect("b")
+    old = run(here, here.made(), str(here.made().envoy_key))
+    session, other = (first, second) if old.envoy_key == "a" else (second, first)
+    session.take(), other.take()
+    here.ask(Destroy(target=NAME))
+    assert session.take() == [Stop(actor_id=old.id.hex(), generation=1)]
+    new = here.made()
+    assert new.id != old.id
+    here.beat("a", "b", ms=5_000)
+    assert here.look(new).state is ActorState.PENDING
+    told: list[Verdict] = []
+    here.actors.ask(Call(target=NAME, body=b""), told.append)
+    here.beat("a", "b", ms=16_000)
+    reason = "the last actor of this name was destroyed and has not ended yet on its worker"
+    assert told == [Unavailable(reason=reason, final=True)]
+    here.ask(Destroy(target=NAME))
+    newest = here.made()
+    here.beat("a", "b", ms=2_000)
+    assert here.look(newest).state is ActorState.PENDING, "nor does the one after that"
+    here.hosting.stopped(envoy(str(old.envoy_key)), old.id, 1, failed=False)
+    here.clock.advance(1)
+    assert here.look(newest).state is ActorState.STARTING
+    assert here.hosting.get(old.id.hex()) is None
+    assert slots(here, "a") + slots(here, "b") == 1
+
+
+def test_an_actor_that_was_destroyed_ends_with_its_envoy_too() -> None:
+    here = Datacenter()
+    first = here.connect("a")
+    run(here, here.made(), "a")
+    here.hosting.disconnected(envoy("a"), first)
+    here.ask(Destroy(target=NAME))
+    new = here.made()
+    second = here.connect("b")
+    here.beat("b", ms=THRESHOLD_MS // 2)
+    assert starts(second) == []
+    here.beat("b", ms=THRESHOLD_MS)
+    assert starts(second) == ["lobby"]
+    assert here.look(new).envoy_key == "b"
+    assert slots(here, "a") == 0
+
+
+def test_a_worker_that_still_runs_what_was_destroyed_is_told_again() -> None:
+    here = Datacenter()
+    first = here.connect("a")
+    old = run(here, here.made(), "a")
+    here.hosting.disconnected(envoy("a"), first)
+    here.ask(Destroy(target=NAME))
+    back = here.connect("a", running=(Held(old.id.hex(), 1),))
+    assert back.take() == [Stop(actor_id=old.id.hex(), generation=1)]
+    here.hosting.running(envoy("a"), old.id, 1)
+    assert back.take() == [Stop(actor_id=old.id.hex(), generation=1)]
+    here.connect("a")
+    assert slots(here, "a") == 0, "it has it no more"
 
 
 def test_words_about_the_past_do_not_count() -> None:
@@ -220,6 +301,7 @@ def test_slots_are_counted_when_actors_start_if_they_are_not_reserved() -> None:
     run(here, actor, "a")
     assert slots(here, "a") == 1
     here.ask(Destroy(target=NAME))
+    here.hosting.stopped(envoy("a"), actor.id, 1, failed=False)
     assert slots(here, "a") == 0
 
 
@@ -280,13 +362,30 @@ def test_a_request_that_nobody_answers_ends_as_what_it_is() -> None:
     assert lost == [Unknown(reason="the envoy was lost before it answered")]
 
 
+def test_a_request_that_the_code_never_saw_was_definitely_not_done() -> None:
+    here = Datacenter()
+    session = here.connect("a")
+    run(here, here.made(), "a")
+    session.take()
+    told: list[Verdict] = []
+    for _ in range(2):
+        here.actors.ask(Call(target=NAME, body=b""), told.append)
+    first, second = (word for word in session.take() if isinstance(word, Request))
+    refusal = Response(request_id=first.request_id, body=b"the actor is stopping", error=True, refused=True)
+    here.hosting.calls.heard(envoy("a"), refusal)
+    here.hosting.calls.heard(envoy("a"), Response(request_id=second.request_id, body=b"oh", error=True))
+    seen = Unavailable(reason="the actor is stopping; it did not see the request")
+    assert told == [seen, Responded(body=b"oh", error=True)]
+
+
 def test_an_actor_that_thinks_has_longer_than_one_that_does_not_start() -> None:
     here = Datacenter()
     here.connect("a")
     thinking: list[Verdict] = []
     run(here, here.made(), "a")
     here.actors.ask(Call(target=NAME, body=b""), thinking.append)
-    here.clock.advance(29_999)
+    here.beat("a", ms=29_000)
+    here.clock.advance(999)
     assert thinking == []
     here.clock.advance(1)
     assert thinking == [Unknown(reason="no answer in time")]

@@ -1,6 +1,8 @@
 """A worker against a node that says what it is told to."""
 
 import asyncio
+import base64
+import contextlib
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -8,14 +10,20 @@ from typing import Any
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 
 from epoxy.client import worker as module
-from epoxy.envoy import Actor, Worker
+from epoxy.envoy import Actor, Request, Worker
+from epoxy.model.actors import Response
 from epoxy.testing import free_ports
 
 PATIENCE_S = 60.0
-WELCOME = {"type": "welcome", "datacenter": "dc", "ping_every_ms": 3_600_000, "lost_after_ms": 3_600_000}
+WELCOME = {"type": "welcome", "datacenter": "dc", "ping_every_ms": 20, "lost_after_ms": 3_600_000}
+"""It pings all the time, and is not lost because the machine is slow."""
+
 START = {"type": "start", "actor_id": "01aa", "generation": 1, "namespace": "n", "name": "room", "key": "x"}
+
+STOPPED = {"type": "stopped", "actor_id": "01aa", "generation": 1, "failed": False, "cancelled": False}
 
 Script = Callable[[ServerConnection, Worker], Awaitable[None]]
 
@@ -28,8 +36,12 @@ async def heard(socket: ServerConnection) -> dict[str, Any]:
             return word
 
 
-def play(*scripts: Script) -> None:
-    """One script for each connection the worker makes; then it ends."""
+async def at_once(_: Actor) -> None:
+    """Nothing to clean up."""
+
+
+def play(*scripts: Script, cleaned_up: Callable[[Actor], Awaitable[None]] = at_once) -> None:
+    """One script for each connection the worker makes; then it ends. Its actors answer with what they are asked."""
 
     async def main() -> None:
         left = list(scripts)
@@ -51,8 +63,11 @@ def play(*scripts: Script) -> None:
 
             @worker.actor("room")
             async def room(actor: Actor) -> None:
-                async for request in actor:
-                    request.respond(request.body)
+                try:
+                    async for request in actor:
+                        request.respond(request.text)
+                finally:
+                    await cleaned_up(actor)
 
             task = asyncio.create_task(worker.serve())
             await asyncio.wait_for(over.wait(), PATIENCE_S)
@@ -78,7 +93,7 @@ def test_what_it_runs_is_said_again_and_what_ends_before_the_welcome_is_told() -
         assert [(each["actor_id"], each["generation"]) for each in hello["running"]] == [("01aa", 1)]
         worker.actors[0].cancel()
         told = await heard(socket)
-        assert told == {"type": "stopped", "actor_id": "01aa", "generation": 1, "failed": True}
+        assert told == STOPPED | {"failed": True}
         assert not worker.connected.is_set()
 
     play(begin, again)
@@ -88,22 +103,110 @@ def test_a_stop_of_an_older_start_does_not_stop_what_runs() -> None:
     async def story(socket: ServerConnection, worker: Worker) -> None:
         await begin(socket, worker)
         await socket.send(json.dumps(START | {"generation": 2}))
+        assert (await heard(socket)) == STOPPED | {"failed": True, "cancelled": True}
         assert (await heard(socket)) == {"type": "running", "actor_id": "01aa", "generation": 2}
         await socket.send(json.dumps({"type": "stop", "actor_id": "01aa", "generation": 1}))
         await socket.send(json.dumps(START))
-        seen = [await heard(socket) for _ in range(2)]
-        assert {"type": "running", "actor_id": "01aa", "generation": 2} in seen, "the older start changes nothing"
+        running = {"type": "running", "actor_id": "01aa", "generation": 2}
+        assert (await heard(socket)) == running, "neither the older stop nor the older start changes anything"
         assert [actor.generation for actor in worker.actors] == [2]
         await socket.send(json.dumps({"type": "stop", "actor_id": "01aa", "generation": 2}))
-        while (word := await heard(socket)) != {
-            "type": "stopped",
-            "actor_id": "01aa",
-            "generation": 2,
-            "failed": False,
-        }:
-            assert word["type"] in ("running", "stopped")
+        assert (await heard(socket)) == STOPPED | {"generation": 2}
 
     play(story)
+
+
+def test_a_busy_worker_pings() -> None:
+    async def story(socket: ServerConnection, worker: Worker) -> None:
+        await begin(socket, worker)
+        pings = 0
+        while pings < 3:
+            await socket.send(json.dumps(asked(1, b"hi")))
+            answered = False
+            while not answered:
+                word = json.loads(await asyncio.wait_for(socket.recv(), PATIENCE_S))
+                answered, pings = word["type"] == "response", pings + (word["type"] == "ping")
+
+    play(story)
+
+
+def asked(number: int, body: bytes) -> dict[str, Any]:
+    encoded = base64.b64encode(body).decode()
+    return {"type": "request", "request_id": number, "actor_id": "01aa", "generation": 1, "body": encoded}
+
+
+def test_a_new_generation_waits_until_the_old_one_has_cleaned_up() -> None:
+    cleaning, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def clean_up(actor: Actor) -> None:
+        if actor.generation == 1:
+            cleaning.set()
+            await may_go_on.wait()
+
+    async def story(socket: ServerConnection, worker: Worker) -> None:
+        await begin(socket, worker)
+        await socket.send(json.dumps(START | {"generation": 2}))
+        await socket.send(json.dumps(asked(7, b"hi") | {"generation": 2}))
+        assert (await heard(socket))["refused"], "the second generation does not run yet"
+        await asyncio.wait_for(cleaning.wait(), PATIENCE_S)
+        assert [actor.generation for actor in worker.actors] == [1]
+        may_go_on.set()
+        assert (await heard(socket)) == STOPPED | {"failed": True, "cancelled": True}
+        assert (await heard(socket)) == {"type": "running", "actor_id": "01aa", "generation": 2}
+
+    play(story, cleaned_up=clean_up)
+
+
+def test_a_request_that_is_not_text_fails_alone() -> None:
+    async def story(socket: ServerConnection, worker: Worker) -> None:
+        await begin(socket, worker)
+        await socket.send(json.dumps(asked(1, b"caf\xe9")))
+        await socket.send(json.dumps(asked(2, b"tea")))
+        first, second = await heard(socket), await heard(socket)
+        assert (first["request_id"], first["error"], first["refused"]) == (1, True, False)
+        assert base64.b64decode(first["body"]) == b"the request is not UTF-8, at byte 3"
+        assert (second["request_id"], second["error"]) == (2, False)
+        assert len(worker.actors) == 1
+
+    play(story)
+
+
+def test_what_waits_when_an_actor_ends_was_not_seen() -> None:
+    async def clean_up(_: Actor) -> None:
+        await asyncio.sleep(0)
+
+    async def story(socket: ServerConnection, worker: Worker) -> None:
+        await begin(socket, worker)
+        (actor,) = worker.actors
+        request = Request(5, b"", told.append)
+        actor.ask(request)
+        actor.cancel()
+        assert (await heard(socket))["type"] == "stopped"
+        assert [(each.request_id, each.error, each.refused) for each in told] == [(5, True, True)]
+
+    told: list[Response] = []
+    play(story, cleaned_up=clean_up)
+
+
+def test_a_node_that_does_not_answer_is_left_and_tried_again() -> None:
+    """A connection may be dead and look open; and what runs here is about to be started elsewhere."""
+
+    async def silent(socket: ServerConnection, _: Worker) -> None:
+        assert (await heard(socket))["running"] == []
+        await socket.send(json.dumps(WELCOME | {"lost_after_ms": 200}))
+        await socket.send(json.dumps(START))
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await socket.recv()
+
+    async def again(socket: ServerConnection, worker: Worker) -> None:
+        assert (await heard(socket))["type"] == "hello"
+        await socket.send(json.dumps(WELCOME))
+        async with asyncio.timeout(PATIENCE_S):
+            while worker.actors:
+                await asyncio.sleep(0)
+
+    play(silent, again)
 
 
 def test_a_node_that_is_not_there_is_told_of_once(

@@ -117,8 +117,18 @@ class Loaded:
         return self.nonces.pop(0)
 
 
-def hello(key: str, *, pool: str = "web", version: int = 1, weight: int = 1, capacity: int = 0) -> Hello:
-    return Hello(namespace="prod", pool=pool, envoy_key=key, version=version, weight=weight, capacity=capacity)
+def hello(
+    key: str, *, pool: str = "web", version: int = 1, weight: int = 1, capacity: int = 0, incarnation: str = ""
+) -> Hello:
+    return Hello(
+        namespace="prod",
+        pool=pool,
+        envoy_key=key,
+        version=version,
+        weight=weight,
+        capacity=capacity,
+        incarnation=incarnation,
+    )
 
 
 def envoy(key: str) -> EnvoyId:

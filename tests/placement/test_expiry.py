@@ -3,9 +3,9 @@ from collections.abc import Callable
 import pytest
 
 from epoxy.placement import envoys, rows
-from epoxy.placement.expiry import ExpireScheduler, Sweep, take_lease
+from epoxy.placement.expiry import AGAIN_MS, ExpireScheduler, Lease, LostTimeouts, Sweep
 from epoxy.placement.records import EnvoyId
-from tests.placement.bench import NOW_MS, connect, crowd, envoy, hello
+from tests.placement.bench import NOW_MS, Clock, connect, crowd, envoy, hello
 
 
 class Slow:
@@ -72,18 +72,60 @@ def test_an_expiry_that_ends_at_once_needs_no_stack() -> None:
     assert len(begun) == 2000
 
 
-def test_a_lease_is_for_one_and_for_a_time() -> None:
+def test_a_lease_is_for_one_process_until_its_row_stands_still() -> None:
+    store, clock = crowd(0), Clock()
+    first, second = Lease(store, "sweep", 1, clock), Lease(store, "sweep", 2, clock)
+    assert first.take(100)
+    assert not second.take(100)
+    clock.advance(99)
+    assert first.take(100), "the holder prolongs it"
+    clock.advance(99)
+    assert not second.take(100), "it has seen that change just now"
+    clock.advance(99)
+    assert not second.take(100)
+    clock.advance(1)
+    assert second.take(100)
+    assert not first.take(100)
+
+
+def test_a_restart_takes_over_the_lease_of_the_process_before_it() -> None:
+    store, clock = crowd(0), Clock()
+    before = Lease(store, "sweep", 1, clock)
+    assert before.take(1e9)
+    after = Lease(store, "sweep", 1, clock)
+    assert after.take(1e9)
+    assert not before.take(1e9), "an older start has lost it"
+    assert after.take(1e9)
+
+
+def test_a_lease_with_a_time_of_the_wall_clock_in_it_is_nobodys() -> None:
     store = crowd(0)
+    store.transact(lambda tx: tx.set(rows.lease_row("sweep"), bytes(7) + b"\x07" + bytes([255] * 8)))
+    assert Lease(store, "sweep", 1, Clock()).take(100)
 
-    def take(holder: int, now_ms: int) -> bool:
-        return store.transact(lambda tx: take_lease(tx, "sweep", holder, now_ms, 100))
 
-    assert take(1, 0)
-    assert not take(2, 99)
-    assert take(1, 99), "the holder prolongs it"
-    assert not take(2, 198)
-    assert take(2, 199)
-    assert not take(1, 200)
+def test_an_envoy_is_suspected_at_its_own_deadline_and_again_until_it_is_expired() -> None:
+    clock = Clock()
+    suspected: list[tuple[float, EnvoyId]] = []
+    lost = LostTimeouts(clock, 1_000, lambda each: suspected.append((clock.now_ms(), each)))
+    began_ms = clock.now_ms()
+    lost.heard(envoy("a"))
+    clock.advance(400)
+    lost.heard(envoy("b"))
+    clock.advance(300)
+    lost.heard(envoy("a"))
+    clock.advance(701)
+    assert [each for _, each in suspected] == [envoy("b")]
+    clock.advance(302)
+    assert [each for _, each in suspected] == [envoy("b"), envoy("a")]
+    assert suspected[1][0] - began_ms <= 700 + 1_000 + 2
+    lost.forget(envoy("b"))
+    clock.advance(AGAIN_MS)
+    assert [each for _, each in suspected[2:]] == [envoy("a")], "the scheduler may have been full"
+    lost.stop()
+    clock.advance(10_000)
+    assert len(suspected) == 3
+    assert clock.timers == []
 
 
 def test_a_sweep_finds_all_that_are_stale_and_no_others() -> None:

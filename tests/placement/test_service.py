@@ -35,9 +35,10 @@ def test_time_goes_on_from_the_wall_clocks() -> None:
 
 
 def test_who_is_walked_past_is_expired_afterwards() -> None:
-    placement, clock, watching = made()
+    store = MemoryStore()
+    placement, clock, watching = made(store)
     for i in range(5):
-        placement.connect(hello(f"e{i}"))
+        connect(store, hello(f"e{i}"))
     clock.advance(30_000)
     assert placement.allocate(POOL).envoy_key is None
     assert len(ring(placement.store.newest())) == 40, "the allocation itself changes nothing"
@@ -59,6 +60,97 @@ def test_after_a_start_envoys_have_time_to_come_back() -> None:
     placement.allocate(POOL)
     clock.advance(1)
     assert not ring(store.newest())
+
+
+def test_an_envoy_that_falls_silent_is_expired_at_its_deadline_and_by_no_sweep() -> None:
+    placement, clock, _ = made()
+    placement.connect(hello("silent"))
+    placement.connect(hello("busy"))
+    clock.advance(6_000)
+    assert placement.ping(envoy("busy"), 1)
+    clock.advance(4_000)
+    assert {key for _, key in ring(placement.store.newest())} == {"silent", "busy"}
+    clock.advance(5)
+    assert {key for _, key in ring(placement.store.newest())} == {"busy"}
+
+
+def test_envoys_that_did_not_come_back_after_a_start_are_expired_one_threshold_later() -> None:
+    store = MemoryStore()
+    before, clock, _ = made(store)
+    before.start()
+    before.connect(hello("gone"))
+    clock.advance(9_000)
+    assert before.ping(envoy("gone"), 1)
+    clock.advance(2_000)
+    after, clock, _ = made(store)
+    after.start()
+    clock.advance(10_000)
+    assert ring(store.newest())
+    clock.advance(10)
+    assert not ring(store.newest()), "the lease of the process before is no obstacle"
+
+
+@pytest.mark.parametrize("step_ms", [-3_600_000, -5_000, 3_600_000])
+def test_no_rule_rests_on_the_wall_clock(step_ms: int) -> None:
+    store = MemoryStore()
+    before, _, _ = made(store)
+    before.connect(hello("gone"))
+    clock = Clock()
+    after = Placement(store, PlacementConfig(), clock, Dice(), NOW_MS + step_ms)
+    after.start()
+    assert after.now_ms() >= before.now_ms()
+    after.connect(hello("here"))
+    for _ in range(5):
+        clock.advance(2_100)
+        assert after.ping(envoy("here"), 1)
+    assert {key for _, key in ring(store.newest())} == {"here"}
+
+
+def test_the_time_that_is_noted_is_never_behind_a_timestamp() -> None:
+    placement, clock, _ = made()
+    for _ in range(50):
+        placement.connect(hello("a"))
+        known = rows.load(placement.store.newest(), "prod", "a")
+        assert known is not None
+        assert known.last_ping_ts + 60_000 <= rows.latest_time(placement.store.newest())
+        clock.advance(9_000)
+
+
+def test_a_key_belongs_to_one_process_until_it_is_expired() -> None:
+    placement, clock, _ = made()
+    first, second = hello("w", incarnation="host/1"), hello("w", incarnation="host/2")
+    assert isinstance(placement.connect(first), envoys.Connected)
+    clock.advance(1_000)
+    refused = placement.connect(second)
+    assert refused == envoys.InUse(holder="host/1", last_ping_ts=NOW_MS)
+    assert isinstance(placement.connect(first), envoys.Connected), "it may connect again"
+    clock.advance(11_000)
+    assert isinstance(placement.connect(second), envoys.Connected)
+    assert isinstance(placement.connect(first), envoys.InUse)
+
+
+def test_a_process_that_drained_leaves_its_key_to_one_that_does_not() -> None:
+    placement, _, _ = made()
+    placement.connect(hello("w", incarnation="host/1"))
+    placement.drain(envoy("w"))
+    placement.expire(envoy("w"))
+    placement.connect(hello("w", incarnation="host/1"))
+    assert not ring(placement.store.newest()), "the same process drains on"
+    placement.expire(envoy("w"))
+    placement.connect(hello("w", incarnation="host/2"))
+    assert ring(placement.store.newest())
+
+
+def test_pools_may_have_settings_of_their_own() -> None:
+    own = PlacementConfig(virtual_nodes=2, samples=1)
+    placement, _, _ = made(config=PlacementConfig(pools={"web": own, "prod/web": PlacementConfig(virtual_nodes=3)}))
+    assert placement.config.of(POOL).virtual_nodes == 3, "the namespace's own"
+    assert placement.config.of(Pool("test", "web")) is own
+    assert placement.config.of(Pool("test", "other")) is placement.config
+    placement.connect(hello("a"))
+    placement.connect(hello("b", pool="other"))
+    assert len(ring(placement.store.newest())) == 3
+    assert len(ring(placement.store.newest(), Pool("prod", "other"))) == 8
 
 
 def test_a_version_is_remembered_and_forgotten_when_it_may_have_changed() -> None:
@@ -97,9 +189,9 @@ def test_what_belongs_to_an_expiry_is_in_its_transaction() -> None:
 def test_the_sweep_expires_whom_nobody_walks_past_and_only_one_sweeps() -> None:
     store = MemoryStore()
     first, clock, _ = made(store)
-    second = Placement(store, PlacementConfig(), clock, Dice(1), NOW_MS)
+    second = Placement(store, PlacementConfig(), clock, Dice(1), NOW_MS, owner=1)
     for i in range(3):
-        first.connect(hello(f"e{i}"))
+        connect(store, hello(f"e{i}"))
     first.start()
     second.start()
     suspected: list[EnvoyId] = []

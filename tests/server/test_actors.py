@@ -258,8 +258,9 @@ def test_a_worker_that_is_not_answered_stops_its_actors() -> None:
             await client.actors.get_or_create("room", "x")
             await until(lambda: bool(worker.actors))
             (actor,) = worker.actors
-            worker._acknowledged_s = -1e9
-            await until(lambda: actor.abandoned)
+            worker._protocol._acknowledged_ms = -1e9
+            await client.actors.get_or_create("room", "y")
+            await until(actor.stopping.is_set)
 
     run(story())
 

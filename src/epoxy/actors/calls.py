@@ -74,7 +74,12 @@ class Calls:
 
     def heard(self, envoy: EnvoyId, response: Response) -> None:
         waiting = self._waiting.get(response.request_id)
-        if waiting is not None and waiting.envoy == envoy:
+        if waiting is None or waiting.envoy != envoy:
+            return
+        if response.refused:
+            reason = response.body.decode(errors="replace")
+            self._end(response.request_id, Unavailable(reason=f"{reason}; it did not see the request"))
+        else:
             self._end(response.request_id, Responded(body=response.body, error=response.error))
 
     def lose(self, envoy: EnvoyId) -> None:

@@ -32,6 +32,10 @@ RETRY_MS = 1_000
 MAX_RETRY_MS = 60_000
 """An actor that fails is started again after a second, then two, then four, up to a minute."""
 
+STEADY_MS = 60_000
+"""An actor that ran for so long before it failed begins with the first pause again. As long as the longest pause: one
+that fails sooner each time would run more often than it waits."""
+
 encoder = msgspec.msgpack.Encoder()
 decoder = msgspec.msgpack.Decoder(Actor)
 
@@ -111,12 +115,14 @@ def ensure(
     tx: Transaction, reserved: bytes, fresh: bytes, name: ActorName, pool: str, given: bytes, now_ms: int
 ) -> tuple[Actor, bool]:
     """The living actor of a name, and whether it is new. The first one has the id that was reserved, so whoever
-    finishes what another began makes the same one; later ones get a `fresh` id."""
+    finishes what another began makes the same one; later ones get a `fresh` id, and start when the one before has
+    ended."""
     last = tx.get(name_row(name))
     known = load(tx, last) if last is not None else None
     if known is not None and known.is_alive:
         return known, False
-    if last is not None:
+    after = still_ending(tx, known) if known is not None else None
+    if last is not None and last != after:
         tx.clear(ACTOR + pack((last,)))
     actor = Actor(
         id=reserved if last is None else fresh,
@@ -126,11 +132,26 @@ def ensure(
         generation=0,
         create_ts=now_ms,
         input=given,
+        after=after,
     )
     tx.set(name_row(name), actor.id)
     tx.set(pending_row(actor), b"")
     save(tx, actor)
     return actor, True
+
+
+def still_ending(view: Snapshot, destroyed: Actor) -> bytes | None:
+    """The actor of the name that an envoy has not ended yet: this one, or the one it waited for itself."""
+    if destroyed.envoy_key is not None:
+        return destroyed.id
+    before = load(view, destroyed.after) if destroyed.after is not None else None
+    return before.id if before is not None and before.envoy_key is not None else None
+
+
+def must_wait(view: Snapshot, actor: Actor) -> bool:
+    """For the last actor of its name to end."""
+    before = load(view, actor.after) if actor.after is not None else None
+    return before is not None and before.envoy_key is not None
 
 
 def assign(tx: Transaction, actor: Actor, choose: Choose, *, reserved: bool) -> tuple[Actor, Allocation]:
@@ -153,9 +174,11 @@ def assign(tx: Transaction, actor: Actor, choose: Choose, *, reserved: bool) -> 
 
 
 def release(tx: Transaction, actor: Actor, *, failed: bool, now_ms: int) -> Actor:
-    """Its envoy does not have it any more: it waits for another."""
+    """Its envoy does not have it any more: it waits for another. Whether its code is sound again is shown by running,
+    not by starting: only one that ran for a while begins with the first pause again."""
     leave(tx, actor)
-    failures = actor.failures + 1 if failed else 0
+    ran_ms = now_ms - actor.since_ms if actor.since_ms else 0
+    failures = (0 if ran_ms >= STEADY_MS else actor.failures) + failed
     pause_ms = min(MAX_RETRY_MS, RETRY_MS << min(failures - 1, 16)) if failed else 0
     actor = replace(
         actor,
@@ -164,6 +187,7 @@ def release(tx: Transaction, actor: Actor, *, failed: bool, now_ms: int) -> Acto
         counted=False,
         failures=failures,
         not_before_ms=now_ms + pause_ms,
+        since_ms=0,
     )
     tx.set(pending_row(actor), b"")
     save(tx, actor)
@@ -176,12 +200,12 @@ def leave(tx: Transaction, actor: Actor) -> None:
         envoys.add_slots(tx, envoy_of(actor), -1)
 
 
-def started(tx: Transaction, actor: Actor) -> Actor:
+def started(tx: Transaction, actor: Actor, now_ms: int) -> Actor:
     """Its envoy says that it runs. If choosing did not count it, this does."""
     if not actor.counted:
         envoys.add_slots(tx, envoy_of(actor), 1)
     if actor.state is ActorState.STARTING:
-        actor = replace(actor, state=ActorState.RUNNING, failures=0)
+        actor = replace(actor, state=ActorState.RUNNING, since_ms=now_ms)
     actor = replace(actor, counted=True)
     save(tx, actor)
     return actor
@@ -195,12 +219,23 @@ def move(tx: Transaction, actor: Actor) -> Actor:
 
 
 def destroy(tx: Transaction, actor: Actor) -> Actor:
-    if actor.envoy_key is not None:
-        leave(tx, actor)
-    else:
+    """For ever. One that is on an envoy stays in its rows until it has ended there: the next of its name waits."""
+    if actor.envoy_key is None:
         tx.clear(pending_row(actor))
-    actor = replace(actor, state=ActorState.DESTROYED, envoy_key=None, counted=False, input=b"")
+    actor = replace(actor, state=ActorState.DESTROYED, input=b"")
     save(tx, actor)
+    return actor
+
+
+def finish(tx: Transaction, actor: Actor) -> Actor:
+    """A destroyed actor has ended on its envoy, or with it. Its record stays while it is the last one of its name."""
+    assert not actor.is_alive, actor
+    leave(tx, actor)
+    actor = replace(actor, envoy_key=None, counted=False)
+    if tx.get(name_row(actor.name)) == actor.id:
+        save(tx, actor)
+    else:
+        tx.clear(ACTOR + pack((actor.id,)))
     return actor
 
 

@@ -27,7 +27,8 @@ from epoxy.model.actors import (
 from epoxy.placement import records, rows
 from epoxy.placement.allocator import Allocation
 from epoxy.placement.balance import excesses
-from epoxy.placement.records import EnvoyId, Pool
+from epoxy.placement.envoys import InUse
+from epoxy.placement.records import EnvoyId, KeyInUse, Pool
 from epoxy.placement.service import Placement
 from epoxy.ports import Clock, Dice, Snapshot, Store, Timer, Transaction
 
@@ -54,7 +55,7 @@ class Session(Protocol):
 
     def send(self, message: ToEnvoy) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self, reason: str = "") -> None: ...
 
 
 class Hosting:
@@ -129,7 +130,10 @@ class Hosting:
 
     def _why_not(self, actor_id: bytes) -> str:
         """The usual reason is that workers run elsewhere: names do not move to them."""
-        actor = directory.load(self._store.durable(), actor_id)
+        view = self._store.durable()
+        actor = directory.load(view, actor_id)
+        if actor is not None and directory.must_wait(view, actor):
+            return "the last actor of this name was destroyed and has not ended yet on its worker"
         if actor is None or actor.state is not ActorState.PENDING or actor.failures:
             return "the actor did not start in time"
         return f"no worker of pool {actor.pool!r} in {self._datacenter}, which owns the name, had room for the actor"
@@ -137,7 +141,8 @@ class Hosting:
     # Envoys say
 
     def connect(self, hello: Hello, session: Session) -> EnvoyId:
-        """Raises InvalidRequest. A second connection of an envoy takes the place of the first."""
+        """Raises InvalidRequest. A second connection of an envoy takes the place of the first; a second process under
+        the same key is refused until the first is lost."""
         said = records.Hello(
             namespace=hello.namespace,
             pool=hello.pool,
@@ -146,10 +151,13 @@ class Hosting:
             protocol_version=hello.protocol_version,
             weight=hello.weight,
             capacity=hello.slots,
+            incarnation=hello.incarnation,
         )
         held = {parse_id(each.actor_id): each.generation for each in hello.running}
-        self.placement.connect(said)
         envoy = said.id
+        connected = self.placement.connect(said)
+        if isinstance(connected, InUse):
+            raise self._key_in_use(envoy, connected)
         before = self.sessions.get(envoy)
         if before is not None:
             self.calls.lose(envoy)
@@ -160,44 +168,58 @@ class Hosting:
         self._store.when_durable(partial(self._welcome, envoy, session, held))
         return envoy
 
+    def _key_in_use(self, envoy: EnvoyId, other: InUse) -> KeyInUse:
+        ago_s = (self.placement.now_ms() - other.last_ping_ts) / 1000
+        first = other.holder or "a worker that does not say which process it is"
+        key = f"key {envoy.key!r} in namespace {envoy.namespace!r}"
+        told = f"{key} is in use by {first}, which pinged {ago_s:.1f} s ago"
+        if envoy in self.sessions:
+            return KeyInUse(f"{told} and is connected; give each worker process a key of its own", retry=False)
+        threshold_s = self.placement.config.eligible_threshold_ms / 1000
+        return KeyInUse(
+            f"{told}; its connection is gone, so the key is free {threshold_s:g} s after that ping", retry=True
+        )
+
     def ping(self, envoy: EnvoyId, rtt_ms: int) -> bool:
         """False: it has expired, and must connect again."""
         return self.placement.ping(envoy, rtt_ms)
 
     def running(self, envoy: EnvoyId, actor_id: bytes, generation: int) -> None:
-        def body(tx: Transaction) -> Actor | None:
+        def body(tx: Transaction, now_ms: int) -> Actor | None:
             actor = directory.load(tx, actor_id)
-            if actor is None or not directory.speaks_of(actor, envoy, generation):
+            if actor is None or not actor.is_alive or not directory.speaks_of(actor, envoy, generation):
                 return None
-            return directory.started(tx, actor)
+            return directory.started(tx, actor, now_ms)
 
-        actor = self._store.transact(body)
+        actor = self.placement.stamped(body)
         if actor is None:
             stop = Stop(actor_id=actor_id.hex(), generation=generation)
             self._store.when_durable(partial(self._tell, envoy, stop))
         else:
             self._store.when_durable(partial(self._serve, actor))
 
-    def stopped(self, envoy: EnvoyId, actor_id: bytes, generation: int, *, failed: bool) -> None:
-        """It ended: for ever, if that is what it wanted; otherwise another envoy goes on with it, after a failure not
-        at once."""
-        now_ms = self.placement.now_ms()
+    def stopped(
+        self, envoy: EnvoyId, actor_id: bytes, generation: int, *, failed: bool, cancelled: bool = False
+    ) -> None:
+        """It ended: for ever, if that is what it wanted; otherwise another envoy goes on with it, after a failure of
+        its code not at once."""
 
-        def body(tx: Transaction) -> Placed | None:
+        def body(tx: Transaction, now_ms: int) -> Placed | None:
             actor = directory.load(tx, actor_id)
             if actor is None or not directory.speaks_of(actor, envoy, generation):
                 return None
             moving = actor.state is ActorState.MOVING
-            if not moving and not failed:
-                return directory.destroy(tx, actor), None
-            released = directory.release(tx, actor, failed=failed and not moving, now_ms=now_ms)
-            return self._assign(tx, released, now_ms)
+            if not actor.is_alive or not (moving or failed):
+                return directory.finish(tx, directory.destroy(tx, actor)), None
+            fault = failed and not moving and not cancelled
+            return self._assign(tx, directory.release(tx, actor, failed=fault, now_ms=now_ms), now_ms)
 
-        placed = self._store.transact(body)
+        placed = self.placement.stamped(body)
         if placed is not None:
             self._placed(placed)
             if not placed[0].is_alive:
                 self.calls.refuse(actor_id, "the actor has ended")
+                self._kick()
 
     def drain(self, envoy: EnvoyId) -> bool:
         """It gets nothing new, and what it has moves, a limited number at a time."""
@@ -213,19 +235,17 @@ class Hosting:
             self.placement.expire(envoy)
 
     def disconnected(self, envoy: EnvoyId, session: Session) -> None:
-        """Perhaps for a moment. If not, it is lost when its last ping is too old."""
+        """Perhaps for a moment. If not, it is lost when its last ping is too old: placement has a deadline for that."""
         if self.sessions.get(envoy) is session:
             del self.sessions[envoy]
             self.calls.lose(envoy)
-            delay_ms = self.placement.config.eligible_threshold_ms + 1
-            self._clock.call_later(delay_ms, lambda: self.placement.suspect(envoy))
 
     # What follows
 
     def _assign(self, tx: Transaction, actor: Actor, now_ms: int) -> Placed:
-        if actor.state is not ActorState.PENDING or actor.not_before_ms > now_ms:
+        if actor.state is not ActorState.PENDING or actor.not_before_ms > now_ms or directory.must_wait(tx, actor):
             return actor, None
-        reserve = self.placement.config.reserve_slots
+        reserve = self.placement.config.of(Pool(actor.name.namespace, actor.pool)).reserve_slots
         return directory.assign(tx, actor, self.placement.choose, reserved=reserve)
 
     def _placed(self, placed: Placed) -> None:
@@ -269,9 +289,9 @@ class Hosting:
 
     def _settle(self, envoy: EnvoyId, actor: Actor, *, has_it: bool) -> None:
         match actor.state, has_it:
-            case ActorState.MOVING, True:
+            case ActorState.MOVING | ActorState.DESTROYED, True:
                 self._send(envoy, Stop(actor_id=actor.id.hex(), generation=actor.generation))
-            case ActorState.MOVING, False:
+            case ActorState.MOVING | ActorState.DESTROYED, False:
                 self.stopped(envoy, actor.id, actor.generation, failed=False)
             case _, True:
                 self.running(envoy, actor.id, actor.generation)
@@ -321,31 +341,33 @@ class Hosting:
     def _relocate(self) -> None:
         """The actors of envoys that expired, a batch at a time."""
         for envoy in directory.lost(self._store.newest(), 1):
-            now_ms = self.placement.now_ms()
-            self._store.transact(partial(release_lost, envoy=envoy, now_ms=now_ms))
+            self.placement.stamped(partial(release_lost, envoy))
             self._kick()
 
     def _place(self, after: bytes) -> None:
         now_ms = self.placement.now_ms()
         due, more = directory.waiting(self._store.newest(), now_ms, BATCH, after)
-        starved: set[str] = set()
+        starved: set[Pool] = set()
         for actor in due:
-            if actor.pool not in starved and not self._place_one(actor.id, now_ms):
-                starved.add(actor.pool)
+            pool = Pool(actor.name.namespace, actor.pool)
+            if pool not in starved and not self._place_one(actor.id, now_ms):
+                starved.add(pool)
         if more is not None:
             self._clock.call_later(0, lambda: self._place(more))
 
     def _place_one(self, actor_id: bytes, now_ms: int) -> bool:
-        """False: its pool has no room."""
+        """False: its pool has no room. One that waits for something else says nothing about its pool."""
 
         def body(tx: Transaction) -> Placed | None:
             actor = directory.load(tx, actor_id)
             return self._assign(tx, actor, now_ms) if actor is not None else None
 
         placed = self._store.transact(body)
-        if placed is not None:
-            self._placed(placed)
-        return placed is None or placed[0].state is not ActorState.PENDING
+        if placed is None:
+            return True
+        self._placed(placed)
+        allocation = placed[1]
+        return allocation is None or allocation.envoy_key is not None
 
     def _empty(self, envoy: EnvoyId, limit: int) -> None:
         """Move up to `limit` actors off an envoy, those on their way among them."""
@@ -370,7 +392,7 @@ class Hosting:
         self._balanced_ms = now_ms
         for pool in set(self._pools.values()):
             view = self._store.newest()
-            for excess in excesses(view, pool, config.load_bound_percent, config.rebalance_at_once):
+            for excess in excesses(view, pool, config.of(pool).load_bound_percent, config.rebalance_at_once):
                 self._empty(EnvoyId(pool.namespace, excess.envoy_key), excess.actors)
 
 
@@ -390,9 +412,12 @@ def start(actor: Actor) -> Start:
     )
 
 
-def release_lost(tx: Transaction, envoy: EnvoyId, now_ms: int) -> None:
+def release_lost(envoy: EnvoyId, tx: Transaction, now_ms: int) -> None:
     actors = directory.on_envoy(tx, envoy, BATCH)
     for actor in actors:
-        directory.release(tx, actor, failed=False, now_ms=now_ms)
+        if actor.is_alive:
+            directory.release(tx, actor, failed=False, now_ms=now_ms)
+        else:
+            directory.finish(tx, actor)
     if len(actors) < BATCH:
         directory.clear_lost(tx, envoy)

@@ -64,7 +64,7 @@ class Missing(Struct, frozen=True, kw_only=True, tag="missing"):
 
 
 class Responded(Struct, frozen=True, kw_only=True, tag="responded"):
-    """`error`: by an actor that failed on the request."""
+    """`error`: by an actor that saw the request and failed on it."""
 
     body: bytes
     error: bool = False
@@ -78,7 +78,8 @@ class Unavailable(Struct, frozen=True, kw_only=True, tag="unavailable"):
 
 
 class Unknown(Struct, frozen=True, kw_only=True, tag="unknown"):
-    """Indefinite: it may have been done. Asking again is safe: whoever asks next finishes what was begun."""
+    """Indefinite: it may have been done, or may be done yet. To ask again for an actor (`Ensure`, `Get`) is safe, since
+    whoever asks next finishes what was begun; a request or a destroy may then be carried out twice."""
 
     reason: str
 

@@ -12,12 +12,10 @@ LOG = logging.getLogger("epoxy.envoy")
 MAX_QUEUED = 1000
 """Requests that one actor has not looked at yet. More are answered with an error at once."""
 
-STOP_S = 5.0
-"""For an actor to finish what it is doing when it is told to stop; then it is cancelled."""
+COMPLAIN_S = 30.0
+"""Code that holds on for so long after it was cancelled holds on for ever, and its worker's log should say so."""
 
 Respond = Callable[[Response], None]
-Ended = Callable[["Actor", bool], None]
-"""Told once, with whether it failed."""
 
 
 class Request:
@@ -30,7 +28,13 @@ class Request:
 
     @property
     def text(self) -> str:
-        return self.body.decode()
+        """The body as UTF-8. If it is not, the one who asked is answered with an error, and the code sees replacement
+        characters: an exception here would end the actor for the mistake of one client."""
+        try:
+            return self.body.decode()
+        except UnicodeDecodeError as error:
+            self.fail(f"the request is not UTF-8, at byte {error.start}")
+            return self.body.decode(errors="replace")
 
     def respond(self, body: bytes | str = b"") -> None:
         raw = body.encode() if isinstance(body, str) else body
@@ -40,7 +44,12 @@ class Request:
             self._answer(Response(request_id=self._number, body=raw))
 
     def fail(self, reason: str) -> None:
+        """The code saw the request: what it did about it is not known."""
         self._answer(Response(request_id=self._number, body=reason.encode(), error=True))
+
+    def refuse(self, reason: str) -> None:
+        """The code never saw it."""
+        self._answer(Response(request_id=self._number, body=reason.encode(), error=True, refused=True))
 
     def _answer(self, response: Response) -> None:
         respond, self._respond = self._respond, None
@@ -63,10 +72,9 @@ class Actor:
         self.key = start.key
         self.input = start.input
         self.stopping = asyncio.Event()
-        self.abandoned = False
         self._requests: asyncio.Queue[Request | None] = asyncio.Queue()
         self._last: Request | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[bool] | None = None
 
     def __aiter__(self) -> "Actor":
         return self
@@ -81,49 +89,55 @@ class Actor:
 
     # The worker calls these.
 
-    def begin(self, code: Callable[["Actor"], Awaitable[None]], ended: Ended) -> None:
-        self._task = asyncio.create_task(self._run(code, ended), name=f"actor {self.name}/{self.key}")
+    def begin(self, code: Callable[["Actor"], Awaitable[None]], ended: Callable[[bool], None]) -> None:
+        """`ended` is called when the code has ended, clean-up and all; with whether it failed."""
+        self._task = asyncio.create_task(self._run(code), name=f"actor {self.name}/{self.key}")
+        # Not at the end of the coroutine: one that is cancelled before its first step never gets there.
+        self._task.add_done_callback(lambda task: self._over(ended, failed=task.cancelled() or task.result()))
 
     def ask(self, request: Request) -> None:
-        if self.stopping.is_set():
-            request.fail("the actor is stopping")
-        elif self._requests.qsize() >= MAX_QUEUED:
-            request.fail(f"{MAX_QUEUED} requests wait for this actor already")
+        if self._requests.qsize() >= MAX_QUEUED:
+            request.refuse(f"{MAX_QUEUED} requests wait for this actor already")
         else:
             self._requests.put_nowait(request)
 
-    def stop(self) -> None:
+    def finish(self) -> None:
         """It may finish what it has begun and what waits for it."""
-        if not self.stopping.is_set():
-            self.stopping.set()
-            self._requests.put_nowait(None)
-            asyncio.get_running_loop().call_later(STOP_S, self.cancel)
+        self.stopping.set()
+        self._requests.put_nowait(None)
 
     def cancel(self) -> None:
         """At once, and not because it wanted to: another worker will go on with it."""
         self.stopping.set()
         if self._task is not None and not self._task.done():
-            self.abandoned = True
             self._task.cancel()
+            asyncio.get_running_loop().call_later(COMPLAIN_S, self._complain)
 
     async def wait(self) -> None:
         if self._task is not None:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.shield(self._task)
 
-    async def _run(self, code: Callable[["Actor"], Awaitable[None]], ended: Ended) -> None:
-        failed = True
+    async def _run(self, code: Callable[["Actor"], Awaitable[None]]) -> bool:
+        """Whether it failed."""
         try:
             await code(self)
-            failed = False
         except Exception:
             LOG.exception("actor %s/%s failed; it will be started again", self.name, self.key)
-        finally:
-            self._finish_last()
-            while not self._requests.empty():
-                if (request := self._requests.get_nowait()) is not None:
-                    request.fail("the actor has ended")
-            ended(self, failed or self.abandoned)
+            return True
+        return False
+
+    def _over(self, ended: Callable[[bool], None], *, failed: bool) -> None:
+        self._finish_last()
+        while not self._requests.empty():
+            if (request := self._requests.get_nowait()) is not None:
+                request.refuse("the actor has ended")
+        ended(failed)
+
+    def _complain(self) -> None:
+        if self._task is not None and not self._task.done():
+            told = "actor %s/%s was cancelled %.0f s ago and has not ended; its next start here waits for it"
+            LOG.error(told, self.name, self.key, COMPLAIN_S)
 
     def _finish_last(self) -> None:
         last, self._last = self._last, None

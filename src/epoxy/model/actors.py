@@ -83,9 +83,11 @@ def parse_id(text: str) -> bytes:
 
 class Actor(Struct, frozen=True, kw_only=True):
     """`generation` rises with every envoy it is given to: whoever speaks of an older one speaks of the past. `counted`:
-    its envoy's slots have it.
+    its envoy's slots have it. `since_ms`: when it began to run. `after`: the last actor of the name, which has to end
+    before this one starts.
 
-    Invariant: on an envoy exactly while it is starting, running or moving.
+    Invariant: on an envoy while it is starting, running or moving, and not while it is pending. A destroyed one has an
+    envoy until that says that it has ended.
     """
 
     id: bytes
@@ -99,10 +101,12 @@ class Actor(Struct, frozen=True, kw_only=True):
     counted: bool = False
     failures: int = 0
     not_before_ms: int = 0
+    since_ms: int = 0
+    after: bytes | None = None
 
     def __post_init__(self) -> None:
         placed = self.state in (ActorState.STARTING, ActorState.RUNNING, ActorState.MOVING)
-        assert placed == (self.envoy_key is not None), self
+        assert placed == (self.envoy_key is not None) or self.state is ActorState.DESTROYED, self
 
     @property
     def is_alive(self) -> bool:
@@ -113,7 +117,8 @@ class Actor(Struct, frozen=True, kw_only=True):
 
 
 class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
-    """The first word. `running` are the actors it has, from an earlier connection."""
+    """The first word. `running` are the actors it has, from an earlier connection. `incarnation` tells this process
+    from another one with the same key; people read it. Empty: an SDK that has none."""
 
     namespace: str
     pool: str
@@ -122,6 +127,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
     protocol_version: int = PROTOCOL_VERSION
     weight: int = 1
     slots: int = 0
+    incarnation: str = ""
     running: tuple["Held", ...] = ()
 
 
@@ -143,11 +149,13 @@ class Running(Struct, frozen=True, kw_only=True, tag="running"):
 
 
 class Stopped(Struct, frozen=True, kw_only=True, tag="stopped"):
-    """`failed`: not of its own will, so it is to be started again."""
+    """`failed`: not of its own will, so it is to be started again. `cancelled`: and not by a fault of its code; its
+    worker stopped it, so it need not wait before it is started again."""
 
     actor_id: str
     generation: int
     failed: bool = False
+    cancelled: bool = False
 
 
 class Draining(Struct, frozen=True, kw_only=True, tag="draining"):
@@ -159,11 +167,12 @@ class Goodbye(Struct, frozen=True, kw_only=True, tag="goodbye"):
 
 
 class Response(Struct, frozen=True, kw_only=True, tag="response"):
-    """What an actor answers. `error`: it failed; the body says how."""
+    """What an actor answers. `error`: it failed; the body says how. `refused`: and its code never saw the request."""
 
     request_id: int
     body: bytes = b""
     error: bool = False
+    refused: bool = False
 
 
 FromEnvoy = Hello | Ping | Running | Stopped | Draining | Goodbye | Response
@@ -207,7 +216,7 @@ class Request(Struct, frozen=True, kw_only=True, tag="request"):
 
 
 class Rejected(Struct, frozen=True, kw_only=True, tag="rejected"):
-    """The last word: the connection ends. `expired`: connect again."""
+    """The last word: the connection ends. `expired`: connect again, after a pause."""
 
     message: str
     expired: bool = False

@@ -5,6 +5,7 @@ import enum
 from msgspec import Struct
 
 from epoxy.model.errors import ConfigError
+from epoxy.placement.records import Pool
 
 
 class Strategy(enum.Enum):
@@ -27,8 +28,23 @@ RANGES: dict[str, tuple[int, int]] = {
 second is as short as it makes sense; sweeping less than once a day is not sweeping."""
 
 
+OF_POOLS = (
+    "strategy",
+    "samples",
+    "virtual_nodes",
+    "max_scan",
+    "slot_jitter",
+    "use_snapshot_read",
+    "reserve_slots",
+    "load_bound_percent",
+)
+"""What a pool may have of its own. The rest is about all envoys of a node: how they are timed, swept and moved."""
+
+
 class PlacementConfig(Struct, frozen=True, kw_only=True):
-    """`samples` is K of the power of K choices. `load_bound_percent` 25 keeps every envoy below 1.25 times its share; 0
+    """`pools` are settings of single pools, under "pool" or "namespace/pool".
+
+    `samples` is K of the power of K choices. `load_bound_percent` 25 keeps every envoy below 1.25 times its share; 0
     is no bound. `rebalance_at_once` is how many actors may be on the move from hot envoys; 0 moves none."""
 
     strategy: Strategy = Strategy.HASH
@@ -43,6 +59,13 @@ class PlacementConfig(Struct, frozen=True, kw_only=True):
     load_bound_percent: int = 0
     sweep_every_s: int = 60
     rebalance_at_once: int = 0
+    pools: dict[str, "PlacementConfig"] = {}
+
+    def of(self, pool: Pool) -> "PlacementConfig":
+        """The settings that a pool's allocations follow."""
+        if not self.pools:
+            return self
+        return self.pools.get(f"{pool.namespace}/{pool.name}") or self.pools.get(pool.name) or self
 
     def __post_init__(self) -> None:
         for name, (low, high) in RANGES.items():

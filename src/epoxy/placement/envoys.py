@@ -26,10 +26,31 @@ class Connected(Struct, frozen=True, kw_only=True):
     highest_version: int
 
 
+class InUse(Struct, frozen=True, kw_only=True):
+    """The key belongs to another process until its lease is over."""
+
+    holder: str
+    last_ping_ts: int
+
+
+def holder_of(tx: Transaction, hello: Hello) -> InUse | None:
+    """The other process that has the key of this one. An envoy that is not expired may run actors, whether it is
+    connected or not; two processes under one key would run the same ones, with the same generation."""
+    known = rows.load(tx, hello.namespace, hello.envoy_key)
+    if known is None or known.expired_ts is not None:
+        return None
+    holder = rows.incarnation(tx, hello.id)
+    return InUse(holder=holder, last_ping_ts=known.last_ping_ts) if holder != hello.incarnation else None
+
+
 def connect(tx: Transaction, hello: Hello, now_ms: int, virtual_nodes: int) -> Connected:
-    """Idempotent, and heals rows that are missing. One that is draining stays off the ring."""
+    """Idempotent, and heals rows that are missing. One that is draining stays off the ring; but draining is for a
+    process, and ends with it."""
     known = rows.load(tx, hello.namespace, hello.envoy_key)
     revived = known is not None and known.expired_ts is not None
+    same_process = hello.incarnation != "" and rows.incarnation(tx, hello.id) == hello.incarnation
+    if revived and not same_process:
+        tx.clear(rows.envoy_rows(hello.namespace, hello.envoy_key) + rows.DRAINING_TS)
     if known is not None:
         withdraw(tx, known)
         tx.clear(rows.active_by_pool_row(known.pool_id, known.create_ts, known.key))

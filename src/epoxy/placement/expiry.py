@@ -1,11 +1,14 @@
-"""Envoys that fell silent are expired by whoever walks past them, and by a sweep for those nobody walks past."""
+"""Envoys that fell silent are expired: each by a deadline of its own, by whoever walks past it, and by a sweep for
+those that no process has a deadline for."""
 
 from collections import deque
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from epoxy.placement import envoys, rows
 from epoxy.placement.records import EnvoyId
-from epoxy.ports import Store, Transaction
+from epoxy.ports import Clock, Store, Timer, Transaction
 
 AT_ONCE = 32
 """Expiries under way: each is a transaction of some twenty rows, and allocations share the disk with them."""
@@ -18,6 +21,9 @@ PAGE_ENVOYS = 256
 
 LEASE_FACTOR = 3
 """A lease on sweeping lasts three rounds: a holder that stopped for two is not dead yet."""
+
+AGAIN_MS = 1_000
+"""After a deadline, until it is looked again whether the envoy is expired: the scheduler may have been full."""
 
 Expire = Callable[[EnvoyId, Callable[[], None]], None]
 """Starts to expire an envoy unless it is fresh, and calls back when that is over, whatever came of it."""
@@ -72,16 +78,95 @@ class ExpireScheduler:
         return over
 
 
-def take_lease(tx: Transaction, name: str, holder: int, now_ms: int, lasts_ms: int) -> bool:
-    """Whether `holder` has it, from now on for `lasts_ms`. Nobody else has, until that is over."""
-    row = rows.lease_row(name)
-    value = tx.get(row)
-    if value is not None:
-        held_by, until_ms = int.from_bytes(value[:8], "big"), int.from_bytes(value[8:], "big")
-        if held_by != holder and now_ms < until_ms:
+class LostTimeouts:
+    """A deadline for each envoy that this process has heard of. A ping does not touch the timer; it looks for the last
+    ping when it is due, so a ping costs no more than a number."""
+
+    def __init__(self, clock: Clock, threshold_ms: int, suspect: Callable[[EnvoyId], None]) -> None:
+        self._clock = clock
+        self._threshold_ms = threshold_ms
+        self._suspect = suspect
+        self._heard_ms: dict[EnvoyId, float] = {}
+        self._timers: dict[EnvoyId, Timer] = {}
+
+    def heard(self, envoy: EnvoyId) -> None:
+        self._heard_ms[envoy] = self._clock.now_ms()
+        if envoy not in self._timers:
+            self._arm(envoy, self._threshold_ms + 1)
+
+    def forget(self, envoy: EnvoyId) -> None:
+        """It is expired."""
+        self._heard_ms.pop(envoy, None)
+        if (timer := self._timers.pop(envoy, None)) is not None:
+            timer.cancel()
+
+    def stop(self) -> None:
+        for envoy in list(self._timers):
+            self.forget(envoy)
+
+    def _arm(self, envoy: EnvoyId, delay_ms: float) -> None:
+        self._timers[envoy] = self._clock.call_later(delay_ms, lambda: self._due(envoy))
+
+    def _due(self, envoy: EnvoyId) -> None:
+        left_ms = self._heard_ms[envoy] + self._threshold_ms + 1 - self._clock.now_ms()
+        self._arm(envoy, left_ms + 1 if left_ms > 0 else AGAIN_MS)
+        if left_ms <= 0:
+            self._suspect(envoy)
+
+
+class Holder(Struct, frozen=True):
+    """Who has a lease: the owner of a store, by its number, and its how-manieth start. `renewed` counts."""
+
+    owner: int
+    start: int
+    renewed: int
+
+    def encode(self) -> bytes:
+        return b"".join(part.to_bytes(8, "big") for part in (self.owner, self.start, self.renewed))
+
+
+def held_by(value: bytes | None) -> Holder | None:
+    """None: nobody, or a holder of the time when leases had an hour of the wall clock in them."""
+    if value is None or len(value) != 24:
+        return None
+    return Holder(*(int.from_bytes(value[at : at + 8], "big") for at in (0, 8, 16)))
+
+
+class Lease:
+    """Something that one process does at a time, if several share a store. No time is stored: whoever wants it watches
+    its row for as long as it lasts, by a monotonic clock of its own, and takes it if nothing changed. A new start of
+    the same owner need not wait: the store was open to that one alone, so the process before it has ended."""
+
+    def __init__(self, store: Store, name: str, owner: int, clock: Clock) -> None:
+        self._store = store
+        self._row = rows.lease_row(name)
+        self._owner = owner
+        self._clock = clock
+        self._start: int | None = None
+        self._seen: Holder | None = None
+        self._seen_ms = 0.0
+
+    def take(self, lasts_ms: float) -> bool:
+        """Whether this process has it, from now on for `lasts_ms`."""
+        return self._store.transact(lambda tx: self._take(tx, lasts_ms))
+
+    def _take(self, tx: Transaction, lasts_ms: float) -> bool:
+        held = held_by(tx.get(self._row))
+        if self._start is None:
+            self._start = held.start + 1 if held is not None and held.owner == self._owner else 1
+        if held is not None and not self._may_take(held, self._start, lasts_ms):
             return False
-    tx.set(row, holder.to_bytes(8, "big") + (now_ms + lasts_ms).to_bytes(8, "big"))
-    return True
+        renewed = held.renewed + 1 if held is not None else 1
+        tx.set(self._row, Holder(self._owner, self._start, renewed).encode())
+        return True
+
+    def _may_take(self, held: Holder, start: int, lasts_ms: float) -> bool:
+        if held.owner == self._owner:
+            return held.start <= start
+        now_ms = self._clock.now_ms()
+        if held != self._seen:
+            self._seen, self._seen_ms = held, now_ms
+        return now_ms - self._seen_ms >= lasts_ms
 
 
 class Sweep:

@@ -28,9 +28,17 @@ class EnvoyId(Struct, frozen=True, order=True):
     key: str
 
 
+class KeyInUse(InvalidRequest):
+    """Another process has the envoy's key, and its lease is not over. `retry`: its connection is gone, so it may be."""
+
+    def __init__(self, message: str, *, retry: bool) -> None:
+        super().__init__(message)
+        self.retry = retry
+
+
 class Hello(Struct, frozen=True, kw_only=True):
     """What an envoy says of itself when it connects. `weight` is its size beside others; `capacity` the most actors it
-    takes (0: no limit).
+    takes (0: no limit); `incarnation` tells its process from others with the same key.
 
     Invariants: 1. names are not empty and within their limit.  2. Numbers are within theirs.
     """
@@ -42,8 +50,11 @@ class Hello(Struct, frozen=True, kw_only=True):
     protocol_version: int = 1
     weight: int = 1
     capacity: int = 0
+    incarnation: str = ""
 
     def __post_init__(self) -> None:
+        if self.incarnation:
+            check_name("incarnation", self.incarnation)
         for what, name in (("namespace", self.namespace), ("pool", self.pool), ("envoy_key", self.envoy_key)):
             check_name(what, name)
         numbers = (
@@ -59,6 +70,10 @@ class Hello(Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> EnvoyId:
         return EnvoyId(self.namespace, self.envoy_key)
+
+    @property
+    def pool_id(self) -> Pool:
+        return Pool(self.namespace, self.pool)
 
 
 class Envoy(Struct, frozen=True, kw_only=True):

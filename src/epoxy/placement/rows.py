@@ -9,6 +9,7 @@
     (3, POOL, namespace, pool, HIGHEST_VERSION)                             EnvoyPoolMeta
     (3, POOL, namespace, pool, -version, TOTAL_SLOTS | TOTAL_WEIGHT)        for the mean load
     (3, LEASE, name)                                                        who may do what only one may do
+    (3, CLOCK)                                                              a time that no timestamp here is beyond
 
 The negative version brings the highest to the front. The value of a row on the ring is empty, or weight and capacity
 of an envoy that has any, so that no sample needs another read for them.
@@ -23,9 +24,9 @@ from epoxy.ports import Snapshot, Transaction
 
 # The codes are part of the format: never renumber. 1 and 2 are the layouts of a replica's own rows.
 ROOT = 3
-ENVOY, HASH, PINGS, ACTIVE, ACTIVE_BY_POOL, EXPIRED, POOL, LEASE = range(8)
+ENVOY, HASH, PINGS, ACTIVE, ACTIVE_BY_POOL, EXPIRED, POOL, LEASE, CLOCK = range(9)
 
-FIELDS = tuple(pack((field,)) for field in range(12))
+FIELDS = tuple(pack((field,)) for field in range(13))
 (
     VERSION,
     PROTOCOL_VERSION,
@@ -39,8 +40,10 @@ FIELDS = tuple(pack((field,)) for field in range(12))
     WEIGHT,
     CAPACITY,
     SLOTS,
+    INCARNATION,
 ) = FIELDS
-"""Slots come last: whoever reads all the others at once does not conflict with those who count."""
+"""Slots come after all that `load` reads: it does not conflict with those who count. The incarnation is read by those
+who connect alone."""
 
 HIGHEST_VERSION, TOTAL_SLOTS, TOTAL_WEIGHT = FIELDS[:3]
 
@@ -49,6 +52,7 @@ CACHED = 4096
 
 ACTIVE_ENVOYS = pack((ROOT, ACTIVE))
 EXPIRED_ENVOYS = pack((ROOT, EXPIRED))
+CLOCK_ROW = pack((ROOT, CLOCK))
 
 
 def number(value: int) -> bytes:
@@ -209,10 +213,21 @@ def describe(tx: Transaction, hello: Hello, create_ts: int, now_ms: int) -> None
     )
     for field, value in fields:
         tx.set(prefix + field, number(value))
+    tx.set(prefix + INCARNATION, hello.incarnation.encode())
 
 
 def slots(view: Snapshot, envoy: EnvoyId) -> int:
     return as_number(view.get(envoy_rows(envoy.namespace, envoy.key) + SLOTS))
+
+
+def incarnation(view: Snapshot, envoy: EnvoyId) -> str:
+    """Which process the envoy is. Empty: it did not say, or connected before there was such a row."""
+    return (view.get(envoy_rows(envoy.namespace, envoy.key) + INCARNATION) or b"").decode()
+
+
+def latest_time(view: Snapshot) -> int:
+    """No timestamp in this store is beyond it."""
+    return as_number(view.get(CLOCK_ROW))
 
 
 def envoys_of(view: Snapshot, pool: Pool, after: bytes | None, limit: int) -> tuple[list[str], bytes | None]:

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from epoxy.placement import envoys, rows, strategies
 from epoxy.placement.allocator import Allocation
 from epoxy.placement.balance import Load, loads
 from epoxy.placement.config import PlacementConfig
-from epoxy.placement.envoys import Connected
-from epoxy.placement.expiry import LEASE_FACTOR, ExpireScheduler, Sweep, take_lease
+from epoxy.placement.envoys import Connected, InUse
+from epoxy.placement.expiry import LEASE_FACTOR, ExpireScheduler, Lease, LostTimeouts, Sweep
 from epoxy.placement.records import EnvoyId, Hello, Pool
 from epoxy.ports import Clock, Dice, Store, Timer, Transaction
 
@@ -22,6 +22,11 @@ MAX_REMEMBERED = 4096
 
 SWEEP = "sweep"
 
+CLOCK_AHEAD_MS = 120_000
+"""The store notes a time so far ahead, so that it is written once a minute and not with every timestamp."""
+
+T = TypeVar("T")
+
 Leaving = Callable[[Transaction, EnvoyId], None]
 """Does what has to be done in the very transaction that expires an envoy."""
 
@@ -31,8 +36,9 @@ class Observer(Protocol):
 
 
 class Placement:
-    """`epoch_ms` is the wall clock's time at this moment. From then on time is the clock's, which nobody sets: envoys
-    are not expired because an operator corrected a clock."""
+    """`epoch_ms` is what the wall clock says at this moment. It names timestamps for people; no rule rests on it. Time
+    here never goes back: a process begins where the last one with this store may have ended, and goes on with the
+    clock that nobody sets. `owner` is the number of who has the store."""
 
     def __init__(
         self,
@@ -42,6 +48,7 @@ class Placement:
         dice: Dice,
         epoch_ms: int,
         observer: Observer | None = None,
+        owner: int = 0,
     ) -> None:
         self.store = store
         self.config = config
@@ -52,10 +59,13 @@ class Placement:
         self._clock = clock
         self._dice = dice
         self._observer = observer
-        self._me = dice.nonce()
+        self._noted_ms = rows.latest_time(store.newest())
+        epoch_ms = max(epoch_ms, self._noted_ms)
         self._offset_ms = epoch_ms - clock.now_ms()
         # Whoever was connected when the last process ended gets as long to come back as envoys have between pings.
         self._no_expiry_before_ms = epoch_ms + config.eligible_threshold_ms
+        self._lost = LostTimeouts(clock, config.eligible_threshold_ms, self.suspect)
+        self._lease = Lease(store, SWEEP, owner, clock)
         self._versions: dict[Pool, tuple[int, int]] = {}
         self._timer: Timer | None = None
         self._took_s = 0.0
@@ -63,45 +73,72 @@ class Placement:
     def now_ms(self) -> int:
         return int(self._clock.now_ms() + self._offset_ms)
 
+    def stamped(self, body: Callable[[Transaction, int], T]) -> T:
+        """A transaction that writes timestamps. None of them is beyond what the store has noted."""
+        now_ms = self.now_ms()
+        ahead_ms = now_ms + CLOCK_AHEAD_MS if now_ms + CLOCK_AHEAD_MS // 2 > self._noted_ms else None
+
+        def noting(tx: Transaction) -> T:
+            if ahead_ms is not None:
+                tx.set(rows.CLOCK_ROW, rows.number(ahead_ms))
+            return body(tx, now_ms)
+
+        done = self.store.transact(noting)
+        if ahead_ms is not None:
+            self._noted_ms = ahead_ms
+        return done
+
     # Envoys
 
-    def connect(self, hello: Hello) -> Connected:
-        now_ms = self.now_ms()
-        connected = self.store.transact(lambda tx: envoys.connect(tx, hello, now_ms, self.config.virtual_nodes))
-        self._versions.pop(Pool(hello.namespace, hello.pool), None)
+    def connect(self, hello: Hello) -> Connected | InUse:
+        places = self.config.of(hello.pool_id).virtual_nodes
+
+        def body(tx: Transaction, now_ms: int) -> Connected | InUse:
+            return envoys.holder_of(tx, hello) or envoys.connect(tx, hello, now_ms, places)
+
+        connected = self.stamped(body)
+        if isinstance(connected, InUse):
+            return connected
+        self._lost.heard(hello.id)
+        self._versions.pop(hello.pool_id, None)
         if (was := connected.was) is not None:
             before, now = f"version {was.version} in pool {was.pool}", f"version {hello.version} in pool {hello.pool}"
             self.warn(f"envoy {was.namespace}/{was.key} was {before}, and came back as {now}: its rows were moved")
         return connected
 
     def ping(self, envoy: EnvoyId, rtt_ms: int) -> bool:
-        now_ms = self.now_ms()
-        return self.store.transact(lambda tx: envoys.ping(tx, envoy, now_ms, rtt_ms))
+        known = self.stamped(lambda tx, now_ms: envoys.ping(tx, envoy, now_ms, rtt_ms))
+        if known:
+            self._lost.heard(envoy)
+        return known
 
     def drain(self, envoy: EnvoyId) -> bool:
-        now_ms = self.now_ms()
-        drained = self.store.transact(lambda tx: envoys.drain(tx, envoy, now_ms))
+        drained = self.stamped(lambda tx, now_ms: envoys.drain(tx, envoy, now_ms))
         self._versions.clear()
         return drained
 
     def resume(self, envoy: EnvoyId) -> bool:
-        resumed = self.store.transact(lambda tx: envoys.resume(tx, envoy, self.config.virtual_nodes))
+        def body(tx: Transaction) -> bool:
+            known = rows.load(tx, envoy.namespace, envoy.key)
+            return known is not None and envoys.resume(tx, envoy, self.config.of(known.pool_id).virtual_nodes)
+
+        resumed = self.store.transact(body)
         self._versions.clear()
         return resumed
 
     def expire(self, envoy: EnvoyId, *, skip_if_fresh: bool = False) -> bool:
-        now_ms = self.now_ms()
         threshold_ms = self.config.eligible_threshold_ms if skip_if_fresh else None
 
-        def body(tx: Transaction) -> bool:
+        def body(tx: Transaction, now_ms: int) -> bool:
             did_expire = envoys.expire(tx, envoy, now_ms, unless_fresh_for_ms=threshold_ms)
             if did_expire:
                 for leave in self.leaving:
                     leave(tx, envoy)
             return did_expire
 
-        did_expire = self.store.transact(body)
+        did_expire = self.stamped(body)
         if did_expire:
+            self._lost.forget(envoy)
             self._versions.clear()
             for told in self.expired:
                 self.store.when_durable(partial(told, envoy))
@@ -116,7 +153,7 @@ class Placement:
         """Inside the caller's transaction, which writes down what the envoy was chosen for. `chosen` afterwards."""
         began_ms, now_ms = self._clock.now_ms(), self.now_ms()
         version = self._version(tx, pool, now_ms) if self.config.pool_meta else None
-        allocation = strategies.allocate(tx, pool, self.config, now_ms, self._dice, version)
+        allocation = strategies.allocate(tx, pool, self.config.of(pool), now_ms, self._dice, version)
         if allocation.envoy_key is None and version is not None:
             self._versions.pop(pool, None)
         self._took_s = (self._clock.now_ms() - began_ms) / 1000
@@ -127,7 +164,7 @@ class Placement:
         for envoy_key in allocation.stale:
             self.suspect(EnvoyId(pool.namespace, envoy_key))
         if self._observer is not None:
-            self._observer.allocated(pool, self.config, allocation, self._took_s)
+            self._observer.allocated(pool, self.config.of(pool), allocation, self._took_s)
 
     def allocate(self, pool: Pool) -> Allocation:
         """An envoy, and nothing written down but its slot."""
@@ -164,18 +201,19 @@ class Placement:
     # The sweep
 
     def start(self) -> None:
-        self._timer = self._clock.call_later(1000 * self.config.sweep_every_s, self._sweep)
+        """The first sweep is for envoys of the process before that did not come back: as soon as they may expire."""
+        self._timer = self._clock.call_later(self.config.eligible_threshold_ms + 1, self._sweep)
 
     def stop(self) -> None:
+        self._lost.stop()
         if self._timer is not None:
             self._timer.cancel()
 
     def _sweep(self) -> None:
         """Only the holder of the lease, if several processes share the store."""
-        self.start()
-        lasts_ms = LEASE_FACTOR * 1000 * self.config.sweep_every_s
-        now_ms = self.now_ms()
-        if self.store.transact(lambda tx: take_lease(tx, SWEEP, self._me, now_ms, lasts_ms)):
+        every_ms = 1000 * self.config.sweep_every_s
+        self._timer = self._clock.call_later(every_ms, self._sweep)
+        if self._lease.take(LEASE_FACTOR * every_ms):
             self._go_on(Sweep(self.store, self.config.eligible_threshold_ms, self.suspect))
 
     def _go_on(self, sweep: Sweep) -> None:

@@ -54,7 +54,7 @@ class ActorsDoor:
         observer = PlacementMetrics()
         metrics.include(observer)
         self._relay = HttpRelay(self._url_of, link, tls)
-        self._placement = Placement(store, config, clock, dice, int(time.time() * 1000), observer)
+        self._placement = Placement(store, config, clock, dice, int(time.time() * 1000), observer, owner=node.me)
         self._placement.warn = LOGGER.warning
         here = node.settings.node.datacenter
         self._hosting = Hosting(store, self._placement, clock, dice, here, node.me)

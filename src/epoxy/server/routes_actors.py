@@ -152,8 +152,11 @@ class ActorRoutes:
         def made(verdict: Verdict) -> None:
             if isinstance(verdict, Found):
                 self._ask(call, ActorCall(target=verdict.actor.id.hex(), body=body))
+            elif isinstance(verdict, Unknown):
+                # The actor may have been made, which asking again finds. The request was passed on to nobody.
+                self._answer(call, question, Unavailable(reason=f"no actor for the request yet: {verdict.reason}"))
             else:
-                self._answer(call, verdict)
+                self._answer(call, question, verdict)
 
         self._actors.ask(question, made)
 
@@ -191,9 +194,9 @@ class ActorRoutes:
         call.json(200, ActorPage(actors=[self._record(actor) for actor in found], next=last))
 
     def _ask(self, call: Call, question: Question) -> None:
-        checked(lambda: self._actors.ask(question, lambda verdict: self._answer(call, verdict)))
+        checked(lambda: self._actors.ask(question, lambda verdict: self._answer(call, question, verdict)))
 
-    def _answer(self, call: Call, verdict: Verdict) -> None:
+    def _answer(self, call: Call, question: Question, verdict: Verdict) -> None:
         match verdict:
             case Found(actor=actor, created=created):
                 call.json(201 if created else 200, self._record(actor))
@@ -208,7 +211,7 @@ class ActorRoutes:
             case Unavailable(reason=reason, final=final):
                 call.fail(503, "not_running" if final else "unavailable", reason, retry_after_ms=RETRY_AFTER_MS)
             case Unknown(reason=reason):
-                call.fail(503, "outcome_unknown", f"{reason}; asking again is safe", definite=False)
+                call.fail(503, "outcome_unknown", f"{reason}; {what_next(question)}", definite=False)
             case _:
                 assert_never(verdict)
 
@@ -225,6 +228,23 @@ class ActorRoutes:
             generation=actor.generation,
             create_ts=actor.create_ts,
         )
+
+
+def what_next(question: Question) -> str:
+    """For those who do not know whether it was done."""
+    match question:
+        case Ensure(exclusive=False) | Get():
+            return "asking again is safe"
+        case Ensure():
+            return "asking again makes no second actor, but may find the one that this made"
+        case Destroy(target=str()):
+            return "asking again is safe: an id is never given to another actor"
+        case Destroy():
+            return "it may be done yet, and asking again by name may end the next actor of the name; ask by id"
+        case ActorCall():
+            return "the actor may have carried it out, and asking again may do it twice"
+        case _:
+            assert_never(question)
 
 
 def envoy_record(load: Load, connected: bool) -> EnvoyRecord:

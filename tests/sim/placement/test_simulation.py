@@ -2,6 +2,7 @@
 
 import pytest
 
+from epoxy.model.actors import Start
 from epoxy.placement.records import Pool
 from epoxy.sim.judge import Violation
 from epoxy.sim.placement.campaign import Setup
@@ -127,9 +128,25 @@ def test_one_owner_one_creation_one_runner() -> None:
         told(judge, 20, 30, 1, created=True)
     with pytest.raises(Violation, match="one-owner"):
         judge.told(0, 40, 50, bytes(17) + b"\0\2", created=False)
-    judge.runs("a", "e1")
-    with pytest.raises(Violation, match="one-runner"):
-        judge.runs("a", "e2")
-    judge.stops("a", "e1")
-    judge.runs("a", "e2")
+    judge.runs(start("a"), "e1#1")
+    for another in (start("a"), start("b"), start("a", generation=2)):
+        with pytest.raises(Violation, match="one-runner"):
+            judge.runs(another, "e2#2")
+    judge.stops(start("a"))
+    judge.runs(start("a"), "e2#3")
     assert judge.runner("a") == "e2"
+
+
+def start(actor_id: str, generation: int = 1) -> Start:
+    return Start(actor_id=actor_id, generation=generation, namespace="n", name="room", key="lobby")
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_ran_is_not_denied(order: tuple[int, int]) -> None:
+    judge = ActorJudge(Pool("n", "p"))
+    judge.ran(b"1")
+    judge.refused(b"2")
+    said = (judge.ran, judge.refused)
+    said[order[0]](b"3")
+    with pytest.raises(Violation, match="definite"):
+        said[order[1]](b"3")

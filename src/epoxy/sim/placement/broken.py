@@ -6,11 +6,15 @@ from functools import partial
 from msgspec.structs import replace
 
 from epoxy.actors import directory, hosting
-from epoxy.actors.messages import Ensure, Question
+from epoxy.actors.calls import Calls
+from epoxy.actors.messages import Ensure, Question, Unavailable
 from epoxy.actors.reservation import Reservation, Reservations, Reserved
 from epoxy.actors.service import Actors
-from epoxy.model.actors import Actor, ActorName, ActorState, make_id
+from epoxy.client.envoy_protocol import EnvoyProtocol
+from epoxy.client.hosted import Request
+from epoxy.model.actors import Actor, ActorName, ActorState, FromEnvoy, Ping, Start, make_id
 from epoxy.placement import envoys, rows
+from epoxy.placement.expiry import Holder, Lease
 from epoxy.placement.records import Envoy, EnvoyId
 from epoxy.placement.ring import positions
 from epoxy.ports import Transaction
@@ -18,6 +22,9 @@ from epoxy.ports import Transaction
 right_expire = envoys.expire
 right_ensure = directory.ensure
 right_started = directory.started
+right_may_take = Lease._may_take
+right_start = EnvoyProtocol._start
+right_say = EnvoyProtocol._say
 
 
 def nothing(*_: object, **__: object) -> None:
@@ -98,8 +105,13 @@ def leave_slot(tx: Transaction, actor: Actor) -> None:
     tx.clear(directory.envoy_row(actor))
 
 
-def count_again(tx: Transaction, actor: Actor) -> Actor:
-    return right_started(tx, replace(actor, counted=False))
+def count_again(tx: Transaction, actor: Actor, now_ms: int) -> Actor:
+    return right_started(tx, replace(actor, counted=False), now_ms)
+
+
+def forgive(tx: Transaction, actor: Actor, now_ms: int) -> Actor:
+    """Whoever starts is taken for sound, before its code has run."""
+    return right_started(tx, replace(actor, failures=0), now_ms)
 
 
 def empty_at_once(self: hosting.Hosting, envoy: EnvoyId, limit: int) -> None:
@@ -111,13 +123,73 @@ def empty_at_once(self: hosting.Hosting, envoy: EnvoyId, limit: int) -> None:
             self._kick()
 
 
-def ends_for_good(self: hosting.Hosting, envoy: EnvoyId, actor_id: bytes, generation: int, *, failed: bool) -> None:
+def ends_for_good(
+    self: hosting.Hosting,
+    envoy: EnvoyId,
+    actor_id: bytes,
+    generation: int,
+    *,
+    failed: bool,
+    cancelled: bool = False,
+) -> None:
     """A failure, too."""
-    del failed
+    del failed, cancelled
 
     def body(tx: Transaction) -> None:
         actor = directory.load(tx, actor_id)
         if actor is not None and directory.speaks_of(actor, envoy, generation):
-            directory.destroy(tx, actor)
+            directory.finish(tx, directory.destroy(tx, actor))
 
     self._store.transact(body)
+
+
+def place_by_name(self: hosting.Hosting, after: bytes) -> None:
+    """A pool without room is known by its name alone, whichever namespace it is in."""
+    now_ms = self.placement.now_ms()
+    due, more = directory.waiting(self._store.newest(), now_ms, hosting.BATCH, after)
+    starved: set[str] = set()
+    for actor in due:
+        if actor.pool not in starved and not self._place_one(actor.id, now_ms):
+            starved.add(actor.pool)
+    if more is not None:
+        self._clock.call_later(0, lambda: self._place(more))
+
+
+def wait_for_oneself(self: Lease, held: Holder, start: int, lasts_ms: float) -> bool:
+    """The lease of the process before is left to run out."""
+    if held.owner == self._owner and held.start != start:
+        held = Holder(held.owner + 1, held.start, held.renewed)
+    return right_may_take(self, held, start, lasts_ms)
+
+
+def no_time(_: object) -> int:
+    """The wall clock is believed at every start."""
+    return 0
+
+
+def ping_when_quiet(self: EnvoyProtocol, word: FromEnvoy) -> None:
+    """Whatever is said puts the next ping off."""
+    right_say(self, word)
+    if self._ping_timer is not None and self.welcome is not None and not isinstance(word, Ping):
+        self._ping_timer.cancel()
+        self._ping_timer = self._clock.call_later(self.welcome.ping_every_ms, self._ping)
+
+
+def start_beside(self: EnvoyProtocol, start: Start) -> None:
+    """A new generation does not wait for the clean-up of the old one."""
+    held = self._hosted.get(start.actor_id)
+    if held is not None and held.generation < start.generation:
+        self._cancel(held)
+        del self._hosted[start.actor_id]
+    right_start(self, start)
+
+
+def lose_definitely(self: Calls, envoy: EnvoyId) -> None:
+    """What a lost envoy was asked counts as not done."""
+    for number in [n for n, waiting in self._waiting.items() if waiting.envoy == envoy]:
+        self._end(number, Unavailable(reason="the envoy was lost"))
+
+
+def refuse_what_ran(self: Request, reason: str) -> None:
+    """Code that failed on a request counts as not having seen it."""
+    self.refuse(reason)

@@ -10,6 +10,19 @@ from epoxy.sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, Plan, 
 SIZES = (1, 2, 3, 3, 3, 4, 5)
 RATES = (1.0, 0.99, 1.01)
 
+ENVOY_FAULTS = (
+    EnvoyFaultKind.KILL,
+    EnvoyFaultKind.CUT,
+    EnvoyFaultKind.DROP,
+    EnvoyFaultKind.DRAIN,
+    EnvoyFaultKind.FAIL,
+)
+
+HOUR_MS = 3_600_000
+
+WALL_STEPS_MS = (0, 0, -HOUR_MS, HOUR_MS, -1_500)
+"""What an operator, or a dead battery, does to a wall clock between two starts."""
+
 ASKS = (AskKind.ENSURE, AskKind.ENSURE, AskKind.ENSURE, AskKind.CREATE, AskKind.GET, AskKind.DESTROY)
 
 
@@ -19,6 +32,7 @@ def generate(seed: int, *, n: int | None = None) -> Plan:
     threshold_ms = dice.choice((1_000, 2_000, 5_000))
     until_us = threshold_ms * 1_000 * dice.randint(2, 6)
     envoys = tuple(dice.randint(1, size) for _ in range(dice.choice((1, size, 2 * size, 2 * size))))
+    more = Random(f"placement/more/{seed}")
     return Plan(
         sites=draw_sites(dice, seed, size, until_us),
         envoys=envoys,
@@ -28,8 +42,13 @@ def generate(seed: int, *, n: int | None = None) -> Plan:
         samples=dice.choice((1, 2, 2, 3)),
         reserve_slots=dice.random() < 0.7,
         slots=dice.choice((0, 0, 1, 3)),
-        steps=draw_steps(dice, size, until_us),
-        envoy_faults=draw_envoy_faults(dice, len(envoys), threshold_ms, until_us),
+        steps=with_calls(more, draw_steps(dice, size, until_us), until_us),
+        envoy_faults=with_twins(
+            more, draw_envoy_faults(dice, len(envoys), threshold_ms, until_us), len(envoys), threshold_ms, until_us
+        ),
+        same_key=more.random() < 0.3,
+        sweep_every_s=more.choice((threshold_ms // 1000, HOUR_MS // 1000)),
+        wall_steps_ms=tuple(more.choice(WALL_STEPS_MS) for _ in range(5)),
     )
 
 
@@ -71,10 +90,35 @@ def draw_envoy_faults(dice: Random, envoys: int, threshold_ms: int, until_us: in
     faults = [
         EnvoyFault(
             at_us=dice.randrange(until_us),
-            kind=dice.choice(list(EnvoyFaultKind)),
+            kind=dice.choice(ENVOY_FAULTS),
             envoy=dice.randrange(envoys),
             for_us=int(threshold_ms * 1_000 * dice.choice((0.01, 0.5, 0.9, 1.1, 3.0))),
         )
         for _ in range(dice.randint(0, 8))
     ]
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
+
+
+def with_calls(dice: Random, steps: tuple[Step, ...], until_us: int) -> tuple[Step, ...]:
+    """Requests to the actors of these names, from anywhere."""
+    sites, names = [step.site for step in steps], [step.name for step in steps]
+    calls = [
+        Step(at_us=dice.randrange(until_us), site=dice.choice(sites), ask=AskKind.CALL, name=dice.choice(names))
+        for _ in range(dice.randint(0, 30))
+    ]
+    return tuple(sorted((*steps, *calls), key=lambda step: (step.at_us, step.site)))
+
+
+def with_twins(
+    dice: Random, faults: tuple[EnvoyFault, ...], envoys: int, threshold_ms: int, until_us: int
+) -> tuple[EnvoyFault, ...]:
+    twins = [
+        EnvoyFault(
+            at_us=dice.randrange(until_us),
+            kind=EnvoyFaultKind.TWIN,
+            envoy=dice.randrange(envoys),
+            for_us=int(threshold_ms * 1_000 * dice.choice((0.1, 1.1, 3.0))),
+        )
+        for _ in range(dice.choice((0, 0, 1, 2)))
+    ]
+    return tuple(sorted((*faults, *twins), key=lambda fault: fault.at_us))

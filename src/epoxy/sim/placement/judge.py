@@ -1,13 +1,13 @@
 """Those who judge: what clients were told about names, where actors run, and what the rows say of each other."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from msgspec import Struct
 
 from epoxy.actors import directory
 from epoxy.codec.tuple import strinc
-from epoxy.model.actors import ActorState, label_of
+from epoxy.model.actors import ActorState, Start, label_of
 from epoxy.placement import rows
 from epoxy.placement.records import EnvoyId, Pool
 from epoxy.ports import Snapshot
@@ -37,7 +37,13 @@ class ActorJudge:
         self._told: dict[int, list[Told]] = defaultdict(list)
         self._ended: dict[int, list[Ended]] = defaultdict(list)
         self._created: set[bytes] = set()
-        self._runs: dict[str, str] = {}
+        self._runs: dict[tuple[str, str], tuple[str, str]] = {}
+        self._ran: set[bytes] = set()
+        self._refused: set[bytes] = set()
+        self.interrupted = 0
+        """Actors that their worker cancelled."""
+        self.failures: Counter[str] = Counter()
+        """By the id of an actor: how often its code failed."""
 
     # Clients
 
@@ -68,19 +74,41 @@ class ActorJudge:
             for end in self._ended[name]
         )
 
+    # Requests
+
+    def ran(self, body: bytes) -> None:
+        """The code of an actor saw it."""
+        self._ran.add(body)
+        self._look_at(body)
+
+    def refused(self, body: bytes) -> None:
+        """The one who asked was told, as something definite, that it was not carried out."""
+        self._refused.add(body)
+        self._look_at(body)
+
+    def _look_at(self, body: bytes) -> None:
+        if body in self._ran and body in self._refused:
+            raise Violation("definite", f"request {body.decode()} ran, and its client was told that it did not")
+
     # Envoys
 
-    def runs(self, actor_id: str, envoy: str) -> None:
-        other = self._runs.get(actor_id)
-        if other is not None:
-            raise Violation("one-runner", f"{actor_id} runs on {other} and on {envoy}")
-        self._runs[actor_id] = envoy
+    def runs(self, start: Start, process: str) -> None:
+        """One of a name: also when the actor is another one, or another generation in the same process."""
+        name = (start.name, start.key)
+        if name in self._runs:
+            actor_id, other = self._runs[name]
+            raise Violation(
+                "one-runner", f"{start.key} runs as {actor_id} on {other}, and as {start.actor_id} on {process}"
+            )
+        self._runs[name] = (start.actor_id, process)
 
-    def stops(self, actor_id: str, envoy: str) -> None:
-        assert self._runs.pop(actor_id) == envoy
+    def stops(self, start: Start) -> None:
+        actor_id, _ = self._runs.pop((start.name, start.key))
+        assert actor_id == start.actor_id
 
     def runner(self, actor_id: str) -> str | None:
-        return self._runs.get(actor_id)
+        """The key of the envoy that runs it."""
+        return next((process.partition("#")[0] for each, process in self._runs.values() if each == actor_id), None)
 
     # Rows
 

@@ -12,6 +12,7 @@ class AskKind(enum.Enum):
     CREATE = "create"
     GET = "get"
     DESTROY = "destroy"
+    CALL = "call"
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -32,6 +33,8 @@ class EnvoyFaultKind(enum.Enum):
     """It leaves in order; another one comes when the fault ends."""
     FAIL = "fail-actors"
     """The code of its actors fails."""
+    TWIN = "twin-envoy"
+    """A second process under the same key, until the fault ends."""
 
 
 class EnvoyFault(Struct, frozen=True, kw_only=True):
@@ -54,6 +57,11 @@ class Plan(Struct, frozen=True, kw_only=True):
     samples: int
     reserve_slots: bool
     slots: int
+    same_key: bool
+    """Whether a process that takes the place of another has its key."""
+    sweep_every_s: int
+    wall_steps_ms: tuple[int, ...]
+    """How far off a node's wall clock is in each of its lives, in turn."""
     steps: tuple[Step, ...]
     envoy_faults: tuple[EnvoyFault, ...]
 

@@ -6,7 +6,19 @@ from functools import partial
 from msgspec import Struct
 
 from epoxy.actors import directory
-from epoxy.actors.messages import Destroy, Ensure, Exists, Found, Get, Question, Unknown, Verdict
+from epoxy.actors.messages import (
+    Call,
+    Destroy,
+    Ensure,
+    Exists,
+    Found,
+    Get,
+    Missing,
+    Question,
+    Unavailable,
+    Unknown,
+    Verdict,
+)
 from epoxy.model.actors import ActorName, ActorState
 from epoxy.model.cluster import first_epoch
 from epoxy.placement import rows
@@ -32,6 +44,23 @@ RETRY_CALM_MS = 70_000
 CALM_TRIES = 5
 CALM_ANSWER_US = 60_000_000
 """For one answer when nothing is wrong any more: longer than anything waits."""
+
+
+BUSY_THRESHOLDS = 2
+"""How long all actors are kept busy at the end, when nothing may happen to them: longer than their lease."""
+
+BUSY_PER_THRESHOLD = 20
+"""Requests to each: several between two pings."""
+
+FAILING_US = 20_000_000
+MOST_FAILURES = 6
+"""Of code that fails at once, in that time: now, and after pauses of 1, 2, 4 and 8 seconds; one to spare."""
+
+FAILING_SEEDS = 4
+"""Every so manieth run ends with such code."""
+
+STARVED = "aaa"
+"""A namespace without envoys. Its actors come first among those that wait, and must keep no others waiting."""
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -77,8 +106,11 @@ class Simulation:
             site.simulation = self
         self.network.machines = {site.id: site for site in self.sites}
         self.nemesis = Nemesis(self.world, self.network, self.sites)
-        self.envoys = [SimEnvoy(self, number, 1) for number in range(len(plan.envoys))]
-        self._known: list[EnvoyId] = [envoy.id for envoy in self.envoys]
+        self.envoys = [SimEnvoy(self, number, 1, 1) for number in range(len(plan.envoys))]
+        self.code_fails = False
+        self._twins: list[SimEnvoy] = []
+        self._asked = 0
+        self._known: set[EnvoyId] = {envoy.id for envoy in self.envoys}
         self._lives = 1
         self._calm = False
         self._wanted: set[int] = set()
@@ -89,6 +121,7 @@ class Simulation:
             site.start()
         for envoy in self.envoys:
             envoy.start()
+        self._starve_a_namespace()
         self.nemesis.arrange(self.plan.sites.faults)
         for step in self.plan.steps:
             self.world.after(step.at_us, lambda step=step: self._ask(step))  # type: ignore[misc]
@@ -100,6 +133,9 @@ class Simulation:
         if not self.world.run_until(self._is_well, end_us + patience_us):
             raise Violation("liveness", self._complaint() or "time ran out")
         self._ask_everybody()
+        self._keep_busy()
+        if self.plan.seed % FAILING_SEEDS == 0:
+            self._let_code_fail()
 
     def report(self, failure: Failure | None) -> Report:
         return Report(
@@ -114,7 +150,9 @@ class Simulation:
         )
 
     def look(self, site: Site, view: Snapshot) -> None:
-        here = [each for each in self._known if self.plan.envoys[int(each.key[1:].partition("-")[0])] == site.id]
+        here = [
+            each for each in sorted(self._known) if self.plan.envoys[int(each.key[1:].partition("-")[0])] == site.id
+        ]
         self.judge.look(view, here)
 
     # Clients
@@ -128,12 +166,16 @@ class Simulation:
         ended = self.judge.destroying(step.name, asked_us) if step.ask is AskKind.DESTROY else None
         if ended is not None:
             self._unsure.add(step.name)
-        question = question_of(step, self.pool)
+        self._asked += 1
+        question = question_of(step, self.pool, self._asked)
         if self.world.trace is not None:
             self.world.note(f"{site.name} is asked: {step.ask.value} name {step.name}")
 
         def told(verdict: Verdict) -> None:
-            self._told(step, asked_us, ended, verdict)
+            if isinstance(question, Call):
+                self._told_of_call(question, verdict)
+            else:
+                self._told(step, asked_us, ended, verdict)
 
         life.run(lambda: site.room.actors.ask(question, life.answering(told)))
 
@@ -149,6 +191,17 @@ class Simulation:
             self.judge.told(step.name, asked_us, self.world.now_us, verdict.actor.id, created=created)
             if step.ask is not AskKind.GET:
                 self._wanted.add(step.name)
+
+    def _told_of_call(self, call: Call, verdict: Verdict) -> None:
+        self.answers[f"call-{type(verdict).__name__.lower()}"] += 1
+        if isinstance(verdict, Missing | Unavailable):
+            self.judge.refused(call.body)
+
+    def _starve_a_namespace(self) -> None:
+        for site in self.sites:
+            assert site.life is not None
+            question = Ensure(name=ActorName(STARVED, "actor", str(site.id)), pool=self.pool.name)
+            site.life.run(partial(site.room.actors.ask, question, lambda _: None))
 
     # Envoys
 
@@ -168,6 +221,12 @@ class Simulation:
                 envoy.drain()
             case EnvoyFaultKind.FAIL:
                 envoy.fail_actors()
+            case EnvoyFaultKind.TWIN:
+                self._lives += 1
+                twin = SimEnvoy(self, fault.envoy, self._lives, int(envoy.id.key.partition("-")[2]))
+                self._twins.append(twin)
+                twin.start()
+                self.world.after(fault.for_us, twin.die)
             case _:
                 pass
         self.world.after(fault.for_us, lambda: self._mend(fault.envoy))
@@ -178,8 +237,9 @@ class Simulation:
             envoy.wire.end()
         if not envoy.alive:
             self._lives += 1
-            self.envoys[number] = SimEnvoy(self, number, self._lives)
-            self._known.append(self.envoys[number].id)
+            key_life = int(envoy.id.key.partition("-")[2]) if self.plan.same_key else self._lives
+            self.envoys[number] = SimEnvoy(self, number, self._lives, key_life)
+            self._known.add(self.envoys[number].id)
             self.envoys[number].start()
 
     def _relent(self) -> None:
@@ -187,8 +247,10 @@ class Simulation:
             self.world.note("all faults end")
         self.nemesis.relent()
         self._calm = True
+        for twin in self._twins:
+            twin.die()
         for envoy in self.envoys:
-            if envoy.draining and envoy.alive:
+            if envoy.protocol.draining and envoy.alive:
                 envoy.die()
         for number in range(len(self.envoys)):
             self._mend(number)
@@ -208,6 +270,8 @@ class Simulation:
             for envoy in rows.active_envoys(view, None, 1000)[0]:
                 if envoy.key not in alive:
                     return f"{envoy.key} is gone and not expired"
+                if any(not actor.is_alive for actor in directory.on_envoy(view, envoy, 1000)):
+                    return f"{envoy.key} has not ended an actor that was destroyed"
             if complaint := self._complaint_about_actors(view, site):
                 return complaint
         return None
@@ -236,6 +300,38 @@ class Simulation:
                 if created and name in known and name not in self._unsure:
                     raise Violation("forgotten", f"name {name} had an actor, and nobody destroyed it")
 
+    def _keep_busy(self) -> None:
+        """Requests one after the other, for longer than a lease: an actor that answers them is not to be stopped."""
+        names = sorted({step.name for step in self.plan.steps})
+        threshold_us = 1000 * self.plan.threshold_ms
+        every_us = threshold_us // BUSY_PER_THRESHOLD
+        # What the last fault left behind: a fence that is due, a connection that is dead.
+        self._pass(threshold_us)
+        before = self.judge.interrupted
+        for _ in range(BUSY_THRESHOLDS * BUSY_PER_THRESHOLD):
+            for name in names:
+                site = self.sites[self._asked % len(self.sites)]
+                self._ask(Step(at_us=0, site=site.id, ask=AskKind.CALL, name=name))
+            self._pass(every_us)
+        if self.judge.interrupted > before:
+            raise Violation("interrupted", f"{self.judge.interrupted - before} actors, and no fault was near")
+
+    def _pass(self, time_us: int) -> None:
+        over: list[bool] = []
+        self.world.after(time_us, lambda: over.append(True))
+        self.world.run_until(partial(bool, over), self.world.now_us + time_us)
+
+    def _let_code_fail(self) -> None:
+        """Actors that fail whenever they are started: they are tried less and less often."""
+        self.code_fails = True
+        self.judge.failures.clear()
+        for envoy in self.envoys:
+            envoy.fail_actors()
+        self._pass(FAILING_US)
+        for actor_id, failures in self.judge.failures.items():
+            if failures > MOST_FAILURES:
+                raise Violation("back-off", f"{actor_id} failed {failures} times in {FAILING_US // 1_000_000} s")
+
     def _ask_in_calm(self, site: Site, name: int) -> bool:
         """Whether it was made by this. A rival of before the calm may cost a few tries."""
         verdict: Verdict | None = None
@@ -253,7 +349,8 @@ class Simulation:
         raise Violation("liveness", f"name {name} at {site.name}, when all is calm: {verdict}")
 
 
-def question_of(step: Step, pool: Pool) -> Question:
+def question_of(step: Step, pool: Pool, number: int = 0) -> Question:
+    """`number` is what an actor is asked."""
     name = ActorName(pool.namespace, "actor", str(step.name))
     match step.ask:
         case AskKind.ENSURE | AskKind.CREATE:
@@ -262,3 +359,5 @@ def question_of(step: Step, pool: Pool) -> Question:
             return Get(target=name)
         case AskKind.DESTROY:
             return Destroy(target=name)
+        case AskKind.CALL:
+            return Call(target=name, body=str(number).encode())

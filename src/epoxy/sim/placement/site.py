@@ -19,7 +19,7 @@ from epoxy.sim.world import Action
 if TYPE_CHECKING:
     from epoxy.sim.placement.simulation import Simulation
 
-EPOCH_MS = 1_000_000
+EPOCH_MS = 1_000_000_000
 RELAY_MS = 3_000
 
 
@@ -82,9 +82,11 @@ class Room:
 
     def __init__(self, site: Site, life: Life) -> None:
         plan = site.simulation.plan
-        epoch_ms = EPOCH_MS + site.world.now_us // 1000
+        step_ms = plan.wall_steps_ms[(site.lives - 1) % len(plan.wall_steps_ms)]
+        epoch_ms = EPOCH_MS + site.world.now_us // 1000 + step_ms
         self.life = life
-        self.placement = Placement(life.store, config_of(plan, site.lives), life, life, epoch_ms)
+        config = config_of(plan, site.lives)
+        self.placement = Placement(life.store, config, life, life, epoch_ms, owner=site.id)
         self.hosting = Hosting(life.store, self.placement, life, life, NAMES[site.id], site.id)
         relay = SiteRelay(site, life)
         self.actors = Actors(Reservations(SiteKeys(life), life, site.id), self.hosting, relay, site.id)
@@ -127,5 +129,5 @@ def config_of(plan: Plan, life: int) -> PlacementConfig:
         virtual_nodes=plan.places[0 if life == 1 else 1],
         eligible_threshold_ms=plan.threshold_ms,
         reserve_slots=plan.reserve_slots,
-        sweep_every_s=max(1, plan.threshold_ms // 1000),
+        sweep_every_s=plan.sweep_every_s,
     )

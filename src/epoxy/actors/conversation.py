@@ -1,0 +1,77 @@
+"""What a node does about the words of one envoy's connection, without IO: the server plays it, and the simulator."""
+
+from typing import assert_never
+
+from epoxy.actors.hosting import Hosting, Session
+from epoxy.model.actors import (
+    Draining,
+    FromEnvoy,
+    Goodbye,
+    Hello,
+    Ping,
+    Pong,
+    Rejected,
+    Response,
+    Running,
+    Stopped,
+    parse_id,
+)
+from epoxy.model.errors import InvalidRequest
+from epoxy.placement.records import EnvoyId, KeyInUse
+
+
+class Conversation:
+    """`session` is the connection, as hosting knows it."""
+
+    def __init__(self, hosting: Hosting, session: Session) -> None:
+        self.envoy: EnvoyId | None = None
+        self._hosting = hosting
+        self._session = session
+
+    def heard(self, word: FromEnvoy) -> None:
+        try:
+            self._take(word)
+        except KeyInUse as refusal:
+            self.reject(str(refusal), expired=refusal.retry)
+        except InvalidRequest as error:
+            self.reject(str(error))
+
+    def lost(self) -> None:
+        if self.envoy is not None:
+            self._hosting.disconnected(self.envoy, self._session)
+
+    def reject(self, reason: str, *, expired: bool = False) -> None:
+        self._session.send(Rejected(message=reason, expired=expired))
+        self._session.close(reason)
+
+    def _take(self, word: FromEnvoy) -> None:
+        if isinstance(word, Hello):
+            if self.envoy is not None:
+                raise InvalidRequest("hello is said once")
+            self.envoy = self._hosting.connect(word, self._session)
+        elif self.envoy is None:
+            raise InvalidRequest("the first word is hello")
+        elif self._hosting.sessions.get(self.envoy) is self._session:
+            self._obey(self.envoy, word)
+
+    def _obey(self, envoy: EnvoyId, word: Ping | Running | Stopped | Draining | Goodbye | Response) -> None:
+        hosting = self._hosting
+        match word:
+            case Ping():
+                if hosting.ping(envoy, word.rtt_ms):
+                    self._session.send(Pong(sent_ms=word.sent_ms))
+                else:
+                    self.reject("expired", expired=True)
+            case Running():
+                hosting.running(envoy, parse_id(word.actor_id), word.generation)
+            case Stopped(failed=failed, cancelled=cancelled):
+                actor_id = parse_id(word.actor_id)
+                hosting.stopped(envoy, actor_id, word.generation, failed=failed, cancelled=cancelled)
+            case Draining():
+                hosting.drain(envoy)
+            case Goodbye():
+                hosting.leave(envoy, self._session)
+            case Response():
+                hosting.calls.heard(envoy, word)
+            case _:
+                assert_never(word)

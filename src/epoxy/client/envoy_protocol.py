@@ -1,0 +1,306 @@
+"""A worker's side of the envoy protocol, without IO: what it says to its node, and which actors it runs when.
+
+`Worker` gives it a socket, the event loop's clock and actors that are tasks. The simulator gives it virtual ones, so
+what is judged there is this very code.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, assert_never
+
+from msgspec.structs import replace
+
+from epoxy.client.hosted import Request
+from epoxy.model.actors import (
+    Draining,
+    FromEnvoy,
+    Goodbye,
+    Held,
+    Hello,
+    Ping,
+    Pong,
+    Rejected,
+    Response,
+    Running,
+    Start,
+    Stop,
+    Stopped,
+    ToEnvoy,
+    Welcome,
+)
+from epoxy.model.actors import Request as Asked
+from epoxy.model.errors import InvalidRequest
+
+STOP_MS = 5_000
+"""For an actor to finish what it is doing when it is told to stop; then it is cancelled."""
+
+DRAIN_MS = 30_000
+"""For actors to move before a worker leaves anyway. A supervisor that kills after 30 seconds is common."""
+
+
+WELCOME_MS = 10_000
+"""For a node to answer a hello. One that takes connections and says nothing is tried again on a new one."""
+
+
+class Refused(InvalidRequest):
+    """The node does not want this worker as it is; trying again would not help."""
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    """Monotonic: nobody sets it."""
+
+    def now_ms(self) -> float: ...
+
+    def call_later(self, delay_ms: float, then: Callable[[], None]) -> Timer: ...
+
+
+class Task(Protocol):
+    """The code of one actor, as it runs in this process."""
+
+    def ask(self, request: Request) -> None: ...
+
+    def finish(self) -> None:
+        """It gets no more requests, and may finish those it has."""
+
+    def cancel(self) -> None:
+        """It is interrupted now. It has ended when its clean-up (`finally`) has."""
+
+
+Ended = Callable[[bool], None]
+"""Called once, when the code has ended, clean-up and all; with whether it failed."""
+
+Begin = Callable[[Start, Ended], Task | None]
+"""Runs the code of an actor. None: this worker has none under that name."""
+
+Send = Callable[[FromEnvoy], None]
+
+
+class Hosted:
+    """One actor in this process, until its code has really ended. `successor`: a later generation, which waits for
+    that; `successor_stopped`: and was told to stop meanwhile."""
+
+    def __init__(self, actor_id: str, generation: int) -> None:
+        self.id = actor_id
+        self.generation = generation
+        self.task: Task | None = None
+        self.stopping = False
+        self.cancelled = False
+        self.successor: Start | None = None
+        self.successor_stopped = False
+        self.stop_timer: Timer | None = None
+
+
+class EnvoyProtocol:
+    """`left` is called when this worker has nothing more to do: it drained, or waited long enough."""
+
+    def __init__(self, hello: Hello, clock: Clock, begin: Begin, left: Callable[[], None]) -> None:
+        self.welcome: Welcome | None = None
+        self.connected = False
+        self.draining = False
+        self.leaving = False
+        self._hello = hello
+        self._clock = clock
+        self._begin_code = begin
+        self._left = left
+        self._hosted: dict[str, Hosted] = {}
+        self._send: Send | None = None
+        self._drop: Callable[[], None] | None = None
+        self._hello_ms = 0.0
+        self._acknowledged_ms = 0.0
+        self._rtt_ms = 0
+        self._ping_timer: Timer | None = None
+        self._fence_timer: Timer | None = None
+        self._welcome_timer: Timer | None = None
+
+    @property
+    def hosted(self) -> list[Hosted]:
+        return list(self._hosted.values())
+
+    # The connection
+
+    def opened(self, send: Send, drop: Callable[[], None]) -> None:
+        """The hello is the first word; what changes after it is said behind it. `drop` breaks the connection off: one
+        that is dead may look open for a quarter of an hour."""
+        held = tuple(Held(each.id, each.generation) for each in self.hosted)
+        self._hello_ms = self._clock.now_ms()
+        self._send, self._drop = send, drop
+        self._welcome_timer = self._clock.call_later(WELCOME_MS, drop)
+        send(replace(self._hello, running=held))
+
+    def closed(self) -> None:
+        self._send = self._drop = None
+        self.connected = False
+        for timer in (self._ping_timer, self._welcome_timer):
+            if timer is not None:
+                timer.cancel()
+        self._ping_timer = self._welcome_timer = None
+
+    def heard(self, word: ToEnvoy) -> None:
+        """Raises Refused. A process that stood still finds its mail before its timers: the fence comes first."""
+        self._look_at_fence()
+        match word:
+            case Welcome():
+                self._welcomed(word)
+            case Pong():
+                self._acknowledged_ms = max(self._acknowledged_ms, float(word.sent_ms))
+                self._rtt_ms = max(0, int(self._clock.now_ms()) - word.sent_ms)
+                self._watch_fence()
+            case Start():
+                self._start(word)
+            case Stop():
+                self._stop(word)
+            case Asked():
+                self._ask(word)
+            case Rejected():
+                if not word.expired:
+                    raise Refused(f"the node refused this worker: {word.message}")
+            case _:
+                assert_never(word)
+
+    def _welcomed(self, welcome: Welcome) -> None:
+        self.welcome = welcome
+        self.connected = True
+        if self._welcome_timer is not None:
+            self._welcome_timer.cancel()
+        self._acknowledged_ms = max(self._acknowledged_ms, self._hello_ms)
+        if self.draining:
+            self._say(Draining())
+        self._watch_fence()
+        self._ping()
+
+    def _say(self, word: FromEnvoy) -> None:
+        if self._send is not None:
+            self._send(word)
+
+    # The lease: pings, and the fence at its end
+
+    def _ping(self) -> None:
+        """By a timer of its own, whatever else is said: a ping is the lease of everything that runs here."""
+        if self.connected and self.welcome is not None:
+            self._say(Ping(sent_ms=int(self._clock.now_ms()), rtt_ms=self._rtt_ms))
+            self._ping_timer = self._clock.call_later(self.welcome.ping_every_ms, self._ping)
+
+    def _watch_fence(self) -> None:
+        if self._fence_timer is None and self.welcome is not None:
+            left_ms = self._acknowledged_ms + self.welcome.lost_after_ms - self._clock.now_ms()
+            self._fence_timer = self._clock.call_later(max(0.0, left_ms) + 1, self._fence_due)
+
+    def _fence_due(self) -> None:
+        self._fence_timer = None
+        if not self._look_at_fence():
+            self._watch_fence()
+
+    def _look_at_fence(self) -> bool:
+        """A worker that its node does not answer is about to be taken for lost. Two of one actor must never run, so
+        this one stops first, and connects anew."""
+        if not self._is_cut_off():
+            return False
+        for each in self.hosted:
+            each.successor = None
+            self._cancel(each)
+        if self.connected and self._drop is not None:
+            self._drop()
+        return True
+
+    def _is_cut_off(self) -> bool:
+        welcome = self.welcome
+        return welcome is not None and self._clock.now_ms() - self._acknowledged_ms > welcome.lost_after_ms
+
+    # Actors
+
+    def _start(self, start: Start) -> None:
+        """A new generation waits until the old one has ended here, its clean-up included."""
+        held = self._hosted.get(start.actor_id)
+        if held is None:
+            self._begin(start)
+        elif held.generation < start.generation:
+            held.successor, held.successor_stopped = start, False
+            self._cancel(held)
+        elif not held.cancelled:
+            self._say(Running(actor_id=held.id, generation=held.generation))
+
+    def _begin(self, start: Start) -> None:
+        if self.leaving:
+            return
+        held = self._hosted[start.actor_id] = Hosted(start.actor_id, start.generation)
+        held.task = self._begin_code(start, lambda failed: self._ended(held, failed=failed))
+        if held.task is None:
+            del self._hosted[start.actor_id]
+            self._say(Stopped(actor_id=start.actor_id, generation=start.generation, failed=True))
+            return
+        self._say(Running(actor_id=held.id, generation=held.generation))
+
+    def _stop(self, stop: Stop) -> None:
+        held = self._hosted.get(stop.actor_id)
+        if held is None:
+            self._say(Stopped(actor_id=stop.actor_id, generation=stop.generation))
+            return
+        if held.successor is not None and held.successor.generation <= stop.generation:
+            held.successor_stopped = True
+        if held.generation <= stop.generation:
+            self._finish(held)
+
+    def _finish(self, held: Hosted) -> None:
+        """It may finish what it has begun and what waits for it, but not for ever."""
+        if not held.stopping and not held.cancelled and held.task is not None:
+            held.stopping = True
+            held.stop_timer = self._clock.call_later(STOP_MS, lambda: self._cancel(held))
+            held.task.finish()
+
+    def _cancel(self, held: Hosted) -> None:
+        if not held.cancelled and held.task is not None:
+            held.cancelled = True
+            held.task.cancel()
+
+    def _ended(self, held: Hosted, *, failed: bool) -> None:
+        if held.stop_timer is not None:
+            held.stop_timer.cancel()
+        del self._hosted[held.id]
+        cancelled = held.cancelled
+        self._say(
+            Stopped(actor_id=held.id, generation=held.generation, failed=failed or cancelled, cancelled=cancelled)
+        )
+        if (after := held.successor) is not None:
+            if held.successor_stopped:
+                self._say(Stopped(actor_id=after.actor_id, generation=after.generation))
+            else:
+                self._begin(after)
+        self._leave_if_empty()
+
+    def _ask(self, asked: Asked) -> None:
+        request = Request(asked.request_id, asked.body, self._respond)
+        held = self._hosted.get(asked.actor_id)
+        if held is None or held.task is None or held.generation != asked.generation:
+            request.refuse("the actor is not here any more")
+        elif held.stopping or held.cancelled:
+            request.refuse("the actor is stopping")
+        else:
+            held.task.ask(request)
+
+    def _respond(self, response: Response) -> None:
+        self._say(response)
+
+    # The end
+
+    def drain(self) -> None:
+        """Takes nothing new, and leaves when its actors have moved. Asked a second time, it does not wait."""
+        if self.draining:
+            self._leave()
+            return
+        self.draining = True
+        self._say(Draining())
+        self._clock.call_later(DRAIN_MS, self._leave)
+        self._leave_if_empty()
+
+    def _leave_if_empty(self) -> None:
+        if self.draining and not self._hosted:
+            self._leave()
+
+    def _leave(self) -> None:
+        if not self.leaving:
+            self.leaving = True
+            self._say(Goodbye())
+            self._left()
