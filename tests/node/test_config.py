@@ -21,6 +21,8 @@ from epoxy.node.config import (
     load,
     read_secret,
 )
+from epoxy.placement.config import OF_POOLS, Strategy
+from epoxy.placement.records import Pool
 
 MEMBERS = """members = [
     { id = 1, datacenter = "us-east-1", url = "http://10.0.0.1:7800" },
@@ -196,6 +198,54 @@ def as_toml(document: dict[str, dict[str, Any]]) -> str:
 
     sections = ([f"[{name}]", *(f"{k} = {word(v)}" for k, v in keys.items())] for name, keys in document.items())
     return "\n".join(line for section in sections for line in section)
+
+
+POOLS = """[placement]
+samples = 3
+[placement.pools.chat]
+samples = 1
+[placement.pools."prod/chat"]
+strategy = "random_full_range"
+load_bound_percent = 25
+"""
+
+
+def test_a_pool_has_the_settings_of_all_but_for_its_own(write: Write) -> None:
+    settings = load(write(SMALLEST + POOLS))
+    general, chat = settings.placement, settings.placement.pools["chat"]
+    assert (general.samples, chat.samples, chat.max_scan) == (3, 1, general.max_scan)
+    own = settings.placement.of(Pool("prod", "chat"))
+    assert (own.samples, own.strategy, own.load_bound_percent) == (3, Strategy.RANDOM_FULL_RANGE, 25)
+    shown = in_force(settings)["placement"]["pools"]
+    assert shown["prod/chat"]["strategy"] == "random_full_range"
+    assert set(shown["chat"]) == set(OF_POOLS)
+    assert "pools" not in in_force(load(write(SMALLEST)))["placement"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("samples = 9", "placement.pools.chat.samples is 9; allowed: a whole number from 1 to 8"),
+        (
+            "sweep_every_s = 9",
+            "placement.pools.chat.sweep_every_s is no setting of a pool; there are: strategy",
+        ),
+        ("colour = 9", "placement.pools.chat.colour is no setting of a pool"),
+    ],
+)
+def test_a_pools_settings_are_checked_by_name(write: Write, text: str, words: str) -> None:
+    assert words in refusal(write(f"{SMALLEST}[placement.pools.chat]\n{text}\n"))
+
+
+def test_pools_are_tables(write: Write) -> None:
+    assert "placement.pools is 3; allowed" in refusal(write(f"{SMALLEST}[placement]\npools = 3\n"))
+    assert "placement.pools.chat is 3; allowed" in refusal(write(f"{SMALLEST}[placement.pools]\nchat = 3\n"))
+
+
+@pytest.mark.parametrize("text", ["[placement]\n", "[pegboard]\n", "[placement.pools.chat]\n"])
+def test_a_setting_under_its_name_of_the_original_design_is_answered_with_ours(write: Write, text: str) -> None:
+    told = refusal(write(f"{SMALLEST}{text}envoy_eligible_threshold = 10\n"))
+    assert "here it is placement.eligible_threshold_ms, in milliseconds" in told
 
 
 def test_the_first_configuration_has_the_members_in_order(write: Write) -> None:

@@ -21,8 +21,9 @@ from epoxy.model.address import Address
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo
 from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
+from epoxy.node import pool_settings
 from epoxy.node.toml_file import Source, parse
-from epoxy.placement.config import RANGES, PlacementConfig, Strategy
+from epoxy.placement.config import RANGES, RENAMED, PlacementConfig, Strategy
 
 HOST_NAME = re.compile(r"\*|[A-Za-z0-9_]([A-Za-z0-9._-]{0,252})")
 
@@ -248,6 +249,7 @@ TABLE["placement"] = {
     **{name: whole(low, high, getattr(PlacementConfig(), name)) for name, (low, high) in RANGES.items()},
     **{name: switch(getattr(PlacementConfig(), name)) for name in ("use_snapshot_read", "pool_meta", "reserve_slots")},
 }
+TABLE["placement"]["pools"] = Field(lambda value: value, 'tables under "pool" or "namespace/pool"', {}, read_toml)
 
 
 def load(path: Path, *, flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
@@ -264,14 +266,17 @@ def load(path: Path, *, flags: Mapping[str, str] | None = None, environ: Mapping
 
 def check_known(source: Source, section: str, values: Any) -> None:
     if section not in TABLE:
+        for key in (section, *(values if isinstance(values, dict) else ())):
+            if key in RENAMED:
+                raise ConfigError(f"{source.where(section)}: unknown setting {key}; here it is {RENAMED[key]}")
         what = f"section [{section}]" if isinstance(values, dict | list) else f"setting {section}, outside all sections"
         raise ConfigError(f"{source.where(section)}: unknown {what}; known sections: {', '.join(TABLE)}")
     if not isinstance(values, dict):
         raise ConfigError(f"{source.where(section)}: {section} is {values!r}; it is a section, written [{section}]")
     for key in values:
         if key not in TABLE[section]:
-            known = ", ".join(TABLE[section])
-            raise ConfigError(f"{source.where(section, key)}: unknown setting {section}.{key}; known: {known}")
+            known = f"here it is {RENAMED[key]}" if key in RENAMED else f"known: {', '.join(TABLE[section])}"
+            raise ConfigError(f"{source.where(section, key)}: unknown setting {section}.{key}; {known}")
 
 
 def overrides(environ: Mapping[str, str], flags: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -345,9 +350,19 @@ def assemble(source: Source, sections: Mapping[str, Any]) -> Settings:
         limits=Limits(**sections["limits"]),
         emulate_wan=sections["wan"]["emulate"],
         store_driver=sections["store"]["driver"],
-        placement=PlacementConfig(**{**sections["placement"], "strategy": Strategy(sections["placement"]["strategy"])}),
+        placement=pool_settings.read_placement(source, sections["placement"], not_allowed),
         backfill=sections["store"]["backfill"],
     )
+
+
+def not_allowed(key: str, value: Any) -> str | None:
+    """What a setting of [placement] may be, if it is not."""
+    field = TABLE["placement"][key]
+    try:
+        field.read(value)
+    except Invalid:
+        return field.allowed
+    return None
 
 
 def read_self(
@@ -455,7 +470,7 @@ def in_force(settings: Settings) -> dict[str, dict[str, Any]]:
         "store": {"driver": settings.store_driver, "backfill": settings.backfill},
         "limits": msgspec.structs.asdict(settings.limits),
         "wan": {"emulate": settings.emulate_wan},
-        "placement": msgspec.structs.asdict(settings.placement),
+        "placement": pool_settings.in_force(settings.placement),
     }
     return {
         section: {key: plain_value(value) for key, value in values.items() if value not in (None, ())}
@@ -466,7 +481,7 @@ def in_force(settings: Settings) -> dict[str, dict[str, Any]]:
 
 def plain_value(value: Any) -> Any:
     match value:
-        case QuorumPolicy() | Strategy():
+        case QuorumPolicy():
             return value.value
         case Address() | Path():
             return str(value)

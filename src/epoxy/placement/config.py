@@ -28,6 +28,9 @@ RANGES: dict[str, tuple[int, int]] = {
 second is as short as it makes sense; sweeping less than once a day is not sweeping."""
 
 
+RENAMED = {"envoy_eligible_threshold": "placement.eligible_threshold_ms, in milliseconds"}
+"""Settings of the original design that have another name here."""
+
 OF_POOLS = (
     "strategy",
     "samples",

@@ -24,6 +24,9 @@ RETRY_US = 50_000
 SLOWEST_STOP_US = 100_000
 """For the code of an actor to end, its clean-up included. Shorter than what the fence leaves for it."""
 
+SLOW_CLEAN_UP = 3
+"""Thresholds that the clean-up of cancelled code may take, in runs where it does."""
+
 SLOWEST_ANSWER_US = 5_000
 
 
@@ -86,8 +89,10 @@ class SimActor:
             self._end_soon(failed=False)
 
     def cancel(self) -> None:
+        plan = self._envoy.simulation.plan
         self._envoy.simulation.judge.interrupted += 1
-        self._end_soon(failed=True)
+        slowest_us = SLOW_CLEAN_UP * 1000 * plan.threshold_ms if plan.slow_clean_up else SLOWEST_STOP_US
+        self._end_soon(failed=True, slowest_us=slowest_us)
 
     def fail(self) -> None:
         if not self._over:
@@ -115,8 +120,8 @@ class SimActor:
         elif self._finishing:
             self._end_soon(failed=False)
 
-    def _end_soon(self, *, failed: bool) -> None:
-        self._envoy.after_us(self._envoy.dice.randrange(SLOWEST_STOP_US), lambda: self._end(failed=failed))
+    def _end_soon(self, *, failed: bool, slowest_us: int = SLOWEST_STOP_US) -> None:
+        self._envoy.after_us(self._envoy.dice.randrange(slowest_us), lambda: self._end(failed=failed))
 
     def _end(self, *, failed: bool) -> None:
         if self._over:

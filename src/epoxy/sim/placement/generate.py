@@ -2,6 +2,8 @@
 
 from random import Random
 
+from msgspec.structs import replace
+
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.sim import generate as per_key
 from epoxy.sim import plan as base
@@ -20,6 +22,9 @@ ENVOY_FAULTS = (
 
 HOUR_MS = 3_600_000
 
+ALONE = 0.2
+"""Of all runs."""
+
 WALL_STEPS_MS = (0, 0, -HOUR_MS, HOUR_MS, -1_500)
 """What an operator, or a dead battery, does to a wall clock between two starts."""
 
@@ -33,7 +38,7 @@ def generate(seed: int, *, n: int | None = None) -> Plan:
     until_us = threshold_ms * 1_000 * dice.randint(2, 6)
     envoys = tuple(dice.randint(1, size) for _ in range(dice.choice((1, size, 2 * size, 2 * size))))
     more = Random(f"placement/more/{seed}")
-    return Plan(
+    made = Plan(
         sites=draw_sites(dice, seed, size, until_us),
         envoys=envoys,
         rates=tuple(dice.choice(RATES) for _ in envoys),
@@ -46,10 +51,19 @@ def generate(seed: int, *, n: int | None = None) -> Plan:
         envoy_faults=with_twins(
             more, draw_envoy_faults(dice, len(envoys), threshold_ms, until_us), len(envoys), threshold_ms, until_us
         ),
+        slow_clean_up=False,
         same_key=more.random() < 0.3,
         sweep_every_s=more.choice((threshold_ms // 1000, HOUR_MS // 1000)),
         wall_steps_ms=tuple(more.choice(WALL_STEPS_MS) for _ in range(5)),
     )
+    return alone(made) if more.random() < ALONE else made
+
+
+def alone(made: Plan) -> Plan:
+    """With one envoy in a datacenter, whose code takes its time to end."""
+    envoys = tuple(sorted(set(made.envoys)))
+    faults = [each for each in made.envoy_faults if each.envoy < len(envoys) and each.kind is not EnvoyFaultKind.TWIN]
+    return replace(made, envoys=envoys, rates=made.rates[: len(envoys)], slow_clean_up=True, envoy_faults=tuple(faults))
 
 
 def draw_sites(dice: Random, seed: int, n: int, until_us: int) -> base.Plan:

@@ -59,6 +59,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     slots: int
     same_key: bool
     """Whether a process that takes the place of another has its key."""
+    slow_clean_up: bool
+    """Whether code that is cancelled takes longer to end than a node waits: only where no other envoy starts it."""
     sweep_every_s: int
     wall_steps_ms: tuple[int, ...]
     """How far off a node's wall clock is in each of its lives, in turn."""

@@ -23,6 +23,8 @@ def lines(plan: Plan) -> Iterator[str]:
     where = ", ".join(f"e{number} in {NAMES[site]}" for number, site in enumerate(plan.envoys))
     yield f"envoys: {where}; K = {plan.samples}, V = {plan.places[0]}, then {plan.places[1]}"
     yield f"{plan.slots or 'any number of'} slots, {'reserved' if plan.reserve_slots else 'counted when they start'}"
+    if plan.slow_clean_up:
+        yield "code that is cancelled takes its time to end"
     for step in plan.steps:
         yield f"at {step.at_us / 1000:g} ms: {NAMES[step.site]} is asked to {step.ask.value} name {step.name}"
     for fault in plan.sites.faults:
