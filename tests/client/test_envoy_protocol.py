@@ -1,0 +1,218 @@
+"""A worker's decisions in virtual time: when it pings, when it fences itself, and what waits for what."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from epoxy.client.envoy_protocol import DRAIN_MS, STOP_MS, WELCOME_MS, Ended, EnvoyProtocol, Refused
+from epoxy.client.hosted import Request
+from epoxy.model.actors import (
+    Draining,
+    FromEnvoy,
+    Goodbye,
+    Held,
+    Hello,
+    Ping,
+    Pong,
+    Rejected,
+    Response,
+    Running,
+    Start,
+    Stop,
+    Stopped,
+    Welcome,
+)
+from epoxy.model.actors import Request as Asked
+from tests.placement.bench import Clock
+
+WELCOME = Welcome(datacenter="dc", ping_every_ms=250, lost_after_ms=800)
+
+
+class Code:
+    """An actor's code that ends when the test says so."""
+
+    def __init__(self, ended: Ended) -> None:
+        self.ended = ended
+        self.asked: list[Request] = []
+        self.told: list[str] = []
+
+    def ask(self, request: Request) -> None:
+        self.asked.append(request)
+
+    def finish(self) -> None:
+        self.told.append("finish")
+
+    def cancel(self) -> None:
+        self.told.append("cancel")
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.said: list[FromEnvoy] = []
+        self.codes: list[Code] = []
+        self.drops = 0
+        self.left = 0
+        hello = Hello(namespace="n", pool="p", envoy_key="w")
+        self.protocol = EnvoyProtocol(hello, self.clock, self._begin, self._leave)
+
+    def _begin(self, start: Start, ended: Ended) -> Code | None:
+        if start.name == "unknown":
+            return None
+        self.codes.append(Code(ended))
+        return self.codes[-1]
+
+    def _leave(self) -> None:
+        self.left += 1
+
+    def connect(self) -> None:
+        self.protocol.opened(self.said.append, self._drop)
+        self.protocol.heard(WELCOME)
+
+    def _drop(self) -> None:
+        self.drops += 1
+        self.protocol.closed()
+
+    def start(self, generation: int = 1, name: str = "room") -> None:
+        self.protocol.heard(start(generation, name))
+
+    def take(self) -> list[FromEnvoy]:
+        """What was said but for pings."""
+        said = [word for word in self.said if not isinstance(word, Ping)]
+        self.said.clear()
+        return said
+
+
+def start(generation: int = 1, name: str = "room") -> Start:
+    return Start(actor_id="a", generation=generation, namespace="n", name=name, key="k")
+
+
+def running(generation: int) -> Running:
+    return Running(actor_id="a", generation=generation)
+
+
+def cancelled(generation: int) -> Stopped:
+    return Stopped(actor_id="a", generation=generation, failed=True, cancelled=True)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.connect()
+    return made
+
+
+def test_pings_come_by_their_own_timer_however_much_else_is_said(world: World) -> None:
+    world.start()
+    before = [word for word in world.said if isinstance(word, Ping)]
+    for number in range(2_000):
+        world.protocol.heard(Asked(request_id=number, actor_id="a", generation=1, body=b"hi"))
+        world.codes[0].asked.pop().respond(b"ho")
+        world.clock.advance(1)
+        world.protocol.heard(Pong(sent_ms=int(world.clock.now_ms())))
+    pings = [word.sent_ms for word in world.said if isinstance(word, Ping)]
+    assert len(before) == 1
+    assert [later - sooner for sooner, later in pairwise(pings)] == [250] * 8
+
+
+def test_a_worker_that_is_not_answered_stops_what_it_runs_and_connects_anew(world: World) -> None:
+    world.start()
+    world.clock.advance(500)
+    world.protocol.heard(Pong(sent_ms=int(world.clock.now_ms()) - 100))
+    world.clock.advance(700)
+    assert (world.codes[0].told, world.drops) == ([], 0)
+    world.clock.advance(5)
+    assert (world.codes[0].told, world.drops) == (["cancel"], 1)
+    world.connect()
+    assert world.drops == 1, "the new connection is a new lease"
+    assert world.said[-2] == Hello(namespace="n", pool="p", envoy_key="w", running=(Held("a", 1),))
+
+
+def test_a_process_that_stood_still_looks_at_its_lease_before_its_mail(world: World) -> None:
+    world.start()
+    world.clock.time_ms += 5_000
+    world.protocol.heard(Asked(request_id=1, actor_id="a", generation=1, body=b"hi"))
+    assert world.codes[0].told == ["cancel"]
+    assert world.codes[0].asked == []
+
+
+def test_a_node_that_does_not_welcome_is_tried_again() -> None:
+    world = World()
+    world.protocol.opened(world.said.append, world._drop)
+    world.clock.advance(WELCOME_MS - 1)
+    assert world.drops == 0
+    world.clock.advance(1)
+    assert world.drops == 1
+
+
+def test_a_generation_waits_for_the_one_before_it(world: World) -> None:
+    world.start()
+    world.start(generation=2)
+    assert world.codes[0].told == ["cancel"]
+    world.start(generation=2)
+    world.start(generation=1)
+    assert world.take()[1:] == [running(1)], "not said of one that is on its way out"
+    world.codes[0].ended(True)
+    assert world.take() == [cancelled(1), running(2)]
+    assert [each.generation for each in world.protocol.hosted] == [2]
+
+
+def test_a_generation_that_is_stopped_while_it_waits_is_told_of_when_the_one_before_has_ended(world: World) -> None:
+    world.start()
+    world.start(generation=2)
+    world.take()
+    world.protocol.heard(Stop(actor_id="a", generation=2))
+    assert world.take() == []
+    world.codes[0].ended(True)
+    assert world.take() == [cancelled(1), Stopped(actor_id="a", generation=2)]
+    assert len(world.codes) == 1
+
+
+def test_a_stop_is_patient_for_a_while(world: World) -> None:
+    world.protocol.welcome = Welcome(datacenter="dc", ping_every_ms=250, lost_after_ms=3_600_000)
+    world.start()
+    world.protocol.heard(Stop(actor_id="a", generation=0))
+    assert world.codes[0].told == [], "an older one"
+    world.protocol.heard(Stop(actor_id="a", generation=1))
+    world.protocol.heard(Stop(actor_id="a", generation=1))
+    assert world.codes[0].told == ["finish"]
+    world.take()
+    world.protocol.heard(Asked(request_id=1, actor_id="a", generation=1, body=b""))
+    (refused,) = world.take()
+    assert isinstance(refused, Response)
+    assert refused.refused
+    world.clock.advance(STOP_MS)
+    assert world.codes[0].told == ["finish", "cancel"]
+    world.protocol.heard(Stop(actor_id="b", generation=7))
+    assert world.take() == [Stopped(actor_id="b", generation=7)]
+
+
+def test_an_actor_without_code_has_failed(world: World) -> None:
+    world.start(name="unknown")
+    assert world.take()[1:] == [Stopped(actor_id="a", generation=1, failed=True)]
+
+
+@pytest.mark.parametrize("how", ["moved", "late", "asked twice"])
+def test_a_drain_ends_when_the_actors_have_moved_or_were_waited_for(world: World, how: str) -> None:
+    world.protocol.welcome = Welcome(datacenter="dc", ping_every_ms=250, lost_after_ms=3_600_000)
+    world.start()
+    world.protocol.drain()
+    assert (world.take()[-1], world.left) == (Draining(), 0)
+    ends: dict[str, Callable[[], None]] = {
+        "moved": lambda: world.codes[0].ended(False),
+        "late": lambda: world.clock.advance(DRAIN_MS),
+        "asked twice": world.protocol.drain,
+    }
+    ends[how]()
+    assert (world.take()[-1], world.left) == (Goodbye(), 1)
+    world.start(generation=2)
+    assert len(world.codes) == 1, "nothing is begun any more"
+    world.protocol.drain()
+    assert world.left == 1
+
+
+def test_a_refusal_ends_the_worker_unless_it_may_try_again(world: World) -> None:
+    world.protocol.heard(Rejected(message="later", expired=True))
+    with pytest.raises(Refused, match="the node refused this worker: the key is in use"):
+        world.protocol.heard(Rejected(message="the key is in use"))
