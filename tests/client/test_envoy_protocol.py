@@ -79,7 +79,7 @@ class World:
 
     def take(self) -> list[FromEnvoy]:
         """What was said but for pings."""
-        said = [word for word in self.said if not isinstance(word, Ping)]
+        said: list[FromEnvoy] = [word for word in self.said if not isinstance(word, Ping)]
         self.said.clear()
         return said
 

@@ -127,6 +127,9 @@ def test_a_key_belongs_to_one_process_until_it_is_expired() -> None:
     clock.advance(11_000)
     assert isinstance(placement.connect(second), envoys.Connected)
     assert isinstance(placement.connect(first), envoys.InUse)
+    assert isinstance(placement.connect(hello("w")), envoys.InUse)
+    placement.connect(hello("old"))
+    assert isinstance(placement.connect(hello("old", incarnation="host/3")), envoys.Connected), "it claimed nothing"
 
 
 def test_a_process_that_drained_leaves_its_key_to_one_that_does_not() -> None:

@@ -12,11 +12,13 @@ from click.testing import CliRunner, Result
 from websockets.asyncio.client import connect
 
 from epoxy import AsyncClient, Client, EpoxyError, InvalidRequest
-from epoxy.actors.messages import Call, Destroy, Ensure, Get
+from epoxy.actors.messages import Call, Destroy, Ensure, Get, Question
 from epoxy.cli.main import cli
 from epoxy.client.actor_calls import Which
 from epoxy.envoy import Actor, Refused, Worker
 from epoxy.model.actors import ActorName
+from epoxy.model.errors import Unavailable
+from epoxy.model.writes import ConsensusFailed
 from epoxy.node.clock import LoopClock, SystemDice
 from epoxy.node.service import Node
 from epoxy.node.standing import STARTING
@@ -24,6 +26,7 @@ from epoxy.placement.config import PlacementConfig
 from epoxy.server.actors_door import ActorsDoor
 from epoxy.server.metrics import Metrics
 from epoxy.server.relay import may_repeat
+from epoxy.server.routes_actors import what_next
 from epoxy.store.memory import MemoryStore
 from epoxy.transport.exchange import Exchange
 from epoxy.transport.http import serve_http
@@ -459,5 +462,44 @@ def test_the_blocking_client_and_the_command_line() -> None:
         async with places() as (here,), working(here.url, "w", pool="chat", slots=7):
             await asyncio.to_thread(ask, here.url)
             await asyncio.to_thread(tell, here.url)
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        (Ensure(name=ActorName("n", "room", "x"), pool="p"), "asking again is safe"),
+        (Ensure(name=ActorName("n", "room", "x"), pool="p", exclusive=True), "may find the one that this made"),
+        (Get(target=ActorName("n", "room", "x")), "asking again is safe"),
+        (Destroy(target="01" * 19), "asking again is safe: an id is never given to another actor"),
+        (Destroy(target=ActorName("n", "room", "x")), "may end the next actor of the name; ask by id"),
+        (Call(target=ActorName("n", "room", "x"), body=b""), "asking again may do it twice"),
+    ],
+)
+def test_whoever_does_not_know_is_told_what_asking_again_does(question: Question, words: str) -> None:
+    assert what_next(question).endswith(words)
+
+
+def test_a_request_for_which_no_actor_could_be_made_did_not_run() -> None:
+    async def story() -> None:
+        async with places() as (here,), AsyncClient(here.url) as client:
+            here.outcome = ConsensusFailed(reason="nobody answers")
+            with pytest.raises(Unavailable, match="no actor for the request yet: nobody answers") as caught:
+                await client.actors.request(Which(name="room", key="x"), b"hi", pool="p")
+            assert caught.value.definite
+            told = await refused(here.url, "POST", "/v2/actors", b'{"name":"room","key":"x"}')
+            assert told == (503, "outcome_unknown")
+
+    run(story())
+
+
+def test_a_second_worker_with_the_same_key_is_refused_and_the_first_goes_on() -> None:
+    async def story() -> None:
+        async with places() as (here,), working(here.url, "w") as first, AsyncClient(here.url) as client:
+            with pytest.raises(Refused, match=r"key 'w' in namespace 'default' is in use by \S+/\d+/\w+, which pinged"):
+                await Worker(here.url, key="w").serve()
+            assert first.connected.is_set()
+            assert await client.actors.request(Which(name="room", key="x"), b"hi", pool="default")
 
     run(story())

@@ -170,9 +170,8 @@ class Hosting:
 
     def _key_in_use(self, envoy: EnvoyId, other: InUse) -> KeyInUse:
         ago_s = (self.placement.now_ms() - other.last_ping_ts) / 1000
-        first = other.holder or "a worker that does not say which process it is"
         key = f"key {envoy.key!r} in namespace {envoy.namespace!r}"
-        told = f"{key} is in use by {first}, which pinged {ago_s:.1f} s ago"
+        told = f"{key} is in use by {other.holder}, which pinged {ago_s:.1f} s ago"
         if envoy in self.sessions:
             return KeyInUse(f"{told} and is connected; give each worker process a key of its own", retry=False)
         threshold_s = self.placement.config.eligible_threshold_ms / 1000

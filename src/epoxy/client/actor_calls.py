@@ -1,5 +1,6 @@
 """What can be asked about actors, and what the answers mean, without IO."""
 
+from functools import partial
 from urllib.parse import urlencode
 
 from msgspec import Struct, json
@@ -92,18 +93,20 @@ def ensure(name: str, key: str, namespace: str, pool: str, given: str, *, exclus
 
 
 def get(which: Which) -> Call[ActorInfo | None]:
-    return Call(method="GET", target=f"/v2/actors?{which.query()}", accept=JSON, read=found)
+    read = partial(found, writes=False)
+    return Call(method="GET", target=f"/v2/actors?{which.query()}", accept=JSON, read=read)
 
 
 def destroy(which: Which) -> Call[ActorInfo | None]:
-    return Call(method="DELETE", target=f"/v2/actors?{which.query()}", accept=JSON, writes=True, read=found)
+    read = partial(found, writes=True)
+    return Call(method="DELETE", target=f"/v2/actors?{which.query()}", accept=JSON, writes=True, read=read)
 
 
-def found(answer: Answer) -> ActorInfo | None:
+def found(answer: Answer, *, writes: bool) -> ActorInfo | None:
     if answer.status == 404 and answer.headers.get("epoxy-error") == "not_found":
         return None
     if answer.status != 200:
-        fail(answer, writes=False)
+        fail(answer, writes=writes)
     return decoded(answer, ActorInfo)
 
 

@@ -35,12 +35,15 @@ class InUse(Struct, frozen=True, kw_only=True):
 
 def holder_of(tx: Transaction, hello: Hello) -> InUse | None:
     """The other process that has the key of this one. An envoy that is not expired may run actors, whether it is
-    connected or not; two processes under one key would run the same ones, with the same generation."""
+    connected or not; two processes under one key would run the same ones, with the same generation. One that did not
+    say which process it is, as SDKs without incarnations, holds nothing."""
     known = rows.load(tx, hello.namespace, hello.envoy_key)
     if known is None or known.expired_ts is not None:
         return None
     holder = rows.incarnation(tx, hello.id)
-    return InUse(holder=holder, last_ping_ts=known.last_ping_ts) if holder != hello.incarnation else None
+    if holder in ("", hello.incarnation):
+        return None
+    return InUse(holder=holder, last_ping_ts=known.last_ping_ts)
 
 
 def connect(tx: Transaction, hello: Hello, now_ms: int, virtual_nodes: int) -> Connected:

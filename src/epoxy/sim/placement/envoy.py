@@ -31,7 +31,7 @@ SLOWEST_ANSWER_US = 5_000
 
 
 class Wire:
-    """One connection, and the node's conversation at its end. `cut`: nothing arrives, and nobody knows."""
+    """One connection, and the node's conversation at its end. `cut`: nothing arrives, and neither side knows."""
 
     def __init__(self, envoy: "SimEnvoy", life: Life, site: Site) -> None:
         self.cut = False
@@ -39,6 +39,7 @@ class Wire:
         self._life = life
         self._world = site.world
         self._open = True
+        self._node_knows = False
         self._conversation = Conversation(site.room.hosting, self)
         life.farewells.append(self.end)
 
@@ -55,11 +56,18 @@ class Wire:
         self._later(lambda: self._life.run(lambda: self._conversation.heard(word)))
 
     def end(self) -> None:
-        """Both sides learn of it."""
+        """Both sides learn of it; the node of a cut one when it is whole again."""
         if self._open:
             self._open = False
             self._world.after(LATENCY_US, lambda: self._envoy.lost(self))
+        if not self.cut and not self._node_knows:
+            self._node_knows = True
             self._world.after(LATENCY_US, lambda: self._life.run(self._conversation.lost))
+
+    def mend(self) -> None:
+        if self.cut:
+            self.cut = False
+            self.end()
 
     def _later(self, then: Callable[[], None]) -> None:
         if not self.cut and self._open:
@@ -148,6 +156,7 @@ class SimEnvoy:
         self.process = f"{self.id.key}#{life}"
         self.alive = True
         self.wire: Wire | None = None
+        self._cut: Wire | None = None
         self.dice = Random(f"envoy/{number}/{life}/{simulation.plan.seed}")
         self._rate = simulation.plan.rates[number]
         self._actors: dict[str, SimActor] = {}
@@ -184,11 +193,22 @@ class SimEnvoy:
 
     # The connection
 
+    def cut(self) -> None:
+        """Its network is gone: connections are dead, and no new one is made."""
+        if self.wire is not None and self._cut is None:
+            self._cut = self.wire
+            self._cut.cut = True
+
+    def mend(self) -> None:
+        if self._cut is not None:
+            self._cut.mend()
+            self._cut = None
+
     def _connect(self) -> None:
         if not self.alive or self.wire is not None:
             return
         life = self.site.life
-        if life is None:
+        if life is None or self._cut is not None:
             self.world.after(RETRY_US, self._connect)
             return
         self.wire = wire = Wire(self, life, self.site)

@@ -16,8 +16,10 @@ from epoxy.sim.placement import broken
 ALL = (
     mutant("rows-stay", "an expiry leaves the ring as it is", Patch(envoys, "withdraw", broken.withdraw_from_view)),
     mutant("surplus-stays", "places beyond the fourth are left", Patch(envoys, "withdraw", broken.withdraw_four)),
-    mutant("expire-unseeing", "a ping in time is overlooked", Patch(envoys, "expire", broken.expire_unseeing)),
-    mutant("no-fence", "an envoy nobody answers goes on", Patch(EnvoyProtocol, "_is_cut_off", broken.never)),
+    mutant(
+        "expire-unseeing", "a ping in time is overlooked", Patch(envoys, "expire", broken.expire_unseeing), since=220
+    ),
+    mutant("no-fence", "an envoy nobody answers goes on", Patch(EnvoyProtocol, "_is_cut_off", broken.never), since=200),
     mutant("no-reservation", "a name is taken without asking", Patch(Reservations, "take", broken.take_alone)),
     mutant("everybody-hosts", "whoever is asked hosts the actor", Patch(Actors, "_at_owner", broken.answer_here)),
     mutant("same-id", "a destroyed actor's id is used again", Patch(directory, "ensure", broken.ensure_same_id)),
@@ -37,7 +39,12 @@ ALL = (
     mutant("namespaces-share", "namespaces starve each other", Patch(Hosting, "_place", broken.place_by_name)),
     mutant("forgiven-at-start", "back-off never grows", Patch(directory, "started", broken.forgive)),
     mutant("successor-at-once", "the next of a name does not wait", Patch(directory, "must_wait", broken.never)),
-    mutant("start-beside", "a generation starts over another", Patch(EnvoyProtocol, "_start", broken.start_beside)),
+    mutant(
+        "start-beside",
+        "a generation starts over another",
+        Patch(EnvoyProtocol, "_start", broken.start_beside),
+        since=630,
+    ),
     mutant("any-process", "a key serves two processes", Patch(envoys, "holder_of", broken.nothing)),
     mutant("lost-is-definite", "what may have run is denied", Patch(Calls, "lose", broken.lose_definitely)),
     mutant("failed-is-refused", "what failed counts as not seen", Patch(Request, "fail", broken.refuse_what_ran)),

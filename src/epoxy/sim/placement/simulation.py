@@ -26,7 +26,7 @@ from epoxy.placement.records import EnvoyId, Pool
 from epoxy.ports import Snapshot
 from epoxy.sim.judge import Judge, Violation
 from epoxy.sim.nemesis import Nemesis
-from epoxy.sim.placement.envoy import SimEnvoy
+from epoxy.sim.placement.envoy import LATENCY_US, SimEnvoy
 from epoxy.sim.placement.judge import ActorJudge, Ended
 from epoxy.sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, Plan, Step
 from epoxy.sim.placement.site import RelayNetwork, Site
@@ -213,8 +213,8 @@ class Simulation:
         match fault.kind:
             case EnvoyFaultKind.KILL:
                 envoy.die()
-            case EnvoyFaultKind.CUT if envoy.wire is not None:
-                envoy.wire.cut = True
+            case EnvoyFaultKind.CUT:
+                envoy.cut()
             case EnvoyFaultKind.DROP if envoy.wire is not None:
                 envoy.wire.end()
             case EnvoyFaultKind.DRAIN:
@@ -233,8 +233,7 @@ class Simulation:
 
     def _mend(self, number: int) -> None:
         envoy = self.envoys[number]
-        if envoy.wire is not None and envoy.wire.cut:
-            envoy.wire.end()
+        envoy.mend()
         if not envoy.alive:
             self._lives += 1
             key_life = int(envoy.id.key.partition("-")[2]) if self.plan.same_key else self._lives
@@ -325,6 +324,11 @@ class Simulation:
         """Actors that fail whenever they are started: they are tried less and less often."""
         self.code_fails = True
         self.judge.failures.clear()
+        for name in sorted({step.name for step in self.plan.steps}):
+            for site in self.sites:
+                self._ask(Step(at_us=0, site=site.id, ask=AskKind.CALL, name=name))
+        # Their own datacenter's requests are with them when they fail.
+        self._pass(2 * LATENCY_US)
         for envoy in self.envoys:
             envoy.fail_actors()
         self._pass(FAILING_US)

@@ -9,6 +9,8 @@ from epoxy.actors.reservation import Reservations
 from epoxy.actors.service import Actors
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.placement.config import PlacementConfig
+from epoxy.placement.expiry import ExpireScheduler
+from epoxy.placement.records import EnvoyId
 from epoxy.placement.service import Placement
 from epoxy.sim.machine import Life, Machine
 from epoxy.sim.network import Network
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 EPOCH_MS = 1_000_000_000
 RELAY_MS = 3_000
+
+QUEUE_MS = 100
+"""The longest that an expiry waits for its turn."""
 
 
 class RelayNetwork(Network):
@@ -87,6 +92,7 @@ class Room:
         self.life = life
         config = config_of(plan, site.lives)
         self.placement = Placement(life.store, config, life, life, epoch_ms, owner=site.id)
+        self.placement.scheduler = ExpireScheduler(self._expire)
         self.hosting = Hosting(life.store, self.placement, life, life, NAMES[site.id], site.id)
         relay = SiteRelay(site, life)
         self.actors = Actors(Reservations(SiteKeys(life), life, site.id), self.hosting, relay, site.id)
@@ -94,6 +100,10 @@ class Room:
     def start(self) -> None:
         self.placement.start()
         self.hosting.start()
+
+    def _expire(self, envoy: EnvoyId, over: Callable[[], None]) -> None:
+        """Behind a thousand others, sometimes: an envoy may ping while it waits."""
+        self.life.call_later(QUEUE_MS * self.life.uniform(), lambda: self.placement._expire(envoy, over))
 
 
 class SiteRelay:
