@@ -34,6 +34,20 @@ def test_operations_see_what_those_before_them_did() -> None:
     assert at.written == {b"a": None}
 
 
+def test_adds_do_not_commute() -> None:
+    """Their answers depend on their order, and at the limits so does what is left: they must interfere."""
+    up, down = Txn(then=(Add(key=b"a", amount=1),)), Txn(then=(Add(key=b"a", amount=-1),))
+    one, other = state(a=b"5"), state(a=b"5")
+    assert [execute(txn, one) for txn in (up, down)] != [execute(txn, other) for txn in (down, up)][::-1]
+    assert one.written == other.written
+    one, other = state(a=b"%d" % MOST), state(a=b"%d" % MOST)
+    for txn, otherwise in ((up, down), (down, up)):
+        execute(txn, one)
+        execute(otherwise, other)
+    assert one.written == {b"a": b"%d" % (MOST - 1)}
+    assert other.written == {b"a": b"%d" % MOST}
+
+
 @pytest.mark.parametrize(
     ("compare", "holds"),
     [

@@ -48,7 +48,16 @@ def test_sizes_are_those_that_are_asked_for() -> None:
 
 @pytest.mark.pure("plants faults")
 @pytest.mark.parametrize(
-    "name", ["seq-ties", "no-dependencies", "missing-is-done", "unequal-is-fast", "merge-unequal", "skip-validate"]
+    "name",
+    [
+        "seq-ties",
+        "no-dependencies",
+        "missing-is-done",
+        "unequal-is-fast",
+        "merge-unequal",
+        "skip-validate",
+        "adds-commute",
+    ],
 )
 def test_planted_faults_are_caught(name: str) -> None:
     catch = chase(Setup, name, limit_seeds=400)

@@ -25,6 +25,7 @@ from epoxy.model.ordered import (
     Voted,
 )
 from epoxy.model.quorum import Quorums
+from epoxy.model.transactions import Add
 from epoxy.model.writes import Path
 from epoxy.node.ordered import OrderedEngine
 from epoxy.node.ordered_replica import OrderedReplica
@@ -162,6 +163,49 @@ def votes_of_any_ballot(self: Votes, voter: int, instance_id: InstanceId, ballot
 def whatever_i_voted_for(state: Instance, voters: Set[int], ballot: Ballot, me: int, slow: int) -> bool:
     """Takes a slow quorum's votes in one ballot for what this replica voted for in another."""
     return state.phase is Phase.ACCEPTED and len(voters) >= slow
+
+
+def added_only(command: Command) -> set[bytes]:
+    """Keys of which it wants nothing but to add to them."""
+    operations = [op for txn in command.txns for op in (*txn.then, *txn.otherwise)]
+    others = {op.key for op in operations if not isinstance(op, Add)}
+    seen = {key for txn in command.txns for key in (*txn.reads, *(compare.key for compare in txn.compares))}
+    return {op.key for op in operations} - others - seen
+
+
+class AddsApart(Interference):
+    """Adds of one key interfere with everything but each other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._adders = Interference()
+
+    def add(self, instance_id: InstanceId, command: Command) -> None:
+        for table, part in self._parts(command):
+            Interference.add(table, instance_id, part)
+
+    def remove(self, instance_id: InstanceId, command: Command) -> None:
+        for table, part in self._parts(command):
+            Interference.remove(table, instance_id, part)
+
+    def outside(self, instance_id: InstanceId, command: Command, deps: Deps) -> frozenset[InstanceId]:
+        _, (_, rest) = self._parts(command)
+        beside = Interference.outside(self._adders, instance_id, rest, deps)
+        return super().outside(instance_id, command, deps) | beside
+
+    def _parts(self, command: Command) -> list[tuple[Interference, Command]]:
+        added, touched = added_only(command), command.footprint
+        return [
+            (self._adders, touching(command, {key: True for key in touched if key in added})),
+            (self, touching(command, {key: writes for key, writes in touched.items() if key not in added})),
+        ]
+
+
+def touching(command: Command, footprint: dict[bytes, bool]) -> Command:
+    """The same command, as if it touched these keys alone."""
+    part = Command(txns=command.txns)
+    vars(part)["footprint"] = footprint
+    return part
 
 
 def only_writes_count(

@@ -4,7 +4,7 @@ from epoxy.node import ordered_replica
 from epoxy.node.ordered import OrderedEngine
 from epoxy.node.ordered_replica import OrderedReplica
 from epoxy.node.ordered_terms import Terms
-from epoxy.ordered import acceptor, coordinator, graph, recovery, terms
+from epoxy.ordered import acceptor, coordinator, graph, log, recovery, terms
 from epoxy.ordered.coordinator import Poll
 from epoxy.ordered.interference import Interference
 from epoxy.ordered.log import Log
@@ -118,6 +118,7 @@ ALL = (
         "tells what it executed before that is durable",
         Patch(OrderedEngine, "ask", broken.say_it_before_it_is_durable),
     ),
+    mutant("adds-commute", "adds of one key do not interfere", Patch(log, "Interference", broken.AddsApart)),
     mutant("reads-are-free", "reads interfere with nothing", Patch(Interference, "outside", broken.only_writes_count)),
     mutant(
         "answer-before-fsync",
