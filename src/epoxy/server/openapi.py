@@ -11,12 +11,33 @@ from epoxy.server.inputs import MAX_VERSION
 
 Json = dict[str, Any]
 
-OCTETS: Json = {"application/octet-stream": {}}
+OCTETS: Json = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+"""Any bytes. OpenAPI 3.1 could do without the schema; generators of clients cannot."""
 STRING: Json = {"type": "string"}
 BOOLEAN: Json = {"type": "boolean"}
 COUNT: Json = {"type": "integer", "minimum": 0}
 ENGINE: Json = {"type": "string", "enum": ["transactions"]}
 VERSION: Json = {"type": "integer", "minimum": 0, "maximum": MAX_VERSION}
+BASE64: Json = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+}
+
+
+HOST_NAME = "[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+GROUP = "[0-9a-fA-F]{1,4}"
+IPV6 = "|".join(
+    [
+        f"({GROUP}:){{7}}{GROUP}",
+        *(f"({GROUP}:){{1,{before}}}(:{GROUP}){{1,{7 - before}}}" for before in range(1, 7)),
+        f"({GROUP}:){{1,7}}:",
+        f":(:{GROUP}){{1,7}}",
+        "::",
+    ]
+)
+"""In full, or with `::` for some groups of zeros."""
 
 
 def document() -> Json:
@@ -56,7 +77,11 @@ def paths() -> Json:
 
 
 def get_key() -> Json:
-    read = query("read", {"enum": [each.value for each in Consistency], "default": "optimistic"}, "How sure to be.")
+    read = query(
+        "read",
+        one_of([each.value for each in Consistency], "optimistic"),
+        "How sure to be.",
+    )
     headers = committed_headers() | {"Epoxy-Source": header(enum(Source), "Where the answer was found.")}
     answers = {
         "200": {"description": "The value.", "headers": headers, "content": OCTETS | as_json("Record")},
@@ -69,10 +94,12 @@ def get_key() -> Json:
 def put_key() -> Json:
     parameters = [
         query(
-            "mode", {"enum": ["reserve", "put"], "default": "reserve"}, "Take a free name for ever, or write a version."
+            "mode",
+            one_of(["reserve", "put"], "reserve"),
+            "Take a free name for ever, or write a version.",
         ),
         {
-            **query("mode", {"enum": ["reserve", "put"]}, "As the parameter; they must agree."),
+            **query("mode", one_of(["reserve", "put"]), "As the parameter; they must agree."),
             "in": "header",
             "name": "Epoxy-Mode",
         },
@@ -119,7 +146,11 @@ def changes() -> Json:
         query("after", cursor, "The id of the last event seen, or now."),
         {**query("x", cursor, "The same, and it wins."), "in": "header", "name": "Last-Event-ID"},
         query("prefix", fragment(), "Only keys that begin with this."),
-        query("follow", {"enum": ["true", "false"], "default": "true"}, "Whether to wait for what comes."),
+        query(
+            "follow",
+            one_of(["true", "false"], "true"),
+            "Whether to wait for what comes.",
+        ),
     ]
     answers = {
         "200": {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": event()}}},
@@ -131,7 +162,7 @@ def changes() -> Json:
 
 
 def list_members() -> Json:
-    progress = query("progress", {"enum": ["true", "false"], "default": "false"}, "Ask every member how far it is.")
+    progress = query("progress", one_of(["true", "false"], "false"), "Ask every member how far it is.")
     found = asking("getMembers", "Who belongs to the cluster, and how far a change is", as_json("Members"))
     return found | {"parameters": [progress]}
 
@@ -227,8 +258,12 @@ def header(schema: Json, words: str) -> Json:
     return {"schema": schema, "description": words}
 
 
+def one_of(words: list[str], default: str | None = None) -> Json:
+    return {"type": "string", "enum": words} | ({"default": default} if default is not None else {})
+
+
 def enum(kind: type[Path] | type[Source]) -> Json:
-    return {"type": "string", "enum": [each.value for each in kind]}
+    return one_of([each.value for each in kind])
 
 
 def committed_headers() -> Json:
@@ -304,20 +339,19 @@ def shape(properties: Mapping[str, Json], optional: Mapping[str, Json] | None = 
 def txn() -> Json:
     """Where a value is wanted it is `value`, or `value_base64`."""
     key = fragment() | {"minLength": 1, "description": "Percent-encoded."}
-    base64 = {"type": "string", "contentEncoding": "base64", "enum": ["", "dmFsdWU="], "description": "Any base64."}
     values = {"type": "array", "minItems": 1, "maxItems": MAX_PARTS}
     compares = [
         {"value": STRING},
-        {"value_base64": base64},
+        {"value_base64": BASE64},
         {"one_of": values | {"items": STRING}},
-        {"one_of_base64": values | {"items": base64}},
+        {"one_of_base64": values | {"items": BASE64}},
         {"absent": {"const": True}},
     ]
     operations: list[Json] = [
         {"op": {"const": "get"}},
         {"op": {"const": "delete"}},
         {"op": {"const": "put"}, "value": STRING},
-        {"op": {"const": "put"}, "value_base64": base64},
+        {"op": {"const": "put"}, "value_base64": BASE64},
         {"op": {"const": "add"}, "amount": {"type": "integer", "minimum": -MOST, "maximum": MOST}},
     ]
     several = {"type": "array", "maxItems": MAX_PARTS}
@@ -325,8 +359,7 @@ def txn() -> Json:
     operation = several | {"items": {"anyOf": [closed({"key": key, **each}) for each in operations]}}
     reads = several | {"items": key, "description": "Looked up before anything is done."}
     properties = {"compare": compare, "then": operation, "else": operation, "reads": reads}
-    some = [{"required": [name]} for name in properties]
-    return {"type": "object", "properties": properties, "anyOf": some, "additionalProperties": False}
+    return {"type": "object", "properties": properties, "minProperties": 1, "additionalProperties": False}
 
 
 def closed(properties: Mapping[str, Json]) -> Json:
@@ -392,7 +425,9 @@ def members() -> Json:
     progress = shape(
         {"heard": BOOLEAN, "epoch": COUNT, "keys": COUNT, "copied": COUNT, "sources": ids, "synced": BOOLEAN}
     )
-    replica = shape({"id": COUNT, "status": STRING, "url": STRING, "datacenter": STRING}, {"progress": progress})
+    replica = shape(
+        {"id": COUNT, "status": STRING, "url": STRING, "identity": COUNT, "datacenter": STRING}, {"progress": progress}
+    )
     always = {
         "epoch": COUNT,
         "coordinator_id": COUNT,
@@ -410,7 +445,7 @@ def members() -> Json:
 
 def order() -> Json:
     replica_id = {"type": "integer", "minimum": 1, "maximum": (1 << 32) - 1}
-    url = STRING | {"pattern": "^https?://[a-z0-9]([a-z0-9.-]{0,60}[a-z0-9])?(:[1-9][0-9]{0,3})?$"}
+    url = STRING | {"pattern": f"^https?://({HOST_NAME}|\\[({IPV6})\\])(:{PORT})?$"}
     newcomer = shape({"id": replica_id, "url": url}, {"datacenter": STRING | {"maxLength": 63}})
     properties = {
         "add": {"type": "array", "items": newcomer | {"additionalProperties": False}},

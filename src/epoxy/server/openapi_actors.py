@@ -12,6 +12,7 @@ from epoxy.server.openapi import (
     closed,
     failure,
     not_json,
+    one_of,
     operation,
     query,
     shape,
@@ -19,7 +20,7 @@ from epoxy.server.openapi import (
 
 NAME: Json = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_BYTES}
 ID: Json = {"type": "string", "pattern": "^01[0-9a-f]{36}$"}
-SWITCH: Json = {"enum": ["true", "false"], "default": "false"}
+SWITCH: Json = one_of(["true", "false"], "false")
 LIMIT: Json = {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
 
 
@@ -143,6 +144,6 @@ def wish() -> Json:
         "namespace": NAME | {"default": "default"},
         "pool": NAME | {"default": "default"},
         "input": {"type": "string", "maxLength": 65536, "description": "What it is given to begin with."},
-        "mode": {"enum": ["get_or_create", "create"], "default": "get_or_create"},
+        "mode": one_of(["get_or_create", "create"], "get_or_create"),
     }
     return named | {"properties": named["properties"] | optional}
