@@ -20,8 +20,9 @@ from epoxy.cli.demo.plan import Plan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.model.errors import EpoxyError
 
-CLIENTS = 24
-"""At each of the two that go on. More would go into the same commands, and commands are what has to be learned."""
+CLIENTS = 16
+"""At each of the two that go on. The more there are, the more go into the same commands, and commands are what has to
+be learned."""
 
 SHARED = 50
 """Every so many transactions of a client one on a key that all share, so that some depend on each other."""
@@ -29,7 +30,7 @@ SHARED = 50
 READ_EVERY_S = 0.002
 
 
-async def away(count: int, port_base: int) -> None:
+async def away(count: int, clients: int, port_base: int) -> None:
     folder = Path(tempfile.mkdtemp(prefix="epoxy-away-"))
     cluster = DemoCluster(Plan(folder=folder, regions=3, port_base=port_base, wan=False))
     cluster.start(lambda _: None)
@@ -39,7 +40,7 @@ async def away(count: int, port_base: int) -> None:
             await client.txn(then=[Add(key=b"kept", amount=1)])
         absent.kill()
         began = time.monotonic()
-        await miss(present, count)
+        await miss(present, count, clients)
         print(f"{count} transactions missed, in {time.monotonic() - began:.0f} s", flush=True)
         order = Order(verb="revive", region=absent.datacenter, others=())
         revived = asyncio.get_running_loop().run_in_executor(None, cluster.perform, order)
@@ -49,8 +50,8 @@ async def away(count: int, port_base: int) -> None:
         cluster.kill()
 
 
-async def miss(nodes: list[RegionNode], count: int) -> None:
-    share = count // (len(nodes) * CLIENTS)
+async def miss(nodes: list[RegionNode], count: int, clients: int) -> None:
+    share = count // (len(nodes) * clients)
 
     async def ask(node: RegionNode, number: int) -> None:
         own = f"away/{node.datacenter}/{number}".encode()
@@ -58,7 +59,7 @@ async def miss(nodes: list[RegionNode], count: int) -> None:
             for i in range(share):
                 await client.txn(then=[Add(key=b"away/shared" if i % SHARED == 0 else own, amount=1)])
 
-    await asyncio.gather(*(ask(node, number) for node in nodes for number in range(CLIENTS)))
+    await asyncio.gather(*(ask(node, number) for node in nodes for number in range(clients)))
 
 
 async def catch_up(node: RegionNode) -> None:
@@ -111,9 +112,10 @@ async def read_on(client: AsyncClient, done: asyncio.Event) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.txn_away", description=__doc__)
     parser.add_argument("--count", type=int, default=20_000, help="transactions that are missed")
+    parser.add_argument("--clients", type=int, default=CLIENTS, help="at each of the two nodes that go on")
     parser.add_argument("--port-base", type=int, default=14_200)
     given = parser.parse_args()
-    asyncio.run(away(given.count, given.port_base))
+    asyncio.run(away(given.count, given.clients, given.port_base))
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ def shelved(store: MemoryStore | None = None, missed: int = MISSED) -> OrderedRe
         replica.handle(commit(slot, b"odd" if slot % 2 else b"even"))
     replica.reached(1, (InstanceId(1, missed),))
     replica.forget()
-    replica.shelve()
+    while replica.shelve():
+        continue
     return replica
 
 

@@ -379,10 +379,8 @@ class OrderedEngine:
 
     def _forget(self) -> None:
         """All that everybody has executed, some in each turn of the event loop."""
-        if not self._stopped and self.replica.forget():
+        if not self._stopped and (self.replica.forget() or self.replica.shelve()):
             self.clock.call_later(0, self._forget)
-        else:
-            self.replica.shelve()
 
     def _ask_missed(self, to: int) -> None:
         """While pages come from somebody else, the question only says how far this replica is."""

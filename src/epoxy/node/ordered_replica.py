@@ -54,11 +54,13 @@ FAR_BEHIND = 4096
 """Instances that others have executed and a replica has not: then it orders nothing until it has caught up. Fewer are
 learned within a second, and a busy replica may lack as many at any moment."""
 
-MAX_HELD = 1 << 15
-"""Instances that stay in memory for members that have not executed them: some 50 MB. The rows of more stay on disk."""
+MAX_HELD = 1 << 13
+"""Instances that stay in memory for members that have not executed them: some 13 MB. The rows of more stay on disk."""
 
-FORGOTTEN_AT_ONCE = 1024
+FORGOTTEN_AT_ONCE = 256
 """Slots of a replica that are thrown away in one transaction: some milliseconds."""
+
+SHELVED_AT_ONCE = 1024
 
 
 @lru_cache(maxsize=64)
@@ -327,8 +329,7 @@ class OrderedReplica:
 
     def _stream(self, end: InstanceId, known: int) -> Iterator[OrderedCommit]:
         first = max(known, self.log.forgotten.get(end.replica_id, 0)) + 1
-        ids = (InstanceId(end.replica_id, slot) for slot in range(first, end.slot + 1))
-        return (acceptor.commit_of(self.log.get(each)) for each in ids)
+        return map(acceptor.commit_of, self.log.stretch(end.replica_id, first, end.slot))
 
     def catch_up_later(self, term: int, request: Catchup) -> Missed:
         """Tell one who is in an earlier term what it lacks there: this replica has executed all of it."""
@@ -438,9 +439,10 @@ class OrderedReplica:
             return len(self.log.forget(ends))
         return 0
 
-    def shelve(self) -> None:
-        """Bound what is held in memory for members that are away: their decisions are read from the rows."""
-        self.log.shelve(self.most_held)
+    def shelve(self) -> int:
+        """Bound what is held in memory for members that are away: their decisions are read from the rows. A bounded
+        part of what has to go; how much that was."""
+        return self.log.shelve(max(self.most_held, len(self.log.instances) - SHELVED_AT_ONCE))
 
     @property
     def kept(self) -> int:

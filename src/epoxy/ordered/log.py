@@ -47,6 +47,14 @@ class Log:
             return self.archive.instance(instance_id)
         return Instance(id=instance_id)
 
+    def stretch(self, replica_id: int, first: int, last: int) -> Iterator[Instance]:
+        """Slots of one replica, both ends included. What is archived is read together."""
+        end = min(last, self.archived.get(replica_id, 0))
+        if self.archive is not None and first <= end:
+            yield from self.archive.stretch(replica_id, first, end)
+        for slot in range(max(first, end + 1), last + 1):
+            yield self.get(InstanceId(replica_id, slot))
+
     def _is_archived(self, instance_id: InstanceId) -> bool:
         return not self.is_forgotten(instance_id) and instance_id.slot <= self.archived.get(instance_id.replica_id, 0)
 

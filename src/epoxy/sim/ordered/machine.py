@@ -26,6 +26,8 @@ class Machine(per_key.Machine):
         if self.life is None:
             self.lives += 1
             life = Life(self, self._contents)
+            # A run begins with machines that have been up for a while; who comes back asks how far the others are.
+            life.engine.catchup.is_known = self.lives == 1
             self.life = life
             replica = life.engine.replica
             self.judge.reads(self.id, replica.log, replica.number)
