@@ -151,3 +151,22 @@ def test_who_was_removed_may_come_back_with_its_disk() -> None:
     town.change(1, add=[3])
     bank.more(3, [1, 2, 3, 4])
     bank.close([1, 2, 3, 4])
+
+
+def test_who_died_with_transactions_under_way_and_was_removed_answers_for_all_keys_when_it_is_back() -> None:
+    town = Town()
+    keys = [b"key/%d" % i for i in range(12)]
+    for key in keys:
+        town.txn(1, Txn(then=(Add(key=key, amount=1),)))
+    for key in keys:
+        town.lives[3].node.txn(Txn(then=(Add(key=key, amount=1),)), lambda _: None)
+    town.run(0.5)
+    assert town.lives[3].node.ordered.in_flight, "put forward, and not decided"
+    town.kill(3)
+    town.change(1, add=[4])
+    town.change(1, remove=[3])
+    town.start(3)
+    town.run(1000)
+    town.change(1, add=[3])
+    for key in keys:
+        assert town.txn(3, Txn(reads=(key,))).found[0] in (b"1", b"2")

@@ -21,7 +21,7 @@ ALL = (
         "single-ballot",
         "joining a ballot hides in which one a vote was given",
         Patch(acceptor, "joined", broken.one_ballot_for_both),
-        since=980,
+        since=2100,
     ),
     mutant("vote-below-ballot", "votes in ballots that are over", Patch(acceptor, "accept", broken.vote_in_any_ballot)),
     mutant(
@@ -134,11 +134,13 @@ ALL = (
         "seal-asks-one",
         "takes one replica's word for how far a term came",
         Patch(terms, "enough", broken_terms.one_is_enough),
+        since=296,
     ),
     mutant(
         "closing-votes",
         "votes after it told how far a term came",
         Patch(terms, "votes_on", broken_terms.vote_while_closing),
+        since=820,
     ),
     mutant(
         "ending-votes-beyond",
@@ -170,7 +172,7 @@ ALL = (
         "newcomer-keeps-nothing",
         "newcomers cannot tell what others missed",
         Patch(Terms, "keep", broken_terms.keep_nothing),
-        since=100,
+        since=560,
     ),
     mutant(
         "copies-too-early",
