@@ -7,7 +7,7 @@ production (asyncio) and simulation (virtual time) run this same code.
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Generic, TypeVar, assert_never
+from typing import Generic, Protocol, TypeVar, assert_never
 
 from epoxy.consensus import reader
 from epoxy.consensus.effects import (
@@ -44,10 +44,35 @@ EXPIRED = Expired()
 Change = Callable[[Proposal | None], Write | None]
 """From the newest version this replica holds to the write that is to replace it. None: nothing is to be written."""
 
+UNBEGUN = Refused(reason="its turn among the writes of its key did not come in time; it was dropped")
+
 UNCHANGED = Refused(reason="nothing was to be written")
 
 MAX_QUEUED_PER_KEY = 256
 """Writes of one key that wait for each other here. A WAN round takes 100 ms, so the last would wait half a minute."""
+
+
+class Turn(Protocol):
+    """Of a write that waits for others."""
+
+    def wait(self) -> None:
+        """It does."""
+
+    def begin(self) -> bool:
+        """It could begin now. False: nobody wants it any more, and it must not."""
+
+
+class AnyTime:
+    """What nobody's patience limits."""
+
+    def wait(self) -> None:
+        pass
+
+    def begin(self) -> bool:
+        return True
+
+
+AT_ANY_TIME = AnyTime()
 
 
 class Driver:
@@ -73,16 +98,25 @@ class Driver:
         self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
         replica.commit_watchers.append(self._wake)
 
-    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
-        """Writes of one key queue here: rivals within a replica would only cost each other the fast round."""
+    def write(self, write: Write, answered: Callable[[Outcome], None], turn: Turn = AT_ANY_TIME) -> None:
+        """Writes of one key queue here: rivals within a replica would only cost each other the fast round. `turn`: who
+        says whether one that had to wait is still wanted."""
         key = write.key
         if key not in self._queues:
             self._queues[key] = None
             self._begin(write, answered)
         else:
-            self._enqueue(key, partial(self._begin, write, answered), answered)
+            self._enqueue(key, partial(self._begin, write, answered), answered, turn)
 
-    def update(self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool) -> None:
+    def update(
+        self,
+        key: bytes,
+        change: Change,
+        answered: Callable[[Outcome], None],
+        *,
+        again: bool,
+        turn: Turn = AT_ANY_TIME,
+    ) -> None:
         """A write that follows from the version before it. It is worked out when its turn among the writes of its key
         has come: otherwise each one that waits here would be overtaken by all those before it. One that was overtaken
         from elsewhere is tried `again` before those that still wait."""
@@ -91,16 +125,18 @@ class Driver:
             self._queues[key] = None
             begin()
         elif again:
-            self._queue_of(key).appendleft(begin)
+            turn.wait()
+            self._queue_of(key).appendleft(partial(self._begin_if_wanted, key, begin, answered, turn))
         else:
-            self._enqueue(key, begin, answered)
+            self._enqueue(key, begin, answered, turn)
 
-    def _enqueue(self, key: bytes, begin: Callable[[], None], answered: Callable[[Outcome], None]) -> None:
+    def _enqueue(self, key: bytes, begin: Callable[[], None], answered: Callable[[Outcome], None], turn: Turn) -> None:
         queue = self._queue_of(key)
         if len(queue) + 1 >= MAX_QUEUED_PER_KEY:
             answered(Refused(reason=f"{len(queue) + 1} writes are waiting for this key already"))
         else:
-            queue.append(begin)
+            turn.wait()
+            queue.append(partial(self._begin_if_wanted, key, begin, answered, turn))
 
     def _queue_of(self, key: bytes) -> deque[Callable[[], None]]:
         queue = self._queues[key]
@@ -165,6 +201,15 @@ class Driver:
         queue = self._queues[key]
         assert queue is not None
         queue.popleft()()
+
+    def _begin_if_wanted(
+        self, key: bytes, begin: Callable[[], None], answered: Callable[[Outcome], None], turn: Turn
+    ) -> None:
+        if turn.begin():
+            begin()
+        else:
+            self._pass_on(key)
+            answered(UNBEGUN)
 
     def _begin_update(self, key: bytes, change: Change, answered: Callable[[Outcome], None]) -> None:
         """Whatever the change comes to, those who wait for the key have their turn."""

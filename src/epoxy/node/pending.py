@@ -8,6 +8,7 @@ decided, and until it ends it takes the room that admission bounds. All of one k
 serves them: it rings for whoever has waited longest.
 """
 
+import math
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -32,7 +33,9 @@ class Pending(Generic[T]):
     """Operations of one kind. `count` are those under way, whether their clients still wait or not; `limit` is for
     whoever lets them in, never above `most`, and `refused` how many it turned away."""
 
-    def __init__(self, clock: Clock, most: int, timeout_ms: float, late: T) -> None:
+    def __init__(self, clock: Clock, most: int, timeout_ms: float, late: T, unbegun: T | None = None) -> None:
+        """What a client is told when its time is over: `late`, or `unbegun` if the operation has not even begun, and so
+        never will."""
         self.most = most
         self.limit = min(most, BURST)
         self.count = 0
@@ -40,6 +43,7 @@ class Pending(Generic[T]):
         self._ended = 0
         self._rate = 0.0
         self.late = late
+        self._unbegun = late if unbegun is None else unbegun
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._waiting: dict[Ticket[T], float] = {}
@@ -60,6 +64,10 @@ class Pending(Generic[T]):
         self._ended += 1
         return self._waiting.pop(ticket, None) is not None
 
+    def is_due(self, ticket: "Ticket[T]") -> bool:
+        """Whether its client has been told that its time is over, or is about to be."""
+        return self._waiting.get(ticket, -math.inf) <= self._clock.now_ms()
+
     def adapt(self, seconds: float) -> None:
         """Follow what was done in the last `seconds`, and half as much what was before."""
         self._rate = (self._rate + self._ended / seconds) / 2
@@ -77,7 +85,7 @@ class Pending(Generic[T]):
         try:
             while (ticket := self._first_due(now_ms)) is not None:
                 del self._waiting[ticket]
-                ticket.answered(self.late)
+                ticket.answered(self.late if ticket.begun else self._unbegun)
         finally:
             self._timer = None
             if self._waiting:
@@ -90,13 +98,24 @@ class Pending(Generic[T]):
 
 
 class Ticket(Generic[T]):
-    """One operation on its way. Called with its outcome when it ends."""
+    """One operation on its way. Called with its outcome when it ends. One that waits for others says so, and asks
+    before it begins: what its client no longer waits for, because this took too long or the process stood still, is
+    dropped while nothing of it has been put forward."""
 
-    __slots__ = ("_pending", "answered")
+    __slots__ = ("_pending", "answered", "begun")
 
     def __init__(self, pending: Pending[T], answered: Callable[[T], None]) -> None:
         self.answered = answered
+        self.begun = True
         self._pending = pending
+
+    def wait(self) -> None:
+        self.begun = False
+
+    def begin(self) -> bool:
+        """False: it must not."""
+        self.begun = not self._pending.is_due(self)
+        return self.begun
 
     def __call__(self, outcome: T) -> None:
         if self._pending.end(self):

@@ -30,7 +30,7 @@ from epoxy.model.writes import (
 )
 from epoxy.node.backfill import Backfill
 from epoxy.node.config import Limits, Settings
-from epoxy.node.driver import Change, Driver
+from epoxy.node.driver import UNBEGUN, Change, Driver
 from epoxy.node.listing import Listing
 from epoxy.node.member import Member
 from epoxy.node.ordered import OrderedEngine
@@ -38,13 +38,14 @@ from epoxy.node.pace import Pace
 from epoxy.node.pending import Pending
 from epoxy.node.replica import Replica
 from epoxy.node.roster import Roster
+from epoxy.node.stall import BEAT_MS, Stall
 from epoxy.node.standing import STARTING, STOPPING, standing
 from epoxy.node.status import PeerStatus, ReplicaView, Status
 from epoxy.node.transactions import LATE, Transactions, is_owned
 from epoxy.ordered import effects as ordered_effects
 from epoxy.ports import Clock, Dice, MemberTransport, Store, Timer, Transport
 
-RETIME_EVERY_MS = 1000.0
+RETIME_EVERY_MS = BEAT_MS
 """How often the timers follow the measured round trips: links change by the minute, not by the message."""
 
 SHORTEST_HEDGE_MS = 25.0
@@ -81,6 +82,7 @@ class Links(Transport, Protocol):
 
 
 WRITE_LATE = ConsensusFailed(reason="not decided in time; it may still take effect")
+STOOD_STILL = "this node stood still for a while, and what reached it meanwhile is dropped; try again"
 READ_LATE = ReadFailed(reason="no answer in time")
 
 
@@ -121,7 +123,10 @@ class Node:
         self._txns = late
         self.transactions = Transactions(self.ordered, self.driver, late)
         self._listing = Listing(self.replica, store, self.transactions)
-        self._writes: Pending[Outcome] = Pending(clock, limits.writes_in_flight, limits.request_timeout_ms, WRITE_LATE)
+        self._writes: Pending[Outcome] = Pending(
+            clock, limits.writes_in_flight, limits.request_timeout_ms, WRITE_LATE, UNBEGUN
+        )
+        self._stall = Stall(clock, limits.request_timeout_ms)
         self._reads: Pending[ReadAnswer] = Pending(clock, limits.reads_in_flight, limits.request_timeout_ms, READ_LATE)
         self._store = store
         self._started_ms = self._epoch_began_ms = clock.now_ms()
@@ -180,7 +185,8 @@ class Node:
         if refused is not None:
             answered(refused)
         else:
-            self.driver.write(write, partial(self._written, self._writes.begin(answered)))
+            ticket = self._writes.begin(answered)
+            self.driver.write(write, partial(self._written, ticket), ticket)
 
     def update(self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool = False) -> None:
         """A write that follows from the version before it: see `Driver.update`."""
@@ -188,7 +194,8 @@ class Node:
         if refused is not None:
             answered(refused)
         else:
-            self.driver.update(key, change, partial(self._written, self._writes.begin(answered)), again=again)
+            ticket = self._writes.begin(answered)
+            self.driver.update(key, change, partial(self._written, ticket), again=again, turn=ticket)
 
     def is_full(self, *, writes: bool) -> bool:
         """Whether another write, or another read that asks other regions, would be turned away now."""
@@ -198,6 +205,8 @@ class Node:
     def _write_refused(self) -> Refused | None:
         if not self.ready:
             return Refused(reason=self.standing.reason)
+        if self._stall.is_waking:
+            return Refused(reason=STOOD_STILL)
         writes = self._writes
         if writes.count >= writes.limit:
             writes.refused += 1
@@ -245,10 +254,12 @@ class Node:
             answered(self.transactions.here(key))
 
     def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
-        if self.ready:
-            self.transactions.run(txn, answered)
-        else:
+        if not self.ready:
             answered(TxnRefused(reason=self.standing.reason))
+        elif self._stall.is_waking:
+            answered(TxnRefused(reason=STOOD_STILL))
+        else:
+            self.transactions.run(txn, answered)
 
     @property
     def txn_waits(self) -> str:
@@ -493,6 +504,7 @@ class Node:
         """Timers follow the links, and what is let in follows what gets done. A nearby replica that falls silent leaves
         the fast round to one farther away, so the hedge waits for the farthest: leaving early would cost two more round
         trips to save a part of one."""
+        self._stall.beat()
         peers = self.replica.config.others(self.me)
         rtts = [self.links.rtt_ms(peer) for peer in peers]
         farthest = max((UNKNOWN_RTT_MS if rtt is None else rtt for rtt in rtts), default=0.0)
