@@ -39,9 +39,7 @@ def named(name: str, within: Any) -> list[dict[str, Any]]:
 
 
 def test_every_body_of_a_request_has_a_schema() -> None:
-    bodies = {
-        operation["operationId"]: operation["requestBody"] for operation in operations() if "requestBody" in operation
-    }
+    bodies = {each["operationId"]: each["requestBody"] for each in operations() if "requestBody" in each}
     assert set(bodies) == {"putKey", "changeMembers", "transact", "ensureActor", "requestActor"}
     for name, body in bodies.items():
         ((media_type, content),) = body["content"].items()
@@ -74,7 +72,7 @@ def test_base64_is_any_base64() -> None:
         assert schema["contentEncoding"] == "base64"
         pattern = re.compile(schema["pattern"])
         for size in range(70):
-            assert pattern.fullmatch(base64.b64encode(bytes(range(200, 200 + size))[:size] or b"").decode())
+            assert pattern.fullmatch(base64.b64encode(bytes(range(180, 180 + size))).decode())
         for wrong in ("a", "ab", "abc", "ab=", "abc==", "=", "ab-_", "ab c", "abcd=", "abcde==="):
             assert not pattern.fullmatch(wrong), wrong
 
@@ -101,23 +99,13 @@ def test_an_address_the_door_takes_is_in_the_document(address: str) -> None:
     "address",
     [
         *(f"http://10.0.0.1:{port}" for port in (0, 65536, 70000, 99999, 100000)),
-        *(
-            "ftp://x",
-            "http://",
-            "http://x/path",
-            "http://x:",
-            "http://[::1",
-            "http://[1::2::3]",
-            "http://u@x",
-            "x:7800",
-        ),
+        *("ftp://x", "http://", "http://x/path", "http://[::1", "http://u@x", "x:7800"),
     ],
 )
 def test_an_address_the_document_has_not_the_door_refuses_too(address: str) -> None:
     assert not url_pattern().search(address)
-    if address != "http://x:":  # taken without its colon's port
-        with pytest.raises(Invalid):
-            read_url(address)
+    with pytest.raises(Invalid):
+        read_url(address)
 
 
 def test_ipv6_addresses_of_the_document_are_such() -> None:
