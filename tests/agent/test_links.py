@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from epoxy.agent import links
 from epoxy.agent.links import Dialer, Listener
 from epoxy.codec import elect as wire
-from epoxy.elect.config import fingerprint
-from epoxy.elect.hello import Party
+from epoxy.elect.hello import Party, party_of
+from epoxy.elect.lists import first
 from epoxy.elect.messages import Accept, Message
 from epoxy.model.address import Address
 from epoxy.testing import free_ports
@@ -24,9 +24,7 @@ PATIENCE_S = 60.0
 
 
 def party(me: str, **settings: object) -> Party:
-    known = frozenset(CONFIG.others(me))
-    given = Party(cluster="test", me=me, config_hash=fingerprint(CONFIG), secret=b"x" * 16, known=known)
-    return replace(given, **settings)
+    return replace(party_of(CONFIG, me, b"x" * 16, first(CONFIG)), **settings)
 
 
 class Pair:
@@ -37,8 +35,8 @@ class Pair:
         self.address = Address("127.0.0.1", port)
         self.heard: list[Message] = []
         self.news = asyncio.Event()
-        self.listener = Listener(party("b"), self._hear)
-        self.dialer = Dialer(dialer, "b", self.address, CONFIG)
+        self.listener = Listener(lambda: party("b"), self._hear)
+        self.dialer = Dialer(lambda: dialer, "b", self.address, CONFIG)
 
     def _hear(self, message: Message) -> None:
         self.heard.append(message)
@@ -76,7 +74,9 @@ def test_what_is_put_is_heard_also_after_a_connection_was_lost() -> None:
     uvloop.run(play())
 
 
-@pytest.mark.parametrize("wrong", [{"secret": b"y" * 16}, {"config_hash": "other"}, {"cluster": "other"}])
+@pytest.mark.parametrize(
+    "wrong", [{"secret": b"y" * 16}, {"config_hash": "other"}, {"lists": "0:other"}, {"cluster": "other"}]
+)
 def test_who_does_not_belong_is_not_heard(wrong: dict[str, object], caplog: pytest.LogCaptureFixture) -> None:
     async def story(pair: Pair) -> None:
         pair.dialer.put(VOTE)
@@ -138,7 +138,7 @@ def test_a_peer_that_dials_again_takes_its_old_place() -> None:
     async def story(pair: Pair) -> None:
         pair.dialer.put(VOTE)
         await pair.news.wait()
-        again = Dialer(party("a"), "b", pair.address, CONFIG)
+        again = Dialer(lambda: party("a"), "b", pair.address, CONFIG)
         task = asyncio.create_task(again.run())
         while pair.dialer.connected:
             await asyncio.sleep(0)

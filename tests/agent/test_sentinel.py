@@ -55,7 +55,7 @@ def session(status: Status = STATUS, asked: list[str] | None = None) -> Session:
         (asked if asked is not None else []).append(heir)
         return "b is not the primary" if heir == "z" else None
 
-    return Session(Source(config=CONFIG, secret=SECRET, status=lambda: status, fail_over=fail_over))
+    return Session(Source(config=lambda: CONFIG, secret=SECRET, status=lambda: status, fail_over=fail_over))
 
 
 def say(to: Session, *words: str) -> Reply:

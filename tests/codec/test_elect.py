@@ -6,12 +6,19 @@ from hypothesis import strategies as st
 
 from epoxy.codec import elect as wire
 from epoxy.codec.resp import CommandReader
+from epoxy.elect.config import Node
 from epoxy.elect.hello import Hello
-from epoxy.elect.messages import Accept, Announce, Handover, Heartbeat, Message, Offer, Role, State
+from epoxy.elect.lists import NodeList
+from epoxy.elect.messages import Accept, Announce, Counted, Handover, Heartbeat, Message, Offer, Role, State
+from epoxy.model.address import Address
 from epoxy.model.errors import CodecError
 
 numbers = st.integers(0, 2**64 - 1)
 ids = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=32)
+digests = st.text("0123456789abcdef", min_size=16, max_size=16)
+addresses = st.builds(Address, ids, st.integers(1, 65_535))
+nodes = st.builds(Node, id=ids, control=addresses, server=addresses, priority=st.integers(0, 1_000))
+lists = st.builds(NodeList, nodes=st.lists(nodes, min_size=1, max_size=15).map(tuple), digest=digests, words=digests)
 messages = st.one_of(
     st.builds(
         Heartbeat,
@@ -25,11 +32,31 @@ messages = st.one_of(
         state=st.sampled_from(State),
         stamp=numbers,
         echo=numbers,
+        stage=numbers,
+        list=digests,
     ),
-    st.builds(Offer, epoch=numbers, node=ids, offset=numbers, history=numbers, in_office=st.booleans()),
+    st.builds(
+        Offer,
+        epoch=numbers,
+        node=ids,
+        offset=numbers,
+        history=numbers,
+        in_office=st.booleans(),
+        stage=numbers,
+        list=digests,
+    ),
     st.builds(Accept, epoch=numbers, node=ids, candidate=ids),
     st.builds(Announce, epoch=numbers, node=ids, address=ids),
     st.builds(Handover, epoch=numbers, node=ids, heir=ids),
+    st.builds(
+        Counted,
+        epoch=numbers,
+        node=ids,
+        stage=st.just(3),
+        lists=st.tuples(lists, lists),
+        floor_generation=numbers,
+        floor_list=st.just("") | digests,
+    ),
 )
 
 
@@ -52,8 +79,8 @@ def test_a_heartbeat_is_skimmed_and_nothing_else_is(message: Message) -> None:
 
 
 def test_a_size_that_lies_is_not_skimmed() -> None:
-    words = [b"HB", b"12", *[b"x"] * 9]
-    sound = b"*11\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+    words = [b"HB", b"12", *[b"x"] * 11]
+    sound = b"*13\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
     assert wire.skim(sound) == words
     assert wire.skim(sound.replace(b"$2\r\n12", b"$3\r\n12")) is None
 
@@ -74,11 +101,13 @@ def test_the_fields_of_the_seed_come_first_in_its_order() -> None:
         state=State.READY,
         stamp=11,
         echo=12,
+        stage=1,
+        list="0123456789abcdef",
     )
     assert words(beat)[:5] == [b"HB", b"5", b"east-1", b"replica", b"77"]
-    assert words(beat)[5:] == [b"4", b"east-2", b"3", b"ready", b"11", b"12"]
-    offered = Offer(epoch=6, node="east-1", offset=77, history=3, in_office=False)
-    assert words(offered) == [b"OFFER", b"6", b"east-1", b"77", b"3", b"0"]
+    assert words(beat)[5:] == [b"4", b"east-2", b"3", b"ready", b"11", b"12", b"1", b"0123456789abcdef"]
+    offered = Offer(epoch=6, node="east-1", offset=77, history=3, in_office=False, stage=1, list="0123456789abcdef")
+    assert words(offered) == [b"OFFER", b"6", b"east-1", b"77", b"3", b"0", b"1", b"0123456789abcdef"]
     assert words(Accept(epoch=6, node="b", candidate="a")) == [b"ACCEPT", b"6", b"b", b"a"]
     assert words(Announce(epoch=6, node="a", address="h:1")) == [b"ANNOUNCE", b"6", b"a", b"h:1"]
     assert wire.encode(Accept(epoch=6, node="b", candidate="a")).startswith(b"*4\r\n$6\r\nACCEPT\r\n$1\r\n6\r\n")
@@ -101,9 +130,14 @@ def test_the_fields_of_the_seed_come_first_in_its_order() -> None:
         [b"ACCEPT", b"1", b"x" * 33, b"b"],
         [b"ACCEPT", b"1", b"\xff", b"b"],
         [b"ACCEPT", b"1", b"a\n", b"b"],
-        [b"OFFER", b"1", b"a", b"1", b"1", b"2"],
-        [b"HB", b"1", b"a", b"king", b"1", b"1", b"a", b"1", b"ready", b"1", b"1"],
-        [b"HB", b"1", b"a", b"replica", b"1", b"1", b"a", b"1", b"asleep", b"1", b"1"],
+        [b"OFFER", b"1", b"a", b"1", b"1", b"2", b"0", b"0" * 16],
+        [b"OFFER", b"1", b"a", b"1", b"1", b"0", b"0", b"0" * 15],
+        [b"HB", b"1", b"a", b"king", b"1", b"1", b"a", b"1", b"ready", b"1", b"1", b"0", b"0" * 16],
+        [b"HB", b"1", b"a", b"replica", b"1", b"1", b"a", b"1", b"asleep", b"1", b"1", b"0", b"0" * 16],
+        [b"COUNTED", b"1", b"a", b"0", b"[]", b"0", b""],
+        [b"COUNTED", b"1", b"a", b"0", b"[" * 20_000, b"0", b""],
+        [b"COUNTED", b"1", b"a", b"0", b"[\xff]", b"0", b""],
+        [b"COUNTED", b"1", b"a", b"0", b'[{"nodes":[],"digest":"0123456789abcdef","words":""}]', b"0", b""],
         [b"ANNOUNCE", b"1", b"a", b"h" * 300],
     ],
 )
@@ -122,11 +156,11 @@ def test_no_frame_brings_the_decoder_down(command: list[bytes]) -> None:
 
 
 def test_a_greeting_and_its_proof() -> None:
-    greeting = Hello(version="1", cluster="c", sender="a", receiver="b", config_hash="f00", nonce="00ff")
+    greeting = Hello(version="2", cluster="c", sender="a", receiver="b", config_hash="f", lists="0:f", nonce="00")
     assert wire.decode_hello(read(wire.encode_hello(greeting))) == (greeting, "")
     assert wire.decode_hello(read(wire.encode_hello(greeting, "abc"))) == (greeting, "abc")
     assert wire.decode_proof(read(wire.encode_proof("abc"))) == "abc"
-    for wrong in ([b"HELLO", b"1"], [b"PROOF", b"x"], [b"HELLO", *[b"x" * 300] * 6]):
+    for wrong in ([b"HELLO", b"1"], [b"PROOF", b"x"], [b"HELLO", *[b"x" * 300] * 7]):
         with pytest.raises(CodecError):
             wire.decode_hello(wrong)
     with pytest.raises(CodecError):

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from epoxy.elect.config import Config, Node, Timing
 from epoxy.elect.elector import Elector
+from epoxy.elect.lists import DIGEST_CHARS, first
 from epoxy.elect.messages import Accept, Message, Offer
 from epoxy.elect.terms import Effect, Fence, Follow, Mode, Open, Order, Position, Quiesce, Record, Report, Save, Send
 from epoxy.model.address import Address
@@ -25,6 +26,11 @@ def config_of(names: str, **settings: object) -> Config:
     nodes = tuple(Node(id=name, control=Address(name, 1), server=Address(name, 2)) for name in names)
     given = Config(cluster="test", nodes=nodes, initial_primary=names[0], timing=TIMING)
     return replace(given, **settings)
+
+
+def record_of(names: str, **settings: object) -> Record:
+    """Of a node that has never seen a change of nodes."""
+    return replace(Record(lists=first(config_of(names))), **settings)
 
 
 class Seat:
@@ -140,8 +146,9 @@ class Table:
         return self
 
 
-def offer(epoch: int, node: str, history: int = 9, offset: int = 9_999) -> Offer:
-    return Offer(epoch=epoch, node=node, offset=offset, history=history, in_office=False)
+def offer(epoch: int, node: str, history: int = 9, offset: int = 9_999, stage: int = 0) -> Offer:
+    newest = "0" * DIGEST_CHARS
+    return Offer(epoch=epoch, node=node, offset=offset, history=history, in_office=False, stage=stage, list=newest)
 
 
 def accepts(table: Table, name: str) -> list[Accept]:

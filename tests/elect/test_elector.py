@@ -5,14 +5,14 @@ from msgspec.structs import replace
 from epoxy.elect import candidacy, heartbeats
 from epoxy.elect.config import Config
 from epoxy.elect.messages import Announce, Heartbeat, Offer, Role, State
-from epoxy.elect.terms import Fence, Follow, Mode, Position, Record
-from tests.elect.bench import TIMING, Table, accepts, config_of, leaderless, offer
+from epoxy.elect.terms import Fence, Follow, Mode, Position
+from tests.elect.bench import TIMING, Table, accepts, config_of, leaderless, offer, record_of
 
 
 def test_a_new_cluster_begins_with_the_primary_of_its_config() -> None:
     table = Table("abc").begin()
     assert [seat.report.leader for seat in table.seats.values()] == ["", "a", "a"]
-    assert table["b"].disk == Record(leader="a")
+    assert table["b"].disk == record_of("abc", leader="a")
 
 
 def test_a_new_cluster_needs_no_election_however_late_its_connections_are() -> None:
@@ -57,7 +57,7 @@ def test_a_dead_primary_is_replaced_by_the_one_with_the_most_data() -> None:
     table.run(1_500)
     assert table.writing() == ["c"]
     assert table["b"].report.leader == "c"
-    assert table["c"].disk == Record(epoch=2, voted_for="c", leader_epoch=2, leader="c")
+    assert table["c"].disk == record_of("abc", epoch=2, voted_for="c", leader_epoch=2, leader="c")
 
 
 def test_of_equals_the_operators_choice_wins_and_then_the_lowest_id() -> None:

@@ -4,19 +4,16 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.elect import hello
-from epoxy.elect.config import fingerprint
-from epoxy.elect.hello import Party, Refused
+from epoxy.elect.hello import Party, Refused, party_of
+from epoxy.elect.lists import first
 from epoxy.sim.elect.admission import admits, shake_hands
 from tests.elect.bench import config_of
 
 SECRET = b"sixteen bytes or more"
 
 
-def party(me: str, **settings: object) -> Party:
-    config = config_of("abc")
-    known = frozenset(config.others(me))
-    given = Party(cluster="test", me=me, config_hash=fingerprint(config), secret=SECRET, known=known)
-    return replace(given, **settings)
+def party(me: str, names: str = "abc", **settings: object) -> Party:
+    return replace(party_of(config_of(names), me, SECRET, first(config_of(names))), **settings)
 
 
 def test_two_nodes_of_a_cluster_understand_each_other() -> None:
@@ -29,7 +26,8 @@ def test_two_nodes_of_a_cluster_understand_each_other() -> None:
         (party("a", secret=b"a guess of the same kind"), "cluster.secret_file"),
         (party("a", cluster="other"), "cluster.name"),
         (party("z"), "nodes.id"),
-        (party("a", config_hash=fingerprint(config_of("abcde"))), "nodes or timing"),
+        (party("a", config_hash="another"), "timing: 'a' has other times"),
+        (party("a", "abcde"), "nodes: 'a' counts another list"),
     ],
 )
 def test_fault_8_and_9_who_does_not_belong_is_refused_with_the_setting(stranger: Party, words: str) -> None:
@@ -45,8 +43,8 @@ def test_a_message_for_another_node_is_refused() -> None:
 
 
 def test_another_version_is_refused() -> None:
-    greeting = replace(hello.hello(party("a"), "b", b"n" * hello.NONCE_BYTES), version="2")
-    with pytest.raises(Refused, match="version '2'"):
+    greeting = replace(hello.hello(party("a"), "b", b"n" * hello.NONCE_BYTES), version="1")
+    with pytest.raises(Refused, match="version '1'"):
         hello.check_hello(party("b"), greeting)
 
 

@@ -16,6 +16,8 @@ def heartbeat(stamp: int) -> Heartbeat:
         state=State.OPEN,
         stamp=stamp,
         echo=0,
+        stage=0,
+        list="0" * 16,
     )
 
 

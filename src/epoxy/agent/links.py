@@ -34,6 +34,8 @@ BACKLOG_BYTES = 16_384
 """What the system may not have taken yet before messages stay in the outbox, where newer ones replace them."""
 
 Receive = Callable[[Message], None]
+Introduce = Callable[[], Party]
+"""Who this node is by now: which lists of nodes it counts may change while it runs."""
 
 encode = lru_cache(maxsize=4)(wire.encode)
 """Most peers are told the same, in the same moment: a heartbeat to the leader and one to all others."""
@@ -42,8 +44,8 @@ encode = lru_cache(maxsize=4)(wire.encode)
 class Dialer:
     """Speaks to one peer. It is dialled again, a heartbeat later, whenever the connection ends."""
 
-    def __init__(self, party: Party, peer: str, address: Address, config: Config) -> None:
-        self._party = party
+    def __init__(self, introduce: Introduce, peer: str, address: Address, config: Config) -> None:
+        self._introduce = introduce
         self._peer = peer
         self._address = address
         self._retry_s = config.timing.hb_interval_ms / 1000
@@ -80,7 +82,7 @@ class Dialer:
             LOGGER.warning("no connection to a peer", extra={"peer": self._peer, "reason": words})
 
     async def _speak(self) -> None:
-        line = Line(self._party, self._peer)
+        line = Line(self._introduce(), self._peer)
         try:
             async with asyncio.timeout(HELLO_S):
                 loop = asyncio.get_running_loop()
@@ -191,8 +193,8 @@ class Line(Wire):
 class Listener:
     """Hears all peers. A new connection of a peer takes the place of its old one."""
 
-    def __init__(self, party: Party, receive: Receive) -> None:
-        self.party = party
+    def __init__(self, introduce: Introduce, receive: Receive) -> None:
+        self.introduce = introduce
         self.receive = receive
         self._guests: set[Guest] = set()
         self._told = ""
@@ -215,6 +217,12 @@ class Listener:
 
     def leave(self, guest: "Guest") -> None:
         self._guests.discard(guest)
+
+    def keep(self, known: set[str]) -> None:
+        """Whose node is no longer counted is not listened to."""
+        for guest in list(self._guests):
+            if guest.sender and guest.sender not in known:
+                guest.close()
 
     def take_place(self, newcomer: "Guest") -> None:
         for guest in list(self._guests):
@@ -259,7 +267,7 @@ class Guest(Wire):
         self._listener.tell(str(error))
 
     def _greet(self, frame: list[bytes]) -> None:
-        party = self._listener.party
+        party = self._listener.introduce()
         first, _ = wire.decode_hello(frame)
         hello.check_hello(party, first)
         second = hello.hello(party, first.sender, secrets.token_bytes(hello.NONCE_BYTES))
@@ -268,7 +276,8 @@ class Guest(Wire):
 
     def _believe(self, frame: list[bytes]) -> None:
         assert self._hellos is not None
-        hello.check_proof(self._listener.party.secret, "dialer", *self._hellos, wire.decode_proof(frame))
+        secret = self._listener.introduce().secret
+        hello.check_proof(secret, "dialer", *self._hellos, wire.decode_proof(frame))
         self.sender = self._hellos[0].sender
         self._late.cancel()
         self._listener.take_place(self)

@@ -36,6 +36,9 @@ class Metrics(Collector):
         yield gauge(
             "epoxy_elect_lease_seconds", "What is left of the lease of the primary here.", status.lease_ms / 1000
         )
+        yield gauge("epoxy_elect_nodes_generation", "Of the newest list of nodes that is counted.", status.generation)
+        changing = bool(status.joining or status.leaving)
+        yield gauge("epoxy_elect_nodes_changing", "1 while a change of nodes is not finished.", float(changing))
         yield gauge("epoxy_elect_guard", "1 while the guard is there.", float(status.guard))
         switches = CounterMetricFamily("epoxy_elect_switches", "Changes of the primary seen since the start.")
         switches.add_metric([], status.switches)

@@ -117,6 +117,8 @@ class Plane:
         self.order: Order = Fence()
         self.report = Report(alive=False, mode=Mode.OPEN)
         self.guard = Guarded(settings)
+        self.config = settings.config
+        """With all nodes that are counted, which may change while the agent runs."""
         self._settings = settings
         self._changed = changed
         self._connection: Connection | None = None
@@ -188,7 +190,7 @@ class Plane:
                 self._tell(Report(alive=False, mode=Mode.OPEN))
                 self._kill_if_hung()
         replies = [answer.result() for answer in answers]
-        self._tell(redis.read_report(replies, self._settings.config, quiet=quiet))
+        self._tell(redis.read_report(replies, self.config, quiet=quiet))
 
     def _tell(self, report: Report) -> None:
         self.report = report
@@ -211,7 +213,7 @@ class Plane:
         late = isinstance(order, Open | Quiesce) and (order.until_ms <= clock_ms() or not self.guard.is_there)
         if self._connection is None or late:
             return
-        commands = redis.commands_for(order, self._settings.config, clock_ms())
+        commands = redis.commands_for(order, self.config, clock_ms())
         try:
             futures = self._connection.send(*commands)
         except Gone:

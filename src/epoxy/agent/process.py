@@ -6,7 +6,7 @@ import logging
 import os
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Coroutine
 from typing import NoReturn
 
 from epoxy.agent.disk import Disk
@@ -17,9 +17,9 @@ from epoxy.agent.metrics import Metrics
 from epoxy.agent.plane import Plane
 from epoxy.agent.sentinel import SWITCH, NodeStatus, Source, Status
 from epoxy.agent.settings import Settings
-from epoxy.elect.config import fingerprint
+from epoxy.elect.config import Config, Node
 from epoxy.elect.elector import Elector
-from epoxy.elect.hello import Party
+from epoxy.elect.hello import Party, party_of
 from epoxy.elect.messages import Heartbeat, Message, State
 from epoxy.elect.terms import Effect, Report, Save, Send
 from epoxy.model.errors import EpoxyError, StoreFailed
@@ -44,24 +44,22 @@ class Agent:
         self._disk = Disk(settings.data_dir, config.cluster, settings.me)
         record = self._disk.load()
         self.elector = Elector(config, settings.me, record, clock_ms(), random.SystemRandom().randint)
-        party = Party(
-            cluster=config.cluster,
-            me=settings.me,
-            config_hash=fingerprint(config),
-            secret=settings.secret,
-            known=frozenset(config.others(settings.me)),
-        )
-        self.dialers = {
-            node.id: Dialer(party, node.id, node.control, config) for node in config.nodes if node.id != settings.me
-        }
-        self._listener = Listener(party, self._receive)
+        self.dialers: dict[str, Dialer] = {}
+        self._dialling: dict[str, asyncio.Task[None]] = {}
+        self._counted: Config | None = None
+        self._listener = Listener(self._introduce, self._receive)
         self.plane = Plane(settings, self._reported)
-        source = Source(config=config, secret=settings.secret, status=self.status, fail_over=self._fail_over)
+        source = Source(
+            config=lambda: self.elector.config, secret=settings.secret, status=self.status, fail_over=self._fail_over
+        )
         self._door = Door(source)
         self._metrics: listener.Listener | None = None
         self._primary: str | None = None
-        self._known = config.initial_primary
+        self._known: Node | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._failed: BaseException | None = None
+        self.over = asyncio.Event()
+        """Something that should run for ever does not, or a signal says so."""
         self._due = asyncio.Event()
         self._due_ms = 0
         self._alarm: asyncio.TimerHandle | None = None
@@ -70,9 +68,9 @@ class Agent:
         await self._listener.start(self.settings.listen)
         await self._door.start(self.settings.clients)
         await self._serve_metrics()
-        runs = [dialer.run() for dialer in self.dialers.values()]
-        runs += [self.plane.guard.run(), self.plane.run(), self._tick()]
-        self._tasks = [asyncio.create_task(each) for each in runs]
+        self._meet()
+        runs = [self.plane.guard.run(), self.plane.run(), self._tick()]
+        self._tasks = [self._begin(each) for each in runs]
         LOGGER.info(
             "started",
             extra={
@@ -105,21 +103,59 @@ class Agent:
             self._metrics.close()
         if self._alarm is not None:
             self._alarm.cancel()
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._dialling.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.plane.close()
         LOGGER.info("stopped")
 
-    def when_ended(self, call: Callable[[], None]) -> None:
-        """If anything that should run for ever does not."""
-        for task in self._tasks:
-            task.add_done_callback(lambda _: call())
+    def _begin(self, runs: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Something that should run for ever, or until it is cancelled."""
+        task = asyncio.create_task(runs)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            self._failed = self._failed or task.exception()
+            self.over.set()
 
     def failed(self) -> BaseException | None:
         """Why a task that should run for ever does not."""
-        ended = [task for task in self._tasks if task.done() and not task.cancelled()]
-        return next((task.exception() for task in ended), None)
+        return self._failed
+
+    # Who counts
+
+    def _introduce(self) -> Party:
+        settings, elector = self.settings, self.elector
+        lists = elector.lists if elector.learned else None
+        return party_of(settings.config, settings.me, settings.secret, lists)
+
+    def _meet(self) -> None:
+        """Speak to all nodes that are counted, and to no others. Called whenever the lists may have changed."""
+        config = self.elector.config
+        if config is self._counted:
+            return
+        self._counted = self.plane.config = config
+        for name in [name for name in self.dialers if name not in self.elector.peers]:
+            del self.dialers[name]
+            self._dialling.pop(name).cancel()
+        for name in self.elector.peers:
+            if name not in self.dialers:
+                self.dialers[name] = Dialer(self._introduce, name, config.node(name).control, config)
+                self._dialling[name] = self._begin(self.dialers[name].run())
+        self._listener.keep(set(self.elector.peers))
+        lists = self.elector.lists
+        LOGGER.info(
+            "nodes",
+            extra={
+                "generation": lists.generation,
+                "counted": [node.id for node in config.nodes],
+                "joining": lists.joining,
+                "leaving": lists.leaving,
+            },
+        )
 
     # What comes in
 
@@ -157,12 +193,14 @@ class Agent:
     def _perform(self, effects: list[Effect]) -> None:
         """The server is looked at with every heartbeat, in the same moment."""
         beats = False
+        self._meet()
         for effect in effects:
             match effect:
                 case Save():
                     self._save(effect)
                 case Send():
-                    self.dialers[effect.to].put(effect.message)
+                    if effect.to in self.dialers:
+                        self.dialers[effect.to].put(effect.message)
                     beats = beats or isinstance(effect.message, Heartbeat)
                 case _:
                     self.plane.obey(effect)
@@ -177,9 +215,10 @@ class Agent:
         except StoreFailed as error:
             end(error)
         record = effect.record
+        stage = record.lists.stage if record.lists is not None else 0
         LOGGER.info(
             "saved",
-            extra={"epoch": record.epoch, "voted_for": record.voted_for, "leader": record.leader},
+            extra={"epoch": record.epoch, "voted_for": record.voted_for, "leader": record.leader, "stage": stage},
         )
 
     def _look_for_switch(self) -> None:
@@ -189,12 +228,12 @@ class Agent:
             self._primary = primary
             return
         self._primary = primary
-        old, new = self.settings.config.node(self._known).server, self.settings.config.node(primary).server
-        if primary != self._known:
+        known = self._known or self.settings.config.node(self.settings.config.initial_primary)
+        self._known = self.elector.config.node(primary)
+        if primary != known.id:
             self.switches += 1
-            name = self.settings.config.cluster
-            self._door.publish(SWITCH, f"{name} {old.host} {old.port} {new.host} {new.port}")
-        self._known = primary
+            old, new = known.server, self._known.server
+            self._door.publish(SWITCH, f"{self.settings.config.cluster} {old.host} {old.port} {new.host} {new.port}")
         LOGGER.info("primary", extra={"primary": primary, "epoch": self.elector.record.leader_epoch})
 
     # What others may ask
@@ -211,7 +250,7 @@ class Agent:
         return elector.record.leader if said is not None and said.state is State.OPEN else None
 
     def status(self) -> Status:
-        elector, config, now_ms = self.elector, self.settings.config, clock_ms()
+        elector, config, lists, now_ms = self.elector, self.elector.config, self.elector.lists, clock_ms()
         primary = self.primary()
         return Status(
             cluster=config.cluster,
@@ -224,17 +263,20 @@ class Agent:
             role=elector.role.value,
             state=elector.state(now_ms).value,
             lease_ms=max(0, elector.lease_end_ms - now_ms),
-            quorum=config.quorum,
+            quorum=lists.newest.quorum,
             min_replicas_to_write=config.min_replicas_to_write,
             switches=self.switches,
             guard=self.plane.guard.is_there,
             nodes=tuple(self._node_status(node.id, now_ms) for node in config.nodes),
             handing=elector.handing.heir if elector.handing is not None else None,
+            generation=lists.generation,
+            joining=lists.joining,
+            leaving=lists.leaving,
         )
 
     def _node_status(self, name: str, now_ms: int) -> NodeStatus:
-        node = self.settings.config.node(name)
         elector = self.elector
+        node = elector.config.node(name)
         peer = elector.peers.get(name)
         said = peer.heartbeat if peer is not None else None
         mine = name == elector.me
@@ -262,15 +304,13 @@ def end(error: StoreFailed) -> NoReturn:
 
 async def serve(settings: Settings) -> int:
     """Until a signal says so."""
-    over = asyncio.Event()
-    with signals.answered(over.set):
-        for finding in settings.findings:
-            LOGGER.warning("config", extra={"setting": finding.setting, "detail": finding.text})
-        agent = Agent(settings)
+    for finding in settings.findings:
+        LOGGER.warning("config", extra={"setting": finding.setting, "detail": finding.text})
+    agent = Agent(settings)
+    with signals.answered(agent.over.set):
         try:
             await agent.start()
-            agent.when_ended(over.set)
-            await over.wait()
+            await agent.over.wait()
         except EpoxyError:
             await agent.stop()
             raise

@@ -54,12 +54,17 @@ class Status(Struct, frozen=True, kw_only=True):
     nodes: tuple[NodeStatus, ...]
     handing: str | None = None
     """To whom the asked node is handing over, as long as it is not settled."""
+    generation: int = 0
+    """Of the newest list of nodes that is counted."""
+    joining: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
+    """Whom the old and the new list differ in, while a change is under way; empty when it is over."""
 
 
 class Source(Struct, frozen=True, kw_only=True):
     """Where answers come from."""
 
-    config: Config
+    config: Callable[[], Config]
     secret: bytes
     status: Callable[[], Status]
     fail_over: Callable[[str], str | None]
@@ -106,7 +111,7 @@ class Session:
         return resp.OK
 
     def role(self, _: list[str]) -> bytes:
-        names = resp.array([resp.bulk_text(self._source.config.cluster)])
+        names = resp.array([resp.bulk_text(self._source.config().cluster)])
         return resp.array([resp.bulk(b"sentinel"), names])
 
     def info(self, _: list[str]) -> bytes:
@@ -129,7 +134,7 @@ class Session:
             return resp.array([self._table(self._master())])
         if asked not in ("get-master-addr-by-name", "master", "replicas", "slaves", "sentinels", "ckquorum"):
             return resp.error(f"ERR unknown SENTINEL question '{asked[:32]}'")
-        if len(words) < 2 or words[1] != self._source.config.cluster:
+        if len(words) < 2 or words[1] != self._source.config().cluster:
             nobody = resp.null(self.protocol) if self.protocol == 3 else b"*-1\r\n"
             return nobody if asked == "get-master-addr-by-name" else resp.error("ERR No such master with that name")
         return self._about(asked)
@@ -150,7 +155,7 @@ class Session:
     def _address(self, status: Status) -> bytes:
         if status.primary is None:
             return resp.null(self.protocol) if self.protocol == 3 else b"*-1\r\n"
-        address = self._source.config.node(status.primary).server
+        address = self._source.config().node(status.primary).server
         return resp.array([resp.bulk_text(address.host), resp.bulk_text(str(address.port))])
 
     def _quorum(self, status: Status) -> bytes:
@@ -162,7 +167,7 @@ class Session:
     def _master(self) -> dict[str, str]:
         """A cluster without a primary has one that is down, which is how a Sentinel says it."""
         status = self._source.status()
-        address = self._source.config.node(status.primary or status.leader).server
+        address = self._source.config().node(status.primary or status.leader).server
         return {
             **base(status.cluster, address, "master" if status.primary else "master,s_down,o_down"),
             "role-reported": "master",
@@ -170,12 +175,12 @@ class Session:
             "num-slaves": str(len(status.nodes) - 1),
             "num-other-sentinels": str(sum(node.seen_ms is not None for node in status.nodes) - 1),
             "quorum": str(status.quorum),
-            "failover-timeout": str(self._source.config.timing.election_timeout_ms),
+            "failover-timeout": str(self._source.config().timing.election_timeout_ms),
             "parallel-syncs": str(len(status.nodes) - 1),
         }
 
     def _replica(self, status: Status, node: NodeStatus) -> dict[str, str]:
-        config = self._source.config
+        config = self._source.config()
         address = config.node(node.id).server
         lately = node.seen_ms is not None and node.seen_ms < config.timing.down_after_ms
         alive = lately and node.state != "down"

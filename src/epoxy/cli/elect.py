@@ -164,13 +164,16 @@ def show(told: Status) -> None:
     words = f"{told.primary} at {told.primary_address}" if told.primary else "nobody"
     click.secho(f"{told.cluster}: {words} takes writes", fg="green" if told.primary else "red", bold=True)
     output.row("epoch", f"{told.epoch}, led by {told.leader} since {told.leader_epoch}")
-    output.row("majority", f"{told.quorum} of {len(told.nodes)}")
+    output.row("majority", f"{told.quorum} of {len(told.nodes) - len(told.leaving)}")
+    changing = [f"+{name}" for name in told.joining] + [f"-{name}" for name in told.leaving]
+    if changing:
+        output.row("change of nodes", f"{' '.join(changing)}, not finished; a majority is one of both lists")
     output.row("replicas to write", str(told.min_replicas_to_write))
     output.row("asked", f"{told.node}, guard {'there' if told.guard else 'MISSING'}")
     if told.handing is not None:
         output.row("handing over", f"to {told.handing}; writes wait")
     missing = [node.id for node in told.nodes if node.state in ("fresh", "unknown")]
-    if told.leader_epoch == 1 and told.primary is None and missing:
+    if told.leader_epoch <= 1 and told.primary is None and missing:
         output.row("new cluster", f"it begins when every agent has met every other; not yet: {', '.join(missing)}")
     output.table(HEADS, [[str(cell) for cell in cells(node)] for node in told.nodes])
 

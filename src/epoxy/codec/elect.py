@@ -7,24 +7,31 @@ a config could have. A frame with too few fields, too many, or an unknown verb i
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
+import msgspec
+
 from epoxy.codec import resp
 from epoxy.codec.resp import CRLF
 from epoxy.elect.config import MAX_ID_BYTES
 from epoxy.elect.hello import Hello
-from epoxy.elect.messages import Accept, Announce, Handover, Heartbeat, Message, Offer, Role, State
+from epoxy.elect.lists import DIGEST_CHARS, NodeList
+from epoxy.elect.messages import Accept, Announce, Counted, Handover, Heartbeat, Message, Offer, Role, State
 from epoxy.model.errors import InvalidValue, Truncated, UnknownTag
 
 MAX_NUMBER = 2**64 - 1
 MAX_TEXT_BYTES = 256
 """The longest text in a frame is a name of a host with its port: 253 and 6, and no cluster is named longer."""
 
-LIMITS = resp.ReaderLimits(arguments=16, argument_bytes=1024, command_bytes=8192)
-"""The longest frame, a heartbeat, has eleven fields of at most 32 bytes. The reader's own minimum is above that."""
+MAX_LISTS_BYTES = 24_576
+"""Two lists of 15 nodes whose addresses have the longest names there are."""
+
+LIMITS = resp.ReaderLimits(arguments=16, argument_bytes=MAX_LISTS_BYTES, command_bytes=MAX_LISTS_BYTES + 1024)
+"""The longest frame is the lists of nodes; the usual one, a heartbeat, has 13 fields of at most 32 bytes."""
 
 
-HEARTBEAT_HEAD = b"*11"
-HEARTBEAT_LINES = 1 + 2 * 11 + 1
-"""The head, a size and a word eleven times, and what follows the last line's end, which is nothing."""
+HEARTBEAT_WORDS = 13
+HEARTBEAT_HEAD = b"*%d" % HEARTBEAT_WORDS
+HEARTBEAT_LINES = 1 + 2 * HEARTBEAT_WORDS + 1
+"""The head, a size and a word for each field, and what follows the last line's end, which is nothing."""
 
 
 def encode(message: Message) -> bytes:
@@ -40,16 +47,20 @@ def fields(message: Message) -> list[str]:
         case Heartbeat():
             ours = [message.leader_epoch, message.leader, message.history, message.state.value, message.stamp]
             seed = [message.epoch, message.node, message.role.value, message.offset]
-            return ["HB", *map(str, [*seed, *ours, message.echo])]
+            return ["HB", *map(str, [*seed, *ours, message.echo, message.stage, message.list])]
         case Offer():
             seed = [message.epoch, message.node, message.offset]
-            return ["OFFER", *map(str, [*seed, message.history, int(message.in_office)])]
+            return ["OFFER", *map(str, [*seed, message.history, int(message.in_office), message.stage, message.list])]
         case Accept():
             return ["ACCEPT", str(message.epoch), message.node, message.candidate]
         case Announce():
             return ["ANNOUNCE", str(message.epoch), message.node, message.address]
         case Handover():
             return ["HANDOVER", str(message.epoch), message.node, message.heir]
+        case Counted():
+            lists = msgspec.json.encode(message.lists).decode()
+            floor = [str(message.floor_generation), message.floor_list]
+            return ["COUNTED", str(message.epoch), message.node, str(message.stage), lists, *floor]
         case _:
             assert_never(message)
 
@@ -74,7 +85,9 @@ def decode(command: Sequence[bytes]) -> Message:
 
 
 def heartbeat(words: Sequence[bytes]) -> Heartbeat:
-    epoch, node, role, offset, leader_epoch, leader, history, state, stamp, echo = exactly(10, "HB", words)
+    seed, ours = (words := exactly(HEARTBEAT_WORDS - 1, "HB", words))[:4], words[4:]
+    epoch, node, role, offset = seed
+    leader_epoch, leader, history, state, stamp, echo, stage, newest = ours
     return Heartbeat(
         epoch=number(epoch),
         node=identity(node),
@@ -86,17 +99,21 @@ def heartbeat(words: Sequence[bytes]) -> Heartbeat:
         state=a_state(state),
         stamp=number(stamp),
         echo=number(echo),
+        stage=number(stage),
+        list=digest(newest),
     )
 
 
 def offer(words: Sequence[bytes]) -> Offer:
-    epoch, node, offset, history, in_office = exactly(5, "OFFER", words)
+    epoch, node, offset, history, in_office, stage, newest = exactly(7, "OFFER", words)
     return Offer(
         epoch=number(epoch),
         node=identity(node),
         offset=number(offset),
         history=number(history),
         in_office=flag(in_office),
+        stage=number(stage),
+        list=digest(newest),
     )
 
 
@@ -115,12 +132,28 @@ def handover(words: Sequence[bytes]) -> Handover:
     return Handover(epoch=number(epoch), node=identity(node), heir=identity(heir))
 
 
+def counted(words: Sequence[bytes]) -> Counted:
+    epoch, node, stage, lists, floor_generation, floor_list = exactly(6, "COUNTED", words)
+    told = node_lists(lists)
+    if len(told) != 1 + number(stage) % 2:
+        raise InvalidValue(f"{len(told)} lists at stage {number(stage)}")
+    return Counted(
+        epoch=number(epoch),
+        node=identity(node),
+        stage=number(stage),
+        lists=told,
+        floor_generation=number(floor_generation),
+        floor_list=digest(floor_list) if floor_list else "",
+    )
+
+
 READERS: dict[bytes, Callable[[Sequence[bytes]], Message]] = {
     b"HB": heartbeat,
     b"OFFER": offer,
     b"ACCEPT": accept,
     b"ANNOUNCE": announce,
     b"HANDOVER": handover,
+    b"COUNTED": counted,
 }
 
 
@@ -135,14 +168,20 @@ def encode_proof(proof: str) -> bytes:
 
 def decode_hello(command: Sequence[bytes]) -> tuple[Hello, str]:
     """With its proof, which is empty in the first one."""
-    if len(command) not in (7, 8) or command[0] != b"HELLO":
-        raise InvalidValue("expected HELLO with six or seven fields")
+    if len(command) not in (8, 9) or command[0] != b"HELLO":
+        raise InvalidValue("expected HELLO with seven or eight fields")
     words = [text(word) for word in command[1:]]
-    version, cluster, sender, receiver, config_hash, nonce = words[:6]
+    version, cluster, sender, receiver, config_hash, lists, nonce = words[:7]
     greeting = Hello(
-        version=version, cluster=cluster, sender=sender, receiver=receiver, config_hash=config_hash, nonce=nonce
+        version=version,
+        cluster=cluster,
+        sender=sender,
+        receiver=receiver,
+        config_hash=config_hash,
+        lists=lists,
+        nonce=nonce,
     )
-    return greeting, words[6] if len(words) == 7 else ""
+    return greeting, words[7] if len(words) == 8 else ""
 
 
 def decode_proof(command: Sequence[bytes]) -> str:
@@ -181,6 +220,26 @@ def identity(word: bytes) -> str:
     if not word or len(word) > MAX_ID_BYTES:
         raise InvalidValue(f"an id of {len(word)} bytes; from 1 to {MAX_ID_BYTES}")
     return text(word)
+
+
+def digest(word: bytes) -> str:
+    if len(word) != DIGEST_CHARS:
+        raise InvalidValue(f"{word[:32]!r} is no digest of a list")
+    return text(word)
+
+
+def node_lists(word: bytes) -> tuple[NodeList, ...]:
+    try:
+        lists = msgspec.json.decode(word, type=tuple[NodeList, ...])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidValue(f"no lists of nodes: {error}") from None
+    for each in lists:
+        digest(each.digest.encode())
+        if not each.nodes:
+            raise InvalidValue("a list without nodes")
+        for node in each.nodes:
+            identity(node.id.encode())
+    return lists
 
 
 def a_role(word: bytes) -> Role:

@@ -1,13 +1,15 @@
 """When a node stands for an election, and what it takes to win one."""
 
+from msgspec.structs import replace
+
 from epoxy.elect import rules
 from epoxy.elect.messages import Accept, Announce, Offer, State
 from epoxy.elect.mind import Campaign, Mind
-from epoxy.elect.terms import Record, Send
+from epoxy.elect.terms import Send
 
 
 def stand(mind: Mind, now_ms: int) -> None:
-    if mind.campaign is not None or mind.fresh or mind.retired:
+    if mind.campaign is not None or mind.fresh or mind.retired or mind.is_left_behind:
         return
     if mind.state(now_ms) is not State.READY:
         mind.ready_ms = None
@@ -27,7 +29,7 @@ def has_a_chance(mind: Mind, now_ms: int) -> bool:
 
 def would_win(mind: Mind, ready: list[str]) -> bool:
     """What a round of questions before the vote would tell is in the heartbeats already."""
-    return 1 + len(ready) >= mind.config.quorum
+    return mind.lists.has_majority([mind.me, *ready])
 
 
 def should_be(mind: Mind, ready: list[str], now_ms: int) -> bool:
@@ -35,8 +37,15 @@ def should_be(mind: Mind, ready: list[str], now_ms: int) -> bool:
     if mind.heir == mind.me or now_ms - (mind.ready_ms or now_ms) >= mind.timing.election_timeout_ms:
         return True
     mine = rules.rank(mind.config, mind.me, mind.server.position)
-    rivals = (node for node in ready if mind.config.node(node).promotable)
+    rivals = (node for node in ready if may_lead(mind, node))
     return all(mine < rules.rank(mind.config, node, mind.peers[node].position) for node in rivals)
+
+
+def may_lead(mind: Mind, node: str) -> bool:
+    """Whether a peer could be elected: by its priority, and by the list it counts."""
+    said = mind.peers[node].heartbeat
+    counts = said is not None and rules.grants(mind.record.floor, said.stage, said.list)
+    return counts and mind.config.node(node).promotable
 
 
 def must_refresh(mind: Mind, now_ms: int) -> bool:
@@ -51,9 +60,8 @@ def must_refresh(mind: Mind, now_ms: int) -> bool:
 
 def campaign(mind: Mind, now_ms: int) -> None:
     epoch = rules.next_epoch([mind.seen, mind.record.epoch])
-    was = mind.record
     mind.seen = epoch
-    mind.save(Record(epoch=epoch, voted_for=mind.me, leader_epoch=was.leader_epoch, leader=was.leader))
+    mind.save(replace(mind.record, epoch=epoch, voted_for=mind.me))
     deadline_ms = now_ms + mind.timing.election_timeout_ms
     mind.campaign = Campaign(epoch=epoch, votes={mind.me}, deadline_ms=deadline_ms, in_office=mind.is_open(now_ms))
     mind.heir = ""
@@ -73,6 +81,8 @@ def offer(mind: Mind) -> None:
         offset=position.offset,
         history=position.history,
         in_office=mind.campaign.in_office,
+        stage=mind.lists.stage,
+        list=mind.lists.newest.digest,
     )
     mind.out += [Send(node, told) for node in mind.peers if node not in mind.campaign.votes]
 
@@ -89,10 +99,11 @@ def on_accept(mind: Mind, accept: Accept, now_ms: int) -> None:
 def count(mind: Mind, now_ms: int) -> None:
     """Who has won tells it, and beats at once: the answers begin its lease. Until then it hears nobody, and must not
     take that for a reason to stand again."""
-    if mind.campaign is None or len(mind.campaign.votes) < mind.config.quorum:
+    if mind.campaign is None or not mind.lists.has_majority(mind.campaign.votes):
         return
     epoch = mind.campaign.epoch
-    mind.save(Record(epoch=epoch, voted_for=mind.me, leader_epoch=epoch, leader=mind.me))
+    floor = rules.raised(mind.record.floor, mind.lists.stage, mind.lists.newest.digest)
+    mind.save(replace(mind.record, epoch=epoch, voted_for=mind.me, leader_epoch=epoch, leader=mind.me, floor=floor))
     mind.campaign = None
     mind.leading = True
     for peer in mind.peers.values():

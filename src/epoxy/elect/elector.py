@@ -6,16 +6,17 @@ and comes out as a list of effects in the order in which they must happen.
 Why there is one primary. A vote is durable before it is told, so an epoch has one winner. A primary's server takes
 writes until its lease ends, and a lease counts from heartbeats of its own that a majority has answered. Who answered
 one votes for nobody else before `down_after_ms` of silence, which is longer. So when a majority has voted, no
-lease of an earlier primary is running.
+lease of an earlier primary is running. While one list of nodes gives way to another, a majority is one of both
+(`lists.py`).
 
 Why nothing acknowledged is lost. A node votes only while its server follows nobody, and only for a candidate that has
 at least what it has itself; from then on it answers for nobody of an earlier epoch. A write that was on the primary and
 enough replicas is on one of the voters, and so on the winner.
 """
 
-from epoxy.elect import candidacy, handover, heartbeats, memory, rules, votes
+from epoxy.elect import candidacy, changes, handover, heartbeats, memory, rules, votes
 from epoxy.elect.config import Config
-from epoxy.elect.messages import Accept, Announce, Handover, Heartbeat, Message, Offer, State
+from epoxy.elect.messages import Accept, Announce, Counted, Handover, Heartbeat, Message, Offer, State
 from epoxy.elect.mind import Draw, Mind
 from epoxy.elect.orders import is_done, is_news
 from epoxy.elect.terms import Effect, Fence, Follow, Mode, Open, Order, Quiesce, Record, Report
@@ -52,6 +53,8 @@ class Elector(Mind):
                     heartbeats.adopt(self, message.epoch, message.node, now_ms)
                 case Handover():
                     handover.on_handover(self, message, now_ms)
+                case Counted():
+                    memory.on_counted(self, message, now_ms)
         return self._settle(now_ms)
 
     def report(self, report: Report, now_ms: int) -> list[Effect]:
@@ -91,6 +94,7 @@ class Elector(Mind):
     def _settle(self, now_ms: int) -> list[Effect]:
         """Whether to stand or to let go, and what the server should be, follows from everything else, and so does
         whether the others must know at once."""
+        changes.settle(self, now_ms)
         handover.hand_on(self, now_ms)
         handover.tell_heir(self, now_ms)
         candidacy.stand(self, now_ms)
@@ -116,6 +120,7 @@ class Elector(Mind):
             return Fence()
         follows = self.server.mode is Mode.FOLLOWING and self.server.leader == self.record.leader
         stands = rules.stands_behind(self.record) and self.heard_ms is not None
+        stands = stands and rules.may_copy(self.lists, leader.heartbeat.list)
         return Follow(self.record.leader) if stands and (follows or leader.heartbeat.state is State.OPEN) else Fence()
 
     def _overdue(self, now_ms: int) -> bool:

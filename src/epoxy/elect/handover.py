@@ -1,6 +1,7 @@
 """A primary that makes way: because an operator says so, or because its agent is about to end."""
 
 from epoxy.elect import rules
+from epoxy.elect.candidacy import may_lead
 from epoxy.elect.messages import Handover, State
 from epoxy.elect.mind import Handing, Mind
 from epoxy.elect.terms import Mode
@@ -18,6 +19,8 @@ def refusal(mind: Mind, heir: str, now_ms: int) -> str | None:
         return f"{heir} has priority 0 and never leads"
     if mind.peers[heir].said_lately(now_ms, mind.timing.fresh_ms) is None:
         return f"{heir} has not been heard lately"
+    if not may_lead(mind, heir):
+        return f"{heir} counts an older list of nodes and cannot lead: restart its agent with the new one, or remove it"
     return None
 
 
@@ -38,7 +41,7 @@ def best_peer(mind: Mind, now_ms: int) -> str:
     """Of those heard lately that could lead; empty if there is none."""
     lately = ((node, peer.said_lately(now_ms, mind.timing.fresh_ms)) for node, peer in mind.peers.items())
     able = [node for node, said in lately if said is not None and said.state not in (State.FRESH, State.DOWN)]
-    heirs = [node for node in able if mind.config.node(node).promotable]
+    heirs = [node for node in able if may_lead(mind, node)]
     return min(heirs, key=lambda node: rules.rank(mind.config, node, mind.peers[node].position), default="")
 
 

@@ -1,9 +1,11 @@
 """What heartbeats say and do: who leads, who answers for it, and until when it may write."""
 
-from epoxy.elect import rules
-from epoxy.elect.messages import Heartbeat, Role
+from msgspec.structs import replace
+
+from epoxy.elect import changes, memory, rules
+from epoxy.elect.messages import Heartbeat, Role, State
 from epoxy.elect.mind import Mind
-from epoxy.elect.terms import Record, Save, Send
+from epoxy.elect.terms import Save, Send
 
 BEHIND = 20
 """By which part of an interval a node waits longer for the leader's heartbeat before it beats by itself."""
@@ -13,6 +15,9 @@ def on_heartbeat(mind: Mind, heartbeat: Heartbeat, now_ms: int) -> None:
     sender = heartbeat.node
     peer = mind.peers[sender]
     peer.heard(heartbeat, now_ms)
+    if heartbeat.state is State.FRESH:
+        memory.tell(mind, sender)
+    changes.learn(mind, heartbeat)
     mind.seen = max(mind.seen, heartbeat.leader_epoch)
     adopt(mind, heartbeat.leader_epoch, heartbeat.leader, now_ms)
     claim = (heartbeat.leader_epoch, heartbeat.leader)
@@ -31,6 +36,8 @@ def hear_leader(mind: Mind, heartbeat: Heartbeat, now_ms: int) -> None:
     """A leader that says it does not lead has resigned, and never takes that back. But its server may still be open;
     only when that is over is there nobody to be waited for."""
     if heartbeat.role is Role.PRIMARY:
+        if not changes.promise(mind, heartbeat):
+            return
         beat_along(mind, now_ms)
         mind.heard_ms, mind.heard_stamp = now_ms, heartbeat.stamp
     elif rules.has_closed(heartbeat):
@@ -49,7 +56,7 @@ def adopt(mind: Mind, epoch: int, leader: str, now_ms: int) -> None:
     if leader not in mind.peers or not rules.is_higher_claim(epoch, mind.record):
         return
     voted_for = mind.record.voted_for if epoch == mind.record.epoch else ""
-    mind.record = Record(epoch=epoch, voted_for=voted_for, leader_epoch=epoch, leader=leader)
+    mind.record = replace(mind.record, epoch=epoch, voted_for=voted_for, leader_epoch=epoch, leader=leader)
     if not mind.fresh:
         mind.out.append(Save(mind.record))
     mind.resign()
@@ -60,8 +67,9 @@ def adopt(mind: Mind, epoch: int, leader: str, now_ms: int) -> None:
 def prolong(mind: Mind, now_ms: int) -> None:
     """The lease goes on from what a majority has answered."""
     if mind.leading:
-        answered = [peer.answered_ms for peer in mind.peers.values() if peer.answered_ms is not None]
-        mind.lease_end_ms = max(mind.lease_end_ms, rules.lease_end(answered, now_ms, mind.config))
+        answered = {node: peer.answered_ms for node, peer in mind.peers.items() if peer.answered_ms is not None}
+        lease_end_ms = rules.lease_end({**answered, mind.me: now_ms}, mind.lists, mind.timing.lease_ms)
+        mind.lease_end_ms = max(mind.lease_end_ms, lease_end_ms)
 
 
 def beat(mind: Mind, now_ms: int) -> None:
@@ -86,4 +94,6 @@ def heartbeat_of(mind: Mind, now_ms: int, *, echo: int) -> Heartbeat:
         state=mind.state(now_ms),
         stamp=rules.stamp(mind.life, now_ms, mind.started_ms),
         echo=echo,
+        stage=mind.lists.stage,
+        list=mind.lists.newest.digest,
     )

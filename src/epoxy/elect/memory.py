@@ -1,7 +1,12 @@
 """Nodes without a memory: those that have lost it, and those of a cluster that has just begun."""
 
+from msgspec.structs import replace
+
+from epoxy.elect import lists as node_lists
+from epoxy.elect.lists import Floor, Lists
+from epoxy.elect.messages import Counted
 from epoxy.elect.mind import Mind
-from epoxy.elect.terms import Record
+from epoxy.elect.terms import Send
 
 
 def recall(mind: Mind, now_ms: int) -> None:
@@ -12,24 +17,63 @@ def recall(mind: Mind, now_ms: int) -> None:
         return
     recalled_ms = mind.started_ms + mind.timing.recall_ms
     begins = may_begin(mind, in_vain=now_ms >= recalled_ms)
-    told = sum(peer.remembers and peer.at_ms >= recalled_ms for peer in mind.peers.values())
-    if not begins and (now_ms < recalled_ms or told < mind.config.witnesses):
+    told = {node for node, peer in mind.peers.items() if peer.remembers and (peer.told_ms or -1) >= recalled_ms}
+    if not begins and (now_ms < recalled_ms or not mind.lists.has_witnesses(told, mind.me)):
         return
     mind.fresh = False
     was = mind.record
     epoch = max(mind.seen, was.epoch)
     voted_for = was.voted_for if epoch == was.epoch else ""
-    mind.save(Record(epoch=epoch, voted_for=voted_for, leader_epoch=was.leader_epoch, leader=was.leader))
+    mind.save(replace(was, epoch=epoch, voted_for=voted_for, leader_epoch=max(1, was.leader_epoch)))
     new = begins and epoch == 1 and all(peer.was_fresh for peer in mind.peers.values())
     mind.leading = new and was.leader == mind.me
 
 
 def may_begin(mind: Mind, *, in_vain: bool) -> bool:
     """In a new cluster the first primary must see that all others are new. So these stay as they are until it leads,
-    unless that was waited for in vain."""
+    unless that was waited for in vain. Who is told of a change of nodes knows that nothing is new."""
     first = mind.peers.get(mind.config.initial_primary)
     led = first is None or first.has_led
-    return all(peer.was_new for peer in mind.peers.values()) and (led or in_vain)
+    known = mind.learned or all(peer.was_fresh for peer in mind.peers.values())
+    return known and all(peer.was_new for peer in mind.peers.values()) and (led or in_vain)
+
+
+def tell(mind: Mind, node: str) -> None:
+    """To a node that says it remembers nothing: what it may have promised, and by which lists others count."""
+    if not mind.fresh:
+        floor, lists = mind.record.floor, mind.lists
+        counted = Counted(
+            epoch=mind.record.epoch,
+            node=mind.me,
+            stage=lists.stage,
+            lists=lists.counted,
+            floor_generation=floor.generation,
+            floor_list=floor.digest,
+        )
+        mind.out.append(Send(node, counted))
+
+
+def on_counted(mind: Mind, told: Counted, now_ms: int) -> None:
+    """The lists that count are those of the sender, as far as they go up to the one of the own file."""
+    if not mind.fresh:
+        return
+    lists = known_to(mind, Lists(stage=told.stage, counted=told.lists))
+    if lists is None:
+        return
+    mind.peers[told.node].told_ms = now_ms
+    if told.floor_generation > mind.record.floor.generation:
+        floor = Floor(generation=told.floor_generation, digest=told.floor_list)
+        mind.record = replace(mind.record, floor=floor)
+    if not mind.learned or lists.stage > mind.lists.stage:
+        mind.learned = True
+        mind.count_by(lists)
+
+
+def known_to(mind: Mind, lists: Lists) -> Lists | None:
+    mine = mind.lists.newest.digest
+    if lists.newest.digest == mine:
+        return lists
+    return node_lists.undone(lists) if lists.is_joint and lists.counted[0].digest == mine else None
 
 
 def is_founded(mind: Mind) -> bool:

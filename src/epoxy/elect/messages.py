@@ -4,6 +4,8 @@ import enum
 
 from msgspec import Struct
 
+from epoxy.elect.lists import NodeList
+
 
 class Role(enum.Enum):
     PRIMARY = "primary"
@@ -29,7 +31,8 @@ class State(enum.Enum):
 class Heartbeat(Struct, frozen=True, kw_only=True):
     """`epoch`: the highest its sender has voted in or followed. `leader` leads `leader_epoch`, as far as it knows.
     `history`: the epoch of the last write in its server's data. `stamp`: its clock. `echo`: the newest stamp it had
-    from the receiver, as long as it stands behind the receiver as leader of `leader_epoch`; else 0."""
+    from the receiver, as long as it stands behind the receiver as leader of `leader_epoch`; else 0. `stage` and `list`:
+    which lists of nodes its sender counts, and the newest of them."""
 
     epoch: int
     node: str
@@ -41,16 +44,21 @@ class Heartbeat(Struct, frozen=True, kw_only=True):
     state: State
     stamp: int
     echo: int
+    stage: int
+    list: str
 
 
 class Offer(Struct, frozen=True, kw_only=True):
-    """`in_office`: the candidate is the primary, and its lease is running. It wants a new epoch, not another leader."""
+    """`in_office`: the candidate is the primary, and its lease is running. It wants a new epoch, not another leader.
+    `stage` and `list`: by which lists of nodes it counts its votes."""
 
     epoch: int
     node: str
     offset: int
     history: int
     in_office: bool
+    stage: int
+    list: str
 
 
 class Accept(Struct, frozen=True, kw_only=True):
@@ -75,4 +83,15 @@ class Handover(Struct, frozen=True, kw_only=True):
     heir: str
 
 
-Message = Heartbeat | Offer | Accept | Announce | Handover
+class Counted(Struct, frozen=True, kw_only=True):
+    """For a node without memory: which lists of nodes the sender counts, and which it has promised not to go behind."""
+
+    epoch: int
+    node: str
+    stage: int
+    lists: tuple[NodeList, ...]
+    floor_generation: int
+    floor_list: str
+
+
+Message = Heartbeat | Offer | Accept | Announce | Handover | Counted

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from epoxy.elect import lists as node_lists
 from epoxy.elect import rules
 from epoxy.elect.config import Config
+from epoxy.elect.lists import Lists
 from epoxy.elect.messages import Message, Role, State
 from epoxy.elect.peer import Peer
 from epoxy.elect.terms import Effect, Mode, Record, Report, Save, Send
@@ -33,17 +36,20 @@ class Mind:
     won election, or with epoch 1 where nobody remembers anything, and never again after it has ended."""
 
     def __init__(self, config: Config, me: str, record: Record | None, now_ms: int, draw: Draw) -> None:
-        self.config = config
         self.timing = config.timing
         self.me = me
         self.draw = draw
-        self.peers = {node: Peer() for node in config.others(me)}
+        self.peers: dict[str, Peer] = {}
         remembered = rules.after_restart(record)
         self.fresh = remembered is None
-        self.record = remembered if remembered is not None else Record(leader=config.initial_primary)
+        self.record = remembered if remembered is not None else Record(leader_epoch=0, leader=config.initial_primary)
+        self.learned = not self.fresh
+        """Whether it knows which lists count. Who has no memory knows its file alone, until somebody tells."""
         self.server = Report(alive=False, mode=Mode.OPEN)
         self.started_ms = now_ms
         self.out: list[Effect] = []
+        self.config = config
+        self.count_by(node_lists.at_start(self.record.lists, self.record.floor, config))
 
         self.leading = False
         self.lease_end_ms = 0
@@ -54,8 +60,12 @@ class Mind:
 
         self.heard_ms: int | None = None
         self.heard_stamp = 0
-        self.deaf_ms = now_ms if self.record.leader == me else rules.silent_until(now_ms, config.timing)
+        self.deaf_ms = rules.silent_until(now_ms, config.timing) if self.record.leader != me else now_ms
         """Until then it takes somebody for alive whom it may have heard in an earlier life."""
+        if self.record.leader == me and self.lists.leaving:
+            self.deaf_ms = now_ms + self.timing.recall_ms
+            """Until then the server of a node that leaves may still copy from this one, which led it under the old
+            list. Under the new one such a copy must not count."""
 
         self.seen = max(self.record.epoch, self.record.leader_epoch)
         self.campaign: Campaign | None = None
@@ -66,8 +76,18 @@ class Mind:
     # What others may ask
 
     @property
+    def lists(self) -> Lists:
+        assert self.record.lists is not None
+        return self.record.lists
+
+    @property
     def promotable(self) -> bool:
         return self.config.node(self.me).promotable
+
+    @property
+    def is_left_behind(self) -> bool:
+        """Whether this node has answered a leader of a newer list than it counts: then it cannot lead any more."""
+        return not rules.grants(self.record.floor, self.lists.stage, self.lists.newest.digest)
 
     @property
     def role(self) -> Role:
@@ -109,6 +129,15 @@ class Mind:
     def save(self, record: Record) -> None:
         self.record = record
         self.out.append(Save(record))
+
+    def count_by(self, lists: Lists) -> None:
+        """From here on these lists of nodes count. Nothing is known of a node that was not among them before."""
+        if lists != self.record.lists:
+            self.record = replace(self.record, lists=lists)
+            if not self.fresh:
+                self.out.append(Save(self.record))
+        self.config = node_lists.applied(lists, self.config)
+        self.peers = {node: self.peers.get(node) or Peer() for node in self.config.others(self.me)}
 
     def tell_all(self, message: Message) -> None:
         self.out += [Send(node, message) for node in self.peers]

@@ -9,7 +9,7 @@ from epoxy.elect.messages import Message
 
 
 class Outbox:
-    """Invariant: at most one message of each of the five kinds."""
+    """Invariant: at most one message of each of the six kinds."""
 
     def __init__(self) -> None:
         self._waiting: dict[type[Message], Message] = {}

@@ -15,6 +15,8 @@ class Peer:
         self.has_joined = False
         """Whether it has said, in this life of ours, that it remembers something."""
         self.has_led = False
+        self.told_ms: int | None = None
+        """When it said, to a node without memory, which lists count."""
         self.answered_ms: int | None = None
         """The latest of our heartbeats that it answered for us as the leader we are now."""
 

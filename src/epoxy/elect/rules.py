@@ -1,8 +1,9 @@
 """The rules an elector decides by: functions of values, each with a reason to exist."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 from epoxy.elect.config import Config, Timing
+from epoxy.elect.lists import Floor, Lists, generation_of
 from epoxy.elect.messages import Heartbeat, State
 from epoxy.elect.terms import Mode, Position, Record, Report
 
@@ -24,11 +25,34 @@ def stamped_ms(life: int, value: int, started_ms: int) -> int | None:
     return started_ms + (value & ((1 << LIFE) - 1)) if value >> LIFE == life else None
 
 
-def lease_end(answered_ms: Iterable[int], now_ms: int, config: Config) -> int:
-    """A majority, the primary among it, has heard something it said at this time or later. None of them votes for
-    another before `down_after_ms` of silence, and the lease is shorter."""
-    times = sorted([now_ms, *answered_ms], reverse=True)
-    return times[config.quorum - 1] + config.timing.lease_ms if len(times) >= config.quorum else 0
+def lease_end(answered_ms: Mapping[str, int], lists: Lists, lease_ms: int) -> int:
+    """A majority of every list that counts has heard something the primary said at this time or later; itself it hears
+    now. None of them votes for another before `down_after_ms` of silence, and the lease is shorter."""
+    if not lists.has_majority(answered_ms):
+        return 0
+    return min(nth_latest(answered_ms, each.ids, each.quorum) for each in lists.counted) + lease_ms
+
+
+def nth_latest(answered_ms: Mapping[str, int], nodes: frozenset[str], n: int) -> int:
+    return sorted((at_ms for node, at_ms in answered_ms.items() if node in nodes), reverse=True)[n - 1]
+
+
+def grants(floor: Floor, stage: int, digest: str) -> bool:
+    """Whether a node may answer or elect somebody who counts by these lists. Who has answered a leader of a newer list
+    has promised not to: by the old list alone nobody leads any more."""
+    return floor.admits(generation_of(stage), digest)
+
+
+def raised(floor: Floor, stage: int, digest: str) -> Floor:
+    """What answering such a leader promises."""
+    return Floor(generation=generation_of(stage), digest=digest) if stage else floor
+
+
+def may_copy(lists: Lists, digest: str) -> bool:
+    """Whether a server may follow a leader of this newest list. One that is not in the leader's list must not: its copy
+    would count for an acknowledgement, and it has no vote in what follows. Who does not know the list yet may be such
+    a one."""
+    return digest in lists.digests
 
 
 def heard_lately(heard_ms: int | None, now_ms: int, timing: Timing) -> bool:

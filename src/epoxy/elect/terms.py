@@ -4,17 +4,22 @@ import enum
 
 from msgspec import Struct
 
+from epoxy.elect.lists import Floor, Lists
 from epoxy.elect.messages import Message
 
 
 class Record(Struct, frozen=True, kw_only=True):
     """What must survive a crash. `epoch` is the highest this node has voted in or followed: it has promised to stand
-    behind nobody below it. `voted_for` is empty if it followed without having voted."""
+    behind nobody below it. `voted_for` is empty if it followed without having voted. `lists`: under which lists of
+    nodes it was made; None in a record of before there was a way to change them. `floor`: what was promised about
+    lists."""
 
     epoch: int = 1
     voted_for: str = ""
     leader_epoch: int = 1
     leader: str = ""
+    lists: Lists | None = None
+    floor: Floor = Floor()
 
 
 class Mode(enum.Enum):

@@ -1,19 +1,20 @@
 """Whom a node votes for: nobody while it hears a primary, and nobody who lacks what it has."""
 
+from msgspec.structs import replace
+
 from epoxy.elect import rules
 from epoxy.elect.messages import Accept, Offer
 from epoxy.elect.mind import Mind
-from epoxy.elect.terms import Position, Record, Send
+from epoxy.elect.terms import Position, Send
 
 
 def on_offer(mind: Mind, offer: Offer, now_ms: int) -> None:
     if mind.fresh or not would_vote(mind, offer, now_ms):
         return
     if not rules.is_repeated(offer.epoch, offer.node, mind.record):
-        was = mind.record
-        mind.save(Record(epoch=offer.epoch, voted_for=offer.node, leader_epoch=was.leader_epoch, leader=was.leader))
+        mind.save(replace(mind.record, epoch=offer.epoch, voted_for=offer.node))
         stop_standing(mind)
-        if offer.node != was.leader:
+        if offer.node != mind.record.leader:
             mind.resign()
         mind.rest_ms = now_ms + mind.timing.election_timeout_ms
     mind.out.append(Send(offer.node, Accept(epoch=offer.epoch, node=mind.me, candidate=offer.node)))
@@ -22,6 +23,8 @@ def on_offer(mind: Mind, offer: Offer, now_ms: int) -> None:
 def would_vote(mind: Mind, offer: Offer, now_ms: int) -> bool:
     if rules.is_repeated(offer.epoch, offer.node, mind.record):
         return True
+    if not rules.grants(mind.record.floor, offer.stage, offer.list):
+        return False
     if not rules.is_new(offer.epoch, mind.record) and not should_yield(mind, offer):
         return False
     if mind.hears(now_ms):

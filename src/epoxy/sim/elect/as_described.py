@@ -8,10 +8,14 @@ checkers that do not find that are worth nothing.
 from collections.abc import Callable
 
 from epoxy.elect.config import Config
-from epoxy.elect.messages import Accept, Announce, Handover, Heartbeat, Message, Offer, Role, State
+from epoxy.elect.lists import DIGEST_CHARS
+from epoxy.elect.messages import Accept, Announce, Counted, Handover, Heartbeat, Message, Offer, Role, State
 from epoxy.elect.terms import Effect, Follow, Mode, Open, Order, Record, Report, Send
 
 FOR_EVER_MS = 1 << 40
+
+LIST = "0" * DIGEST_CHARS
+"""There is one list, and no other."""
 
 TICKS = 4
 """In a heartbeat."""
@@ -85,7 +89,7 @@ class AsDescribed:
             case Announce():
                 self._on_announce(message)
                 return self._orders()
-            case Handover():
+            case Handover() | Counted():
                 return []
 
     def _primary_is_down(self, now_ms: int) -> bool:
@@ -104,7 +108,7 @@ class AsDescribed:
         self.votes = {self.me}
         self.until_ms = now_ms + self.config.timing.election_timeout_ms
         offset = self.server.position.offset
-        offer = Offer(epoch=self.seen, node=self.me, offset=offset, history=0, in_office=False)
+        offer = Offer(epoch=self.seen, node=self.me, offset=offset, history=0, in_office=False, stage=0, list=LIST)
         return [Send(node, offer) for node in self.last_seen] + self._count()
 
     def _on_heartbeat(self, heartbeat: Heartbeat, now_ms: int) -> None:
@@ -166,4 +170,6 @@ class AsDescribed:
             state=State.BUSY,
             stamp=0,
             echo=0,
+            stage=0,
+            list=LIST,
         )

@@ -3,11 +3,14 @@
 # They stand in for production rules and keep their signatures, used or not.
 # ruff: noqa: ARG001
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
+
+from msgspec.structs import replace
 
 from epoxy.elect import candidacy, heartbeats, rules, votes
 from epoxy.elect.config import Config, Timing
+from epoxy.elect.lists import Lists, NodeList
 from epoxy.elect.messages import Heartbeat, Message, Offer
 from epoxy.elect.mind import Mind
 from epoxy.elect.outbox import Outbox
@@ -38,7 +41,7 @@ def votes_forgotten(record: Record | None) -> Record | None:
     """What was followed is on the disk, what was voted for is not."""
     if record is None:
         return None
-    return Record(epoch=record.leader_epoch, leader_epoch=record.leader_epoch, leader=record.leader)
+    return replace(record, epoch=record.leader_epoch, voted_for="")
 
 
 def at_once(now_ms: int, timing: Timing) -> int:
@@ -74,20 +77,21 @@ def believe_announcements_alone(mind: Mind, heartbeat: Heartbeat, now_ms: int) -
         _on_heartbeat(mind, heartbeat, now_ms)
 
 
-def for_ever(answered_ms: Iterable[int], now_ms: int, config: Config) -> int:
-    return now_ms + 1_000_000_000
+def for_ever(answered_ms: Mapping[str, int], lists: Lists, lease_ms: int) -> int:
+    return max(answered_ms.values()) + 1_000_000_000
 
 
-def twice_as_long(answered_ms: Iterable[int], now_ms: int, config: Config) -> int:
-    end_ms = _lease_end(answered_ms, now_ms, config)
-    return end_ms + config.timing.lease_ms if end_ms else 0
+def twice_as_long(answered_ms: Mapping[str, int], lists: Lists, lease_ms: int) -> int:
+    end_ms = _lease_end(answered_ms, lists, lease_ms)
+    return end_ms + lease_ms if end_ms else 0
 
 
 def count_the_heard(mind: Mind, now_ms: int) -> None:
     """Who is heard may not hear."""
     if mind.leading:
-        heard = [peer.at_ms for peer in mind.peers.values() if peer.heartbeat is not None]
-        mind.lease_end_ms = max(mind.lease_end_ms, _lease_end(heard, now_ms, mind.config))
+        heard = {node: peer.at_ms for node, peer in mind.peers.items() if peer.heartbeat is not None}
+        lease_end_ms = _lease_end({**heard, mind.me: now_ms}, mind.lists, mind.timing.lease_ms)
+        mind.lease_end_ms = max(mind.lease_end_ms, lease_end_ms)
 
 
 def fewer_bytes(candidate: Position, mine: Position) -> bool:
@@ -116,5 +120,5 @@ def same_epoch_again(seen: list[int]) -> int:
     return max(seen)
 
 
-def one_less(self: Config) -> int:
+def one_less(self: NodeList) -> int:
     return max(1, len(self.nodes) // 2)

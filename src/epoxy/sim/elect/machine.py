@@ -4,9 +4,10 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from epoxy.elect.config import Config, fingerprint
+from epoxy.elect.config import Config
 from epoxy.elect.elector import Elector
-from epoxy.elect.hello import Party
+from epoxy.elect.hello import Party, party_of
+from epoxy.elect.lists import Lists
 from epoxy.elect.messages import Accept, Message
 from epoxy.elect.terms import Effect, Follow, Open, Order, Record, Report, Save, Send
 from epoxy.sim.elect.server import Server
@@ -57,13 +58,8 @@ class Machine:
         self.record: Record | None = None
         self.agent: Brain | None = None
         self.server = Server(self)
-        self.party = Party(
-            cluster=config.cluster,
-            me=name,
-            config_hash=fingerprint(config),
-            secret=SECRET,
-            known=frozenset(config.others(name)) if any(n.id == name for n in config.nodes) else frozenset(),
-        )
+        self._party: Party | None = None
+        self._known: tuple[Lists | None, Config] = (None, config)
         self._rate = rate
         self._boot_us = 0
         self._paused = False
@@ -71,6 +67,15 @@ class Machine:
         self._dice = Random(f"elect/{cluster.plan.seed}/{name}")
         self._orders = 0
         self._seen: Report | None = None
+
+    @property
+    def party(self) -> Party:
+        agent = self.agent
+        lists = agent.lists if isinstance(agent, Elector) and agent.learned else None
+        if self._party is None or (lists, self.config) != self._known:
+            self._known = lists, self.config
+            self._party = party_of(self.config, self.name, SECRET, lists)
+        return self._party
 
     def local_ms(self) -> int:
         return int((self.cluster.world.now_us - self._boot_us) * self._rate / 1000)

@@ -2,7 +2,7 @@
 docs/protocol/elect.md gives them; the others are rules of our own, each taken out."""
 
 from epoxy.elect import candidacy, heartbeats, hello, memory, rules, votes
-from epoxy.elect.config import Config
+from epoxy.elect.lists import NodeList
 from epoxy.elect.mind import Mind
 from epoxy.elect.outbox import Outbox
 from epoxy.sim.elect import broken
@@ -60,7 +60,7 @@ ALL = (
     ),
     mutant("7-full-queue", "a full queue drops what is new", Patch(Outbox, "put", broken.drop_the_new)),
     mutant("8-anyone-may-speak", "no secret is asked for", Patch(hello, "check_proof", broken.nothing)),
-    mutant("9-any-config", "peers with another list are heard", Patch(hello, "same_config", broken.always), since=100),
+    mutant("9-any-config", "peers with another list are heard", Patch(hello, "same_lists", broken.always), since=100),
     mutant("no-judgement", "a voter does not compare positions", Patch(rules, "is_worse", broken.never), since=210),
     mutant(
         "resigned-is-closed", "resigning counts before the server is closed", Patch(rules, "has_closed", broken.always)
@@ -73,7 +73,7 @@ ALL = (
     ),
     mutant("deaf-for-nothing", "a restart votes at once", Patch(rules, "silent_until", broken.at_once), since=120),
     mutant("begun-too-early", "the first primary waits for nobody", Patch(memory, "is_founded", broken.always)),
-    mutant("quorum-too-small", "half of the nodes elect", Patch(Config, "quorum", property(broken.one_less))),
+    mutant("quorum-too-small", "half of the nodes elect", Patch(NodeList, "quorum", property(broken.one_less))),
     mutant("epoch-reused", "a candidate does not raise the epoch", Patch(rules, "next_epoch", broken.same_epoch_again)),
     mutant(
         AS_DESCRIBED,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from epoxy.codec import elect as wire
 from epoxy.codec.resp import CommandReader
+from epoxy.elect.hello import Party
 from epoxy.elect.messages import Announce, Message
 from epoxy.elect.outbox import Outbox
 from epoxy.sim.elect.admission import admits
@@ -34,7 +35,7 @@ class Network:
         self._encoded = plan.encoded
         self._blocked: list[Cut] = []
         self._boxes: dict[Way, Outbox] = {}
-        self._admitted: dict[Way, bool] = {}
+        self._admitted: dict[tuple[Party, Party], bool] = {}
         self._last_us: dict[tuple[str, str, str], int] = {}
 
     def block(self, senders: frozenset[str], receivers: frozenset[str], *, data: bool = True) -> Cut:
@@ -113,10 +114,10 @@ class Network:
         return arrives_us - self._world.now_us
 
     def _is_admitted(self, sender: "Machine", receiver: "Machine") -> bool:
-        way = (sender.name, receiver.name)
-        if way not in self._admitted:
-            self._admitted[way] = admits(sender.party, receiver.party)
-        return self._admitted[way]
+        ends = (sender.party, receiver.party)
+        if ends not in self._admitted:
+            self._admitted[ends] = admits(*ends)
+        return self._admitted[ends]
 
     def _over_the_wire(self, message: Message) -> Message:
         if not self._encoded:
