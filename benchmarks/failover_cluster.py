@@ -72,7 +72,8 @@ class Member:
 
 
 class ElectCluster:
-    """`front`: the ports under which nodes are known, where these are not their own."""
+    """`front`: the ports under which nodes are known, where these are not their own. `listed`: the nodes of the list
+    that is in force; `members` has all that there are ports for."""
 
     def __init__(
         self,
@@ -84,8 +85,10 @@ class ElectCluster:
         min_replicas: int = 1,
         kill_hung: bool = False,
         appendonly: bool = True,
+        listed: str = "",
     ) -> None:
         self.folder = folder
+        self.listed = listed or NAMES[:n]
         self.members: dict[str, Member] = {}
         self._binary = server_binary
         self._appendonly = appendonly
@@ -96,23 +99,26 @@ class ElectCluster:
         self.front = dict(zip(NAMES, ports[2 * n : 3 * n], strict=False))
         for i, name in enumerate(NAMES[:n]):
             self.members[name] = Member(name, folder, ports[3 * n + i], ports[4 * n + i])
-        self._settings = (
-            f'[cluster]\nname = "{CLUSTER}"\nsecret_file = "secret"\ninitial_primary = "a"\n'
-            f"min_replicas_to_write = {min_replicas}\n[timing]\ndown_after_ms = {down_after_ms}\n"
-        )
+        self._min_replicas = min_replicas
+        self._down_after_ms = down_after_ms
 
     def write_files(self, *, proxied: bool = False) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "secret").write_bytes(b"not a secret, only a test of one")
-        for name, member in self.members.items():
-            nodes = "".join(self._node(other, proxied=proxied) for other in self.members)
+        settings = (
+            f'[cluster]\nname = "{CLUSTER}"\nsecret_file = "secret"\ninitial_primary = "{self.listed[0]}"\n'
+            f"min_replicas_to_write = {self._min_replicas}\n[timing]\ndown_after_ms = {self._down_after_ms}\n"
+        )
+        for name in self.listed:
+            member = self.members[name]
+            nodes = "".join(self._node(other, proxied=proxied) for other in self.listed)
             listen = self.listen[name] if proxied else self.control[name]
             own = (
                 f'[node]\nid = "{name}"\ndata_dir = "{name}-agent"\nlisten = "127.0.0.1:{listen}"\n'
                 f'clients = "127.0.0.1:{member.clients_port}"\n'
                 f'[server]\naddress = "127.0.0.1:{member.server_port}"\nkill_hung = {self._kill_hung}\n'
             )
-            (self.folder / f"{name}.toml").write_text(own + self._settings + nodes)
+            (self.folder / f"{name}.toml").write_text(own + settings + nodes)
 
     def _node(self, name: str, *, proxied: bool) -> str:
         server = self.front[name] if proxied else self.members[name].server_port
@@ -134,11 +140,27 @@ class ElectCluster:
             self.members[name].agent = subprocess.Popen(command, stdout=log, stderr=log)
 
     def start(self) -> None:
-        for name in self.members:
+        for name in self.listed:
             self.start_server(name)
-        for name in self.members:
+        for name in self.listed:
             self.start_agent(name)
         self.primary()
+
+    def end_agent(self, name: str) -> None:
+        """As an operator does: it makes way first."""
+        agent = self.members[name].agent
+        assert agent is not None
+        agent.terminate()
+        agent.wait(PATIENCE_S)
+
+    def relist(self, listed: str, *, min_replicas: int = 1) -> None:
+        """Another list of nodes in all files. Who is new is started; who was there is as it was until it is restarted."""
+        before, self.listed, self._min_replicas = self.listed, listed, min_replicas
+        self.write_files()
+        for name in listed:
+            if name not in before:
+                self.start_server(name)
+                self.start_agent(name)
 
     def stop(self) -> None:
         """Agents first: their guards close what is open. No agent may have given up by itself, whatever happened."""
@@ -174,7 +196,7 @@ class ElectCluster:
                 primary = member.status().primary
                 if primary is not None and primary != but:
                     said[primary] = said.get(primary, 0) + 1
-        return next((name for name, count in said.items() if count > len(self.members) // 2), "")
+        return next((name for name, count in said.items() if count > len(self.listed) // 2), "")
 
     def takes_writes(self, name: str) -> bool:
         """By its own word: a write of a key nobody reads."""

@@ -22,7 +22,7 @@ def promise(mind: Mind, leader: Heartbeat) -> bool:
 def learn(mind: Mind, heartbeat: Heartbeat) -> None:
     """That a list counts alone is true once anybody knows it."""
     counted = mind.lists
-    if counted.is_joint and heartbeat.stage > counted.stage and heartbeat.list == counted.newest.digest:
+    if counted.is_joint and heartbeat.stage == counted.stage + 1 and heartbeat.list == counted.newest.digest:
         mind.count_by(lists.settled(counted))
 
 

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from epoxy.elect import changes, memory, rules
-from epoxy.elect.messages import Heartbeat, Role, State
+from epoxy.elect.messages import Heartbeat, Role
 from epoxy.elect.mind import Mind
 from epoxy.elect.terms import Save, Send
 
@@ -15,7 +15,7 @@ def on_heartbeat(mind: Mind, heartbeat: Heartbeat, now_ms: int) -> None:
     sender = heartbeat.node
     peer = mind.peers[sender]
     peer.heard(heartbeat, now_ms)
-    if heartbeat.state is State.FRESH:
+    if memory.should_be_told(mind, heartbeat):
         memory.tell(mind, sender)
     changes.learn(mind, heartbeat)
     mind.seen = max(mind.seen, heartbeat.leader_epoch)
@@ -52,8 +52,10 @@ def beat_along(mind: Mind, now_ms: int) -> None:
 
 
 def adopt(mind: Mind, epoch: int, leader: str, now_ms: int) -> None:
-    """Follow the higher claim, whoever tells of it."""
-    if leader not in mind.peers or not rules.is_higher_claim(epoch, mind.record):
+    """Follow the higher claim, whoever tells of it. Who has lost its memory may hear that it has led itself. Who
+    is new in the list may never hear this leader, and has promised it nothing: it waits for nobody."""
+    known = leader in mind.peers or (mind.fresh and leader == mind.me)
+    if not known or not rules.is_higher_claim(epoch, mind.record):
         return
     voted_for = mind.record.voted_for if epoch == mind.record.epoch else ""
     mind.record = replace(mind.record, epoch=epoch, voted_for=voted_for, leader_epoch=epoch, leader=leader)
@@ -61,7 +63,8 @@ def adopt(mind: Mind, epoch: int, leader: str, now_ms: int) -> None:
         mind.out.append(Save(mind.record))
     mind.resign()
     mind.heir = ""
-    mind.heard_ms, mind.heard_stamp = now_ms, 0
+    counts_here = mind.me in mind.lists.counted[0].ids
+    mind.heard_ms, mind.heard_stamp = now_ms if counts_here else None, 0
 
 
 def prolong(mind: Mind, now_ms: int) -> None:

@@ -23,6 +23,10 @@ DIGEST_CHARS = 16
 """64 bits tell the lists of operators apart; that nobody else speaks is the business of the secret."""
 
 
+ELSE = " (if the others have gone on without this node: empty its node.data_dir; it joins like one that lost its disk)"
+"""What helps a node whose record is too old for the way to the new list."""
+
+
 class NodeList(Struct, frozen=True, kw_only=True):
     """One list of nodes, as an operator wrote it. `digest` stands for its ids, which is what is counted; `words` for
     all that was written with them."""
@@ -92,7 +96,13 @@ class Lists(Struct, frozen=True, kw_only=True):
     def has_majority(self, nodes: Iterable[str]) -> bool:
         return all(len(each.ids.intersection(nodes)) >= each.quorum for each in self.counted)
 
-    def has_witnesses(self, nodes: set[str], me: str) -> bool:
+    def has_witnesses(self, nodes: set[str], me: str, floor: "Floor") -> bool:
+        """Whether so many have told what they know that one of them knows of every election this node may have voted
+        in. As long as none of them has answered a leader of the new list, there was none without a majority of the old
+        one; and who was not in the old one has no part in what it elected."""
+        old = self.counted[0]
+        if floor.generation < self.generation:
+            return len(old.ids & nodes) >= old.witnesses
         mine = (each for each in self.counted if me in each.ids)
         return all(len(each.ids & nodes) >= each.witnesses for each in mine)
 
@@ -164,8 +174,7 @@ def at_start(known: Lists | None, floor: Floor, config: Config) -> Lists:
     if wanted.ids != known.counted[0].ids:
         raise ConfigError(
             f"nodes: the change from {told(known.counted[0])} to {told(known.newest)} is not finished here; one at a "
-            f"time: start this node with one of these two lists first (if the others have gone on without it, empty "
-            f"its node.data_dir: it then joins as a node that has lost its disk)"
+            f"time: start this node with one of these two lists first{ELSE}"
         )
     if floor.generation >= known.generation:
         raise ConfigError(
@@ -192,7 +201,7 @@ def begun(known: Lists, floor: Floor, wanted: NodeList) -> Lists:
     if len(staying) < before.quorum and len(before.ids - wanted.ids) > 1:
         raise ConfigError(
             f"nodes: of {told(before)} only {', '.join(sorted(staying))} would stay; keep a majority of the old list "
-            f"({before.quorum}), let that take effect, and replace the others then"
+            f"({before.quorum}), let that take effect, and replace the others then{ELSE}"
         )
     here = {node.id: node for node in wanted.nodes}
     moved = sorted(node.id for node in before.nodes if node.id in staying and here[node.id] != node)
@@ -209,9 +218,11 @@ def told(nodes: NodeList) -> str:
 
 
 def compatible(mine: str, theirs: str) -> bool:
-    """Two HELLOs: there is a list both count, and none of one generation that differs. Who has no memory (?) knows its
-    file and not the generation."""
+    """Two HELLOs: both have the same file, or count one list in common, and none of one generation that differs. Who
+    has no memory (?) knows its file and not the generation; who was away while lists changed will be told."""
     ours, others = (dict(word.partition(":")[::2] for word in words.split(",")) for words in (mine, theirs))
+    if mine.rpartition(":")[2] == theirs.rpartition(":")[2]:
+        return True
     if "?" in ours or "?" in others:
         return not set(ours.values()).isdisjoint(others.values())
     common = ours.keys() & others.keys()

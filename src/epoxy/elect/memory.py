@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from epoxy.elect import lists as node_lists
 from epoxy.elect.lists import Floor, Lists
-from epoxy.elect.messages import Counted
+from epoxy.elect.messages import Counted, Heartbeat, State
 from epoxy.elect.mind import Mind
 from epoxy.elect.terms import Send
 
@@ -18,9 +18,9 @@ def recall(mind: Mind, now_ms: int) -> None:
     recalled_ms = mind.started_ms + mind.timing.recall_ms
     begins = may_begin(mind, in_vain=now_ms >= recalled_ms)
     told = {node for node, peer in mind.peers.items() if peer.remembers and (peer.told_ms or -1) >= recalled_ms}
-    if not begins and (now_ms < recalled_ms or not mind.lists.has_witnesses(told, mind.me)):
+    if not begins and (now_ms < recalled_ms or not mind.lists.has_witnesses(told, mind.me, mind.record.floor)):
         return
-    mind.fresh = False
+    mind.fresh, mind.learned = False, True
     was = mind.record
     epoch = max(mind.seen, was.epoch)
     voted_for = was.voted_for if epoch == was.epoch else ""
@@ -38,33 +38,35 @@ def may_begin(mind: Mind, *, in_vain: bool) -> bool:
     return known and all(peer.was_new for peer in mind.peers.values()) and (led or in_vain)
 
 
+def should_be_told(mind: Mind, heartbeat: Heartbeat) -> bool:
+    """Who remembers nothing, and who has the same file and was away while lists changed."""
+    behind = heartbeat.stage < mind.lists.stage and heartbeat.list == mind.lists.newest.digest
+    return not mind.fresh and (behind or heartbeat.state is State.FRESH)
+
+
 def tell(mind: Mind, node: str) -> None:
-    """To a node that says it remembers nothing: what it may have promised, and by which lists others count."""
-    if not mind.fresh:
-        floor, lists = mind.record.floor, mind.lists
-        counted = Counted(
-            epoch=mind.record.epoch,
-            node=mind.me,
-            stage=lists.stage,
-            lists=lists.counted,
-            floor_generation=floor.generation,
-            floor_list=floor.digest,
-        )
-        mind.out.append(Send(node, counted))
+    """By which lists others count, and what a node without memory may have promised."""
+    floor, lists = mind.record.floor, mind.lists
+    counted = Counted(
+        epoch=mind.record.epoch,
+        node=mind.me,
+        stage=lists.stage,
+        lists=lists.counted,
+        floor_generation=floor.generation,
+        floor_list=floor.digest,
+    )
+    mind.out.append(Send(node, counted))
 
 
 def on_counted(mind: Mind, told: Counted, now_ms: int) -> None:
-    """The lists that count are those of the sender, as far as they go up to the one of the own file."""
-    if not mind.fresh:
-        return
+    """The lists that count are those of the sender, as far as they go up to the one of the own file. To go on to a
+    later stage is always allowed; it takes back no promise."""
     lists = known_to(mind, Lists(stage=told.stage, counted=told.lists))
-    if lists is None:
-        return
     mind.peers[told.node].told_ms = now_ms
-    if told.floor_generation > mind.record.floor.generation:
+    if mind.fresh and told.floor_generation > mind.record.floor.generation:
         floor = Floor(generation=told.floor_generation, digest=told.floor_list)
         mind.record = replace(mind.record, floor=floor)
-    if not mind.learned or lists.stage > mind.lists.stage:
+    if lists is not None and (not mind.learned or lists.stage > mind.lists.stage):
         mind.learned = True
         mind.count_by(lists)
 

@@ -3,14 +3,14 @@
 # They stand in for production rules and keep their signatures, used or not.
 # ruff: noqa: ARG001
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from epoxy.elect import candidacy, heartbeats, rules, votes
 from epoxy.elect.config import Config, Timing
-from epoxy.elect.lists import Lists, NodeList
+from epoxy.elect.lists import Floor, Lists, NodeList
 from epoxy.elect.messages import Heartbeat, Message, Offer
 from epoxy.elect.mind import Mind
 from epoxy.elect.outbox import Outbox
@@ -122,3 +122,20 @@ def same_epoch_again(seen: list[int]) -> int:
 
 def one_less(self: NodeList) -> int:
     return max(1, len(self.nodes) // 2)
+
+
+def at_once_alone(known: Lists, floor: Floor, wanted: NodeList) -> Lists:
+    return Lists(stage=known.stage + 2, counted=(wanted,))
+
+
+def of_any(self: Lists, nodes: Iterable[str]) -> bool:
+    counted = set(nodes)
+    return any(len(each.ids & counted) >= each.quorum for each in self.counted)
+
+
+def kept(floor: Floor, stage: int, digest: str) -> Floor:
+    return floor
+
+
+def latest(answered_ms: Mapping[str, int], nodes: frozenset[str], n: int) -> int:
+    return max(answered_ms.values())

@@ -5,9 +5,13 @@ from random import Random
 from epoxy.elect.config import Timing
 from epoxy.sim.elect.ambush import ambush
 from epoxy.sim.elect.plan import Fault, Kind, Plan, Weather
+from epoxy.sim.elect.rolling import changed
 
 SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 7)
 """Three and five are what people run."""
+
+ROLLED = 5
+"""Every so many seeds have a change of nodes."""
 
 KINDS = tuple(kind for kind in Kind if kind is not Kind.WIPE)
 
@@ -20,7 +24,7 @@ def generate(seed: int, *, n: int | None = None) -> Plan:
     faults_end_ms = timing.down_after_ms * dice.randint(4, 12)
     ambushed = seed % 2 == 1 and size >= 3
     begun = dice.random() < 0.3
-    return Plan(
+    plan = Plan(
         seed=seed,
         n=size,
         timing=timing,
@@ -37,6 +41,7 @@ def generate(seed: int, *, n: int | None = None) -> Plan:
         faults=(ambush if ambushed else draw_faults)(dice, size, timing, faults_end_ms),
         encoded=seed % 8 in (0, 1),
     )
+    return changed(Random(f"elect/rolls/{seed}"), plan) if seed % ROLLED == ROLLED - 1 and n is None else plan
 
 
 def draw_timing(dice: Random) -> Timing:

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from epoxy.elect.messages import Accept, Announce, Heartbeat, Message, Offer
+from epoxy.elect.lists import Lists
+from epoxy.elect.messages import Accept, Announce, Counted, Heartbeat, Message, Offer
 from epoxy.elect.outbox import Outbox
 from epoxy.elect.terms import Order, Record
 from epoxy.sim.judge import Violation
@@ -13,17 +14,18 @@ if TYPE_CHECKING:
 
 
 class Judge:
-    def __init__(self, world: World, initial: str, machines: dict[str, "Machine"], needed: int) -> None:
+    def __init__(self, world: World, initial: str, machines: dict[str, "Machine"]) -> None:
         self.acked = 0
         self.elections = 0
         self.openings = 0
         self._world = world
         self._machines = machines
-        self._needed = needed
-        """Holders that make an acknowledged write one that must survive."""
         self._winners: dict[int, str] = {1: initial}
         self._votes: dict[tuple[str, int], str] = {}
         self._holders: dict[int, set[str]] = {}
+        self._needed: dict[int, int] = {}
+        """Holders that make an acknowledged write one that must survive."""
+        self._stage = 0
         self._remembered: set[str] = set()
 
     # Elections
@@ -40,6 +42,8 @@ class Judge:
             f"{node} saves epoch {record.epoch} {record.voted_for}, leader {record.leader_epoch} {record.leader}"
         )
         self._remembered.add(node)
+        if record.lists is not None and not record.lists.is_joint and record.lists.stage > self._stage:
+            self._in_force(record.lists)
         if self._winners.get(record.leader_epoch) != record.leader:
             raise Violation("a leader nobody elected", f"{node} follows {record.leader} in epoch {record.leader_epoch}")
         if record.voted_for == node:
@@ -84,15 +88,28 @@ class Judge:
                 "acknowledged write lost", f"{machine.name} begins epoch {epoch} without write {lost[0]} and its kind"
             )
 
+    def _in_force(self, lists: Lists) -> None:
+        """A new list counts alone: from now on its majorities decide what survives."""
+        self._stage = lists.stage
+        newest = lists.newest
+        for number in self._must_survive():
+            self._holders[number] = {name for name in newest.ids if self._machines[name].server.has(number)}
+            self._needed[number] = newest.copies
+            if len(self._holders[number]) < newest.copies:
+                raise Violation(
+                    "a list in force without the data", f"write {number} is on {sorted(self._holders[number])}"
+                )
+
     def begun(self, machine: "Machine") -> None:
         """From the first write on a node may be lost: everybody knows who leads."""
-        new = set(self._machines) - self._remembered
+        new = {node.id for node in machine.config.nodes} - self._remembered
         if new:
             raise Violation("begun too early", f"{machine.name} takes the first writes, unknown to {', '.join(new)}")
 
-    def acknowledged(self, number: int, holders: set[str]) -> None:
+    def acknowledged(self, number: int, holders: set[str], needed: int) -> None:
         self.acked += 1
         self._holders[number] = holders
+        self._needed[number] = needed
         self._note(f"write {number} is acknowledged, on {', '.join(sorted(holders))}")
 
     def wiped(self, node: str) -> None:
@@ -103,7 +120,7 @@ class Judge:
             del self._votes[key]
 
     def _must_survive(self) -> list[int]:
-        return [number for number, holders in self._holders.items() if len(holders) >= self._needed]
+        return [number for number, holders in self._holders.items() if len(holders) >= self._needed[number]]
 
     # The trace
 
@@ -120,5 +137,8 @@ class Judge:
 
 
 def say(message: Message) -> str:
+    if isinstance(message, Counted):
+        lists = " and ".join(",".join(sorted(each.ids)) for each in message.lists)
+        return f"COUNTED {message.epoch}, stage {message.stage}: {lists}, floor {message.floor_generation}"
     told = " ".join(str(getattr(message, name)) for name in message.__struct_fields__ if name != "node")
     return f"{type(message).__name__.upper()} {told}"

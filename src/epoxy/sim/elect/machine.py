@@ -10,6 +10,7 @@ from epoxy.elect.hello import Party, party_of
 from epoxy.elect.lists import Lists
 from epoxy.elect.messages import Accept, Message
 from epoxy.elect.terms import Effect, Follow, Open, Order, Record, Report, Save, Send
+from epoxy.model.errors import ConfigError
 from epoxy.sim.elect.server import Server
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Machine:
         self.disk_full = False
         self.dies_on_vote = False
         self.ending = False
+        self.listed = any(node.id == name for node in config.nodes)
+        """Whether an operator wants it to run."""
         self.record: Record | None = None
         self.agent: Brain | None = None
         self.server = Server(self)
@@ -88,7 +91,13 @@ class Machine:
 
     # What may happen to it
 
+    def given(self, config: Config) -> None:
+        """Another file, which counts from the agent's next start."""
+        self.config, self.listed = config, True
+
     def start(self) -> None:
+        if not self.listed:
+            return
         if not self.up:
             self.up = True
             self._boot_us = self.cluster.world.now_us
@@ -97,11 +106,16 @@ class Machine:
         self.start_agent()
 
     def start_agent(self) -> None:
-        if self.agent is None and self.up:
-            self.life += 1
-            self._seen = None
+        if self.agent is not None or not self.up:
+            return
+        self.life += 1
+        self._seen = None
+        try:
             self.agent = self.brain(self.config, self.name, self.record, self.local_ms(), self._dice.randint)
-            self._tick(self.life)
+        except ConfigError as refused:
+            self.cluster.note(f"{self.name} does not start: {refused}")
+            return
+        self._tick(self.life)
 
     def crash(self) -> None:
         self.up = False

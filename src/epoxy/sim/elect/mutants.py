@@ -1,8 +1,8 @@
 """Planted faults of elections. The first nine are those of the original text, one by one, under the numbers that
 docs/protocol/elect.md gives them; the others are rules of our own, each taken out."""
 
-from epoxy.elect import candidacy, heartbeats, hello, memory, rules, votes
-from epoxy.elect.lists import NodeList
+from epoxy.elect import candidacy, changes, heartbeats, hello, lists, memory, rules, votes
+from epoxy.elect.lists import Lists, NodeList
 from epoxy.elect.mind import Mind
 from epoxy.elect.outbox import Outbox
 from epoxy.sim.elect import broken
@@ -75,6 +75,22 @@ ALL = (
     mutant("begun-too-early", "the first primary waits for nobody", Patch(memory, "is_founded", broken.always)),
     mutant("quorum-too-small", "half of the nodes elect", Patch(NodeList, "quorum", property(broken.one_less))),
     mutant("epoch-reused", "a candidate does not raise the epoch", Patch(rules, "next_epoch", broken.same_epoch_again)),
+    mutant("list-at-once", "a new list counts alone from the restart on", Patch(lists, "begun", broken.at_once_alone)),
+    mutant(
+        "one-list-of-two",
+        "a majority of one of both lists is enough",
+        Patch(Lists, "has_majority", broken.of_any),
+        Patch(rules, "nth_latest", broken.latest),
+    ),
+    mutant(
+        "no-promise", "who answers a leader of the new list elects by the old one", Patch(rules, "raised", broken.kept)
+    ),
+    mutant(
+        "list-without-data",
+        "a list takes effect before its nodes have the data",
+        Patch(changes, "has_copies", broken.always),
+    ),
+    mutant("copies-that-do-not-vote", "who leaves the list goes on copying", Patch(rules, "may_copy", broken.always)),
     mutant(
         AS_DESCRIBED,
         "elections as first described",

@@ -55,10 +55,22 @@ class Weather(Struct, frozen=True, kw_only=True):
     slow_order: float = 0.0
 
 
+class Roll(Struct, frozen=True, kw_only=True):
+    """An operator gives all nodes another list, one after the other. `nodes`: who is on it, from 1. `order`: who is
+    restarted when; `gap_ms` between two. `stay`: who leaves the list is not stopped before everything is over."""
+
+    at_ms: int
+    nodes: tuple[int, ...]
+    order: tuple[int, ...]
+    gap_ms: int
+    min_replicas: int
+    stay: bool
+
+
 class Plan(Struct, frozen=True, kw_only=True):
     """`begun`: the nodes start with the memory of a cluster that has run before. `stranger`: somebody without the
     secret speaks to everybody. `odd`: the node whose file lists only the first three; 0 is nobody. `sync_ms`: how long
-    a whole copy of the data takes."""
+    a whole copy of the data takes. `n`: the nodes of the first list; `rolls`: the lists that follow it."""
 
     seed: int
     n: int
@@ -75,7 +87,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     faults_end_ms: int
     faults: tuple[Fault, ...]
     encoded: bool
+    rolls: tuple[Roll, ...] = ()
 
     @property
     def size(self) -> int:
-        return len(self.faults)
+        return len(self.faults) + len(self.rolls)

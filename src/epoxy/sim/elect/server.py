@@ -6,6 +6,7 @@ by the agent or by the agent's guard; what lies between is the business of docs/
 
 from typing import TYPE_CHECKING
 
+from epoxy.elect.lists import list_of
 from epoxy.elect.terms import Fence, Follow, Mode, Open, Order, Position, Quiesce, Report
 
 if TYPE_CHECKING:
@@ -109,6 +110,9 @@ class Server:
 
     # Writes
 
+    def has(self, number: int) -> bool:
+        return any(written == number for _, written in self.log)
+
     def write(self, number: int) -> bool:
         if not self.is_open or self.hung or self.mode is Mode.QUIET or self._is_lonely:
             return False
@@ -119,7 +123,7 @@ class Server:
 
     @property
     def _is_lonely(self) -> bool:
-        return len(self.followers) < self.machine.cluster.min_replicas
+        return len(self.followers) < self.machine.config.min_replicas_to_write
 
     def _append(self, entry: Entry) -> None:
         self.log.append(entry)
@@ -127,9 +131,9 @@ class Server:
             self._stream(attachment)
 
     def _acknowledge(self, number: int) -> None:
-        if len(self.confirmed[number]) >= self.machine.cluster.min_replicas:
+        if len(self.confirmed[number]) >= self.machine.config.min_replicas_to_write:
             holders = {self.machine.name, *self.confirmed.pop(number)}
-            self.machine.cluster.judge.acknowledged(number, holders)
+            self.machine.cluster.judge.acknowledged(number, holders, list_of(self.machine.config).copies)
 
     # Replication
 

@@ -34,6 +34,7 @@ class PlanSearch(Search[Plan, Report]):
 
     def reduce(self) -> None:
         fewer(self.best.faults, lambda faults: self.attempt(replace(self.best, faults=faults)))
+        fewer(self.best.rolls, lambda rolls: self.attempt(replace(self.best, rolls=rolls)))
         self._fewer_nodes()
         for candidate in simpler(self.best):
             self.attempt(candidate(self.best))
@@ -41,7 +42,7 @@ class PlanSearch(Search[Plan, Report]):
             self.attempt(rounded(self.best, unit_ms))
 
     def _fewer_nodes(self) -> None:
-        while self.best.n > 1 and self.attempt(without_last(self.best)):
+        while self.best.n > 1 and not self.best.rolls and self.attempt(without_last(self.best)):
             pass
 
 
@@ -66,8 +67,8 @@ Change = Callable[[Plan], Plan]
 def simpler(plan: Plan) -> Iterator[Change]:
     """Everything that is not the usual, made usual."""
     yield lambda best: replace(best, weather=STILL)
-    yield lambda best: replace(best, skew=(1.0,) * best.n)
-    yield lambda best: replace(best, priorities=(100,) * best.n)
+    yield lambda best: replace(best, skew=(1.0,) * len(best.skew))
+    yield lambda best: replace(best, priorities=(100,) * len(best.priorities))
     yield lambda best: replace(best, stranger=False)
     yield lambda best: replace(best, odd=0)
     yield lambda best: replace(best, encoded=False)

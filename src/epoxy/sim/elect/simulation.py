@@ -11,7 +11,8 @@ from epoxy.model.address import Address
 from epoxy.sim.elect.judge import Judge
 from epoxy.sim.elect.machine import Machine
 from epoxy.sim.elect.network import Network
-from epoxy.sim.elect.plan import Fault, Kind, Plan
+from epoxy.sim.elect.operator import Operator
+from epoxy.sim.elect.plan import Fault, Kind, Plan, Roll
 from epoxy.sim.elect.stranger import Stranger
 from epoxy.sim.judge import Violation
 from epoxy.sim.simulation import Failure, failure_of
@@ -60,17 +61,16 @@ def run(plan: Plan, *, tracing: bool = False) -> Report:
 class Simulation:
     def __init__(self, plan: Plan, *, tracing: bool) -> None:
         self.plan = plan
-        self.min_replicas = plan.min_replicas
         self.world = World(tracing=tracing)
         self.machines: dict[str, Machine] = {}
         config = config_of(plan)
-        needed = plan.n - config.quorum + 1 + sum(not node.promotable for node in config.nodes)
-        self.judge = Judge(self.world, config.initial_primary, self.machines, needed)
+        self.judge = Judge(self.world, config.initial_primary, self.machines)
         self.network = Network(self.world, plan, self.judge)
-        for name, rate in zip(NAMES[: plan.n], plan.skew, strict=True):
+        self.operator = Operator(self, tuple((roll, config_of(plan, roll)) for roll in plan.rolls))
+        for name, rate in zip(NAMES, plan.skew, strict=False):
             theirs = odd_config(config) if plan.odd and name == NAMES[plan.odd - 1] else config
             self.machines[name] = Machine(self, name, theirs, rate)
-            if plan.begun:
+            if plan.begun and self.machines[name].listed:
                 self.machines[name].record = Record(leader=config.initial_primary)
         self.network.machines = self.machines
         self.struck: Counter[str] = Counter()
@@ -84,6 +84,7 @@ class Simulation:
         for fault in self.plan.faults:
             self.world.after(1000 * fault.at_ms, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
         self.world.after(1000 * self.plan.faults_end_ms, self._faults_end)
+        self.operator.begin()
         self._write()
         if self._stranger is not None:
             self._stranger.speak()
@@ -105,6 +106,13 @@ class Simulation:
             faults=dict(self.struck),
             trace=self.world.trace,
         )
+
+    def note(self, text: str) -> None:
+        if self.world.trace is not None:
+            self.world.note(text)
+
+    def named(self, number: int) -> Machine:
+        return self.machines[NAMES[number - 1]]
 
     def primary(self) -> Machine | None:
         return next((machine for machine in self.machines.values() if machine.server.is_open), None)
@@ -174,12 +182,16 @@ class Simulation:
     # Is all well?
 
     def _is_well(self) -> bool:
-        return self.calm and self.judge.acked > self._since and self._complaint() is None
+        done = self.calm and self.judge.acked > self._since and self.operator.is_done
+        return done and self._complaint() is None
 
     def _complaint(self) -> str | None:
         """One primary takes writes, all others follow it, and what it acknowledges is on all of them but the last
         moments'."""
-        sane = [machine for machine in self.machines.values() if machine.config == config_of(self.plan)]
+        if not self.operator.is_done:
+            return "a change of nodes is not over"
+        last = config_of(self.plan, self.plan.rolls[-1] if self.plan.rolls else None)
+        sane = [machine for machine in self.machines.values() if machine.listed and machine.config == last]
         primary = self.primary()
         if primary is None:
             return "nobody takes writes"
@@ -194,17 +206,20 @@ class Simulation:
         return None
 
 
-def config_of(plan: Plan) -> Config:
+def config_of(plan: Plan, roll: Roll | None = None) -> Config:
+    """The file of the first list, or of a later one."""
+    listed = roll.nodes if roll is not None else range(1, plan.n + 1)
+    names = [NAMES[i - 1] for i in listed]
     nodes = tuple(
-        Node(id=name, control=Address(name, 1), server=Address(name, 2), priority=priority)
-        for name, priority in zip(NAMES[: plan.n], plan.priorities, strict=True)
+        Node(id=name, control=Address(name, 1), server=Address(name, 2), priority=plan.priorities[NAMES.index(name)])
+        for name in names
     )
     return Config(
         cluster="simulated",
         nodes=nodes,
-        initial_primary=NAMES[0],
+        initial_primary=names[0],
         timing=plan.timing,
-        min_replicas_to_write=plan.min_replicas,
+        min_replicas_to_write=roll.min_replicas if roll is not None else plan.min_replicas,
     )
 
 

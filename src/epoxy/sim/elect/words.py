@@ -43,6 +43,10 @@ def lines(plan: Plan) -> Iterator[str]:
         yield "somebody without the secret speaks to everybody"
     if plan.odd:
         yield f"{NAMES[plan.odd - 1]} has a file with the first three nodes alone"
+    for roll in plan.rolls:
+        names = ", ".join(NAMES[i - 1] for i in roll.nodes)
+        order = ", ".join(NAMES[i - 1] for i in roll.order)
+        yield f"from {roll.at_ms} ms: a rolling restart to {names}: {order}, {roll.gap_ms} ms apart"
     for fault in plan.faults:
         yield f"at {fault.at_ms} ms: {told(fault)}"
     yield f"at {plan.faults_end_ms} ms: all faults end"
