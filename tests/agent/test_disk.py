@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from epoxy.agent.disk import Disk
+from epoxy.elect.lists import Floor, first
 from epoxy.elect.terms import Record
 from epoxy.model.errors import StoreFailed, StoreRefused
+from tests.elect.bench import config_of
 
 RECORD = Record(epoch=7, voted_for="b", leader_epoch=5, leader="a")
 
@@ -25,6 +28,18 @@ def test_what_was_saved_is_there(tmp_path: Path) -> None:
 def test_what_a_crash_left_beside_it_does_not_count(tmp_path: Path) -> None:
     Disk(tmp_path, "c", "a").save(RECORD)
     (tmp_path / "record.new").write_bytes(b'{"half')
+    assert Disk(tmp_path, "c", "a").load() == RECORD
+
+
+def test_the_list_it_was_made_under_is_part_of_a_record(tmp_path: Path) -> None:
+    kept = replace(RECORD, lists=first(config_of("abc")), floor=Floor(generation=1, digest="f" * 16))
+    Disk(tmp_path, "c", "a").save(kept)
+    assert Disk(tmp_path, "c", "a").load() == kept
+
+
+def test_a_record_of_before_there_were_lists_is_read(tmp_path: Path) -> None:
+    old = b'{"format":"epoxy-elect-1","cluster":"c","node":"a","record":{"epoch":7,"voted_for":"b","leader_epoch":5,'
+    (tmp_path / "record.json").write_bytes(old + b'"leader":"a"}}')
     assert Disk(tmp_path, "c", "a").load() == RECORD
 
 

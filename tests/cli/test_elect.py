@@ -5,12 +5,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from epoxy.agent.disk import Disk
 from epoxy.agent.replies import Reply, ServerError
 from epoxy.agent.sentinel import NodeStatus, Status
+from epoxy.agent.settings import load
 from epoxy.cli import elect_ask
 from epoxy.cli.elect import show
 from epoxy.cli.main import run
+from epoxy.elect.lists import first
+from epoxy.elect.terms import Record
 from epoxy.testing import free_ports
 from tests.agent.test_settings import SOUND, written
 from tests.cli.status import status_of
@@ -27,6 +32,35 @@ def test_a_wrong_config_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     path = written(tmp_path, SOUND.replace('id = "b"', 'id = "a"'))
     assert status_of(["elect", "run", "--config", str(path)]) == 78
     assert "nodes.id: 'a' is there 2 times" in capsys.readouterr().err
+
+
+def remembering(folder: Path, names: str) -> None:
+    """a has run with this list before."""
+    known = load(written(folder, SOUND)).config
+    nodes = tuple(node for node in known.nodes if node.id in names)
+    more = tuple(replace(known.nodes[1], id=name) for name in names if name > "c")
+    record = Record(leader="a", lists=first(replace(known, nodes=(*nodes, *more))))
+    Disk(folder / "a-data", "mymaster", "a").save(record)
+
+
+@pytest.mark.parametrize("check", [["--check"], []])
+def test_a_list_that_cannot_follow_the_one_before_is_refused_with_the_way_to_do_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], check: list[str]
+) -> None:
+    remembering(tmp_path, "acdef")
+    assert status_of(["elect", "run", *check, "--config", str(tmp_path / "elect.toml")]) == 78
+    assert "of (a, c, d, e, f) only a, c would stay; keep a majority of the old list (3)" in capsys.readouterr().err
+
+
+def test_a_change_of_nodes_is_shown_before_it_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    remembering(tmp_path, "acd")
+    assert run(["elect", "run", "--check", "--config", str(tmp_path / "elect.toml")]) == 0
+    assert "change of nodes: +b -d;" in capsys.readouterr().out
+
+
+def test_a_change_of_nodes_that_is_not_over_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    show(replace(told_by("a", primary="a", a="busy"), joining=("d",), leaving=("b",)))
+    assert "+d -b, not finished" in capsys.readouterr().out
 
 
 def test_nobody_to_ask(capsys: pytest.CaptureFixture[str]) -> None:

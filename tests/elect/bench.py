@@ -2,15 +2,18 @@
 what they are told."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from msgspec.structs import replace
 
 from epoxy.elect.config import Config, Node, Timing
 from epoxy.elect.elector import Elector
+from epoxy.elect.hello import Party, party_of
 from epoxy.elect.lists import DIGEST_CHARS, first
 from epoxy.elect.messages import Accept, Message, Offer
 from epoxy.elect.terms import Effect, Fence, Follow, Mode, Open, Order, Position, Quiesce, Record, Report, Save, Send
 from epoxy.model.address import Address
+from epoxy.sim.elect.admission import admits
 
 TIMING = Timing(
     hb_interval_ms=100,
@@ -33,12 +36,16 @@ def record_of(names: str, **settings: object) -> Record:
     return replace(Record(lists=first(config_of(names))), **settings)
 
 
+admitted = lru_cache(admits)
+
+
 class Seat:
     """One node: its elector, its disk, its server, and everything it ever sent."""
 
-    def __init__(self, table: "Table", name: str) -> None:
+    def __init__(self, table: "Table", name: str, config: Config) -> None:
         self.table = table
         self.name = name
+        self.config = config
         self.disk: Record | None = None
         self.report = Report(alive=True, mode=Mode.FENCED)
         self.until_ms = 0
@@ -49,7 +56,12 @@ class Seat:
         self.elector = self._new()
 
     def _new(self) -> Elector:
-        return Elector(self.table.config, self.name, self.disk, self.table.now_ms, lambda low, _: low)
+        return Elector(self.config, self.name, self.disk, self.table.now_ms, lambda low, _: low)
+
+    @property
+    def party(self) -> Party:
+        lists = self.elector.lists if self.elector.learned else None
+        return party_of(self.config, self.name, b"a secret of a table", lists)
 
     def restart(self) -> None:
         self.elector = self._new()
@@ -90,7 +102,10 @@ class Seat:
             case Fence():
                 self.report = replace(self.report, mode=Mode.FENCED, leader="")
             case Follow():
-                self.report = replace(self.report, mode=Mode.FOLLOWING, leader=order.leader)
+                leader = self.table.seats[order.leader].report.position if self.table.copying else Position()
+                self.report = replace(
+                    self.report, mode=Mode.FOLLOWING, leader=order.leader, position=max(leader, self.report.position)
+                )
             case Open():
                 history = Position(order.epoch, self.report.position.offset)
                 self.report = replace(self.report, mode=Mode.OPEN, leader="", position=history)
@@ -105,8 +120,15 @@ class Table:
         self.now_ms = 10_000
         self.cut: set[tuple[str, str]] = set()
         self.absent: set[str] = set()
+        self.copying = True
+        """Whether a server that follows has at once what its leader has."""
         self._mail: list[tuple[str, str, Message]] = []
-        self.seats = {name: Seat(self, name) for name in names}
+        self.seats = {name: Seat(self, name, self.config) for name in names}
+
+    def seat(self, name: str, config: Config) -> Seat:
+        """Somebody comes to the table."""
+        self.seats[name] = Seat(self, name, config)
+        return self.seats[name]
 
     def __getitem__(self, name: str) -> Seat:
         return self.seats[name]
@@ -117,9 +139,12 @@ class Table:
 
     def deliver(self) -> None:
         while self._mail:
-            _, to, message = self._mail.pop(0)
-            if to not in self.absent:
+            sender, to, message = self._mail.pop(0)
+            if to not in self.absent and to in self.seats and self._admits(sender, to):
                 self.seats[to].receive(message)
+
+    def _admits(self, sender: str, to: str) -> bool:
+        return admitted(self.seats[sender].party, self.seats[to].party)
 
     def run(self, ms: int, step_ms: int = 20) -> None:
         """No two servers may take writes at any of the moments in between."""

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.elect.config import MAX_NODES, Config, Node, Timing, fingerprint
-from epoxy.elect.lists import list_of
 from epoxy.elect.lint import lint
+from epoxy.elect.lists import list_of
 from epoxy.model.address import Address
 from tests.elect.bench import config_of
 

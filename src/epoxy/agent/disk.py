@@ -25,7 +25,6 @@ class Disk:
         self._path = folder / "record.json"
         self._cluster = cluster
         self._node = node
-        folder.mkdir(parents=True, exist_ok=True)
 
     def load(self) -> Record | None:
         """None if there was never one. One that cannot be read is not nothing: it must not be voted without."""
@@ -49,6 +48,7 @@ class Disk:
         kept = Kept(format=FORMAT, cluster=self._cluster, node=self._node, record=record)
         beside = self._path.with_suffix(".new")
         try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             with beside.open("wb") as file:
                 file.write(msgspec.json.encode(kept))
                 file.flush()

@@ -41,6 +41,7 @@ class Agent:
         config = settings.config
         self.settings = settings
         self.switches = 0
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
         self._disk = Disk(settings.data_dir, config.cluster, settings.me)
         record = self._disk.load()
         self.elector = Elector(config, settings.me, record, clock_ms(), random.SystemRandom().randint)

@@ -11,6 +11,7 @@ from epoxy.agent.settings import Settings, load
 from epoxy.cli import elect_ask, output
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.serve import refused, until_told
+from epoxy.elect.lists import at_start
 from epoxy.model.errors import ConfigError, EpoxyError
 
 NO_PRIMARY = 1
@@ -65,11 +66,24 @@ def run(path: Path, check: bool, log_level: str) -> None:
             for finding in settings.findings:
                 click.echo(f"warning: {finding}")
             click.echo(f"{path}: {settings.me} of {settings.config.cluster}, {len(settings.config.nodes)} nodes")
+            if change := change_of_nodes(settings):
+                click.echo(f"change of nodes: {change}; it begins when this agent is started with this file")
             return
         status = serve(settings, log_level)
     except EpoxyError as error:
         status = refused(error)
     sys.exit(status)
+
+
+def change_of_nodes(settings: Settings) -> str:
+    """What the file would change against what this node remembers; empty if nothing. Refused as a start would be."""
+    from epoxy.agent.disk import Disk
+
+    record = Disk(settings.data_dir, settings.config.cluster, settings.me).load()
+    if record is None:
+        return ""
+    counted = at_start(record.lists, record.floor, settings.config)
+    return " ".join([f"+{name}" for name in counted.joining] + [f"-{name}" for name in counted.leaving])
 
 
 def serve(settings: Settings, log_level: str) -> int:

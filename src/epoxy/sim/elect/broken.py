@@ -17,6 +17,7 @@ from epoxy.elect.outbox import Outbox
 from epoxy.elect.terms import Position, Record
 
 _is_new, _is_repeated, _lease_end = rules.is_new, rules.is_repeated, rules.lease_end
+_nth_latest = rules.nth_latest
 _on_heartbeat, _would_win, _resign = heartbeats.on_heartbeat, candidacy.would_win, Mind.resign
 
 FULL = 8
@@ -138,4 +139,6 @@ def kept(floor: Floor, stage: int, digest: str) -> Floor:
 
 
 def latest(answered_ms: Mapping[str, int], nodes: frozenset[str], n: int) -> int:
-    return max(answered_ms.values())
+    """Of a list that has no majority nothing is asked."""
+    counted = {node: at_ms for node, at_ms in answered_ms.items() if node in nodes}
+    return _nth_latest(counted, nodes, n) if len(counted) >= n else max(answered_ms.values())
