@@ -90,7 +90,12 @@ ALL = (
         "a list takes effect before its nodes have the data",
         Patch(changes, "has_copies", broken.always),
     ),
-    mutant("copies-that-do-not-vote", "who leaves the list goes on copying", Patch(rules, "may_copy", broken.always)),
+    mutant(
+        "copies-that-do-not-vote",
+        "who leaves the list goes on copying",
+        Patch(rules, "may_copy", broken.always),
+        since=165,
+    ),
     mutant(
         AS_DESCRIBED,
         "elections as first described",
