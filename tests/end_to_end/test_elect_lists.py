@@ -2,14 +2,10 @@
 servers take writes, and what was acknowledged is there."""
 
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
 
 from benchmarks.failover_cluster import ElectCluster, running, wait_for
 from benchmarks.failover_writer import Writer
