@@ -154,7 +154,7 @@ class ElectCluster:
         agent.wait(PATIENCE_S)
 
     def relist(self, listed: str, *, min_replicas: int = 1) -> None:
-        """Another list of nodes in all files. Who is new is started; who was there is as it was until it is restarted."""
+        """Another list of nodes in all files. Who is new is started; who was there goes on until it is restarted."""
         before, self.listed, self._min_replicas = self.listed, listed, min_replicas
         self.write_files()
         for name in listed:
