@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.elect.lint import lint
+from epoxy.elect.lists import Lists, list_of
 from epoxy.elect.messages import Accept, Announce
 from epoxy.elect.outbox import Outbox
 from epoxy.elect.terms import Mode, Record
@@ -11,7 +12,7 @@ from epoxy.sim.campaign import Campaign
 from epoxy.sim.elect.campaign import Setup
 from epoxy.sim.elect.generate import generate
 from epoxy.sim.elect.judge import Judge
-from epoxy.sim.elect.plan import Fault, Kind, Plan, Weather
+from epoxy.sim.elect.plan import Fault, Kind, Plan, Roll, Weather
 from epoxy.sim.elect.simulation import Simulation, config_of, run
 from epoxy.sim.elect.words import condense, describe
 from epoxy.sim.judge import Violation
@@ -113,13 +114,33 @@ def test_two_unfenced_primaries_are_seen() -> None:
 
 def test_a_lost_write_is_seen_if_it_was_on_enough_nodes() -> None:
     seen, simulation = judge()
-    seen.acknowledged(1, {"a"})
+    seen.acknowledged(1, {"a"}, 2)
     seen.promoted(simulation.machines["b"], 2)
-    seen.acknowledged(2, {"a", "c"})
+    seen.acknowledged(2, {"a", "c"}, 2)
     with pytest.raises(Violation, match="acknowledged write lost"):
         seen.promoted(simulation.machines["b"], 3)
     seen.wiped("c")
     seen.promoted(simulation.machines["b"], 4)
+
+
+def test_a_list_in_force_without_the_data_is_seen() -> None:
+    seen, simulation = judge()
+    simulation.machines["a"].server.log = simulation.machines["b"].server.log = [(1, 0), (1, 7)]
+    seen.acknowledged(7, {"a", "b"}, 2)
+    seen.saved("a", Record(leader="a", lists=Lists(stage=2, counted=(list_of(config_of(calm(3))),))))
+    simulation.machines["b"].server.log = []
+    with pytest.raises(Violation, match="a list in force without the data"):
+        seen.saved("a", Record(leader="a", lists=Lists(stage=4, counted=(list_of(config_of(calm(3))),))))
+
+
+def test_a_rolling_restart_ends_with_the_new_list_everywhere() -> None:
+    roll = Roll(at_ms=600, nodes=(2, 3, 4), order=(3, 2), gap_ms=300, min_replicas=0, stay=False)
+    plan = calm(3, rolls=(roll,), priorities=(100,) * 4, skew=(1.0,) * 4)
+    simulation = Simulation(plan, tracing=True)
+    simulation.play()
+    assert {name for name, machine in simulation.machines.items() if machine.listed} == set("bcd")
+    assert all(m.record is not None and m.record.lists is not None for m in simulation.machines.values())
+    assert "from 600 ms: a rolling restart to b, c, d: c, b, 300 ms apart" in describe(plan)
 
 
 def test_votes_are_watched() -> None:
