@@ -166,7 +166,7 @@ def test_an_update_that_comes_to_nothing_passes_its_turn_on(breaks: bool) -> Non
     told: list[object] = []
     with pytest.raises(RuntimeError) if breaks else contextlib.nullcontext():
         node.driver.update(KEY, nothing, told.append, again=False)
-    assert told == ([] if breaks else [UNCHANGED])
+    assert told == [Refused(reason="failed at RuntimeError('a bug')") if breaks else UNCHANGED]
     node.write(b"x")
     played_out(node)
     assert isinstance(node.outcomes[0], Committed)

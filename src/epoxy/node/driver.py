@@ -213,15 +213,16 @@ class Driver:
 
     def _begin_update(self, key: bytes, change: Change, answered: Callable[[Outcome], None]) -> None:
         """Whatever the change comes to, those who wait for the key have their turn."""
-        write: Write | None = None
         try:
             write = change(self.replica.newest(key))
-        finally:
-            if write is None:
-                self._pass_on(key)
+        except Exception as error:
+            self._pass_on(key)
+            answered(Refused(reason=f"failed at {error!r}"))
+            raise
         if write is not None:
             self._begin(write, answered)
         else:
+            self._pass_on(key)
             answered(UNCHANGED)
 
     def _begin(self, write: Write, answered: Callable[[Outcome], None]) -> None:
