@@ -10,17 +10,23 @@ from epoxy.consensus.operations import Peek
 from epoxy.membership import effects as membership_effects
 from epoxy.model.cluster import WISH_KEY
 from epoxy.model.errors import InvariantViolation, StoreFailed
+from epoxy.model.ordered import Deps, InstanceId, Missed, OrderedCommit
 from epoxy.model.transactions import Add, Executed, Txn, TxnOutcome, TxnRefused
 from epoxy.node import driver, flows, member, mirroring
 from epoxy.node.errands import Errand
 from epoxy.node.flows import FLOWS, FlowFailures
+from epoxy.node.ordered_catchup import CatchUp
 from epoxy.node.ordered_replica import OrderedReplica
 from epoxy.node.ordered_runs import Run
+from epoxy.node.sweeping import Sweeper
 from epoxy.ordered.effects import Begin, Conclude, Flow, Home, HomeOp, Join, Look
 from epoxy.ordered.queue import Flight, Ticket
+from epoxy.ports import Clock
 from epoxy.sim.patching import Patch, applied
 from tests.consensus.harness import prop
 from tests.node import bench as driver_bench
+from tests.node import test_sweeping
+from tests.node.bench import HandClock
 from tests.node.test_member import Bench
 from tests.node.test_ordered import Cluster, put
 from tests.node.town import Town
@@ -276,3 +282,53 @@ def test_a_wish_that_cannot_be_read_here_is_reported_and_not_known() -> None:
     assert bench.perform(membership_effects.ReadWish()) == [False]
     assert reports.flows == ["steward"]
     assert failures.count["steward"] == 1
+
+
+@pytest.mark.pure("plants a fault in the sweeper")
+def test_a_sweep_that_fails_is_not_the_last() -> None:
+    bench = test_sweeping.Bench()
+    bench.commit(3)
+
+    def fails(*_: object) -> bytes:
+        raise RuntimeError("a bug")
+
+    with applied((Patch(Sweeper, "_through", fails),)), pytest.raises(RuntimeError):
+        bench.look()
+    bench.look()
+    assert bench.rows() == 0
+
+
+class Host:
+    """Of a replica that catches up, and cannot learn one of the decisions."""
+
+    behind, round_timeout_ms = 0, 1000.0
+
+    def __init__(self, bad: InstanceId, clock: Clock) -> None:
+        self.clock = clock
+        self.learned: list[InstanceId] = []
+        self.bad = bad
+
+    def learn(self, commit: OrderedCommit) -> None:
+        if commit.id == self.bad:
+            raise RuntimeError("a bug")
+        self.learned.append(commit.id)
+
+    def ask(self, to: int, known: tuple[InstanceId, ...]) -> None:
+        raise AssertionError(f"{to} is asked beyond {known}, and there is no other page")
+
+    def caught_up(self) -> None:
+        raise AssertionError("it was never far behind")
+
+
+def test_a_decision_that_cannot_be_learned_does_not_keep_the_others_back() -> None:
+    ids = [InstanceId(2, slot) for slot in range(1, 5)]
+    clock = HandClock()
+    host = Host(ids[1], clock)
+    catchup = CatchUp(host)
+    commits = tuple(OrderedCommit(id=each, command=write(), deps=Deps()) for each in ids)
+    catchup.took(2, (), Missed(executed=(), commits=commits, more=False))
+    with pytest.raises(RuntimeError):
+        clock.advance(0)
+    clock.advance(0)
+    assert host.learned == [ids[0], *ids[2:]]
+    assert not catchup.is_under_way, "it may be asked for again"

@@ -116,13 +116,16 @@ class CatchUp:
             self._host.ask(to, known)
 
     def _turn(self) -> None:
+        """One decision that cannot be learned, by a bug, does not keep the others back."""
         self._turning = False
-        for _ in range(min(LEARNED_AT_ONCE, len(self._commits))):
-            self.learned += 1
-            self._host.learn(self._commits.popleft())
-        self._ask_ahead()
-        if self._commits:
-            self._turning = True
-            self._host.clock.call_later(0, self._turn)
-        else:
+        try:
+            for _ in range(min(LEARNED_AT_ONCE, len(self._commits))):
+                self.learned += 1
+                self._host.learn(self._commits.popleft())
+            self._ask_ahead()
+        finally:
+            if self._commits:
+                self._turning = True
+                self._host.clock.call_later(0, self._turn)
+        if not self._commits:
             self.look()

@@ -60,13 +60,16 @@ class Sweeper:
             self.readers[request.reader] = Reader(cursor=cursor, asked_ms=self._clock.now_ms())
 
     def _look(self) -> None:
-        begun_ms = self._clock.now_ms()
-        through = self._through(begun_ms)
-        swept = self._store.transact(partial(self._space.expire, through=through, limit=SWEPT_ROWS))
-        self.swept += swept
-        busy_ms = self._clock.now_ms() - begun_ms
-        rest_ms = busy_ms * (1 / SHARE - 1) if swept == SWEPT_ROWS else self.look_ms
-        self._timer = self._clock.call_later(rest_ms, self._look)
+        """One that raises is not the last."""
+        begun_ms, rest_ms = self._clock.now_ms(), self.look_ms
+        try:
+            through = self._through(begun_ms)
+            swept = self._store.transact(partial(self._space.expire, through=through, limit=SWEPT_ROWS))
+            self.swept += swept
+            if swept == SWEPT_ROWS:
+                rest_ms = (self._clock.now_ms() - begun_ms) * (1 / SHARE - 1)
+        finally:
+            self._timer = self._clock.call_later(rest_ms, self._look)
 
     def _through(self, now_ms: float) -> bytes:
         newest = last_of(self._store.newest_stamp())
