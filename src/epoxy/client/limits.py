@@ -3,7 +3,7 @@
 from epoxy.model.errors import InvalidRequest
 
 TIMEOUT_S = 20.0
-"""For a whole call. A node that finds no quorum says so after 13 to 16 seconds, and its word is better than silence."""
+"""For a whole call. A node answers within 10 seconds (`limits.request_timeout_ms`), and that is better than silence."""
 
 MAX_TIMEOUT_S = 3600.0
 """Nobody waits longer for one answer; whoever asks for more has mistaken the unit."""
