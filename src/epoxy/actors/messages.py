@@ -79,7 +79,7 @@ class Unavailable(Struct, frozen=True, kw_only=True, tag="unavailable"):
 
 class Unknown(Struct, frozen=True, kw_only=True, tag="unknown"):
     """Indefinite: it may have been done, or may be done yet. To ask again for an actor (`Ensure`, `Get`) is safe, since
-    whoever asks next finishes what was begun; a request or a destroy may then be carried out twice."""
+    the next question finishes what this one began; a request or a destroy may then be carried out twice."""
 
     reason: str
 

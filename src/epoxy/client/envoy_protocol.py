@@ -50,7 +50,7 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """Monotonic: nobody sets it."""
+    """Monotonic: setting the wall clock does not move it."""
 
     def now_ms(self) -> float: ...
 

@@ -1,4 +1,4 @@
-"""Envoys that fell silent are expired: each by a deadline of its own, by whoever walks past it, and by a sweep for
+"""Envoys that fell silent are expired: each by a deadline of its own, by an allocation that walks past it, and by a sweep for
 those that no process has a deadline for."""
 
 from collections import deque
@@ -126,15 +126,15 @@ class Holder(Struct, frozen=True):
 
 
 def held_by(value: bytes | None) -> Holder | None:
-    """None: nobody, or a holder of the time when leases had an hour of the wall clock in them."""
+    """None: it is free, or held in the old form, with a time of the wall clock in it."""
     if value is None or len(value) != 24:
         return None
     return Holder(*(int.from_bytes(value[at : at + 8], "big") for at in (0, 8, 16)))
 
 
 class Lease:
-    """Something that one process does at a time, if several share a store. No time is stored: whoever wants it watches
-    its row for as long as it lasts, by a monotonic clock of its own, and takes it if nothing changed. A new start of
+    """Something that one process does at a time, if several share a store. No time is stored: a
+    candidate watches the row for as long as it lasts, by its own monotonic clock, and takes it if nothing changed. A new start of
     the same owner need not wait: the store was open to that one alone, so the process before it has ended."""
 
     def __init__(self, store: Store, name: str, owner: int, clock: Clock) -> None:

@@ -38,7 +38,7 @@ class Observer(Protocol):
 class Placement:
     """`epoch_ms` is what the wall clock says at this moment. It names timestamps for people; no rule rests on it. Time
     here never goes back: a process begins where the last one with this store may have ended, and goes on with the
-    clock that nobody sets. `owner` is the number of who has the store."""
+    monotonic clock. `owner` identifies the node that has the store."""
 
     def __init__(
         self,

@@ -110,7 +110,7 @@ def count_again(tx: Transaction, actor: Actor, now_ms: int) -> Actor:
 
 
 def forgive(tx: Transaction, actor: Actor, now_ms: int) -> Actor:
-    """Whoever starts is taken for sound, before its code has run."""
+    """An actor that starts is taken for sound, before its code has run."""
     return right_started(tx, replace(actor, failures=0), now_ms)
 
 

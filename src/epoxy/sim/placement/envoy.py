@@ -108,7 +108,7 @@ class SimActor:
             self._end(failed=True)
 
     def vanish(self) -> None:
-        """With its process: nobody is told."""
+        """With its process: it can tell its worker nothing."""
         if not self._over:
             self._over = True
             self._envoy.simulation.judge.stops(self._start)
