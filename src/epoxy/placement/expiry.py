@@ -1,5 +1,5 @@
-"""Envoys that fell silent are expired: each by a deadline of its own, by an allocation that walks past it, and by a sweep for
-those that no process has a deadline for."""
+"""Envoys that fell silent are expired: each by a deadline of its own, by an allocation that walks past it, and by a
+sweep for those that no process has a deadline for."""
 
 from collections import deque
 from collections.abc import Callable
@@ -108,7 +108,10 @@ class LostTimeouts:
         self._timers[envoy] = self._clock.call_later(delay_ms, lambda: self._due(envoy))
 
     def _due(self, envoy: EnvoyId) -> None:
-        left_ms = self._heard_ms[envoy] + self._threshold_ms + 1 - self._clock.now_ms()
+        heard_ms = self._heard_ms.get(envoy)
+        if heard_ms is None:  # forgotten while this was due already
+            return
+        left_ms = heard_ms + self._threshold_ms + 1 - self._clock.now_ms()
         self._arm(envoy, left_ms + 1 if left_ms > 0 else AGAIN_MS)
         if left_ms <= 0:
             self._suspect(envoy)
@@ -133,9 +136,9 @@ def held_by(value: bytes | None) -> Holder | None:
 
 
 class Lease:
-    """Something that one process does at a time, if several share a store. No time is stored: a
-    candidate watches the row for as long as it lasts, by its own monotonic clock, and takes it if nothing changed. A new start of
-    the same owner need not wait: the store was open to that one alone, so the process before it has ended."""
+    """Something that one process does at a time, if several share a store. No time is stored: a candidate watches the
+    row for as long as the lease lasts, by its own monotonic clock, and takes it if nothing changed. A new start of the
+    same owner need not wait: the store was open to that one alone, so the process before it has ended."""
 
     def __init__(self, store: Store, name: str, owner: int, clock: Clock) -> None:
         self._store = store
