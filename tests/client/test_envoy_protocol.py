@@ -169,6 +169,22 @@ def test_a_generation_that_is_stopped_while_it_waits_is_told_of_when_the_one_bef
     assert len(world.codes) == 1
 
 
+def test_the_next_actor_of_a_name_waits_for_the_one_before_it_too(world: World) -> None:
+    """It was destroyed, and its node has taken this worker for lost since; its clean-up takes longer than that."""
+    world.start()
+    world.take()
+    other = Start(actor_id="b", generation=1, namespace="n", name="room", key="k")
+    world.protocol.heard(other)
+    assert world.codes[0].told == ["cancel"]
+    world.protocol.heard(Stop(actor_id="b", generation=1))
+    assert world.take() == []
+    world.protocol.heard(other)
+    world.codes[0].ended(True)
+    assert world.take() == [cancelled(1), Running(actor_id="b", generation=1)]
+    world.protocol.heard(Stop(actor_id="a", generation=1))
+    assert world.take() == [Stopped(actor_id="a", generation=1)]
+
+
 def test_a_stop_is_patient_for_a_while(world: World) -> None:
     world.protocol.welcome = Welcome(datacenter="dc", ping_every_ms=250, lost_after_ms=3_600_000)
     world.start()

@@ -78,13 +78,21 @@ Begin = Callable[[Start, Ended], Task | None]
 Send = Callable[[FromEnvoy], None]
 
 
-class Hosted:
-    """One actor in this process, until its code has really ended. `successor`: a later generation, which waits for
-    that; `successor_stopped`: and was told to stop meanwhile."""
+Name = tuple[str, str, str]
 
-    def __init__(self, actor_id: str, generation: int) -> None:
-        self.id = actor_id
-        self.generation = generation
+
+def name_of(start: Start) -> Name:
+    return start.namespace, start.name, start.key
+
+
+class Hosted:
+    """One actor in this process, until its code has really ended. `successor`: a later generation, or the next actor of
+    the name, which waits for that; `successor_stopped`: and was told to stop meanwhile."""
+
+    def __init__(self, start: Start) -> None:
+        self.id = start.actor_id
+        self.generation = start.generation
+        self.name = name_of(start)
         self.task: Task | None = None
         self.stopping = False
         self.cancelled = False
@@ -106,6 +114,9 @@ class EnvoyProtocol:
         self._begin_code = begin
         self._left = left
         self._hosted: dict[str, Hosted] = {}
+        self._named: dict[Name, Hosted] = {}
+        self._awaited: dict[str, Hosted] = {}
+        """By the id of a successor: what it waits for."""
         self._send: Send | None = None
         self._drop: Callable[[], None] | None = None
         self._hello_ms = 0.0
@@ -199,7 +210,7 @@ class EnvoyProtocol:
         if not self._is_cut_off():
             return False
         for each in self.hosted:
-            each.successor = None
+            self._succeed(each, None)
             self._cancel(each)
         if self.connected and self._drop is not None:
             self._drop()
@@ -212,12 +223,13 @@ class EnvoyProtocol:
     # Actors
 
     def _start(self, start: Start) -> None:
-        """A new generation waits until the old one has ended here, its clean-up included."""
-        held = self._hosted.get(start.actor_id)
+        """A new generation, or the next actor of a name, waits until what runs here under that name has ended, its
+        clean-up included."""
+        held = self._named.get(name_of(start))
         if held is None:
             self._begin(start)
-        elif held.generation < start.generation:
-            held.successor, held.successor_stopped = start, False
+        elif held.id != start.actor_id or held.generation < start.generation:
+            self._succeed(held, start)
             self._cancel(held)
         elif not held.cancelled:
             self._say(Running(actor_id=held.id, generation=held.generation))
@@ -225,23 +237,31 @@ class EnvoyProtocol:
     def _begin(self, start: Start) -> None:
         if self.leaving:
             return
-        held = self._hosted[start.actor_id] = Hosted(start.actor_id, start.generation)
+        held = Hosted(start)
         held.task = self._begin_code(start, lambda failed: self._ended(held, failed=failed))
         if held.task is None:
-            del self._hosted[start.actor_id]
             self._say(Stopped(actor_id=start.actor_id, generation=start.generation, failed=True))
             return
+        self._hosted[held.id] = self._named[held.name] = held
         self._say(Running(actor_id=held.id, generation=held.generation))
 
+    def _succeed(self, held: Hosted, start: Start | None) -> None:
+        """None: what waited is given up."""
+        if held.successor is not None:
+            del self._awaited[held.successor.actor_id]
+        held.successor, held.successor_stopped = start, False
+        if start is not None:
+            self._awaited[start.actor_id] = held
+
     def _stop(self, stop: Stop) -> None:
-        held = self._hosted.get(stop.actor_id)
-        if held is None:
-            self._say(Stopped(actor_id=stop.actor_id, generation=stop.generation))
-            return
-        if held.successor is not None and held.successor.generation <= stop.generation:
-            held.successor_stopped = True
-        if held.generation <= stop.generation:
+        """Of a successor that waits it is told when what it waits for has ended: only then may others start it."""
+        held, before = self._hosted.get(stop.actor_id), self._awaited.get(stop.actor_id)
+        if before is not None and before.successor is not None and before.successor.generation <= stop.generation:
+            before.successor_stopped = True
+        if held is not None and held.generation <= stop.generation:
             self._finish(held)
+        if held is None and before is None:
+            self._say(Stopped(actor_id=stop.actor_id, generation=stop.generation))
 
     def _finish(self, held: Hosted) -> None:
         """It may finish what it has begun and what waits for it, but not for ever."""
@@ -258,16 +278,17 @@ class EnvoyProtocol:
     def _ended(self, held: Hosted, *, failed: bool) -> None:
         if held.stop_timer is not None:
             held.stop_timer.cancel()
-        del self._hosted[held.id]
+        del self._hosted[held.id], self._named[held.name]
         cancelled = held.cancelled
         self._say(
             Stopped(actor_id=held.id, generation=held.generation, failed=failed or cancelled, cancelled=cancelled)
         )
-        if (after := held.successor) is not None:
-            if held.successor_stopped:
-                self._say(Stopped(actor_id=after.actor_id, generation=after.generation))
-            else:
-                self._begin(after)
+        after, stopped = held.successor, held.successor_stopped
+        self._succeed(held, None)
+        if after is not None and stopped:
+            self._say(Stopped(actor_id=after.actor_id, generation=after.generation))
+        elif after is not None:
+            self._begin(after)
         self._leave_if_empty()
 
     def _ask(self, asked: Asked) -> None:

@@ -77,6 +77,11 @@ def test_an_actor_that_ends_between_hello_and_welcome_is_told_of() -> None:
     assert run(generate(5466)).failure is None
 
 
+def test_the_next_actor_of_a_name_waits_for_a_clean_up_that_outlasts_its_lease() -> None:
+    """In the same worker, which knew them apart by their ids."""
+    assert run(generate(1376)).failure is None
+
+
 def test_a_run_is_a_function_of_its_seed() -> None:
     assert Setup().digest(run(generate(7))) == Setup().digest(run(generate(7), tracing=True))
     assert Setup().digest(run(generate(7))) != Setup().digest(run(generate(8)))

@@ -180,7 +180,7 @@ def start_beside(self: EnvoyProtocol, start: Start) -> None:
     held = self._hosted.get(start.actor_id)
     if held is not None and held.generation < start.generation:
         self._cancel(held)
-        del self._hosted[start.actor_id]
+        del self._hosted[start.actor_id], self._named[held.name]
     right_start(self, start)
 
 
