@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from epoxy.agent import links
 from epoxy.agent.links import Dialer, Listener
 from epoxy.codec import elect as wire
+from epoxy.elect import hello
 from epoxy.elect.hello import Party, party_of
 from epoxy.elect.lists import first
 from epoxy.elect.messages import Accept, Message
@@ -109,6 +110,58 @@ def test_who_speaks_for_another_or_in_tongues_is_cut_off() -> None:
         await Pair(party("a")).play(story)
 
     uvloop.run(play())
+
+
+def greeting(me: str = "a", to: str = "b") -> bytes:
+    return wire.encode_hello(hello.hello(party(me), to, b"n" * hello.NONCE_BYTES))
+
+
+def command(*words: bytes) -> bytes:
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+
+
+GARBAGE = {
+    "noise": bytes(range(128, 256)) * 8,
+    "zeros": bytes(4096),
+    "no end": b"*1\r\n$" + b"9" * 5000,
+    "too many words": b"*1000000\r\n",
+    "a word too long": b"*1\r\n$1000000\r\n",
+    "a negative length": b"*1\r\n$-5\r\n",
+    "not UTF-8": command(b"\xff\xfe", b"\xc3\x28"),
+    "a proof, and nothing it proves": wire.encode_proof("0" * 64),
+    "a vote": wire.encode(VOTE),
+    "a vote behind a greeting": greeting() + wire.encode(VOTE),
+    "two greetings": greeting() + greeting(),
+    "a made up proof": greeting() + wire.encode_proof("0" * 64),
+    "a proof that is not ASCII": greeting() + command(b"PROOF", b"\xff" * 64),
+    "an empty proof, and a vote": greeting() + wire.encode_proof("") + wire.encode(VOTE),
+    "noise behind a greeting": greeting() + bytes(range(128, 256)),
+    "a greeting of a stranger": greeting("a").replace(b"test", b"tess"),
+    "a greeting for another": greeting(to="c"),
+}
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_garbage_before_a_proof_ends_its_own_connection_and_nothing_else(name: str) -> None:
+    async def story(pair: Pair) -> None:
+        reader, writer = await asyncio.open_connection(pair.address.host, pair.address.port)
+        writer.write(GARBAGE[name])
+        said = await reader.read()
+        assert said.count(b"\r\n*") == 0, "at most the one answer to a greeting"
+        writer.close()
+        assert pair.heard == []
+        pair.dialer.put(VOTE)
+        await pair.news.wait()
+        assert pair.heard == [VOTE]
+
+    failures: list[dict[str, object]] = []
+
+    async def play() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        await Pair(party("a")).play(story)
+
+    uvloop.run(play())
+    assert failures == [], "an error that nobody expected ended the connection"
 
 
 def test_what_is_put_while_a_connection_ends_waits_for_the_next() -> None:

@@ -53,6 +53,7 @@ def test_kinds(source: str, kind: str, expected: list[str]) -> None:
         "_log.warning('x', 1)\n",
         "def f(a: Literal[1] = 2) -> Annotated[int, 3]: ...\n",
         '"""Words."""\n',
+        "class A(Struct, frozen=True): ...\n",
         "if TYPE_CHECKING:\n    import a\n",
         "def f():\n    return None\n",
     ],

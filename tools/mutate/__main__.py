@@ -1,6 +1,6 @@
 """Draw random changes of production code, room by room, and print those that nobody notices.
 
-    python -m tools.mutate [ROOM ...] [--count 20] [--seed 0] [--json] [--list]
+    python -m tools.mutate [ROOM ...] [--count 20] [--seed 0] [--short] [--json] [--list]
 
 Each change is made alone, in a copy of the tree, and shown to the tests of its room, then to a short simulation, then
 to tests of whole processes where the room has some. The same seed draws the same changes of the same sources. What was
@@ -20,6 +20,7 @@ from random import Random
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.mutate.changes import Change, changes
 from tools.mutate.judge import Found, Tree, limits
@@ -77,11 +78,12 @@ def say(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
-def examine(names: Sequence[str], count: int, seed: int, patience: float, folder: Path) -> list[Found]:
+def examine(names: Sequence[str], count: int, seed: int, patience: float, folder: Path, *, short: bool) -> list[Found]:
     tree = Tree(ROOT, folder / "tree")
     found: list[Found] = []
     for name in names:
         room, chosen = ROOMS[name], drawn(ROOT, name, count, seed)
+        room = replace(room, more=()) if short else room
         times = tree.times(room, BASELINE_S)
         say(f"{name}: {len(chosen)} changes; unchanged, " + ", ".join(f"{k} {v:.0f} s" for k, v in times.items()))
         for number, change in enumerate(chosen, start=1):
@@ -107,6 +109,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=20, help="changes of each room (default 20)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--patience", type=float, default=4.0, help="times the usual, after which a test hangs")
+    parser.add_argument("--short", action="store_true", help="without tests of whole processes")
     parser.add_argument("--list", action="store_true", help="show what would be changed, and change nothing")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
     given = parser.parse_args(words)
@@ -121,7 +124,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="epoxy-mutate-") as folder:
         try:
-            found = examine(names, given.count, given.seed, given.patience, Path(folder))
+            found = examine(names, given.count, given.seed, given.patience, Path(folder), short=given.short)
         except RuntimeError as broken:
             say(str(broken))
             return 2

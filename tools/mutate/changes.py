@@ -104,9 +104,9 @@ def reached(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def parts(node: ast.AST) -> Iterator[ast.AST]:
-    """Without types: of parameters, of results, of names."""
+    """Without types: of parameters, of results, of names; and without what a class is declared with."""
     match node:
-        case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
+        case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body) | ast.ClassDef(body=body):
             yield from body
         case ast.AnnAssign(value=value):
             yield from [value] if value is not None else []
