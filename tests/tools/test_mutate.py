@@ -54,6 +54,7 @@ def test_kinds(source: str, kind: str, expected: list[str]) -> None:
         "def f(a: Literal[1] = 2) -> Annotated[int, 3]: ...\n",
         '"""Words."""\n',
         "class A(Struct, frozen=True): ...\n",
+        "MAX_BYTES = 16 << 20\n",
         "if TYPE_CHECKING:\n    import a\n",
         "def f():\n    return None\n",
     ],

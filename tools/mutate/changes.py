@@ -9,7 +9,8 @@
     drop        a statement that is a call, an assignment to an attribute or an item, or an addition to something
     result      what a function returns: None, or of a condition its opposite
 
-What only words depend on stays out: messages of errors, log lines, assertions, annotations, doc strings.
+What only words depend on stays out: messages of errors, log lines, assertions, annotations, doc strings. So do limits,
+the constants of a module that are numbers: one more or less of them is as good.
 """
 
 import ast
@@ -98,7 +99,7 @@ def changes(path: str, source: str) -> list[Change]:
 def reached(node: ast.AST) -> Iterator[ast.AST]:
     """Everything below, but for what only words depend on."""
     for child in parts(node):
-        if not (isinstance(child, (ast.Assert, ast.Raise)) or is_log(child) or is_words(child)):
+        if not (isinstance(child, (ast.Assert, ast.Raise)) or is_log(child) or is_words(child) or is_limit(child)):
             yield child
             yield from reached(child)
 
@@ -121,6 +122,12 @@ def is_log(node: ast.AST) -> bool:
     owner = called.value if isinstance(called, ast.Attribute) else called
     names = [part.attr if isinstance(part, ast.Attribute) else getattr(part, "id", "") for part in (called, owner)]
     return any(name.lower().strip("_") in LOGS for name in names)
+
+
+def is_limit(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assign) and all(
+        isinstance(name, ast.Name) and name.id.isupper() for name in node.targets
+    )
 
 
 def is_words(node: ast.AST) -> bool:
