@@ -1,6 +1,7 @@
 """Agents that speak over real sockets, and those who may not."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -105,6 +106,33 @@ def test_who_speaks_for_another_or_in_tongues_is_cut_off() -> None:
         while pair.dialer.connected:
             await asyncio.sleep(0)
         assert pair.heard == []
+
+    async def play() -> None:
+        await Pair(party("a")).play(story)
+
+    uvloop.run(play())
+
+
+def test_a_message_leaves_at_once_and_a_peer_that_acknowledges_nothing_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without the second, what is sent to a machine that was switched off waits for a quarter of an hour."""
+    dialled: list[socket.socket] = []
+    set_up = links.Line.set_up
+
+    def noted(line: links.Line, silence_ms: int) -> None:
+        set_up(line, silence_ms)
+        assert line._transport is not None
+        dialled.append(line._transport.get_extra_info("socket"))
+
+    monkeypatch.setattr(links.Line, "set_up", noted)
+
+    async def story(pair: Pair) -> None:
+        pair.dialer.put(VOTE)
+        await pair.news.wait()
+        (link,) = dialled
+        assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+        assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == CONFIG.timing.down_after_ms
 
     async def play() -> None:
         await Pair(party("a")).play(story)

@@ -79,6 +79,7 @@ def test_the_masters_and_the_replicas() -> None:
     told = table(master)
     assert (told["name"], told["ip"], told["port"], told["flags"]) == ("mymaster", "a", "2", "master")
     assert (told["num-slaves"], told["num-other-sentinels"], told["quorum"]) == ("2", "1", "2")
+    assert told["parallel-syncs"] == "2", "all replicas copy at once"
     assert table(say(session(), "SENTINEL", "MASTER", "mymaster")) == told
     replicas = [table(each) for each in say(session(), "SENTINEL", "replicas", "mymaster")]  # type: ignore[union-attr]
     assert [(each["ip"], each["flags"]) for each in replicas] == [("b", "slave"), ("c", "slave,s_down")]

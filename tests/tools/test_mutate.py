@@ -5,10 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tools.mutate import __main__ as command
 from tools.mutate.changes import Change, changes
-from tools.mutate.judge import Found, Step, Tree, limits, share
+from tools.mutate.judge import Found, Step, Tree, diff, limits, share
 from tools.mutate.rooms import ROOMS, Room, own_tests, sources
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,6 +117,7 @@ def test_what_is_tested_is_noticed_and_what_is_not_survives(tree: Tree) -> None:
     found = [tree.judge(TOY, change, limits(times, 10.0)) for change in compared]
     assert [each.by for each in found] == ["its own tests", None]
     assert share(found) == 0.5
+    assert {(each.was, each.became) for each in found} == {("return a > 3", "return a >= 3")}
     assert (tree.root / "src/epoxy/toy/it.py").read_text() == SOURCE, "the copy is whole again"
 
 
@@ -132,8 +134,9 @@ def test_what_hangs_is_ended(tree: Tree) -> None:
 
 def test_survivors_are_shown_and_make_the_status(capsys: pytest.CaptureFixture[str]) -> None:
     (change, *_) = command.drawn(ROOT, "consensus", 1, 3)
-    lost = Found(room="consensus", change=change, by=None, seconds=1.0)
-    seen = Found(room="consensus", change=change, by="sim per-key", seconds=1.0)
+    shown = diff(change.path, "a\n", "b\n")
+    lost = Found(room="consensus", change=change, by=None, seconds=1.0, was="a", became="b", diff=shown)
+    seen = replace(lost, by="sim per-key")
     assert command.report([lost, seen], as_json=False) == 1
     told = capsys.readouterr().out
     assert f"--- {change.path}" in told

@@ -11,7 +11,6 @@ unchanged.
 """
 
 import argparse
-import difflib
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tools.mutate.changes import Change, changes
-from tools.mutate.judge import Found, Tree, limits
+from tools.mutate.judge import Found, Tree, diff, limits
 from tools.mutate.rooms import ROOMS, sources
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +31,7 @@ BASELINE_S = 900.0
 
 
 class Judged(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A change that may survive. `line` is the changed line as it was and as it became, without the spaces around."""
+    """A change that may survive: the line as it was and as it became, without the spaces around."""
 
     path: str
     was: str
@@ -55,23 +54,13 @@ def drawn(root: Path, room: str, count: int, seed: int) -> list[Change]:
     return chosen
 
 
-def lines(root: Path, change: Change) -> tuple[str, str]:
-    """The first line that differs, as it was and as it became."""
-    right = (root / change.path).read_text("utf-8")
-    pairs = zip(right.splitlines(), change.made(right).splitlines(), strict=False)
-    was, became = next(pair for pair in pairs if pair[0] != pair[1])
-    return was.strip(), became.strip()
-
-
-def diff(root: Path, change: Change) -> str:
-    right = (root / change.path).read_text("utf-8").splitlines()
-    wrong = change.made("\n".join(right)).splitlines()
-    return "\n".join(difflib.unified_diff(right, wrong, change.path, change.path, lineterm="", n=2))
-
-
 def known() -> dict[tuple[str, str, str], Judged]:
     told = msgspec.toml.decode(JUDGED.read_bytes(), type=dict[str, list[Judged]]) if JUDGED.exists() else {}
     return {(each.path, each.was, each.became): each for each in told.get("judged", [])}
+
+
+def key(found: Found) -> tuple[str, str, str]:
+    return found.change.path, found.was, found.became
 
 
 def say(words: str) -> None:
@@ -82,7 +71,7 @@ def examine(names: Sequence[str], count: int, seed: int, patience: float, folder
     tree = Tree(ROOT, folder / "tree")
     found: list[Found] = []
     for name in names:
-        room, chosen = ROOMS[name], drawn(ROOT, name, count, seed)
+        room, chosen = ROOMS[name], drawn(tree.root, name, count, seed)
         room = replace(room, more=()) if short else room
         times = tree.times(room, BASELINE_S)
         say(f"{name}: {len(chosen)} changes; unchanged, " + ", ".join(f"{k} {v:.0f} s" for k, v in times.items()))
@@ -98,7 +87,7 @@ def table(found: Sequence[Found], forgiven: dict[tuple[str, str, str], Judged]) 
     for name in dict.fromkeys(each.room for each in found):
         of_room = [each for each in found if each.room == name]
         passed = [each for each in of_room if each.by is None]
-        excused = sum((each.change.path, *lines(ROOT, each.change)) in forgiven for each in passed)
+        excused = sum(key(each) in forgiven for each in passed)
         rows.append(f"| {name} | {len(of_room)} | {len(of_room) - len(passed)} | {excused} | {len(passed) - excused} |")
     return rows
 
@@ -120,7 +109,8 @@ def main(words: Sequence[str] | None = None) -> int:
     if given.list:
         for name in names:
             for change in drawn(ROOT, name, given.count, given.seed):
-                print(diff(ROOT, change))
+                right = (ROOT / change.path).read_text("utf-8")
+                print(diff(change.path, right, change.made(right)))
         return 0
     with tempfile.TemporaryDirectory(prefix="epoxy-mutate-") as folder:
         try:
@@ -133,14 +123,12 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def report(found: Sequence[Found], *, as_json: bool) -> int:
     forgiven = known()
-    survived = [
-        each for each in found if each.by is None and (each.change.path, *lines(ROOT, each.change)) not in forgiven
-    ]
+    survived = [each for each in found if each.by is None and key(each) not in forgiven]
     if as_json:
         print(msgspec.json.format(msgspec.json.encode({"found": found, "survived": survived})).decode())
         return 1 if survived else 0
     for each in survived:
-        print(diff(ROOT, each.change), end="\n\n")
+        print(each.diff, end="\n\n")
     print("\n".join(table(found, forgiven)))
     return 1 if survived else 0
 

@@ -1,5 +1,6 @@
 """Runs what should notice a change, in a copy of the tree, and says who did."""
 
+import difflib
 import os
 import shutil
 import signal
@@ -20,12 +21,26 @@ LEFT_OUT = shutil.ignore_patterns(
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """`by` says who noticed: a step's name, or that it hung. None: nobody did."""
+    """`by` says who noticed: a step's name, or that it hung. None: nobody did. `was` and `became` are the first line
+    that differs, without the spaces around it."""
 
     room: str
     change: Change
     by: str | None
     seconds: float
+    was: str
+    became: str
+    diff: str
+
+
+def lines(right: str, wrong: str) -> tuple[str, str]:
+    pairs = zip(right.splitlines(), wrong.splitlines(), strict=False)
+    was, became = next(pair for pair in pairs if pair[0] != pair[1])
+    return was.strip(), became.strip()
+
+
+def diff(path: str, right: str, wrong: str) -> str:
+    return "\n".join(difflib.unified_diff(right.splitlines(), wrong.splitlines(), path, path, lineterm="", n=2))
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -80,12 +95,22 @@ class Tree:
     def judge(self, room: Room, change: Change, limits: dict[str, float]) -> Found:
         path = self.root / change.path
         right, began = path.read_text("utf-8"), time.monotonic()
-        path.write_text(change.made(right), "utf-8")
+        wrong = change.made(right)
+        path.write_text(wrong, "utf-8")
         try:
             by = next(self._noticing(steps(self.root, room, Path(change.path)), limits), None)
         finally:
             path.write_text(right, "utf-8")
-        return Found(room=room.name, change=change, by=by, seconds=time.monotonic() - began)
+        was, became = lines(right, wrong)
+        return Found(
+            room=room.name,
+            change=change,
+            by=by,
+            seconds=time.monotonic() - began,
+            was=was,
+            became=became,
+            diff=diff(change.path, right, wrong),
+        )
 
     def _noticing(self, each: Iterator[Step], limits: dict[str, float]) -> Iterator[str]:
         for step in each:
