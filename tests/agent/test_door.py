@@ -20,7 +20,7 @@ class House:
     def __init__(self) -> None:
         (port,) = free_ports(1)
         self.address = Address("127.0.0.1", port)
-        self.door = Door(Source(config=CONFIG, secret=SECRET, status=lambda: STATUS, fail_over=lambda _: None))
+        self.door = Door(Source(config=lambda: CONFIG, secret=SECRET, status=lambda: STATUS, fail_over=lambda _: None))
 
     async def come(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(self.address.host, self.address.port)

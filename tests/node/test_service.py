@@ -4,6 +4,7 @@ import pytest
 
 from epoxy.consensus.effects import Timing
 from epoxy.model.messages import AcceptOk, Failed
+from epoxy.model.transactions import Add, Txn, TxnOutcome
 from epoxy.model.writes import Committed, ConsensusFailed, Consistency, ReadFailed, ReadResult, Refused, Source, Write
 from epoxy.model.writes import Path as Way
 from epoxy.node.pending import GRAIN_MS
@@ -47,6 +48,16 @@ def test_a_write_is_decided_and_counted() -> None:
     assert isinstance(outcome, Committed)
     assert (outcome.mine, outcome.path) == (True, Way.FAST)
     assert world.node.in_flight == 0
+
+
+def test_what_is_under_way_counts_writes_and_transactions() -> None:
+    """A node that is told to end waits until there are none; one of each must not look like nothing."""
+    world = World()
+    told: list[TxnOutcome] = []
+    world.write()
+    assert world.node.in_flight == 1
+    world.node.txn(Txn(then=(Add(key=b"t", amount=1),)), told.append)
+    assert (told, world.node.in_flight) == ([], 2)
 
 
 def test_one_timer_serves_all_clients_and_ends_when_nobody_waits() -> None:
