@@ -224,6 +224,8 @@ def test_the_commands_tell_what_is_going_on(steady: ElectCluster) -> None:
     assert json.loads(said("primary", "--json"))["primary"] == "a"
     assert said("status").startswith("mymaster: a at 127.0.0.1:")
     assert [node["id"] for node in json.loads(said("status", "--json"))["nodes"]] == ["a", "b", "c"]
+    primary = steady.members[steady.primary()]
+    wait_for(lambda: 0 < primary.status().lease_ms <= LONG_MS, "the primary shows a lease that it cannot have")
 
 
 def test_an_agent_that_is_told_to_end_makes_way_at_once(tmp_path: Path, server_binary: Path) -> None:

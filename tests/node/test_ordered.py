@@ -450,3 +450,18 @@ def test_who_is_let_in_late_is_a_founder_as_long_as_members_have_not_changed() -
     joint = replace(first_epoch((1, 2, 3, 4)), epoch=3, previous=(1, 2, 3))
     newcomer.found(joint)
     assert newcomer.voters == (), "it votes in the joint epoch, and not in the term that this one ends"
+
+
+def test_one_that_waits_no_longer_takes_nobody_else_s_news() -> None:
+    """Two wait for one instance. One gives up: the other is still told, and in the end nothing is kept."""
+    cluster = Cluster()
+    engine, awaited, told = cluster.nodes[1].engine, InstanceId(2, 1), list[str]()
+    both = [lambda: told.append("first"), lambda: told.append("second")]
+    for tell in both:
+        engine.watch((awaited,), tell)
+    engine.unwatch((awaited,), both[0])
+    engine._news(awaited)
+    cluster.run(1)
+    assert told == ["second"]
+    engine.unwatch((awaited,), both[1])
+    assert engine._watchers == {}

@@ -572,6 +572,8 @@ class StoreConformance:
             lambda tx: tx.set(b"", b"v"),
             lambda tx: tx.set(b"\xff", b"v"),
             lambda tx: tx.clear(b"\xffx"),
+            lambda tx: tx.clear(b""),
+            lambda tx: tx.set_stamped(b"\xff", b"", b"v"),
             lambda tx: tx.add(b"\xff/sequence", 1),
             lambda tx: tx.clear_range(b"a", b"\xff\x00"),
         ]
