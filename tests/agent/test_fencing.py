@@ -1,6 +1,7 @@
 """A fenced server refuses writes: shown with a real one."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -76,6 +77,23 @@ def test_a_server_that_follows_says_whom(server_port: int) -> None:
     obey(server_port, *redis.commands_for(Follow("b"), CONFIG, 0))
     report = redis.read_report(looked(server_port), CONFIG, quiet=False)  # type: ignore[arg-type]
     assert (report.mode, report.leader) == (Mode.FOLLOWING, "b")
+
+
+def test_a_server_that_follows_another_lets_its_clients_go(server_port: int) -> None:
+    """Those that do not leave because of -READONLY, ioredis among them, would stay for ever. Its agent stays."""
+    with (
+        socket.create_connection(("127.0.0.1", server_port), PATIENCE_S) as client,
+        socket.create_connection(("127.0.0.1", server_port), PATIENCE_S) as agent,
+    ):
+        client.sendall(redis.encode(("PING",)))
+        assert client.recv(64) == b"+PONG\r\n"
+        commands = redis.commands_for(Follow("b"), CONFIG, 0)
+        agent.sendall(b"".join(redis.encode(command) for command in (*commands, ("PING",))))
+        assert client.recv(64) == b""
+        told = b""
+        while not told.endswith(b"+PONG\r\n"):
+            told += agent.recv(4096)
+        assert b"-" not in told
 
 
 def test_writes_are_held_back_and_then_refused(server_port: int) -> None:

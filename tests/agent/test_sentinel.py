@@ -139,6 +139,14 @@ def test_a_failover_needs_the_secret() -> None:
     assert "b is not the primary" in str(say(client, "ELECT", "FAILOVER", "z", failover_proof(SECRET, "z")))
 
 
+@pytest.mark.parametrize("proof", ["\u00fc", "\udcff", "0" * 64])
+def test_a_proof_that_is_not_ascii_is_no_proof(proof: str) -> None:
+    asked: list[str] = []
+    command = [b"ELECT", b"FAILOVER", "z\u00fcrich".encode(), proof.encode("utf-8", "surrogateescape")]
+    assert session(asked=asked).answer(command).startswith(b"-NOAUTH")
+    assert asked == []
+
+
 @pytest.mark.parametrize("words", ["FLUSHALL", "SENTINEL", "SENTINEL remove mymaster", "ELECT", "SENTINEL master x"])
 def test_anything_else_is_an_error(words: str) -> None:
     assert isinstance(say(session(), *words.split()), ServerError)

@@ -83,6 +83,11 @@ def test_timeouts_that_are_not_given_keep_their_proportions(tmp_path: Path) -> N
         ("[cluster]", "[timing]\nlease_ms = 5000\n[cluster]", "timing.lease_ms"),
         ("[cluster]", '[timing]\nelection_backoff_ms = "soon"\n[cluster]', "timing.election_backoff_ms"),
         ("[cluster]", "[other]\n[cluster]", "unknown section [other]"),
+        (
+            "min_replicas_to_write = 1",
+            "elect_port_base = 17000",
+            'one port for agents, control = "host:port" in [[nodes]]',
+        ),
         ("[cluster]", "[server]\nkill_hung = 1\n[cluster]", "server.kill_hung is 1"),
     ],
 )

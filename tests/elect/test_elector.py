@@ -1,5 +1,6 @@
 """An election from the first primary on: who leads, who votes, and what we added to the original text."""
 
+import pytest
 from msgspec.structs import replace
 
 from epoxy.elect import candidacy, heartbeats
@@ -204,6 +205,22 @@ def test_an_epoch_that_vanished_from_the_data_is_marked_again() -> None:
     table.run(300)
     assert table["a"].report.position.history == 1
     assert len(table["a"].orders) > orders
+
+
+@pytest.mark.parametrize("field", ["epoch", "leader_epoch"])
+def test_an_epoch_that_cannot_be_is_not_believed(field: str) -> None:
+    """One heartbeat would end elections for ever: there is no epoch above the last one."""
+    table = Table("abc").begin()
+    (said,) = [m for to, m in table["c"].sent if to == "b" and isinstance(m, Heartbeat)][-1:]
+    for name in "ab":
+        table[name].receive(replace(said, **{field: 2**64 - 1}))
+    assert [table[name].elector.implausible for name in "ab"] == [1, 1]
+    assert table["b"].elector.seen == 1
+    table.absent.add("a")
+    table["a"].report = replace(table["a"].report, alive=False)
+    table.run(3_000)
+    assert table.writing() == ["b"]
+    assert table["b"].elector.record.leader_epoch == 2
 
 
 def test_a_message_of_a_stranger_is_nothing() -> None:

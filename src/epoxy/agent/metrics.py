@@ -43,6 +43,11 @@ class Metrics(Collector):
         switches = CounterMetricFamily("epoxy_elect_switches", "Changes of the primary seen since the start.")
         switches.add_metric([], status.switches)
         yield switches
+        implausible = CounterMetricFamily(
+            "epoxy_elect_implausible_epochs", "Messages not believed: an epoch far above all that was seen."
+        )
+        implausible.add_metric([], status.implausible)
+        yield implausible
         yield from self._nodes(status)
 
     def _nodes(self, status: Status) -> Iterator[Metric]:

@@ -178,7 +178,13 @@ class Agent:
             self._alarm = asyncio.get_running_loop().call_later((due_ms - now_ms) / 1000, self._due.set)
 
     def _receive(self, message: Message) -> None:
+        before = self.elector.implausible
         self._perform(self.elector.receive(message, clock_ms()))
+        if self.elector.implausible > before and before.bit_count() <= 1:
+            LOGGER.error(
+                "a peer tells of an epoch that cannot be; not believed",
+                extra={"peer": message.node, "epoch": message.epoch, "times": self.elector.implausible},
+            )
 
     def _reported(self, report: Report) -> None:
         self._perform(self.elector.report(report, clock_ms()))
@@ -273,6 +279,7 @@ class Agent:
             generation=lists.generation,
             joining=lists.joining,
             leaving=lists.leaving,
+            implausible=elector.implausible,
         )
 
     def _node_status(self, name: str, now_ms: int) -> NodeStatus:

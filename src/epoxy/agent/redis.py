@@ -20,6 +20,10 @@ EPOCH_KEY = "epoxy:elect:epoch"
 
 Command = tuple[str | int, ...]
 LOOK: tuple[Command, ...] = (("INFO", "replication"), ("GET", EPOCH_KEY))
+LET_GO: tuple[Command, ...] = (("CLIENT", "KILL", "TYPE", "normal"), ("CLIENT", "KILL", "TYPE", "pubsub"))
+"""What a Sentinel sends with every REPLICAOF. Clients that do not take -READONLY for a reason to look for the primary
+look for it when their connection ends. The agent's own connection stays, and so do replicas."""
+
 FENCE: tuple[Command, ...] = (("REPLICAOF", NOWHERE.host, NOWHERE.port), ("CLIENT", "UNPAUSE"))
 
 
@@ -33,7 +37,7 @@ def commands_for(order: Order, config: Config, now_ms: int) -> tuple[Command, ..
             return FENCE
         case Follow():
             leader = config.node(order.leader).server
-            return (("REPLICAOF", leader.host, leader.port), ("CLIENT", "UNPAUSE"))
+            return (("REPLICAOF", leader.host, leader.port), ("CLIENT", "UNPAUSE"), *LET_GO)
         case Open():
             return opening(order.epoch, config)
         case Quiesce():

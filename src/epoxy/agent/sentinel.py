@@ -59,6 +59,8 @@ class Status(Struct, frozen=True, kw_only=True):
     joining: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
     """Whom the old and the new list differ in, while a change is under way; empty when it is over."""
+    implausible: int = 0
+    """Messages that were not believed, for an epoch far above all that was seen."""
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -226,7 +228,7 @@ class Session:
             case ["STATUS"]:
                 return resp.bulk(msgspec.json.encode(self._source.status()))
             case ["FAILOVER", heir, proof]:
-                if not hmac.compare_digest(failover_proof(self._source.secret, heir), proof):
+                if not hmac.compare_digest(failover_proof(self._source.secret, heir).encode(), proof.encode()):
                     return resp.error("NOAUTH cluster.secret_file: this is another secret")
                 refused = self._source.fail_over(heir)
                 return resp.error(f"ERR {refused}") if refused else resp.OK

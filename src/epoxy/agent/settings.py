@@ -91,6 +91,13 @@ TABLE: dict[str, dict[str, Field]] = {
         "election_backoff_ms": Field(read_backoff, 'two numbers, as "1000-5000"', None),
     },
 }
+HINTS = {
+    "elect_port_base": 'there are no shards: each node has one port for agents, control = "host:port" in [[nodes]]',
+    "election_backoff_min_ms": 'written as one setting, election_backoff_ms = "1000-5000"',
+    "election_backoff_max_ms": 'written as one setting, election_backoff_ms = "1000-5000"',
+}
+"""For names of the original text, and of messages, that are no settings."""
+
 NODE = {"id": text(), "control": address(), "server": address(), "priority": whole(0, 1_000, 100)}
 
 
@@ -131,8 +138,8 @@ def read_section(source: Source, section: str, document: Mapping[str, Any]) -> d
         raise ConfigError(f"{source.where(section)}: {section} is a section, written [{section}]")
     for key in given:
         if key not in TABLE[section]:
-            known = ", ".join(TABLE[section])
-            raise ConfigError(f"{source.where(section, key)}: unknown setting {section}.{key}; known: {known}")
+            hint = HINTS.get(key) or f"known: {', '.join(TABLE[section])}"
+            raise ConfigError(f"{source.where(section, key)}: unknown setting {section}.{key}; {hint}")
     return read_fields(source, section, TABLE[section], given)
 
 

@@ -26,6 +26,8 @@ class Elector(Mind):
     def __init__(self, config: Config, me: str, record: Record | None, now_ms: int, draw: Draw) -> None:
         super().__init__(config, me, record, now_ms, draw)
         self.order: Order = Fence()
+        self.implausible = 0
+        """Messages that were not believed."""
         self._ordered_ms = now_ms
         self._told_state: State | None = None
 
@@ -40,7 +42,10 @@ class Elector(Mind):
 
     def receive(self, message: Message, now_ms: int) -> list[Effect]:
         """From a node that was authenticated as the one the message names."""
-        if message.node in self.peers:
+        claimed = max(message.epoch, message.leader_epoch) if isinstance(message, Heartbeat) else message.epoch
+        if not rules.is_plausible(claimed, self.seen):
+            self.implausible += 1
+        elif message.node in self.peers:
             self.seen = max(self.seen, message.epoch)
             match message:
                 case Heartbeat():

@@ -10,6 +10,9 @@ from epoxy.elect.terms import Mode, Position, Record, Report
 LIFE = 40
 """Bits for milliseconds in a stamp: 34 years. Above them stands the life of the process that made it."""
 
+MOST_MISSED = 1 << 24
+"""Epochs a node can have missed: with an election every second, for half a year. There are 2**64."""
+
 LIVES = 1 << 23
 """With this many lives to draw from, a stamp has 63 bits."""
 
@@ -83,6 +86,12 @@ def rank(config: Config, node: str, position: Position) -> tuple[int, int, int, 
 def may_judge(report: Report) -> bool:
     """A vote compares positions, so the own one must be known and must not grow behind it."""
     return report.alive and report.mode is Mode.FENCED
+
+
+def is_plausible(epoch: int, seen: int) -> bool:
+    """An election raises the epoch by one. Who tells of one far above all others is broken or lies, and whoever went
+    along could never stand again: there would be no epoch left."""
+    return epoch <= seen + MOST_MISSED
 
 
 def is_new(epoch: int, record: Record) -> bool:

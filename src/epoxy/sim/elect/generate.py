@@ -2,6 +2,8 @@
 
 from random import Random
 
+from msgspec.structs import replace
+
 from epoxy.elect.config import Timing
 from epoxy.sim.elect.ambush import ambush
 from epoxy.sim.elect.plan import Fault, Kind, Plan, Weather
@@ -9,6 +11,9 @@ from epoxy.sim.elect.rolling import changed
 
 SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 7)
 """Three and five are what people run."""
+
+BABBLED = 0.3
+"""Of the seeds in which messages are encoded: only these know a last epoch."""
 
 ROLLED = 5
 """Every so many seeds have a change of nodes."""
@@ -41,6 +46,9 @@ def generate(seed: int, *, n: int | None = None) -> Plan:
         faults=(ambush if ambushed else draw_faults)(dice, size, timing, faults_end_ms),
         encoded=seed % 8 in (0, 1),
     )
+    babble = Random(f"elect/babble/{seed}")
+    if plan.encoded and babble.random() < BABBLED:
+        plan = replace(plan, babble_ms=babble.randrange(1, faults_end_ms))
     return changed(Random(f"elect/rolls/{seed}"), plan) if seed % ROLLED == ROLLED - 1 and n is None else plan
 
 

@@ -88,6 +88,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...]
     encoded: bool
     rolls: tuple[Roll, ...] = ()
+    babble_ms: int = 0
+    """When a node that belongs to the cluster tells everybody of the last epoch there is; 0 is never."""
 
     @property
     def size(self) -> int:

@@ -70,6 +70,7 @@ def simpler(plan: Plan) -> Iterator[Change]:
     yield lambda best: replace(best, skew=(1.0,) * len(best.skew))
     yield lambda best: replace(best, priorities=(100,) * len(best.priorities))
     yield lambda best: replace(best, stranger=False)
+    yield lambda best: replace(best, babble_ms=0)
     yield lambda best: replace(best, odd=0)
     yield lambda best: replace(best, encoded=False)
     yield lambda best: replace(best, begun=False)

@@ -13,7 +13,7 @@ from epoxy.sim.elect.machine import Machine
 from epoxy.sim.elect.network import Network
 from epoxy.sim.elect.operator import Operator
 from epoxy.sim.elect.plan import Fault, Kind, Plan, Roll
-from epoxy.sim.elect.stranger import Stranger
+from epoxy.sim.elect.stranger import Stranger, babble
 from epoxy.sim.judge import Violation
 from epoxy.sim.simulation import Failure, failure_of
 from epoxy.sim.world import World
@@ -85,6 +85,8 @@ class Simulation:
             self.world.after(1000 * fault.at_ms, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
         self.world.after(1000 * self.plan.faults_end_ms, self._faults_end)
         self.operator.begin()
+        if self.plan.babble_ms:
+            self.world.after(1000 * self.plan.babble_ms, lambda: babble(self))
         self._write()
         if self._stranger is not None:
             self._stranger.speak()

@@ -1,9 +1,12 @@
-"""Somebody who knows everything but the secret: names, addresses, the config, the protocol."""
+"""Somebody who knows everything but the secret: names, addresses, the config, the protocol. And somebody who belongs to
+the cluster and talks nonsense."""
 
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from epoxy.elect import heartbeats
+from epoxy.elect.elector import Elector
 from epoxy.elect.messages import Announce
 from epoxy.sim.elect.admission import admits
 
@@ -13,6 +16,19 @@ if TYPE_CHECKING:
 PACE_US = 700_000
 EPOCHS = 100
 """How far above everything it has seen it claims to lead."""
+
+
+LAST_EPOCH = 2**64 - 1
+
+
+def babble(cluster: "Simulation") -> None:
+    """Everybody hears from everybody else, once, of the last epoch there is."""
+    for listener in cluster.machines.values():
+        for speaker in cluster.machines.values():
+            agent = speaker.agent
+            if speaker is not listener and isinstance(agent, Elector):
+                said = heartbeats.heartbeat_of(agent, speaker.local_ms(), echo=0)
+                listener.receive(replace(said, epoch=LAST_EPOCH), listener.life)
 
 
 class Stranger:

@@ -41,6 +41,8 @@ def lines(plan: Plan) -> Iterator[str]:
         yield f"clocks: {', '.join(drifting)}"
     if plan.stranger:
         yield "somebody without the secret speaks to everybody"
+    if plan.babble_ms:
+        yield f"at {plan.babble_ms} ms everybody hears of the last epoch there is"
     if plan.odd:
         yield f"{NAMES[plan.odd - 1]} has a file with the first three nodes alone"
     for roll in plan.rolls:

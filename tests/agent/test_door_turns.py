@@ -1,0 +1,103 @@
+"""The agent's port for clients: none of them keeps the agent from its heartbeats."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import uvloop
+from msgspec.structs import replace
+
+from epoxy.agent.door import MAX_UNREAD_BYTES, READ_BYTES, TURN, Door
+from epoxy.agent.redis import encode
+from epoxy.agent.sentinel import Source, Status
+from epoxy.model.address import Address
+from epoxy.testing import free_ports
+from tests.agent.test_sentinel import CONFIG, SECRET, STATUS
+
+PATIENCE_S = 60.0
+MASTERS = encode(("SENTINEL", "MASTERS"))
+MANY = 20_000
+
+
+class House:
+    """A door, and how often it was asked for the status."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        (port,) = free_ports(1)
+        self.address = Address("127.0.0.1", port)
+        self.door = Door(Source(config=lambda: CONFIG, secret=SECRET, status=self._status, fail_over=lambda _: None))
+
+    def _status(self) -> Status:
+        self.asked += 1
+        return replace(STATUS, switches=self.asked)
+
+    async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(self.address.host, self.address.port)
+
+
+def play(story: Callable[[House], Awaitable[None]]) -> None:
+    async def run() -> None:
+        house = House()
+        await house.door.start(house.address)
+        try:
+            await asyncio.wait_for(story(house), PATIENCE_S)
+        finally:
+            house.door.close()
+
+    uvloop.run(run())
+
+
+async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *words: str) -> bytes:
+    writer.write(encode(words))
+    return await reader.readline()
+
+
+def test_who_does_not_read_is_not_answered_without_end() -> None:
+    async def story(house: House) -> None:
+        _, greedy = await house.dial()
+        greedy.write(MASTERS * MANY)
+        reader, writer = await house.dial()
+        before = -1
+        while house.asked > before:
+            before = house.asked
+            for _ in range(20):
+                assert await ask(reader, writer, "PING") == b"+PONG\r\n"
+        assert house.asked < MANY
+        greedy.transport.abort()
+        writer.close()
+
+    play(story)
+
+
+def test_who_reads_is_answered_all_of_it_and_in_order() -> None:
+    async def story(house: House) -> None:
+        reader, writer = await house.dial()
+        count = 10 * READ_BYTES // len(MASTERS)
+        writer.write(MASTERS * count + encode(("PING",)) + b"NOPE\r\n")
+        told = await reader.read()
+        while more := await reader.read():
+            told += more
+        assert told.count(b"mymaster") == count
+        assert told.count(b"+PONG\r\n") == 1
+        assert told.endswith(b"\r\n")
+        assert b"-ERR Protocol error" in told[-200:]
+        assert len(told) > MAX_UNREAD_BYTES
+        writer.close()
+
+    play(story)
+
+
+def test_a_turn_is_bounded_however_many_ask() -> None:
+    async def story(house: House) -> None:
+        ends = [await house.dial() for _ in range(3 * TURN)]
+        most, last = 0, 0
+        for _, writer in ends:
+            writer.write(MASTERS * 50)
+        while house.asked < 3 * TURN * 50:
+            await asyncio.sleep(0)
+            most, last = max(most, house.asked - last), house.asked
+        assert 0 < most <= 2 * TURN
+        for _, writer in ends:
+            writer.transport.abort()
+
+    play(story)
