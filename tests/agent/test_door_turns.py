@@ -1,4 +1,4 @@
-"""The agent's port for clients: none of them keeps the agent from its heartbeats."""
+"""The agent's port for clients, in turns: none of them keeps the agent from its heartbeats."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
