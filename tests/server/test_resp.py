@@ -2,7 +2,12 @@
 
 import asyncio
 import logging
+import select
+import socket
 import ssl as tls
+import sys
+from functools import partial
+from pathlib import Path
 
 import pytest
 import trustme
@@ -10,9 +15,11 @@ import trustme
 from epoxy.codec import resp
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.model.writes import Refused
-from epoxy.server.resp import RespDoor, RespLimits, serve_resp
+from epoxy.server.resp import RespConnection, RespDoor, RespLimits, serve_resp
 from epoxy.server.resp_limits import RESTED_BYTES
+from epoxy.transport.tls import client_context, server_context
 from tests.server.resp_world import FakeNode, Rope, World, committed, found, packed, proposal, run, turns, until, world
+from tests.transport.test_tls import Office
 
 BIG = b"x" * MAX_VALUE_BYTES
 
@@ -462,6 +469,71 @@ def test_after_the_last_call_a_connection_closes_behind_the_answers_to_what_it_s
             await until(lambda: len(at.node.writes) == 1)
             at.node.writes[0][1](Refused(reason="the node is stopping"))
             assert await client.rest() == b"+PONG\r\n-BUSY nothing was written to 'k': the node is stopping\r\n"
+
+    run(story)
+
+
+class Unbuffered(asyncio.Transport):
+    """Writes when it is told to, and looks what has reached the other end before it ends the stream."""
+
+    def __init__(self, near: socket.socket, far: socket.socket) -> None:
+        super().__init__({"socket": near})
+        self._near, self._far = near, far
+        self.arrived_before_the_end: bool | None = None
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._near.sendall(data)
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.arrived_before_the_end = bool(select.select([self._far], [], [], 0)[0])
+        self._near.shutdown(socket.SHUT_WR)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+
+def test_the_last_reply_of_a_node_that_stops_leaves_in_one_piece_with_the_end() -> None:
+    """A client that has the reply and not yet the end sends its next command, and never learns what became of it."""
+
+    async def story() -> None:
+        door = RespDoor(FakeNode())
+        connection = RespConnection(door)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            far = socket.create_connection(listening.getsockname())
+            near = listening.accept()[0]
+        with near, far:
+            transport = Unbuffered(near, far)
+            connection.connection_made(transport)
+            door.last_call()
+            connection.data_received(b"PING\r\n")
+            assert transport.arrived_before_the_end is (sys.platform != "linux")
+            assert [far.recv(100), far.recv(100)] == [b"+PONG\r\n", b""]
+            connection.data_received(b"PING\r\n")
+            connection.connection_lost(None)
+
+    run(story)
+
+
+def test_a_tls_client_that_says_no_goodbye_is_not_waited_for(tmp_path: Path) -> None:
+    """A pool looks at an idle connection when it next needs one. asyncio would wait for half a minute."""
+    office = Office(tmp_path, "ca")
+    ours, theirs = server_context(*office.issue("127.0.0.1")), client_context(None, None, office.ca)
+
+    async def story() -> None:
+        door = RespDoor(FakeNode())
+        async with await door.serve("127.0.0.1", 0, ssl=ours) as server:
+            with socket.create_connection(server.sockets[0].getsockname()) as plain:
+                loop = asyncio.get_running_loop()
+                idle = await loop.run_in_executor(None, partial(theirs.wrap_socket, plain, server_hostname="127.0.0.1"))
+                with idle:
+                    await until(lambda: bool(door.connections))
+                    door.last_call()
+                    door.close()
+                    async with asyncio.timeout(15):
+                        await until(lambda: not door.connections)
 
     run(story)
 

@@ -23,6 +23,7 @@ from epoxy.server.resp_command import Answer, Arguments, Command, RespNode, Sess
 from epoxy.server.resp_limits import FLUSH_BYTES, RECITED_BYTES, RESTED_BYTES, STRANGERS, TURN_S
 from epoxy.server.resp_limits import RespLimits as RespLimits
 from epoxy.server.resp_line import Busy, Promise, Slot
+from epoxy.transport.goodbye import LEAVE_S, cork
 from epoxy.transport.listener import Listener, listen
 from epoxy.transport.ready import ReadyAnswers
 
@@ -148,7 +149,7 @@ class RespConnection(Session, asyncio.Protocol):
         self._promised: Promise | None = None
         self._working = self._scheduled = False
         self._clogged = self._paused = self._resting = False
-        self._leaving = self._ended = False
+        self._leaving = self._ended = self._parted = False
 
     # What the transport tells.
 
@@ -173,7 +174,9 @@ class RespConnection(Session, asyncio.Protocol):
         self._slots.clear()
 
     def data_received(self, data: bytes) -> None:
-        if self._transport is None or self._leaving or (data[:GET_BYTES] in GETS and self._recite(data)):
+        if self._transport is None or self._leaving or self._parted:
+            return
+        if data[:GET_BYTES] in GETS and self._recite(data):
             return
         self._queue.extend(self.reader.feed(data))
         self._ended |= self._door.stopping and bool(self._queue)
@@ -189,7 +192,7 @@ class RespConnection(Session, asyncio.Protocol):
     def eof_received(self) -> bool:
         """Who sends a script and closes its half still wants the answers. TLS has no halves."""
         transport = self._transport
-        if transport is None or transport.get_extra_info("sslcontext") is not None:
+        if transport is None or self._parted or transport.get_extra_info("sslcontext") is not None:
             return False
         self._ended = True
         self._schedule()
@@ -386,6 +389,8 @@ class RespConnection(Session, asyncio.Protocol):
 
     def _flush(self) -> None:
         if self._out and self._transport is not None:
+            if self._door.stopping and self._is_over:
+                cork(self._transport)
             self._transport.write(b"".join(self._out) if len(self._out) > 1 else self._out[0])
             self._out.clear()
             self._out_bytes = 0
@@ -394,8 +399,8 @@ class RespConnection(Session, asyncio.Protocol):
         """Read on only when there is nothing left to do for what was read."""
         if self._transport is None:
             return
-        if not self._slots and (self._leaving or (self._ended and not self._queue)):
-            self._transport.close()
+        if self._is_over:
+            self._part(self._transport)
             return
         if self._paused != (wanted := bool(self._queue) or self._clogged or self._leaving or self._resting):
             self._paused = wanted
@@ -403,6 +408,31 @@ class RespConnection(Session, asyncio.Protocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether everything that will ever be answered is."""
+        return not self._slots and (self._leaving or (self._ended and not self._queue))
+
+    def _part(self, transport: asyncio.Transport) -> None:
+        """While the node stops, the end of the stream leaves in one piece with the last reply: a client that has read
+        the reply finds the end, too, before it sends its next command, whose outcome it would not know. What is on its
+        way nevertheless is read past, because closing would reset the connection, reply and all."""
+        stopping, halves = self._door.stopping, transport.can_write_eof()
+        if stopping and not self._parted:
+            self._parted = True
+            self._loop.call_later(LEAVE_S, self._hang_up)
+            if halves:
+                transport.write_eof()
+        if self._leaving or not (stopping and halves):
+            transport.close()
+
+    def _hang_up(self) -> None:
+        """On a client that has had time to take its last reply. TLS would wait for its goodbye, which a pool says when
+        it next uses the connection, if ever."""
+        transport = self._transport
+        if transport is not None and not self._clogged and not transport.get_write_buffer_size():
+            transport.abort()
 
 
 def spelled(address: object) -> str:

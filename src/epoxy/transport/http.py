@@ -23,6 +23,7 @@ from epoxy.transport.exchange import Handler as Handler
 from epoxy.transport.exchange import Heir
 from epoxy.transport.exchange import Stream as Stream
 from epoxy.transport.frames import PROTOCOL, FrameHandler, FrameServer
+from epoxy.transport.goodbye import LEAVE_S
 from epoxy.transport.incoming import Incoming, Refusal
 from epoxy.transport.limits import SIGNED_PATHS
 from epoxy.transport.limits import HttpLimits as HttpLimits
@@ -44,9 +45,6 @@ LAST_WORD = 503, "stopping", "the node is stopping: what this connection sends f
 """What a server that stops says on a connection where nothing is under way, asked or not. A client whose request is on
 its way at that moment reads it as the answer, and it is a true one; one that is idle finds that its connection has
 something to say, and throws it away."""
-
-LEAVE_S = 0.25
-"""Between that word and the end of the connection: a request that was on its way must not reset it first."""
 
 BODY_HEADERS = (b"content-length", b"transfer-encoding")
 NO_REQUEST = Request(method="", path=b"", query=b"", headers={}, body=b"")
