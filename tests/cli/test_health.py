@@ -199,6 +199,23 @@ def test_the_worst_comes_first() -> None:
     assert [finding.severity for finding in findings][:2] == [Severity.BROKEN, Severity.WARNING]
 
 
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("no answer in time", "stands still"),
+        ("no connection in time", "stands still, or nothing comes through"),
+        ("no TLS connection (certificate refused: certificate has expired)", "until when it is good. This command"),
+        ("no TLS connection (WRONG_VERSION_NUMBER)", "https:// if it has [tls]"),
+        ("the connection was closed", "https:// if it has [tls]"),
+        ("connection refused", "Is it running"),
+    ],
+)
+def test_the_advice_about_a_silent_node_follows_the_reason(reason: str, advice: str) -> None:
+    findings = diagnose([*HEALTHY, Visit(url="http://x:1", status=None, reason=reason)])
+    (silent,) = [finding for finding in findings if "does not answer" in finding.words]
+    assert advice in silent.advice
+
+
 def test_the_doctor_visits_the_peers(node: FakeNode, capsys: Captured) -> None:
     with FakeNode() as other:
         node.status["peers"] = peers(url=other.url) + peers(id=3, datacenter="ap", url="http://127.0.0.1:1")

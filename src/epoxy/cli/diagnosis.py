@@ -48,6 +48,20 @@ CAUSES = {
 }
 """By the words in which a node tells why it does not reach another; anything else is between the two."""
 
+CERTIFICATES_HERE = f"{CERTIFICATES} This command believes the system's authorities, or those in SSL_CERT_FILE."
+NOTHING_THROUGH = "It stands still, or nothing comes through to it: look at the process, then at routes and firewalls."
+SCHEMES = "Its url begins with https:// if it has [tls], and with http:// if not."
+ABSENT = "Is it running, and is this its address? `epoxy serve` logs why a node does not start."
+
+CAUSES_HERE = {
+    "certificate": CERTIFICATES_HERE,
+    "no answer in time": SLOWNESS,
+    "no connection in time": NOTHING_THROUGH,
+    "tls": SCHEMES,
+    "connection was closed": SCHEMES,
+}
+"""By the words in which our own client tells why it was not answered (`client.pool.reason_of`)."""
+
 SAME_BUILDING_MS = 0.5
 """No two datacenters are nearer than 50 km of fibre."""
 
@@ -121,8 +135,7 @@ def attendance(visits: list[Visit], expected: set[int]) -> Iterator[Finding]:
     newest = max((visit.status.epoch for visit in visits if visit.status is not None), default=0)
     for visit in visits:
         if visit.status is None:
-            advice = "Is it running, and is this its address? `epoxy serve` logs why a node does not start."
-            yield broken(f"{visit.place} does not answer: {visit.reason}", advice)
+            yield broken(f"{visit.place} does not answer: {visit.reason}", cure(visit.reason, CAUSES_HERE, ABSENT))
         elif not visit.status.ready and not (visit.status.state == "new" and visit.status.id in expected):
             yield unready(visit.status, newest)
     serving = [visit for visit in visits if visit.status is not None and visit.status.ready]
@@ -282,8 +295,12 @@ def cure_of(peer: Peer) -> str:
     """By what the node says that does not reach it. One that says nothing leaves everything open."""
     if not peer.trouble:
         return "Look at routes, firewalls, certificates and the cluster's secret between the two."
-    said = peer.trouble.lower()
-    return next((cure for words, cure in CAUSES.items() if words in said), ROUTES)
+    return cure(peer.trouble, CAUSES, ROUTES)
+
+
+def cure(reason: str, causes: dict[str, str], otherwise: str) -> str:
+    said = reason.lower()
+    return next((advice for words, advice in causes.items() if words in said), otherwise)
 
 
 def agreement(statuses: list[Status]) -> Iterator[Finding]:

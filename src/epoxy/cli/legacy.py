@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NoReturn
-from urllib.parse import unquote_to_bytes
 
 import click
 import msgspec
@@ -19,6 +18,7 @@ from epoxy.model.errors import EpoxyError, InvalidRequest, StoreFailed
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.node.config import Settings, load
 from epoxy.node.exits import EXIT_CONFIG, EXIT_STORE
+from epoxy.server.inputs import unquote
 from epoxy.store.datadir import DataDir
 from epoxy.store.embedded import EmbeddedStore
 from epoxy.store.legacy import Imported, LegacyImport, Pair, check_pair
@@ -47,7 +47,7 @@ def legacy() -> None:
 @legacy.command(name="import", context_settings=SETTINGS, short_help="Import values of the first layout.")
 @click.argument("file", type=click.File("rb"), metavar="FILE")
 @click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="The node's epoxy.toml.")
-@click.option("--dry-run", is_flag=True, help="Check every line, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Check each line by itself and against what is stored; import nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def import_values(file: BinaryIO, path: Path, dry_run: bool, as_json: bool) -> None:
     """Import FILE, one JSON object a line, into the data directory of a node that is not running and has not served
@@ -167,6 +167,6 @@ def decode(raw: bytes) -> Pair:
         raise InvalidRequest("either `value` or `value_base64`")
     value = line.value.encode() if isinstance(line.value, str) else line.value_base64
     assert isinstance(value, bytes)
-    key = unquote_to_bytes(line.key)
+    key = unquote(line.key.encode())
     check_pair(key, value)
     return key, value

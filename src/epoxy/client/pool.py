@@ -189,6 +189,8 @@ def reason_of(error: OSError) -> str:
     match error:
         case TimeoutError():
             return "no connection in time"
+        case ssl.SSLCertVerificationError():
+            return f"no TLS connection (certificate refused: {error.verify_message})"
         case ssl.SSLError():
             return f"no TLS connection ({error.reason or error})"
         case socket.gaierror():
