@@ -77,6 +77,20 @@ def test_config_is_read_and_not_set() -> None:
     run(story)
 
 
+def test_config_takes_a_few_patterns_at_a_time() -> None:
+    """Each is compiled: a thousand of the longest took seconds, in which nobody else was served."""
+
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            await client.says("CONFIG GET " + "databases " * 16, b"*2\r\n$9\r\ndatabases\r\n$1\r\n1\r\n")
+            await client.says(
+                "CONFIG GET " + "databases " * 17, b"-ERR CONFIG GET takes at most 16 patterns at a time\r\n"
+            )
+
+    run(story)
+
+
 def test_a_client_has_a_name() -> None:
     async def story() -> None:
         async with world() as at:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +16,10 @@ from epoxy.node.roster import Accepted, Look, Roster, Verdict
 from epoxy.node.standing import Standing, State
 from epoxy.server.api import build_api
 from epoxy.server.metrics import Metrics
-from tests.server.http_bench import Answer, FakeNode, ask
+from epoxy.server.routes_members import MAX_ASKED
+from tests.server.http_bench import Answer, FakeNode, Wire, ask, request
+
+JSON = {"content_type": "application/json"}
 
 FIRST = first_epoch((1, 2, 3))
 WISH = Wish(members=tuple(Member(id=i) for i in (1, 2, 3, 4)))
@@ -28,18 +32,27 @@ class FakeRoster(Roster):
     def __init__(self) -> None:
         self.verdict: Verdict = Accepted(wish=WISH, epoch=3, queued=False)
         self.given: list[Amendment] = []
+        self.later: list[Callable[[], None]] | None = None
+        """Answers that wait; None: they are given at once."""
 
     def wish(self) -> Wish | None:
         return WISH
 
     def look(self, answered: Callable[[Look], None]) -> None:
         heard = {4: MemberStatus(identity=9, epoch=4, sources=(1,), keys=70, copied=60)}
-        answered(Look(config=LEARNING, wish=WISH, heard=heard, waiting="patience", settled=False))
+        look = Look(config=LEARNING, wish=WISH, heard=heard, waiting="patience", settled=False)
+        self._tell(partial(answered, look))
 
     def change(self, given: Amendment, answered: Callable[[Verdict], None], tries: int = 1) -> None:
         del tries
         self.given.append(given)
-        answered(self.verdict)
+        self._tell(partial(answered, self.verdict))
+
+    def _tell(self, answer: Callable[[], None]) -> None:
+        if self.later is None:
+            answer()
+        else:
+            self.later.append(answer)
 
 
 class Door:
@@ -58,6 +71,22 @@ class Door:
 @pytest.fixture
 def door() -> Door:
     return Door()
+
+
+def test_a_crowd_that_asks_all_members_is_turned_away(door: Door) -> None:
+    door.roster.later = []
+    order = json.dumps({"remove": [3]}).encode()
+    progress, ordered = request("GET", "/v2/members?progress=true"), request("POST", "/v2/members", order, **JSON)
+    wires = [Wire(each) for each in [progress, ordered] * (MAX_ASKED // 2)]
+    for wire in wires:
+        door.api(wire.exchange)
+    assert [ask(door.api, "GET", "/v2/members?progress=true").status, door.order(remove=[3]).status] == [429, 429]
+    assert door.get("/v2/members")["epoch"] == 1, "what is known here is told"
+    waiting, door.roster.later = door.roster.later, None
+    for answer in waiting:
+        answer()
+    assert [wire.answer().status for wire in wires] == [200, 202] * (MAX_ASKED // 2)
+    assert door.order(remove=[3]).status == 202
 
 
 def test_who_is_wanted_is_shown_beside_who_is_there(door: Door) -> None:

@@ -205,6 +205,9 @@ def test_close_means_close() -> None:
         client = await door.dial()
         client.send(b"GET /old HTTP/1.0\r\n\r\n")
         assert bodies(await client.rest()) == [b"GET /old  "]
+        client = await door.dial()
+        client.send(b"GET /old HTTP/1.0\r\nconnection: keep-alive\r\n\r\n")
+        assert bodies(await client.rest()) == [b"GET /old  "]
 
     with_door(echo, test)
 

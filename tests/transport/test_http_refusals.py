@@ -16,6 +16,7 @@ REFUSED = {
     "two lengths": (400, b"PUT / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab"),
     "a length and chunks": (400, b"PUT / HTTP/1.1\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
     "a negative length": (400, b"PUT / HTTP/1.1\r\ncontent-length: -1\r\n\r\n"),
+    "another coding": (501, b"PUT / HTTP/1.1\r\ntransfer-encoding: gzip, chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
     "chunks that are none": (400, b"PUT / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"),
     "a header over two lines": (400, b"GET / HTTP/1.1\r\na: b\r\n c\r\n\r\n"),
     "a long address": (431, get(b"/" + LONG)),

@@ -164,6 +164,7 @@ def changes() -> Json:
 def list_members() -> Json:
     progress = query("progress", one_of(["true", "false"], "false"), "Ask every member how far it is.")
     found = asking("getMembers", "Who belongs to the cluster, and how far a change is", as_json("Members"))
+    found["responses"]["429"] = overloaded()
     return found | {"parameters": [progress]}
 
 
@@ -174,6 +175,7 @@ def change_members() -> Json:
         "409": failure("Not possible: already a member, an address twice, nobody left, or too few left to decide."),
         "411": failure("Neither a body nor a Content-Length."),
         "415": not_json(),
+        "429": overloaded(),
         "501": failure("The members of this node never change."),
     }
     body = {"required": True, "description": "Who comes and who goes, in one change.", "content": as_json("Order")}

@@ -16,6 +16,9 @@ from epoxy.server.resp_scan import Pattern
 REDIS_VERSION = "7.0.0"
 """The Redis whose answers these are. Some clients refuse to talk to less than they know."""
 
+MAX_PATTERNS = 16
+"""Of one CONFIG GET: each is compiled, which takes some milliseconds for the longest."""
+
 MAX_NAME_BYTES = 64
 """A client's name is for people who look at a list."""
 
@@ -140,6 +143,8 @@ class Admin:
     def config(self, session: Session, arguments: Arguments) -> bytes:
         if arguments[1].upper() != b"GET" or len(arguments) < 3:
             raise unknown_subcommand("CONFIG", arguments[1], ": settings are read here, and changed in epoxy.toml")
+        if len(arguments) - 2 > MAX_PATTERNS:
+            raise InvalidRequest(f"CONFIG GET takes at most {MAX_PATTERNS} patterns at a time")
         patterns = [Pattern(glob.lower()) for glob in arguments[2:]]
         found = {
             name: value

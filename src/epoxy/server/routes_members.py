@@ -1,5 +1,6 @@
 """Who belongs to the cluster, how far a change is, and orders to change it."""
 
+from functools import partial
 from typing import assert_never
 
 import msgspec
@@ -22,6 +23,10 @@ NONE: frozenset[bytes] = frozenset()
 
 MAX_DATACENTER = 255
 """What the schema carries."""
+
+MAX_ASKED = 64
+"""Questions to all members, and orders, under way at a time. Each is a message to every member and back; they are for
+people, and for the commands that wait for a change to be done."""
 
 STATUSES = {"unknown_member": 404}
 """Of objections; the others are conflicts, with how things are or within the order."""
@@ -96,6 +101,7 @@ class Ordered(Struct, frozen=True, kw_only=True):
 class Membership:
     def __init__(self, node: Backend) -> None:
         self._node = node
+        self._asked = 0
 
     def get(self, call: Call) -> None:
         given = parameters(call.request.query, KNOWN)
@@ -104,16 +110,32 @@ class Membership:
         if not wants or roster is None:
             wish = roster.wish() if roster is not None else None
             call.json(200, members(config, wish, self._node))
-        else:
-            roster.look(lambda look: call.json(200, described(look, self._node)))
+        elif self._admits(call):
+            roster.look(partial(self._looked, call))
+
+    def _looked(self, call: Call, look: Look) -> None:
+        self._asked -= 1
+        call.json(200, described(look, self._node))
 
     def post(self, call: Call) -> None:
         parameters(call.request.query, NONE)
         order, roster = read_order(json_body(call.request)), self._node.roster
         if roster is None:
             call.fail(501, "not_implemented", "this node has no part in changing members")
-        else:
-            roster.change(order, lambda verdict: answer(call, verdict))
+        elif self._admits(call):
+            roster.change(order, partial(self._ordered, call))
+
+    def _ordered(self, call: Call, verdict: Verdict) -> None:
+        self._asked -= 1
+        answer(call, verdict)
+
+    def _admits(self, call: Call) -> bool:
+        if self._asked >= MAX_ASKED:
+            message = f"{MAX_ASKED} questions about members are under way already"
+            call.fail(429, "overloaded", message, retry_after_ms=RETRY_AFTER_MS)
+            return False
+        self._asked += 1
+        return True
 
 
 def read_order(body: bytes) -> Amendment:

@@ -189,6 +189,8 @@ class HttpServer(asyncio.Protocol):
         path, query = incoming.target()
         method = self._parser.get_method().decode("ascii")
         last = not self._parser.should_keep_alive() or self._parser.should_upgrade() or self._connections.draining
+        if b"connection" in incoming.headers and self._parser.get_http_version() == "1.0":
+            last = True  # Its client wants `keep-alive` said back, or waits for the end: it gets the end.
         exchange = Exchange(Request(method, path, query, incoming.headers, incoming.body), self, last)
         exchange.size = incoming.head_size + incoming.body_size
         self._take(exchange)

@@ -39,6 +39,9 @@ class Incoming:
         self.headers[name] = value if earlier is None else earlier + b", " + value
 
     def expect_body(self) -> None:
+        coding = self.headers.get(b"transfer-encoding", b"chunked").lower()
+        if coding != b"chunked":  # What it is coded with would be taken for the value itself.
+            raise Refusal(501, "not_implemented", "the only transfer coding understood here is chunked")
         self._body_limit = self._limits.body_limits.get(self.url, self._limits.body_bytes)
         self._count_body(int(self.headers.get(b"content-length", b"0")))
 
