@@ -149,3 +149,18 @@ def test_the_guard_leaves_a_server_alone_that_nobody_opened(server_port: int, gu
     guard.stdin.close()
     guard.wait(PATIENCE_S)
     assert not is_fenced(server_port)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("SET", "9" * 5_000), ("SET", str(2**64)), ("SET", "-1"), ("SET", "\u0663"), ("SADD", "7"), ("LPUSH", "7")],
+    ids=["no int of Python's", "more than 64 bits", "below zero", "other digits", "a set", "a list"],
+)
+def test_what_clients_make_of_the_mark_is_no_epoch_and_is_mended(server_port: int, words: tuple[str, str]) -> None:
+    """The server is there all the same: it can be voted with, and opened, which writes the mark again."""
+    obey(server_port, *redis.commands_for(Open(7, 0), CONFIG, 0), ("DEL", redis.EPOCH_KEY))
+    ask(server_port, words[0], redis.EPOCH_KEY, words[1])
+    report = redis.read_report(looked(server_port), CONFIG, quiet=False)  # type: ignore[arg-type]
+    assert (report.alive, report.mode, report.position.history) == (True, Mode.OPEN, 0)
+    obey(server_port, *redis.commands_for(Open(8, 0), CONFIG, 0))
+    assert redis.read_report(looked(server_port), CONFIG, quiet=False).position.history == 8  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from epoxy.agent.replies import Reply, ServerError
 from epoxy.codec import resp
+from epoxy.codec.elect import MAX_NUMBER
 from epoxy.elect.config import Config
 from epoxy.elect.terms import Fence, Follow, Mode, Open, Order, Position, Quiesce, Report
 from epoxy.model.address import Address
@@ -17,6 +18,7 @@ NOWHERE = Address("127.0.0.1", 0)
 """Nobody can listen on port 0, so nothing is ever copied from there."""
 
 EPOCH_KEY = "epoxy:elect:epoch"
+MAX_DIGITS = len(str(MAX_NUMBER))
 
 Command = tuple[str | int, ...]
 LOOK: tuple[Command, ...] = (("INFO", "replication"), ("GET", EPOCH_KEY))
@@ -73,9 +75,9 @@ def read_report(replies: list[Reply], config: Config, *, quiet: bool) -> Report:
     """A server that is loading its data answers INFO and nothing else: then its position is not known, and it is not
     there yet."""
     info, mark = read_info(replies[0]), replies[1]
-    if isinstance(mark, ServerError) or "role" not in info:
+    if (isinstance(mark, ServerError) and not is_no_text(mark)) or "role" not in info:
         return Report(alive=False, mode=mode_of(info, quiet=quiet))
-    history = int(mark) if isinstance(mark, bytes) and mark.isdigit() else 0
+    history = epoch_of(mark)
     mode = mode_of(info, quiet=quiet)
     offset = number(info, "master_repl_offset" if info["role"] == "master" else "slave_repl_offset")
     return Report(
@@ -84,6 +86,19 @@ def read_report(replies: list[Reply], config: Config, *, quiet: bool) -> Report:
         leader=leader_of(info, config) if mode is Mode.FOLLOWING else "",
         position=Position(history, offset),
     )
+
+
+def is_no_text(mark: ServerError) -> bool:
+    """A client has made a list or the like of the key. The server is there all the same, and its primary mends it."""
+    return str(mark).startswith("WRONGTYPE")
+
+
+def epoch_of(mark: Reply) -> int:
+    """Any client may write the key. What is no epoch counts as none, until the primary writes its own again."""
+    if not isinstance(mark, bytes) or not mark.isdigit() or len(mark) > MAX_DIGITS:
+        return 0
+    epoch = int(mark)
+    return epoch if epoch <= MAX_NUMBER else 0
 
 
 def mode_of(info: Mapping[str, str], *, quiet: bool) -> Mode:
