@@ -7,7 +7,7 @@ from epoxy.elect import lists
 from epoxy.elect.config import Config
 from epoxy.elect.lists import Floor, Lists, at_start, compatible, first, settled
 from epoxy.elect.messages import Heartbeat, State
-from epoxy.elect.terms import Mode, Save
+from epoxy.elect.terms import Mode, Report, Save
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
 from tests.elect.bench import TIMING, Table, accepts, config_of, offer
@@ -225,3 +225,42 @@ def test_a_newcomer_learns_the_lists_before_it_remembers_anything() -> None:
     table.run(3_000)
     assert table["d"].elector.lists == joint("abc", "abcd")
     assert table["d"].disk is not None
+
+
+def parted(table: Table, one: str, other: str) -> None:
+    """Those of `one` and those of `other` do not hear each other; all else do."""
+    table.cut = {pair for a in one for b in other for pair in ((a, b), (b, a))}
+
+
+@pytest.mark.parametrize("file", ["abc", "abcde"])
+def test_a_lost_disk_is_made_good_by_witnesses_of_all_lists_whatever_the_file_says(file: str) -> None:
+    """The new list counts alone for b, d and e, who elect e by it; a and c have not heard of that. Then b loses its
+    disk, and hears a and c alone. With the old file it must not take these two for enough: they are three of five with
+    it, and would elect one of them in the epoch in which b has voted for e."""
+    table = Table("abc").begin()
+    table.copying = False
+    for node in "decba":
+        relisted(table, "abcde", node)
+        table.run(1_500)
+    (primary,) = table.writing()
+    assert table[primary].elector.hand_over("d", table.now_ms) is None
+    table["d"].has(table[primary].report.position.history, 9)
+    table.run(1_000)
+    assert table.writing() == ["d"]
+    assert stages(table) == dict.fromkeys("abcde", 1)
+    parted(table, "ac", "bde")
+    epoch = table["d"].elector.record.epoch
+    for node in "bde":
+        table[node].has(epoch, 10)
+    table.run(200)
+    assert table["d"].elector.hand_over("e", table.now_ms) is None
+    table.run(2_000)
+    assert (table.writing(), stages(table)) == (["e"], {"a": 1, "b": 2, "c": 1, "d": 2, "e": 2})
+    parted(table, "abc", "de")
+    table["b"].disk = None
+    table["b"].report = Report(alive=True, mode=Mode.FENCED)
+    relisted(table, file, "b")
+    table.run(10_000)
+    assert table["b"].elector.state(table.now_ms) is State.FRESH
+    assert table.writing() == []
+    assert {table[node].elector.record.leader for node in "ac"} == {"d"}

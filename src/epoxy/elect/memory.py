@@ -18,7 +18,7 @@ def recall(mind: Mind, now_ms: int) -> None:
     recalled_ms = mind.started_ms + mind.timing.recall_ms
     begins = may_begin(mind, in_vain=now_ms >= recalled_ms)
     told = {node for node, peer in mind.peers.items() if peer.remembers and (peer.told_ms or -1) >= recalled_ms}
-    if not begins and (now_ms < recalled_ms or not mind.lists.has_witnesses(told, mind.me, mind.record.floor)):
+    if not begins and (now_ms < recalled_ms or not has_witnesses(mind, told)):
         return
     mind.fresh, mind.learned = False, True
     was = mind.record
@@ -27,6 +27,12 @@ def recall(mind: Mind, now_ms: int) -> None:
     mind.save(replace(was, epoch=epoch, voted_for=voted_for, leader_epoch=max(1, was.leader_epoch)))
     new = begins and epoch == 1 and all(peer.was_fresh for peer in mind.peers.values())
     mind.leading = new and was.leader == mind.me
+
+
+def has_witnesses(mind: Mind, told: set[str]) -> bool:
+    """By the lists the others count, not by those of the own file alone: an old file may have come back with an empty
+    disk, and this node may have voted by the list that it does not name."""
+    return mind.voted_by.has_witnesses(told, mind.me, mind.record.floor)
 
 
 def may_begin(mind: Mind, *, in_vain: bool) -> bool:
@@ -61,7 +67,9 @@ def tell(mind: Mind, node: str) -> None:
 def on_counted(mind: Mind, told: Counted, now_ms: int) -> None:
     """The lists that count are those of the sender, as far as they go up to the one of the own file. To go on to a
     later stage is always allowed; it takes back no promise."""
-    lists = known_to(mind, Lists(stage=told.stage, counted=told.lists))
+    theirs = Lists(stage=told.stage, counted=told.lists)
+    lists = known_to(mind, theirs)
+    mind.voted_by = theirs if theirs.stage > mind.voted_by.stage else mind.voted_by
     mind.peers[told.node].told_ms = now_ms
     if mind.fresh and told.floor_generation > mind.record.floor.generation:
         floor = Floor(generation=told.floor_generation, digest=told.floor_list)

@@ -50,6 +50,8 @@ class Mind:
         self.out: list[Effect] = []
         self.config = config
         self.count_by(node_lists.at_start(self.record.lists, self.record.floor, config))
+        self.voted_by = self.lists
+        """The newest lists that others have told of: by these a node without memory may have voted."""
 
         self.leading = False
         self.lease_end_ms = 0

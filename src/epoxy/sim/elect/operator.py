@@ -60,12 +60,19 @@ class Operator:
         self._cluster.world.after(1000 * roll.gap_ms, lambda: self._restart(waiting, roll, config))
 
     def _when_ended(self, machine: "Machine", until_us: int, then: Callable[[], None]) -> None:
-        if machine.agent is not None and self._cluster.world.now_us < until_us:
-            self._cluster.world.after(LOOK_US, lambda: self._when_ended(machine, until_us, then))
-            return
-        if machine.agent is not None:
-            machine.crash_agent()
-        then()
+        """This life of its agent: one that was started again meanwhile is not waited for, and not killed."""
+        life = machine.life
+
+        def look() -> None:
+            running = machine.agent is not None and machine.life == life
+            if running and self._cluster.world.now_us < until_us:
+                self._cluster.world.after(LOOK_US, look)
+                return
+            if running:
+                machine.crash_agent()
+            then()
+
+        look()
 
     def _stop_leaving(self, roll: Roll, config: Config) -> None:
         listed = {node.id for node in config.nodes}
@@ -97,7 +104,12 @@ class Operator:
             if machine.agent is not None:
                 machine.run(machine.end_agent)
             until_us = self._cluster.world.now_us + 1000 * PATIENCE * machine.config.timing.down_after_ms
-            self._when_ended(machine, until_us, machine.crash)
+            self._when_ended(machine, until_us, lambda machine=machine: self._switch_off(machine))  # type: ignore[misc]
+
+    def _switch_off(self, machine: "Machine") -> None:
+        """Unless the next change has it on its list again."""
+        if not machine.listed:
+            machine.crash()
 
     def _wait(self, config: Config) -> None:
         """The next change begins when this one is over everywhere."""
