@@ -346,6 +346,28 @@ def test_requests_wait_for_the_actor_and_then_for_its_answer() -> None:
     assert len(here.hosting.calls) == 0
 
 
+def test_when_a_node_stops_only_requests_that_an_actor_has_are_answered() -> None:
+    here = Datacenter()
+    session = here.connect("a")
+    actor = run(here, here.made(), "a")
+    session.take()
+    given: list[Verdict] = []
+    here.actors.ask(Call(target=NAME, body=b"hi"), given.append)
+    (asked,) = session.take()
+    assert isinstance(asked, Request)
+    waiting: list[Verdict] = []
+    here.made("elsewhere")  # its envoy never says that it runs
+    session.take()
+    here.actors.ask(Call(target=ActorName("prod", "room", "elsewhere"), body=b""), waiting.append)
+    here.hosting.last_call()
+    late: list[Verdict] = []
+    here.actors.ask(Call(target=actor.id.hex(), body=b""), late.append)
+    refused = Unavailable(reason="the node is stopping")
+    assert (given, waiting, late, session.take()) == ([], [refused], [refused], [])
+    here.hosting.calls.heard(envoy("a"), Response(request_id=asked.request_id, body=b"ho"))
+    assert given == [Responded(body=b"ho")]
+
+
 def test_a_request_that_nobody_answers_ends_as_what_it_is() -> None:
     here = Datacenter()
     waiting: list[Verdict] = []

@@ -1,11 +1,13 @@
-"""Worker processes that stop, die with their node, or come twice."""
+"""Worker processes that stop, die with their node, outlive a planned stop of it, or come twice."""
 
+import http.client
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +23,7 @@ SETTINGS = "\n[placement]\neligible_threshold_ms = 2000\nsweep_every_s = 86400\n
 """An envoy is lost after two seconds, and no sweep comes to the rescue."""
 
 WORKER = """
-import os, sys
+import asyncio, os, sys
 from epoxy.envoy import Worker
 worker = Worker(sys.argv[1], key=sys.argv[2])
 @worker.actor("room")
@@ -29,6 +31,11 @@ async def room(actor):
     asked = 0
     async for request in actor:
         asked += 1
+        if request.body:
+            gate = request.text
+            open(gate + ".reached", "w").close()
+            while not os.path.exists(gate):
+                await asyncio.sleep(0.02)
         request.respond(f"{os.getpid()} {asked}")
 worker.run()
 """
@@ -91,6 +98,40 @@ def test_a_worker_that_stands_still_and_one_that_dies_with_its_node_are_noticed_
         node.start()
         until(lambda: runner(client) not in (first, second), "and again")
         assert runner(client) in {process.pid for process in processes}
+
+
+def test_a_planned_stop_waits_for_the_answers_of_actors_and_refuses_what_none_has_seen(
+    node: ClusterNode, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    with (
+        workers(node.url, "w") as (process,),
+        node.client(timeout=PATIENCE_S) as client,
+        ThreadPoolExecutor() as threads,
+    ):
+        until(lambda: runner(client) == process.pid, "it runs")
+        held = threads.submit(client.actors.request, ROOM, str(gate).encode())
+        until(gate.with_suffix(".reached").exists, "the actor has the request")
+        unplaced = threads.submit(asked_of_nobody, node)
+        until(lambda: len(client.actors.page(name="hall").actors) == 1, "the other request waits")
+        stopping = threads.submit(node.stop)
+        status, told = unplaced.result(PATIENCE_S)
+        assert (status, "the node is stopping" in told, '"definite":true' in told) == (503, True, True), told
+        assert not held.done()
+        gate.touch()
+        assert held.result(PATIENCE_S) == f"{process.pid} 2".encode()
+        stopping.result(PATIENCE_S)
+
+
+def asked_of_nobody(node: ClusterNode) -> tuple[int, str]:
+    """A request to an actor whose pool has no worker."""
+    door = http.client.HTTPConnection(node.url.removeprefix("http://"), timeout=PATIENCE_S)
+    try:
+        door.request("POST", "/v2/actors/request?name=hall&key=x&pool=nobody&create=true", b"")
+        answer = door.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        door.close()
 
 
 def test_a_second_process_with_the_same_key_is_refused_while_the_first_lives(node: ClusterNode) -> None:

@@ -43,12 +43,16 @@ class Calls:
         self._waiting: dict[int, Waiting] = {}
         self._unsent: dict[bytes, list[int]] = {}
         self._last = 0
+        self._closed: str | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def begin(self, actor_id: bytes, body: bytes, heard: Heard) -> int | None:
-        """The number of a new request, or None if there are too many."""
+        """The number of a new request, or None if there are too many, or none are taken any more."""
+        if self._closed is not None:
+            heard(Unavailable(reason=self._closed))
+            return None
         if len(self._waiting) >= MAX_WAITING:
             heard(Unavailable(reason=f"{MAX_WAITING} requests are waiting for actors already"))
             return None
@@ -58,6 +62,12 @@ class Calls:
         self._unsent.setdefault(actor_id, []).append(number)
         waiting.timer = self._clock.call_later(START_MS, lambda: self._look(number))
         return number
+
+    def close(self, reason: str) -> None:
+        """No actor gets a request from here on; those that have one may still answer it."""
+        self._closed = reason
+        for number in [n for n, waiting in self._waiting.items() if waiting.envoy is None]:
+            self._end(number, Unavailable(reason=reason))
 
     def give(self, actor: Actor, envoy: EnvoyId, send: Send) -> None:
         """To an actor that runs, whatever waited for it."""

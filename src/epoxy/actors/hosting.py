@@ -84,6 +84,10 @@ class Hosting:
         """What the last process left undone is done now."""
         self._tick()
 
+    def last_call(self) -> None:
+        """Requests that no actor has are refused. Envoys stay connected, or the answers to the others were lost."""
+        self.calls.close("the node is stopping")
+
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()

@@ -81,6 +81,10 @@ class ActorsDoor:
         self._placement.start()
         self._hosting.start()
 
+    def last_call(self) -> None:
+        """What was asked and is under way, here or in another datacenter, is still answered."""
+        self._hosting.last_call()
+
     def stop(self) -> None:
         self._placement.stop()
         self._hosting.stop()

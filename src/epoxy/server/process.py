@@ -177,8 +177,9 @@ class Process:
         for server in self._servers:
             server.close()
         self._api.close()
-        self._actors.stop()
+        self._actors.last_call()
         await self._drain(hurry)
+        self._actors.stop()
         self.node.stop()
         self.neighbours.stop()
         await self._peers.stop()
