@@ -1,11 +1,13 @@
 """The life of actors: created, started, moved, lost, failed, destroyed; and a process that dies in between."""
 
-from epoxy.actors import directory
+import pytest
+
+from epoxy.actors import directory, hosting
 from epoxy.actors.messages import Call, Destroy, Get, Missing, Responded, Unavailable, Unknown, Verdict
 from epoxy.model.actors import Actor, ActorName, ActorState, Held, Request, Response, Start, Stop, Welcome
 from epoxy.placement import rows
 from epoxy.placement.config import PlacementConfig
-from epoxy.placement.records import EnvoyId
+from epoxy.placement.records import EnvoyId, Pool
 from tests.actors.bench import NAME, Datacenter, Envoy
 
 THRESHOLD_MS = PlacementConfig().eligible_threshold_ms
@@ -290,6 +292,20 @@ def test_hot_envoys_give_some_away_if_that_is_wanted() -> None:
     first.take()
     here.beat("a", "b", ms=2_000)
     assert len([word for word in first.take() if isinstance(word, Stop)]) == 3
+
+
+def test_a_pool_without_envoys_is_not_rebalanced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An envoy that is gone leaves nothing in memory: a pool may see any number of them, each with a key of its own."""
+    looked: list[Pool] = []
+    monkeypatch.setattr(hosting, "excesses", lambda _, pool, *_limits: looked.append(pool) or [])
+    here = Datacenter(config=PlacementConfig(rebalance_at_once=3, sweep_every_s=1))
+    session = here.connect("a")
+    here.beat("a", ms=2_000)
+    assert set(looked) == {Pool("prod", "web")}
+    here.hosting.leave(envoy("a"), session)
+    looked.clear()
+    here.beat(ms=3_000)
+    assert looked == []
 
 
 def test_slots_are_counted_when_actors_start_if_they_are_not_reserved() -> None:

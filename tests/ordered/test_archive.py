@@ -2,6 +2,8 @@
 
 from itertools import count
 
+import pytest
+
 from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import first_epoch
 from epoxy.model.ordered import (
@@ -12,10 +14,12 @@ from epoxy.model.ordered import (
     Decided,
     Deps,
     Forgotten,
+    Instance,
     InstanceId,
     Missed,
     OrderedCommit,
     Overloaded,
+    Phase,
     PreAccept,
     PreAcceptOk,
     Recover,
@@ -25,6 +29,7 @@ from epoxy.model.ordered import (
     ValidateOk,
 )
 from epoxy.model.transactions import Put, Txn
+from epoxy.node import ordered_replica
 from epoxy.node.ordered_replica import OrderedReplica
 from epoxy.store.memory import MemoryStore
 
@@ -61,6 +66,29 @@ def test_memory_is_bounded_and_what_is_kept_is_counted() -> None:
     assert (replica.kept, replica.log.archived) == (MISSED, {1: MISSED - HELD})
     replica.shelve()
     assert replica.log.archived == {1: MISSED - HELD}
+
+
+def test_what_all_have_executed_is_not_counted_as_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordered_replica, "FAR_BEHIND", 5)
+    replica = shelved()
+    assert replica.kept_for == [3]
+    for reached, behind in ((MISSED - 5, [3]), (MISSED - 4, [])):
+        replica.reached(3, (InstanceId(1, reached),))
+        replica.forget()
+        assert (replica.kept, replica.kept_for) == (MISSED - reached, behind)
+
+
+def test_what_is_left_to_the_archive_is_counted_over_all_replicas() -> None:
+    """The oldest of who has most come first; what they leave over is taken from the next."""
+    log = OrderedReplica(2, MemoryStore(), CONFIG).log
+    for replica_id, slots in ((1, 3), (2, 4), (3, 5)):
+        for slot in range(1, slots + 1):
+            each = InstanceId(replica_id, slot)
+            log.put(Instance(id=each, phase=Phase.COMMITTED, command=write(b"k"), deps=NOTHING))
+            log.mark_executed(each)
+    assert (log.shelve(5), log.archived, len(log.instances)) == (7, {3: 5, 2: 2}, 5)
+    assert (log.shelve(5), log.shelve(4), log.archived) == (0, 1, {3: 5, 2: 2, 1: 1})
+    assert (log.shelve(1), log.shelve(0), log.instances) == (3, 1, {})
 
 
 def test_what_is_not_executed_stays_in_memory() -> None:

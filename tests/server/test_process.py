@@ -32,6 +32,7 @@ from epoxy.server.metrics import Metrics
 from epoxy.server.process import Process
 from epoxy.store.datadir import FORMAT
 from epoxy.testing import Cluster, ClusterNode, clean_environment, lay_out
+from epoxy.transport.listener import Listener
 from tests.node.test_config import MANUAL
 
 PATIENCE_S = 60.0
@@ -268,6 +269,40 @@ def test_a_flow_that_fails_is_counted_and_logged_with_its_traceback(
         ("a flow failed by a fault of this node", RuntimeError),
         ("invariant violated", InvariantViolation),
     ]
+
+
+def test_clients_of_either_door_and_those_that_are_let_in_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that stops gives them a moment for a last request; without them it stops at once."""
+    settings = load(layout(tmp_path, 1).config)
+    assert settings.node.resp is not None
+    ports = (settings.node.http.port, settings.node.resp.port)
+
+    async def story() -> None:
+        process = Process(settings)
+        await process.start()
+        try:
+            assert not process._has_clients
+            for port in ports:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                await settled(lambda: bool(process._connections or process._resp.connections))
+                await settled(lambda: not any(server.opening for server in process._servers))
+                assert process._has_clients, f"one at port {port} alone"
+                writer.close()
+                await settled(lambda: not process._connections and not process._resp.connections)
+                assert not process._has_clients
+            with monkeypatch.context() as patched:
+                patched.setattr(Listener, "opening", 1)
+                assert process._has_clients, "a handshake is under way"
+        finally:
+            await process.stop(asyncio.Event())
+
+    async def settled(condition: Callable[[], bool]) -> None:
+        while not condition():
+            await asyncio.sleep(0.001)
+
+    asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
 
 
 def test_what_is_dangerous_is_said_at_the_start(tmp_path: Path) -> None:

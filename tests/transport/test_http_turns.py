@@ -1,6 +1,7 @@
 """Pipelined requests of one connection: others have their turn between them, and answers nobody reads are few."""
 
 import asyncio
+from collections import Counter
 from time import perf_counter
 
 import pytest
@@ -99,6 +100,36 @@ def test_a_turn_is_long_enough_for_short_requests() -> None:
         assert turns < 50
 
     with_door(quick, story, HttpLimits(turn_s=60.0))
+
+
+def test_a_connection_has_one_turn_at_a_time() -> None:
+    """Answers to earlier requests of it, however many come at once, do not give it more."""
+    keeper, rounds, count = Keeper(), 0, 60
+    begun: list[int] = []
+
+    def handler(exchange: Exchange) -> None:
+        begun.append(rounds)
+        keeper(exchange)
+
+    def next_round() -> None:
+        nonlocal rounds
+        rounds += 1
+        if len(keeper.exchanges) >= 10:
+            for exchange in keeper.exchanges:
+                exchange.respond(200, exchange.request.path)
+            keeper.exchanges.clear()
+        if len(begun) < count:
+            asyncio.get_running_loop().call_soon(next_round)
+
+    async def story(door: Door) -> None:
+        client = await door.dial()
+        next_round()
+        client.send(b"".join(get(b"/%d" % i) for i in range(count)))
+        for i in range(count):
+            assert (await client.answer())[1] == b"/%d" % i
+        assert max(Counter(begun).values()) <= 2, "one that was read, and one that had waited"
+
+    with_door(handler, story, HttpLimits(turn_s=0.0))
 
 
 @pytest.mark.parametrize("size", [1 << 10, 1 << 20])

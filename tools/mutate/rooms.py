@@ -8,6 +8,7 @@ PER_KEY = ("per-key", "--seeds", "0..120")
 MUTABLE = ("mutable", "--seeds", "0..80")
 MEMBERS = ("membership", "--seeds", "0..40")
 ORDERED = ("ordered", "--seeds", "0..40")
+ORDERED_REPLICA = ("tests/ordered/test_archive.py", "tests/ordered/test_catchup.py")
 
 
 class Room(Struct, frozen=True, kw_only=True):
@@ -40,7 +41,7 @@ ROOMS = {
         room("elect", ("elect", "--seeds", "0..150")),
         room("agent", more=("tests/end_to_end/test_elect.py",)),
         room("store", MUTABLE),
-        room("node", PER_KEY, MUTABLE, MEMBERS, ORDERED),
+        room("node", PER_KEY, MUTABLE, MEMBERS, ORDERED, tests=ORDERED_REPLICA),
         room("transport", more=("tests/end_to_end/test_redis.py", "tests/end_to_end/test_partitions.py")),
         room("server", more=("tests/end_to_end/test_redis.py", "tests/end_to_end/test_curl.py")),
         room("client"),
