@@ -297,7 +297,12 @@ def test_hot_envoys_give_some_away_if_that_is_wanted() -> None:
 def test_a_pool_without_envoys_is_not_rebalanced(monkeypatch: pytest.MonkeyPatch) -> None:
     """An envoy that is gone leaves nothing in memory: a pool may see any number of them, each with a key of its own."""
     looked: list[Pool] = []
-    monkeypatch.setattr(hosting, "excesses", lambda _, pool, *_limits: looked.append(pool) or [])
+
+    def look(_view: object, pool: Pool, *_limits: int) -> list[object]:
+        looked.append(pool)
+        return []
+
+    monkeypatch.setattr(hosting, "excesses", look)
     here = Datacenter(config=PlacementConfig(rebalance_at_once=3, sweep_every_s=1))
     session = here.connect("a")
     here.beat("a", ms=2_000)

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
 import uvloop
 from msgspec.structs import replace
 
-from epoxy.agent.door import MAX_UNREAD_BYTES, READ_BYTES, TURN, Door
+from epoxy.agent.door import MAX_UNREAD_BYTES, READ_BYTES, TURN, Client, Door
 from epoxy.agent.redis import encode
 from epoxy.agent.sentinel import Source, Status
 from epoxy.model.address import Address
@@ -82,6 +83,26 @@ def test_who_reads_is_answered_all_of_it_and_in_order() -> None:
         assert told.endswith(b"\r\n")
         assert b"-ERR Protocol error" in told[-200:]
         assert len(told) > MAX_UNREAD_BYTES
+        writer.close()
+
+    play(story)
+
+
+def test_a_client_has_a_turn_for_each_question_and_none_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    more: list[bool] = []
+    answer_one = Client.answer_one
+
+    def counted(client: Client) -> bool:
+        more.append(answer_one(client))
+        return more[-1]
+
+    monkeypatch.setattr(Client, "answer_one", counted)
+
+    async def story(house: House) -> None:
+        reader, writer = await house.dial()
+        for _ in range(3):
+            assert await ask(reader, writer, "PING") == b"+PONG\r\n"
+        assert more == [False] * 3
         writer.close()
 
     play(story)

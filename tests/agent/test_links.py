@@ -234,6 +234,26 @@ def test_a_peer_that_dials_again_takes_its_old_place() -> None:
     uvloop.run(play())
 
 
+def test_one_too_many_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "HELLO_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(links, "MAX_GUESTS", 1)
+
+    async def story(pair: Pair) -> None:
+        _, first = await asyncio.open_connection(pair.address.host, pair.address.port)
+        refused, second = await asyncio.open_connection(pair.address.host, pair.address.port)
+        assert await asyncio.wait_for(refused.read(), PATIENCE_S / 2) == b"", (
+            "not only when it has said nothing for long"
+        )
+        assert len(pair.listener._guests) == 1
+        first.close()
+        second.close()
+
+    async def play() -> None:
+        await Pair(party("a")).play(story)
+
+    uvloop.run(play())
+
+
 def test_who_says_nothing_is_let_go_and_the_house_is_never_full_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "HELLO_S", 0.2)
     monkeypatch.setattr(links, "MAX_GUESTS", 1)

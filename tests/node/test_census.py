@@ -32,6 +32,7 @@ def test_a_few_keys_are_counted_at_once_and_many_in_steps() -> None:
 
 def test_the_number_is_kept_for_a_while() -> None:
     world = World()
+    world.clock.advance(3 * FRESH_MS)
     world.census.renew()
     world.hold(0, 3)
     world.census.renew()

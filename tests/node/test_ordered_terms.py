@@ -151,6 +151,22 @@ def test_from_three_to_five_and_the_newcomers_order() -> None:
     assert all(node.engine.replica.is_idle for node in bench.nodes.values())
 
 
+def test_a_term_begins_with_the_first_slot_of_each_member() -> None:
+    """Slots that were left out would have to be recovered, one by one, before anything is forgotten."""
+    bench = Bench(1, 2, 3)
+    for _ in range(3):
+        assert isinstance(bench.add(1), Executed)
+    assert bench.nodes[2].engine.replica.log.highest == {1: 3}
+    bench.begin(1, 2, 3, 4)
+    bench.run(5_000)
+    bench.copy(2, 4)
+    bench.publish(promote(bench.config, 1))
+    for home in (1, 4):
+        assert isinstance(bench.add(home), Executed)
+    assert bench.parts(1, 2, 3, 4) == {(1, Part.OPEN)}
+    assert bench.nodes[2].engine.replica.log.highest == {1: 1, 4: 1}
+
+
 def test_all_restart_while_a_term_ends_in_which_nothing_was_ever_asked_for() -> None:
     bench = Bench(1, 2, 3)
     bench.begin(1, 2)

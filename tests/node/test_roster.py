@@ -1,10 +1,14 @@
 """Orders of an operator, at a cluster of one member, where everything is decided at once."""
 
+from collections.abc import Callable
+
+import pytest
+
 from epoxy.membership.wishing import Amendment, Objection
 from epoxy.model.cluster import ReplicaStatus, first_epoch
-from epoxy.model.membership import Member, MemberStatus
-from epoxy.model.writes import ConsensusFailed, Refused
-from epoxy.node.roster import Accepted, Look, Roster, Verdict
+from epoxy.model.membership import Member, MemberStatus, Wish
+from epoxy.model.writes import ConsensusFailed, Outcome, Refused
+from epoxy.node.roster import MAX_TRIES, Accepted, Look, Roster, Verdict
 from tests.consensus.harness import A, B, C
 from tests.node.test_member import Bench
 
@@ -65,6 +69,23 @@ def test_without_a_quorum_nothing_is_promised() -> None:
     desk.bench.clock.advance(600_000)
     (verdict,) = desk.verdicts
     assert isinstance(verdict, Refused | ConsensusFailed)
+
+
+def test_an_order_that_others_overtake_is_tried_again_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, tried, write = Desk(), 0, Roster._write
+    left = MAX_TRIES - 1
+
+    def late(roster: Roster, wish: Wish, version: int, done: Callable[[Outcome], None]) -> None:
+        nonlocal tried
+        tried += 1
+        write(roster, wish, version + (1 if tried <= left else 0), done)
+
+    monkeypatch.setattr(Roster, "_write", late)
+    assert isinstance(desk.order(SECOND), Accepted)
+    assert tried == MAX_TRIES
+    left, tried = MAX_TRIES, 0
+    assert desk.order(THIRD) == Refused(reason="others change the members at the same time")
+    assert tried == MAX_TRIES
 
 
 def test_a_look_tells_who_answers_and_what_a_change_waits_for() -> None:

@@ -8,6 +8,7 @@ from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.cluster import first_epoch
 from epoxy.model.ordered import (
     MAX_DEPENDENCIES,
+    Closed,
     Deps,
     Instance,
     InstanceId,
@@ -140,3 +141,12 @@ def test_a_peer_that_would_have_to_is_not_counted_and_is_asked_again() -> None:
     assert again.envelopes == {2: BEGUN, 3: BEGUN}
     drive(flow)
     assert drive(flow, Answer(3, PreAcceptOk(also=()))) == Home(Conclude(id=ID))
+
+
+def test_one_peer_that_refuses_to_vote_is_not_the_end_and_two_of_three_are() -> None:
+    flow = begun(QuorumPolicy.OPTIMAL)
+    assert isinstance(drive(flow, Answer(2, PreAcceptOk(also=(InstanceId(2, 7),)))), Open)
+    assert isinstance(drive(flow), Home)
+    assert drive(flow, Voted()) == Next()
+    assert drive(flow, Answer(2, Closed(term=1))) == Next(), "the third may still vote"
+    assert drive(flow, Answer(3, Closed(term=1))) == GaveUp()

@@ -34,6 +34,14 @@ def test_there_is_never_more_than_two_generations() -> None:
         assert len(ready.young) <= 8
 
 
+def test_long_answers_take_more_room() -> None:
+    ready = ReadyAnswers(4 * (ENTRY_BYTES + 1 + ANSWER_BYTES))
+    for number in range(20):
+        ready.keep(bytes([number]), bytes(ANSWER_BYTES))
+        assert len(ready.young) <= 4
+    assert len(ready) == 8
+
+
 def test_a_long_answer_is_not_kept() -> None:
     ready = ReadyAnswers()
     ready.keep(b"q", bytes(ANSWER_BYTES + 1))

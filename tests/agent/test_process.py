@@ -1,0 +1,51 @@
+"""The agent's process: what is to run for ever, and does not."""
+
+import asyncio
+from pathlib import Path
+
+import uvloop
+
+from epoxy.agent.process import Agent
+from epoxy.agent.settings import Settings
+from epoxy.model.address import Address
+from epoxy.testing import free_ports
+from tests.elect.bench import config_of
+
+PATIENCE_S = 30.0
+
+
+def settings(folder: Path) -> Settings:
+    listen, clients, server = (Address("127.0.0.1", port) for port in free_ports(3))
+    return Settings(
+        me="a",
+        data_dir=folder,
+        listen=listen,
+        clients=clients,
+        metrics=None,
+        server=server,
+        user="",
+        password="",
+        kill_hung=False,
+        secret=b"x" * 16,
+        config=config_of("abc"),
+        findings=(),
+    )
+
+
+def test_a_task_that_fails_ends_the_agent_with_its_reason(tmp_path: Path) -> None:
+    """Its supervisor starts it again: an agent that goes on without it might hold its lease and see nothing."""
+
+    async def fail() -> None:
+        raise RuntimeError("a bug")
+
+    async def story() -> None:
+        agent = Agent(settings(tmp_path))
+        cancelled = agent._begin(asyncio.sleep(10 * PATIENCE_S))
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        assert (agent.over.is_set(), agent.failed()) == (False, None)
+        agent._begin(fail())
+        await asyncio.wait_for(agent.over.wait(), PATIENCE_S)
+        assert str(agent.failed()) == "a bug"
+
+    uvloop.run(story())
