@@ -6,9 +6,9 @@ from epoxy.membership.changes import promote, undo
 from epoxy.model.cluster import ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.ordered import Closed, Ended, InstanceId, Seal, Sealed, Term
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.ordered.effects import Answer, Expired, Home, Next, Open
+from epoxy.ordered.effects import Also, Answer, Expired, Home, Next, Open
 from epoxy.ordered.log import Log
-from epoxy.ordered.terms import Part, adopted, close, is_over, part_of, votes_on
+from epoxy.ordered.terms import SENDS, Part, adopted, close, is_over, part_of, votes_on
 from tests.ordered.cluster import Replicas, drive
 
 OLD = first_epoch((1, 2, 3))
@@ -99,4 +99,23 @@ def test_one_who_does_not_know_the_members_counts_nobody() -> None:
     drive(flow)
     for i in (2, 3):
         assert drive(flow, Answer(i, Sealed(ends=()))) == Next()
+    for _ in range(SENDS - 1):
+        assert isinstance(drive(flow, Expired()), Also)
+        assert drive(flow) == Next()
     assert drive(flow, Expired()) is None
+
+
+def test_silent_members_are_asked_again_with_more_time_and_late_answers_count() -> None:
+    ctx = Replicas(5).context(1)
+    flow = close(ctx)
+    drive(flow)
+    opened = drive(flow, Sealed(ends=()))
+    drive(flow)
+    assert drive(flow, Answer(2, Sealed(ends=(InstanceId(2, 1),)))) == Next()
+    again = drive(flow, Expired())
+    assert isinstance(opened, Open)
+    assert isinstance(again, Also), "the round stays open: what was asked before is heard"
+    assert again.timer_ms == 2 * opened.timer_ms
+    assert again.envelopes == dict.fromkeys((3, 4, 5), Seal())
+    assert drive(flow) == Next()
+    assert drive(flow, Answer(3, Sealed(ends=()))) == Sealed(ends=(InstanceId(2, 1),))

@@ -11,11 +11,14 @@ from msgspec.structs import replace
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.ordered import Ended, InstanceId, Seal, Sealed, Term
 from epoxy.model.quorum import Quorums
-from epoxy.ordered.effects import Context, Expired, Flow, Home, Next, Open
+from epoxy.ordered.effects import Also, Context, Expired, Flow, Home, Next, Open
 from epoxy.ordered.log import Log
 
 Ends = dict[int, int]
 """The last slot of each replica in a term."""
+
+SENDS = 3
+"""How often silent members are asked how far a term came, before it is begun again with what is known by then."""
 
 
 class Part(enum.Enum):
@@ -79,7 +82,8 @@ def last_slots(log: Log) -> tuple[InstanceId, ...]:
 
 def close(ctx: Context) -> Flow[Ended | Sealed | None]:
     """How the term ended, if somebody knows; or how it may be said to have ended, by a slow quorum of its members, who
-    vote on nothing until that is decided. None: too few answer."""
+    vote on nothing until that is decided. Whoever is silent is asked again, and what it answers to any of them counts:
+    what a sealed member said stays true. None: too few answer."""
     own: object = yield Home(Seal())
     if isinstance(own, Ended):
         return own
@@ -88,10 +92,15 @@ def close(ctx: Context) -> Flow[Ended | Sealed | None]:
     if isinstance(own, Sealed):
         told[ctx.me] = own.ends
     yield Open(envelopes=ctx.to_others(Seal()), timer_ms=ctx.timing.round_timeout_ms)
+    sends = 1
     while not enough(told, ctx.config.quorums):
         event = yield Next()
         if isinstance(event, Expired):
-            return None
+            if sends == SENDS:
+                return None
+            yield Also(envelopes=ctx.to_rest(Seal(), told), timer_ms=ctx.patient(sends).timing.round_timeout_ms)
+            sends += 1
+            continue
         match event.reply:
             case Ended():
                 return event.reply
