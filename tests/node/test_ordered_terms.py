@@ -14,7 +14,9 @@ from epoxy.model.cluster import ClusterConfig, ReplicaInfo, first_epoch
 from epoxy.model.messages import Reply, Request
 from epoxy.model.ordered import InTerm, TermEnd
 from epoxy.model.transactions import Add, Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown
+from epoxy.node import ordered_catchup
 from epoxy.node.ordered import OrderedEngine
+from epoxy.ordered import catchup
 from epoxy.ordered.terms import Part
 from epoxy.sim.world import Event, World
 from epoxy.store.memory import MemoryStore
@@ -25,7 +27,7 @@ ONE = Txn(then=(Add(key=b"k", amount=1),))
 
 
 class Bench:
-    """Engines in virtual time; a message takes a millisecond. Configurations and ends come from a register that does
+    """Engines in virtual time; a message takes a millisecond if nothing else is said. Configurations and ends come from a register that does
     not fail, and only those who are not `away` hear of anything."""
 
     def __init__(self, *members: int) -> None:
@@ -33,6 +35,7 @@ class Bench:
         self.config = first_epoch(members)
         self.ends: dict[int, bytes] = {}
         self.away: set[int] = set()
+        self.way_us = 1000
         self.dice = Random(7)
         self.nodes = {i: Node(self, i) for i in members}
         self.run(10)
@@ -113,13 +116,13 @@ class Node:
                 assert isinstance(request, InTerm)
                 reply = self._bench.nodes[to].engine.handle(request)
                 if answered is not None:
-                    self._bench.world.after(1000, lambda: heard(reply))
+                    self._bench.world.after(self._bench.way_us, lambda: heard(reply))
 
         def heard(reply: Reply) -> None:
             if answered is not None and not {self.me, to} & self._bench.away:
                 answered(reply)
 
-        self._bench.world.after(1000, arrive)
+        self._bench.world.after(self._bench.way_us, arrive)
 
     def now_ms(self) -> float:
         return self._bench.world.now_us / 1000
@@ -173,6 +176,14 @@ def test_all_restart_while_a_term_ends_in_which_nothing_was_ever_asked_for() -> 
     assert bench.parts(1, 2, 3) == {(0, Part.CLOSING)}
     bench.restart()
     bench.run(5000)
+    assert bench.parts(1, 2, 3) == {(1, Part.WAITING)}
+
+
+def test_a_term_ends_also_among_members_slower_than_the_time_out() -> None:
+    bench = Bench(1, 2, 3)
+    bench.way_us = int(bench.nodes[1].engine.round_timeout_ms * 1000)
+    bench.begin(1, 2)
+    bench.run(20_000)
     assert bench.parts(1, 2, 3) == {(1, Part.WAITING)}
 
 
@@ -287,6 +298,35 @@ def test_a_flight_of_an_earlier_term_keeps_no_key_from_those_of_this_one() -> No
     assert isinstance(bench.add(3), Executed), "the same key as the one that was under way"
     bench.run(20_000)
     assert bench.value() == {b"2"}
+
+
+def test_who_was_far_behind_when_it_was_removed_orders_at_once_when_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it missed came with the copy; nothing else is asked for, so nothing else tells it."""
+    for module in (catchup, ordered_catchup):
+        monkeypatch.setattr(module, "MAX_PAGE", 1)
+    monkeypatch.setattr(ordered_catchup, "FAR_BEHIND", 3)
+    monkeypatch.setattr(ordered_catchup, "NEARLY_THERE", 0)
+    bench = Bench(1, 2, 3)
+    bench.away.add(3)
+    for _ in range(4):
+        bench.add(1)
+    catching = bench.nodes[3].engine.catchup
+    bench.away.discard(3)
+    bench.nodes[1].engine.txn(ONE, lambda _: None)
+    assert bench.world.run_until(lambda: catching.is_far_behind, bench.world.now_us + 5_000_000)
+    bench.away.add(3)
+    for members in ((1, 2), (1, 2, 3)):
+        bench.begin(*members)
+        if 3 in members:
+            bench.come_back(3)
+        bench.run(5000)
+        assert catching.is_far_behind
+        if 3 in members:
+            bench.copy(1, 3)
+        bench.publish(promote(bench.config, 1))
+    assert isinstance(bench.add(3), Executed)
 
 
 def test_an_end_before_what_was_decided_is_an_alarm_and_changes_nothing() -> None:

@@ -339,7 +339,8 @@ class OrderedEngine:
 
     def _look(self) -> None:
         """Now and then: what is stuck, what was missed, what may go?"""
-        if self._stopped or not self.is_member or (self.replica.is_idle and self._is_told):
+        is_done = self.replica.is_idle and self._is_told and not self.catchup.is_far_behind
+        if self._stopped or not self.is_member or is_done:
             self._awake = False
             return
         try:
@@ -438,7 +439,7 @@ class OrderedEngine:
             self._closing.stop()
             self._closing = None
         self._seen_ms.clear()
-        self.catchup.stop()
+        self.catchup.turned()
         if self._flights_term == self.replica.number:
             for instance_id in [each for each in self._flights if self.replica.log.get(each).phase is Phase.INITIAL]:
                 self._take_back(instance_id)

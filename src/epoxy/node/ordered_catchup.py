@@ -84,10 +84,11 @@ class CatchUp:
             self._turning = True
             self._host.clock.call_later(0, self._turn)
 
-    def stop(self) -> None:
-        """What was under way is of another term."""
+    def turned(self) -> None:
+        """What was under way may be of another term, and what was missed have come with a copy."""
         self._commits.clear()
         self._next, self._asked = None, False
+        self.look()
 
     def look(self) -> None:
         """Whether this replica is far behind."""
