@@ -27,8 +27,8 @@ ONE = Txn(then=(Add(key=b"k", amount=1),))
 
 
 class Bench:
-    """Engines in virtual time; a message takes a millisecond if nothing else is said. Configurations and ends come from a register that does
-    not fail, and only those who are not `away` hear of anything."""
+    """Engines in virtual time; a message takes a millisecond if nothing else is said. Configurations and ends come from
+    a register that does not fail, and only those who are not `away` hear of anything."""
 
     def __init__(self, *members: int) -> None:
         self.world = World()
