@@ -56,6 +56,12 @@ def test_status_during_a_change(node: FakeNode, capsys: Captured) -> None:
     assert "reachable, leaving" in told
 
 
+def test_status_says_why_somebody_is_out_of_reach(node: FakeNode, capsys: Captured) -> None:
+    node.status |= {"peers": peers(reachable=False, trouble="[Errno 111] Connection refused")}
+    assert run(["status"]) == 0
+    assert "OUT OF REACH: [Errno 111] Connection refused" in capsys.readouterr().out
+
+
 def test_those_who_have_no_say_break_nothing() -> None:
     findings = diagnose([*HEALTHY, away("removed"), away("new")])
     assert not [finding for finding in findings if finding.severity is Severity.BROKEN and "epochs" in finding.words]
@@ -176,6 +182,18 @@ def test_a_link_is_blamed_on_what_the_node_says_of_it(trouble: str, words: str) 
     (found,) = [finding for finding in findings if "does not reach eu-west-1, though both answer" in finding.words]
     assert trouble in found.words
     assert words in found.advice
+
+
+def test_a_new_cluster_is_told_why_its_nodes_do_not_meet() -> None:
+    """As when one of three was given another secret: all wait for each other, and none of them serves."""
+    trouble = "answered 401 Unauthorized: not signed with our secret by a node with our members"
+    waiting: dict[str, Any] = {"state": "unconfirmed", "ready": False}
+    findings = diagnose([visit(**waiting, peers=peers(reachable=False, trouble=trouble)), visit(id=2, **waiting)])
+    (found,) = [finding for finding in findings if "does not reach eu-west-1" in finding.words]
+    assert trouble in found.words
+    assert "secret" in found.advice
+    lost_disk = diagnose([visit(**waiting, peers=peers(reachable=False, trouble=trouble)), visit(id=2, epoch=8)])
+    assert not any("does not reach" in finding.words for finding in lost_disk)
 
 
 def test_nothing_is_called_ready_that_reaches_no_quorum() -> None:

@@ -151,7 +151,8 @@ def test_each_new_reason_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
             await until(lambda: "refused" in caller.peers.trouble(PEER))
             async with door(refuse, port=port):
                 await until(lambda: len(attempts) > 5)
-                assert "your clock" in caller.peers.trouble(PEER)
+                assert caller.peers.trouble(PEER).startswith("answered 401 Unauthorized: your clock is ")
+                assert caller.peers.trouble(PEER).endswith(" s behind"), "what it says, not the JSON around it"
             async with replica_door(Replica(), port=port):
                 await caller.reached()
             assert caller.peers.trouble(PEER) == ""

@@ -108,12 +108,11 @@ def diagnose(visits: list[Visit]) -> list[Finding]:
     present = [visit.status for visit in visits if visit.status is not None]
     statuses = [status for status in present if status.state not in OUTSIDE]
     expected = {peer.id for status in statuses for peer in status.peers if peer.status in COMING}
-    found = [*attendance(visits, expected), *twins(present)]
+    found = [*links(conversing(present)), *attendance(visits, expected), *twins(present)]
     if statuses:
         for look in (
             violations,
             availability,
-            links,
             disks,
             agreement,
             changes,
@@ -163,8 +162,8 @@ def unready(status: Status, newest: int) -> Finding:
             return broken(f"{who} runs with another disk than the one the cluster knows", advice)
         case "unconfirmed":
             advice = (
-                "If the cluster is new, bring the others up. If its disk was lost, stop it: it must come back under a "
-                "new id, as a newcomer."
+                "If the cluster is new, bring the others up, and let all reach each other. If its disk was lost, stop "
+                "it: it must come back under a new id, as a newcomer."
             )
             return broken(f"{who} has a disk that most of the others have not met", advice)
         case _:
@@ -277,6 +276,17 @@ def availability(statuses: list[Status]) -> Iterator[Finding]:
     spare = min(status.tolerated_failures for status in statuses)
     if spare > 0:
         yield fine(f"available everywhere; {spare} more datacenter{'' if spare == 1 else 's'} may fail")
+
+
+def conversing(statuses: list[Status]) -> list[Status]:
+    """Those who should reach each other: the members, and while a cluster is new its unconfirmed nodes, which wait for
+    just that."""
+    newest = max((status.epoch for status in statuses), default=0)
+    return [
+        status
+        for status in statuses
+        if status.state not in OUTSIDE or (status.state == "unconfirmed" and status.epoch == newest)
+    ]
 
 
 def links(statuses: list[Status]) -> Iterator[Finding]:

@@ -83,7 +83,9 @@ def sizes(told: Status) -> str:
 def peer_row(peer: Peer) -> tuple[str, ...]:
     trip = f"{peer.rtt_ms:.1f} ms" if peer.rtt_ms is not None else "unknown"
     state = "reachable" if peer.reachable else "OUT OF REACH"
-    return peer.datacenter, str(peer.id), trip, state if peer.status == "active" else f"{state}, {peer.status}"
+    if peer.status != "active":
+        state = f"{state}, {peer.status}"
+    return peer.datacenter, str(peer.id), trip, f"{state}: {peer.trouble}" if peer.trouble else state
 
 
 def duration(seconds: float) -> str:

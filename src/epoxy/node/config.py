@@ -449,8 +449,10 @@ def read_resp_password(settings: Settings) -> str | None:
         return None
     try:
         password = path.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"node.resp_password_file {path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"node.resp_password_file {path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"node.resp_password_file {path}: is not UTF-8 (byte {error.start})") from error
     if not password:
         raise ConfigError(f"node.resp_password_file {path}: is empty")
     return password

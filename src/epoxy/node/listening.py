@@ -19,5 +19,7 @@ async def listen(setting: str, address: Address, listening: Awaitable[T]) -> T:
         return await listening
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        if error.errno == errno.EADDRNOTAVAIL:
+            reason = "that is no address of this machine"
         words = f"{setting}: cannot listen on {address}: {reason}"
         raise (CannotListen(words) if error.errno == errno.EADDRINUSE else ConfigError(words)) from error

@@ -381,5 +381,5 @@ class FrameDial(Dial):
 def words_of(refusal: bytes) -> str:
     """The status of an answer in HTTP, and what it says."""
     head, _, body = refusal.partition(b"\r\n\r\n")
-    words = head.partition(b"\r\n")[0].removeprefix(b"HTTP/1.1 ") + b": " + body[:200]
-    return words.decode("utf-8", "replace")
+    status = head.partition(b"\r\n")[0].removeprefix(b"HTTP/1.1 ").decode("utf-8", "replace")
+    return f"{status}: {response.message_of(body)}"

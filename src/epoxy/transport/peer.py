@@ -32,6 +32,7 @@ from epoxy.transport.gate import LOST_STATUS
 from epoxy.transport.lanes import Lanes, Told
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.request import Answer
+from epoxy.transport.response import message_of
 from epoxy.transport.world import Identity, World
 
 log = logging.getLogger("epoxy.peers")
@@ -350,4 +351,4 @@ def check_store(identity: Identity, peer: int, answer: Answer, store: int) -> No
 
 
 def words_of(answer: Answer) -> str:
-    return answer.body[:200].decode("utf-8", "replace")
+    return message_of(answer.body)

@@ -51,3 +51,15 @@ def problem(code: str, message: str, *, definite: bool = True, retry_after_ms: i
     """The body of every error answer. Definite: what was asked for did not happen."""
     found = Problem(code=code, message=message, definite=definite, retry_after_ms=retry_after_ms)
     return msgspec.json.encode({"error": found})
+
+
+class Failure(msgspec.Struct, frozen=True):
+    error: Problem
+
+
+def message_of(body: bytes) -> str:
+    """What an error answer says to a person; of one that is not ours, the beginning."""
+    try:
+        return msgspec.json.decode(body, type=Failure).error.message
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return body[:200].decode("utf-8", "replace")
