@@ -430,7 +430,7 @@ def test_members_without_tls_among_those_with(write: Write) -> None:
     assert "member 1 is at http://10.0.0.1:7800, but there is [tls]: allowed: https://" in refusal(write(text))
 
 
-@pytest.mark.parametrize("resp", ["127.0.0.1:7800", "0.0.0.0:7800", "[::]:7800"])
+@pytest.mark.parametrize("resp", ["127.0.0.1:7800", "0.0.0.0:7800", "[::]:7800", "localhost:7800"])
 def test_two_doors_with_one_address(write: Write, resp: str) -> None:
     path = write(with_setting("node", "resp", f'"{resp}"'))
     told = refusal(path)

@@ -7,6 +7,7 @@ at the file's folder, one from outside at the working directory.
 """
 
 import re
+import socket
 import stat
 import tomllib
 from collections.abc import Callable, Mapping
@@ -402,8 +403,16 @@ def check_doors(source: Source, http: Address, resp: Address | None) -> None:
     """Otherwise the second would find the first one's port taken, and wait for it to be freed, for ever."""
     if resp is None or resp.port != http.port or not resp.port:
         return
-    if resp.host == http.host or {resp.host, http.host} & EVERYWHERE:
+    if {resp.host, http.host} & EVERYWHERE or resp.host == http.host or resolved(resp.host) & resolved(http.host):
         raise ConfigError(f"{source.where('node', 'resp')}: node.resp {resp} is where node.http {http} listens")
+
+
+def resolved(host: str) -> set[str]:
+    """The addresses a name stands for; none if it is not found, which is told when the node listens there."""
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        return set()
 
 
 def read_members(source: Source, given: Any) -> tuple[Member, ...]:
