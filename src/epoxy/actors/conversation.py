@@ -19,6 +19,9 @@ from epoxy.model.actors import (
 from epoxy.model.errors import InvalidRequest
 from epoxy.placement.records import EnvoyId, KeyInUse
 
+MAX_RTT_MS = 2**31 - 1
+"""A worker that stood still for three weeks."""
+
 
 class Conversation:
     """`session` is the connection, as hosting knows it."""
@@ -58,6 +61,8 @@ class Conversation:
         hosting = self._hosting
         match word:
             case Ping():
+                if not 0 <= word.rtt_ms <= MAX_RTT_MS:
+                    raise InvalidRequest(f"rtt_ms is a number from 0 to {MAX_RTT_MS}, not {word.rtt_ms}")
                 if hosting.ping(envoy, word.rtt_ms):
                     self._session.send(Pong(sent_ms=word.sent_ms))
                 else:
