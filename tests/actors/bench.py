@@ -129,9 +129,11 @@ class Datacenter:
         assert isinstance(verdict, Found)
         return verdict.actor
 
-    def connect(self, key: str, *, slots: int = 0, running: tuple[Held, ...] = ()) -> Envoy:
+    def connect(self, key: str, *, slots: int = 0, running: tuple[Held, ...] = (), incarnation: str = "") -> Envoy:
         session = Envoy()
-        hello = Hello(namespace="prod", pool="web", envoy_key=key, slots=slots, running=running)
+        hello = Hello(
+            namespace="prod", pool="web", envoy_key=key, slots=slots, running=running, incarnation=incarnation
+        )
         self.hosting.connect(hello, session)
         self.clock.advance(1)
         return session

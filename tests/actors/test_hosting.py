@@ -3,11 +3,25 @@
 import pytest
 
 from epoxy.actors import directory, hosting
+from epoxy.actors.conversation import Conversation
 from epoxy.actors.messages import Call, Destroy, Get, Missing, Responded, Unavailable, Unknown, Verdict
-from epoxy.model.actors import Actor, ActorName, ActorState, Held, Request, Response, Start, Stop, Welcome
+from epoxy.model.actors import (
+    Actor,
+    ActorName,
+    ActorState,
+    Held,
+    Hello,
+    Ping,
+    Rejected,
+    Request,
+    Response,
+    Start,
+    Stop,
+    Welcome,
+)
 from epoxy.placement import rows
 from epoxy.placement.config import PlacementConfig
-from epoxy.placement.records import EnvoyId, Pool
+from epoxy.placement.records import EnvoyId, KeyInUse, Pool
 from tests.actors.bench import NAME, Datacenter, Envoy
 
 THRESHOLD_MS = PlacementConfig().eligible_threshold_ms
@@ -228,6 +242,32 @@ def test_a_second_connection_takes_the_place_of_the_first() -> None:
     assert first.closed
     here.hosting.disconnected(envoy("a"), first)
     assert envoy("a") in here.hosting.sessions
+
+
+def test_a_key_whose_process_is_connected_but_silent_is_waited_for() -> None:
+    """Its host may have lost its power: nothing closes the connection then, and the one that comes back is another."""
+    here = Datacenter()
+    here.connect("a", incarnation="host/1")
+    with pytest.raises(KeyInUse, match="is in use by host/1, which is connected; give each") as refused:
+        here.connect("a", incarnation="host/2")
+    assert not refused.value.retry
+    here.clock.advance(THRESHOLD_MS * 2 // 3)
+    with pytest.raises(KeyInUse, match=r"host/1, which is connected but silent; .* within 10 s$") as waits:
+        here.connect("a", incarnation="host/2")
+    assert waits.value.retry
+    here.clock.advance(THRESHOLD_MS)
+    here.connect("a", incarnation="host/2")
+
+
+@pytest.mark.parametrize("rtt_ms", [-1, 2**63])
+def test_a_round_trip_that_cannot_be_is_refused(rtt_ms: int) -> None:
+    """It ended the connection with a traceback, or was shown as it was."""
+    here, session = Datacenter(), Envoy()
+    talk = Conversation(here.hosting, session)
+    talk.heard(Hello(namespace="prod", pool="web", envoy_key="a"))
+    talk.heard(Ping(sent_ms=1, rtt_ms=rtt_ms))
+    assert session.closed
+    assert any(isinstance(word, Rejected) and "rtt_ms" in word.message for word in session.take())
 
 
 def test_an_actor_moves_off_a_draining_envoy_only_when_it_has_stopped() -> None:

@@ -137,6 +137,38 @@ def test_a_process_that_stood_still_looks_at_its_lease_before_its_mail(world: Wo
     assert world.codes[0].asked == []
 
 
+def test_a_start_that_was_in_the_mail_when_the_lease_ended_begins_nothing(world: World) -> None:
+    """The node has given the actor to another worker by now. If it is still for this one, it says so again."""
+    world.clock.time_ms += 5_000
+    world.start()
+    assert (world.codes, world.drops) == ([], 1)
+    world.start()
+    assert world.codes == []
+    world.connect()
+    world.start(generation=2)
+    assert len(world.codes) == 1
+
+
+def test_what_waited_for_a_clean_up_does_not_begin_after_the_lease(world: World) -> None:
+    world.start()
+    world.start(generation=2)
+    world.clock.time_ms += 5_000
+    world.codes[0].ended(True)
+    assert len(world.codes) == 1
+
+
+def test_a_worker_says_that_it_stood_still_and_why_it_cancels_its_actors(world: World) -> None:
+    told: list[str] = []
+    world.protocol.warn = told.append
+    world.start()
+    world.clock.time_ms += 650
+    world.clock.advance(0)
+    assert [line[:23] for line in told] == ["a ping is 0.4 s late: t"]
+    told.clear()
+    world.clock.advance(5_000)
+    assert told == ["no ping of the last 0.8 s was answered, so the lease is over: 1 actors cancelled"]
+
+
 def test_a_node_that_does_not_welcome_is_tried_again() -> None:
     world = World()
     world.protocol.opened(world.said.append, world._drop)
@@ -210,22 +242,39 @@ def test_an_actor_without_code_has_failed(world: World) -> None:
 
 
 @pytest.mark.parametrize("how", ["moved", "late", "asked twice"])
-def test_a_drain_ends_when_the_actors_have_moved_or_were_waited_for(world: World, how: str) -> None:
+def test_a_drain_ends_when_the_actors_have_ended(world: World, how: str) -> None:
+    """A node that hears a goodbye starts them elsewhere at once, so it is said behind the last clean-up."""
     world.protocol.welcome = Welcome(datacenter="dc", ping_every_ms=250, lost_after_ms=3_600_000)
     world.start()
     world.protocol.drain()
     assert (world.take()[-1], world.left) == (Draining(), 0)
     ends: dict[str, Callable[[], None]] = {
-        "moved": lambda: world.codes[0].ended(False),
+        "moved": lambda: None,
         "late": lambda: world.clock.advance(DRAIN_MS),
         "asked twice": world.protocol.drain,
     }
     ends[how]()
+    assert (world.take(), world.left) == ([], 0)
+    assert world.codes[0].told == ([] if how == "moved" else ["cancel"])
+    world.codes[0].ended(False)
     assert (world.take()[-1], world.left) == (Goodbye(), 1)
     world.start(generation=2)
     assert len(world.codes) == 1, "nothing is begun any more"
     world.protocol.drain()
     assert world.left == 1
+
+
+def test_a_worker_that_leaves_connects_again_while_its_actors_clean_up(world: World) -> None:
+    world.start()
+    world.protocol.drain()
+    world.protocol.drain()
+    world.protocol.closed()
+    assert (world.protocol.leaving, world.protocol.departed) == (True, False)
+    world.connect()
+    assert Draining() in world.take()
+    world.start(generation=2)
+    world.codes[0].ended(True)
+    assert (len(world.codes), world.take()[-1], world.protocol.departed) == (1, Goodbye(), True)
 
 
 def test_a_refusal_ends_the_worker_unless_it_may_try_again(world: World) -> None:

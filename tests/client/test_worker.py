@@ -5,6 +5,7 @@ import base64
 import contextlib
 import json
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -229,3 +230,17 @@ def test_a_node_that_is_not_there_is_told_of_once(
         asyncio.run(main())
     assert [record.levelno for record in caplog.records][:3] == [logging.WARNING, logging.INFO, logging.INFO]
     assert f"not connected to ws://127.0.0.1:{port}/v2/envoys/connect, trying again" in caplog.text
+
+
+def test_a_process_is_named_when_it_serves() -> None:
+    """One that makes a worker and forks has children with identities of their own."""
+    named = []
+
+    async def story(socket: ServerConnection, _: Worker) -> None:
+        named.append((await heard(socket))["incarnation"])
+
+    play(story)
+    play(story)
+    assert Worker("http://127.0.0.1:9")._protocol.hello.incarnation == "", "not when it is made"
+    assert [each.split("/")[1] for each in named] == [str(os.getpid())] * 2
+    assert len(set(named)) == 2

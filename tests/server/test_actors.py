@@ -497,7 +497,7 @@ def test_a_request_for_which_no_actor_could_be_made_did_not_run() -> None:
 def test_a_second_worker_with_the_same_key_is_refused_and_the_first_goes_on() -> None:
     async def story() -> None:
         async with places() as (here,), working(here.url, "w") as first, AsyncClient(here.url) as client:
-            with pytest.raises(Refused, match=r"key 'w' in namespace 'default' is in use by \S+/\d+/\w+, which pinged"):
+            with pytest.raises(Refused, match=r"key 'w' in namespace 'default' is in use by \S+/\d+/\w+, which is"):
                 await Worker(here.url, key="w").serve()
             assert first.connected.is_set()
             assert await client.actors.request(Which(name="room", key="x"), b"hi", pool="default")

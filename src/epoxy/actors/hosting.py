@@ -44,6 +44,9 @@ MOVES_AT_ONCE = 32
 PINGS = 4
 """Within the time after which an envoy counts as lost: three may get lost."""
 
+SILENT_PINGS = 2
+"""So many missed, an envoy that looks connected may be gone."""
+
 LOST_PERCENT = 80
 """Of that time an envoy may live on without an answer. The rest is for clocks of different speed, and for stopping."""
 
@@ -173,15 +176,14 @@ class Hosting:
         return envoy
 
     def _key_in_use(self, envoy: EnvoyId, other: InUse) -> KeyInUse:
-        ago_s = (self.placement.now_ms() - other.last_ping_ts) / 1000
-        key = f"key {envoy.key!r} in namespace {envoy.namespace!r}"
-        told = f"{key} is in use by {other.holder}, which pinged {ago_s:.1f} s ago"
-        if envoy in self.sessions:
-            return KeyInUse(f"{told} and is connected; give each worker process a key of its own", retry=False)
-        threshold_s = self.placement.config.eligible_threshold_ms / 1000
-        return KeyInUse(
-            f"{told}; its connection is gone, so the key is free {threshold_s:g} s after that ping", retry=True
-        )
+        """A connection whose process is silent may be dead, with a host that lost its power: that is waited for too."""
+        ago_ms, threshold_ms = self.placement.now_ms() - other.last_ping_ts, self.placement.config.eligible_threshold_ms
+        told = f"key {envoy.key!r} in namespace {envoy.namespace!r} is in use by {other.holder}"
+        if envoy in self.sessions and ago_ms <= SILENT_PINGS * threshold_ms // PINGS:
+            return KeyInUse(f"{told}, which is connected; give each worker process a key of its own", retry=False)
+        gone = "is connected but silent" if envoy in self.sessions else "is not connected any more"
+        free = f"the key is free when that counts as lost, within {threshold_ms / 1000:g} s"
+        return KeyInUse(f"{told}, which {gone}; {free}", retry=True)
 
     def ping(self, envoy: EnvoyId, rtt_ms: int) -> bool:
         """False: it has expired, and must connect again."""

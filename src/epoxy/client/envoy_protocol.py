@@ -109,7 +109,9 @@ class EnvoyProtocol:
         self.connected = False
         self.draining = False
         self.leaving = False
-        self._hello = hello
+        self.departed = False
+        self.hello = hello
+        self.warn: Callable[[str], None] = lambda _: None
         self._clock = clock
         self._begin_code = begin
         self._left = left
@@ -122,6 +124,7 @@ class EnvoyProtocol:
         self._hello_ms = 0.0
         self._acknowledged_ms = 0.0
         self._rtt_ms = 0
+        self._ping_due_ms = 0.0
         self._ping_timer: Timer | None = None
         self._fence_timer: Timer | None = None
         self._welcome_timer: Timer | None = None
@@ -139,7 +142,7 @@ class EnvoyProtocol:
         self._hello_ms = self._clock.now_ms()
         self._send, self._drop = send, drop
         self._welcome_timer = self._clock.call_later(WELCOME_MS, drop)
-        send(replace(self._hello, running=held))
+        send(replace(self.hello, running=held))
 
     def closed(self) -> None:
         self._send = self._drop = None
@@ -148,6 +151,7 @@ class EnvoyProtocol:
             if timer is not None:
                 timer.cancel()
         self._ping_timer = self._welcome_timer = None
+        self._ping_due_ms = 0.0
 
     def heard(self, word: ToEnvoy) -> None:
         """Raises Refused. A process that stood still finds its mail before its timers: the fence comes first."""
@@ -191,8 +195,20 @@ class EnvoyProtocol:
     def _ping(self) -> None:
         """By a timer of its own, whatever else is said: a ping is the lease of everything that runs here."""
         if self.connected and self.welcome is not None:
+            self._tell_if_late(self.welcome)
+            self._ping_due_ms = self._clock.now_ms() + self.welcome.ping_every_ms
             self._say(Ping(sent_ms=int(self._clock.now_ms()), rtt_ms=self._rtt_ms))
             self._ping_timer = self._clock.call_later(self.welcome.ping_every_ms, self._ping)
+
+    def _tell_if_late(self, welcome: Welcome) -> None:
+        """Code that blocks the loop keeps every actor of this process waiting, and then costs them their lease."""
+        late_ms = self._clock.now_ms() - self._ping_due_ms if self._ping_due_ms else 0.0
+        if late_ms > welcome.ping_every_ms:
+            lost_s = welcome.lost_after_ms / 1000
+            self.warn(
+                f"a ping is {late_ms / 1000:.1f} s late: this process stood still, or an actor's code blocks the event"
+                f" loop; after {lost_s:g} s all actors here are cancelled"
+            )
 
     def _watch_fence(self) -> None:
         if self._fence_timer is None and self.welcome is not None:
@@ -209,6 +225,12 @@ class EnvoyProtocol:
         this one stops first, and connects anew."""
         if not self._is_cut_off():
             return False
+        running = sum(not each.cancelled for each in self.hosted)
+        if running:
+            silent_s = (self._clock.now_ms() - self._acknowledged_ms) / 1000
+            self.warn(
+                f"no ping of the last {silent_s:.1f} s was answered, so the lease is over: {running} actors cancelled"
+            )
         for each in self.hosted:
             self._succeed(each, None)
             self._cancel(each)
@@ -235,7 +257,9 @@ class EnvoyProtocol:
             self._say(Running(actor_id=held.id, generation=held.generation))
 
     def _begin(self, start: Start) -> None:
-        if self.leaving:
+        """Not one that was waiting in the mail, or for a clean-up, when the lease ended: it is told again with the next
+        lease if it is still for this worker."""
+        if self.leaving or self._is_cut_off():
             return
         held = Hosted(start)
         held.task = self._begin_code(start, lambda failed: self._ended(held, failed=failed))
@@ -289,7 +313,7 @@ class EnvoyProtocol:
             self._say(Stopped(actor_id=after.actor_id, generation=after.generation))
         elif after is not None:
             self._begin(after)
-        self._leave_if_empty()
+        self._depart_if_empty()
 
     def _ask(self, asked: Asked) -> None:
         request = Request(asked.request_id, asked.body, self._respond)
@@ -307,21 +331,28 @@ class EnvoyProtocol:
     # The end
 
     def drain(self) -> None:
-        """Takes nothing new, and leaves when its actors have moved. Asked a second time, it does not wait."""
+        """Takes nothing new, and leaves when its actors have moved. Asked a second time, it cancels them."""
         if self.draining:
             self._leave()
             return
         self.draining = True
         self._say(Draining())
         self._clock.call_later(DRAIN_MS, self._leave)
-        self._leave_if_empty()
-
-    def _leave_if_empty(self) -> None:
-        if self.draining and not self._hosted:
-            self._leave()
+        self._depart_if_empty()
 
     def _leave(self) -> None:
-        if not self.leaving:
-            self.leaving = True
+        """Without waiting for actors to move. Their clean-up is interrupted too, but it has to end: a node that hears
+        a goodbye starts them elsewhere at once."""
+        self.leaving = True
+        for each in self.hosted:
+            self._succeed(each, None)
+            each.cancelled = True
+            if each.task is not None:
+                each.task.cancel()
+        self._depart_if_empty()
+
+    def _depart_if_empty(self) -> None:
+        if self.draining and not self._hosted and not self.departed:
+            self.leaving = self.departed = True
             self._say(Goodbye())
             self._left()

@@ -36,8 +36,19 @@ class Request:
             self.fail(f"the request is not UTF-8, at byte {error.start}")
             return self.body.decode(errors="replace")
 
-    def respond(self, body: bytes | str = b"") -> None:
-        raw = body.encode() if isinstance(body, str) else body
+    def respond(self, body: bytes | bytearray | memoryview | str = b"") -> None:
+        """Raises TypeError for anything else. Text that cannot be encoded (half of a surrogate pair, which JSON of a
+        client may hold) is answered with an error, and does not end the actor."""
+        if isinstance(body, str):
+            try:
+                raw = body.encode()
+            except UnicodeEncodeError as error:
+                self.fail(f"the answer is not Unicode text, at character {error.start}")
+                return
+        elif isinstance(body, bytes | bytearray | memoryview):
+            raw = bytes(body)
+        else:
+            raise TypeError(f"an actor answers with bytes or str, not {type(body).__name__}")
         if len(raw) > MAX_REQUEST_BYTES:
             self.fail(f"the answer has {len(raw)} bytes; the limit is {MAX_REQUEST_BYTES}")
         else:
@@ -45,7 +56,8 @@ class Request:
 
     def fail(self, reason: str) -> None:
         """The code saw the request: what it did about it is not known."""
-        self._answer(Response(request_id=self._number, body=reason.encode(), error=True))
+        body = reason.encode(errors="replace")
+        self._answer(Response(request_id=self._number, body=body, error=True))
 
     def refuse(self, reason: str) -> None:
         """The code never saw it."""
@@ -74,14 +86,18 @@ class Actor:
         self.stopping = asyncio.Event()
         self._requests: asyncio.Queue[Request | None] = asyncio.Queue()
         self._last: Request | None = None
+        self._cancelled = False
         self._task: asyncio.Task[bool] | None = None
 
     def __aiter__(self) -> "Actor":
         return self
 
     async def __anext__(self) -> Request:
+        """The event loop has a turn before every request, for pings and other actors: getting one from a queue that is
+        not empty would give it none. Code that goes on after it was cancelled sees no more requests."""
         self._finish_last()
-        request = await self._requests.get()
+        await asyncio.sleep(0)
+        request = await self._requests.get() if not self._cancelled else None
         if request is None:
             raise StopAsyncIteration
         self._last = request
@@ -109,6 +125,7 @@ class Actor:
     def cancel(self) -> None:
         """At once, and not because it wanted to: another worker will go on with it."""
         self.stopping.set()
+        self._cancelled = True
         if self._task is not None and not self._task.done():
             self._task.cancel()
             asyncio.get_running_loop().call_later(COMPLAIN_S, self._complain)
@@ -122,7 +139,9 @@ class Actor:
         """Whether it failed."""
         try:
             await code(self)
-        except Exception:
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
             LOG.exception("actor %s/%s failed; it will be started again", self.name, self.key)
             return True
         return False

@@ -26,6 +26,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from time import monotonic
 
 import msgspec
+from msgspec.structs import replace
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
@@ -97,9 +98,9 @@ class Worker:
             version=version,
             weight=weight,
             slots=slots,
-            incarnation=f"{sockets.gethostname()[:64]}/{os.getpid()}/{uuid.uuid4().hex[:8]}",
         )
         self._protocol = EnvoyProtocol(hello, LoopClock(), self._begin, self._left.set)
+        self._protocol.warn = LOG.warning
 
     @property
     def actors(self) -> list[Actor]:
@@ -125,10 +126,13 @@ class Worker:
         await self.serve()
 
     def drain(self) -> None:
-        """Takes nothing new; `serve` returns when the actors have moved. Asked a second time, it does not wait."""
+        """Takes nothing new; `serve` returns when the actors have moved. Asked a second time, it cancels them."""
         self._protocol.drain()
 
     async def serve(self) -> None:
+        # Not when it was made: a process that makes workers and forks would give its children one identity.
+        process = f"{sockets.gethostname()[:64]}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
+        self._protocol.hello = replace(self._protocol.hello, incarnation=process)
         try:
             async with asyncio.TaskGroup() as group:
                 connecting = group.create_task(self._stay_connected())
@@ -152,7 +156,7 @@ class Worker:
         """Of tries that fail one after the other the first is a warning, which people see without asking for it. Only
         a welcome ends such a row: a node may take a connection and then want none of it."""
         pause_s, level = SHORTEST_PAUSE_S, logging.WARNING
-        while not self._protocol.leaving:
+        while not self._protocol.departed:
             reason: object = "the connection was closed"
             try:
                 async with self._open() as socket:
@@ -162,7 +166,7 @@ class Worker:
             if self.connected.is_set():
                 self.connected.clear()
                 pause_s, level = SHORTEST_PAUSE_S, logging.WARNING
-            if not self._protocol.leaving:
+            if not self._protocol.departed:
                 LOG.log(level, "not connected to %s, trying again: %s", self._address, reason)
                 level = logging.INFO
                 await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))

@@ -12,7 +12,7 @@ from epoxy.actors.reservation import Reservation, Reservations, Reserved
 from epoxy.actors.service import Actors
 from epoxy.client.envoy_protocol import EnvoyProtocol
 from epoxy.client.hosted import Request
-from epoxy.model.actors import Actor, ActorName, ActorState, FromEnvoy, Ping, Start, make_id
+from epoxy.model.actors import Actor, ActorName, ActorState, FromEnvoy, Goodbye, Ping, Start, make_id
 from epoxy.placement import envoys, rows
 from epoxy.placement.expiry import Holder, Lease
 from epoxy.placement.records import Envoy, EnvoyId
@@ -24,6 +24,7 @@ right_ensure = directory.ensure
 right_started = directory.started
 right_may_take = Lease._may_take
 right_start = EnvoyProtocol._start
+right_leave = EnvoyProtocol._leave
 right_say = EnvoyProtocol._say
 
 
@@ -182,6 +183,12 @@ def start_beside(self: EnvoyProtocol, start: Start) -> None:
         self._cancel(held)
         del self._hosted[start.actor_id], self._named[held.name]
     right_start(self, start)
+
+
+def goodbye_first(self: EnvoyProtocol) -> None:
+    """The node starts the actors elsewhere while they clean up here."""
+    self._say(Goodbye())
+    right_leave(self)
 
 
 def lose_definitely(self: Calls, envoy: EnvoyId) -> None:

@@ -29,6 +29,9 @@ SLOW_CLEAN_UP = 3
 
 SLOWEST_ANSWER_US = 5_000
 
+IMPATIENT_US = 20_000
+"""Until a worker that drains is asked to leave at once."""
+
 
 class Wire:
     """One connection, and the node's conversation at its end. `cut`: nothing arrives, and neither side knows."""
@@ -184,8 +187,11 @@ class SimEnvoy:
             self.wire.end()
 
     def drain(self) -> None:
+        """Every other one is asked a second time, before its actors have moved."""
         if self.alive:
             self.protocol.drain()
+            if self.number % 2:
+                self.after_us(IMPATIENT_US, self.protocol.drain)
 
     def fail_actors(self) -> None:
         for actor in list(self._actors.values()):

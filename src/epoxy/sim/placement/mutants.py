@@ -45,6 +45,12 @@ ALL = (
         Patch(EnvoyProtocol, "_start", broken.start_beside),
         since=630,
     ),
+    mutant(
+        "goodbye-first",
+        "a worker leaves its actors behind",
+        Patch(EnvoyProtocol, "_leave", broken.goodbye_first),
+        since=310,
+    ),
     mutant("any-process", "a key serves two processes", Patch(envoys, "holder_of", broken.nothing)),
     mutant("lost-is-definite", "what may have run is denied", Patch(Calls, "lose", broken.lose_definitely)),
     mutant("failed-is-refused", "what failed counts as not seen", Patch(Request, "fail", broken.refuse_what_ran)),
