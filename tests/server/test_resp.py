@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import select
 import socket
 import ssl as tls
@@ -517,7 +518,15 @@ def test_the_last_reply_of_a_node_that_stops_leaves_in_one_piece_with_the_end() 
     run(story)
 
 
-def test_a_tls_client_that_says_no_goodbye_is_not_waited_for(tmp_path: Path) -> None:
+def asked_for_the_last_time(client: tls.SSLSocket) -> list[bytes]:
+    """What it is told, and what else has come by then; at last of TCP's stream, where pools look for the end."""
+    client.sendall(b"PING\r\n")
+    told = [client.recv(100), client.recv(100)]
+    with socket.socket(fileno=os.dup(client.fileno())) as beneath:
+        return [*told, beneath.recv(100, socket.MSG_DONTWAIT if sys.platform == "linux" else 0)]
+
+
+def test_a_tls_client_finds_both_ends_with_its_last_reply_and_its_goodbye_is_not_waited_for(tmp_path: Path) -> None:
     """A pool looks at an idle connection when it next needs one. asyncio would wait for half a minute."""
     office = Office(tmp_path, "ca")
     ours, theirs = server_context(*office.issue("127.0.0.1")), client_context(None, None, office.ca)
@@ -531,6 +540,7 @@ def test_a_tls_client_that_says_no_goodbye_is_not_waited_for(tmp_path: Path) -> 
                 with idle:
                     await until(lambda: bool(door.connections))
                     door.last_call()
+                    assert await loop.run_in_executor(None, asked_for_the_last_time, idle) == [b"+PONG\r\n", b"", b""]
                     door.close()
                     async with asyncio.timeout(15):
                         await until(lambda: not door.connections)

@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from epoxy.transport import websocket
 from epoxy.transport.connections import Connections
 from epoxy.transport.exchange import Exchange
-from epoxy.transport.http import serve_http
+from epoxy.transport.http import HttpLimits, serve_http
 from epoxy.transport.websocket import MAX_MESSAGE_BYTES, WebSocket, accept
 
 
@@ -169,7 +169,8 @@ def test_behind_an_answer_that_is_not_there_yet_there_is_no_websocket() -> None:
             else:
                 plain(door, exchange)
 
-        server = await serve_http(hold, "127.0.0.1", 0)
+        # Both in one turn: on a slow machine the second would be served behind the first's answer, as it may be.
+        server = await serve_http(hold, "127.0.0.1", 0, limits=HttpLimits(turn_s=60))
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         lines = ["GET /slow HTTP/1.1", "host: x", ""]
         lines += ["GET /socket HTTP/1.1", "host: x", *UPGRADE, "sec-websocket-version: 13", "", ""]
@@ -220,6 +221,24 @@ def test_pings_whose_answers_are_not_read_end_it(monkeypatch: pytest.MonkeyPatch
             await door.echoes[0].ended.wait()
         finally:
             writer.transport.abort()
+
+    run(story)
+
+
+def test_empty_fragments_are_not_kept() -> None:
+    """Their sizes come to nothing, so no limit on the size of a message would end them."""
+    first, empty, last = b"\x01\x81mask" + bytes((ord("a") ^ ord("m"),)), b"\x00\x80mask", b"\x80\x80mask"
+    ping, pong = b"\x89\x80mask", b"\x8a\x00"
+
+    async def story(door: Door) -> None:
+        reader, writer = await shaken(door)
+        writer.write(first + empty * 1000 + ping)
+        assert await reader.readexactly(2) == pong
+        assert door.echoes[0].socket._pieces == [b"a"]
+        writer.write(last)
+        assert await reader.readexactly(3) == b"\x81\x01a"
+        writer.transport.abort()
+        await door.echoes[0].ended.wait()
 
     run(story)
 

@@ -23,7 +23,7 @@ from epoxy.server.resp_command import Answer, Arguments, Command, RespNode, Sess
 from epoxy.server.resp_limits import FLUSH_BYTES, RECITED_BYTES, RESTED_BYTES, STRANGERS, TURN_S
 from epoxy.server.resp_limits import RespLimits as RespLimits
 from epoxy.server.resp_line import Busy, Promise, Slot
-from epoxy.transport.goodbye import LEAVE_S, cork
+from epoxy.transport.goodbye import FLUSH_S, LEAVE_S, cork, end_stream
 from epoxy.transport.listener import Listener, listen
 from epoxy.transport.ready import ReadyAnswers
 
@@ -421,18 +421,20 @@ class RespConnection(Session, asyncio.Protocol):
         stopping, halves = self._door.stopping, transport.can_write_eof()
         if stopping and not self._parted:
             self._parted = True
-            self._loop.call_later(LEAVE_S, self._hang_up)
+            self._loop.call_later(LEAVE_S, self._end, lambda transport: transport.abort())
             if halves:
                 transport.write_eof()
-        if self._leaving or not (stopping and halves):
+            else:
+                self._loop.call_later(FLUSH_S, self._end, end_stream)
+        if (self._leaving or not (stopping and halves)) and not transport.is_closing():
             transport.close()
 
-    def _hang_up(self) -> None:
-        """On a client that has had time to take its last reply. TLS would wait for its goodbye, which a pool says when
+    def _end(self, how: Callable[[asyncio.Transport], None]) -> None:
+        """For a client that has had time to take its last reply. TLS would wait for its goodbye, which a pool says when
         it next uses the connection, if ever."""
         transport = self._transport
         if transport is not None and not self._clogged and not transport.get_write_buffer_size():
-            transport.abort()
+            how(transport)
 
 
 def spelled(address: object) -> str:

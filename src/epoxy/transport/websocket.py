@@ -120,7 +120,8 @@ class WebSocket(asyncio.Protocol):
     def _read(self, frame: Frame) -> None:
         """The framing answers pings and closes by itself, and keeps the order of fragments and their size."""
         if frame.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
-            self._pieces.append(bytes(frame.data))
+            if frame.data:  # Empty ones have no size that could be bounded.
+                self._pieces.append(bytes(frame.data))
             if frame.fin:
                 message, self._pieces = b"".join(self._pieces), []
                 if self._listener is not None:
