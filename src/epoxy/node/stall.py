@@ -10,7 +10,7 @@ BEAT_MS = 1000.0
 """How often the process shows that it is running."""
 
 SHORTEST_STALL_MS = 5000.0
-"""Nobody's patience is over sooner, and a busy machine may not run a process for as long as some seconds."""
+"""A busy machine may not run a process for as long as some seconds, and that is no reason to refuse its clients."""
 
 WAKING_MS = 1000.0
 """In which everything is read that waited in sockets. Who comes in it and is refused loses a moment, and knows it."""
