@@ -63,6 +63,9 @@ def test_who_was_away_learns_page_by_page_and_orders_nothing_until_then(restarts
     engine.txn(Txn(reads=(b"n",)), refused.append)
     assert isinstance(refused[0], TxnRefused), "definitely, and at once"
     assert "missed" in refused[0].reason
+    fresh: list[TxnOutcome] = []
+    cluster.nodes[3].transactions.run(put(b"fresh", b"1"), fresh.append)
+    assert isinstance(fresh[0], TxnRefused), "before its key is claimed"
     cluster.run(5000)
     assert (engine.state, engine.behind, engine.value(b"n")) == ("open", 0, b"%d" % (5 * PAGE))
     assert engine.catchup.learned >= 5 * PAGE

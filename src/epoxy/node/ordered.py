@@ -196,22 +196,24 @@ class OrderedEngine:
     def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> Ticket | None:
         """Answered when it has been executed here and that is durable. With the ticket it may be withdrawn; there is
         none if it was refused at once."""
-        flaw = flaw_of(txn)
-        if flaw is not None:
-            answered(TxnRefused(reason=flaw))
-        elif not self.is_member:
-            answered(TxnRefused(reason="this replica is no member that orders transactions"))
-        elif self.catchup.is_far_behind:
-            answered(TxnRefused(reason=f"this replica missed {self.behind} decisions, and learns them; ask another"))
-        elif self._queue.is_full:
-            answered(TxnRefused(reason=f"{MAX_QUEUED} transactions are waiting already"))
-        else:
-            ticket = Ticket(txn, answered)
-            self._queue.add(ticket)
-            self._wake()
-            self._pump_soon()
-            return ticket
-        return None
+        reason = flaw_of(txn) or self.refusal
+        if reason is not None:
+            answered(TxnRefused(reason=reason))
+            return None
+        ticket = Ticket(txn, answered)
+        self._queue.add(ticket)
+        self._wake()
+        self._pump_soon()
+        return ticket
+
+    @property
+    def refusal(self) -> str | None:
+        """Why no transaction is taken now, whatever it is."""
+        if not self.is_member:
+            return "this replica is no member that orders transactions"
+        if self.catchup.is_far_behind:
+            return f"this replica missed {self.behind} decisions, and learns them; ask another"
+        return f"{MAX_QUEUED} transactions are waiting already" if self._queue.is_full else None
 
     def withdraw(self, ticket: Ticket) -> bool:
         """Whether it was still waiting to be put forward, or again: then it never is, and never answered."""

@@ -70,7 +70,7 @@ class Transactions:
             entry = Entry(self.engine, answered)
             entry.done = self._pending.begin(entry.tell)
             unknown = [key for key in txn.footprint if not self._is_owned(key)]
-            if unknown and self.engine.is_member:
+            if unknown and self.engine.refusal is None:
                 self._settle_engines(txn, unknown, entry, entry.done)
             else:
                 self._put_forward(txn, entry, entry.done)
