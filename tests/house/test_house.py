@@ -105,6 +105,17 @@ def test_the_changelog_has_room_for_the_next_change() -> None:
     assert re.search(r"^## \[?Unreleased\]?\n+### \w+\n+- \S", text, re.MULTILINE)
 
 
+def repeated(changelog: str) -> list[str]:
+    """Headings and lines that a merge by union has left twice. Nothing is released yet: there is one version."""
+    lines = [line for line in changelog.splitlines() if line.startswith(("#", "- ", "  "))]
+    return sorted({line for line in lines if lines.count(line) > 1})
+
+
+def test_the_changelog_says_nothing_twice() -> None:
+    assert repeated((ROOT / "CHANGELOG.md").read_text("utf-8")) == []
+    assert repeated("## [Unreleased]\n### Fixed\n- one\n- two\n### Fixed\n- one\n") == ["### Fixed", "- one"]
+
+
 def test_every_decision_is_in_the_index() -> None:
     folder = ROOT / "docs" / "decisions"
     records = sorted(path.name for path in folder.glob("[0-9]*.md"))
