@@ -192,6 +192,22 @@ def test_garbage_before_a_proof_ends_its_own_connection_and_nothing_else(name: s
     assert failures == [], "an error that nobody expected ended the connection"
 
 
+@pytest.mark.parametrize("wrong", [{"config_hash": "other"}, {"lists": "0:other"}, {"cluster": "other"}])
+def test_a_greeting_of_another_cluster_is_refused_also_if_its_sender_would_not_mind(wrong: dict[str, object]) -> None:
+    """A dialer that checks nothing gets no answer that it could prove something with."""
+
+    async def story(pair: Pair) -> None:
+        reader, writer = await asyncio.open_connection(pair.address.host, pair.address.port)
+        writer.write(wire.encode_hello(hello.hello(party("a", **wrong), "b", b"n" * hello.NONCE_BYTES)))
+        assert await reader.read() == b""
+        writer.close()
+
+    async def play() -> None:
+        await Pair(party("a")).play(story)
+
+    uvloop.run(play())
+
+
 def test_what_is_put_while_a_connection_ends_waits_for_the_next() -> None:
     """In every moment of it: the loop of the agent refuses to write on what is closed."""
 
