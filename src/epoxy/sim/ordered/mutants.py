@@ -140,7 +140,6 @@ ALL = (
         "closing-votes",
         "votes after it told how far a term came",
         Patch(terms, "votes_on", broken_terms.vote_while_closing),
-        since=820,
     ),
     mutant(
         "ending-votes-beyond",
