@@ -289,3 +289,27 @@ def test_who_says_nothing_is_let_go_and_the_house_is_never_full_for_ever(monkeyp
         await Pair(party("a")).play(story)
 
     uvloop.run(play())
+
+
+def test_strangers_that_hold_all_places_keep_no_peer_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "HELLO_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(links, "MAX_GUESTS", 4)
+
+    async def play() -> None:
+        pair = Pair(party("a"))
+        await pair.listener.start(pair.address)
+        strangers = [await asyncio.open_connection(pair.address.host, pair.address.port) for _ in range(4)]
+        while len(pair.listener._guests) < len(strangers):
+            await asyncio.sleep(0)
+        task = asyncio.create_task(pair.dialer.run())
+        pair.dialer.put(VOTE)
+        try:
+            await asyncio.wait_for(pair.news.wait(), PATIENCE_S / 4)
+            assert await strangers[0][0].read() == b""
+        finally:
+            task.cancel()
+            pair.listener.close()
+            for _, writer in strangers:
+                writer.close()
+
+    uvloop.run(play())

@@ -196,7 +196,8 @@ class Listener:
     def __init__(self, introduce: Introduce, receive: Receive) -> None:
         self.introduce = introduce
         self.receive = receive
-        self._guests: set[Guest] = set()
+        self._guests: dict[Guest, None] = {}
+        """In the order in which they came."""
         self._told = ""
         self._server: asyncio.Server | None = None
 
@@ -211,12 +212,16 @@ class Listener:
             guest.close()
 
     def join(self, guest: "Guest") -> None:
-        self._guests.add(guest)
+        """When there are too many, the one that has proved nothing for longest makes way: strangers that hold their
+        connections must not keep out a peer, whose handshake takes a round trip."""
+        self._guests[guest] = None
         if len(self._guests) > MAX_GUESTS:
-            guest.close()
+            last = next((each for each in self._guests if not each.sender), guest)
+            self.leave(last)
+            last.close()
 
     def leave(self, guest: "Guest") -> None:
-        self._guests.discard(guest)
+        self._guests.pop(guest, None)
 
     def keep(self, known: set[str]) -> None:
         """Whose node is no longer counted is not listened to."""
