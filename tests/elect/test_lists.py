@@ -3,10 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from epoxy.elect import lists
+from epoxy.elect import lists, memory
 from epoxy.elect.config import Config
 from epoxy.elect.lists import Floor, Lists, at_start, compatible, first, settled
 from epoxy.elect.messages import Heartbeat, State
+from epoxy.elect.mind import Mind
 from epoxy.elect.terms import Mode, Report, Save
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
@@ -232,11 +233,10 @@ def parted(table: Table, one: str, other: str) -> None:
     table.cut = {pair for a in one for b in other for pair in ((a, b), (b, a))}
 
 
-@pytest.mark.parametrize("file", ["abc", "abcde"])
-def test_a_lost_disk_is_made_good_by_witnesses_of_all_lists_whatever_the_file_says(file: str) -> None:
+def disk_lost_after_a_change(file: str) -> Table:
     """The new list counts alone for b, d and e, who elect e by it; a and c have not heard of that. Then b loses its
-    disk, and hears a and c alone. With the old file it must not take these two for enough: they are three of five with
-    it, and would elect one of them in the epoch in which b has voted for e."""
+    disk, comes back with this file, and hears a and c alone: three of five with it, who would elect one of them in the
+    epoch in which b has voted for e."""
     table = Table("abc").begin()
     table.copying = False
     for node in "decba":
@@ -261,6 +261,23 @@ def test_a_lost_disk_is_made_good_by_witnesses_of_all_lists_whatever_the_file_sa
     table["b"].report = Report(alive=True, mode=Mode.FENCED)
     relisted(table, file, "b")
     table.run(10_000)
+    return table
+
+
+@pytest.mark.parametrize("file", ["abc", "abcde"])
+def test_a_lost_disk_is_made_good_by_witnesses_of_all_lists_whatever_the_file_says(file: str) -> None:
+    table = disk_lost_after_a_change(file)
     assert table["b"].elector.state(table.now_ms) is State.FRESH
     assert table.writing() == []
     assert {table[node].elector.record.leader for node in "ac"} == {"d"}
+
+
+def test_witnesses_of_the_own_file_alone_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule above, broken: the story notices."""
+
+    def of_the_own_file(mind: Mind, told: set[str]) -> bool:
+        return mind.lists.has_witnesses(told, mind.me, mind.record.floor)
+
+    monkeypatch.setattr(memory, "has_witnesses", of_the_own_file)
+    table = disk_lost_after_a_change("abc")
+    assert table["b"].elector.state(table.now_ms) is not State.FRESH
