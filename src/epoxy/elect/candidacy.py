@@ -11,6 +11,9 @@ from epoxy.elect.terms import Send
 def stand(mind: Mind, now_ms: int) -> None:
     if mind.campaign is not None or mind.fresh or mind.retired or mind.is_left_behind:
         return
+    if must_resign(mind, now_ms):
+        mind.resign()
+        return
     if mind.state(now_ms) is not State.READY:
         mind.ready_ms = None
         if must_refresh(mind, now_ms):
@@ -51,8 +54,18 @@ def may_lead(mind: Mind, node: str) -> bool:
 def must_refresh(mind: Mind, now_ms: int) -> bool:
     """A primary in office, and somebody who voted in a later epoch that nobody won: it can never stand behind this one
     again. A new epoch with the same primary takes it back."""
-    if not mind.is_open(now_ms) or now_ms < mind.rest_ms or mind.handing is not None:
-        return False
+    in_office = mind.is_open(now_ms) and now_ms >= mind.rest_ms and mind.handing is None
+    return in_office and is_overtaken(mind, now_ms)
+
+
+def must_resign(mind: Mind, now_ms: int) -> bool:
+    """A leader without a lease, and somebody who voted in a later epoch. With those who voted it has no majority any
+    more; those who still hear it wait for it, and so the others have none either."""
+    return mind.leading and now_ms >= max(mind.lease_end_ms, mind.rest_ms) and is_overtaken(mind, now_ms)
+
+
+def is_overtaken(mind: Mind, now_ms: int) -> bool:
+    """Whether this leader hears of a vote in a later epoch than its own."""
     lately = [peer.said_lately(now_ms, mind.timing.fresh_ms) for peer in mind.peers.values()]
     epochs = [said.epoch for said in lately if said is not None]
     return max([mind.record.epoch, *epochs]) > mind.record.leader_epoch

@@ -75,6 +75,12 @@ ALL = (
     mutant("begun-too-early", "the first primary waits for nobody", Patch(memory, "is_founded", broken.always)),
     mutant("quorum-too-small", "half of the nodes elect", Patch(NodeList, "quorum", property(broken.one_less))),
     mutant("epoch-reused", "a candidate does not raise the epoch", Patch(rules, "next_epoch", broken.same_epoch_again)),
+    mutant(
+        "clings-to-office",
+        "a leader without a lease waits although some have voted later",
+        Patch(candidacy, "must_resign", broken.never),
+        since=820,
+    ),
     mutant("any-epoch", "an epoch far above all others is believed", Patch(rules, "is_plausible", broken.always)),
     mutant("list-at-once", "a new list counts alone from the restart on", Patch(lists, "begun", broken.at_once_alone)),
     mutant(
