@@ -5,11 +5,14 @@ from pathlib import Path
 
 import uvloop
 
-from epoxy.agent.process import Agent
+from epoxy.agent.process import Agent, joining
 from epoxy.agent.settings import Settings
+from epoxy.elect.lists import first, settled
 from epoxy.model.address import Address
 from epoxy.testing import free_ports
+from tests.agent.test_sentinel import node
 from tests.elect.bench import config_of
+from tests.elect.test_lists import joint
 
 PATIENCE_S = 30.0
 
@@ -57,3 +60,12 @@ def test_an_agent_that_leads_nobody_shows_no_lease(tmp_path: Path) -> None:
         assert (status.lease_ms, status.primary) == (0, None)
 
     uvloop.run(story())
+
+
+def test_a_change_is_not_over_while_a_node_has_no_record() -> None:
+    """Another change would begin with a file of which that node could tell nothing to anybody."""
+    both = joint("abc", "abcd")
+    nodes = node("a"), node("b"), node("c"), node("d", state="fresh")
+    assert joining(both, nodes) == joining(settled(both), nodes) == ("d",)
+    assert joining(settled(both), (*nodes[:3], node("d"))) == ()
+    assert joining(first(config_of("abcd")), nodes) == (), "a new cluster is no change"

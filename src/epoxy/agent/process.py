@@ -20,6 +20,7 @@ from epoxy.agent.settings import Settings
 from epoxy.elect.config import Config, Node
 from epoxy.elect.elector import Elector
 from epoxy.elect.hello import Party, party_of
+from epoxy.elect.lists import Lists
 from epoxy.elect.messages import Heartbeat, Message, State
 from epoxy.elect.terms import Effect, Report, Save, Send
 from epoxy.model.errors import EpoxyError, StoreFailed
@@ -259,6 +260,7 @@ class Agent:
     def status(self) -> Status:
         elector, config, lists, now_ms = self.elector, self.elector.config, self.elector.lists, clock_ms()
         primary = self.primary()
+        nodes = tuple(self._node_status(node.id, now_ms) for node in config.nodes)
         return Status(
             cluster=config.cluster,
             node=elector.me,
@@ -274,10 +276,10 @@ class Agent:
             min_replicas_to_write=config.min_replicas_to_write,
             switches=self.switches,
             guard=self.plane.guard.is_there,
-            nodes=tuple(self._node_status(node.id, now_ms) for node in config.nodes),
+            nodes=nodes,
             handing=elector.handing.heir if elector.handing is not None else None,
             generation=lists.generation,
-            joining=lists.joining,
+            joining=joining(lists, nodes),
             leaving=lists.leaving,
             implausible=elector.implausible,
         )
@@ -327,3 +329,10 @@ async def serve(settings: Settings) -> int:
         if failed is not None:
             raise failed
     return 0
+
+
+def joining(lists: Lists, nodes: tuple[NodeStatus, ...]) -> tuple[str, ...]:
+    """Nodes that the old list does not have, and after a change those that have no record yet: with another file, such
+    a node knows none of the lists that count, and is heard by no other until one of these has that file too."""
+    empty = [node.id for node in nodes if lists.generation and node.state == State.FRESH.value]
+    return tuple(sorted({*lists.joining, *empty}))

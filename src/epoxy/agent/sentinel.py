@@ -58,7 +58,8 @@ class Status(Struct, frozen=True, kw_only=True):
     """Of the newest list of nodes that is counted."""
     joining: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
-    """Whom the old and the new list differ in, while a change is under way; empty when it is over."""
+    """Whom the old and the new list differ in, and who has no record yet, while a change is under way; empty when it is
+    over."""
     implausible: int = 0
     """Messages that were not believed, for an epoch far above all that was seen."""
 
