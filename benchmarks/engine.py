@@ -15,18 +15,18 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from epoxy.codec import wire
-from epoxy.consensus import acceptor
-from epoxy.consensus.effects import Timing
 from epoxy.model.ballot import fast_ballot
 from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Accept, Reply, Request
 from epoxy.model.records import FRESH, Proposal, ProposalId
 from epoxy.model.writes import Consistency, Outcome, ReadOutcome, Write
-from epoxy.node.driver import Driver
-from epoxy.node.replica import Replica
-from epoxy.sim.generate import generate
-from epoxy.sim.simulation import run
+from epoxy.node.keys.driver import Driver
+from epoxy.node.keys.replica import Replica
+from epoxy.protocol.keys import acceptor
+from epoxy.protocol.keys.effects import Timing
 from epoxy.store.memory import MemoryStore
+from epoxy_sim.keys.generate import generate
+from epoxy_sim.keys.simulation import run
 
 ROUNDS = 5
 VALUE = b"eu-west-1"

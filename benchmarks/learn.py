@@ -21,16 +21,16 @@ from msgspec import Struct
 from benchmarks.preload import preload
 from benchmarks.store import opened
 from epoxy.codec import wire
-from epoxy.membership.effects import Ask, Config, Effect, Flow, GiveWay
-from epoxy.membership.learner import LEARNING_SHARE, compare, copy
 from epoxy.model.cluster import first_epoch
-from epoxy.node.clock import LoopClock
-from epoxy.node.copying import Copier
-from epoxy.node.errands import Errand
-from epoxy.node.flows import FlowFailures
-from epoxy.node.replica import Replica
-from epoxy.store.embedded import EmbeddedStore
-from epoxy.store.members import MemberSpace
+from epoxy.node.keys.replica import Replica
+from epoxy.node.members.errands import Errand
+from epoxy.node.members.key_sync import Copier
+from epoxy.protocol.members.effects import Ask, Config, Effect, Flow, GiveWay
+from epoxy.protocol.members.learner import LEARNING_SHARE, compare, copy
+from epoxy.runtime.clock import LoopClock
+from epoxy.runtime.flow_failures import FlowFailures
+from epoxy.store.embedded.store import EmbeddedStore
+from epoxy.store.member_rows import MemberSpace
 
 SOURCE, LEARNER = 1, 2
 CONFIG = first_epoch((SOURCE, LEARNER))

@@ -15,11 +15,11 @@ import uvloop
 from epoxy.model.ballot import fast_ballot
 from epoxy.model.messages import Accept, AcceptOk, Commit, CommitOk, Reply, Request
 from epoxy.model.records import Proposal, ProposalId
-from epoxy.node.clock import LoopClock, SystemDice
-from epoxy.transport.auth import Verifier
-from epoxy.transport.gate import Gate
-from epoxy.transport.http import serve_http
-from epoxy.transport.peers import PeerEndpoint, Peers
+from epoxy.runtime.clock import LoopClock, SystemDice
+from epoxy.transport.http.server import serve_http
+from epoxy.transport.peers.auth import Verifier
+from epoxy.transport.peers.authenticator import Gate
+from epoxy.transport.peers.transport import PeerEndpoint, Peers
 
 SECRET = b"of a cluster that exists for a minute"
 PEERS = (2, 3)

@@ -18,14 +18,14 @@ import lmdb
 from epoxy.codec import wire
 from epoxy.codec.tuple import pack, pack_bytes
 from epoxy.model.records import ChangelogEntry, CommittedRecord, Proposal, ProposalId
-from epoxy.node.transactions import OWNED
+from epoxy.node.txn.transactions import OWNED
 from epoxy.store.buffer import stamp
-from epoxy.store.datadir import DataDir
-from epoxy.store.embedded import LOG_BYTES
+from epoxy.store.embedded.datadir import DataDir
+from epoxy.store.embedded.log import Log, Position, segments
+from epoxy.store.embedded.store import LOG_BYTES
+from epoxy.store.embedded.tree import MAP_BYTES, POSITION_ROW, encoder
 from epoxy.store.keyspace import CHANGELOG, KV, LAYOUT, LEGACY_LAYOUT, USER_VERSION, VALUE, VERSIONSTAMP
-from epoxy.store.log import Log, Position, segments
-from epoxy.store.ordered import VALUES
-from epoxy.store.tree import MAP_BYTES, POSITION_ROW, encoder
+from epoxy.store.txn_rows import VALUES
 
 PASSES = 3
 """The keys are added in so many rounds through the tree, which leaves its pages as full as random keys do: about two

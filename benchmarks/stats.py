@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from benchmarks.load import Sample
 from epoxy.model.quorum import quorums
-from epoxy.transport.aws import rtt_ms
+from epoxy.transport.wan.aws import rtt_ms
 
 
 class Summary(Struct, frozen=True, kw_only=True):

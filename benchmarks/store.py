@@ -28,9 +28,9 @@ from benchmarks.preload import key_of, preload
 from epoxy.codec.tuple import pack, pack_bytes
 from epoxy.model.errors import StoreFailed
 from epoxy.ports import Transaction
-from epoxy.store.embedded import LOG_BYTES, EmbeddedStore
+from epoxy.store.embedded.log import Log, Position
+from epoxy.store.embedded.store import LOG_BYTES, EmbeddedStore
 from epoxy.store.keyspace import KV, LAYOUT
-from epoxy.store.log import Log, Position
 
 VALUE = bytes(range(100))
 WRITERS = (1, 16, 64, 256)

@@ -13,12 +13,12 @@ from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Reply, Request
 from epoxy.model.transactions import Add, Txn
 from epoxy.model.writes import Path
-from epoxy.node.ordered import OrderedEngine
-from epoxy.node.replica import Replica
-from epoxy.ordered.effects import Timing
-from epoxy.sim.world import Event, World
+from epoxy.node.keys.replica import Replica
+from epoxy.node.txn.engine import OrderedEngine
+from epoxy.protocol.txn.effects import Timing
 from epoxy.store.memory import MemoryStore
-from epoxy.transport.aws import floor_ms, rtt_ms
+from epoxy.transport.wan.aws import floor_ms, rtt_ms
+from epoxy_sim.world import Event, World
 
 REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1", "sa-east-1")
 SYNC_MS = 1.0

@@ -49,7 +49,7 @@ from benchmarks.stats import (
     summarize,
     summarize_regions,
 )
-from epoxy.transport.aws import rtt_ms
+from epoxy.transport.wan.aws import rtt_ms
 
 SETTLE_S = 0.4
 """After something changed: longer than any round trip, so that what is under way has arrived."""

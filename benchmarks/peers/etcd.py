@@ -18,7 +18,7 @@ from benchmarks.load import Client, Request, ask_once, fresh_key, post
 from benchmarks.peers.wan import VALUE, links
 from benchmarks.proxy import DelayProxy
 from epoxy.testing import free_ports
-from epoxy.transport.aws import rtt_ms
+from epoxy.transport.wan.aws import rtt_ms
 
 START_S = 60.0
 """To elect a first leader, with the timers of a WAN on a busy machine."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 
 from benchmarks.proxy import Door, Link, Way
-from epoxy.transport.aws import rtt_ms
+from epoxy.transport.wan.aws import rtt_ms
 
 FIVE = ("us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1", "sa-east-1")
 THREE = ("us-east-1", "eu-west-1", "ap-northeast-1")

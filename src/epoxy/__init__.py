@@ -101,7 +101,7 @@ def load(name: str) -> Any:
         case "__version__":
             return import_module("importlib.metadata").version("epoxy")
         case "__compiled__":
-            return not import_module("importlib.util").find_spec("epoxy.node.driver").origin.endswith(".py")
+            return not import_module("importlib.util").find_spec("epoxy.node.keys.driver").origin.endswith(".py")
         case "testing":
             return import_module("epoxy.testing")
         case _:

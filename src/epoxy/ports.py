@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from epoxy.model.membership import MemberReply, MemberRequest
+from epoxy.model.members import MemberReply, MemberRequest
 from epoxy.model.messages import Reply, Request
 
 T = TypeVar("T")

@@ -19,11 +19,11 @@ from epoxy.model.writes import (
     Source,
     Write,
 )
-from epoxy.placement.config import PlacementConfig
-from epoxy.placement.records import EnvoyId
-from epoxy.placement.service import Placement
+from epoxy.protocol.placement.config import PlacementConfig
+from epoxy.protocol.placement.records import EnvoyId
+from epoxy.protocol.placement.service import Placement
 from epoxy.store.memory import MemoryStore
-from tests.placement.bench import NOW_MS, Clock, Dice
+from tests.protocol.placement.bench import NOW_MS, Clock, Dice
 
 HERE, THERE = 1, 2
 NAME = ActorName("prod", "room", "lobby")

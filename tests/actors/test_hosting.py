@@ -19,9 +19,9 @@ from epoxy.model.actors import (
     Stop,
     Welcome,
 )
-from epoxy.placement import rows
-from epoxy.placement.config import PlacementConfig
-from epoxy.placement.records import EnvoyId, KeyInUse, Pool
+from epoxy.protocol.placement import rows
+from epoxy.protocol.placement.config import PlacementConfig
+from epoxy.protocol.placement.records import EnvoyId, KeyInUse, Pool
 from tests.actors.bench import NAME, Datacenter, Envoy
 
 THRESHOLD_MS = PlacementConfig().eligible_threshold_ms

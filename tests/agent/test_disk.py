@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.agent.disk import Disk
-from epoxy.elect.lists import Floor, first
-from epoxy.elect.terms import Record
 from epoxy.model.errors import StoreFailed, StoreRefused
-from tests.elect.bench import config_of
+from epoxy.protocol.elect.lists import Floor, first
+from epoxy.protocol.elect.terms import Record
+from tests.protocol.elect.bench import config_of
 
 RECORD = Record(epoch=7, voted_for="b", leader_epoch=5, leader="a")
 

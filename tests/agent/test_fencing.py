@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks.failover_cluster import PATIENCE_S, ask, wait_for
 from epoxy.agent import redis
-from epoxy.agent.guard import PASSWORD, clock_ms
 from epoxy.agent.replies import ServerError
-from epoxy.elect.terms import Fence, Follow, Mode, Open, Quiesce
-from tests.elect.bench import config_of
+from epoxy.agent.watchdog import PASSWORD, clock_ms
+from epoxy.protocol.elect.terms import Fence, Follow, Mode, Open, Quiesce
+from tests.protocol.elect.bench import config_of
 
 CONFIG = config_of("abc")
 WRITES = [
@@ -107,7 +107,7 @@ def test_writes_are_held_back_and_then_refused(server_port: int) -> None:
 
 @pytest.fixture
 def guard(server_port: int) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "epoxy.agent.guard", "127.0.0.1", str(server_port), ""]
+    command = [sys.executable, "-m", "epoxy.agent.watchdog", "127.0.0.1", str(server_port), ""]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, PASSWORD: ""})
     try:
         yield process

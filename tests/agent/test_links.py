@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from epoxy.agent import links
 from epoxy.agent.links import Dialer, Listener
-from epoxy.codec import elect as wire
-from epoxy.elect import hello
-from epoxy.elect.hello import Party, party_of
-from epoxy.elect.lists import first
-from epoxy.elect.messages import Accept, Message
 from epoxy.model.address import Address
+from epoxy.protocol.elect import codec as wire
+from epoxy.protocol.elect import handshake
+from epoxy.protocol.elect.handshake import Party, party_of
+from epoxy.protocol.elect.lists import first
+from epoxy.protocol.elect.messages import Accept, Message
 from epoxy.testing import free_ports
-from tests.elect.bench import config_of
+from tests.protocol.elect.bench import config_of
 
 CONFIG = config_of("abc")
 VOTE = Accept(epoch=3, node="a", candidate="b")
@@ -141,7 +141,7 @@ def test_a_message_leaves_at_once_and_a_peer_that_acknowledges_nothing_is_given_
 
 
 def greeting(me: str = "a", to: str = "b") -> bytes:
-    return wire.encode_hello(hello.hello(party(me), to, b"n" * hello.NONCE_BYTES))
+    return wire.encode_hello(handshake.hello(party(me), to, b"n" * handshake.NONCE_BYTES))
 
 
 def command(*words: bytes) -> bytes:
@@ -198,7 +198,7 @@ def test_a_greeting_of_another_cluster_is_refused_also_if_its_sender_would_not_m
 
     async def story(pair: Pair) -> None:
         reader, writer = await asyncio.open_connection(pair.address.host, pair.address.port)
-        writer.write(wire.encode_hello(hello.hello(party("a", **wrong), "b", b"n" * hello.NONCE_BYTES)))
+        writer.write(wire.encode_hello(handshake.hello(party("a", **wrong), "b", b"n" * handshake.NONCE_BYTES)))
         assert await reader.read() == b""
         writer.close()
 

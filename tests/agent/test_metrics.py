@@ -6,7 +6,7 @@ import pytest
 
 from epoxy.agent.metrics import Metrics
 from epoxy.testing import free_ports
-from epoxy.transport.http import serve_http
+from epoxy.transport.http.server import serve_http
 from tests.agent.test_sentinel import HEADLESS, STATUS
 
 

@@ -7,14 +7,14 @@ from typing import cast
 
 import pytest
 
-from epoxy.agent import plane as planes
+from epoxy.agent import data_plane as planes
 from epoxy.agent.connection import Connection
-from epoxy.agent.guard import clock_ms
-from epoxy.agent.plane import Plane, Process, identify
+from epoxy.agent.data_plane import Plane, Process, identify
 from epoxy.agent.redis import Command
 from epoxy.agent.replies import Reply
 from epoxy.agent.settings import load
-from epoxy.elect.terms import Fence, Follow, Mode, Open, Order, Position, Quiesce, Report
+from epoxy.agent.watchdog import clock_ms
+from epoxy.protocol.elect.terms import Fence, Follow, Mode, Open, Order, Position, Quiesce, Report
 from tests.agent.test_settings import SOUND, written
 
 HOUR_MS = 3_600_000

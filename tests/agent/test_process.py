@@ -7,12 +7,12 @@ import uvloop
 
 from epoxy.agent.process import Agent, joining
 from epoxy.agent.settings import Settings
-from epoxy.elect.lists import first, settled
 from epoxy.model.address import Address
+from epoxy.protocol.elect.lists import first, settled
 from epoxy.testing import free_ports
 from tests.agent.test_sentinel import node
-from tests.elect.bench import config_of
-from tests.elect.test_lists import joint
+from tests.protocol.elect.bench import config_of
+from tests.protocol.elect.test_lists import joint
 
 PATIENCE_S = 30.0
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from epoxy.agent.replies import Reply, ReplyReader, ServerError
 from epoxy.agent.sentinel import NodeStatus, Session, Source, Status, failover_proof
-from tests.elect.bench import config_of
+from tests.protocol.elect.bench import config_of
 
 CONFIG = config_of("abc", cluster="mymaster")
 SECRET = b"0123456789abcdef"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from epoxy.agent.settings import load
-from epoxy.elect.config import Timing
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
+from epoxy.protocol.elect.config import Timing
 
 SOUND = """
 [node]

@@ -15,8 +15,8 @@ from epoxy.cli.demo.desk import Desk, Order, Told
 from epoxy.cli.demo.plan import REGIONS, Plan, plan
 from epoxy.cli.main import run
 from epoxy.model.errors import ConfigError, InvalidRequest, Unavailable
-from epoxy.node.config import load
-from epoxy.transport import aws
+from epoxy.node.process.config import load
+from epoxy.transport.wan import aws
 
 FLOORS = {3: [70, 70, 152], 5: [72, 101, 127, 152, 180]}
 NOWHERE = 65_000

@@ -11,11 +11,11 @@ from epoxy.agent.disk import Disk
 from epoxy.agent.replies import Reply, ServerError
 from epoxy.agent.sentinel import NodeStatus, Status
 from epoxy.agent.settings import load
-from epoxy.cli import elect_ask
+from epoxy.cli import elect_query
 from epoxy.cli.elect import show
 from epoxy.cli.main import run
-from epoxy.elect.lists import first
-from epoxy.elect.terms import Record
+from epoxy.protocol.elect.lists import first
+from epoxy.protocol.elect.terms import Record
 from epoxy.testing import free_ports
 from tests.agent.test_settings import SOUND, written
 from tests.cli.status import status_of
@@ -151,8 +151,8 @@ def fail_over(
         asked.append(agent)
         return msgspec.json.encode(statuses.pop(0) if len(statuses) > 1 else statuses[0])
 
-    monkeypatch.setattr(elect_ask, "question", question)
-    monkeypatch.setattr(elect_ask, "LOOK_S", 0.0)
+    monkeypatch.setattr(elect_query, "question", question)
+    monkeypatch.setattr(elect_query, "LOOK_S", 0.0)
     words = [
         "elect",
         "failover",

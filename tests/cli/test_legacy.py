@@ -13,10 +13,10 @@ from epoxy.cli.legacy import legacy
 from epoxy.model.ballot import fast_ballot
 from epoxy.model.errors import StoreFailed
 from epoxy.model.records import KeyState, Proposal, ProposalId, Vote
-from epoxy.node.exits import EXIT_CONFIG
+from epoxy.node.process.exits import EXIT_CONFIG
 from epoxy.ports import Transaction
-from epoxy.store.datadir import DataDir
-from epoxy.store.embedded import EmbeddedStore
+from epoxy.store.embedded.datadir import DataDir
+from epoxy.store.embedded.store import EmbeddedStore
 from epoxy.store.keyspace import Keyspace, legacy_proposal
 
 FILE = """[node]

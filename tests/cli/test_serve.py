@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from epoxy.cli import serve as module
 from epoxy.cli.serve import serve
 from epoxy.model.errors import StoreFailed
-from epoxy.node.config import TABLE, Settings
-from epoxy.node.exits import EXIT_CONFIG
-from epoxy.server.logs import LOGGER
+from epoxy.node.process.config import TABLE, Settings
+from epoxy.node.process.exits import EXIT_CONFIG
+from epoxy.node.process.logs import LOGGER
 
 FILE = """[node]
 id = 1

@@ -24,7 +24,7 @@ from epoxy.model.actors import (
     Welcome,
 )
 from epoxy.model.actors import Request as Asked
-from tests.placement.bench import Clock
+from tests.protocol.placement.bench import Clock
 
 WELCOME = Welcome(datacenter="dc", ping_every_ms=250, lost_after_ms=800)
 

@@ -9,8 +9,8 @@ from epoxy.codec.generate import MODELS, SCHEMA, TARGET, generate
 from epoxy.codec.refusals import REFUSALS, Refusals
 from epoxy.codec.schema import Limit, SchemaError, parse
 from epoxy.model.errors import InvalidValue, NonCanonical, UnknownTag
-from epoxy.model.membership import MAX_PAGE_ROWS, MAX_STRETCHES, MAX_VALUE_ROWS
-from epoxy.model.ordered import MAX_BATCH, MAX_DEPENDENCIES, MAX_PAGE
+from epoxy.model.instances import MAX_BATCH, MAX_DEPENDENCIES, MAX_PAGE
+from epoxy.model.members import MAX_PAGE_ROWS, MAX_STRETCHES, MAX_VALUE_ROWS
 from epoxy.model.quorum import MAX_REPLICAS
 from epoxy.model.records import LINEAGE_LENGTH, MAX_KEY_BYTES, MAX_VALUE_BYTES
 from epoxy.model.transactions import MAX_PARTS

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 
 from epoxy.codec import bare
-from epoxy.model.membership import MemberReply, MemberRequest
+from epoxy.model.members import MemberReply, MemberRequest
 from epoxy.model.messages import Reply, Request
 from tests.codec.golden import VALUES, read_golden
 from tests.codec.strategies import FORMATS

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from benchmarks.failover_cluster import ElectCluster
-from epoxy.codec import elect as wire
 from epoxy.codec.resp import CommandReader
+from epoxy.protocol.elect import codec as wire
 
 READ_BYTES = 65_536
 

@@ -7,7 +7,7 @@ from typing import Self
 from epoxy import Client
 from epoxy.cli.demo.cluster import DemoCluster
 from epoxy.cli.demo.region import RegionNode
-from epoxy.sim.history import Delete, Failed, Found, Kind, Outcome, Put, Read, Reserve
+from epoxy_sim.history import Delete, Failed, Found, Kind, Outcome, Put, Read, Reserve
 from tests.end_to_end.crowd import Crowd
 from tests.end_to_end.recorder import Recorder
 

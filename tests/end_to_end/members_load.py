@@ -7,8 +7,8 @@ from functools import partial
 import redis
 
 from epoxy import Client
-from epoxy.sim.history import Absent, Failed, Found, Kind, Lost, Outcome, Read, Reserve, Unknown, Won
 from epoxy.testing import Cluster
+from epoxy_sim.history import Absent, Failed, Found, Kind, Lost, Outcome, Read, Reserve, Unknown, Won
 from tests.end_to_end.crowd import Crowd
 from tests.end_to_end.load import draw, remember
 from tests.end_to_end.recorder import PATIENCE_S, Recorder

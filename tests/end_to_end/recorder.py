@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from epoxy import Client, EpoxyError, ImmutableKey, VersionMismatch
-from epoxy.sim.history import (
+from epoxy_sim.history import (
     Absent,
     Delete,
     Failed,
@@ -28,7 +28,7 @@ from epoxy.sim.history import (
     check_optimistic_read,
     encode_lines,
 )
-from epoxy.sim.linearizability import Linearizable, check
+from epoxy_sim.linearizability import Linearizable, check
 
 PATIENCE_S = 60.0
 """For something that takes a fraction of a second. Only a cluster that stands still uses it up."""

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from epoxy import Client
 from epoxy.cli.demo.cluster import DemoCluster
-from epoxy.sim.history import Absent, Found, Read, Unknown
+from epoxy_sim.history import Absent, Found, Read, Unknown
 from tests.end_to_end.recorder import PATIENCE_S, Recorder
 
 AT_ONCE = 32

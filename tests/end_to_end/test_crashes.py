@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from epoxy.sim.history import Found, Operation, Read, Reserve, Won
+from epoxy_sim.history import Found, Operation, Read, Reserve, Won
 from tests.end_to_end.load import Load
 from tests.end_to_end.recorder import Recorder, judge
 from tests.end_to_end.settle import agree_on_all

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from epoxy.model.errors import Unavailable
-from epoxy.sim.history import Unknown
 from epoxy.testing import Cluster, ClusterNode, as_newcomer, change_members, cluster
+from epoxy_sim.history import Unknown
 from tests.end_to_end.members_load import Writers, agree, failures
 from tests.end_to_end.recorder import Recorder, judge
 from tests.end_to_end.world import until

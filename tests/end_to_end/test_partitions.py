@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from epoxy import Client, OutcomeUnknown
-from epoxy.sim.history import Operation, Unknown
+from epoxy_sim.history import Operation, Unknown
 from tests.end_to_end.load import Load
 from tests.end_to_end.recorder import Recorder, judge
 from tests.end_to_end.settle import agree_on_all

@@ -8,7 +8,7 @@ import redis
 
 from epoxy.cli.demo.cluster import DemoCluster
 from epoxy.cli.demo.region import RegionNode
-from epoxy.sim.history import Lost, Outcome, Read, Reserve, Won
+from epoxy_sim.history import Lost, Outcome, Read, Reserve, Won
 from tests.end_to_end.recorder import PATIENCE_S, Recorder, judge
 from tests.end_to_end.world import others, regions
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from epoxy.cli.demo.cluster import DemoCluster
-from epoxy.sim.history import Absent, Found, Lost, Operation, Put, Read, Reserve, Won, decode_lines
+from epoxy_sim.history import Absent, Found, Lost, Operation, Put, Read, Reserve, Won, decode_lines
 from tests.end_to_end.recorder import Recorder, judge
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from epoxy.cli.demo.region import RegionNode
 from epoxy.model.writes import Path as Travelled
-from epoxy.sim.history import Won
-from epoxy.transport import aws
+from epoxy.transport.wan import aws
+from epoxy_sim.history import Won
 from tests.end_to_end.recorder import Recorder, judge
 from tests.end_to_end.settle import agree_on_all
 from tests.end_to_end.test_races import race

@@ -13,9 +13,9 @@ from prometheus_client.registry import Collector
 from epoxy.agent import metrics as agent_metrics
 from epoxy.agent.sentinel import Status
 from epoxy.agent.settings import NODE, TABLE
+from epoxy.api.metrics import Metrics
+from epoxy.api.placement_metrics import PlacementMetrics
 from epoxy.cli.main import cli
-from epoxy.server.metrics import Metrics
-from epoxy.server.placement_metrics import PlacementMetrics
 from tests.house.test_house import ROOT, tracked_files
 
 SOURCES = ROOT / "src" / "epoxy"
@@ -69,8 +69,10 @@ def test_files_that_are_named_exist(page: Path) -> None:
 
 
 def test_a_file_that_is_gone_is_seen() -> None:
-    text = "`node/driver.py`, `driver.py`, `tests/house/test_house.py`, `node/drivers.py` and\n\n    nobody.py reads\n"
-    assert missing_files(text) == ["node/drivers.py", "nobody.py"]
+    text = (
+        "`node/keys/driver.py`, `driver.py`, `tests/house/test_house.py`, `node/drivers.py` and\n\n    gone.py reads\n"
+    )
+    assert missing_files(text) == ["node/drivers.py", "gone.py"]
 
 
 def anchors(text: str) -> set[str]:

@@ -37,9 +37,9 @@ def broken(report: str) -> set[str]:
 
 def test_a_tree_that_keeps_the_rules_is_accepted(tmp_path: Path) -> None:
     planted = {
-        "cli": "import click, time\nimport epoxy.sim",
+        "cli": "import click, time\nimport epoxy_sim",
         "sim": "import random\nimport epoxy.node",
-        "node": "import epoxy.store, epoxy.codec, epoxy.consensus",
+        "node": "import epoxy.store, epoxy.codec, epoxy.protocol.keys",
         "consensus": "import epoxy.ports",
         "ports": "import epoxy.model",
     }
@@ -55,7 +55,7 @@ def test_a_tree_that_keeps_the_rules_is_accepted(tmp_path: Path) -> None:
         ({"sim": "import epoxy.server"}, LAYERS),
         ({"attic": ""}, LAYERS),
         ({"store": "import rich"}, TERMINAL),
-        ({"client": "import epoxy.consensus"}, CLIENT),
+        ({"client": "import epoxy.protocol.keys"}, CLIENT),
     ],
     ids=["upwards", "the lowest room looks up", "siblings", "a room without a place", "terminal", "client"],
 )

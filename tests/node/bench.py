@@ -5,16 +5,16 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from epoxy.consensus.effects import Timing
-from epoxy.consensus.operations import HomeOp
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.messages import Reply, Request
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import Consistency, Outcome, ReadOutcome, Write
-from epoxy.node.driver import Driver
-from epoxy.node.replica import Replica
+from epoxy.node.keys.driver import Driver
+from epoxy.node.keys.replica import Replica
+from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.keys.operations import HomeOp
 from epoxy.store.memory import MemoryStore
-from tests.consensus.harness import KEY, A, FixedDice, config_of
+from tests.protocol.keys.harness import KEY, A, FixedDice, config_of
 
 Callback = Callable[[], None]
 

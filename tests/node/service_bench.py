@@ -8,11 +8,11 @@ from epoxy.model.address import Address
 from epoxy.model.messages import AcceptOk
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Outcome, ReadAnswer, Write
-from epoxy.node.config import ClusterSettings, Limits, Member, NodeSettings, Settings
+from epoxy.node.process.config import ClusterSettings, Limits, Member, NodeSettings, Settings
 from epoxy.node.service import Node
 from epoxy.store.memory import MemoryStore
-from tests.consensus.harness import KEY, A, B, FixedDice, commit, prop
 from tests.node.bench import Disk, HandClock, HandTransport
+from tests.protocol.keys.harness import KEY, A, B, FixedDice, commit, prop
 
 TIMEOUT_MS = 10_000
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from epoxy.consensus.effects import Timing
 from epoxy.model.messages import AcceptOk, Failed
 from epoxy.model.transactions import Add, Txn, TxnOutcome
 from epoxy.model.writes import Committed, ConsensusFailed, Consistency, ReadFailed, ReadResult, Refused, Source, Write
 from epoxy.model.writes import Path as Way
-from epoxy.node.pending import GRAIN_MS
-from tests.consensus.harness import KEY, B, C, commit, prop
+from epoxy.protocol.keys.effects import Timing
+from epoxy.runtime.admission import GRAIN_MS
 from tests.node.service_bench import TIMEOUT_MS, World
+from tests.protocol.keys.harness import KEY, B, C, commit, prop
 
 
 def test_nothing_is_taken_on_before_the_store_is_durable() -> None:

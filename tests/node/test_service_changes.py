@@ -5,9 +5,9 @@ import msgspec
 from epoxy.model.transactions import Delete, Executed, Put, Txn
 from epoxy.model.writes import ReadResult, Source
 from epoxy.node.service import Node
-from epoxy.node.transactions import OWNED
-from tests.consensus.harness import KEY, B, commit, prop
+from epoxy.node.txn.transactions import OWNED
 from tests.node.service_bench import World
+from tests.protocol.keys.harness import KEY, B, commit, prop
 
 # What is known at home
 

@@ -11,8 +11,8 @@ from epoxy.model.messages import Failed, Inspect, Inspected
 from epoxy.model.writes import Committed
 from epoxy.model.writes import Path as Way
 from epoxy.node.status import ReplicaView
-from tests.consensus.harness import KEY, A, B, C, D
 from tests.node.service_bench import World
+from tests.protocol.keys.harness import KEY, A, B, C, D
 
 # Looking into the replicas
 

@@ -2,7 +2,6 @@
 
 import msgspec
 
-from epoxy.consensus.effects import Timing
 from epoxy.model.writes import Path as Way
 from epoxy.node.service import (
     LONGEST_BACKOFF_MS,
@@ -13,8 +12,9 @@ from epoxy.node.service import (
     SHORTEST_ROUND_MS,
     UNKNOWN_RTT_MS,
 )
-from tests.consensus.harness import A, B, C, D, E
+from epoxy.protocol.keys.effects import Timing
 from tests.node.service_bench import World
+from tests.protocol.keys.harness import A, B, C, D, E
 
 
 def retimed(world: World, **rtts: float) -> Timing:

@@ -16,9 +16,8 @@ from epoxy.cli import parameters
 from epoxy.cli.main import run
 
 TESTS = Path(__file__).resolve().parents[1]
-WHICH = (
-    "import epoxy; from importlib.util import find_spec as f; print(epoxy.__compiled__, f('epoxy.node.driver').origin)"
-)
+WHICH = """import epoxy; from importlib.util import find_spec
+print(epoxy.__compiled__, find_spec('epoxy.node.keys.driver').origin)"""
 
 
 def python(*words: str, **environment: str) -> str:

@@ -3,11 +3,9 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from epoxy.consensus.effects import Timing
-from epoxy.membership.effects import Effect, Followed, Keep, Repair, Settle, Synced
 from epoxy.model.ballot import fast_ballot
 from epoxy.model.cluster import CONFIG_KEY, ClusterConfig
-from epoxy.model.membership import (
+from epoxy.model.members import (
     ChangelogPage,
     ChangelogRead,
     MemberReply,
@@ -19,9 +17,11 @@ from epoxy.model.membership import (
 )
 from epoxy.model.messages import Accept, EpochAhead, Failed, Reply, Request, StaleEpoch, UpdateConfig
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
-from epoxy.node.driver import Driver
-from epoxy.node.member import Member
-from epoxy.node.replica import Replica
+from epoxy.node.keys.driver import Driver
+from epoxy.node.keys.replica import Replica
+from epoxy.node.members.member import Member
+from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.members.effects import Effect, Followed, Keep, Repair, Settle, Synced
 from epoxy.store.memory import MemoryStore
 from tests.scenarios import prose
 from tests.scenarios.prose import name

@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from epoxy.model.ballot import NO_BALLOT, Ballot
-from epoxy.model.ordered import (
+from epoxy.model.instances import (
     Command,
     Decided,
     Deps,
@@ -28,8 +28,8 @@ from epoxy.model.ordered import (
     Waiting,
 )
 from epoxy.model.transactions import Add, Delete, Executed, Get, Operation, Put
-from epoxy.ordered.coordinator import GaveUp, Settled, TooMuch
-from epoxy.ordered.effects import Begin, Conclude, HomeOp, Join, Look
+from epoxy.protocol.txn.coordinator import GaveUp, Settled, TooMuch
+from epoxy.protocol.txn.effects import Begin, Conclude, HomeOp, Join, Look
 from tests.scenarios import prose
 from tests.scenarios.table import ScenarioError
 

@@ -7,11 +7,11 @@ import msgspec
 from msgspec import Struct
 
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.ordered import Command, Instance, InstanceId, OrderedCommit, OrderedReply, OrderedRequest
-from epoxy.node.ordered_replica import OrderedReplica, Results
-from epoxy.ordered.acceptor import commit_of
-from epoxy.ordered.coordinator import submit
-from epoxy.ordered.effects import (
+from epoxy.model.instances import Command, Instance, InstanceId, OrderedCommit, OrderedReply, OrderedRequest
+from epoxy.node.txn.replica import OrderedReplica, Results
+from epoxy.protocol.txn.acceptor import commit_of
+from epoxy.protocol.txn.coordinator import submit
+from epoxy.protocol.txn.effects import (
     Also,
     Answer,
     Context,
@@ -28,8 +28,8 @@ from epoxy.ordered.effects import (
     Tell,
     Timing,
 )
-from epoxy.ordered.recovery import recover
-from epoxy.ordered.votes import telling
+from epoxy.protocol.txn.recovery import recover
+from epoxy.protocol.txn.votes import telling
 from epoxy.store.memory import MemoryStore
 from tests.scenarios import ordered_prose as words
 from tests.scenarios.prose import name

@@ -5,20 +5,6 @@
 
 from typing import assert_never
 
-from epoxy.consensus.operations import (
-    Adopt,
-    Answered,
-    Cache,
-    Conclude,
-    Concluded,
-    FastVote,
-    HomeOp,
-    Peek,
-    Reserve,
-    Reserved,
-    Select,
-    Unconfirmed,
-)
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.messages import (
     Accept,
@@ -57,6 +43,20 @@ from epoxy.model.writes import (
     ReadResult,
     Refused,
     VersionMismatch,
+)
+from epoxy.protocol.keys.operations import (
+    Adopt,
+    Answered,
+    Cache,
+    Conclude,
+    Concluded,
+    FastVote,
+    HomeOp,
+    Peek,
+    Reserve,
+    Reserved,
+    Select,
+    Unconfirmed,
 )
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from epoxy.consensus.proposer import propose
-from epoxy.consensus.reader import read
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
-from epoxy.model.ordered import Command
+from epoxy.model.instances import Command
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.transactions import Txn
 from epoxy.model.writes import Consistency, Write
+from epoxy.protocol.keys.proposer import propose
+from epoxy.protocol.keys.reader import read
 from tests.scenarios import ordered_prose, prose
 from tests.scenarios.members_world import MembersWorld
 from tests.scenarios.ordered_world import OrderedWorld

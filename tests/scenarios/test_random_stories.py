@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from epoxy.consensus import acceptor, home, reader, recovery
 from epoxy.model.errors import InvariantViolation
 from epoxy.model.writes import Committed, Outcome, ReadOutcome, ReadResult, Source
+from epoxy.protocol.keys import acceptor, local, reader, recovery
 from tests.scenarios.script import Stage
 from tests.scenarios.table import ScenarioError
 from tests.scenarios.world import Running, World
@@ -126,7 +126,7 @@ def always(answer: object) -> Callable[..., object]:
 
 
 FAULTS = {
-    "the commit does not look at the promise": (home, "promised_since", always(False), "two values"),
+    "the commit does not look at the promise": (local, "promised_since", always(False), "two values"),
     "two votes in the fast round": (acceptor, "refuse_fast", always(None), "two values"),
     "a recovery forgets the fast round": (recovery, "potential", always(0), "two values"),
     "a read does not finish what is in flight": (reader, "in_flight", always(False), "was not read"),

@@ -6,8 +6,12 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from epoxy.consensus import acceptor, home
-from epoxy.consensus.effects import (
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.messages import Inspect, Inspected, KeyRequest, Reply, Request
+from epoxy.model.records import FRESH, KeyState, Proposal
+from epoxy.model.writes import Committed, Outcome, ReadOutcome, ReadResult, Source
+from epoxy.protocol.keys import acceptor, local
+from epoxy.protocol.keys.effects import (
     Also,
     Answer,
     Context,
@@ -22,11 +26,7 @@ from epoxy.consensus.effects import (
     Tell,
     Timing,
 )
-from epoxy.consensus.operations import Adopt, Cache, Peek
-from epoxy.model.cluster import ClusterConfig
-from epoxy.model.messages import Inspect, Inspected, KeyRequest, Reply, Request
-from epoxy.model.records import FRESH, KeyState, Proposal
-from epoxy.model.writes import Committed, Outcome, ReadOutcome, ReadResult, Source
+from epoxy.protocol.keys.operations import Adopt, Cache, Peek
 from tests.scenarios import prose
 from tests.scenarios.table import ScenarioError, Table
 
@@ -175,7 +175,7 @@ class World(Table):
             case Adopt() as op:
                 return self._adopt(replica, op.config)
             case op:
-                state, result = home.perform(replica.keys.get(op.key, FRESH), op, replica.config)
+                state, result = local.perform(replica.keys.get(op.key, FRESH), op, replica.config)
                 self._store(replica, op.key, state)
                 return result
 

@@ -25,15 +25,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from epoxy.api.metrics import Metrics
 from epoxy.model.errors import ConfigError, InvariantViolation
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.node.config import load
-from epoxy.server.metrics import Metrics
+from epoxy.node.process.config import load
 from epoxy.server.process import Process
-from epoxy.store.datadir import FORMAT
+from epoxy.store.embedded.datadir import FORMAT
 from epoxy.testing import Cluster, ClusterNode, clean_environment, lay_out
-from epoxy.transport.listener import Listener
-from tests.node.test_config import MANUAL
+from epoxy.transport.http.listener import Listener
+from tests.node.process.test_config import MANUAL
 
 PATIENCE_S = 60.0
 """For what takes a moment; only a broken node takes so long."""

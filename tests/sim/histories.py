@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from epoxy.sim.history import (
+from epoxy_sim.history import (
     Absent,
     Delete,
     Failed,
@@ -25,7 +25,7 @@ from epoxy.sim.history import (
     Unknown,
     Won,
 )
-from epoxy.sim.linearizability import Verdict, check
+from epoxy_sim.linearizability import Verdict, check
 
 A, B, C = b"a", b"b", b"c"
 

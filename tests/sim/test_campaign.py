@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.sim.campaign import Campaign, Tally
-from epoxy.sim.crew import WorkerDied, work
-from epoxy.sim.mutants import planted
-from epoxy.sim.per_key import Setup
-from epoxy.sim.simulation import run
+from epoxy_sim.campaign import Campaign, Tally
+from epoxy_sim.keys.campaign import Setup
+from epoxy_sim.keys.mutants import planted
+from epoxy_sim.keys.simulation import run
+from epoxy_sim.worker_pool import WorkerDied, work
 
 RARE = Setup(workload="per-key", mutant="recover-ignores-votes", n=3)
 """Fails at some seeds and not at others."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epoxy.sim.history import (
+from epoxy_sim.history import (
     Absent,
     Delete,
     Failed,

@@ -5,7 +5,7 @@ import random
 import msgspec
 import pytest
 
-from epoxy.sim.history import (
+from epoxy_sim.history import (
     Absent,
     Delete,
     Failed,
@@ -20,7 +20,7 @@ from epoxy.sim.history import (
     Same,
     Unknown,
 )
-from epoxy.sim.linearizability import Linearizable, NotLinearizable, Register, Undecided, check
+from epoxy_sim.linearizability import Linearizable, NotLinearizable, Register, Undecided, check
 from tests.sim.histories import (
     A,
     B,

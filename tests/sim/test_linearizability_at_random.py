@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epoxy.sim.history import (
+from epoxy_sim.history import (
     Absent,
     Delete,
     Failed,
@@ -26,7 +26,7 @@ from epoxy.sim.history import (
     Unknown,
     Won,
 )
-from epoxy.sim.linearizability import Linearizable, check
+from epoxy_sim.linearizability import Linearizable, check
 from tests.sim.histories import A, B, C, Row, State, draw_kind, explains, history, judge, oracle, retold, rule
 
 # Histories drawn at random: executed in sequence, with intervals spread around the moment of execution.

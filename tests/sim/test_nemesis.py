@@ -3,8 +3,8 @@
 import pytest
 
 from epoxy.model.messages import Failed, PrepareOk, Reply
-from epoxy.sim.plan import Fault, FaultKind, Weather
-from tests.sim.bench import Town, plan_of, prepare
+from epoxy_sim.keys.plan import Fault, FaultKind, Weather
+from tests.sim.keys.bench import Town, plan_of, prepare
 
 A, B, C = 1, 2, 3
 

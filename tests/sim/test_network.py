@@ -6,10 +6,10 @@ from epoxy.codec import wire
 from epoxy.model.ballot import Ballot
 from epoxy.model.errors import Truncated
 from epoxy.model.messages import Accept, AcceptOk, Failed, PrepareOk, Read, ReadOk, Reply, Request
-from epoxy.sim.network import SHORTEST_US
-from epoxy.sim.patching import Patch, applied
-from epoxy.sim.plan import Weather
-from tests.sim.bench import KEY, Town, commit, plan_of, prepare, proposal
+from epoxy_sim.keys.plan import Weather
+from epoxy_sim.network import SHORTEST_US
+from epoxy_sim.patching import Patch, applied
+from tests.sim.keys.bench import KEY, Town, commit, plan_of, prepare, proposal
 
 A, B, C = 1, 2, 3
 READ = Read(key=KEY, epoch=1)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from epoxy.consensus import acceptor, home, recovery
 from epoxy.model import ballot, cluster, quorum
 from epoxy.model.ballot import Ballot
 from epoxy.model.quorum import QuorumPolicy, Quorums
-from epoxy.node import replica
-from epoxy.node.replica import Replica
-from epoxy.sim.mutants import ALL, Mutant, planted
-from epoxy.sim.patching import PLANTERS, Patch, applied, holders
+from epoxy.node.keys import replica
+from epoxy.node.keys.replica import Replica
+from epoxy.protocol.keys import acceptor, local, recovery
 from epoxy.store.memory import MemoryStore
+from epoxy_sim.keys.mutants import ALL, Mutant, planted
+from epoxy_sim.patching import PLANTERS, Patch, applied, holders
 
 
 def always_two(replica_id: int, *_: Ballot) -> Ballot:
@@ -23,7 +23,7 @@ def everybody(n: int, policy: QuorumPolicy = QuorumPolicy.OPTIMAL) -> Quorums:
 
 def known_at_home() -> object:
     """Imported there by name."""
-    return vars(home)["next_classic"]
+    return vars(local)["next_classic"]
 
 
 NEXT = Patch(ballot, "next_classic", always_two)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from epoxy.sim import soak
-from epoxy.sim.campaign import Failed
-from epoxy.sim.mutants import planted
-from epoxy.sim.soak import CHUNK, LANES, BadSummary, Soak, SoakSummary, lane_name, load, save
+from epoxy_sim import soak
+from epoxy_sim.campaign import Failed
+from epoxy_sim.keys.mutants import planted
+from epoxy_sim.soak import CHUNK, LANES, BadSummary, Soak, SoakSummary, lane_name, load, save
 
 
 def soak_for(path: Path, chunks: int) -> SoakSummary:

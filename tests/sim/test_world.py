@@ -1,6 +1,6 @@
 """Virtual time."""
 
-from epoxy.sim.world import World
+from epoxy_sim.world import World
 
 
 def never() -> bool:

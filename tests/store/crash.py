@@ -21,7 +21,7 @@ from pathlib import Path
 from epoxy.model.errors import StoreFailed
 from epoxy.ports import Snapshot, Transaction
 from epoxy.store.buffer import scan
-from epoxy.store.embedded import EmbeddedStore
+from epoxy.store.embedded.store import EmbeddedStore
 
 LOG_BYTES = 1 << 16
 """Small, so that a checkpoint is nearly always under way."""

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from epoxy.ports import Transaction
-from epoxy.store import log as log_module
-from epoxy.store import tree as tree_module
-from epoxy.store.embedded import EmbeddedStore
-from epoxy.store.log import Log, segments
+from epoxy.store.embedded import log as log_module
+from epoxy.store.embedded import tree as tree_module
+from epoxy.store.embedded.log import Log, segments
+from epoxy.store.embedded.store import EmbeddedStore
 from tests.store.conformance import rows
 from tests.store.hand import EmbeddedBench
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from epoxy.model.errors import StoreFailed
-from epoxy.store.embedded import LOG_BYTES, EmbeddedStore
-from epoxy.store.lane import Post
+from epoxy.store.embedded.io_thread import Post
+from epoxy.store.embedded.store import LOG_BYTES, EmbeddedStore
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ import lmdb
 import pytest
 
 from epoxy.ports import Transaction
-from epoxy.store import log
-from epoxy.store.tree import Tree, TreeView
+from epoxy.store.embedded import log
+from epoxy.store.embedded.tree import Tree, TreeView
 from tests.store.hand import EmbeddedBench
 
 LONG = b"x" * 100

@@ -8,7 +8,7 @@ from hypothesis import settings
 
 from epoxy.model.errors import Conflict, StoreFailed
 from epoxy.store.memory import SEQUENCE_ROW, MemoryStore
-from epoxy.store.past import Past
+from epoxy.store.mvcc import Past
 from tests.store.bench import MemoryBench
 from tests.store.conformance import Bench, StoreConformance, put, rows
 from tests.store.model import check_random_histories

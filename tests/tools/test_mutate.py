@@ -84,8 +84,8 @@ def test_all_rooms_have_sources_and_tests() -> None:
         assert sources(ROOT, room.name), room.name
         for path in (*room.tests, *room.more):
             assert (ROOT / path).exists(), path
-    assert own_tests(ROOT, ROOMS["consensus"], Path("src/epoxy/consensus/acceptor.py")) == [
-        "tests/consensus/test_acceptor.py"
+    assert own_tests(ROOT, ROOMS["consensus"], Path("src/epoxy/protocol/keys/acceptor.py")) == [
+        "tests/protocol/keys/test_acceptor.py"
     ]
 
 

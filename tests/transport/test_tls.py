@@ -9,8 +9,8 @@ import trustme
 
 from epoxy.model.messages import AcceptOk, Failed
 from epoxy.transport.tls import client_context, flaw_of, server_context
-from tests.transport.harness import run
-from tests.transport.pair import HASTY, PEER, Replica, accept, peers_to, replica_door
+from tests.transport.http.harness import run
+from tests.transport.peers.pair import HASTY, PEER, Replica, accept, peers_to, replica_door
 
 
 class Office:

@@ -8,7 +8,7 @@ PER_KEY = ("per-key", "--seeds", "0..120")
 MUTABLE = ("mutable", "--seeds", "0..80")
 MEMBERS = ("membership", "--seeds", "0..40")
 ORDERED = ("ordered", "--seeds", "0..40")
-ORDERED_REPLICA = ("tests/ordered/test_archive.py", "tests/ordered/test_catchup.py")
+ORDERED_REPLICA = ("tests/protocol/txn/test_archive.py", "tests/protocol/txn/test_catchup.py")
 
 
 class Room(Struct, frozen=True, kw_only=True):
@@ -34,10 +34,10 @@ ROOMS = {
         room("model"),
         room("codec"),
         room("consensus", PER_KEY, MUTABLE, tests=("tests/scenarios",)),
-        room("membership", MEMBERS, more=("tests/node/test_member.py", "tests/node/test_copying.py")),
-        room("ordered", ORDERED, more=("tests/node/test_ordered.py", "tests/node/test_ordered_votes.py")),
+        room("membership", MEMBERS, more=("tests/node/members/test_member.py", "tests/node/members/test_key_sync.py")),
+        room("ordered", ORDERED, more=("tests/node/txn/test_engine.py", "tests/node/txn/test_votes.py")),
         room("placement", ("placement", "--seeds", "0..30")),
-        room("actors", ("placement", "--seeds", "0..30"), tests=("tests/placement/test_service.py",)),
+        room("actors", ("placement", "--seeds", "0..30"), tests=("tests/protocol/placement/test_service.py",)),
         room("elect", ("elect", "--seeds", "0..150")),
         room("agent", more=("tests/end_to_end/test_elect.py",)),
         room("store", MUTABLE),

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from epoxy.actors.messages import Responded, Unavailable, Unknown
 from epoxy.model.actors import Actor, Request, Response
-from epoxy.placement.records import EnvoyId
 from epoxy.ports import Clock, Timer
+from epoxy.protocol.placement.records import EnvoyId
 
 MAX_WAITING = 4096
 """At one node. More requests than that in half a minute are more than its envoys serve."""

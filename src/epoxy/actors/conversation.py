@@ -17,7 +17,7 @@ from epoxy.model.actors import (
     parse_id,
 )
 from epoxy.model.errors import InvalidRequest
-from epoxy.placement.records import EnvoyId, KeyInUse
+from epoxy.protocol.placement.records import EnvoyId, KeyInUse
 
 MAX_RTT_MS = 2**31 - 1
 """A worker that stood still for three weeks."""

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from epoxy.codec.tuple import pack, strinc, unpack
 from epoxy.model.actors import Actor, ActorName, ActorState
-from epoxy.placement import envoys
-from epoxy.placement.allocator import Allocation
-from epoxy.placement.records import EnvoyId, Pool
 from epoxy.ports import Snapshot, Transaction
+from epoxy.protocol.placement import envoys
+from epoxy.protocol.placement.allocator import Allocation
+from epoxy.protocol.placement.records import EnvoyId, Pool
 
 # The codes are part of the format: never renumber. 1 to 3 are replicas' and envoys' rows.
 ROOT = 4

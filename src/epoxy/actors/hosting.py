@@ -24,13 +24,13 @@ from epoxy.model.actors import (
     make_id,
     parse_id,
 )
-from epoxy.placement import records, rows
-from epoxy.placement.allocator import Allocation
-from epoxy.placement.balance import excesses
-from epoxy.placement.envoys import InUse
-from epoxy.placement.records import EnvoyId, KeyInUse, Pool
-from epoxy.placement.service import Placement
 from epoxy.ports import Clock, Dice, Snapshot, Store, Timer, Transaction
+from epoxy.protocol.placement import records, rows
+from epoxy.protocol.placement.allocator import Allocation
+from epoxy.protocol.placement.balance import excesses
+from epoxy.protocol.placement.envoys import InUse
+from epoxy.protocol.placement.records import EnvoyId, KeyInUse, Pool
+from epoxy.protocol.placement.service import Placement
 
 TICK_MS = 1_000
 """How often it is looked for actors that wait: as long as the first pause after a failure."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from epoxy.elect.terms import Record
 from epoxy.model.errors import StoreFailed, StoreRefused
+from epoxy.protocol.elect.terms import Record
 
 FORMAT = "epoxy-elect-1"
 

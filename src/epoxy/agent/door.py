@@ -8,7 +8,7 @@ from epoxy.agent.sentinel import LIMITS, Session, Source
 from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
 from epoxy.model.address import Address
-from epoxy.node.listening import listen
+from epoxy.node.process.listening import listen
 
 MAX_CLIENTS = 10_000
 """As many as a Redis takes: every client of the server may hold one here."""

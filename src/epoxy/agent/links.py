@@ -11,16 +11,16 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import cast
 
-from epoxy.codec import elect as wire
 from epoxy.codec.resp import CommandReader
-from epoxy.elect import hello
-from epoxy.elect.config import Config
-from epoxy.elect.hello import Hello, Party, Refused
-from epoxy.elect.messages import Message
-from epoxy.elect.outbox import Outbox
 from epoxy.model.address import Address
 from epoxy.model.errors import CodecError
-from epoxy.node.listening import listen
+from epoxy.node.process.listening import listen
+from epoxy.protocol.elect import codec as wire
+from epoxy.protocol.elect import handshake
+from epoxy.protocol.elect.config import Config
+from epoxy.protocol.elect.handshake import Hello, Party, Refused
+from epoxy.protocol.elect.messages import Message
+from epoxy.protocol.elect.send_queue import Outbox
 
 LOGGER = logging.getLogger("epoxy")
 
@@ -148,7 +148,7 @@ class Line(Wire):
         self.lost: asyncio.Future[None] = loop.create_future()
         self._party = party
         self._peer = peer
-        self._first = hello.hello(party, peer, secrets.token_bytes(hello.NONCE_BYTES))
+        self._first = handshake.hello(party, peer, secrets.token_bytes(handshake.NONCE_BYTES))
 
     @property
     def has_room(self) -> bool:
@@ -170,9 +170,9 @@ class Line(Wire):
         if self.proved.done():
             raise Refused(f"{self._peer!r} speaks where it should listen")
         second, proof = wire.decode_hello(frame)
-        hello.check_hello(self._party, second)
-        hello.check_proof(self._party.secret, "acceptor", self._first, second, proof)
-        self.write(wire.encode_proof(hello.prove(self._party.secret, "dialer", self._first, second)))
+        handshake.check_hello(self._party, second)
+        handshake.check_proof(self._party.secret, "acceptor", self._first, second, proof)
+        self.write(wire.encode_proof(handshake.prove(self._party.secret, "dialer", self._first, second)))
         self.proved.set_result(None)
 
     def refuse(self, error: Exception) -> None:
@@ -274,15 +274,15 @@ class Guest(Wire):
     def _greet(self, frame: list[bytes]) -> None:
         party = self._listener.introduce()
         first, _ = wire.decode_hello(frame)
-        hello.check_hello(party, first)
-        second = hello.hello(party, first.sender, secrets.token_bytes(hello.NONCE_BYTES))
+        handshake.check_hello(party, first)
+        second = handshake.hello(party, first.sender, secrets.token_bytes(handshake.NONCE_BYTES))
         self._hellos = first, second
-        self.write(wire.encode_hello(second, hello.prove(party.secret, "acceptor", first, second)))
+        self.write(wire.encode_hello(second, handshake.prove(party.secret, "acceptor", first, second)))
 
     def _believe(self, frame: list[bytes]) -> None:
         assert self._hellos is not None
         secret = self._listener.introduce().secret
-        hello.check_proof(secret, "dialer", *self._hellos, wire.decode_proof(frame))
+        handshake.check_proof(secret, "dialer", *self._hellos, wire.decode_proof(frame))
         self.sender = self._hellos[0].sender
         self._late.cancel()
         self._listener.take_place(self)

@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from epoxy.agent.sentinel import Status
-from epoxy.transport.exchange import Exchange
+from epoxy.transport.http.exchange import Exchange
 
 PATH = "/metrics"
 

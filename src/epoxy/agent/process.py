@@ -9,26 +9,26 @@ import sys
 from collections.abc import Coroutine
 from typing import NoReturn
 
+from epoxy.agent.data_plane import Plane
 from epoxy.agent.disk import Disk
 from epoxy.agent.door import Door
-from epoxy.agent.guard import clock_ms
 from epoxy.agent.links import Dialer, Listener
 from epoxy.agent.metrics import Metrics
-from epoxy.agent.plane import Plane
 from epoxy.agent.sentinel import SWITCH, NodeStatus, Source, Status
 from epoxy.agent.settings import Settings
-from epoxy.elect.config import Config, Node
-from epoxy.elect.elector import Elector
-from epoxy.elect.hello import Party, party_of
-from epoxy.elect.lists import Lists
-from epoxy.elect.messages import Heartbeat, Message, State
-from epoxy.elect.terms import Effect, Report, Save, Send
+from epoxy.agent.watchdog import clock_ms
 from epoxy.model.errors import EpoxyError, StoreFailed
-from epoxy.node import signals
-from epoxy.node.exits import EXIT_STORE
-from epoxy.node.listening import listen
-from epoxy.transport import listener
-from epoxy.transport.http import serve_http
+from epoxy.node.process import signals
+from epoxy.node.process.exits import EXIT_STORE
+from epoxy.node.process.listening import listen
+from epoxy.protocol.elect.config import Config, Node
+from epoxy.protocol.elect.elector import Elector
+from epoxy.protocol.elect.handshake import Party, party_of
+from epoxy.protocol.elect.lists import Lists
+from epoxy.protocol.elect.messages import Heartbeat, Message, State
+from epoxy.protocol.elect.terms import Effect, Report, Save, Send
+from epoxy.transport.http import listener
+from epoxy.transport.http.server import serve_http
 
 LOGGER = logging.getLogger("epoxy")
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 from epoxy.agent.replies import Reply, ServerError
 from epoxy.codec import resp
-from epoxy.codec.elect import MAX_NUMBER
-from epoxy.elect.config import Config
-from epoxy.elect.terms import Fence, Follow, Mode, Open, Order, Position, Quiesce, Report
 from epoxy.model.address import Address
+from epoxy.protocol.elect.codec import MAX_NUMBER
+from epoxy.protocol.elect.config import Config
+from epoxy.protocol.elect.terms import Fence, Follow, Mode, Open, Order, Position, Quiesce, Report
 
 NOWHERE = Address("127.0.0.1", 0)
 """Nobody can listen on port 0, so nothing is ever copied from there."""

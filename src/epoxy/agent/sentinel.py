@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from epoxy.codec import resp
-from epoxy.elect.config import Config
 from epoxy.model.address import Address
+from epoxy.protocol.elect.config import Config
 
 LIMITS = resp.ReaderLimits(arguments=16, argument_bytes=1024, command_bytes=8192)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from epoxy.elect.config import Config, Node, Timing
-from epoxy.elect.lint import Finding, lint
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
-from epoxy.node.config import MIN_SECRET_BYTES, Field, Invalid, file_path, read_fields, secret_in, text, whole
-from epoxy.node.toml_file import Source, parse
+from epoxy.node.process.config import MIN_SECRET_BYTES, Field, Invalid, file_path, read_fields, secret_in, text, whole
+from epoxy.node.process.toml_file import Source, parse
+from epoxy.protocol.elect.config import Config, Node, Timing
+from epoxy.protocol.elect.lint import Finding, lint
 
 BACKOFF = re.compile(r"(\d+)-(\d+)")
 HOUR_MS = 3_600_000

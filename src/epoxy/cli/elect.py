@@ -8,11 +8,11 @@ import msgspec
 
 from epoxy.agent.sentinel import NodeStatus, Status, failover_proof
 from epoxy.agent.settings import Settings, load
-from epoxy.cli import elect_ask, output
+from epoxy.cli import elect_query, output
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.serve import refused, until_told
-from epoxy.elect.lists import at_start
 from epoxy.model.errors import ConfigError, EpoxyError
+from epoxy.protocol.elect.lists import at_start
 
 NO_PRIMARY = 1
 HEADS = ("node", "server", "role", "state", "epoch", "history", "offset", "seen")
@@ -141,9 +141,9 @@ def failover(node: str, path: Path, agents: tuple[str, ...], wait_s: float, as_j
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
     asked = targets(path, agents)
-    taker, _ = elect_ask.answered(asked, ["ELECT", "FAILOVER", node, failover_proof(secret, node)])
+    taker, _ = elect_query.answered(asked, ["ELECT", "FAILOVER", node, failover_proof(secret, node)])
     nearest = [taker, *(agent for agent in asked if agent != taker)]
-    told = elect_ask.wait_for(lambda: ask_status(nearest), lambda status: is_over(status, node), wait_s)
+    told = elect_query.wait_for(lambda: ask_status(nearest), lambda status: is_over(status, node), wait_s)
     if as_json:
         output.emit_json({"primary": told.primary, "address": told.primary_address, "epoch": told.leader_epoch})
     else:
@@ -171,7 +171,7 @@ def targets(path: Path | None, agents: tuple[str, ...]) -> list[str]:
 
 
 def ask_status(agents: list[str]) -> Status:
-    return msgspec.json.decode(elect_ask.ask(agents, ["ELECT", "STATUS"]), type=Status)
+    return msgspec.json.decode(elect_query.ask(agents, ["ELECT", "STATUS"]), type=Status)
 
 
 def show(told: Status) -> None:

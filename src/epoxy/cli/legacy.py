@@ -12,15 +12,15 @@ import click
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from epoxy.api.http.inputs import unquote
 from epoxy.cli import output
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.model.errors import EpoxyError, InvalidRequest, StoreFailed
 from epoxy.model.records import MAX_VALUE_BYTES
-from epoxy.node.config import Settings, load
-from epoxy.node.exits import EXIT_CONFIG, EXIT_STORE
-from epoxy.server.inputs import unquote
-from epoxy.store.datadir import DataDir
-from epoxy.store.embedded import EmbeddedStore
+from epoxy.node.process.config import Settings, load
+from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
+from epoxy.store.embedded.datadir import DataDir
+from epoxy.store.embedded.store import EmbeddedStore
 from epoxy.store.legacy import Imported, LegacyImport, Pair, check_pair
 
 BATCH_ROWS = 1000

@@ -31,7 +31,7 @@ ROOMS = {
     "bench": "bench",
     "elect": "elect",
     "legacy": "legacy",
-    "sim": "sim",
+    "sim": "sim.command",
 }
 """Each command and the module it lives in, in the order in which people need them."""
 

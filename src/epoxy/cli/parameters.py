@@ -8,10 +8,10 @@ import click
 from epoxy import __compiled__
 from epoxy.cli.groups import refuse
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.sim.crew import cores
-from epoxy.sim.generate import SIZES
-from epoxy.sim.mutants import MUTANTS
-from epoxy.sim.patching import Mutant
+from epoxy_sim.keys.generate import SIZES
+from epoxy_sim.keys.mutants import MUTANTS
+from epoxy_sim.patching import Mutant
+from epoxy_sim.worker_pool import cores
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

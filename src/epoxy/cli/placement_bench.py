@@ -8,10 +8,10 @@ import click
 from epoxy.cli import charts, output, target
 from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import Watch
-from epoxy.placement.config import PlacementConfig
-from epoxy.sim.placement.figures import Check, Figures, Table
-from epoxy.sim.placement.pace import Pace, measure
-from epoxy.sim.placement.ring_model import Scenario
+from epoxy.protocol.placement.config import PlacementConfig
+from epoxy_sim.placement.figures import Check, Figures, Table
+from epoxy_sim.placement.ring_model import Scenario
+from epoxy_sim.placement.throughput import Pace, measure
 
 LEAST_PER_SECOND = 5_000
 """Allocations on the embedded store in one process, at 10,000 envoys."""

@@ -8,9 +8,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from epoxy.cli.show import hours_per_minute
-from epoxy.sim.campaign import Campaign, S, Summary, Tally
-from epoxy.sim.crew import WorkerDied
+from epoxy.cli.sim.results import hours_per_minute
+from epoxy_sim.campaign import Campaign, S, Summary, Tally
+from epoxy_sim.worker_pool import WorkerDied
 
 PLAIN_SECONDS = 10.0
 """Between two plain lines: a log of an hour stays readable."""

@@ -11,8 +11,8 @@ import msgspec
 
 from epoxy.cli.groups import SETTINGS
 from epoxy.model.errors import CannotListen, EpoxyError, StoreFailed
-from epoxy.node.config import Settings, in_force, load
-from epoxy.node.exits import EXIT_BUSY, EXIT_CONFIG, EXIT_STORE
+from epoxy.node.process.config import Settings, in_force, load
+from epoxy.node.process.exits import EXIT_BUSY, EXIT_CONFIG, EXIT_STORE
 
 
 @click.command(context_settings=SETTINGS, short_help="Run one datacenter's node.")
@@ -80,7 +80,7 @@ def until_told(serving: Callable[[], Coroutine[Any, Any, int]], log_level: str) 
     """A process of ours from beginning to end, whatever it serves."""
     import uvloop
 
-    from epoxy.server import logs
+    from epoxy.node.process import logs
 
     logs.set_up(log_level)
     try:

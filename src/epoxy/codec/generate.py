@@ -36,7 +36,9 @@ from epoxy.codec.schema import (
     Void,
     parse,
 )
-from epoxy.model import ballot, cluster, frames, membership, messages, ordered, quorum, records, transactions
+from epoxy.model import ballot, cluster, frames, messages, quorum, records, transactions
+from epoxy.model import instances as ordered
+from epoxy.model import members as membership
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = ROOT / "schema" / "epoxy-v2.bare"

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.ordered import InTerm, OrderedReply
+from epoxy.model.instances import InTerm, OrderedReply
 from epoxy.model.records import Proposal, Settled, Vote
 
 # Requests. All carry the sender's epoch; a decision (Commit) is safe to learn in any epoch.

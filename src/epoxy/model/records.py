@@ -4,8 +4,8 @@ not look at them: a cache of many would cost a pause of many milliseconds now an
 from msgspec import Struct
 
 from epoxy.model.ballot import NO_BALLOT, Ballot
-from epoxy.model.sound import LINEAGE_LENGTH as LINEAGE_LENGTH
-from epoxy.model.sound import assert_well_formed
+from epoxy.model.validation import LINEAGE_LENGTH as LINEAGE_LENGTH
+from epoxy.model.validation import assert_well_formed
 
 MAX_KEY_BYTES = 1024
 MAX_VALUE_BYTES = 1 << 20

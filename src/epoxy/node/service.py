@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from epoxy.consensus.effects import Timing
-from epoxy.membership.retention import Floor, commit_of
 from epoxy.model.cluster import CONFIG_KEY, ReplicaInfo, Side
+from epoxy.model.instances import end_key
 from epoxy.model.messages import Failed, Inspect, Inspected, Reply
-from epoxy.model.ordered import end_key
 from epoxy.model.records import ChangelogEntry, KeyState, Proposal
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused
 from epoxy.model.writes import (
@@ -28,22 +26,24 @@ from epoxy.model.writes import (
     Source,
     Write,
 )
-from epoxy.node.backfill import Backfill
-from epoxy.node.config import Limits, Settings
-from epoxy.node.driver import UNBEGUN, Change, Driver
-from epoxy.node.listing import Listing
-from epoxy.node.member import Member
-from epoxy.node.ordered import OrderedEngine
-from epoxy.node.pace import Pace
-from epoxy.node.pending import Pending
-from epoxy.node.replica import Replica
-from epoxy.node.roster import Roster
-from epoxy.node.stall import BEAT_MS, Stall
-from epoxy.node.standing import STARTING, STOPPING, standing
+from epoxy.node.keys.backfill import Backfill
+from epoxy.node.keys.driver import UNBEGUN, Change, Driver
+from epoxy.node.keys.latency import Pace
+from epoxy.node.keys.listing import Listing
+from epoxy.node.keys.replica import Replica
+from epoxy.node.members.lifecycle import STARTING, STOPPING, standing
+from epoxy.node.members.member import Member
+from epoxy.node.members.members_admin import Roster
+from epoxy.node.process.config import Limits, Settings
 from epoxy.node.status import PeerStatus, ReplicaView, Status
-from epoxy.node.transactions import LATE, Transactions, is_owned
-from epoxy.ordered import effects as ordered_effects
+from epoxy.node.txn.engine import OrderedEngine
+from epoxy.node.txn.transactions import LATE, Transactions, is_owned
 from epoxy.ports import Clock, Dice, MemberTransport, Store, Timer, Transport
+from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.members.retention import Floor, commit_of
+from epoxy.protocol.txn import effects as ordered_effects
+from epoxy.runtime.admission import Pending
+from epoxy.runtime.stall import BEAT_MS, Stall
 
 RETIME_EVERY_MS = BEAT_MS
 """How often the timers follow the measured round trips: links change by the minute, not by the message."""

@@ -1,1 +1,1 @@
-"""The doors: HTTP for everybody, RESP for Redis clients."""
+"""One node as a process: store, engines, links and APIs put together, started and stopped in order."""

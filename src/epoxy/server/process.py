@@ -13,35 +13,35 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from epoxy.api.http.router import build_api
+from epoxy.api.metrics import Gauges, Metrics
+from epoxy.api.resp.connection import RespDoor, RespLimits
 from epoxy.model.cluster import ClusterConfig, ReplicaStatus
 from epoxy.model.errors import ConfigError, EpoxyError, StoreFailed
 from epoxy.model.messages import Reply, Request
-from epoxy.node import signals
-from epoxy.node.clock import LoopClock, SystemDice
-from epoxy.node.config import Settings, is_open_to_others, read_resp_password, read_secret
-from epoxy.node.deadlines import CoarseClock
-from epoxy.node.exits import EXIT_STORE
-from epoxy.node.listening import listen
+from epoxy.node.process import descriptors, signals
+from epoxy.node.process.config import Settings, is_open_to_others, read_resp_password, read_secret
+from epoxy.node.process.exits import EXIT_STORE
+from epoxy.node.process.listening import listen
+from epoxy.node.process.logs import LOGGER
 from epoxy.node.service import Node
-from epoxy.placement.ring import check_hash
-from epoxy.server import descriptors
-from epoxy.server.actors_door import ActorsDoor
-from epoxy.server.api import build_api
-from epoxy.server.logs import LOGGER
-from epoxy.server.metrics import Gauges, Metrics
-from epoxy.server.neighbours import Neighbours
-from epoxy.server.resp import RespDoor, RespLimits
-from epoxy.store.datadir import DataDir
-from epoxy.store.embedded import EmbeddedStore
-from epoxy.transport import aws, tls
-from epoxy.transport.auth import Verifier, peer_secret
-from epoxy.transport.connections import Connections
-from epoxy.transport.http import serve_http
+from epoxy.protocol.placement.ring import check_hash
+from epoxy.runtime.clock import LoopClock, SystemDice
+from epoxy.runtime.coarse_timers import CoarseClock
+from epoxy.server.actors import ActorsDoor
+from epoxy.server.peer_router import Neighbours
+from epoxy.store.embedded.datadir import DataDir
+from epoxy.store.embedded.store import EmbeddedStore
+from epoxy.transport import tls
+from epoxy.transport.http.connections import Connections
+from epoxy.transport.http.listener import Listener
+from epoxy.transport.http.server import serve_http
 from epoxy.transport.limits import HttpLimits, PeerLimits
-from epoxy.transport.link import Link, LinkAdmin
-from epoxy.transport.listener import Listener
-from epoxy.transport.peers import Peers
-from epoxy.transport.questions import Questions
+from epoxy.transport.peers.auth import Verifier, peer_secret
+from epoxy.transport.peers.member_rpc import Questions
+from epoxy.transport.peers.transport import Peers
+from epoxy.transport.wan import aws
+from epoxy.transport.wan.emulation import Link, LinkAdmin
 
 LINKS_PATH = b"/v2/admin/links"
 

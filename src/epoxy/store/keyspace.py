@@ -26,7 +26,7 @@ from epoxy.codec.quoting import escape, pack_bytes
 from epoxy.codec.tuple import STAMP_BYTES, pack, strinc
 from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
-from epoxy.model.membership import NO_STAMP
+from epoxy.model.members import NO_STAMP
 from epoxy.model.records import FRESH, LEGACY_PROPOSAL_ID, ChangelogEntry, CommittedRecord, KeyState, Proposal
 from epoxy.ports import KeyValue, Snapshot, Transaction
 from epoxy.store.buffer import scan

@@ -14,7 +14,7 @@ from epoxy.codec.tuple import pack
 from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import InvalidRequest
-from epoxy.model.membership import NO_STAMP
+from epoxy.model.members import NO_STAMP
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES
 from epoxy.ports import Snapshot, Transaction
 from epoxy.store.keyspace import KV, LEGACY_COMMITTED, LEGACY_LAYOUT, Keyspace

@@ -8,7 +8,7 @@ from sortedcontainers import SortedList
 from epoxy.ports import KeyValue
 from epoxy.store.buffer import layered
 from epoxy.store.conflicts import Values
-from epoxy.store.past import Readers
+from epoxy.store.mvcc import Readers
 
 
 class VersionedMap:

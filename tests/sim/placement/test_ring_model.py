@@ -5,13 +5,13 @@ from statistics import fmean
 
 import pytest
 
-from epoxy.placement import envoys, rows
-from epoxy.placement.allocator import allocate
-from epoxy.placement.config import PlacementConfig
-from epoxy.placement.records import EnvoyId, Hello, Pool
-from epoxy.sim.placement.figures import Figures
-from epoxy.sim.placement.ring_model import Play, Ring, Scenario, ideal, play
+from epoxy.protocol.placement import envoys, rows
+from epoxy.protocol.placement.allocator import allocate
+from epoxy.protocol.placement.config import PlacementConfig
+from epoxy.protocol.placement.records import EnvoyId, Hello, Pool
 from epoxy.store.memory import MemoryStore
+from epoxy_sim.placement.figures import Figures
+from epoxy_sim.placement.ring_model import Play, Ring, Scenario, ideal, play
 
 POOL = Pool("n", "p")
 

@@ -3,16 +3,16 @@
 import pytest
 
 from epoxy.model.actors import Start
-from epoxy.placement.records import Pool
-from epoxy.sim.judge import Violation
-from epoxy.sim.placement.campaign import Setup
-from epoxy.sim.placement.generate import generate
-from epoxy.sim.placement.judge import ActorJudge
-from epoxy.sim.placement.mutants import MUTANTS
-from epoxy.sim.placement.plan import AskKind
-from epoxy.sim.placement.shrink import shrink
-from epoxy.sim.placement.simulation import run
-from epoxy.sim.placement.words import condense, describe
+from epoxy.protocol.placement.records import Pool
+from epoxy_sim.keys.judge import Violation
+from epoxy_sim.placement.campaign import Setup
+from epoxy_sim.placement.generate import generate
+from epoxy_sim.placement.judge import ActorJudge
+from epoxy_sim.placement.mutants import MUTANTS
+from epoxy_sim.placement.plan import AskKind
+from epoxy_sim.placement.shrink import shrink
+from epoxy_sim.placement.simulation import run
+from epoxy_sim.placement.trace_format import condense, describe
 
 CAUGHT = {
     "rows-stay": ("never-visible", 0),

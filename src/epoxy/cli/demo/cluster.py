@@ -19,7 +19,7 @@ from epoxy.client import Status
 from epoxy.client.members import Newcomer
 from epoxy.model.errors import EpoxyError, InvalidRequest, Unavailable
 from epoxy.testing import change_members, is_settled, reached
-from epoxy.transport import aws
+from epoxy.transport.wan import aws
 
 Link = frozenset[str]
 """Two regions."""

@@ -12,7 +12,7 @@ from epoxy.cli.demo.region import RegionNode
 from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import QuorumPolicy, Quorums, quorums
 from epoxy.testing import configuration
-from epoxy.transport import aws
+from epoxy.transport.wan import aws
 
 REGIONS: dict[int, tuple[str, ...]] = {
     3: ("us-east-1", "eu-west-1", "ap-northeast-1"),

@@ -14,9 +14,9 @@ import msgspec
 
 from epoxy.model.errors import InvalidRequest, Unavailable
 from epoxy.testing import ClusterNode, clean_environment
-from epoxy.transport.auth import OPERATOR, sign, wall_ms
-from epoxy.transport.claim import Claim
-from epoxy.transport.link import Change
+from epoxy.transport.peers.auth import OPERATOR, sign, wall_ms
+from epoxy.transport.peers.signed_header import Claim
+from epoxy.transport.wan.emulation import Change
 
 LINKS_PATH = "/v2/admin/links"
 LINKS_S = 20.0

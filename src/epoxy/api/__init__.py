@@ -1,0 +1,1 @@
+"""What clients talk to: HTTP and the Redis protocol, and the metrics both count."""

@@ -1,0 +1,1 @@
+"""The HTTP API: router, routes, OpenAPI."""

@@ -1,0 +1,63 @@
+"""The side of a node that the HTTP door sees. `epoxy.node.service.Node` has it; a test may bring its own."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.records import ChangelogEntry, Proposal
+from epoxy.model.transactions import Txn, TxnOutcome
+from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
+from epoxy.node.members.lifecycle import Standing
+from epoxy.node.members.members_admin import Roster
+
+
+class Member(Protocol):
+    @property
+    def config(self) -> ClusterConfig: ...
+
+
+class Backend(Protocol):
+    @property
+    def ready(self) -> bool: ...
+
+    @property
+    def replica(self) -> Member: ...
+
+    @property
+    def standing(self) -> Standing:
+        """Whether it serves clients, and why not."""
+
+    @property
+    def roster(self) -> Roster | None:
+        """None: its members never change."""
+
+    @property
+    def txn_waits(self) -> str:
+        """Why no transactions are ordered here now; empty if they are."""
+
+    def datacenter_of(self, replica: int) -> str: ...
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None: ...
+
+    def peek(self, key: bytes) -> ReadResult | None:
+        """What this replica knows by itself, at once."""
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None: ...
+
+    def page(self, prefix: bytes, after: bytes | None, limit: int) -> Sequence[tuple[bytes, Proposal]]: ...
+
+    def changes(self, after: bytes | None, limit: int) -> Sequence[tuple[bytes, ChangelogEntry]]: ...
+
+    def changes_gone(self) -> bytes:
+        """The newest of them that is no longer kept: whoever was not told it yet never will be."""
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """`listener` is told when `changes` may have more, not before that is durable. Returns how to end it."""
+
+    def status(self) -> object:
+        """Something that encodes to JSON."""
+
+    def inspect(self, key: bytes, answered: Callable[[Sequence[Any]], None]) -> None:
+        """`answered` gets something for each replica that encodes to JSON."""

@@ -1,0 +1,132 @@
+"""One request on its way to its one answer, and what the answers have in common."""
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from epoxy.api.http.inputs import Rejected, spelled
+from epoxy.api.http.records import Record
+from epoxy.model.records import Proposal
+from epoxy.model.writes import Path, Source
+from epoxy.node.observer import Observer
+from epoxy.node.txn.transactions import is_of_transactions
+from epoxy.transport.http.exchange import Exchange, Stream
+from epoxy.transport.http.response import JSON, problem
+
+Header = tuple[bytes, bytes]
+
+OCTETS = b"application/octet-stream"
+
+RETRY_AFTER_MS = 1000
+"""The longest pause between a proposer's own retries: after that, what was too much may be over."""
+
+RESULTS: Final = {
+    **dict.fromkeys(range(200, 300), "ok"),
+    **dict.fromkeys(range(400, 500), "invalid"),
+    **dict.fromkeys(range(500, 600), "unavailable"),
+    404: "not_found",
+    409: "conflict",
+    429: "refused",
+}
+"""The word a status is counted under."""
+
+
+class Call:
+    """An exchange that is counted. `kind` is what it is counted under."""
+
+    __slots__ = ("_began", "_exchange", "_kind", "_observer", "request")
+
+    def __init__(self, exchange: Exchange, kind: str, observer: Observer) -> None:
+        self.request = exchange.request
+        self._exchange = exchange
+        self._kind = kind
+        self._observer = observer
+        self._began = perf_counter()
+
+    @property
+    def wants_json(self) -> bool:
+        accept = self.request.headers.get(b"accept")
+        return accept is not None and JSON in accept
+
+    def answer(
+        self,
+        status: int,
+        body: bytes = b"",
+        *,
+        content_type: bytes = OCTETS,
+        headers: Sequence[Header] = (),
+        lasting: bool = False,
+    ) -> None:
+        self._exchange.respond(status, body, content_type=content_type, headers=headers, lasting=lasting)
+        self._count(status)
+
+    def json(self, status: int, value: object, headers: Sequence[Header] = ()) -> None:
+        self.answer(status, msgspec.json.encode(value), content_type=JSON, headers=headers)
+
+    def fail(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        definite: bool = True,
+        retry_after_ms: int | None = None,
+        headers: Sequence[Header] = (),
+    ) -> None:
+        """Every error has this shape."""
+        body = problem(code, message, definite=definite, retry_after_ms=retry_after_ms)
+        more = [error_header(code), *headers]
+        if retry_after_ms is not None:
+            more.append((b"Retry-After", b"%d" % -(-retry_after_ms // 1000)))
+        self.answer(status, body, content_type=JSON, headers=more)
+
+    def reject(self, rejected: Rejected) -> None:
+        self.fail(rejected.status, rejected.code, rejected.message)
+
+    def stream(self, content_type: bytes, headers: Sequence[Header]) -> Stream:
+        """Counted when it begins: how long it lasts is the client's affair."""
+        self._count(200)
+        return self._exchange.stream(200, content_type=content_type, headers=headers)
+
+    def _count(self, status: int) -> None:
+        self._observer.request_handled(self._kind, RESULTS[status], perf_counter() - self._began)
+
+
+Route = Callable[[Call], None]
+
+
+def error_header(code: str) -> Header:
+    """The code, also for those who get a value instead of JSON."""
+    return b"Epoxy-Error", code.encode()
+
+
+def record(
+    key: bytes,
+    committed: Proposal,
+    *,
+    mine: bool | UnsetType = UNSET,
+    path: Path | UnsetType = UNSET,
+    source: Source | UnsetType = UNSET,
+) -> Record:
+    return Record(
+        key=spelled(key),
+        value=as_text(committed.value),
+        value_base64=committed.value,
+        version=committed.version,
+        mutable=committed.mutable,
+        deleted=committed.is_tombstone,
+        mine=mine,
+        path=path,
+        source=source,
+        engine="transactions" if is_of_transactions(committed) else UNSET,
+    )
+
+
+def as_text(value: bytes | None) -> str | None:
+    try:
+        return value.decode() if value is not None else None
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,117 @@
+"""Requests that a web page of somebody else makes a browser send.
+
+A browser sends simple requests (GET, HEAD, POST of plain text) to any address it can reach, whatever page asks for
+them, and this door asks nobody for a password. Three things tell such a request from one that is meant:
+
+- `Origin` and `Sec-Fetch-Site`, which no page can forge: a page of another origin is refused;
+- `Content-Type: application/json` where the body is JSON (`inputs.json_body`), which no page can send across origins
+  unless it is allowed to first, and nobody is;
+- `Host`: a page whose own name is made to resolve to a node's address (DNS rebinding) is of the same origin for its
+  browser, but the name is not the node's.
+"""
+
+from collections.abc import Callable, Iterable
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from epoxy.api.http.inputs import Rejected, shown
+from epoxy.transport.http.request import Request
+from epoxy.transport.limits import SIGNED_PATHS
+
+Names = Callable[[], Iterable[str]]
+
+ANY = "*"
+"""In `node.allowed_hosts`: whatever the name is."""
+
+ANY_HOST = SIGNED_PATHS | {b"/healthz", b"/readyz"}
+"""A signature says more than a name, and a member that has just been added is called by a name it may not know yet.
+Load balancers and supervisors have names of their own for what they probe, and the answer is no secret."""
+
+READING = frozenset(("GET", "HEAD"))
+
+FRIENDLY_SITES = frozenset((b"same-origin", b"none"))
+"""`none`: typed or bookmarked by the user."""
+
+MAX_KNOWN = 1024
+"""Spellings of hosts found good, kept to save the next look: clients of a node use a handful."""
+
+
+class CrossSiteGuard:
+    """`names` are those the node goes by now; every IP address and every name of this machine's loopback is good."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._known: set[bytes] = set()
+
+    def objection(self, request: Request) -> Rejected | None:
+        """Why this request is refused; None: it is not."""
+        headers = request.headers
+        host = headers.get(b"host", b"")
+        if host not in self._known and request.path not in ANY_HOST:
+            if not self._is_ours(host):
+                return wrong_host(host)
+            self._remember(host)
+        origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+        if origin is not None and not is_same_origin(origin, host):
+            return foreign(f"a page of '{shown(origin)}'")
+        if site is not None and site not in FRIENDLY_SITES and not is_followed_link(request):
+            return foreign("a page of another site")
+        return None
+
+    def _is_ours(self, host: bytes) -> bool:
+        name = host_name(host)
+        if name is None:
+            return False
+        if name in ("", "localhost") or name.endswith(".localhost") or is_ip(name):
+            return True
+        names = {each.lower().rstrip(".") for each in self._names()}
+        return ANY in names or name in names
+
+    def _remember(self, host: bytes) -> None:
+        if len(self._known) >= MAX_KNOWN:
+            self._known.clear()
+        self._known.add(host)
+
+
+def host_name(host: bytes) -> str | None:
+    """Without its port. None: this is no host. Without the header it is empty: no browser leaves it out."""
+    try:
+        text = host.decode("ascii")
+        parts = urlsplit(f"//{text}")
+        parts.port  # noqa: B018 (raises if it is none)
+    except ValueError:
+        return None
+    if parts.netloc != text or "@" in text:
+        return None
+    return (parts.hostname or "").rstrip(".")
+
+
+def is_ip(name: str) -> bool:
+    """No page has an IP address for its name unless it was loaded from there."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def is_same_origin(origin: bytes, host: bytes) -> bool:
+    """The host has been found to be ours, so a page that was loaded from it came from here."""
+    return origin in (b"http://" + host, b"https://" + host)
+
+
+def is_followed_link(request: Request) -> bool:
+    """Somebody follows a link to a page of ours: nothing is done, and only that person sees it."""
+    headers = request.headers
+    document = headers.get(b"sec-fetch-dest") == b"document"
+    return document and headers.get(b"sec-fetch-mode") == b"navigate" and request.method in READING
+
+
+def foreign(whose: str) -> Rejected:
+    message = f"nothing was done: {whose} made a browser send this, and only a page from this address may"
+    return Rejected(403, "cross_site", message)
+
+
+def wrong_host(host: bytes) -> Rejected:
+    message = f"nothing was done: '{shown(host)}' is no name of this node; node.allowed_hosts takes more names"
+    return Rejected(421, "unknown_host", message)

@@ -1,0 +1,117 @@
+"""From the bytes of a request to what they mean, or a definite word about what is wrong with them."""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from epoxy.model.cluster import FIRST_SYSTEM_KEY
+from epoxy.model.errors import InvalidRequest
+from epoxy.model.records import MAX_KEY_BYTES
+from epoxy.transport.http.request import Request
+from epoxy.transport.http.response import JSON
+
+MAX_VERSION = (1 << 64) - 1
+"""Versions travel as 64-bit numbers."""
+
+SHOWN_BYTES = 64
+"""Of a client's own words, as many as help to find the mistake."""
+
+BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+DIGITS = re.compile(rb"[0-9]{1,20}")
+
+Parameters = Mapping[bytes, bytes]
+NO_PARAMETERS: Parameters = {}
+
+
+class Rejected(InvalidRequest):
+    """A request outside the contract: nothing was done."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+def json_body(request: Request) -> bytes:
+    """Where JSON is wanted its type is demanded: no page of another origin can make a browser send it (cross_site)."""
+    media_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media_type != JSON:
+        message = f"the body is JSON and must say so: Content-Type: application/json, not '{shown(media_type)}'"
+        raise Rejected(415, "unsupported_media_type", message)
+    return request.body
+
+
+def unquote(raw: bytes) -> bytes:
+    if b"%" not in raw:
+        return raw
+    if (broken := BROKEN_ESCAPE.search(raw)) is not None:
+        at = shown(raw[broken.start() : broken.start() + 3])
+        raise Rejected(400, "bad_encoding", f"'{at}' is not a percent sign and two hexadecimal digits; write % as %25")
+    return unquote_to_bytes(raw)
+
+
+def key_of(raw: bytes) -> bytes:
+    """The key in a path."""
+    key = unquote(raw)
+    if not 1 <= len(key) <= MAX_KEY_BYTES:
+        raise Rejected(400, "bad_key", f"a key has 1 to {MAX_KEY_BYTES} bytes, not {len(key)}")
+    if key >= FIRST_SYSTEM_KEY:
+        raise Rejected(400, "bad_key", "keys that begin with the byte ff are the cluster's own")
+    return key
+
+
+def spelled(key: bytes) -> str:
+    """The key as an address has it."""
+    return quote_from_bytes(key, safe="/")
+
+
+def parameters(query: bytes, known: frozenset[bytes]) -> Parameters:
+    """Strict: a misspelt or doubled condition must not become an unconditional write."""
+    if not query:
+        return NO_PARAMETERS
+    found: dict[bytes, bytes] = {}
+    for part in query.split(b"&"):
+        if not part:
+            continue
+        name, _, value = [unquote(word) for word in part.replace(b"+", b" ").partition(b"=")]
+        if name not in known:
+            names = ", ".join(sorted(word.decode() for word in known)) or "none"
+            raise Rejected(400, "bad_parameter", f"unknown parameter '{shown(name)}'; there are: {names}")
+        if name in found:
+            raise Rejected(400, "bad_parameter", f"'{shown(name)}' is given twice")
+        found[name] = value
+    return found
+
+
+def number(given: Parameters, name: bytes, *, low: int, high: int) -> int | None:
+    """None if it is not given."""
+    text = given.get(name)
+    if text is None:
+        return None
+    value = int(text) if DIGITS.fullmatch(text) else -1
+    if not low <= value <= high:
+        raise Rejected(400, "bad_parameter", f"{name.decode()} is a number from {low} to {high}, not '{shown(text)}'")
+    return value
+
+
+def fragment(given: Parameters, name: bytes) -> bytes:
+    """A key, or the beginning of one; empty if it is not given."""
+    value = given.get(name, b"")
+    if len(value) > MAX_KEY_BYTES:
+        raise Rejected(400, "bad_parameter", f"{name.decode()} has at most {MAX_KEY_BYTES} bytes, not {len(value)}")
+    return value
+
+
+def choice(name: str, text: bytes, choices: tuple[bytes, ...]) -> bytes:
+    if text not in choices:
+        words = ", ".join(word.decode() for word in choices)
+        raise Rejected(400, "bad_parameter", f"{name} is one of {words}, not '{shown(text)}'")
+    return text
+
+
+def shown(raw: bytes) -> str:
+    """A client's words in a message: printable, and not too many."""
+    text = raw[:SHOWN_BYTES].decode("ascii", "backslashreplace")
+    text = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)
+    return text + "..." if len(raw) > SHOWN_BYTES else text

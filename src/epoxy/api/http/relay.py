@@ -1,0 +1,126 @@
+"""Questions about actors, passed on to the datacenter that owns them: one HTTP request each, on pooled connections."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from time import perf_counter
+from typing import assert_never
+
+import msgspec
+
+from epoxy.actors.messages import Call as ActorCall
+from epoxy.actors.messages import Destroy, Ensure, Get, Question, Unavailable, Verdict
+from epoxy.client.async_pool import Pool
+from epoxy.client.calls import JSON, Call
+from epoxy.client.http1 import Answer, parse_url
+from epoxy.client.routing import NotSent
+from epoxy.codec import json_text
+from epoxy.model.errors import CodecError
+from epoxy.transport.limits import RELAY_PATH
+from epoxy.transport.wan.emulation import Link
+
+TIMEOUT_S = 40.0
+"""Longer than an actor may take for an answer (30 s), so that it is the owner that says so."""
+
+CONNECTIONS = 64
+"""To one datacenter. Each carries one question at a time: an actor that thinks must not keep others waiting."""
+
+MAX_ASKING = 4096
+"""Questions under way, as many as requests may wait at the owner."""
+
+CONNECT_S = 5.0
+
+encoder = msgspec.json.Encoder()
+verdicts: msgspec.json.Decoder[Verdict] = msgspec.json.Decoder(Verdict)
+
+Answered = Callable[[Verdict | None], None]
+
+
+class HttpRelay:
+    """`url` tells where a datacenter is, by its label; None: no member has it."""
+
+    def __init__(self, url: Callable[[int], str | None], link: Link, tls: ssl.SSLContext | None) -> None:
+        self._url = url
+        self._link = link
+        self._tls = tls
+        self._pools: dict[str, Pool] = {}
+        self._asking: set[asyncio.Task[None]] = set()
+
+    def ask(self, label: int, question: Question, answered: Answered) -> None:
+        url = self._url(label)
+        if url is None:
+            answered(Unavailable(reason=f"datacenter {label}, which owns the actor, is no member of this cluster"))
+        elif len(self._asking) >= MAX_ASKING:
+            answered(Unavailable(reason=f"{MAX_ASKING} questions are asked of other datacenters already"))
+        else:
+            task = asyncio.get_running_loop().create_task(self._ask(label, url, question, answered))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+
+    def close(self) -> None:
+        for task in list(self._asking):
+            task.cancel()
+        for pool in self._pools.values():
+            pool.close()
+
+    async def _ask(self, label: int, url: str, question: Question, answered: Answered) -> None:
+        verdict: Verdict | None = None
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                verdict = await self._exchange(label, url, question)
+        except TimeoutError:
+            pass
+        finally:
+            answered(verdict)
+
+    async def _exchange(self, label: int, url: str, question: Question) -> Verdict | None:
+        began_s = perf_counter()
+        await crossing(lambda arrive: self._link.there(label, arrive))
+        there_ms = (perf_counter() - began_s) * 1000
+        call = Call(
+            method="POST",
+            target=RELAY_PATH.decode(),
+            body=encoder.encode(question),
+            content_type=JSON,
+            writes=not may_repeat(question),
+            read=lambda answer: answer,
+        )
+        outcome = await self._pool(url).ask(call, TIMEOUT_S)
+        await crossing(lambda arrive: self._link.back(label, there_ms, arrive))
+        if isinstance(outcome, NotSent):
+            return Unavailable(reason=f"datacenter {label}, which owns the actor, cannot be reached: {outcome.reason}")
+        return read(outcome) if isinstance(outcome, Answer) else None
+
+    def _pool(self, url: str) -> Pool:
+        if url not in self._pools:
+            self._pools[url] = Pool(parse_url(url), CONNECT_S, CONNECTIONS, self._tls)
+        return self._pools[url]
+
+
+def may_repeat(question: Question) -> bool:
+    """Whether it does no harm if it arrives twice. A destroy does: the name may have a new actor by the second time."""
+    match question:
+        case Get():
+            return True
+        case Ensure(exclusive=exclusive):
+            return not exclusive
+        case Destroy() | ActorCall():
+            return False
+        case _:
+            assert_never(question)
+
+
+async def crossing(cross: Callable[[Callable[[], None]], None]) -> None:
+    """Until the link lets it arrive; for ever, if it is cut."""
+    arrived = asyncio.get_running_loop().create_future()
+    cross(lambda: arrived.set_result(None) if not arrived.done() else None)
+    await arrived
+
+
+def read(answer: Answer) -> Verdict | None:
+    if answer.status != 200:
+        return None
+    try:
+        return json_text.decode(verdicts, answer.body)
+    except CodecError:
+        return None

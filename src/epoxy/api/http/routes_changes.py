@@ -1,0 +1,186 @@
+"""The changelog as server-sent events: first what there is, then what comes.
+
+A reader is never sent more than it takes. Between two writes only its cursor is kept, so whoever is slow falls behind
+in the changelog and not in our memory; whoever stops reading is hung up on by the transport.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from epoxy.api.http.backend import Backend
+from epoxy.api.http.calls import RETRY_AFTER_MS, Call, record
+from epoxy.api.http.inputs import Rejected, choice, fragment, parameters, shown
+from epoxy.codec.tuple import STAMP_BYTES
+from epoxy.model.records import ChangelogEntry
+from epoxy.node.txn.transactions import is_owned
+from epoxy.transport.http.exchange import Stream
+
+MAX_STREAMS = 64
+"""Each is looked after at every commit. Sixty-four are the dashboards and followers of a team, not its customers."""
+
+BATCH_ROWS = 16
+BATCH_BYTES = 1 << 20
+"""Rows read in one turn of the event loop, fewer if those before them were long: a few milliseconds to encode."""
+
+HEARTBEAT_S = 15.0
+"""Half of the shortest idle limit among common proxies, 30 s."""
+
+PARAMETERS = frozenset((b"after", b"prefix", b"follow"))
+HEADERS = ((b"Cache-Control", b"no-store"), (b"X-Accel-Buffering", b"no"))
+"""Proxies must pass events on as they come."""
+
+GONE = (
+    "the changes that come next after this cursor are no longer kept: "
+    "follow from now (after=now), and then read the keys (GET /v2/kv)"
+)
+
+
+class Changes:
+    """All readers of one node."""
+
+    def __init__(self, node: Backend) -> None:
+        self._node = node
+        self._feeds: set[Feed] = set()
+
+    def get(self, call: Call) -> None:
+        given = parameters(call.request.query, PARAMETERS)
+        asked = self._cursor(given.get(b"after", b""))
+        cursor = self._cursor(call.request.headers.get(b"last-event-id", b"")) or asked
+        prefix = fragment(given, b"prefix")
+        follow = choice("follow", given.get(b"follow", b"true"), (b"true", b"false")) == b"true"
+        if len(self._feeds) >= MAX_STREAMS:
+            message = f"{MAX_STREAMS} streams of changes are open already"
+            call.fail(429, "too_many_streams", message, retry_after_ms=RETRY_AFTER_MS)
+            return
+        if is_gone(self._node, cursor):
+            call.fail(410, "cursor_gone", GONE)
+            return
+        stream = call.stream(b"text/event-stream", HEADERS)
+        feed = Feed(self._node, stream, cursor, prefix, follow)
+        self._feeds.add(feed)
+        stream.on_close(lambda: self._feeds.discard(feed))
+
+    def close(self) -> None:
+        """The node is going. Readers come back with their cursors."""
+        for feed in tuple(self._feeds):
+            feed.close()
+
+    def _cursor(self, text: bytes) -> bytes | None:
+        if not text:
+            return None
+        if text == b"now":
+            return newest(self._node)
+        try:
+            cursor = bytes.fromhex(text.decode("ascii"))
+        except ValueError:
+            cursor = b""
+        if len(cursor) != STAMP_BYTES:
+            message = f"a cursor is {2 * STAMP_BYTES} hexadecimal digits, or now, not '{shown(text)}'"
+            raise Rejected(400, "bad_parameter", message)
+        return cursor
+
+
+class Feed:
+    """One reader."""
+
+    def __init__(self, node: Backend, stream: Stream, cursor: bytes | None, prefix: bytes, follow: bool) -> None:
+        self._node = node
+        self._stream = stream
+        self._cursor = cursor
+        self._prefix = prefix
+        self._follow = follow
+        self._batch = BATCH_ROWS
+        self._over = self._awake = False
+        self._loop = asyncio.get_running_loop()
+        self._heartbeat = self._loop.call_later(HEARTBEAT_S, self._beat)
+        self._unsubscribe: Callable[[], None] = node.on_change(self._wake)
+        stream.on_drain(self._wake)
+        stream.on_close(self._closed)
+        self._wake()
+
+    def close(self) -> None:
+        if not self._over:
+            self._closed()
+            self._stream.close()
+
+    def _closed(self) -> None:
+        if not self._over:
+            self._over = True
+            self._heartbeat.cancel()
+            self._unsubscribe()
+
+    def _wake(self) -> None:
+        """In a later turn of the event loop: whoever made the change goes first, and many changes wake once."""
+        if not self._awake and not self._over:
+            self._awake = True
+            self._loop.call_soon(self._send)
+
+    def _send(self) -> None:
+        """As much as the reader takes, at most a batch. Then others have their turn."""
+        self._awake = False
+        if self._over or not self._stream.writable:
+            return
+        if is_gone(self._node, self._cursor):
+            self._stream.write(b"event: gone\ndata: %s\n\n" % msgspec.json.encode({"message": GONE}))
+            self.close()
+            return
+        wanted = self._batch
+        rows = self._node.changes(self._cursor, wanted)
+        self._batch = next_batch(rows)
+        if not self._pour(rows):
+            return
+        if len(rows) == wanted:
+            self._wake()
+        elif not self._follow:
+            self.close()
+
+    def _pour(self, rows: Sequence[tuple[bytes, ChangelogEntry]]) -> bool:
+        """Whether the reader took them all. That a key was given to transactions is no change to tell of."""
+        for cursor, entry in rows:
+            if not self._stream.writable:
+                return False
+            self._cursor = cursor
+            if entry.key.startswith(self._prefix) and not is_owned(entry.committed):
+                self._stream.write(event(cursor, entry))
+        return True
+
+    def _beat(self) -> None:
+        """Also moves the reader's cursor past what its prefix left out. An event without data is shown to nobody."""
+        self._heartbeat = self._loop.call_later(HEARTBEAT_S, self._beat)
+        if self._stream.writable:
+            position = b"id: %s\n" % self._cursor.hex().encode() if self._cursor is not None else b""
+            self._stream.write(b": alive\n%s\n" % position)
+
+
+def next_batch(rows: Sequence[tuple[bytes, ChangelogEntry]]) -> int:
+    """As many rows as make BATCH_BYTES, if the next ones are as long as these."""
+    size = sum([len(entry.committed.value or b"") for _, entry in rows])
+    return max(1, min(BATCH_ROWS, len(rows) * BATCH_BYTES // size)) if size else BATCH_ROWS
+
+
+def is_gone(node: Backend, cursor: bytes | None) -> bool:
+    """Whether something that comes after this cursor is no longer kept."""
+    return cursor is not None and cursor < node.changes_gone()
+
+
+def event(cursor: bytes, entry: ChangelogEntry) -> bytes:
+    """JSON has no line breaks of its own, so one data line is enough."""
+    data = msgspec.json.encode(record(entry.key, entry.committed))
+    return b"id: %s\ndata: %s\n\n" % (cursor.hex().encode(), data)
+
+
+def newest(node: Backend) -> bytes | None:
+    """The cursor of the last row. Found by halving: cursors are numbers, and for each one it is known whether there is
+    more beyond it. Eighty looks, once for a stream."""
+    if not node.changes(None, 1):
+        return None
+    low, high = 0, (1 << 8 * STAMP_BYTES) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if node.changes(middle.to_bytes(STAMP_BYTES, "big"), 1):
+            low = middle + 1
+        else:
+            high = middle
+    return low.to_bytes(STAMP_BYTES, "big")

@@ -1,0 +1,297 @@
+"""Commands about the connection and the server: mostly what clients and tools send on their own."""
+
+import hmac
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from epoxy import __version__
+from epoxy.api.resp.command import Arguments, Command, Session, Table, checked_integer
+from epoxy.api.resp.scan import Pattern
+from epoxy.codec import resp
+from epoxy.model.errors import InvalidRequest
+
+REDIS_VERSION = "7.0.0"
+"""The Redis whose answers these are. Some clients refuse to talk to less than they know."""
+
+MAX_PATTERNS = 16
+"""Of one CONFIG GET: each is compiled, which takes some milliseconds for the longest."""
+
+MAX_NAME_BYTES = 64
+"""A client's name is for people who look at a list."""
+
+REFUSED = "refused"
+NEVER = ("expire", "pexpire", "expireat", "pexpireat", "setex", "psetex", "getex", "persist")
+
+
+class Room(Protocol):
+    """What the door tells its commands."""
+
+    password: bytes | None
+    table: Table
+
+    def sessions(self) -> Sequence[Session]: ...
+
+    def settings(self) -> dict[str, str]: ...
+
+    def depart(self, session: Session) -> None:
+        """Close the connection once everything before is answered."""
+
+    def admitted(self, session: Session) -> None:
+        """The session has shown the password."""
+
+
+def ping(_session: Session, arguments: Arguments) -> bytes:
+    if len(arguments) > 2:
+        raise InvalidRequest("wrong number of arguments for 'ping' command")
+    return resp.bulk(arguments[1]) if len(arguments) == 2 else resp.simple("PONG")
+
+
+def echo(_session: Session, arguments: Arguments) -> bytes:
+    return resp.bulk(arguments[1])
+
+
+def select(_session: Session, arguments: Arguments) -> bytes:
+    if checked_integer(arguments[1]) != 0:
+        raise InvalidRequest("DB index is out of range: there is one, 0")
+    return resp.OK
+
+
+def read_consistent(session: Session, _arguments: Arguments) -> bytes:
+    session.consistent = True
+    return resp.OK
+
+
+def read_optimistic(session: Session, _arguments: Arguments) -> bytes:
+    session.consistent = False
+    return resp.OK
+
+
+def name_client(session: Session, name: bytes) -> None:
+    if len(name) > MAX_NAME_BYTES or not all(0x21 <= byte <= 0x7E for byte in name):
+        raise InvalidRequest(f"a client's name has up to {MAX_NAME_BYTES} printable characters and no spaces")
+    session.name = name
+
+
+class Admin:
+    """The commands that look at more than their own session."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    def auth(self, session: Session, arguments: Arguments) -> bytes:
+        if len(arguments) > 3:
+            raise InvalidRequest("wrong number of arguments for 'auth' command")
+        if self._room.password is None and len(arguments) == 2:
+            raise InvalidRequest("AUTH called, but no password is configured")
+        user, password = arguments[1:] if len(arguments) == 3 else (b"default", arguments[1])
+        return resp.OK if self._let_in(session, user, password) else WRONG_PASSWORD
+
+    def _let_in(self, session: Session, user: bytes, password: bytes) -> bool:
+        """Without a password the one user there is needs none, as in Redis; others there are not."""
+        expected = self._room.password
+        if user != b"default" or (expected is not None and not hmac.compare_digest(password, expected)):
+            return False
+        self._room.admitted(session)
+        return True
+
+    def hello(self, session: Session, arguments: Arguments) -> bytes:
+        protocol, options = hello_options(arguments)
+        if protocol not in (2, 3):
+            return resp.error("NOPROTO this server speaks RESP2 and RESP3")
+        if b"AUTH" in options and not self._let_in(session, *options[b"AUTH"]):
+            return WRONG_PASSWORD
+        if not session.authenticated:
+            return resp.error("NOAUTH HELLO must be called with AUTH <username> <password>, or after AUTH")
+        if b"SETNAME" in options:
+            name_client(session, options[b"SETNAME"][0])
+        session.protocol = protocol if len(arguments) > 1 else session.protocol
+        return greeting(session)
+
+    def reset(self, session: Session, _arguments: Arguments) -> bytes:
+        session.protocol, session.consistent, session.name = 2, False, b""
+        session.leave_multi()
+        session.authenticated = self._room.password is None
+        return resp.simple("RESET")
+
+    def quit(self, session: Session, _arguments: Arguments) -> bytes:
+        self._room.depart(session)
+        return resp.OK
+
+    def client(self, session: Session, arguments: Arguments) -> bytes:
+        match [arguments[1].upper(), *arguments[2:]]:
+            case [b"SETNAME", name]:
+                name_client(session, name)
+                return resp.OK
+            case [b"GETNAME"]:
+                return resp.maybe_bulk(session.name or None, session.protocol)
+            case [b"ID"]:
+                return resp.integer(session.id)
+            case [b"INFO"]:
+                return resp.verbatim(described(session), session.protocol)
+            case [b"LIST"]:
+                return resp.verbatim("".join(map(described, self._room.sessions())), session.protocol)
+            case [b"SETINFO", _, _] | [b"NO-EVICT" | b"NO-TOUCH", _]:
+                return resp.OK
+            case [name, *_]:
+                raise unknown_subcommand("CLIENT", name)
+            case _:
+                raise AssertionError(arguments)
+
+    def config(self, session: Session, arguments: Arguments) -> bytes:
+        if arguments[1].upper() != b"GET" or len(arguments) < 3:
+            raise unknown_subcommand("CONFIG", arguments[1], ": settings are read here, and changed in epoxy.toml")
+        if len(arguments) - 2 > MAX_PATTERNS:
+            raise InvalidRequest(f"CONFIG GET takes at most {MAX_PATTERNS} patterns at a time")
+        patterns = [Pattern(glob.lower()) for glob in arguments[2:]]
+        found = {
+            name: value
+            for name, value in self._room.settings().items()
+            if any(pattern.matches(name.encode()) for pattern in patterns)
+        }
+        return resp.mapping(texts(found.items()), session.protocol)
+
+    def command(self, session: Session, arguments: Arguments) -> bytes:
+        everything = {command.name: command for command in self._room.table.values() if command.group != REFUSED}
+        if len(arguments) == 1:
+            return resp.array([signature(command) for command in everything.values()])
+        names = [name.decode("utf-8", "replace").lower() for name in arguments[2:]] or list(everything)
+        match arguments[1].upper():
+            case b"COUNT":
+                return resp.integer(len(everything))
+            case b"LIST":
+                return resp.array([resp.bulk_text(name) for name in everything])
+            case b"INFO":
+                nothing = resp.null(session.protocol)
+                return resp.array([signature(everything[name]) if name in everything else nothing for name in names])
+            case b"DOCS":
+                asked = [everything[name] for name in names if name in everything]
+                docs = ((resp.bulk_text(command.name), documentation(command, session)) for command in asked)
+                return resp.mapping(docs, session.protocol)
+            case other:
+                raise unknown_subcommand("COMMAND", other)
+
+    def info(self, session: Session, arguments: Arguments) -> bytes:
+        wanted = {name.decode("utf-8", "replace").lower() for name in arguments[1:]} - {"default", "all", "everything"}
+        sections = {
+            "server": {"redis_version": REDIS_VERSION, "redis_mode": "standalone", "epoxy_version": __version__},
+            "clients": {"connected_clients": str(len(self._room.sessions()))},
+            "replication": {"role": "master"},
+            "epoxy": dict(flat(msgspec.to_builtins(session.node.status()))),
+        }
+        shown = [section(name, lines) for name, lines in sections.items() if not wanted or name in wanted]
+        return resp.verbatim("\r\n".join(shown), session.protocol)
+
+
+WRONG_PASSWORD = resp.error("WRONGPASS invalid username-password pair")
+
+
+def hello_options(arguments: Arguments) -> tuple[int, dict[bytes, Arguments]]:
+    """Each option with its own arguments."""
+    protocol = checked_integer(arguments[1]) if len(arguments) > 1 else 2
+    options: dict[bytes, Arguments] = {}
+    rest = arguments[2:]
+    while rest:
+        name, size = rest[0].upper(), {b"AUTH": 2, b"SETNAME": 1}.get(rest[0].upper())
+        if size is None or len(rest) <= size:
+            raise InvalidRequest("syntax error in HELLO")
+        options[name], rest = rest[1 : size + 1], rest[size + 1 :]
+    return protocol, options
+
+
+def greeting(session: Session) -> bytes:
+    words = {"server": "epoxy", "version": REDIS_VERSION, "mode": "standalone", "role": "master"}
+    numbers = {"proto": session.protocol, "id": session.id}
+    pairs = [*texts(words.items()), *((resp.bulk_text(name), resp.integer(each)) for name, each in numbers.items())]
+    return resp.mapping([*pairs, (resp.bulk_text("modules"), resp.array([]))], session.protocol)
+
+
+def texts(pairs: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [(resp.bulk_text(name), resp.bulk_text(value)) for name, value in pairs]
+
+
+def described(session: Session) -> str:
+    reads = "consistent" if session.consistent else "optimistic"
+    where = f"addr={session.address} laddr={session.local_address}"
+    who = f"id={session.id} {where} name={session.name.decode('ascii')}"
+    return f"{who} db=0 user=default resp={session.protocol} reads={reads}\n"
+
+
+def signature(command: Command) -> bytes:
+    """Name, arity, flags, and where its keys are: what clients route by. Of what Redis 7 adds, only the category."""
+    flags = [*(["write"] if command.writes else ["readonly"] if command.first_key else []), "fast"]
+    places = (command.first_key, command.last_key, 1 if command.first_key else 0)
+    flagged = resp.array([resp.simple(flag) for flag in flags])
+    numbers = [resp.integer(place) for place in places]
+    more = [resp.array([resp.simple(f"@{command.group}")]), *[resp.array([])] * 3]
+    return resp.array([resp.bulk_text(command.name), resp.integer(command.arity), flagged, *numbers, *more])
+
+
+def documentation(command: Command, session: Session) -> bytes:
+    pairs = {"summary": command.summary, "since": __version__, "group": command.group}
+    return resp.mapping(texts(pairs.items()), session.protocol)
+
+
+def section(name: str, lines: dict[str, str]) -> str:
+    return f"# {name.capitalize()}\r\n" + "".join(f"{key}:{value}\r\n" for key, value in lines.items())
+
+
+def flat(status: dict[str, object]) -> Iterable[tuple[str, str]]:
+    """A line for each field; a list gives a numbered line for each member."""
+    for name, value in status.items():
+        if isinstance(value, list | tuple):
+            for index, member in enumerate(value):
+                yield f"{name}{index}", ",".join(f"{key}={plain(each)}" for key, each in member.items())
+        else:
+            yield name, plain(value)
+
+
+def plain(value: object) -> str:
+    """Redis writes yes and no as 1 and 0, and leaves empty what it does not know."""
+    if value is None:
+        return ""
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def unknown_subcommand(command: str, name: bytes, hint: str = "") -> InvalidRequest:
+    said = name[:64].decode("utf-8", "replace")
+    return InvalidRequest(f"unknown subcommand or wrong number of arguments for {command} '{said}'{hint}")
+
+
+def refusal(name: str, reason: str) -> Command:
+    """A command Redis has and this door does not: better said plainly than as "unknown"."""
+
+    def run(_session: Session, _arguments: Arguments) -> bytes:
+        return resp.error(f"ERR {name.upper()} {reason}")
+
+    return Command(name=name, run=run, arity=-1, summary=f"Not offered: {reason}.", group=REFUSED)
+
+
+def refusals() -> list[Command]:
+    return [refusal(name, "is refused: no key expires here") for name in NEVER]
+
+
+def commands(room: Room) -> tuple[Command, ...]:
+    admin = Admin(room)
+    on = partial(Command, group="connection")
+    stranger = partial(on, open_to_strangers=True)
+    return (
+        on(name="ping", run=ping, arity=-1, summary="PONG, or the argument."),
+        on(name="echo", run=echo, arity=2, summary="The argument."),
+        on(name="select", run=select, arity=2, summary="Database 0, the only one."),
+        on(name="readconsistent", run=read_consistent, arity=1, summary="Linearizable reads from here on."),
+        on(name="readoptimistic", run=read_optimistic, arity=1, summary="Optimistic reads from here on."),
+        stranger(name="auth", run=admin.auth, arity=-2, summary="Show the password."),
+        stranger(name="hello", run=admin.hello, arity=-1, summary="Choose RESP2 or RESP3.", alone=True),
+        stranger(
+            name="reset", run=admin.reset, arity=1, summary="Back to a fresh connection.", alone=True, ends_multi=True
+        ),
+        stranger(name="quit", run=admin.quit, arity=-1, summary="Close the connection.", ends_multi=True),
+        on(name="client", run=admin.client, arity=-2, summary="Name and number of this connection; all of them."),
+        on(name="config", run=admin.config, arity=-2, summary="CONFIG GET: what clients ask for on their own."),
+        on(name="command", run=admin.command, arity=-1, summary="What this door understands."),
+        on(name="info", run=admin.info, arity=-1, summary="The node's status, in the form Redis gives it."),
+        *refusals(),
+    )

@@ -1,0 +1,156 @@
+"""What a command of the RESP door is, and what it may use."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from epoxy.model.cluster import FIRST_SYSTEM_KEY
+from epoxy.model.errors import InvalidRequest
+from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
+from epoxy.model.transactions import Txn, TxnOutcome
+from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
+from epoxy.node.keys.driver import Change
+from epoxy.transport.http.response_cache import ReadyAnswers
+
+INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
+
+Arguments = list[bytes]
+Answer = Callable[[bytes], None]
+
+
+class RespNode(Protocol):
+    """What the door needs of a node."""
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
+
+    def update(self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool = False) -> None:
+        """Write what follows from the version before, when the write's turn has come; `again`: it was overtaken."""
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None: ...
+
+    def peek(self, key: bytes) -> ReadResult | None: ...
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None: ...
+
+    def on_overwrite(self, listener: Callable[[bytes], None]) -> None: ...
+
+    def stays(self, key: bytes, here: ReadResult) -> bool: ...
+
+    def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]: ...
+
+    def count(self, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
+        """Living keys among the next rows beyond a key, and where to go on; None: these were the last."""
+
+    def is_full(self, *, writes: bool) -> bool:
+        """Whether another write, or another read that asks others, would be turned away now."""
+
+    def status(self) -> Struct: ...
+
+
+class Session:
+    """One client, as its commands see it."""
+
+    def __init__(self, node: RespNode, number: int, *, authenticated: bool) -> None:
+        self.node = node
+        self.id = number
+        self.name = b""
+        self.address = self.local_address = ""
+        """Of the client, and of the door it came to."""
+        self.protocol = 2
+        self.consistent = False
+        self.authenticated = authenticated
+        self.multi: list[Any] | None = None
+        """What was queued since MULTI, as `resp_txn` has it; None outside of one."""
+        self.multi_broken = False
+        self.multi_bytes = self.multi_operations = 0
+        self.watched: dict[bytes, bytes | None] = {}
+        """Values when they were watched."""
+        self.executing = False
+
+    def leave_multi(self) -> None:
+        self.multi, self.multi_broken = None, False
+        self.watched = {}
+
+    @property
+    def consistency(self) -> Consistency:
+        return Consistency.LINEARIZABLE if self.consistent else Consistency.OPTIMISTIC
+
+    @property
+    def ready(self) -> ReadyAnswers:
+        """Answers to GET, by the key as a command has it."""
+        raise NotImplementedError
+
+    def promise(self) -> Answer:
+        """For a command whose reply comes later: a place in the line of replies, and how to fill it."""
+        raise NotImplementedError
+
+    def soon(self, step: Callable[[], None]) -> None:
+        """Let others have a turn first."""
+        raise NotImplementedError
+
+
+Handler = Callable[[Session, Arguments], bytes | None]
+"""Returns the reply, or None after a promise. Raises InvalidRequest with what the client did wrong."""
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """`arity` counts the name; negative: at least so many. `first_key` 0: it names no keys; `last_key` counts from the
+    end if negative, as in Redis. `alone`: it starts when everything before it is answered, because it looks at more
+    than keys it names, or changes how replies are written. `ends_multi`: it is run, not queued, inside a MULTI."""
+
+    name: str
+    run: Handler
+    arity: int
+    summary: str
+    group: str
+    writes: bool = False
+    first_key: int = 0
+    last_key: int = 0
+    alone: bool = False
+    open_to_strangers: bool = False
+    ends_multi: bool = False
+
+    def keys(self, arguments: Arguments) -> Arguments:
+        if self.last_key == self.first_key:
+            return arguments[self.first_key : self.first_key + 1]
+        return arguments[self.first_key :]
+
+    def accepts(self, count: int) -> bool:
+        return count == self.arity or count >= -self.arity > 0
+
+
+Table = dict[bytes, Command]
+
+
+def table_of(commands: Sequence[Command]) -> Table:
+    """Names are found in any case; the usual two without a detour."""
+    upper = {command.name.upper().encode(): command for command in commands}
+    return upper | {command.name.encode(): command for command in commands}
+
+
+def checked_key(key: bytes) -> bytes:
+    if not 0 < len(key) <= MAX_KEY_BYTES:
+        raise InvalidRequest(f"a key has 1 to {MAX_KEY_BYTES} bytes, this one {len(key)}")
+    if key >= FIRST_SYSTEM_KEY:
+        raise InvalidRequest("keys that begin with the byte ff are the cluster's own")
+    return key
+
+
+def checked_value(value: bytes) -> bytes:
+    if len(value) > MAX_VALUE_BYTES:
+        raise InvalidRequest(f"a value has at most {MAX_VALUE_BYTES} bytes, this one {len(value)}")
+    return value
+
+
+def checked_integer(text: bytes) -> int:
+    """As Redis writes one: a signed 64-bit integer, no blanks, no plus, no needless zeros."""
+    if INTEGER.fullmatch(text) and -(1 << 63) <= (number := int(text)) < 1 << 63:
+        return number
+    raise InvalidRequest("value is not an integer or out of range")
+
+
+def shown(key: bytes) -> str:
+    """A key inside a message: readable, and not longer than the message."""
+    return repr(key[:64])[1:] + ("..." if len(key) > 64 else "")

@@ -1,0 +1,364 @@
+"""Commands that read and write keys.
+
+Reads are answered at once if this node knows, and so without a message. Writes, and reads it has to ask for, keep their
+place in the line of replies.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import assert_never
+
+from epoxy.api.resp.command import Arguments, Command, Session, checked_key, checked_value, shown
+from epoxy.api.resp.turns import Ended, Spread, in_turns
+from epoxy.codec import resp
+from epoxy.model.errors import InvalidRequest
+from epoxy.model.records import LEGACY_PROPOSAL_ID, Proposal
+from epoxy.model.writes import (
+    Committed,
+    ConsensusFailed,
+    ExpectedValueDoesNotMatch,
+    ImmutableKey,
+    NothingToDelete,
+    Outcome,
+    ReadAnswer,
+    ReadFailed,
+    ReadResult,
+    Refused,
+    Source,
+    VersionMismatch,
+    Write,
+)
+from epoxy.node.txn.transactions import is_owned
+
+MAX_REPLY_BYTES = 16 << 20
+"""Sixteen of the longest values: a reply is put together in memory before it leaves."""
+
+EXPIRY = {b"EX", b"PX", b"EXAT", b"PXAT", b"KEEPTTL"}
+
+Piece = Callable[[bytes | None], bytes]
+
+
+def known(session: Session, key: bytes) -> ReadResult | None:
+    """What this node may answer by itself. A reserved name never changes, so it serves consistent reads as well."""
+    if session.watched and key in session.watched:
+        return as_watched(session.watched[key])
+    here = session.node.peek(key)
+    if here is None or not session.consistent:
+        return here
+    return here if here.committed is not None and not here.committed.mutable else None
+
+
+def as_watched(value: bytes | None) -> ReadResult:
+    """What a watched key was then. EXEC compares with it, so this is what its client must compute with."""
+    committed = Proposal(value=value, version=0, mutable=True, proposal_id=LEGACY_PROPOSAL_ID)
+    return ReadResult(committed=committed, source=Source.CACHE)
+
+
+def get(session: Session, arguments: Arguments) -> bytes | None:
+    key = checked_key(arguments[1])
+    question = resp.bulk(key)
+    ready = session.ready.find(question) if not session.watched else None
+    if ready is not None:
+        return ready
+    here = known(session, key)
+    if here is None:
+        return ask(session, key, lambda value: resp.maybe_bulk(value, session.protocol))
+    reply = resp.maybe_bulk(here.value, session.protocol)
+    if is_ready(session, key, here):
+        session.ready.keep(question, reply)
+    return reply
+
+
+def is_ready(session: Session, key: bytes, here: ReadResult) -> bool:
+    """Whether the next GET may be answered with the same without looking: for ever, or until the node tells of a newer
+    version. Consistent sessions get here with the first kind alone."""
+    committed = here.committed
+    if committed is None or committed.is_tombstone:
+        return False
+    return not committed.mutable or session.node.stays(key, here)
+
+
+def read_one(piece: Piece) -> Callable[[Session, Arguments], bytes | None]:
+    """A command that tells something about the value of one key."""
+
+    def run(session: Session, arguments: Arguments) -> bytes | None:
+        here = known(session, checked_key(arguments[1]))
+        return piece(here.value) if here is not None else ask(session, arguments[1], piece)
+
+    return run
+
+
+def ask(session: Session, key: bytes, piece: Piece) -> bytes | None:
+    answer = session.promise()
+
+    def heard(outcome: ReadAnswer) -> None:
+        answer(piece(outcome.value) if isinstance(outcome, ReadResult) else unreadable(key, outcome))
+
+    session.node.read(key, session.consistency, heard)
+    return None
+
+
+def unreadable(key: bytes, outcome: ReadFailed | Refused) -> bytes:
+    if isinstance(outcome, Refused):
+        return resp.error(f"BUSY {shown(key)} was not read: {outcome.reason}")
+    return resp.error(f"UNAVAILABLE {shown(key)} cannot be read now: {outcome.reason}")
+
+
+class Pieces:
+    """One reply out of what several keys hold."""
+
+    def __init__(
+        self, session: Session, keys: Sequence[bytes], piece: Piece, whole: Callable[[Sequence[bytes]], bytes]
+    ) -> None:
+        self._session = session
+        self._keys = keys
+        self._piece = piece
+        self._whole = whole
+        self._pieces = [b""] * len(keys)
+        self._elsewhere: list[int] = []
+        self._bytes = 0
+        self._failure: bytes | None = None
+        self._answer = session.promise()
+
+    def read(self) -> None:
+        in_turns(self._session, self._look(), self._ask, self._answer)
+
+    def _look(self) -> Iterator[None]:
+        """At what is known here, as long as there can be a reply."""
+        for index, key in enumerate(self._keys):
+            here = known(self._session, key)
+            if here is None:
+                self._elsewhere.append(index)
+            else:
+                self._keep(index, self._piece(here.value))
+            if self._failure is not None:
+                return
+            yield
+
+    def _ask(self) -> None:
+        """Others for the rest."""
+        if not self._elsewhere or self._failure is not None:
+            self._answer(self._reply())
+            return
+        is_full = partial(self._session.node.is_full, writes=False)
+        Spread(self._session, self._elsewhere, self._ask_for, is_full, self._heard_all, self._answer).go_on()
+
+    def _ask_for(self, index: int, ended: Ended) -> None:
+        session = self._session
+        session.node.read(self._keys[index], session.consistency, partial(self._heard, index, ended))
+
+    def _heard(self, index: int, ended: Ended, outcome: ReadAnswer) -> None:
+        if not isinstance(outcome, ReadResult):
+            self._failure = unreadable(self._keys[index], outcome)
+        elif self._failure is None:
+            self._keep(index, self._piece(outcome.value))
+        ended()
+
+    def _heard_all(self) -> None:
+        self._answer(self._reply())
+
+    def _keep(self, index: int, piece: bytes) -> None:
+        self._pieces[index] = piece
+        self._bytes += len(piece)
+        if self._bytes > MAX_REPLY_BYTES:
+            self._failure = resp.error(f"ERR the reply exceeds {MAX_REPLY_BYTES} bytes; ask for fewer keys at a time")
+            self._pieces = []
+
+    def _reply(self) -> bytes:
+        return self._failure if self._failure is not None else self._whole(self._pieces)
+
+
+def mget(session: Session, arguments: Arguments) -> None:
+    keys = [checked_key(key) for key in arguments[1:]]
+    Pieces(session, keys, lambda value: resp.maybe_bulk(value, session.protocol), resp.array).read()
+
+
+def exists(session: Session, arguments: Arguments) -> None:
+    """A key named twice counts twice, as in Redis."""
+    keys = [checked_key(key) for key in arguments[1:]]
+    Pieces(session, keys, presence, lambda pieces: resp.integer(pieces.count(b"+"))).read()
+
+
+def presence(value: bytes | None) -> bytes:
+    return b"" if value is None else b"+"
+
+
+def length(value: bytes | None) -> bytes:
+    return resp.integer(len(value) if value is not None else 0)
+
+
+def type_name(value: bytes | None) -> bytes:
+    return resp.simple("none" if value is None else "string")
+
+
+def time_to_live(value: bytes | None) -> bytes:
+    """-2: no such key. -1: it never expires, as no key here does."""
+    return resp.integer(-2 if value is None else -1)
+
+
+def put(session: Session, write: Write, shape: Callable[[Outcome], bytes]) -> bytes | None:
+    answer = session.promise()
+    session.node.write(write, lambda outcome: answer(shape(outcome)))
+    return None
+
+
+def set_(session: Session, arguments: Arguments) -> bytes | None:
+    key, value = checked_key(arguments[1]), checked_value(arguments[2])
+    options = [option.upper() for option in arguments[3:]]
+    for option in options:
+        check_option(option)
+    if b"NX" not in options:
+        shape = partial(replaced, session) if b"GET" in options else written
+        return put(session, Write(key=key, value=value, mutable=True), partial(shape, key))
+    winner = partial(winning_value, key) if b"GET" in options else partial(won, session, key)
+    return put(session, Write(key=key, value=value), winner)
+
+
+def check_option(option: bytes) -> None:
+    if option in EXPIRY:
+        raise InvalidRequest(f"SET {option.decode()} is refused: no key expires here")
+    if option == b"XX":
+        raise InvalidRequest("SET XX is refused: there is no set-if-present here")
+    if option not in (b"NX", b"GET"):
+        raise InvalidRequest("syntax error")
+
+
+def setnx(session: Session, arguments: Arguments) -> bytes | None:
+    key, value = checked_key(arguments[1]), checked_value(arguments[2])
+    return put(session, Write(key=key, value=value), partial(taken, key))
+
+
+def getset(session: Session, arguments: Arguments) -> bytes | None:
+    key, value = checked_key(arguments[1]), checked_value(arguments[2])
+    return put(session, Write(key=key, value=value, mutable=True), partial(replaced, session, key))
+
+
+def written(key: bytes, outcome: Outcome) -> bytes:
+    return resp.OK if isinstance(outcome, Committed) else failure(key, outcome)
+
+
+def replaced(session: Session, key: bytes, outcome: Outcome) -> bytes:
+    if not isinstance(outcome, Committed):
+        return failure(key, outcome)
+    previous = outcome.previous.value if outcome.previous is not None else None
+    return resp.maybe_bulk(previous, session.protocol)
+
+
+def won(session: Session, key: bytes, outcome: Outcome) -> bytes:
+    """Only the very write that took the name, as in Redis: an equal value of somebody else's is a loss."""
+    match outcome:
+        case Committed():
+            return resp.OK if outcome.mine else resp.null(session.protocol)
+        case ExpectedValueDoesNotMatch():
+            return resp.null(session.protocol)
+        case _:
+            return failure(key, outcome)
+
+
+def taken(key: bytes, outcome: Outcome) -> bytes:
+    match outcome:
+        case Committed():
+            return resp.integer(int(outcome.mine))
+        case ExpectedValueDoesNotMatch():
+            return resp.integer(0)
+        case _:
+            return failure(key, outcome)
+
+
+def winning_value(key: bytes, outcome: Outcome) -> bytes:
+    """Everybody who asks is told the same value."""
+    match outcome:
+        case Committed(proposal=winner) | ExpectedValueDoesNotMatch(committed=winner):
+            assert winner.value is not None, "a name that was deleted is free"
+            return resp.bulk(winner.value)
+        case _:
+            return failure(key, outcome)
+
+
+def failure(key: bytes, outcome: Outcome) -> bytes:
+    """What a write is told that did not do what it was asked to."""
+    match outcome:
+        case ImmutableKey() if is_owned(outcome.committed):
+            return resp.error(f"WRONGENGINE {shown(key)} belongs to transactions: write it inside MULTI")
+        case ImmutableKey():
+            return resp.error(f"IMMUTABLE {shown(key)} is reserved for ever and cannot be overwritten or deleted")
+        case ConsensusFailed():
+            return resp.error(f"TRYAGAIN no decision about {shown(key)}, outcome unknown: {outcome.reason}")
+        case Refused():
+            return resp.error(f"BUSY nothing was written to {shown(key)}: {outcome.reason}")
+        case Committed() | ExpectedValueDoesNotMatch() | VersionMismatch() | NothingToDelete():
+            raise AssertionError(outcome)
+        case _:
+            assert_never(outcome)
+
+
+class Deletion:
+    """Several keys at once, each decided by itself. One that failed is told, with how many were deleted anyway; of
+    several the one whose outcome is unknown."""
+
+    def __init__(self, session: Session, keys: Sequence[bytes]) -> None:
+        self._session = session
+        self._keys = keys
+        self._deleted = 0
+        self._failures: list[tuple[bytes, Outcome]] = []
+        self._answer = session.promise()
+
+    def start(self) -> None:
+        is_full = partial(self._session.node.is_full, writes=True)
+        Spread(self._session, self._keys, self._delete, is_full, self._heard_all, self._answer).go_on()
+
+    def _delete(self, key: bytes, ended: Ended) -> None:
+        self._session.node.write(Write(key=key, value=None, mutable=True), partial(self._heard, key, ended))
+
+    def _heard(self, key: bytes, ended: Ended, outcome: Outcome) -> None:
+        if isinstance(outcome, Committed):
+            self._deleted += 1
+        elif not isinstance(outcome, NothingToDelete):
+            self._failures.append((key, outcome))
+        ended()
+
+    def _heard_all(self) -> None:
+        self._answer(self._reply())
+
+    def _reply(self) -> bytes:
+        if not self._failures:
+            return resp.integer(self._deleted)
+        key, outcome = max(self._failures, key=lambda failed: isinstance(failed[1], ConsensusFailed))
+        message = failure(key, outcome)
+        if len(self._keys) == 1:
+            return message
+        return resp.error(f"{message[1:-2].decode()}; {self._deleted} of {len(self._keys)} keys were deleted")
+
+
+def delete(session: Session, arguments: Arguments) -> None:
+    Deletion(session, [checked_key(key) for key in arguments[1:]]).start()
+
+
+def read(name: str, run: Callable[[Session, Arguments], bytes | None], summary: str, *, many: bool = False) -> Command:
+    last, arity = (-1, -2) if many else (1, 2)
+    return Command(name=name, run=run, arity=arity, first_key=1, last_key=last, summary=summary, group="string")
+
+
+def write(
+    name: str, run: Callable[[Session, Arguments], bytes | None], arity: int, summary: str, *, many: bool = False
+) -> Command:
+    last = -1 if many else 1
+    return Command(
+        name=name, run=run, arity=arity, first_key=1, last_key=last, summary=summary, group="string", writes=True
+    )
+
+
+COMMANDS = (
+    read("get", get, "The value of a key, or nil."),
+    read("mget", mget, "The values of several keys.", many=True),
+    read("exists", exists, "How many of the keys named exist.", many=True),
+    read("strlen", read_one(length), "The length of a value; 0 without one."),
+    read("type", read_one(type_name), "string, or none."),
+    read("ttl", read_one(time_to_live), "-1: never expires. -2: no such key."),
+    read("pttl", read_one(time_to_live), "-1: never expires. -2: no such key."),
+    write("set", set_, -3, "Write a mutable key; with NX reserve an immutable one."),
+    write("setnx", setnx, 3, "Reserve an immutable key: 1 if this call took it."),
+    write("getset", getset, 3, "Write a mutable key and return what it replaced."),
+    write("del", delete, -2, "Delete mutable keys.", many=True),
+    write("unlink", delete, -2, "Delete mutable keys.", many=True),
+)

@@ -1,0 +1,205 @@
+"""Commands that walk through the keys this node holds: SCAN and DBSIZE.
+
+They see what this replica has learned, committed and durable, like an optimistic read that asks nobody.
+"""
+
+import asyncio
+import hashlib
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from epoxy.api.resp.command import Answer, Arguments, Command, Handler, RespNode, Session, checked_integer
+from epoxy.codec import resp
+from epoxy.model.errors import InvalidRequest
+
+DEFAULT_COUNT = 10
+MAX_COUNT = 512
+"""Keys looked at in one call: a few milliseconds of the event loop. COUNT is a hint, so a greater one is cut down."""
+
+MAX_PATTERN_BYTES = 128
+"""A pattern is tried on every key of a page, and the time for one key grows with its length times this."""
+
+MAX_CURSORS = 10_000
+"""Scans that may be under way; each costs the memory of one key."""
+
+CURSOR_BYTES = 6
+"""Clients read a cursor as a number, and some of them lose digits beyond 53 bits."""
+
+COUNTED_AT_ONCE = 512
+MAX_COUNTED = 200_000
+"""Rows that DBSIZE looks at in a turn of the event loop, about a millisecond's work, and altogether, about half a
+second's. A key has one row, or two after rivals wrote it."""
+
+
+class Cursors:
+    """Where a scan goes on. A cursor must be a number and the place is a key, so the door remembers; places not asked
+    for the longest are forgotten first. The same place has the same number, so repeated scans take no more room."""
+
+    def __init__(self, limit: int = MAX_CURSORS) -> None:
+        self._limit = limit
+        self._secret = secrets.token_bytes(16)
+        self._places: OrderedDict[int, bytes] = OrderedDict()
+
+    def number(self, place: bytes) -> int:
+        digest = hashlib.blake2b(place, digest_size=CURSOR_BYTES, key=self._secret).digest()
+        number = int.from_bytes(digest, "big") or 1
+        while self._places.get(number, place) != place:
+            number += 1
+        self._places[number] = place
+        self._places.move_to_end(number)
+        if len(self._places) > self._limit:
+            self._places.popitem(last=False)
+        return number
+
+    def place(self, number: int) -> bytes | None:
+        """Where to go on; None: from the start."""
+        if number == 0:
+            return None
+        if number not in self._places:
+            raise InvalidRequest("invalid cursor: start again from 0")
+        self._places.move_to_end(number)
+        return self._places[number]
+
+
+class Pattern:
+    """A glob as Redis has it: * ? [abc] [a-z] [^a] and a backslash before what is meant literally.
+
+    Each star takes as little as it can and never gives anything back (an atomic group), which for globs finds a match
+    if there is one, in time that no pattern can blow up. The last star may take anything.
+    """
+
+    def __init__(self, glob: bytes) -> None:
+        if len(glob) > MAX_PATTERN_BYTES:
+            raise InvalidRequest(f"a pattern has at most {MAX_PATTERN_BYTES} bytes, this one {len(glob)}")
+        parts: list[list[bytes]] = [[]]
+        for token in tokens(glob):
+            if token == b"*":
+                parts.append([])
+            else:
+                parts[-1].append(atom(token))
+        self.prefix = literal_prefix(glob)
+        first, *rest = (b"".join(part) for part in parts)
+        if rest:
+            *middle, last = rest
+            first += b"".join(b"(?>.*?%b)" % part for part in middle) + b".*" + last
+        self._regex = re.compile(first, re.DOTALL)
+
+    def matches(self, key: bytes) -> bool:
+        return self._regex.fullmatch(key) is not None
+
+
+TOKEN = re.compile(rb"\\.|\[\^?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+MEMBER = re.compile(rb"(\\.|[^\\])(?:-(\\.|[^\\]))?", re.DOTALL)
+
+
+def tokens(glob: bytes) -> Iterator[bytes]:
+    return (match.group() for match in TOKEN.finditer(glob))
+
+
+def atom(token: bytes) -> bytes:
+    if token == b"?":
+        return b"."
+    if len(token) > 1 and token.startswith(b"["):
+        return one_of(token[1:-1])
+    return re.escape(token[1:] if len(token) > 1 else token)
+
+
+def one_of(inside: bytes) -> bytes:
+    """A set of bytes. An empty one matches nothing; an empty one negated, anything."""
+    negated = inside.startswith(b"^")
+    members = b"".join(b"\\x%02x" % member for member in sorted(set(set_members(inside[negated:]))))
+    if not members:
+        return b"." if negated else b"(?!)"
+    return b"[%b%b]" % (b"^" if negated else b"", members)
+
+
+def set_members(inside: bytes) -> Iterator[int]:
+    for low, high in MEMBER.findall(inside):
+        first, last = sorted((low[-1], (high or low)[-1]))
+        yield from range(first, last + 1)
+
+
+def literal_prefix(glob: bytes) -> bytes:
+    """What every match begins with: only keys there need to be looked at."""
+    prefix = b""
+    for token in tokens(glob):
+        if token in (b"*", b"?") or token.startswith(b"["):
+            break
+        prefix += token[-1:]
+    return prefix
+
+
+def scan(cursors: Cursors) -> Handler:
+    def run(session: Session, arguments: Arguments) -> bytes:
+        after = cursors.place(checked_integer(arguments[1]))
+        pattern, count, wanted = scan_options(arguments[2:])
+        rows = session.node.page(pattern.prefix, after, count) if wanted else []
+        more = bool(rows) and bool(session.node.page(pattern.prefix, rows[-1][0], 1))
+        following = cursors.number(rows[-1][0]) if more else 0
+        found = [resp.bulk(key) for key, proposal in rows if not proposal.is_tombstone and pattern.matches(key)]
+        return resp.array([resp.bulk(b"%d" % following), resp.array(found)])
+
+    return run
+
+
+def scan_options(options: Arguments) -> tuple[Pattern, int, bool]:
+    """The third: whether keys of the type asked for exist at all. All of ours are strings."""
+    given = dict(zip((name.upper() for name in options[::2]), options[1::2], strict=False))
+    if len(options) % 2 or not given.keys() <= {b"MATCH", b"COUNT", b"TYPE"}:
+        raise InvalidRequest("syntax error")
+    count = checked_integer(given.get(b"COUNT", b"%d" % DEFAULT_COUNT))
+    if count < 1:
+        raise InvalidRequest("syntax error")
+    wanted = given.get(b"TYPE", b"string").lower() == b"string"
+    return Pattern(given.get(b"MATCH", b"*")), min(count, MAX_COUNT), wanted
+
+
+class Count:
+    """How many keys there are, for all who ask at a time. One count is under way, a few rows in each turn of the event
+    loop. Who asks meanwhile waits for the next one: what that client has written may lie behind where this one is."""
+
+    def __init__(self) -> None:
+        self._asked: list[Asked] = []
+        self._waiting: list[Asked] = []
+        self._after: bytes | None = None
+        self._looked_at = self._found = 0
+
+    def ask(self, session: Session, _arguments: Arguments) -> None:
+        self._waiting.append((session.node, session.promise()))
+        if not self._asked:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._asked, self._waiting = self._waiting, []
+        self._after, self._looked_at, self._found = None, 0, 0
+        if self._asked:
+            self._step()
+
+    def _step(self) -> None:
+        node, _ = self._asked[0]
+        found, self._after = node.count(self._after, COUNTED_AT_ONCE)
+        self._looked_at += COUNTED_AT_ONCE
+        self._found += found
+        if self._after is not None and self._looked_at < MAX_COUNTED:
+            asyncio.get_running_loop().call_soon(self._step)
+            return
+        asked, self._asked = self._asked, []
+        for _, answer in asked:
+            answer(resp.integer(self._found))
+        self._begin()
+
+
+Asked = tuple[RespNode, Answer]
+
+
+def commands(cursors: Cursors) -> tuple[Command, ...]:
+    return (
+        walk("scan", scan(cursors), -2, "Keys this node holds, a page at a time."),
+        walk("dbsize", Count().ask, 1, f"How many keys this node holds, counted up to {MAX_COUNTED} rows."),
+    )
+
+
+def walk(name: str, run: Handler, arity: int, summary: str) -> Command:
+    return Command(name=name, run=run, arity=arity, summary=summary, group="generic", alone=True)

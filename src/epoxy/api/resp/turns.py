@@ -1,0 +1,97 @@
+"""Commands that take more than one turn of the event loop."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from time import monotonic
+from typing import Generic, TypeVar
+
+from epoxy.api.resp.command import Answer, Session
+from epoxy.api.resp.limits import TURN_S
+from epoxy.codec import resp
+from epoxy.model.errors import StoreFailed
+
+T = TypeVar("T")
+Ended = Callable[[], None]
+
+BROKEN = resp.error("ERR internal error, outcome unknown")
+
+
+def in_turns(session: Session, work: Iterator[None], then: Callable[[], None], answer: Answer) -> None:
+    """Do one step after the other until the turn is over, and go on in the next: others wait for one turn at most,
+    however many keys a command names and however long their values are. Until it is done nothing else of this
+    connection begins; if the client leaves, what is left is not done."""
+    until = monotonic() + TURN_S
+    try:
+        for _ in work:
+            if monotonic() > until:
+                session.executing = True
+                session.soon(partial(in_turns, session, work, then, answer))
+                return
+        session.executing = False
+        then()
+    except StoreFailed:
+        raise
+    except Exception:
+        session.executing = False
+        answer(BROKEN)
+        raise
+
+
+class Spread(Generic[T]):
+    """Operations of the node that one command consists of. They are begun for a turn at a time, and none while the node
+    has as many under way as it admits, as long as one of these is among them, to be waited for: one client's thousand
+    keys are a queue and no overload. `begin` calls what it is given when the operation has ended; `done` is called when
+    all have."""
+
+    def __init__(
+        self,
+        session: Session,
+        items: Iterable[T],
+        begin: Callable[[T, Ended], None],
+        is_full: Callable[[], bool],
+        done: Callable[[], None],
+        answer: Answer,
+    ) -> None:
+        self._session = session
+        self._items = deque(items)
+        self._begin = begin
+        self._is_full = is_full
+        self._done = done
+        self._answer = answer
+        self._under_way = 0
+        self._scheduled = False
+
+    def go_on(self) -> None:
+        self._scheduled = False
+        until = monotonic() + TURN_S
+        try:
+            while self._items and not self._must_wait():
+                self._under_way += 1
+                self._begin(self._items.popleft(), self._ended)
+                if monotonic() > until:
+                    break
+        except StoreFailed:
+            raise
+        except Exception:
+            self._session.executing = False
+            self._answer(BROKEN)
+            raise
+        self._session.executing = bool(self._items)
+        if self._items and not self._must_wait():
+            self._go_on_soon()
+
+    def _must_wait(self) -> bool:
+        return self._under_way > 0 and self._is_full()
+
+    def _ended(self) -> None:
+        self._under_way -= 1
+        if self._items:
+            self._go_on_soon()
+        elif not self._under_way:
+            self._done()
+
+    def _go_on_soon(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._session.soon(self.go_on)

@@ -1,0 +1,1 @@
+"""`epoxy sim`: the simulator on the command line."""

@@ -1,0 +1,115 @@
+"""A protocol on the command line: many seeds, or one with its full trace, and its planted faults."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import click
+
+from epoxy.cli import output
+from epoxy.cli import parameters as options
+from epoxy.cli.groups import SETTINGS
+from epoxy.cli.progress import Watch, watched
+from epoxy.cli.sim import results
+from epoxy.cli.sim.mutants import mutants_command
+from epoxy.cli.sim.results import Stage
+from epoxy_sim.campaign import Campaign
+from epoxy_sim.protocols import R, Setup, chase
+from epoxy_sim.search import P, Shrunk
+
+HELD, VIOLATED, INTERRUPTED = 0, 1, 130
+
+
+def campaign_command(
+    stage: Stage[P, R], name: str, *parameters: Callable[[Any], Any], seeds: str, short: str, text: str, **given: Any
+) -> click.Command:
+    """`parameters`: which fields of the setup the user may choose. `given`: fields that are so in every run of it."""
+
+    def command(**asked: Any) -> None:
+        chosen = {field: asked.pop(field) for field in stage.setup.__struct_fields__ if field in asked}
+        setup = stage.setup(**given, **chosen)
+        if setup.mutant is not None:
+            options.check_plantable()
+        sys.exit(simulate(stage, setup, **asked))
+
+    return options.command(
+        command,
+        click.command(name, context_settings=SETTINGS, short_help=short, help=text),
+        options.seeds_option(seeds),
+        *parameters,
+        options.replay_option,
+        options.jobs_option,
+        options.keep_going_option,
+        options.shrink_option,
+        options.json_option,
+    )
+
+
+def size_option(machines: str) -> Callable[[Any], Any]:
+    words = f"{machines}; drawn by each seed if not given."
+    return click.option("--n", type=click.IntRange(1, 9), metavar="N", help=words)
+
+
+def mutant_option(setup: type[Setup[P, R]]) -> Callable[[Any], Any]:
+    words = f"Plant a fault; `epoxy sim {setup.name}-mutants` lists them."
+    return click.option("--mutant", type=options.MutantName(setup.mutants), help=words)
+
+
+def faults_command(setup: type[Setup[P, R]], *, short: str, text: str) -> click.Command:
+    return mutants_command(
+        f"{setup.name}-mutants",
+        setup.mutants,
+        partial(chase, setup),
+        survived=f"{setup.limit_seeds:,} seeds",
+        short=short,
+        text=text,
+    )
+
+
+def simulate(
+    stage: Stage[P, R],
+    setup: Setup[P, R],
+    *,
+    seeds: range,
+    replay: int | None,
+    jobs: int,
+    keep_going: bool,
+    shrinking: bool | None,
+    as_json: bool,
+    minutes: float | None = None,
+) -> int:
+    if replay is not None:
+        return replay_one(stage, setup, replay, shrinking=bool(shrinking), as_json=as_json)
+    campaign = Campaign(setup, seeds.start, seeds.stop, jobs=jobs, minutes=minutes, keep_going=keep_going)
+    summary = watched(setup.title, campaign)
+    shrunk = None
+    if summary.failed and shrinking is not False and not summary.interrupted:
+        shrunk = shrink_plan(stage, setup, setup.plan(summary.failed[0].seed), summary.failed[0].rule)
+    if as_json:
+        output.emit_json(results.summary_json(stage, summary, shrunk))
+    else:
+        results.show_summary(stage, summary, shrunk)
+    if summary.failed:
+        return VIOLATED
+    return INTERRUPTED if summary.interrupted else HELD
+
+
+def shrink_plan(stage: Stage[P, R], setup: Setup[P, R], plan: P, rule: str) -> Shrunk[R]:
+    def told(runs: int, best: P) -> None:
+        watch.tell(runs, f"{runs:,} runs, {stage.left(best)} left")
+
+    with Watch("shrinking", None) as watch, setup.planted():
+        return stage.shrink(plan, rule, listener=told)
+
+
+def replay_one(stage: Stage[P, R], setup: Setup[P, R], seed: int, *, shrinking: bool, as_json: bool) -> int:
+    plan = setup.plan(seed)
+    with setup.planted():
+        report = setup.run(plan, tracing=True)
+    shrunk = shrink_plan(stage, setup, plan, report.failure.rule) if shrinking and report.failure else None
+    if as_json:
+        output.emit_json(results.replay_json(stage, setup, seed, report, shrunk))
+    else:
+        results.show_replay(stage, setup, seed, report, shrunk)
+    return HELD if report.failure is None else VIOLATED

@@ -1,0 +1,1 @@
+"""The per-key engine of one replica."""

@@ -1,0 +1,42 @@
+"""The keys a replica holds, as its doors list and count them."""
+
+from itertools import islice
+
+from epoxy.model.records import Proposal
+from epoxy.node.keys.replica import Replica
+from epoxy.node.txn.transactions import OWNED, Transactions, is_owned
+from epoxy.ports import Store
+
+PAGE_BYTES = 4 << 20
+"""Values on a page of keys, as much as the largest message between peers; the last of them may exceed it."""
+
+
+class Listing:
+    def __init__(self, replica: Replica, store: Store, transactions: Transactions) -> None:
+        self._replica = replica
+        self._store = store
+        self._transactions = transactions
+
+    def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
+        """Fewer than `limit` if these are the last, or if their values come to PAGE_BYTES."""
+        found: list[tuple[bytes, Proposal]] = []
+        size = 0
+        rows = self._replica.keyspace.clients_keys(self._store.durable(), prefix, after)
+        for key, committed in islice(rows, limit):
+            shown = self._transactions.shown(key) if is_owned(committed) else committed
+            found.append((key, shown))
+            size += len(shown.value or b"")
+            if size >= PAGE_BYTES:
+                break
+        return found
+
+    def count(self, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
+        """How many living keys there are among the next so many rows beyond a key, and where to go on; None: these
+        were the last."""
+        keys, named, last = self._replica.keyspace.living(self._store.durable(), after, rows, OWNED)
+        return keys + sum([self._lives(key) for key in named]), last
+
+    def _lives(self, key: bytes) -> bool:
+        """Of a key that seems to belong to transactions."""
+        here = self._replica.peek(key, use_cache=False)
+        return here is not None and not (is_owned(here.committed) and self._transactions.shown(key).is_tombstone)

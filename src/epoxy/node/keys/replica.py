@@ -1,0 +1,236 @@
+"""One message, one transaction.
+
+Whatever comes in, from a peer or from this replica's own flows, the key's state is loaded, a pure rule is applied, and
+what changed is stored, all in one transaction. The answer leaves only when everything it rests on is durable, and that
+includes what other transactions wrote before it: a refusal, too, tells what was read.
+
+A key's vote, its commit and its next version come close together, so the states of the last keys are kept in memory and
+not read again.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import assert_never
+
+from epoxy.model.cluster import CONFIG_KEY, ClusterConfig
+from epoxy.model.instances import InTerm
+from epoxy.model.messages import (
+    Accept,
+    Commit,
+    CommitConflict,
+    ConfigOk,
+    Failed,
+    Inspect,
+    Inspected,
+    KeyRequest,
+    Prepare,
+    Read,
+    Reply,
+    Request,
+    UpdateConfig,
+)
+from epoxy.model.records import FRESH, ChangelogEntry, KeyState, Proposal
+from epoxy.model.writes import ReadResult, Source
+from epoxy.node.keys.key_state_cache import States
+from epoxy.node.members import config_record
+from epoxy.ports import Store, Transaction
+from epoxy.protocol.keys import acceptor, local
+from epoxy.protocol.keys.operations import Adopt, Cache, Conclude, HomeOp, KeyOp, Peek, Reserve, Select
+from epoxy.store.keyspace import Keyspace
+
+INSPECTED_ROWS = 1_000
+"""Rows of the changelog that an inspection looks through: a few milliseconds on the event loop, not more."""
+
+INSPECTED_STAMPS = 64
+"""What the schema carries."""
+
+Watcher = Callable[[bytes, KeyState, KeyState], None]
+"""Told of a change of a key's state, right after its transaction and before that is durable."""
+
+
+class Replica:
+    def __init__(self, me: int, store: Store, config: ClusterConfig, alarm: Callable[[str], None]) -> None:
+        """`config` is the operator's epoch 1, for a store that holds none yet."""
+        self.me = me
+        self.watchers: list[Watcher] = []
+        """Told of every change."""
+        self.commit_watchers: list[Watcher] = []
+        """Told of new versions alone."""
+        self.config_watchers: list[Watcher] = []
+        """Told of new configurations alone."""
+        self.ordered: Callable[[InTerm], Reply] = not_ordered_here
+        """What deals with requests of the ordered engine."""
+        self._store = store
+        self._states = States()
+        self.keyspace = Keyspace(me)
+        self._alarm = alarm
+        self.config = config
+        self._begin(config)
+
+    def handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
+        """Requests in order; the reply is that of the last."""
+        replies = [self._request(request) for request in requests]
+        self._store.when_durable(partial(answered, replies[-1]))
+
+    def handle_all(self, requests: Sequence[Request], answered: Callable[[list[Reply]], None]) -> None:
+        """A frame from a peer: each request is a transaction of its own, and all replies wait for one sync."""
+        replies = [self._request(request) for request in requests]
+        self._store.when_durable(partial(answered, replies))
+
+    def perform(self, op: HomeOp, done: Callable[[object], None]) -> None:
+        """An operation of a flow of this replica's own. The commonest first."""
+        match op:
+            case Select() | Conclude() | Reserve() | Commit():
+                self._store.when_durable(partial(done, self._operation(op)))
+            case Peek():
+                done(self.peek(op.key, use_cache=op.use_cache))
+            case Cache():
+                self._store.transact(lambda tx: self.keyspace.cache(tx, op.key, op.proposal))
+                done(None)
+            case Adopt():
+                config = self._adopt(op.config)
+                self._store.when_durable(partial(done, config))
+            case _:
+                assert_never(op)
+
+    def _request(self, request: Request) -> Reply:
+        match request:
+            case Accept() | Commit() | Read() | Prepare():
+                return self._key_request(request)
+            case UpdateConfig():
+                return ConfigOk(epoch=self._adopt(request.config).epoch)
+            case Inspect():
+                return self._store.transact(lambda tx: self._inspect(tx, request.key))
+            case _:
+                return self.ordered(request)
+
+    def _key_request(self, request: KeyRequest) -> Reply:
+        key = request.key
+        before = self._state(key)
+        after, reply = acceptor.step(before, request, self.config)
+        if after is not before:
+            self._move(key, before, after)
+        else:
+            self._states.put(key, after)
+            if isinstance(reply, CommitConflict):
+                self._alarm(
+                    f"two values for one instance: {request} against {reply.committed}; nothing was overwritten"
+                )
+        return reply
+
+    def _inspect(self, tx: Transaction, key: bytes) -> Inspected:
+        state = self.keyspace.load(tx, key)
+        newest = self.keyspace.changelog(tx.snapshot, None, INSPECTED_ROWS, newest_first=True)
+        return Inspected(
+            epoch=self.config.epoch,
+            committed=state.committed,
+            lineage=state.lineage,
+            promised=state.promised,
+            vote=state.vote,
+            cached=self.keyspace.cached(tx, key),
+            changelog=tuple(stamp for stamp, entry in newest if entry.key == key)[:INSPECTED_STAMPS],
+        )
+
+    def _operation(self, op: KeyOp) -> object:
+        key = op.key
+        before = self._state(key)
+        after, result = local.perform(before, op, self.config)
+        if after is not before:
+            self._move(key, before, after)
+        else:
+            self._states.put(key, after)
+        return result
+
+    # The one transaction, in two halves: nothing comes between them, because nothing here waits.
+
+    def _state(self, key: bytes) -> KeyState:
+        known = self._states.get(key)
+        return known if known is not None else self.keyspace.load(self._store.newest(), key)
+
+    def _move(self, key: bytes, before: KeyState, after: KeyState) -> None:
+        rows, entry = self.keyspace.changes(self._store.newest(), key, before, after)
+        self._store.put(rows, entry)
+        self._states.put(key, after)
+        self._changed(key, before, after)
+
+    def _changed(self, key: bytes, before: KeyState, after: KeyState) -> None:
+        if key == CONFIG_KEY and after.committed is not None:
+            self.config = config_record.from_proposal(after.committed)
+        for watcher in self.watchers:
+            watcher(key, before, after)
+        if after.committed is not before.committed:
+            for watcher in self.commit_watchers:
+                watcher(key, before, after)
+            if key == CONFIG_KEY:
+                for watcher in self.config_watchers:
+                    watcher(key, before, after)
+
+    def newest(self, key: bytes) -> Proposal | None:
+        """The newest committed version, durable or not."""
+        known = self._states.get(key)
+        return known.committed if known is not None else self.keyspace.committed(self._store.newest(), key)
+
+    def peek(self, key: bytes, *, use_cache: bool) -> ReadResult | None:
+        """Only what is durable is shown: a commit record that is not could still be lost, and with it the value."""
+        view = self._store.durable()
+        committed = self.keyspace.committed(view, key)
+        if committed is not None:
+            return ReadResult(committed=committed, source=Source.LOCAL if committed.version else Source.LEGACY)
+        cached = self.keyspace.cached(view, key) if use_cache else None
+        return ReadResult(committed=cached, source=Source.CACHE) if cached is not None else None
+
+    def learn(self, key: bytes, proposal: Proposal) -> None:
+        """A decision found elsewhere. Not durable yet."""
+        self._key_request(Commit(key=key, epoch=self.config.epoch, proposal=proposal))
+
+    def learn_all(self, entries: Sequence[ChangelogEntry], beside: Callable[[Transaction], None]) -> int:
+        """Decisions found elsewhere, in one transaction with what is written beside them. How many were news here. Not
+        durable yet."""
+        changes, conflicts = self._store.transact(partial(self._learn_all, entries, beside))
+        for key, before, after in changes:
+            if self._states.get(key) is not None:
+                self._states.put(key, after)
+            self._changed(key, before, after)
+        for entry in conflicts:
+            self._alarm(f"two values for one instance: {entry} was found elsewhere; nothing was overwritten")
+        return len(changes)
+
+    def _learn_all(
+        self, entries: Sequence[ChangelogEntry], beside: Callable[[Transaction], None], tx: Transaction
+    ) -> tuple[list[tuple[bytes, KeyState, KeyState]], list[ChangelogEntry]]:
+        """Each entry as if it had come alone. May run twice, so nobody is told in here."""
+        states = dict(self.keyspace.held(tx, [entry.key for entry in entries]))
+        changes: list[tuple[bytes, KeyState, KeyState]] = []
+        conflicts: list[ChangelogEntry] = []
+        for entry in entries:
+            before = states.get(entry.key, FRESH)
+            after, reply = acceptor.learn(before, entry.committed)
+            if after is not before:
+                self.keyspace.save(tx, entry.key, before, after)
+                states[entry.key] = after
+                changes.append((entry.key, before, after))
+            elif isinstance(reply, CommitConflict):
+                conflicts.append(entry)
+        beside(tx)
+        return changes, conflicts
+
+    def version(self, key: bytes) -> int:
+        """The committed version, perhaps not durable yet."""
+        known = self._states.get(key)
+        return (known or self._store.transact(partial(self.keyspace.load, key=key))).version
+
+    def _begin(self, config: ClusterConfig) -> None:
+        stored = self._store.transact(partial(self.keyspace.committed, key=CONFIG_KEY))
+        if stored is not None:
+            self.config = config_record.from_proposal(stored)
+        else:
+            self._adopt(config)
+
+    def _adopt(self, config: ClusterConfig) -> ClusterConfig:
+        """Only ever upwards: adopting is learning what the register of configurations was decided to hold."""
+        self._key_request(Commit(key=CONFIG_KEY, epoch=config.epoch, proposal=config_record.to_proposal(config)))
+        return self.config
+
+
+def not_ordered_here(_: InTerm) -> Reply:
+    return Failed(reason="this node does not order transactions")

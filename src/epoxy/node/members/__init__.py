@@ -1,0 +1,1 @@
+"""A replica's part in changing members: copying, being copied from, coordinating."""

@@ -1,0 +1,38 @@
+"""How many keys a replica holds, for those who watch others copy them. Counted now and then, in small steps."""
+
+from epoxy.node.keys.replica import Replica
+from epoxy.ports import Clock, Store
+
+STEP_ROWS = 1_000
+STEP_MS = 20.0
+"""A step takes a millisecond: a twentieth of a replica's time, for twenty seconds if there are a million keys."""
+
+FRESH_MS = 600_000.0
+"""For whom it is meant, yesterday's number would do."""
+
+
+class Census:
+    def __init__(self, replica: Replica, store: Store, clock: Clock) -> None:
+        self.keys = 0
+        """As last counted; 0 until it has been, for a part of them would make what is left of a copy seem little."""
+        self._replica = replica
+        self._store = store
+        self._clock = clock
+        self._ended_ms: float | None = None
+        self._counted = 0
+        self._counting = False
+
+    def renew(self) -> None:
+        """Unless the number is fresh, or on its way."""
+        is_fresh = self._ended_ms is not None and self._clock.now_ms() - self._ended_ms < FRESH_MS
+        if not is_fresh and not self._counting:
+            self._counting, self._counted = True, 0
+            self._step(None)
+
+    def _step(self, after: bytes | None) -> None:
+        found, last = self._replica.keyspace.count(self._store.durable(), after, STEP_ROWS)
+        self._counted += found
+        if last is not None:
+            self._clock.call_later(STEP_MS, lambda: self._step(last))
+        else:
+            self.keys, self._ended_ms, self._counting = self._counted, self._clock.now_ms(), False

@@ -1,0 +1,156 @@
+"""Where a member's copies are made and kept: pages for those who ask, and what others' pages brought.
+
+The work is done in one go for a page, a few milliseconds, and in between others have their turn.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar, assert_never
+
+from epoxy.codec import wire
+from epoxy.model.cluster import CONFIG_KEY, WISH_KEY
+from epoxy.model.members import ChangelogRead, MemberReply, SnapshotRead
+from epoxy.model.records import KeyState
+from epoxy.node.keys.changelog_gc import Sweeper
+from epoxy.node.keys.replica import Replica
+from epoxy.ports import Clock, Store, Timer, Transaction
+from epoxy.protocol.members.effects import (
+    Changing,
+    CopyEffect,
+    Followed,
+    GiveWay,
+    Keep,
+    LoadProgress,
+    Repair,
+    Summarise,
+)
+from epoxy.protocol.members.learner import is_changing
+from epoxy.store.member_rows import MemberSpace
+
+Done = Callable[[object], None]
+R = TypeVar("R")
+
+LONGEST_REST_MS = 10_000.0
+"""A disk that stood still for a while makes a page seem like a minute's work."""
+
+
+SERVING_SHARE = 0.15
+"""Of a source's time while it decides for clients, packing pages for the wire not counted. A page is a few milliseconds
+in which nobody else has a turn: the learner asks for the next one later then."""
+
+LONGEST_WAIT_MS = 200.0
+"""For a page that is ready: well within the patience of whoever asked."""
+
+
+class Copier:
+    def __init__(self, replica: Replica, store: Store, space: MemberSpace, clock: Clock) -> None:
+        self._replica = replica
+        self._store = store
+        self._space = space
+        self._clock = clock
+        self._busy_ms = 0.0
+        self._rest: Timer | None = None
+        self._then: Done | None = None
+        self.page_ms = 0.0
+        """What a page costs beyond what the clock shows: one that is simulated stands still meanwhile."""
+        self.sweeper = Sweeper(replica, store, space, clock)
+        self.copied = 0
+        """Keys that pages of others have brought, while members change."""
+        self.repaired = 0
+        """Keys that were found missing, or behind, in quiet times."""
+        self.followed: set[int] = set()
+        """Sources whose tail was reached in the change under way. What was copied before that may be long ago."""
+        self._commits = 0
+        """Since the last page was asked for."""
+        replica.commit_watchers.append(self._committed)
+
+    # As a source
+
+    def serve(self, work: Callable[[Transaction], MemberReply], answered: Callable[[MemberReply], None]) -> None:
+        """A page, when it is durable, and later still where clients write and nobody waits for the end of an epoch."""
+        begun_ms = self._clock.now_ms()
+        reply = self._store.transact(work)
+        is_free = self._replica.config.is_joint or not self._commits
+        wait_ms = 0.0 if is_free else (self._clock.now_ms() - begun_ms) * (1 / SERVING_SHARE - 1)
+        self._commits = 0
+        self._store.when_durable(partial(self._leave, min(LONGEST_WAIT_MS, wait_ms), partial(answered, reply)))
+
+    def _leave(self, wait_ms: float, answer: Callable[[], None]) -> None:
+        if wait_ms:
+            self._clock.call_later(wait_ms, answer)
+        else:
+            answer()
+
+    def page(self, tx: Transaction, request: SnapshotRead | ChangelogRead) -> MemberReply:
+        reply: MemberReply
+        if isinstance(request, SnapshotRead):
+            reply = self._space.snapshot_page(tx.snapshot, request)
+        else:
+            reply = self._space.changelog_page(tx.snapshot, request)
+        self.sweeper.served(request, reply)
+        return reply
+
+    # As a learner
+
+    def is_changing(self) -> bool:
+        found = self._replica.newest(WISH_KEY)
+        wish = wire.decode_wish(found.value) if found is not None and found.value is not None else None
+        return is_changing(self._replica.config, wish)
+
+    def sources(self, tx: Transaction) -> tuple[int, ...]:
+        """Those who need not be copied in the joint epoch."""
+        return tuple(sorted(self.followed)) if self.is_changing() else self._space.sources(tx.snapshot)
+
+    def perform(self, effect: CopyEffect, done: Done) -> None:
+        match effect:
+            case Changing():
+                done(self.is_changing())
+            case LoadProgress():
+                done(self._store.transact(lambda tx: self._space.progress(tx, effect.source)))
+            case Summarise():
+                done(self._timed(lambda: self._store.transact(lambda tx: self._space.stretch(tx, effect.after))))
+            case Keep():
+                self.copied += self._learn(effect, self._note_progress(effect), done)
+            case Repair():
+                self.repaired += self._learn(effect, lambda _: None, done)
+            case GiveWay():
+                rest_ms = min(LONGEST_REST_MS, (self.page_ms + self._busy_ms) * (1 / effect.share - 1))
+                self._busy_ms = 0.0
+                self._rest = self._clock.call_later(rest_ms, self._rested)
+                self._then = done
+            case Followed():
+                self.followed.add(effect.source)
+                done(None)
+            case _:
+                assert_never(effect)
+
+    def wake(self) -> None:
+        """There is a new configuration: whoever rests may have something else to do."""
+        if self._then is not None and self._rest is not None:
+            self._rest.cancel()
+            self._rest = self._clock.call_later(0, self._rested)
+
+    def _rested(self) -> None:
+        then, self._then, self._rest = self._then, None, None
+        if then is not None:
+            then(None)
+
+    def _committed(self, key: bytes, _before: KeyState, _after: KeyState) -> None:
+        self._commits += 1
+        if key == CONFIG_KEY and not is_changing(self._replica.config, None):
+            self.followed.clear()
+
+    def _note_progress(self, effect: Keep) -> Callable[[Transaction], None]:
+        """In the transaction of what it stands for: one is never there without the other."""
+        return lambda tx: self._space.set_progress(tx, effect.source, effect.progress)
+
+    def _learn(self, effect: Keep | Repair, beside: Callable[[Transaction], None], done: Done) -> int:
+        news = self._timed(lambda: self._replica.learn_all(effect.entries, beside))
+        self._store.when_durable(partial(done, news))
+        return news
+
+    def _timed(self, work: Callable[[], R]) -> R:
+        begun_ms = self._clock.now_ms()
+        result = work()
+        self._busy_ms += self._clock.now_ms() - begun_ms
+        return result

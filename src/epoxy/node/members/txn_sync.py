@@ -1,0 +1,218 @@
+"""A member's part in handing on the ordered engine's state: pages given, and pages kept by one who is new."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, TypeVar, assert_never
+
+from epoxy.model.members import (
+    MAX_PAGE_BYTES,
+    MAX_PAGE_ROWS,
+    Kept,
+    KeptId,
+    KeptPage,
+    KeptRead,
+    MemberReply,
+    Unfinished,
+    ValuesRead,
+)
+from epoxy.model.records import KeyState
+from epoxy.node.keys.replica import Replica
+from epoxy.node.members.errands import Errand
+from epoxy.node.members.key_sync import LONGEST_REST_MS
+from epoxy.ports import Clock, Store, Timer, Transaction
+from epoxy.protocol.keys import acceptor
+from epoxy.protocol.members.effects import (
+    Effect,
+    GiveWay,
+    Install,
+    LookThrough,
+    Mirrored,
+    MirrorEffect,
+    Preserve,
+    Replace,
+)
+from epoxy.protocol.members.mirror import handiest, is_learning, mirror
+from epoxy.runtime.flow_failures import FlowFailures
+from epoxy.store.txn_pages import ValueSpace
+
+R = TypeVar("R")
+Done = Callable[[object], None]
+
+AGAIN_MS, HURRY_MS = 1_000.0, 20.0
+"""Between two passes: while a newcomer learns, and in a joint epoch, when all transactions wait for it."""
+
+
+class Engine(Protocol):
+    """What is handed on."""
+
+    def is_complete(self, term: int) -> bool:
+        """Everything of this term, and of those before, has been executed here."""
+
+    def needs_copy(self, term: int) -> bool:
+        """It has not, and will not be: this replica does not follow the term."""
+
+    def kept(self, after: KeptId | None, limit: int) -> list[Kept]:
+        """What is decided and not forgotten, in order."""
+
+    def keep(self, kept: tuple[Kept, ...]) -> None: ...
+
+    def install(self, term: int) -> None:
+        """From here on this replica counts as one that has executed everything of the term."""
+
+
+class Mirror:
+    def __init__(
+        self,
+        replica: Replica,
+        store: Store,
+        engine: Engine,
+        clock: Clock,
+        elsewhere: Callable[[Effect, Done], None],
+        near: Callable[[], Sequence[int]],
+        failures: FlowFailures,
+    ) -> None:
+        """`elsewhere`: does what is no part of this. `near`: the members within reach, the nearest first."""
+        self.values = ValueSpace(replica.me)
+        self.engine = engine
+        self._replica = replica
+        self._store = store
+        self._clock = clock
+        self._elsewhere = elsewhere
+        self._near = near
+        self._failures = failures
+        self._busy_ms = 0.0
+        self._running = False
+        self._rest: Timer | None = None
+        self._then: Callable[[], None] | None = None
+        self._has_bulk = False
+        replica.config_watchers.append(self._config_changed)
+
+    def start(self) -> None:
+        self._look()
+
+    # How far it has come
+
+    @property
+    def is_ready(self) -> bool:
+        """For a joint epoch: little is left to be brought in it."""
+        return self._has_bulk or not self._is_new
+
+    @property
+    def is_synced(self) -> bool:
+        """In a joint epoch: all that was ordered before it has been executed here, or by whoever it was copied from."""
+        return self.engine.is_complete(self._replica.config.term)
+
+    @property
+    def _is_new(self) -> bool:
+        config = self._replica.config
+        if config.is_joint:
+            return self._replica.me in config.active and self.engine.needs_copy(config.term)
+        return is_learning(config, self._replica.me)
+
+    # As a source
+
+    def page(self, tx: Transaction, request: ValuesRead | KeptRead) -> MemberReply:
+        """In a joint epoch, of one who has come to the end of the term: nothing moves until that epoch is over."""
+        if request.epoch or isinstance(request, KeptRead):
+            refusal = acceptor.wrong_epoch(request.epoch, self._replica.config)
+            if refusal is not None:
+                return refusal
+            if not self.engine.is_complete(self._replica.config.term):
+                return Unfinished()
+        if isinstance(request, ValuesRead):
+            return self.values.page(tx.snapshot, request)
+        return fitting(self.engine.kept(request.after, MAX_PAGE_ROWS + 1))
+
+    # As a newcomer
+
+    def _look(self) -> None:
+        self._then = self._rest = None
+        if not self._is_new:
+            self._has_bulk = False
+        elif not self._running:
+            self._running = True
+            sources = handiest(self._replica.config, self._replica.me, self._near())
+            flow = mirror(sources, again=self._has_bulk)
+            Errand(self._failures, "mirror", self.perform, flow, None, self._passed).start()
+
+    def _passed(self, passed: bool | None) -> None:
+        """None: it raised. It is begun again, and not at once: what it met may still be there."""
+        self._running = False
+        is_urgent = self._replica.config.is_joint and passed is not None
+        self._rest_for(HURRY_MS if is_urgent else AGAIN_MS, self._look)
+
+    def _config_changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
+        """Whoever rests may have something else to do, and one who is new begins."""
+        if self._rest is not None and self._then is not None:
+            self._rest.cancel()
+            self._rest_for(0.0, self._then)
+        elif not self._running:
+            self._rest_for(0.0, self._look)
+
+    def _rest_for(self, delay_ms: float, then: Callable[[], None]) -> None:
+        self._then = then
+        self._rest = self._clock.call_later(delay_ms, then)
+
+    def perform(self, effect: Effect, done: Done) -> None:
+        if isinstance(effect, MirrorEffect):
+            self._perform_here(effect, done)
+        elif isinstance(effect, GiveWay):
+            rest_ms = min(LONGEST_REST_MS, self._busy_ms * (1 / effect.share - 1))
+            self._busy_ms = 0.0
+            self._rest_for(rest_ms, partial(self._rested, done))
+        else:
+            self._elsewhere(effect, done)
+
+    def _rested(self, done: Done) -> None:
+        self._then = self._rest = None
+        done(None)
+
+    def _perform_here(self, effect: MirrorEffect, done: Done) -> None:
+        match effect:
+            case LookThrough():
+                view = self._store.newest()
+                done(self._timed(lambda: self.values.stretches(view, effect.after, effect.stretches)))
+            case Replace():
+                work = partial(self.values.replace, spans=effect.spans, pairs=effect.pairs)
+                self._change(effect.epoch, lambda: self._store.transact(work), done)
+            case Preserve():
+                self._change(effect.epoch, partial(self._keep, effect.kept), lambda made: done(made is not None))
+            case Install():
+                self._change(effect.epoch, self._install, lambda made: done(made is not None))
+            case Mirrored():
+                self._has_bulk = True
+                done(None)
+            case _:
+                assert_never(effect)
+
+    def _keep(self, kept: tuple[Kept, ...]) -> bool:
+        self.engine.keep(kept)
+        return True
+
+    def _install(self) -> bool:
+        self.engine.install(self._replica.config.term)
+        return True
+
+    def _change(self, epoch: int, work: Callable[[], object], done: Done) -> None:
+        """Not in another epoch: there this replica may execute transactions already, and its values are its own."""
+        if self._is_new and self._replica.config.epoch == epoch:
+            result = self._timed(work)
+            self._store.when_durable(partial(done, result))
+        else:
+            done(None)
+
+    def _timed(self, work: Callable[[], R]) -> R:
+        begun_ms = self._clock.now_ms()
+        result = work()
+        self._busy_ms += self._clock.now_ms() - begun_ms
+        return result
+
+
+def fitting(kept: list[Kept]) -> KeptPage:
+    """As many as make a page, at least one, and whether there are more."""
+    size = 0
+    for count, each in enumerate(kept):
+        if count and (count == MAX_PAGE_ROWS or size >= MAX_PAGE_BYTES):
+            return KeptPage(kept=tuple(kept[:count]), more=True)
+        size += each.commit.command.size if each.commit.command is not None else 0
+    return KeptPage(kept=tuple(kept), more=False)

@@ -1,0 +1,1 @@
+"""The ordered engine of one replica: transactions."""

@@ -1,0 +1,473 @@
+"""One message of the ordered engine, one transaction; and the execution of what is decided.
+
+The log in memory is what the rows say, so nothing is read to answer a message. What is answered waits for the disk, as
+with the per-key engine: whoever calls `handle` or `perform` sees to that.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache, partial
+from itertools import islice
+from typing import assert_never
+
+from epoxy.model.cluster import ClusterConfig, first_epoch
+from epoxy.model.errors import InvariantViolation
+from epoxy.model.instances import (
+    NOTHING,
+    Catchup,
+    Closed,
+    Ended,
+    Instance,
+    InstanceId,
+    Missed,
+    Noted,
+    OrderedAccept,
+    OrderedCommit,
+    OrderedReply,
+    OrderedRequest,
+    OrderedVote,
+    Seal,
+    Sealed,
+    Term,
+    Validate,
+    Waiting,
+)
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.model.transactions import Executed
+from epoxy.ports import Store, Transaction
+from epoxy.protocol.txn import acceptor, graph, terms
+from epoxy.protocol.txn.catchup import dependencies_first, page_of
+from epoxy.protocol.txn.effects import Begin, Conclude, HomeOp, Join, Look, Seen
+from epoxy.protocol.txn.execution import State, execute
+from epoxy.protocol.txn.log import Log
+from epoxy.protocol.txn.terms import Ends, Part
+from epoxy.protocol.txn.votes import Votes, decides
+from epoxy.store.txn_rows import OrderedSpace, TermArchive
+
+Results = list[Executed] | None
+"""Of the transactions of a command; None: it came to nothing."""
+
+EXECUTED_AT_ONCE = 64
+"""Instances that are executed before others have their turn on the event loop: some milliseconds."""
+
+FAR_BEHIND = 4096
+"""Instances that others have executed and a replica has not: then it orders nothing until it has caught up. Fewer are
+learned within a second, and a busy replica may lack as many at any moment."""
+
+MAX_HELD = 1 << 13
+"""Instances that stay in memory for members that have not executed them: some 13 MB. The rows of more stay on disk."""
+
+FORGOTTEN_AT_ONCE = 256
+"""Slots of a replica that are thrown away in one transaction: some milliseconds."""
+
+SHELVED_AT_ONCE = 1024
+
+
+@lru_cache(maxsize=64)
+def members_of(voters: tuple[int, ...], policy: QuorumPolicy) -> ClusterConfig:
+    """Asked for with every command, and a process has one at a time: a simulation has a few."""
+    return first_epoch(voters, policy)
+
+
+class OrderedReplica:
+    def __init__(self, me: int, store: Store, config: ClusterConfig | None) -> None:
+        """`config` is the one in force. None: that is not known yet; a replica that was let in before goes on."""
+        self.me = me
+        self.config = config
+        self.space = OrderedSpace(me)
+        self.term: Term | None = self.space.term(store.newest())
+        self.on_news: Callable[[InstanceId], None] = lambda _: None
+        """Told of an instance that was decided, or that somebody waits for."""
+        self.on_executed: Callable[[InstanceId, Results], None] = lambda _, __: None
+        """Told right after the transaction, before it is durable."""
+        self.on_change: Callable[[Instance], None] = lambda _: None
+        """Told of every change, as above."""
+        self.on_backlog: Callable[[], None] = lambda: None
+        """Told when `execute_some` is to be called again, as soon as others have had their turn."""
+        self.most_held = MAX_HELD
+        """Instances in memory, beside those that are not executed."""
+        self._store = store
+        self._begin_term()
+        if config is not None:
+            if config.epoch == 1:
+                self.found(config)
+            self.adopt(config)
+
+    def _begin_term(self) -> None:
+        """With what is stored of the term this replica is in."""
+        self.rows = self.space.within(self.number)
+        self.log: Log = self.rows.load(self._store.newest(), TermArchive(self._store, self.rows), self.most_held)
+        self.ends: Ends | None = None
+        """How the term ended, once that is known."""
+        self.keeps_more = bool(self.space.kept(self._store.newest(), None, self.number, 1))
+        """Whether decisions of earlier terms are still here."""
+        self._blocked: dict[InstanceId, list[InstanceId]] = {}
+        """What is not decided, and who waits for it."""
+        self._stuck: dict[InstanceId, InstanceId] = {}
+        """The same, the other way around."""
+        self._roots: deque[InstanceId] = deque()
+        """Decided, and to be executed with all they depend on."""
+        self._groups: deque[list[InstanceId]] = deque()
+        """The next to be executed, each in one piece: what they depend on is executed, or stands before them."""
+        self._votes = Votes()
+        self._reached: dict[int, dict[int, int]] = {}
+        self._furthest: dict[int, int] = {}
+        """The last slot of each replica up to which anybody else has executed everything."""
+        self._arrived: set[int] = set()
+        """Who is known to be in this term, or in a later one."""
+
+    # Terms
+
+    @property
+    def number(self) -> int:
+        return self.term.number if self.term is not None else 0
+
+    @property
+    def part(self) -> Part:
+        return terms.part_of(self.term, self.ends, self.config, self.me)
+
+    @property
+    def voters(self) -> tuple[int, ...]:
+        return self.term.voters or () if self.term is not None else ()
+
+    @property
+    def members(self) -> ClusterConfig:
+        """Of this term, as long as it lasts. Those of today, if it is not known who they were: they can tell."""
+        if self.term is not None and self.term.voters is not None:
+            return members_of(self.term.voters, self.term.policy)
+        assert self.config is not None, "nothing is put forward before it is known who decides"
+        return members_of(self.config.electorate, self.config.quorum_policy)
+
+    @property
+    def others(self) -> list[int]:
+        """Those who may know what this replica missed."""
+        members = self.config.electorate if self.config is not None else self.voters
+        return [each for each in members if each != self.me]
+
+    @property
+    def is_behind(self) -> bool:
+        """Its term ends, or has ended long since."""
+        return self.term is not None and self.term.ending
+
+    @property
+    def behind(self) -> int:
+        """How many instances are known to have been executed elsewhere, or to count in a term that ends, and have not
+        been executed here."""
+        wanted = dict(self._furthest)
+        for replica_id, slot in (self.ends or {}).items():
+            wanted[replica_id] = max(wanted.get(replica_id, 0), slot)
+        return sum([max(0, slot - self.log.executed.get(replica_id, 0)) for replica_id, slot in wanted.items()])
+
+    def votes_on(self, instance_id: InstanceId) -> bool:
+        return terms.votes_on(self.part, self.ends, instance_id)
+
+    def found(self, config: ClusterConfig) -> None:
+        """When this replica is first let in, and members have not changed since the first epoch: it may have come late,
+        and others have moved on to write down whose stores these are. After a change it is no founder, also if one had
+        its id: it does not remember what that one said."""
+        if self.term is None and config.term == 0 and self.me in config.electorate:
+            self._move(Term(number=0, voters=config.electorate, policy=config.quorum_policy, ending=False))
+
+    def adopt(self, config: ClusterConfig) -> None:
+        if self.config is None or config.epoch >= self.config.epoch:
+            self.config = config
+            if self.term is not None:
+                self._move(terms.adopted(self.term, config, self.me))
+
+    def _move(self, term: Term) -> None:
+        if term != self.term:
+            self.term = term
+            self._store.transact(lambda tx: self.space.set_term(tx, term))
+
+    def learn_end(self, ends: Iterable[InstanceId]) -> None:
+        """What is beyond is nothing, by the decision how the term ended."""
+        found = {end.replica_id: end.slot for end in ends}
+        beyond = [each for each in {*self.log.instances, *self._blocked} if terms.is_beyond(found, each)]
+        for instance_id in beyond:
+            if self.log.get(instance_id).is_committed and not self.log.get(instance_id).nop:
+                raise InvariantViolation(f"{instance_id} was decided in a term that ended before it: {found}")
+        self.ends = found
+        for replica_id, slot in found.items():
+            self.log.mention(InstanceId(replica_id, slot))
+        for instance_id in sorted(beyond):
+            self._keep(self.log.get(instance_id), self._nothing(instance_id))
+
+    def _nothing(self, instance_id: InstanceId) -> Instance:
+        return acceptor.committed(self.log.get(instance_id), None, NOTHING)
+
+    def advance(self) -> bool:
+        """To the next term, if this one is over here."""
+        if not terms.is_over(self.ends, self.log):
+            return False
+        self.arrive(self.number + 1)
+        return True
+
+    def arrive(self, number: int) -> None:
+        """In a term: all before have been executed here, or by whoever the values were copied from."""
+        term = Term(number=number, voters=None, policy=QuorumPolicy.OPTIMAL, ending=False)
+        self.term = terms.adopted(term, self.config, self.me) if self.config is not None else term
+        self._store.transact(partial(self.space.arrive, term=self.term))
+        self._begin_term()
+
+    def start(self) -> None:
+        """What was decided before a crash and not executed is executed now."""
+        if self.part is Part.OUT:
+            return
+        for instance in sorted(self.log.instances.values(), key=lambda instance: instance.id):
+            if instance.is_committed and not self.log.is_executed(instance.id):
+                self._roots.append(instance.id)
+        self.execute_some()
+
+    def handle(self, request: OrderedRequest) -> OrderedReply:
+        match request:
+            case Waiting():
+                return self._heard_waiting(request)
+            case Catchup():
+                return self._catch_up(request)
+            case Seal():
+                return self._seal()
+            case OrderedVote():
+                return self._heard_vote(request)
+            case _:
+                before = self.log.get(request.id)
+                if not (isinstance(request, OrderedCommit) or before.is_committed or self.votes_on(request.id)):
+                    return Closed(term=self.number)
+                after, reply = acceptor.step(self.log, request)
+                self._keep(before, after)
+                return reply
+
+    def perform(self, op: HomeOp) -> object:
+        match op:
+            case Begin():
+                assert self.votes_on(op.id), op
+                after, begun = acceptor.begin(self.log, op.id, op.command)
+                self._keep(self.log.get(op.id), after)
+                return begun
+            case Conclude():
+                before = self.log.get(op.id)
+                after, concluded = acceptor.conclude(before)
+                self._keep(before, after)
+                return concluded
+            case Join():
+                assert self.votes_on(op.id), op
+                before = self.log.get(op.id)
+                after, request = acceptor.join(before, self.me, op.above)
+                self._keep(before, after)
+                return (before, request) if not before.is_committed else request
+            case Look():
+                instances = tuple([self._seen(each) for each in op.ids])
+                return Seen(instances=instances, waiting=tuple([self.log.waiting.get(each, 0) for each in op.ids]))
+            case OrderedAccept() | OrderedCommit() | Validate() | Seal():
+                return self.handle(op)
+            case _:
+                assert_never(op)
+
+    def _seen(self, instance_id: InstanceId) -> Instance:
+        """What is beyond the end of the term is nothing, also if others do not know that yet."""
+        beyond = terms.is_beyond(self.ends, instance_id)
+        return self._nothing(instance_id) if beyond else self.log.get(instance_id)
+
+    def waits_for(self, instance_id: InstanceId) -> bool:
+        """Whether something that is decided cannot be executed without it."""
+        return instance_id in self._blocked
+
+    # Messages
+
+    def _keep(self, before: Instance, after: Instance) -> None:
+        if after is before or after == before:
+            return
+        self.log.put(after)
+        waited = self._free(after.id) if after.is_committed else []
+        if after.is_committed and self._waits_for_nothing(after):
+            self._execute([after.id], before)
+        else:
+            self._store.transact(lambda tx: self.rows.save(tx, before, after))
+        self.on_change(after)
+        if after.is_committed:
+            self._votes.drop(after.id)
+            self._roots.extend((after.id, *waited))
+            self.execute_some()
+            self.on_news(after.id)
+
+    def _waits_for_nothing(self, decided: Instance) -> bool:
+        return decided.nop or next(self.log.unexecuted(self.log.deps_of(decided)), None) is None
+
+    def _heard_waiting(self, request: Waiting) -> OrderedReply:
+        known = self.log.waiting.get(request.id, 0)
+        if request.count > known and not self.log.is_executed(request.id):
+            self.log.waiting[request.id] = request.count
+            self.on_news(request.id)
+        return Noted()
+
+    def _heard_vote(self, vote: OrderedVote) -> OrderedReply:
+        """Mine counts when it is durable, like that of anybody else: then I hear of it."""
+        state = self.log.get(vote.id)
+        if not state.is_committed and not self.log.is_forgotten(vote.id):
+            voters = self._votes.count(vote.sender, vote.id, vote.ballot)
+            if decides(state, voters, vote.ballot, self.me, self.members.quorums.slow):
+                self._keep(state, acceptor.committed(state, state.chosen, self.log.deps_of(state)))
+        return Noted()
+
+    def _seal(self) -> OrderedReply:
+        match self.part:
+            case Part.ENDING:
+                assert self.ends is not None
+                return Ended(ends=tuple([InstanceId(replica, slot) for replica, slot in sorted(self.ends.items())]))
+            case Part.CLOSING:
+                return Sealed(ends=terms.last_slots(self.log))
+            case _:
+                return Closed(term=self.number)
+
+    def _catch_up(self, request: Catchup) -> Missed:
+        """Tell what the sender lacks and this replica has executed without gaps."""
+        self.arrived(request.sender)
+        self.reached(request.sender, request.executed)
+        known = {end.replica_id: end.slot for end in request.known}
+        streams = {end.replica_id: self._stream(end, known.get(end.replica_id, 0)) for end in self.log.floors()}
+        commits, more = page_of(dependencies_first(streams, known))
+        return Missed(executed=self.log.floors(), commits=commits, more=more)
+
+    def _stream(self, end: InstanceId, known: int) -> Iterator[OrderedCommit]:
+        first = max(known, self.log.forgotten.get(end.replica_id, 0)) + 1
+        return map(acceptor.commit_of, self.log.stretch(end.replica_id, first, end.slot))
+
+    def catch_up_later(self, term: int, request: Catchup) -> Missed:
+        """Tell one who is in an earlier term what it lacks there: this replica has executed all of it."""
+        known = {end.replica_id: end.slot for end in request.known}
+        streams = self.space.within(term).decided(self._store.newest(), known)
+        commits, more = page_of(dependencies_first(streams, known))
+        return Missed(executed=(), commits=commits, more=more)
+
+    # Execution
+
+    def execute_some(self) -> None:
+        """A bounded part of what may be executed; `on_backlog` is told if that was not all."""
+        left = EXECUTED_AT_ONCE
+        while left > 0 and (self._groups or self._roots):
+            if self._groups:
+                group = self._groups.popleft()
+                self._execute(group)
+                left -= len(group)
+            else:
+                self._plan_from(self._roots.popleft())
+                left -= 1
+        if self._groups or self._roots:
+            self.on_backlog()
+
+    def _plan_from(self, root: InstanceId) -> None:
+        if self.log.is_executed(root) or root in self._stuck:
+            return
+        plan = self._plan(root)
+        self._groups.extend(plan.groups)
+        if plan.missing is not None:
+            self._blocked.setdefault(plan.missing, []).extend(plan.held)
+            self._stuck.update(dict.fromkeys(plan.held, plan.missing))
+            self.log.mention(plan.missing)
+
+    def _plan(self, root: InstanceId) -> graph.Plan:
+        """What it depends on beyond the end of the term is found to be nothing on the way."""
+        plan = graph.plan(self.log, root, self._stuck)
+        while plan.missing is not None and terms.is_beyond(self.ends, plan.missing):
+            before, nothing = self.log.get(plan.missing), self._nothing(plan.missing)
+            self.log.put(nothing)
+            self._store.transact(partial(self.rows.save, before=before, after=nothing))
+            plan = graph.plan(self.log, root, self._stuck)
+        return plan
+
+    def _free(self, decided: InstanceId) -> list[InstanceId]:
+        """Those who waited for it. They may wait for something else."""
+        waited = self._blocked.pop(decided, [])
+        for each in waited:
+            del self._stuck[each]
+        return waited
+
+    def _execute(self, group: list[InstanceId], before: Instance | None = None) -> None:
+        """In one transaction: half a group is none, for the rest of it would be put into another order. With `before`,
+        the only one of the group is decided in it, too: one sync for both."""
+        results = self._store.transact(partial(self._apply, group, before))
+        for instance_id in group:
+            self.log.mark_executed(instance_id)
+        for instance_id in group:
+            self.on_executed(instance_id, results[instance_id])
+
+    def _apply(self, group: list[InstanceId], before: Instance | None, tx: Transaction) -> dict[InstanceId, Results]:
+        if before is not None:
+            self.rows.save(tx, before, self.log.get(before.id))
+        state = State(lambda key: self.space.value(tx, key))
+        results: dict[InstanceId, Results] = {}
+        for instance_id in group:
+            command = self.log.get(instance_id).chosen
+            results[instance_id] = None if command is None else [execute(txn, state) for txn in command.txns]
+            self.rows.mark_executed(tx, instance_id)
+        for key, value in state.written.items():
+            self.space.set_value(tx, key, value)
+        return results
+
+    # Throwing away
+
+    def arrived(self, sender: int) -> None:
+        """It has executed all that came before this term."""
+        self._arrived.add(sender)
+
+    def forget_earlier(self) -> None:
+        """Throw away what earlier terms decided, when no member of this one can be in need of it."""
+        if self.keeps_more and self.part is Part.OPEN and self._arrived | {self.me} >= set(self.voters):
+            self._store.transact(partial(self.space.drop_kept, term=self.number))
+            self.keeps_more = False
+
+    def reached(self, sender: int, executed: tuple[InstanceId, ...]) -> None:
+        """How far somebody has come. Only ever further."""
+        known = self._reached.setdefault(sender, {})
+        for end in executed:
+            known[end.replica_id] = max(known.get(end.replica_id, 0), end.slot)
+            self._furthest[end.replica_id] = max(self._furthest.get(end.replica_id, 0), end.slot)
+            self.log.mention(end)
+
+    def forget(self) -> int:
+        """Throw away what everybody has executed, a bounded part of it; how much that was."""
+        if not self.voters:
+            return 0
+        others = [self._reached.get(other, {}) for other in self.voters if other != self.me]
+        ends: list[InstanceId] = []
+        for end in self.log.floors():
+            known = self.log.forgotten.get(end.replica_id, 0)
+            last = min([end.slot, known + FORGOTTEN_AT_ONCE, *(their.get(end.replica_id, 0) for their in others)])
+            if last > known:
+                ends.append(InstanceId(end.replica_id, last))
+        if ends:
+            self._store.transact(lambda tx: self.rows.forget(tx, ends))
+            return len(self.log.forget(ends))
+        return 0
+
+    def shelve(self) -> int:
+        """Bound what is held in memory for members that are away: their decisions are read from the rows. A bounded
+        part of what has to go; how much that was."""
+        return self.log.shelve(max(self.most_held, len(self.log.instances) - SHELVED_AT_ONCE))
+
+    @property
+    def kept(self) -> int:
+        """Executed here, and not forgotten, because not everybody is known to have executed it."""
+        return self._lacking(self.log.forgotten)
+
+    @property
+    def kept_for(self) -> list[int]:
+        """Those who lack a great deal of it."""
+        lacking = {other: self._lacking(self._reached.get(other, {})) for other in self.voters if other != self.me}
+        return [other for other in sorted(lacking) if lacking[other] >= FAR_BEHIND]
+
+    def _lacking(self, floors: Mapping[int, int]) -> int:
+        return sum([max(0, slot - floors.get(replica_id, 0)) for replica_id, slot in self.log.executed.items()])
+
+    @property
+    def is_idle(self) -> bool:
+        """Everything that anybody knows of was executed by everybody."""
+        log = self.log
+        if self.keeps_more or self.is_behind:
+            return False
+        return not log.instances and all(log.executed.get(r, 0) >= highest for r, highest in log.highest.items())
+
+    def undecided(self, limit: int) -> list[InstanceId]:
+        """What is known of and not decided here, and may be decided by this replica: the oldest of each replica
+        first."""
+        part, ends = self.part, self.ends
+        return list(islice((each for each in self.log.gaps() if terms.votes_on(part, ends, each)), limit))

@@ -1,0 +1,124 @@
+"""A replica of the ordered engine from one term to the next: how the term ends, and what one who is new gets of it."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from epoxy.codec import wire
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.errors import InvariantViolation
+from epoxy.model.instances import Ended, InstanceId, Sealed, TermEnd
+from epoxy.model.members import Kept, KeptId
+from epoxy.node.txn.replica import OrderedReplica
+from epoxy.ports import Store
+from epoxy.protocol.txn.terms import Part
+
+
+class Host(Protocol):
+    """Whoever runs the flows."""
+
+    def run_close(self, done: Callable[[Ended | Sealed | None], None]) -> None: ...
+
+    def alarm(self, text: str) -> None: ...
+
+    def turned(self) -> None:
+        """This replica takes part in another way from now on: what is under way is nobody's."""
+
+
+class Terms:
+    def __init__(self, replica: OrderedReplica, store: Store, host: Host) -> None:
+        self.decided_end: Callable[[int], bytes | None] = lambda _: None
+        """What the register of a term's end holds, as far as it is known here."""
+        self.decide_end: Callable[[int, bytes, Callable[[bytes | None], None]], None] = lambda _, __, done: done(None)
+        """Put a value into it, unless there is one; told what is there then, or None if that is not known."""
+        self._replica = replica
+        self._store = store
+        self._host = host
+        self._asking = False
+
+    def adopt(self, config: ClusterConfig) -> None:
+        before = self._replica.part
+        self._replica.adopt(config)
+        if self._replica.part is not before:
+            self._turned()
+
+    def _turned(self) -> None:
+        self._asking = False
+        self._host.turned()
+
+    # The end of a term
+
+    def look(self) -> None:
+        """One step towards the next term, if there is one to be taken."""
+        replica = self._replica
+        if replica.part is Part.OUT or replica.term is None or not replica.term.ending:
+            return
+        if replica.ends is None:
+            self._find_end()
+        elif replica.advance():
+            self._turned()
+
+    def _find_end(self) -> None:
+        number = self._replica.number
+        known = self.decided_end(number)
+        if known is not None:
+            self._decided(number, known)
+        elif not self._asking:
+            self._asking = True
+            self._host.run_close(partial(self._heard, number))
+
+    def _heard(self, number: int, answer: Ended | Sealed | None) -> None:
+        match answer:
+            case Ended(ends=ends):
+                self._ended(number, ends)
+            case Sealed(ends=ends):
+                value = wire.encode_term_end(TermEnd(ends=ends))
+                self.decide_end(number, value, partial(self._decided, number))
+            case None:
+                self._asking = False
+
+    def _decided(self, number: int, value: bytes | None) -> None:
+        if value is None:
+            self._asking = False
+        else:
+            self._ended(number, wire.decode_term_end(value).ends)
+
+    def _ended(self, number: int, ends: tuple[InstanceId, ...]) -> None:
+        replica = self._replica
+        if number == replica.number and replica.ends is None and replica.part is not Part.OUT:
+            try:
+                replica.learn_end(ends)
+            except InvariantViolation as violation:
+                self._host.alarm(str(violation))
+                return
+            self._turned()
+
+    def end_of(self, term: int) -> Ended | None:
+        """Of one this replica is not in."""
+        value = self.decided_end(term)
+        return Ended(ends=wire.decode_term_end(value).ends) if value is not None else None
+
+    # For those who are new
+
+    def is_complete(self, term: int) -> bool:
+        """Everything of this term, and of those before, was executed here, and that is durable."""
+        found = self._replica.space.term(self._store.durable())
+        return found is not None and found.number > term
+
+    def needs_copy(self, term: int) -> bool:
+        """It was not, and will not be: this replica does not follow the term."""
+        replica = self._replica
+        return replica.part is Part.OUT and (replica.term is None or replica.number <= term)
+
+    def kept(self, after: KeptId | None, limit: int) -> list[Kept]:
+        """Decisions of the terms that are over here, as far as somebody may need them."""
+        return self._replica.space.kept(self._store.newest(), after, self._replica.number, limit)
+
+    def keep(self, kept: tuple[Kept, ...]) -> None:
+        self._store.transact(lambda tx: self._replica.space.keep(tx, kept))
+
+    def install(self, term: int) -> None:
+        """The values are those of one who has executed everything of this term."""
+        if self.needs_copy(term):
+            self._replica.arrive(term + 1)
+            self._turned()

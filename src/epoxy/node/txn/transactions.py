@@ -1,0 +1,244 @@
+"""Transactions as a node's doors see them: which keys they may touch, how long they may take, what is read of them.
+
+A key belongs to one engine. It is decided once, by the per-key engine, which is good at that: to give a key to
+transactions is to reserve it, with a value that says so. Whoever comes first has it for ever.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from epoxy.model.records import LEGACY_PROPOSAL_ID, Proposal
+from epoxy.model.transactions import Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine, flaw_of
+from epoxy.model.writes import (
+    Committed,
+    ConsensusFailed,
+    Consistency,
+    Outcome,
+    Path,
+    ReadAnswer,
+    ReadFailed,
+    ReadOutcome,
+    ReadResult,
+    Refused,
+    Source,
+    Write,
+)
+from epoxy.node.keys.driver import Driver
+from epoxy.node.txn.engine import OrderedEngine
+from epoxy.protocol.txn.queue import Ticket
+from epoxy.runtime.admission import Pending
+
+OWNED = b"\xff/ordered"
+"""The value of a key that belongs to transactions. No text begins with this byte."""
+
+REMEMBERED = 1 << 16
+"""Keys known to belong to transactions: some megabytes. The others are looked up, which is cheap, too."""
+
+ENGINES_UNKNOWN = "it is not known which engine a key belongs to"
+MAY_BE_CLAIMED = "Keys it names may belong to transactions from now on"
+
+NOT_BEGUN = TxnRefused(reason="it was not put forward in time, because of those before it; nothing was done")
+
+LATE = TxnUnknown(reason="not decided in time; it may still take effect")
+
+
+class Transactions:
+    def __init__(self, engine: OrderedEngine, driver: Driver, pending: Pending[TxnOutcome]) -> None:
+        self.engine = engine
+        self._driver = driver
+        self._pending = pending
+        self._owned: set[bytes] = set()
+
+    @property
+    def refused(self) -> int:
+        return self._pending.refused
+
+    @property
+    def fast_share(self) -> float | None:
+        """Of the commands this node put forward and saw decided, those that took one round."""
+        paths = self.engine.paths
+        return paths[Path.FAST] / paths.total() if paths else None
+
+    def run(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+        flaw = flaw_of(txn)
+        if flaw is not None:
+            answered(TxnRefused(reason=flaw))
+        elif self._pending.count >= self._pending.limit:
+            self._pending.refused += 1
+            answered(TxnRefused(reason=f"{self._pending.limit} transactions are in flight already"))
+        else:
+            entry = Entry(self.engine, answered)
+            entry.done = self._pending.begin(entry.tell)
+            unknown = [key for key in txn.footprint if not self._is_owned(key)]
+            if unknown and self.engine.refusal is None:
+                self._settle_engines(txn, unknown, entry, entry.done)
+            else:
+                self._put_forward(txn, entry, entry.done)
+
+    def read(self, key: bytes, answered: Callable[[ReadAnswer], None]) -> None:
+        """Not to be stale: as a transaction."""
+        self.run(Txn(reads=(key,)), lambda outcome: answered(read_of(outcome)))
+
+    def here(self, key: bytes) -> ReadResult:
+        """What was executed here."""
+        return ReadResult(committed=self.shown(key), source=Source.LOCAL)
+
+    def shown(self, key: bytes) -> Proposal:
+        return shown(self.engine.value(key))
+
+    def _is_owned(self, key: bytes) -> bool:
+        if key in self._owned:
+            return True
+        here = self._driver.replica.peek(key, use_cache=False)
+        if here is None or not is_owned(here.committed):
+            return False
+        self._remember(key)
+        return True
+
+    def _remember(self, key: bytes) -> None:
+        if len(self._owned) >= REMEMBERED:
+            self._owned.clear()
+        self._owned.add(key)
+
+    # Which engine its keys belong to
+
+    def _settle_engines(
+        self, txn: Txn, unknown: list[bytes], entry: "Entry", done: Callable[[TxnOutcome], None]
+    ) -> None:
+        """One key is claimed at once: if that fails nothing was done. Several are looked at before."""
+        if len(unknown) > 1:
+            Survey(unknown, partial(self._surveyed, txn, entry, done)).ask(self._driver)
+        else:
+            self._claim(unknown, txn, entry, done)
+
+    def _surveyed(self, txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None], survey: "Survey") -> None:
+        for key in survey.owned:
+            self._remember(key)
+        if survey.elsewhere:
+            done(WrongEngine(keys=tuple(survey.elsewhere)))
+        elif survey.failed is not None or entry.is_late:
+            done(TxnRefused(reason=f"{ENGINES_UNKNOWN}: {survey.failed}"))
+        elif survey.free:
+            self._claim(survey.free, txn, entry, done)
+        else:
+            self._put_forward(txn, entry, done)
+
+    def _claim(self, keys: list[bytes], txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None]) -> None:
+        entry.claims = True
+        Claim(keys, partial(self._claimed, txn, entry, done)).ask(self._driver)
+
+    def _claimed(self, txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None], claim: "Claim") -> None:
+        for key in claim.won:
+            self._remember(key)
+        if claim.lost:
+            done(WrongEngine(keys=tuple(claim.lost), claimed=tuple(claim.won)))
+        elif claim.failed is not None or entry.is_late:
+            done(TxnRefused(reason=f"{ENGINES_UNKNOWN}: {claim.failed}"))
+        else:
+            self._put_forward(txn, entry, done)
+
+    def _put_forward(self, txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None]) -> None:
+        entry.begun = True
+        entry.ticket = self.engine.txn(txn, done)
+
+
+class Entry:
+    """A transaction on its way to the engine, and in its queue. If its client's time is over before it was put forward,
+    it never is, so the client is told for certain."""
+
+    def __init__(self, engine: OrderedEngine, answered: Callable[[TxnOutcome], None]) -> None:
+        self.claims = self.begun = self.is_late = False
+        self.done: Callable[[TxnOutcome], None] = answered
+        self.ticket: Ticket | None = None
+        self._engine = engine
+        self._answered = answered
+
+    def tell(self, outcome: TxnOutcome) -> None:
+        if outcome is LATE and not self.begun:
+            self.is_late = True
+            outcome = TxnRefused(reason=f"{ENGINES_UNKNOWN}: no answer in time")
+        elif outcome is LATE and self.ticket is not None and self._engine.withdraw(self.ticket):
+            outcome = NOT_BEGUN
+            self.done(outcome)
+        if self.claims and isinstance(outcome, TxnRefused):
+            outcome = TxnRefused(reason=f"{outcome.reason}. {MAY_BE_CLAIMED}")
+        self._answered(outcome)
+
+
+class Survey:
+    """Asks a quorum for several keys which engine they belong to, before any of them is claimed. A key that is claimed
+    stays claimed, and must not be because of a transaction that is refused for another."""
+
+    def __init__(self, keys: list[bytes], done: Callable[["Survey"], None]) -> None:
+        self.free: list[bytes] = []
+        self.owned: list[bytes] = []
+        self.elsewhere: list[bytes] = []
+        self.failed: str | None = None
+        self._keys = keys
+        self._missing = len(keys)
+        self._done = done
+
+    def ask(self, driver: Driver) -> None:
+        for key in self._keys:
+            driver.read(key, Consistency.LINEARIZABLE, partial(self._heard, key))
+
+    def _heard(self, key: bytes, outcome: ReadOutcome) -> None:
+        self._missing -= 1
+        if isinstance(outcome, ReadFailed):
+            self.failed = outcome.reason
+        elif outcome.value is None:
+            self.free.append(key)
+        elif is_owned(outcome.committed):
+            self.owned.append(key)
+        else:
+            self.elsewhere.append(key)
+        if not self._missing:
+            self._done(self)
+
+
+class Claim:
+    """Asks for several keys at a time. Done when all are answered."""
+
+    def __init__(self, keys: list[bytes], done: Callable[["Claim"], None]) -> None:
+        self.won: list[bytes] = []
+        self.lost: list[bytes] = []
+        self.failed: str | None = None
+        self._keys = keys
+        self._missing = len(keys)
+        self._done = done
+
+    def ask(self, driver: Driver) -> None:
+        for key in self._keys:
+            driver.write(Write(key=key, value=OWNED), partial(self._heard, key))
+
+    def _heard(self, key: bytes, outcome: Outcome) -> None:
+        self._missing -= 1
+        if isinstance(outcome, Committed) and is_owned(outcome.proposal):
+            self.won.append(key)
+        elif isinstance(outcome, ConsensusFailed | Refused):
+            self.failed = outcome.reason
+        else:
+            self.lost.append(key)
+        if not self._missing:
+            self._done(self)
+
+
+def is_owned(committed: Proposal | None) -> bool:
+    return committed is not None and committed.value == OWNED and not committed.mutable
+
+
+def shown(value: bytes | None) -> Proposal:
+    """A value of the ordered engine, as the per-key engine's doors show values: it has no version."""
+    return Proposal(value=value, version=0, mutable=True, proposal_id=LEGACY_PROPOSAL_ID)
+
+
+def is_of_transactions(committed: Proposal) -> bool:
+    """Whether this is what `shown` makes of a value: no version of a mutable key is numbered 0."""
+    return committed.mutable and committed.version == 0
+
+
+def read_of(outcome: TxnOutcome) -> ReadAnswer:
+    if isinstance(outcome, Executed):
+        return ReadResult(committed=shown(outcome.found[0]), source=Source.QUORUM)
+    reason = outcome.reason if isinstance(outcome, TxnRefused | TxnUnknown) else "the key is not one of transactions"
+    return ReadFailed(reason=reason)

@@ -1,0 +1,229 @@
+"""Which nodes count, and how one list of nodes gives way to another.
+
+Lists have generations: the first is 0, and every change makes the next. A node counts one list, or, while a change is
+under way, the old one and the new one: then a majority is one of both. The stage says which: 2g for the list of
+generation g alone, 2g + 1 for those of g and g + 1. Majorities of neighbouring stages always share a node.
+
+Who is started with another list than it remembers counts both from then on. A list counts alone once a primary that
+was elected by both is in office: everybody who answers it has promised, durably, to answer and elect nobody who counts
+only an older list (`Record.floor`), and those are a majority of the old one. So nobody can be elected by the old list
+alone any more.
+"""
+
+import hashlib
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from epoxy.model.errors import ConfigError
+from epoxy.protocol.elect.config import Config, Node
+
+DIGEST_CHARS = 16
+"""64 bits tell the lists of operators apart; that nobody else speaks is the business of the secret."""
+
+
+ELSE = " (if the others have gone on without this node: empty its node.data_dir; it joins like one that lost its disk)"
+"""What helps a node whose record is too old for the way to the new list."""
+
+
+class NodeList(Struct, frozen=True, kw_only=True):
+    """One list of nodes, as an operator wrote it. `digest` stands for its ids, which is what is counted; `words` for
+    all that was written with them."""
+
+    nodes: tuple[Node, ...]
+    digest: str
+    words: str
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(node.id for node in self.nodes)
+
+    @property
+    def quorum(self) -> int:
+        return len(self.nodes) // 2 + 1
+
+    @property
+    def witnesses(self) -> int:
+        """Of so many others, one knows of every election that was won with the vote of somebody else."""
+        return len(self.nodes) - len(self.nodes) // 2
+
+    @property
+    def copies(self) -> int:
+        """What so many nodes have is with one voter of every majority. A node that never leads does not count: it votes
+        for whoever is there."""
+        never = sum(not node.promotable for node in self.nodes)
+        return min(len(self.nodes), len(self.nodes) - self.quorum + 1 + never)
+
+
+class Lists(Struct, frozen=True, kw_only=True):
+    """`counted`: the list in force, and behind it the one that is to follow it, if there is one."""
+
+    stage: int
+    counted: tuple[NodeList, ...]
+
+    @property
+    def is_joint(self) -> bool:
+        return len(self.counted) == 2
+
+    @property
+    def newest(self) -> NodeList:
+        return self.counted[-1]
+
+    @property
+    def generation(self) -> int:
+        """Of the newest list."""
+        return generation_of(self.stage)
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        return tuple(each.digest for each in self.counted)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All that are counted. Of a node in both lists, the newest word."""
+        leaving = (node for each in self.counted[:-1] for node in each.nodes if node.id not in self.newest.ids)
+        return (*self.newest.nodes, *leaving)
+
+    @property
+    def leaving(self) -> tuple[str, ...]:
+        return tuple(sorted(self.counted[0].ids - self.newest.ids))
+
+    @property
+    def joining(self) -> tuple[str, ...]:
+        return tuple(sorted(self.newest.ids - self.counted[0].ids))
+
+    def has_majority(self, nodes: Iterable[str]) -> bool:
+        return all(len(each.ids.intersection(nodes)) >= each.quorum for each in self.counted)
+
+    def has_witnesses(self, nodes: set[str], me: str, floor: "Floor") -> bool:
+        """Whether so many have told what they know that one of them knows of every election this node may have voted
+        in. As long as none of them has answered a leader of the new list, there was none without a majority of the old
+        one; and who was not in the old one has no part in what it elected."""
+        old = self.counted[0]
+        if floor.generation < self.generation:
+            return len(old.ids & nodes) >= old.witnesses
+        mine = (each for each in self.counted if me in each.ids)
+        return all(len(each.ids & nodes) >= each.witnesses for each in mine)
+
+    def words(self) -> str:
+        """For HELLO: each generation with its list."""
+        first = self.stage // 2
+        return ",".join(f"{first + i}:{each.words}" for i, each in enumerate(self.counted))
+
+
+class Floor(Struct, frozen=True, kw_only=True):
+    """The newest list of all leaders this node has answered. It answers and elects nobody behind that again."""
+
+    generation: int = 0
+    digest: str = ""
+
+    def admits(self, generation: int, digest: str) -> bool:
+        same = generation == self.generation and self.digest in ("", digest)
+        return generation > self.generation or same
+
+
+def generation_of(stage: int) -> int:
+    return (stage + 1) // 2
+
+
+def list_of(config: Config) -> NodeList:
+    """Equal for equal lists, in any order of the nodes."""
+    nodes = sorted(f"{n.id} {n.control} {n.server} {n.priority}" for n in config.nodes)
+    words = [*nodes, config.initial_primary, str(config.min_replicas_to_write)]
+    return NodeList(nodes=config.nodes, digest=digest(n.id for n in config.nodes), words=digest(words))
+
+
+def digest(words: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(words)).encode()).hexdigest()[:DIGEST_CHARS]
+
+
+def unknown(config: Config) -> str:
+    """What a node without memory says in HELLO."""
+    return f"?:{list_of(config).words}"
+
+
+def first(config: Config) -> Lists:
+    return Lists(stage=0, counted=(list_of(config),))
+
+
+def applied(lists: Lists, config: Config) -> Config:
+    """The config with all nodes that are counted."""
+    return replace(config, nodes=lists.nodes)
+
+
+def settled(lists: Lists) -> Lists:
+    """The change is over: the newest list counts alone."""
+    return Lists(stage=2 * lists.generation, counted=(lists.newest,))
+
+
+def undone(lists: Lists) -> Lists:
+    """The change is taken back: the old list counts alone."""
+    return Lists(stage=lists.stage - 1, counted=lists.counted[:1])
+
+
+def at_start(known: Lists | None, floor: Floor, config: Config) -> Lists:
+    """What a node counts that remembers these lists and finds this file."""
+    wanted = list_of(config)
+    if known is None:
+        return first(config)
+    if wanted.ids == known.newest.ids:
+        return same_nodes(known, wanted)
+    if not known.is_joint:
+        return begun(known, floor, wanted)
+    if wanted.ids != known.counted[0].ids:
+        raise ConfigError(
+            f"nodes: the change from {told(known.counted[0])} to {told(known.newest)} is not finished here; one at a "
+            f"time: start this node with one of these two lists first{ELSE}"
+        )
+    if floor.generation >= known.generation:
+        raise ConfigError(
+            f"nodes: the change to {told(known.newest)} has taken effect and cannot be taken back: start this node "
+            f"with that list, and change it again when `epoxy elect status` shows that the change is over"
+        )
+    return undone(known)
+
+
+def same_nodes(known: Lists, wanted: NodeList) -> Lists:
+    """Addresses, priorities and the like may be others, as long as all nodes say so at once: HELLO looks after that."""
+    return Lists(stage=known.stage, counted=(*known.counted[:-1], wanted))
+
+
+def begun(known: Lists, floor: Floor, wanted: NodeList) -> Lists:
+    """A change begins. What stays must stay as it is, and be enough to keep what was promised."""
+    before = known.newest
+    if not floor.admits(known.generation + 1, wanted.digest):
+        raise ConfigError(
+            f"nodes: the cluster has already gone from {told(before)} to another list than {told(wanted)}: start this "
+            f"node with the file of the others"
+        )
+    staying = before.ids & wanted.ids
+    if len(staying) < before.quorum and len(before.ids - wanted.ids) > 1:
+        raise ConfigError(
+            f"nodes: of {told(before)} only {', '.join(sorted(staying))} would stay; keep a majority of the old list "
+            f"({before.quorum}), let that take effect, and replace the others then{ELSE}"
+        )
+    here = {node.id: node for node in wanted.nodes}
+    moved = sorted(node.id for node in before.nodes if node.id in staying and here[node.id] != node)
+    if moved:
+        raise ConfigError(
+            f"nodes: {', '.join(moved)} would change address or priority together with the list; one at a time: change "
+            f"the list by a rolling restart, and the rest with all agents stopped"
+        )
+    return Lists(stage=known.stage + 1, counted=(before, wanted))
+
+
+def told(nodes: NodeList) -> str:
+    return f"({', '.join(sorted(nodes.ids))})"
+
+
+def compatible(mine: str, theirs: str) -> bool:
+    """Two HELLOs: both have the same file, or count one list in common, and none of one generation that differs. Who
+    has no memory (?) knows its file and not the generation; who was away while lists changed will be told."""
+    ours, others = (dict(word.partition(":")[::2] for word in words.split(",")) for words in (mine, theirs))
+    if mine.rpartition(":")[2] == theirs.rpartition(":")[2]:
+        return True
+    if "?" in ours or "?" in others:
+        return not set(ours.values()).isdisjoint(others.values())
+    common = ours.keys() & others.keys()
+    return bool(common) and all(ours[generation] == others[generation] for generation in common)

@@ -1,0 +1,33 @@
+"""Orders to a server: whether one was carried out, and whether another must be given."""
+
+from typing import assert_never
+
+from epoxy.protocol.elect.terms import Fence, Follow, Mode, Open, Order, Quiesce, Report
+
+
+def is_done(order: Order, server: Report) -> bool:
+    """A server is open for an epoch only if its data says so: who deletes everything deletes the mark of the epoch."""
+    match order:
+        case Fence():
+            return server.mode is Mode.FENCED
+        case Follow():
+            return server.mode is Mode.FOLLOWING and server.leader == order.leader
+        case Open():
+            return server.mode is Mode.OPEN and server.position.history == order.epoch
+        case Quiesce():
+            return server.mode is Mode.QUIET
+        case _:
+            assert_never(order)
+
+
+def is_news(wanted: Order, given: Order, overdue: bool, interval_ms: int) -> bool:
+    """A lease that goes on is told when it has grown by half a heartbeat; what was not done is ordered again."""
+    if overdue:
+        return True
+    match wanted, given:
+        case (Open(), Open()) if wanted.epoch == given.epoch:
+            return wanted.until_ms - given.until_ms >= interval_ms // 2
+        case (Quiesce(), Quiesce()):
+            return wanted.until_ms - given.until_ms >= interval_ms // 2
+        case _:
+            return wanted != given

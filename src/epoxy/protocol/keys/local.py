@@ -1,0 +1,103 @@
+"""What a flow does at its own replica: each operation is one transaction there.
+
+`Select` and `Conclude` are where a proposer is also an acceptor, and where the small fast quorums are paid for: it
+votes for itself before it asks anybody, and it commits a fast round only if it has promised nothing since.
+"""
+
+from typing import Any, assert_never
+
+from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot, next_classic
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.messages import Accept, AlreadyCommitted, Commit, HigherBallot, StaleEpoch
+from epoxy.model.records import KeyState, Proposal, ProposalId
+from epoxy.model.writes import Write
+from epoxy.protocol.keys import acceptor
+from epoxy.protocol.keys.effects import EpochChanged, Flow, Home
+from epoxy.protocol.keys.operations import (
+    Conclude,
+    Concluded,
+    FastVote,
+    HomeOp,
+    KeyOp,
+    Reserve,
+    Reserved,
+    Select,
+    Selected,
+)
+from epoxy.protocol.keys.preconditions import judge
+
+
+def perform(state: KeyState, op: KeyOp, config: ClusterConfig) -> tuple[KeyState, object]:
+    """One home transaction."""
+    if op.epoch != config.epoch and not isinstance(op, Commit):
+        return state, StaleEpoch(config=config)
+    match op:
+        case Select():
+            return select(state, op, config)
+        case Conclude():
+            return conclude(state, op)
+        case Reserve():
+            return reserve(state, op)
+        case Commit():
+            return acceptor.learn(state, op.proposal)
+        case _:
+            assert_never(op)
+
+
+def select(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState, Selected]:
+    """Proposer, step 1: one transaction looks, decides and votes."""
+    if op.offered and state.committed is not None and state.version >= op.offered:
+        return state, AlreadyCommitted(committed=state.committed, lineage=state.lineage)
+    verdict = judge(op.write, state.committed, confirmed=False)
+    if verdict is not None:
+        return state, verdict
+    if not state.is_untouched or not may_be_fast(config):
+        return take_ballot(state, op.me, NO_BALLOT)
+    proposal = propose_value(op.write, op.proposal_id, state.next_version)
+    vote = Accept(key=op.key, epoch=op.epoch, ballot=fast_ballot(op.me), proposal=proposal)
+    return acceptor.vote(state, vote), FastVote(proposal=proposal, base=state.committed)
+
+
+def may_be_fast(config: ClusterConfig) -> bool:
+    """Not while joint: a recovery counts the fast votes of one electorate, and then there are two."""
+    return config.previous is None
+
+
+def propose_value(write: Write, proposal_id: ProposalId, version: int) -> Proposal:
+    return Proposal(value=write.value, version=version, mutable=write.mutable, proposal_id=proposal_id)
+
+
+def reserve(state: KeyState, op: Reserve) -> tuple[KeyState, Reserved | AlreadyCommitted]:
+    decided = acceptor.already_decided(state, op.version)
+    if decided is not None:
+        return state, decided
+    assert op.version == state.next_version, "a flow teaches its home the version before it works on the next"
+    return take_ballot(state, op.me, op.above)
+
+
+def take_ballot(state: KeyState, me: int, above: Ballot) -> tuple[KeyState, Reserved]:
+    ballot = next_classic(me, above, state.promised, state.vote.ballot if state.vote else NO_BALLOT)
+    promised = KeyState(committed=state.committed, lineage=state.lineage, promised=ballot, vote=state.vote)
+    return promised, Reserved(ballot=ballot, version=state.next_version, vote=state.vote, base=state.committed)
+
+
+def conclude(state: KeyState, op: Conclude) -> tuple[KeyState, Concluded | AlreadyCommitted | HigherBallot]:
+    """Proposer, step 5 after a fast round. Whoever recovers with my promise in hand has ruled me out, so a promise made
+    since I asked for votes forbids the commit. Do not optimise this re-read away."""
+    decided = acceptor.already_decided(state, op.proposal.version)
+    if decided is not None:
+        return state, decided
+    if promised_since(state):
+        return state, HigherBallot(ballot=state.promised)
+    return acceptor.commit(state, op.proposal), Concluded()
+
+
+def promised_since(state: KeyState) -> bool:
+    return state.promised.is_classic
+
+
+def at_home(op: HomeOp) -> Flow[Any]:
+    result = yield Home(op)
+    if isinstance(result, StaleEpoch):
+        raise EpochChanged(result.config)
+    return result

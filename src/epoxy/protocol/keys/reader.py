@@ -1,0 +1,170 @@
+"""Reads: at home if possible, elsewhere if not, with a quorum if asked."""
+
+from collections.abc import Callable
+from typing import TypeGuard, TypeVar
+
+from epoxy.model.cluster import ClusterConfig, both_sides
+from epoxy.model.messages import AlreadyCommitted, Read, ReadOk, StaleEpoch
+from epoxy.model.records import Proposal
+from epoxy.model.writes import Consistency, Path, ReadFailed, ReadOutcome, ReadResult, Source
+from epoxy.protocol.keys.effects import Answer, Context, EpochChanged, Expired, Flow, Next, Open, Pause
+from epoxy.protocol.keys.local import at_home
+from epoxy.protocol.keys.operations import Cache, Peek
+from epoxy.protocol.keys.recovery import still_counts
+from epoxy.protocol.keys.rounds import adopt, classic_rounds, gather, learned
+from epoxy.protocol.keys.terms import Decision, Free, GaveUp, Instance
+
+T = TypeVar("T")
+
+
+def read(key: bytes, consistency: Consistency, ctx: Context) -> Flow[ReadOutcome]:
+    if consistency is Consistency.LINEARIZABLE:
+        return (yield from linearizable(key, ctx))
+    use_cache = consistency is Consistency.OPTIMISTIC
+    here: ReadResult | None = yield from at_home(Peek(key=key, use_cache=use_cache))
+    if here is not None:
+        return here
+    found = yield from across_epochs(ctx, lambda ctx: ask_everybody(key, ctx))
+    if use_cache and isinstance(found, ReadResult) and is_value(found.committed):
+        yield from at_home(Cache(key=key, proposal=found.committed))
+    return found
+
+
+def across_epochs(ctx: Context, flow: Callable[[Context], Flow[T]]) -> Flow[T]:
+    """Again under the new configuration, as often as it changes: epochs only rise, and members change rarely."""
+    while True:
+        try:
+            return (yield from flow(ctx))
+        except EpochChanged as change:
+            ctx = yield from adopt(ctx, change)
+
+
+def ask_everybody(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
+    """The first *value* found wins. "Not found" is only said when everybody reachable, and at least a slow quorum, has
+    said so: the first empty answer proves nothing."""
+    request, voters = Read(key=key, epoch=ctx.config.epoch), ctx.config.voters
+    answered, failed, found = {ctx.me} if ctx.votes else set[int](), 0, None
+    yield Open(envelopes=dict.fromkeys(ctx.others(), (request,)), timer_ms=ctx.timing.round_timeout_ms)
+    while len(answered) + failed < len(voters):
+        event: Answer | Expired = yield Next()
+        if isinstance(event, Expired):
+            break
+        if isinstance(event.reply, StaleEpoch):
+            raise EpochChanged(event.reply.config)
+        if not isinstance(event.reply, ReadOk):
+            failed += 1
+            continue
+        answered.add(event.sender)
+        found = newest(found, event.reply.committed)
+        if is_value(found):
+            break
+    if not is_value(found) and not is_quorum(answered, ctx.config):
+        return ReadFailed(reason=f"only {len(answered)} of {len(voters)} replicas answered")
+    return ReadResult(committed=found, source=Source.REMOTE)
+
+
+def is_quorum(replicas: set[int], config: ClusterConfig) -> bool:
+    return len(replicas) >= config.quorums.slow if config.sides is None else both_sides(config.sides, replicas)
+
+
+def linearizable(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
+    """Ask a slow quorum for committed and vote. A vote above what is committed may belong to an acknowledged write, so
+    that instance is finished first. Quiet keys cost one round trip."""
+    return (yield from across_epochs(ctx, lambda ctx: ask_quorum(key, ctx)))
+
+
+def ask_quorum(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
+    nearest = nearest_quorum(ctx)
+    if nearest is not None:
+        got = yield from gather(
+            ctx, question(key, ctx), nearest, need=ctx.config.quorums.slow, own={}, base=None, is_first_try=True
+        )
+        if got.reached:
+            return (yield from settle(key, [reply for reply in got.oks.values() if isinstance(reply, ReadOk)], ctx))
+    return (yield from ask_voters(key, ctx, asked_already=0))
+
+
+def ask_voters(key: bytes, ctx: Context, *, asked_already: int) -> Flow[ReadOutcome]:
+    """All of them, as often as it takes."""
+    request, slow = question(key, ctx), ctx.config.quorums.slow
+    for attempt in range(asked_already, ctx.timing.retries + 1):
+        if attempt:
+            yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=key, version=0)
+        got = yield from gather(ctx, request, ctx.config.voters, need=slow, own={}, base=None)
+        if got.reached:
+            return (yield from settle(key, [reply for reply in got.oks.values() if isinstance(reply, ReadOk)], ctx))
+    return ReadFailed(reason=f"no quorum after {ctx.timing.retries} retries")
+
+
+def question(key: bytes, ctx: Context) -> Read:
+    return Read(key=key, epoch=ctx.config.epoch)
+
+
+def carry_on(key: bytes, ctx: Context, replies: list[ReadOk] | None, news: StaleEpoch | None) -> Flow[ReadOutcome]:
+    """A linearizable read whose first question was asked without a flow: of the nearest quorum, or of all voters. What
+    a quorum has answered, or that there is a new epoch; neither, if too few have answered."""
+    try:
+        if news is not None:
+            raise EpochChanged(news.config)
+        if replies is not None:
+            return (yield from settle(key, replies, ctx))
+        return (yield from ask_voters(key, ctx, asked_already=1 if nearest_quorum(ctx) is None else 0))
+    except EpochChanged as change:
+        ctx = yield from adopt(ctx, change)
+    return (yield from linearizable(key, ctx))
+
+
+def nearest_quorum(ctx: Context) -> tuple[int, ...] | None:
+    """The fewest that can answer, if it is known who they are: whoever else is asked works for nothing."""
+    slow, voters = ctx.config.quorums.slow, ctx.config.voters
+    near = [voter for voter in dict.fromkeys((ctx.me, *ctx.timing.near)) if voter in voters][:slow]
+    return tuple(near) if not ctx.config.is_joint and len(near) == slow < len(voters) else None
+
+
+def settle(key: bytes, replies: list[ReadOk], ctx: Context) -> Flow[ReadOutcome]:
+    """The newest version a quorum knows of, after finishing what is in flight above it."""
+    committed = newest_of(replies)
+    version = next_version(committed)
+    if not in_flight(replies, version, ctx.config):
+        return ReadResult(committed=committed, source=Source.QUORUM)
+    if committed is not None:
+        yield from learned(ctx, key, AlreadyCommitted(committed=committed), Path.SLOW)
+    instance = Instance(key=key, version=version, base=committed)
+    outcome = yield from classic_rounds(ctx, instance, None, None)
+    match outcome:
+        case Decision():
+            return ReadResult(committed=outcome.committed, source=Source.QUORUM)
+        case Free():
+            return ReadResult(committed=committed, source=Source.QUORUM)
+        case GaveUp():
+            return ReadFailed(reason=outcome.reason)
+
+
+def in_flight(replies: list[ReadOk], version: int, config: ClusterConfig) -> bool:
+    """A vote that no longer counts is not the trace of anything."""
+    for reply in replies:
+        vote = reply.vote
+        if vote is not None and vote.proposal.version >= version and still_counts(vote, config):
+            return True
+    return False
+
+
+def newest_of(replies: list[ReadOk]) -> Proposal | None:
+    committed: Proposal | None = None
+    for reply in replies:
+        committed = newest(committed, reply.committed)
+    return committed
+
+
+def next_version(committed: Proposal | None) -> int:
+    return committed.version + 1 if committed is not None else 1
+
+
+def newest(a: Proposal | None, b: Proposal | None) -> Proposal | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return b if b.version > a.version else a
+
+
+def is_value(committed: Proposal | None) -> TypeGuard[Proposal]:
+    return committed is not None and not committed.is_tombstone

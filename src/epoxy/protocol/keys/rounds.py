@@ -1,0 +1,233 @@
+"""Rounds: ask replicas, count, and get one instance decided."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot
+from epoxy.model.cluster import Side, both_sides
+from epoxy.model.errors import InvariantViolation
+from epoxy.model.messages import (
+    Accept,
+    AcceptOk,
+    AlreadyCommitted,
+    Behind,
+    Commit,
+    CommitConflict,
+    EpochAhead,
+    HigherBallot,
+    Prepare,
+    PrepareOk,
+    Read,
+    ReadOk,
+    Reply,
+    Request,
+    StaleEpoch,
+    UpdateConfig,
+)
+from epoxy.model.records import Proposal
+from epoxy.model.writes import Path
+from epoxy.protocol.keys.effects import Also, Answer, Context, EpochChanged, Expired, Flow, Next, Open, Pause, Tell
+from epoxy.protocol.keys.local import at_home
+from epoxy.protocol.keys.operations import Adopt, Conclude, Concluded, FastVote, Reserve, Reserved
+from epoxy.protocol.keys.recovery import choose
+from epoxy.protocol.keys.terms import Decision, Free, GaveUp, Instance, Offer
+
+Oks = Mapping[int, Reply]
+
+
+class Gathered:
+    """The count of one round: `need` of those `asked`, or of each of the `sides` its own number."""
+
+    def __init__(self, *, need: int, asked: int, oks: dict[int, Reply], sides: tuple[Side, ...] | None = None) -> None:
+        self.need = need
+        self.asked = asked
+        self.oks = oks
+        self.sides = sides
+        self.refused: set[int] = set()
+        self.helped: set[int] = set()
+        self.highest = NO_BALLOT
+        self.decided: AlreadyCommitted | None = None
+
+    @property
+    def reached(self) -> bool:
+        return len(self.oks) >= self.need if self.sides is None else both_sides(self.sides, self.oks)
+
+    @property
+    def settled(self) -> bool:
+        """Nothing that can still arrive would change what to do."""
+        return self.decided is not None or self.reached or self.is_out_of_reach
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        if self.sides is None:
+            return self.asked - len(self.refused) < self.need
+        return any(len(side.members - self.refused) < side.need for side in self.sides)
+
+    def count(self, sender: int, reply: Reply) -> None:
+        match reply:
+            case PrepareOk() | AcceptOk() | ReadOk():
+                self.oks[sender] = reply
+            case AlreadyCommitted():
+                self.decided = reply
+            case HigherBallot():
+                self.highest = max(self.highest, reply.ballot)
+                self.refused.add(sender)
+            case StaleEpoch():
+                raise EpochChanged(reply.config)
+            case _:
+                self.refused.add(sender)
+
+
+def gather(
+    ctx: Context,
+    request: Prepare | Accept | Read,
+    to: Sequence[int],
+    *,
+    need: int,
+    own: Oks,
+    base: Proposal | None,
+    is_first_try: bool = False,
+) -> Flow[Gathered]:
+    """Send to all, and return as soon as the outcome of the round is known, or its timer rings. `own` are answers this
+    replica has given itself already. A replica that missed something is sent it, once, with the request again. While
+    joint, both sides must agree, whatever `need` says: then there are only slow rounds. What has another way if this
+    one fails is a first try, and waits as long as a fast round."""
+    got = Gathered(need=need, asked=len(to) + len(own), oks=dict(own), sides=ctx.config.sides)
+    is_fast = isinstance(request, Accept) and request.ballot.is_fast
+    if not got.settled:
+        timer_ms = ctx.timing.hedge_ms if is_fast or is_first_try else ctx.timing.round_timeout_ms
+        yield Open(envelopes=dict.fromkeys(to, (request,)), timer_ms=timer_ms)
+    while not got.settled:
+        event: Answer | Expired = yield Next()
+        if isinstance(event, Expired):
+            break
+        missing = what_it_missed(event.reply, ctx, request, base)
+        if missing is not None and event.sender not in got.helped:
+            got.helped.add(event.sender)
+            yield Also(envelopes={event.sender: (missing, request)})
+        else:
+            got.count(event.sender, event.reply)
+    return got
+
+
+def what_it_missed(
+    reply: Reply, ctx: Context, request: Prepare | Accept | Read, base: Proposal | None
+) -> Request | None:
+    match reply:
+        case Behind() if base is not None and reply.version < base.version:
+            return Commit(key=request.key, epoch=ctx.config.epoch, proposal=base)
+        case EpochAhead():
+            return UpdateConfig(config=ctx.config)
+        case _:
+            return None
+
+
+def decide(ctx: Context, instance: Instance, mine: Offer, start: FastVote | Reserved) -> Flow[Decision | GaveUp]:
+    """Get the instance decided, with my proposal if that is still possible."""
+    if isinstance(start, FastVote):
+        mine.made = True
+        fast = yield from fast_round(ctx, instance, mine.proposal)
+        if fast is not None:
+            return fast
+    reserved = start if isinstance(start, Reserved) else None
+    decision = yield from classic_rounds(ctx, instance, mine, reserved)
+    assert not isinstance(decision, Free), "a round with a value of its own never ends free"
+    return decision
+
+
+def fast_round(ctx: Context, instance: Instance, mine: Proposal) -> Flow[Decision | None]:
+    """Proposer, step 2. My own vote stands since the selection. None: the fast quorum is out of reach, or I have
+    promised somebody a classic ballot meanwhile."""
+    if not ctx.votes:
+        return None
+    ballot, epoch = fast_ballot(ctx.me), ctx.config.epoch
+    request = Accept(key=instance.key, epoch=epoch, ballot=ballot, proposal=mine)
+    got = yield from gather(
+        ctx, request, ctx.others(), need=ctx.config.quorums.fast, own={ctx.me: AcceptOk()}, base=instance.base
+    )
+    if got.decided is not None:
+        return (yield from learned(ctx, instance.key, got.decided, Path.FAST))
+    if not got.reached:
+        return None
+    result = yield from at_home(Conclude(key=instance.key, proposal=mine, epoch=epoch))
+    match result:
+        case Concluded():
+            yield spread(ctx, instance.key, mine)
+            return Decision(committed=mine, path=Path.FAST)
+        case AlreadyCommitted():
+            return Decision(committed=result.committed, lineage=result.lineage, path=Path.FAST)
+        case _:
+            return None
+
+
+def classic_rounds(
+    ctx: Context, instance: Instance, mine: Offer | None, reserved: Reserved | None
+) -> Flow[Decision | Free | GaveUp]:
+    """Proposer, steps 3 to 5, until something is decided. Without a value of its own this is a recovery."""
+    if not ctx.votes:
+        return GaveUp(f"replica {ctx.me} is not an active member")
+    above, silent = NO_BALLOT, 0
+    for attempt in range(ctx.timing.retries + 1):
+        if attempt:
+            yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=instance.key, version=instance.version)
+        if reserved is None:
+            held = yield from at_home(
+                Reserve(key=instance.key, version=instance.version, above=above, me=ctx.me, epoch=ctx.config.epoch)
+            )
+            if isinstance(held, AlreadyCommitted):
+                return Decision(committed=held.committed, lineage=held.lineage, path=Path.SLOW)
+            reserved = held
+        result = yield from classic_round(ctx.patient(silent) if silent else ctx, instance, mine, reserved)
+        if not isinstance(result, Ballot):
+            return result
+        silent += result == NO_BALLOT
+        above, reserved = result, None
+    return GaveUp(f"no quorum after {ctx.timing.retries} retries")
+
+
+def classic_round(
+    ctx: Context, instance: Instance, mine: Offer | None, reserved: Reserved
+) -> Flow[Decision | Free | Ballot]:
+    """Phase 1 and phase 2 at one ballot. A ballot as the result is the highest one met: try above it."""
+    ballot, epoch, slow = reserved.ballot, ctx.config.epoch, ctx.config.quorums.slow
+    ask = Prepare(key=instance.key, epoch=epoch, ballot=ballot, version=instance.version)
+    own = {ctx.me: PrepareOk(vote=reserved.vote)}
+    promises = yield from gather(ctx, ask, ctx.others(), need=slow, own=own, base=instance.base)
+    if promises.decided is not None:
+        return (yield from learned(ctx, instance.key, promises.decided, Path.SLOW))
+    if not promises.reached:
+        return promises.highest
+    chosen = choose({i: ok.vote for i, ok in promises.oks.items() if isinstance(ok, PrepareOk)}, ctx.config)
+    if chosen is None:
+        if mine is None:
+            return Free()
+        mine.made, chosen = True, mine.proposal
+    vote = Accept(key=instance.key, epoch=epoch, ballot=ballot, proposal=chosen)
+    votes = yield from gather(ctx, vote, ctx.config.voters, need=slow, own={}, base=instance.base)
+    if votes.decided is not None:
+        return (yield from learned(ctx, instance.key, votes.decided, Path.SLOW))
+    if not votes.reached:
+        return votes.highest
+    decided = yield from learned(ctx, instance.key, AlreadyCommitted(committed=chosen), Path.SLOW)
+    yield spread(ctx, instance.key, chosen)
+    return decided
+
+
+def learned(ctx: Context, key: bytes, decided: AlreadyCommitted, path: Path) -> Flow[Decision]:
+    """A decision is kept at home before anybody is told of it."""
+    result = yield from at_home(Commit(key=key, epoch=ctx.config.epoch, proposal=decided.committed))
+    if isinstance(result, CommitConflict):
+        raise InvariantViolation(f"two values for {key!r}: {result.committed} and {decided.committed}")
+    return Decision(committed=decided.committed, lineage=decided.lineage, path=path)
+
+
+def spread(ctx: Context, key: bytes, proposal: Proposal) -> Tell:
+    """Commit to everybody, learners too. Fire and forget: whoever misses it will be told when it matters."""
+    commit = Commit(key=key, epoch=ctx.config.epoch, proposal=proposal)
+    return Tell(envelopes={replica: (commit,) for replica in ctx.config.everybody if replica != ctx.me})
+
+
+def adopt(ctx: Context, change: EpochChanged) -> Flow[Context]:
+    config = yield from at_home(Adopt(config=change.config))
+    return msgspec.structs.replace(ctx, config=config)

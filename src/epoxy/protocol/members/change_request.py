@@ -1,0 +1,96 @@
+"""From what an operator asks for to the wish that is written down, or to a word about why not."""
+
+from collections.abc import Container, Iterable
+
+from msgspec import Struct
+
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.members import Member, Wish
+from epoxy.model.quorum import MAX_REPLICAS, quorums
+from epoxy.protocol.members.changes import numbered
+
+
+class Amendment(Struct, frozen=True, kw_only=True):
+    """Who shall come and who shall go, in one change. `force`: even if too few of those who stay can be reached now."""
+
+    add: tuple[Member, ...] = ()
+    remove: tuple[int, ...] = ()
+    force: bool = False
+
+
+class Objection(Struct, frozen=True, kw_only=True):
+    """Nothing was written."""
+
+    code: str
+    words: str
+
+
+def amended(config: ClusterConfig, wish: Wish | None, given: Amendment, reached: Container[int]) -> Wish | Objection:
+    """`reached`: the members that answer now."""
+    before = wanted_before(config, wish)
+    objection = first_objection(before, given)
+    if objection is not None:
+        return objection
+    after = {i: member for i, member in before.items() if i not in given.remove}
+    after |= {member.id: member for member in given.add}
+    objection = size_objection(after, before, given, reached)
+    return objection or Wish(members=tuple(after[i] for i in sorted(after)))
+
+
+def wanted_before(config: ClusterConfig, wish: Wish | None) -> dict[int, Member]:
+    """Those wanted last, on which the next wish builds: one that waits is not forgotten. The first are the voters."""
+    if wish is not None:
+        return {member.id: member for member in wish.members}
+    infos = [info for info in config.replicas if info.id in config.active]
+    return {info.id: Member(id=info.id, url=info.url, datacenter=info.datacenter) for info in infos}
+
+
+def first_objection(before: dict[int, Member], given: Amendment) -> Objection | None:
+    if not given.add and not given.remove:
+        return Objection(code="nothing_to_do", words="nobody to add and nobody to remove")
+    for replica in given.remove:
+        if replica not in before:
+            return Objection(code="unknown_member", words=f"{replica} is none of the members: {numbered(before)}")
+    for member in given.add:
+        if member.id in before:
+            words = f"{member.id} is a member already, or on its way; a machine with another disk needs a new id"
+            return Objection(code="already_member", words=words)
+        if not member.url:
+            return Objection(code="no_address", words=f"the address of {member.id} is missing")
+    return twice(member.id for member in given.add) or twice(given.remove) or shared_address(before, given)
+
+
+def twice(ids: Iterable[int]) -> Objection | None:
+    seen: set[int] = set()
+    for i in ids:
+        if i in seen:
+            return Objection(code="named_twice", words=f"{i} is named twice")
+        seen.add(i)
+    return None
+
+
+def shared_address(before: dict[int, Member], given: Amendment) -> Objection | None:
+    """Of one who leaves it may be taken over."""
+    taken = {member.url: i for i, member in before.items() if i not in given.remove}
+    for member in given.add:
+        if member.url in taken:
+            return Objection(code="address_taken", words=f"{member.url} is the address of {taken[member.url]}")
+        taken[member.url] = member.id
+    return None
+
+
+def size_objection(
+    after: dict[int, Member], before: dict[int, Member], given: Amendment, reached: Container[int]
+) -> Objection | None:
+    if not after:
+        return Objection(code="nobody_left", words="a cluster without members decides nothing")
+    if len({*before, *after}) > MAX_REPLICAS:
+        return Objection(code="too_many_members", words=f"at most {MAX_REPLICAS}, old and new together")
+    there = [i for i in after if i not in before or i in reached]
+    needed = quorums(len(after)).slow
+    if len(there) < needed and not given.force:
+        words = (
+            f"of {numbered(after)} only {numbered(there)} can be reached, and {needed} are needed to decide anything"
+        )
+        return Objection(code="would_lose_quorum", words=words)
+    return None

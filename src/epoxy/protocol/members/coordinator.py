@@ -1,0 +1,60 @@
+"""The coordinator of a change. Any voter may be one, several may be at once: each step is a configuration that the one
+before must decide, so the worst they do to each other is to come second."""
+
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.members import MemberStatus, StatusRead, Wish
+from epoxy.protocol.members.changes import Done, Heard, Waiting, next_step
+from epoxy.protocol.members.effects import AskAll, Config, Flow, Publish, ReadWish, Rest, Tell
+
+POLL_MS = 200.0
+"""Between two looks at members who are not there yet: little against the seconds a copy takes, and few messages."""
+
+
+def steward(me: int) -> Flow[None]:
+    """Until the members are those wanted, or this replica has no say any more."""
+    while True:
+        config: ClusterConfig = yield Config()
+        if me not in config.voters:
+            return
+        wish: Wish | bool | None = yield ReadWish()
+        if isinstance(wish, bool):
+            yield Rest(delay_ms=POLL_MS)
+            continue
+        if is_quiet(config, wish, me):
+            return
+        heard = yield from hear(config, wish)
+        config = yield Config()
+        step = next_step(config, wish, heard, me)
+        match step:
+            case Done():
+                return
+            case Waiting():
+                yield Rest(delay_ms=POLL_MS)
+            case ClusterConfig():
+                yield Publish(config=step)
+                yield from announce(config)
+
+
+def is_quiet(config: ClusterConfig, wish: Wish | None, me: int) -> bool:
+    """Nothing is left to do, whatever anybody says: nobody need be asked."""
+    is_identified = all(replica.identity for replica in config.replicas)
+    return is_identified and isinstance(next_step(config, wish, {}, me), Done)
+
+
+def hear(config: ClusterConfig, wish: Wish | None) -> Flow[Heard]:
+    """Everybody's word; who is behind is told."""
+    everybody = set(config.everybody) | ({member.id for member in wish.members} if wish is not None else set())
+    replies = yield AskAll(to=tuple(sorted(everybody)), request=StatusRead())
+    heard = {i: reply for i, reply in replies.items() if isinstance(reply, MemberStatus)}
+    behind = tuple(i for i, status in heard.items() if status.epoch < config.epoch)
+    if behind:
+        yield Tell(to=behind, config=config)
+    return heard
+
+
+def announce(before: ClusterConfig) -> Flow[None]:
+    """To the members of both, so that those who leave know it and those who come can begin. Who misses it learns of it
+    from the first message of another epoch."""
+    config: ClusterConfig = yield Config()
+    if config.epoch > before.epoch:
+        yield Tell(to=tuple(sorted({*before.everybody, *config.everybody})), config=config)

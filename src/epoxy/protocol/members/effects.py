@@ -1,0 +1,170 @@
+"""What the flows of a change ask of whoever drives them. Each effect has one result, and a flow has one on its way."""
+
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.members import Kept, MemberRequest, Pair, Progress, Unsettled
+from epoxy.model.records import ChangelogEntry
+
+T = TypeVar("T")
+
+
+class Config(Struct, frozen=True):
+    """Resumed with the configuration in force here."""
+
+
+class ReadWish(Struct, frozen=True):
+    """Resumed with what a quorum says the wish register holds: a Wish, None if there never was one; False if no quorum
+    answered."""
+
+
+class Ask(Struct, frozen=True, kw_only=True):
+    """Ask one replica, perhaps this one; resumed with its reply, a Failed if none came in time."""
+
+    to: int
+    request: MemberRequest
+
+
+class AskAll(Struct, frozen=True, kw_only=True):
+    """Ask several at once; resumed with the replies by replica. Who said nothing in time is missing."""
+
+    to: tuple[int, ...]
+    request: MemberRequest
+
+
+class Tell(Struct, frozen=True, kw_only=True):
+    """Send these replicas a configuration, and wait for nobody."""
+
+    to: tuple[int, ...]
+    config: ClusterConfig
+
+
+class Adopt(Struct, frozen=True, kw_only=True):
+    """Move to a newer configuration; resumed when that is durable."""
+
+    config: ClusterConfig
+
+
+class Publish(Struct, frozen=True, kw_only=True):
+    """Have this configuration decided by the one in force. Resumed when it is known what became of that; the flow looks
+    at the configuration then in force, not at the outcome."""
+
+    config: ClusterConfig
+
+
+class Changing(Struct, frozen=True):
+    """Resumed with whether members change, or somebody wants that, as far as this replica knows."""
+
+
+class LoadProgress(Struct, frozen=True, kw_only=True):
+    source: int
+
+
+class Summarise(Struct, frozen=True, kw_only=True):
+    """Resumed with the Stretch this replica holds beyond `after`, as long as a page."""
+
+    after: bytes | None
+
+
+class Keep(Struct, frozen=True, kw_only=True):
+    """Learn these decisions, and with them remember how far that goes. Resumed when both are durable, with how many of
+    them were news here. Without progress: forget how far it went."""
+
+    source: int
+    entries: tuple[ChangelogEntry, ...]
+    progress: Progress | None
+
+
+class Repair(Struct, frozen=True, kw_only=True):
+    """Learn these decisions, which this replica should have heard of long ago. Resumed when they are durable, with how
+    many of them were news here."""
+
+    entries: tuple[ChangelogEntry, ...]
+
+
+class GiveWay(Struct, frozen=True, kw_only=True):
+    """Let others have their turn: what was summarised, kept and repaired since the last time takes no more than this
+    share of this replica's time."""
+
+    share: float
+
+
+class Followed(Struct, frozen=True, kw_only=True):
+    """Tell whoever asks from now on, as long as members change, that this source is followed up to its tail."""
+
+    source: int
+
+
+class Settle(Struct, frozen=True, kw_only=True):
+    """Find out, with a quorum, what became of these keys, and learn it here. Resumed with whether that succeeded for
+    all of them."""
+
+    keys: tuple[Unsettled, ...]
+
+
+class Synced(Struct, frozen=True, kw_only=True):
+    """Tell whoever asks from now on that this replica is synced for this joint epoch."""
+
+    epoch: int
+
+
+class Rest(Struct, frozen=True, kw_only=True):
+    """Wait. Whoever drives may cut it short when something has changed."""
+
+    delay_ms: float
+
+
+# Of the ordered engine.
+
+
+class LookThrough(Struct, frozen=True, kw_only=True):
+    """Resumed with the Stretches of values this replica holds beyond `after`: so many, or fewer if these are all."""
+
+    after: bytes | None
+    stretches: int
+
+
+class Span(Struct, frozen=True):
+    """Keys beyond the one and through the other; None: from the first, to the last."""
+
+    after: bytes | None
+    through: bytes | None
+
+
+class Replace(Struct, frozen=True, kw_only=True):
+    """Hold these values in these spans, and nothing else there. Resumed when that is durable, with how many were news
+    here; with None if the epoch is another by now, and nothing was done."""
+
+    epoch: int
+    spans: tuple[Span, ...]
+    pairs: tuple[Pair, ...]
+
+
+class Preserve(Struct, frozen=True, kw_only=True):
+    """Keep these decisions of the past for those who may ask. Resumed when they are durable, with whether the epoch is
+    still that one; otherwise nothing was done."""
+
+    epoch: int
+    kept: tuple[Kept, ...]
+
+
+class Install(Struct, frozen=True, kw_only=True):
+    """All is there: the next term may begin with it. Resumed as above."""
+
+    epoch: int
+
+
+class Mirrored(Struct, frozen=True):
+    """Tell whoever asks from now on, as long as members change, that nearly all values are held here."""
+
+
+MirrorEffect = LookThrough | Replace | Preserve | Install | Mirrored
+CopyEffect = Changing | LoadProgress | Summarise | Keep | Repair | GiveWay | Followed
+HereEffect = Config | Adopt | CopyEffect | Synced | Rest
+Effect = HereEffect | ReadWish | Ask | AskAll | Tell | Publish | Settle | MirrorEffect
+
+Flow = Generator[Effect, Any, T]
+"""What an effect resumes with depends on the effect, which Python's generator types cannot say: hence Any."""

@@ -1,0 +1,128 @@
+"""How a newcomer comes to hold what the ordered engine has made of its transactions.
+
+The bulk is copied while it learns, from one who votes, and what is executed there meanwhile is not waited for. In the
+joint epoch transactions stand still: the term has ended, and whoever has executed everything up to its end holds the
+values that the next one begins with. The same pass again brings the differences, and with them goes what the source
+remembers of instances, so that a newcomer can help members that were away. See docs/protocol/ordered.md.
+"""
+
+from collections.abc import Sequence
+
+from epoxy.model.cluster import ClusterConfig, ReplicaStatus
+from epoxy.model.members import (
+    MAX_PAGE_ROWS,
+    MAX_STRETCHES,
+    STRETCH_ROWS,
+    KeptId,
+    KeptPage,
+    KeptRead,
+    Stretch,
+    ValuesPage,
+    ValuesRead,
+)
+from epoxy.model.messages import EpochAhead, StaleEpoch
+from epoxy.protocol.members.effects import (
+    Adopt,
+    Ask,
+    Config,
+    Flow,
+    GiveWay,
+    Install,
+    LookThrough,
+    Mirrored,
+    Preserve,
+    Replace,
+    Span,
+    Tell,
+)
+from epoxy.protocol.members.learner import FOLLOWING_SHARE, LEARNING_SHARE, WHOLE_SHARE, lasts
+
+LEARNING_STRETCHES = MAX_PAGE_ROWS // STRETCH_ROWS
+
+
+def mirror(sources: Sequence[int], *, again: bool) -> Flow[bool]:
+    """One pass of a newcomer over those it may copy from, until one has given all; whether one did. `again`: most of it
+    should be here already."""
+    config: ClusterConfig = yield Config()
+    share = WHOLE_SHARE if config.is_joint else FOLLOWING_SHARE if again else LEARNING_SHARE
+    for source in sources:
+        if not (yield from copy_values(config, source, share)):
+            continue
+        if not config.is_joint:
+            yield Mirrored()
+            return True
+        if (yield from copy_kept(config, source)):
+            return bool((yield Install(epoch=config.epoch)))
+    return False
+
+
+def handiest(config: ClusterConfig, me: int, near: Sequence[int]) -> list[int]:
+    """The members whose values may be copied: those within reach, the nearest first. Everybody, if nobody is: in a
+    joint epoch all transactions wait, and one who is silent would be waited for, too."""
+    members = [each for each in config.electorate if each != me]
+    return [each for each in near if each in members] or members
+
+
+def is_learning(config: ClusterConfig, me: int) -> bool:
+    info = config.info(me)
+    return info is not None and info.status is ReplicaStatus.LEARNING
+
+
+def copy_values(config: ClusterConfig, source: int, share: float) -> Flow[bool]:
+    """From the first key to the last; False: the source fell silent, is not there yet, or the epoch is over."""
+    epoch, stretches = (config.epoch, MAX_STRETCHES) if config.is_joint else (0, LEARNING_STRETCHES)
+    after: bytes | None = None
+    blind = False
+    while (yield from lasts(config)):
+        held: tuple[Stretch, ...] = () if blind else (yield LookThrough(after=after, stretches=stretches))
+        page = yield Ask(to=source, request=ValuesRead(epoch=epoch, after=after, held=held))
+        if not isinstance(page, ValuesPage):
+            yield from set_right(config, source, page)
+            return False
+        news: int | None = 0
+        if page.differing:
+            spans = differing_spans(after, held, page)
+            news = yield Replace(epoch=config.epoch, spans=spans, pairs=page.pairs)
+        if news is None or page.through is None:
+            return news is not None
+        blind = 2 * news > len(page.pairs)
+        after = page.through
+        if share < WHOLE_SHARE:
+            yield GiveWay(share=share)
+    return False
+
+
+def differing_spans(after: bytes | None, held: tuple[Stretch, ...], page: ValuesPage) -> tuple[Span, ...]:
+    """Nothing beyond the end of the page: there the source has more."""
+    ends = [stretch.until for stretch in held] or [None]
+    begins = [after, *ends]
+    return tuple(Span(begins[place], nearer(ends[place], page.through)) for place in page.differing)
+
+
+def nearer(end: bytes | None, other: bytes | None) -> bytes | None:
+    """None is beyond everything."""
+    if end is None or other is None:
+        return other if end is None else end
+    return min(end, other)
+
+
+def copy_kept(config: ClusterConfig, source: int) -> Flow[bool]:
+    after: KeptId | None = None
+    while True:
+        page = yield Ask(to=source, request=KeptRead(epoch=config.epoch, after=after))
+        if not isinstance(page, KeptPage):
+            yield from set_right(config, source, page)
+            return False
+        if page.kept and not (yield Preserve(epoch=config.epoch, kept=page.kept)):
+            return False
+        if not page.more:
+            return True
+        after = KeptId(term=page.kept[-1].term, id=page.kept[-1].commit.id)
+
+
+def set_right(config: ClusterConfig, source: int, reply: object) -> Flow[None]:
+    """One of us lives in another epoch."""
+    if isinstance(reply, StaleEpoch):
+        yield Adopt(config=reply.config)
+    elif isinstance(reply, EpochAhead):
+        yield Tell(to=(source,), config=config)

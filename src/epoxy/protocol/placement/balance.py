@@ -1,0 +1,61 @@
+"""Which envoys hold too much: those that drain hold everything too much, the others what is beyond their share."""
+
+from msgspec import Struct
+
+from epoxy.ports import Snapshot
+from epoxy.protocol.placement import rows
+from epoxy.protocol.placement.records import Envoy, Pool
+
+PAGE_ENVOYS = 1000
+"""Read at a time. All of a pool are looked at, so this is for once in a while."""
+
+DEFAULT_BOUND_PERCENT = 25
+"""Where no bound is set, an envoy is hot above 1.25 times its share: less would move actors for what chance does."""
+
+
+class Excess(Struct, frozen=True, order=True):
+    actors: int
+    envoy_key: str
+
+
+class Load(Struct, frozen=True):
+    envoy: Envoy
+    slots: int
+
+
+def loads(view: Snapshot, pool: Pool) -> list[Load]:
+    """Of all envoys of a pool that are not expired."""
+    found: list[Load] = []
+    after: bytes | None = None
+    while True:
+        page, after = rows.envoys_of(view, pool, after, PAGE_ENVOYS)
+        for key in page:
+            envoy = rows.load(view, pool.namespace, key)
+            if envoy is not None:
+                found.append(Load(envoy, rows.slots(view, envoy.id)))
+        if after is None:
+            return found
+
+
+def excesses(view: Snapshot, pool: Pool, bound_percent: int, limit: int) -> list[Excess]:
+    """What should move, the most first, `limit` actors altogether. A bound of 0 is the default one."""
+    held = loads(view, pool)
+    placed = [load for load in held if load.envoy.places]
+    weights, total = sum(load.envoy.weight for load in placed), sum(load.slots for load in placed)
+    percent = 100 + (bound_percent or DEFAULT_BOUND_PERCENT)
+    found: list[Excess] = []
+    for load in held:
+        allowed = -(-percent * total * load.envoy.weight // (100 * weights)) if load.envoy.places else 0
+        if weights and load.slots > allowed:
+            found.append(Excess(load.slots - allowed, load.envoy.key))
+    return limited(sorted(found, reverse=True), limit)
+
+
+def limited(found: list[Excess], limit: int) -> list[Excess]:
+    kept: list[Excess] = []
+    for excess in found:
+        if limit <= 0:
+            break
+        kept.append(Excess(min(limit, excess.actors), excess.envoy_key))
+        limit -= excess.actors
+    return kept

@@ -1,0 +1,205 @@
+"""What happens to an envoy, each in one transaction: it connects, pings, takes and returns slots, drains, expires.
+
+Never visible: an envoy whose expiry is committed while rows of it are left on the ring. So everything that places an
+envoy or takes it away again is here, and whatever belongs together is one function of one transaction.
+"""
+
+from msgspec import Struct
+
+from epoxy.codec.tuple import strinc
+from epoxy.ports import Snapshot, Transaction
+from epoxy.protocol.placement import rows
+from epoxy.protocol.placement.records import Envoy, EnvoyId, Hello, Pool
+from epoxy.protocol.placement.ring import positions
+
+FORGET_AFTER_MS = 3_600_000
+"""What is left of an expired envoy is kept for an hour: for those who ask what became of it, and for its slots to be
+returned."""
+
+
+class Connected(Struct, frozen=True, kw_only=True):
+    """`created`: not known before, or expired since. `was`: as it was known, if that is how something differs that
+    should not: the version and the pool of an envoy are for its lifetime."""
+
+    created: bool
+    was: Envoy | None
+    highest_version: int
+
+
+class InUse(Struct, frozen=True, kw_only=True):
+    """The key belongs to another process until its lease is over."""
+
+    holder: str
+    last_ping_ts: int
+
+
+def holder_of(tx: Transaction, hello: Hello) -> InUse | None:
+    """The other process that has the key of this one. An envoy that is not expired may run actors, whether it is
+    connected or not; two processes under one key would run the same ones, with the same generation. One that did not
+    say which process it is, as SDKs without incarnations, holds nothing."""
+    known = rows.load(tx, hello.namespace, hello.envoy_key)
+    if known is None or known.expired_ts is not None:
+        return None
+    holder = rows.incarnation(tx, hello.id)
+    if holder in ("", hello.incarnation):
+        return None
+    return InUse(holder=holder, last_ping_ts=known.last_ping_ts)
+
+
+def connect(tx: Transaction, hello: Hello, now_ms: int, virtual_nodes: int) -> Connected:
+    """Idempotent, and heals rows that are missing. One that is draining stays off the ring; but draining is for a
+    process, and ends with it."""
+    known = rows.load(tx, hello.namespace, hello.envoy_key)
+    revived = known is not None and known.expired_ts is not None
+    same_process = hello.incarnation != "" and rows.incarnation(tx, hello.id) == hello.incarnation
+    if revived and not same_process:
+        tx.clear(rows.envoy_rows(hello.namespace, hello.envoy_key) + rows.DRAINING_TS)
+    if known is not None:
+        withdraw(tx, known)
+        tx.clear(rows.active_by_pool_row(known.pool_id, known.create_ts, known.key))
+    create_ts = now_ms if known is None or revived else known.create_ts
+    rows.describe(tx, hello, create_ts, now_ms)
+    tx.set(rows.active_row(hello.id, create_ts), b"")
+    pool = Pool(hello.namespace, hello.pool)
+    tx.set(rows.active_by_pool_row(pool, create_ts, hello.envoy_key), b"")
+    if known is not None and known.expired_ts is not None:
+        tx.clear(rows.envoy_rows(hello.namespace, hello.envoy_key) + rows.EXPIRED_TS)
+        tx.clear(rows.expired_row(hello.id, known.expired_ts))
+    envoy = rows.load(tx, hello.namespace, hello.envoy_key)
+    assert envoy is not None
+    if envoy.draining_ts is None:
+        place(tx, envoy, virtual_nodes * hello.weight)
+    moved = known is not None and (known.version, known.pool) != (hello.version, hello.pool)
+    return Connected(
+        created=known is None or revived,
+        was=known if moved else None,
+        highest_version=highest_version(tx, pool) or hello.version,
+    )
+
+
+def place(tx: Transaction, envoy: Envoy, places: int) -> None:
+    """Put it on the ring. Whoever was there with more places has been withdrawn before, so none are left over."""
+    pool, size = envoy.pool_id, rows.size_value(envoy.weight, envoy.capacity)
+    for position in positions(envoy.key, 0, places):
+        tx.set(rows.hash_row(pool, envoy.version, position, envoy.key), size)
+    tx.set(rows.envoy_rows(envoy.namespace, envoy.key) + rows.VIRTUAL_NODES, rows.number(places))
+    tx.set(rows.ping_row(pool, envoy.version, envoy.last_ping_ts, envoy.key), size)
+    count(tx, envoy, 1)
+    if (highest_version(tx, pool) or -1) < envoy.version:
+        tx.set(rows.meta_row(pool), rows.number(envoy.version))
+
+
+def withdraw(tx: Transaction, envoy: Envoy) -> None:
+    """Take it from the ring, with every place it was given, however many it would be given now."""
+    pool = envoy.pool_id
+    tx.clear(rows.ping_row(pool, envoy.version, envoy.last_ping_ts, envoy.key))
+    if envoy.places == 0:
+        return
+    for position in positions(envoy.key, 0, envoy.places):
+        tx.clear(rows.hash_row(pool, envoy.version, position, envoy.key))
+    tx.clear(rows.envoy_rows(envoy.namespace, envoy.key) + rows.VIRTUAL_NODES)
+    count(tx, envoy, -1)
+    if highest_version(tx, pool) == envoy.version:
+        lower_meta(tx, pool)
+
+
+def lower_meta(tx: Transaction, pool: Pool) -> None:
+    """The highest version that is left. Asked only when an envoy of the highest one goes."""
+    prefix = rows.all_hash_rows(pool)
+    first = tx.range(prefix, strinc(prefix), limit=1)
+    if not first:
+        tx.clear(rows.meta_row(pool))
+    elif (version := rows.version_of(first[0][0], prefix)) != highest_version(tx, pool):
+        tx.set(rows.meta_row(pool), rows.number(version))
+
+
+def highest_version(view: Snapshot, pool: Pool) -> int | None:
+    value = view.get(rows.meta_row(pool))
+    return rows.as_number(value) if value is not None else None
+
+
+def count(tx: Transaction, envoy: Envoy, sign: int) -> None:
+    """Into the totals of its pool and version, or out of them."""
+    totals = rows.total_rows(envoy.pool_id, envoy.version)
+    tx.add(totals + rows.TOTAL_WEIGHT, sign * envoy.weight)
+    held = rows.slots(tx, envoy.id)
+    if held:
+        tx.add(totals + rows.TOTAL_SLOTS, sign * held)
+
+
+def ping(tx: Transaction, envoy: EnvoyId, now_ms: int, rtt_ms: int) -> bool:
+    """False: not known, or expired; it has to connect again. Touches no row of the ring."""
+    known = rows.load(tx, envoy.namespace, envoy.key)
+    if known is None or known.expired_ts is not None:
+        return False
+    prefix = rows.envoy_rows(envoy.namespace, envoy.key)
+    tx.set(prefix + rows.LAST_RTT, rows.number(rtt_ms))
+    if now_ms <= known.last_ping_ts:
+        return True
+    tx.set(prefix + rows.LAST_PING_TS, rows.number(now_ms))
+    if known.draining_ts is None:
+        tx.clear(rows.ping_row(known.pool_id, known.version, known.last_ping_ts, known.key))
+        size = rows.size_value(known.weight, known.capacity)
+        tx.set(rows.ping_row(known.pool_id, known.version, now_ms, known.key), size)
+    return True
+
+
+def expire(tx: Transaction, envoy: EnvoyId, now_ms: int, *, unless_fresh_for_ms: int | None = None) -> bool:
+    """Whether it was expired here and now. With `unless_fresh_for_ms` (skip_if_fresh) one that has pinged within that
+    time stays: the ping is read in this transaction, so none that is committed before it is overlooked."""
+    known = rows.load(tx, envoy.namespace, envoy.key)
+    if known is None or known.expired_ts is not None:
+        return False
+    if unless_fresh_for_ms is not None and known.is_fresh(now_ms, unless_fresh_for_ms):
+        return False
+    withdraw(tx, known)
+    tx.clear(rows.active_row(envoy, known.create_ts))
+    tx.clear(rows.active_by_pool_row(known.pool_id, known.create_ts, known.key))
+    tx.set(rows.envoy_rows(envoy.namespace, envoy.key) + rows.EXPIRED_TS, rows.number(now_ms))
+    tx.set(rows.expired_row(envoy, now_ms), b"")
+    return True
+
+
+def drain(tx: Transaction, envoy: EnvoyId, now_ms: int) -> bool:
+    """It keeps what it has and gets nothing new. False: there is nothing to drain."""
+    known = rows.load(tx, envoy.namespace, envoy.key)
+    if known is None or known.expired_ts is not None:
+        return False
+    if known.draining_ts is None:
+        withdraw(tx, known)
+        tx.set(rows.envoy_rows(envoy.namespace, envoy.key) + rows.DRAINING_TS, rows.number(now_ms))
+    return True
+
+
+def resume(tx: Transaction, envoy: EnvoyId, virtual_nodes: int) -> bool:
+    """The end of draining, for one that stays after all."""
+    known = rows.load(tx, envoy.namespace, envoy.key)
+    if known is None or known.expired_ts is not None:
+        return False
+    if known.draining_ts is not None:
+        tx.clear(rows.envoy_rows(envoy.namespace, envoy.key) + rows.DRAINING_TS)
+        place(tx, known, virtual_nodes * known.weight)
+    return True
+
+
+def forget(tx: Transaction, envoy: EnvoyId) -> bool:
+    """The last rows of an expired envoy whose slots are returned."""
+    known = rows.load(tx, envoy.namespace, envoy.key)
+    if known is None or known.expired_ts is None or rows.slots(tx, envoy) != 0:
+        return False
+    prefix = rows.envoy_rows(envoy.namespace, envoy.key)
+    tx.clear_range(prefix, strinc(prefix))
+    tx.clear(rows.expired_row(envoy, known.expired_ts))
+    return True
+
+
+def add_slots(tx: Transaction, envoy: EnvoyId, delta: int) -> None:
+    """Actors that came or went. Whether the pool's total changes too depends on whether the envoy stands on the ring,
+    so one that drains or expires meanwhile is a conflict."""
+    prefix = rows.envoy_rows(envoy.namespace, envoy.key)
+    tx.add(prefix + rows.SLOTS, delta)
+    if tx.get(prefix + rows.VIRTUAL_NODES) is None:
+        return
+    pool = Pool(envoy.namespace, (tx.get(prefix + rows.POOL_NAME) or b"").decode())
+    version = rows.as_number(tx.get(prefix + rows.VERSION))
+    tx.add(rows.total_rows(pool, version) + rows.TOTAL_SLOTS, delta)

@@ -1,0 +1,260 @@
+"""Where placement keeps its rows, tuple-encoded. A datacenter's envoys are its own affair: nothing here is replicated.
+
+    (3, ENVOY, namespace, envoy_key, field)                                 what is known of an envoy
+    (3, HASH, namespace, pool, -version, 16-byte position, envoy_key)       the ring
+    (3, PINGS, namespace, pool, -version, last_ping_ts, envoy_key)          the same envoys by their last ping
+    (3, ACTIVE, namespace, create_ts, envoy_key)                            envoys that are not expired
+    (3, ACTIVE_BY_POOL, namespace, pool, create_ts, envoy_key)
+    (3, EXPIRED, expired_ts, namespace, envoy_key)                          what is left of expired ones
+    (3, POOL, namespace, pool, HIGHEST_VERSION)                             EnvoyPoolMeta
+    (3, POOL, namespace, pool, -version, TOTAL_SLOTS | TOTAL_WEIGHT)        for the mean load
+    (3, LEASE, name)                                                        who may do what only one may do
+    (3, CLOCK)                                                              a time that no timestamp here is beyond
+
+The negative version brings the highest to the front. The value of a row on the ring is empty, or weight and capacity
+of an envoy that has any, so that no sample needs another read for them.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from epoxy.codec.tuple import escape, pack, strinc, unpack
+from epoxy.ports import Snapshot, Transaction
+from epoxy.protocol.placement.records import Envoy, EnvoyId, Hello, Pool
+
+# The codes are part of the format: never renumber. 1 and 2 are the layouts of a replica's own rows.
+ROOT = 3
+ENVOY, HASH, PINGS, ACTIVE, ACTIVE_BY_POOL, EXPIRED, POOL, LEASE, CLOCK = range(9)
+
+FIELDS = tuple(pack((field,)) for field in range(13))
+(
+    VERSION,
+    PROTOCOL_VERSION,
+    POOL_NAME,
+    CREATE_TS,
+    LAST_PING_TS,
+    LAST_RTT,
+    EXPIRED_TS,
+    DRAINING_TS,
+    VIRTUAL_NODES,
+    WEIGHT,
+    CAPACITY,
+    SLOTS,
+    INCARNATION,
+) = FIELDS
+"""Slots come after all that `load` reads: it does not conflict with those who count. The incarnation is read by those
+who connect alone."""
+
+HIGHEST_VERSION, TOTAL_SLOTS, TOTAL_WEIGHT = FIELDS[:3]
+
+CACHED = 4096
+"""Pools whose prefixes are kept: a megabyte. Making one costs as much as a read."""
+
+ACTIVE_ENVOYS = pack((ROOT, ACTIVE))
+EXPIRED_ENVOYS = pack((ROOT, EXPIRED))
+CLOCK_ROW = pack((ROOT, CLOCK))
+
+
+def number(value: int) -> bytes:
+    """As the store's own counters are written."""
+    return value.to_bytes(8, "little", signed=True)
+
+
+def as_number(value: bytes | None) -> int:
+    return int.from_bytes(value or b"", "little", signed=True)
+
+
+@lru_cache(CACHED)
+def namespace_rows(namespace: str) -> bytes:
+    return pack((ROOT, ENVOY, namespace))
+
+
+def envoy_rows(namespace: str, envoy_key: str) -> bytes:
+    """As `pack` would have it. There may be more envoys than any cache holds, and each allocation needs some."""
+    return b"%b\x02%b\x00" % (namespace_rows(namespace), escape(envoy_key.encode()))
+
+
+@lru_cache(CACHED)
+def hash_rows(pool: Pool, version: int) -> bytes:
+    return pack((ROOT, HASH, pool.namespace, pool.name, -version))
+
+
+@lru_cache(CACHED)
+def ping_rows(pool: Pool, version: int) -> bytes:
+    return pack((ROOT, PINGS, pool.namespace, pool.name, -version))
+
+
+@lru_cache(CACHED)
+def all_ping_rows(pool: Pool) -> bytes:
+    return pack((ROOT, PINGS, pool.namespace, pool.name))
+
+
+@lru_cache(CACHED)
+def all_hash_rows(pool: Pool) -> bytes:
+    return pack((ROOT, HASH, pool.namespace, pool.name))
+
+
+@lru_cache(CACHED)
+def meta_row(pool: Pool) -> bytes:
+    return pack((ROOT, POOL, pool.namespace, pool.name)) + HIGHEST_VERSION
+
+
+@lru_cache(CACHED)
+def total_rows(pool: Pool, version: int) -> bytes:
+    """Without the field. The nested tuple keeps them apart from the pool's own fields."""
+    return pack((ROOT, POOL, pool.namespace, pool.name, (-version,)))
+
+
+def hash_row(pool: Pool, version: int, position: bytes, envoy_key: str) -> bytes:
+    return hash_rows(pool, version) + pack((position, envoy_key))
+
+
+def ping_row(pool: Pool, version: int, ping_ts: int, envoy_key: str) -> bytes:
+    return ping_rows(pool, version) + pack((ping_ts, envoy_key))
+
+
+def active_row(envoy: EnvoyId, create_ts: int) -> bytes:
+    return pack((ROOT, ACTIVE, envoy.namespace, create_ts, envoy.key))
+
+
+def active_pool_rows(pool: Pool) -> bytes:
+    return pack((ROOT, ACTIVE_BY_POOL, pool.namespace, pool.name))
+
+
+def active_by_pool_row(pool: Pool, create_ts: int, envoy_key: str) -> bytes:
+    return active_pool_rows(pool) + pack((create_ts, envoy_key))
+
+
+def expired_row(envoy: EnvoyId, expired_ts: int) -> bytes:
+    return pack((ROOT, EXPIRED, expired_ts, envoy.namespace, envoy.key))
+
+
+def lease_row(name: str) -> bytes:
+    return pack((ROOT, LEASE, name))
+
+
+def size_value(weight: int, capacity: int) -> bytes:
+    return b"" if (weight, capacity) == (1, 0) else pack((weight, capacity))
+
+
+def read_size(value: bytes) -> tuple[int, int]:
+    """Weight and capacity."""
+    if not value:
+        return 1, 0
+    weight, capacity = unpack(value)
+    assert isinstance(weight, int)
+    assert isinstance(capacity, int)
+    return weight, capacity
+
+
+def last_name(row: bytes, prefix: bytes) -> str:
+    """The envoy's key, which every index ends with."""
+    name = unpack(row[len(prefix) :])[-1]
+    assert isinstance(name, str)
+    return name
+
+
+def owner(row: bytes, prefix: bytes) -> str:
+    """The envoy's key in a row of the ring, behind the position: what an allocation does most."""
+    end = row.find(b"\x00", len(prefix) + 1)
+    while row[end + 1] == 0xFF:
+        end = row.find(b"\x00", end + 2)
+    return row[end + 2 : -1].replace(b"\x00\xff", b"\x00").decode()
+
+
+def ping_of(row: bytes, prefix: bytes) -> tuple[int, str]:
+    ping_ts, envoy_key = unpack(row[len(prefix) :])
+    assert isinstance(ping_ts, int)
+    assert isinstance(envoy_key, str)
+    return ping_ts, envoy_key
+
+
+def version_of(row: bytes, prefix: bytes) -> int:
+    """Of the first row of an index, whatever follows."""
+    negative = unpack(row[len(prefix) :])[0]
+    assert isinstance(negative, int)
+    return -negative
+
+
+def load(view: Snapshot, namespace: str, envoy_key: str) -> Envoy | None:
+    """Everything but the slots, in one read."""
+    prefix = envoy_rows(namespace, envoy_key)
+    found = {row[len(prefix) :]: value for row, value in view.range(prefix, prefix + SLOTS, limit=len(FIELDS))}
+    if VERSION not in found:
+        return None
+    return Envoy(
+        namespace=namespace,
+        key=envoy_key,
+        pool=found[POOL_NAME].decode(),
+        version=as_number(found[VERSION]),
+        protocol_version=as_number(found[PROTOCOL_VERSION]),
+        weight=as_number(found[WEIGHT]),
+        capacity=as_number(found[CAPACITY]),
+        places=as_number(found.get(VIRTUAL_NODES)),
+        create_ts=as_number(found[CREATE_TS]),
+        last_ping_ts=as_number(found[LAST_PING_TS]),
+        last_rtt_ms=as_number(found.get(LAST_RTT)),
+        expired_ts=as_number(found[EXPIRED_TS]) if EXPIRED_TS in found else None,
+        draining_ts=as_number(found[DRAINING_TS]) if DRAINING_TS in found else None,
+    )
+
+
+def describe(tx: Transaction, hello: Hello, create_ts: int, now_ms: int) -> None:
+    """Write what an envoy says of itself."""
+    prefix = envoy_rows(hello.namespace, hello.envoy_key)
+    tx.set(prefix + POOL_NAME, hello.pool.encode())
+    fields = (
+        (VERSION, hello.version),
+        (PROTOCOL_VERSION, hello.protocol_version),
+        (CREATE_TS, create_ts),
+        (LAST_PING_TS, now_ms),
+        (WEIGHT, hello.weight),
+        (CAPACITY, hello.capacity),
+    )
+    for field, value in fields:
+        tx.set(prefix + field, number(value))
+    tx.set(prefix + INCARNATION, hello.incarnation.encode())
+
+
+def slots(view: Snapshot, envoy: EnvoyId) -> int:
+    return as_number(view.get(envoy_rows(envoy.namespace, envoy.key) + SLOTS))
+
+
+def incarnation(view: Snapshot, envoy: EnvoyId) -> str:
+    """Which process the envoy is. Empty: it did not say, or connected before there was such a row."""
+    return (view.get(envoy_rows(envoy.namespace, envoy.key) + INCARNATION) or b"").decode()
+
+
+def latest_time(view: Snapshot) -> int:
+    """No timestamp in this store is beyond it."""
+    return as_number(view.get(CLOCK_ROW))
+
+
+def envoys_of(view: Snapshot, pool: Pool, after: bytes | None, limit: int) -> tuple[list[str], bytes | None]:
+    """A page of a pool's active envoys, oldest first, and where the next one begins."""
+    prefix = active_pool_rows(pool)
+    rows = view.range(after or prefix, strinc(prefix), limit=limit)
+    more = rows[-1][0] + b"\x00" if len(rows) == limit else None
+    return [last_name(row, prefix) for row, _ in rows], more
+
+
+def active_envoys(view: Snapshot, after: bytes | None, limit: int) -> tuple[list[EnvoyId], bytes | None]:
+    """The same over all namespaces."""
+    rows = view.range(after or ACTIVE_ENVOYS, strinc(ACTIVE_ENVOYS), limit=limit)
+    more = rows[-1][0] + b"\x00" if len(rows) == limit else None
+    return [envoy_of(row) for row, _ in rows], more
+
+
+def envoy_of(row: bytes) -> EnvoyId:
+    _, _, namespace, _, envoy_key = unpack(row)
+    assert isinstance(namespace, str)
+    assert isinstance(envoy_key, str)
+    return EnvoyId(namespace, envoy_key)
+
+
+def expired_before(view: Snapshot, before_ms: int, limit: int) -> Iterator[tuple[EnvoyId, bytes]]:
+    for row, _ in view.range(EXPIRED_ENVOYS, EXPIRED_ENVOYS + pack((before_ms,)), limit=limit):
+        _, _, _, namespace, envoy_key = unpack(row)
+        assert isinstance(namespace, str)
+        assert isinstance(envoy_key, str)
+        yield EnvoyId(namespace, envoy_key), row

@@ -1,0 +1,214 @@
+"""One message at one replica: what it holds of an instance and a message in, what it holds then and a reply out.
+
+The numbers are those of docs/protocol/ordered.md. The reply leaves only when everything it rests on is durable.
+"""
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from epoxy.model.ballot import NO_BALLOT, Ballot
+from epoxy.model.errors import InvariantViolation
+from epoxy.model.instances import (
+    MAX_DEPENDENCIES,
+    NOTHING,
+    Command,
+    Decided,
+    Deps,
+    Forgotten,
+    Instance,
+    InstanceId,
+    Noted,
+    OrderedAccept,
+    OrderedCommit,
+    OrderedReply,
+    Overloaded,
+    Overtaken,
+    Phase,
+    PreAccept,
+    PreAcceptOk,
+    Recover,
+    RecoverOk,
+    Rival,
+    Validate,
+    ValidateOk,
+    Voted,
+)
+from epoxy.protocol.txn.log import Log, is_void
+
+Step = tuple[Instance, OrderedReply]
+InstanceRequest = PreAccept | OrderedAccept | OrderedCommit | Recover | Validate
+
+
+def step(log: Log, message: InstanceRequest) -> Step:
+    state = log.get(message.id)
+    if log.is_forgotten(message.id):
+        return state, Forgotten()
+    if isinstance(message, OrderedCommit):
+        return learn(state, message)
+    if state.is_committed:
+        return state, decided(state, message)
+    match message:
+        case PreAccept():
+            return pre_accept(log, state, message)
+        case OrderedAccept():
+            return accept(state, message)
+        case Recover():
+            return recover(state, message)
+        case Validate():
+            return validate(log, state, message)
+        case _:
+            assert_never(message)
+
+
+def decided(state: Instance, message: InstanceRequest) -> OrderedReply:
+    """A decision is for ever, whatever ballot somebody asks in."""
+    return RecoverOk(held=state) if isinstance(message, Recover) else Decided(commit=commit_of(state))
+
+
+def commit_of(state: Instance) -> OrderedCommit:
+    assert state.deps is not None
+    return OrderedCommit(id=state.id, command=state.chosen, deps=state.deps)
+
+
+def pre_accept(log: Log, state: Instance, message: PreAccept) -> Step:
+    """Rule 2. Once for each instance, and only before anybody recovers it. A resend gets the same answer."""
+    if state.ballot != NO_BALLOT or state.phase is Phase.ACCEPTED:
+        return state, Overtaken(ballot=state.ballot)
+    if state.phase is Phase.PREACCEPTED:
+        return state, PreAcceptOk(also=added(state))
+    if log.is_far_beyond(message.deps):
+        return state, Overloaded()
+    more = log.outside(message.id, message.command, message.deps)
+    if len(more) > MAX_DEPENDENCIES:
+        return state, Overloaded()
+    after = pre_accepted(message, message.deps.plus(more))
+    return after, PreAcceptOk(also=added(after))
+
+
+def pre_accepted(message: PreAccept, deps: Deps) -> Instance:
+    return Instance(id=message.id, phase=Phase.PREACCEPTED, command=message.command, deps=deps, initial=message.deps)
+
+
+def added(state: Instance) -> tuple[InstanceId, ...]:
+    """What this replica knew beyond what was sent."""
+    assert state.deps is not None
+    assert state.initial is not None
+    return tuple([each for each in state.deps.also if each not in state.initial])
+
+
+def accept(state: Instance, message: OrderedAccept) -> Step:
+    """Rule 4."""
+    if state.ballot > message.ballot:
+        return state, Overtaken(ballot=state.ballot)
+    return voted(state, message), Voted()
+
+
+def voted(state: Instance, message: OrderedAccept) -> Instance:
+    return replace(
+        state,
+        phase=Phase.ACCEPTED,
+        ballot=message.ballot,
+        accepted=message.ballot,
+        nop=message.command is None,
+        command=known(state, message.command),
+        deps=message.deps,
+    )
+
+
+def learn(state: Instance, message: OrderedCommit) -> Step:
+    """A decision is safe to learn in any ballot. A second one is a bug, and nothing is overwritten by it."""
+    if state.is_committed:
+        if (state.chosen, state.deps) != (message.command, message.deps):
+            raise InvariantViolation(f"two decisions for instance {state.id}: {commit_of(state)} and {message}")
+        return state, Noted()
+    return committed(state, message.command, message.deps), Noted()
+
+
+def committed(state: Instance, command: Command | None, deps: Deps) -> Instance:
+    return replace(state, phase=Phase.COMMITTED, nop=command is None, command=known(state, command), deps=deps)
+
+
+def known(state: Instance, command: Command | None) -> Command | None:
+    """An instance has one command, whatever is decided: who has heard it once remembers it."""
+    return command if command is not None else state.command
+
+
+def recover(state: Instance, message: Recover) -> Step:
+    """Rule 5. Joining a ballot says nothing about the last vote: the two are kept apart."""
+    if message.ballot <= state.ballot:
+        return state, Overtaken(ballot=state.ballot)
+    return joined(state, message.ballot), RecoverOk(held=state)
+
+
+def joined(state: Instance, ballot: Ballot) -> Instance:
+    return replace(state, ballot=ballot)
+
+
+def validate(log: Log, state: Instance, message: Validate) -> Step:
+    """Rule 7. From here on this replica names the command to others that interfere with it: whoever comes later must
+    not slip past a command that is about to be decided."""
+    if state.ballot != message.ballot:
+        return state, Overtaken(ballot=state.ballot)
+    found = rivals(log, message)
+    if len(found) > MAX_DEPENDENCIES:
+        return state, Overloaded()
+    return remembered(state, message), ValidateOk(rivals=tuple(found))
+
+
+def remembered(state: Instance, message: Validate) -> Instance:
+    return replace(state, command=message.command, initial=message.deps)
+
+
+def rivals(log: Log, message: Validate) -> list[Rival]:
+    """Commands that interfere, are not in its dependencies, and do not have it among theirs."""
+    found: list[Rival] = []
+    for instance_id in sorted(log.outside(message.id, message.command, message.deps)):
+        other = log.get(instance_id)
+        deps = other.deps if other.is_committed else other.initial
+        if deps is not None and message.id not in deps:
+            found.append(Rival(id=instance_id, is_committed=other.is_committed))
+    return found
+
+
+# What a coordinator does at its own replica
+
+
+def begin(log: Log, instance_id: InstanceId, command: Command) -> tuple[Instance, PreAccept | Overloaded]:
+    """Rule 1. Its own answer is what it sends."""
+    state = Instance(id=instance_id, command=command)
+    deps = log.initial(state)
+    if len(deps.also) > MAX_DEPENDENCIES:
+        return log.get(instance_id), Overloaded()
+    message = PreAccept(id=instance_id, command=command, deps=deps)
+    return pre_accepted(message, deps), message
+
+
+def conclude(state: Instance) -> tuple[Instance, OrderedCommit | Decided | Overtaken]:
+    """Rule 3, after a fast quorum. Whoever recovers with this replica's answer in hand has ruled the fast path out, so
+    a ballot joined since forbids it. Do not optimise this look away."""
+    if state.is_committed:
+        return state, Decided(commit=commit_of(state))
+    if overtaken(state):
+        return state, Overtaken(ballot=state.ballot)
+    assert state.phase is Phase.PREACCEPTED
+    assert state.initial is not None
+    after = committed(state, state.command, state.initial)
+    return after, commit_of(after)
+
+
+def overtaken(state: Instance) -> bool:
+    return state.ballot != NO_BALLOT
+
+
+def join(state: Instance, me: int, above: Ballot) -> tuple[Instance, Recover | Decided]:
+    """A ballot of this replica's own, above all it has heard of. Durable first, so that none is ever used twice."""
+    if state.is_committed:
+        return state, Decided(commit=commit_of(state))
+    ballot = Ballot(max(state.ballot, above).counter + 1, me)
+    return joined(state, ballot), Recover(id=state.id, ballot=ballot)
+
+
+def is_settled_for(instance_id: InstanceId, rival: Instance) -> bool:
+    """A rival that cannot harm the command any more: it is nothing, or comes after it."""
+    return rival.is_committed and (is_void(rival) or instance_id in (rival.deps or NOTHING))

@@ -1,0 +1,123 @@
+"""Terms: stretches with fixed members, each with slots of its own. How one ends, and when the next begins.
+
+The rules, and why they are safe: docs/protocol/ordered.md, "Members".
+"""
+
+import enum
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
+
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.instances import Ended, InstanceId, Seal, Sealed, Term
+from epoxy.model.quorum import Quorums
+from epoxy.protocol.txn.effects import Also, Context, Expired, Flow, Home, Next, Open
+from epoxy.protocol.txn.log import Log
+
+Ends = dict[int, int]
+"""The last slot of each replica in a term."""
+
+SENDS = 3
+"""How often silent members are asked how far a term came, before it is begun again with what is known by then."""
+
+
+class Part(enum.Enum):
+    """How a replica takes part."""
+
+    OUT = "out"
+    """No member: it says nothing and executes nothing, so that what is copied to it stays as it is."""
+    WAITING = "waiting"
+    """It has come to a term that has not begun as far as it knows. It executes nothing: newcomers copy from it."""
+    LEARNING = "learning"
+    """It does not know who orders in its term: it learns what was decided."""
+    OPEN = "open"
+    CLOSING = "closing"
+    """The term ends, and it is not known how: it votes on nothing."""
+    ENDING = "ending"
+    """It is known how: what counts is finished, and nothing else."""
+
+
+def part_of(term: Term | None, ends: Ends | None, config: ClusterConfig | None, me: int) -> Part:
+    if term is None or (config is not None and me not in config.electorate):
+        return Part.OUT
+    if config is not None and term.number > config.term:
+        return Part.WAITING
+    if term.voters is None:
+        return Part.LEARNING
+    if not term.ending:
+        return Part.OPEN
+    return Part.CLOSING if ends is None else Part.ENDING
+
+
+def votes_on(part: Part, ends: Ends | None, instance_id: InstanceId) -> bool:
+    return part is Part.OPEN or (part is Part.ENDING and not is_beyond(ends, instance_id))
+
+
+def is_beyond(ends: Ends | None, instance_id: InstanceId) -> bool:
+    """Whether it is known to be nothing, because its term ended before it."""
+    return ends is not None and instance_id.slot > ends.get(instance_id.replica_id, 0)
+
+
+def adopted(term: Term, config: ClusterConfig, me: int) -> Term:
+    """What a configuration says about a replica's term. Whoever heard of the joint epoch ends it, and so does one who
+    hears only that this epoch is over."""
+    if term.voters is None and config.since <= term.number <= config.term and me in config.electorate:
+        term = replace(term, voters=config.electorate, policy=config.quorum_policy)
+    if term.number < config.term or (term.number == config.term and config.is_joint):
+        term = replace(term, ending=True)
+    return term
+
+
+def is_over(ends: Ends | None, log: Log) -> bool:
+    """Whether everything that counts in the term was executed here."""
+    return ends is not None and all(log.executed.get(replica, 0) >= slot for replica, slot in ends.items())
+
+
+def last_slots(log: Log) -> tuple[InstanceId, ...]:
+    return tuple([InstanceId(replica, slot) for replica, slot in sorted(log.highest.items()) if slot])
+
+
+# How it ends
+
+
+def close(ctx: Context) -> Flow[Ended | Sealed | None]:
+    """How the term ended, if somebody knows; or how it may be said to have ended, by a slow quorum of its members, who
+    vote on nothing until that is decided. Whoever is silent is asked again, and what it answers to any of them counts:
+    what a sealed member said stays true. None: too few answer."""
+    own: object = yield Home(Seal())
+    if isinstance(own, Ended):
+        return own
+    told: dict[int, tuple[InstanceId, ...]] = {}
+    counts = isinstance(own, Sealed)
+    if isinstance(own, Sealed):
+        told[ctx.me] = own.ends
+    yield Open(envelopes=ctx.to_others(Seal()), timer_ms=ctx.timing.round_timeout_ms)
+    sends = 1
+    while not enough(told, ctx.config.quorums):
+        event = yield Next()
+        if isinstance(event, Expired):
+            if sends == SENDS:
+                return None
+            yield Also(envelopes=ctx.to_rest(Seal(), told), timer_ms=ctx.patient(sends).timing.round_timeout_ms)
+            sends += 1
+            continue
+        match event.reply:
+            case Ended():
+                return event.reply
+            case Sealed(ends=ends) if counts:
+                told[event.sender] = ends
+            case _:
+                pass
+    return Sealed(ends=furthest(told.values()))
+
+
+def enough(told: Mapping[int, object], quorums: Quorums) -> bool:
+    return len(told) >= quorums.slow
+
+
+def furthest(reports: Iterable[tuple[InstanceId, ...]]) -> tuple[InstanceId, ...]:
+    slots: Ends = {}
+    for ends in reports:
+        for end in ends:
+            slots[end.replica_id] = max(slots.get(end.replica_id, 0), end.slot)
+    return tuple([InstanceId(replica, slot) for replica, slot in sorted(slots.items())])

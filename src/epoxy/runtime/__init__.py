@@ -1,0 +1,1 @@
+"""What drives protocol code: the runner of flows, timers, admission control."""

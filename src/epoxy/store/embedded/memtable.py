@@ -1,0 +1,233 @@
+"""What was committed since the last checkpoint, in memory above the tree, and views of both.
+
+    open        commits since the last flush began
+    flushing    commits whose flush is under way
+    active      what is durable in the log, since the generation began
+    frozen      the generation before it, on its way to the tree
+    tree
+
+A commit is one update of the open layer. When its flush has ended it moves on to the active one, so the three levels
+below `flushing` are what is durable, and nothing is kept twice.
+
+A view shows one moment. It holds the levels as they were then, and the first element of a list to which every later
+change adds the values it replaced (`past.py`): a key that is not in the list has not changed since. Levels are never
+taken apart under a view: when a layer moves on, the store goes on with new levels, and the old ones stay as long as
+somebody looks through them.
+"""
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import Final
+
+import lmdb
+
+from epoxy.model.errors import StoreFailed
+from epoxy.ports import KeyValue
+from epoxy.store.conflicts import overlaps
+from epoxy.store.embedded.tree import STEM_BYTES, Row, TreeView
+from epoxy.store.mvcc import Past
+
+Replaced = bytes | TreeView | None
+"""A value that was only in the tree is not read to be kept: the tree's view stands for it."""
+
+
+MISSING: Final = bytes(bytearray(b"missing"))
+"""Neither a value nor its absence: look below. Known by its identity; equal bytes are a value."""
+
+
+RECENT_SHARE = 4
+"""When a quarter as many rows are new as there are in order, it is time to put all of them in order."""
+
+
+class Layer:
+    """Rows that were written; None: cleared. They are put in order when a range asks for it. From then on what is new
+    is remembered, and put in order by itself when the next one asks: to find its place among all others takes ten times
+    as long, and those who compare replicas ask often."""
+
+    __slots__ = ("_in_place", "_order", "_recent", "values")
+
+    def __init__(self, values: dict[bytes, bytes | None] | None = None) -> None:
+        self.values: dict[bytes, bytes | None] = {} if values is None else values
+        self._order: list[bytes] | None = None
+        self._recent: list[bytes] = []
+        self._in_place = True
+
+    def add(self, rows: dict[bytes, bytes | None]) -> None:
+        if self._order is not None:
+            # Not by a difference of the keys, which would look at all of those that are there.
+            values = self.values
+            fresh = [key for key in rows if key not in values]
+            if fresh:
+                self._recent += fresh
+                self._in_place = False
+        self.values.update(rows)
+
+    def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[Row]:
+        if begin >= end or not self.values:
+            return
+        order = self._in_order()
+        values = self.values
+        for key in merged(order, self._recent, begin, end, reverse):
+            yield key, values[key]
+
+    def _in_order(self) -> list[bytes]:
+        """All but the recent ones, which are in order for themselves."""
+        if self._order is None:
+            self._order = sorted(self.values)
+        elif RECENT_SHARE * len(self._recent) > len(self._order):
+            self._order += self._recent
+            self._order.sort()
+            self._recent = []
+            self._in_place = True
+        elif not self._in_place:
+            # Even of rows that are in order already, a sort looks at all.
+            self._recent.sort()
+            self._in_place = True
+        return self._order
+
+
+def merged(first: list[bytes], second: list[bytes], begin: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
+    """What lies between, of two lists in order that have nothing in common."""
+    i, to_i = bisect_left(first, begin), bisect_left(first, end)
+    j, to_j = bisect_left(second, begin), bisect_left(second, end)
+    if reverse:
+        while to_i > i or to_j > j:
+            if to_j == j or (to_i > i and first[to_i - 1] > second[to_j - 1]):
+                to_i -= 1
+                yield first[to_i]
+            else:
+                to_j -= 1
+                yield second[to_j]
+        return
+    while i < to_i or j < to_j:
+        if j == to_j or (i < to_i and first[i] < second[j]):
+            yield first[i]
+            i += 1
+        else:
+            yield second[j]
+            j += 1
+
+
+NOTHING: Final = Layer()
+
+
+class Levels:
+    """Where to look for a row, the newest first."""
+
+    __slots__ = ("_active", "_find", "_flushing", "_frozen", "_open", "active", "flushing", "frozen", "open", "tree")
+
+    def __init__(self, open: Layer, flushing: Layer, active: Layer, frozen: Layer, tree: TreeView) -> None:  # noqa: A002
+        self.open = open
+        self.flushing = flushing
+        self.active = active
+        self.frozen = frozen
+        self.tree = tree
+        self._find = tree.find
+        self._open = open.values
+        self._flushing = flushing.values
+        self._active = active.values
+        self._frozen = frozen.values
+
+    def durable(self) -> "Levels":
+        return Levels(NOTHING, NOTHING, self.active, self.frozen, self.tree)
+
+    def get(self, key: bytes) -> bytes | None:
+        value = self.in_memory(key)
+        if value is not MISSING:
+            return value
+        if not 0 < len(key) < STEM_BYTES:
+            return self.tree.get(key)
+        try:
+            return self._find(key)
+        except lmdb.Error as error:
+            raise StoreFailed(f"the tree cannot be read: {error}") from error
+
+    def replaced(self, key: bytes) -> Replaced:
+        value = self.in_memory(key)
+        return self.tree if value is MISSING else value
+
+    def in_memory(self, key: bytes) -> bytes | None:
+        value = self._open.get(key, MISSING)
+        if value is MISSING:
+            value = self._flushing.get(key, MISSING)
+            if value is MISSING:
+                value = self._active.get(key, MISSING)
+                if value is MISSING:
+                    value = self._frozen.get(key, MISSING)
+        return value
+
+    def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
+        assert limit >= 1, "a range without rows was not meant"
+        return list(islice(newest_of_each(self.rows(begin, end, reverse), reverse), limit))
+
+    def keys(self, begin: bytes, end: bytes) -> Iterable[bytes]:
+        return map(itemgetter(0), newest_of_each(self.rows(begin, end, False), False))
+
+    def rows(self, begin: bytes, end: bytes, reverse: bool) -> list[Iterator[Row]]:
+        layers = (self.open, self.flushing, self.active, self.frozen)
+        rows: list[Iterator[Row]] = [layer.rows(begin, end, reverse) for layer in layers if layer.values]
+        rows.append(self.tree.rows(begin, end, reverse))
+        return rows
+
+
+class View:
+    """The store at one moment: levels, with everything undone that was changed from `later` on."""
+
+    __slots__ = ("_later", "_levels")
+
+    def __init__(self, levels: Levels, later: Past[Replaced]) -> None:
+        self._levels = levels
+        self._later = later
+
+    def get(self, key: bytes) -> bytes | None:
+        past = self._later
+        while past.next is not None:
+            if key in past.before:
+                return resolve(past.before[key], key)
+            past = past.next
+        return self._levels.get(key)
+
+    def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
+        if self._later.next is None:
+            return self._levels.range(begin, end, limit=limit, reverse=reverse)
+        assert limit >= 1, "a range without rows was not meant"
+        undone = sorted(self._undone(begin, end), key=itemgetter(0), reverse=reverse)
+        levels = self._levels.rows(begin, end, reverse)
+        return list(islice(newest_of_each([iter(undone), *levels], reverse), limit))
+
+    def has_changed(self, keys: set[bytes], ranges: tuple[tuple[bytes, bytes], ...]) -> bool:
+        """Whether any of this was committed after the view's moment."""
+        past: Past[Replaced] | None = self._later
+        while past is not None:
+            if overlaps(keys, ranges, past.before):
+                return True
+            past = past.next
+        return False
+
+    def _undone(self, begin: bytes, end: bytes) -> list[Row]:
+        undone: dict[bytes, bytes | None] = {}
+        past: Past[Replaced] | None = self._later
+        while past is not None:
+            for key, value in past.before.items():
+                if begin <= key < end and key not in undone:
+                    undone[key] = resolve(value, key)
+            past = past.next
+        return list(undone.items())
+
+
+def resolve(value: Replaced, key: bytes) -> bytes | None:
+    return value.get(key) if isinstance(value, TreeView) else value
+
+
+def newest_of_each(levels: list[Iterator[Row]], reverse: bool) -> Iterator[KeyValue]:
+    """The first of several rows with one key. The merge keeps the order of its arguments among equals."""
+    rows = levels[0] if len(levels) == 1 else heapq.merge(*levels, key=itemgetter(0), reverse=reverse)
+    last = b""
+    for key, value in rows:
+        if key != last:
+            last = key
+            if value is not None:
+                yield key, value

@@ -1,0 +1,287 @@
+"""The checkpointed rows: an ordered tree on disk (LMDB), changed a generation at a time.
+
+LMDB's keys end at 511 bytes, ours go further. A key shorter than that is stored as it is. A longer one is cut after the
+511th byte: the first part, the stem, is stored with the number of a branch as its value, and the rest under that
+branch, cut again if need be. Only stems have 511 bytes, so a row's length tells what it is; and whatever is shorter
+sorts against a stem as it does against every key that begins with it, so the order of the tree is that of whole keys.
+
+    key                     value          shorter than 511 bytes
+    stem                    branch         exactly 511 bytes
+    ff "b" branch rest      value          the rest of a key below its stem; or a stem again
+    ff "/position"          how far the log is contained here
+    ff "/branches"          the last branch that was numbered
+"""
+
+import os
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from threading import Thread
+
+import lmdb
+from msgspec import DecodeError
+from msgspec.msgpack import Decoder, Encoder
+
+from epoxy.codec.tuple import strinc
+from epoxy.model.errors import StoreFailed, StoreRefused
+from epoxy.ports import KeyValue
+from epoxy.store.conflicts import Values
+from epoxy.store.embedded.log import Position
+from epoxy.store.limits import FIRST_RESERVED_KEY
+
+STEM_BYTES = 511
+"""LMDB's longest key, as it is compiled by default."""
+
+MAP_BYTES = 1 << 40
+"""Address space, not memory or disk: the file grows with its rows. A terabyte fits 128 times into what a process has,
+and is more than one replica should hold."""
+
+SLICE_ROWS = 256
+SLICE_BYTES = 1 << 18
+"""A checkpoint holds the interpreter's lock for one slice, and then lets the event loop run: 256 rows take LMDB about
+0.1 ms, and so does copying 256 KiB."""
+
+SORTED_ROWS = 1024
+"""Sorted at a time, for the same reason: about 0.4 ms."""
+
+SAMPLED = 64
+"""One key in so many shows where the others lie: sixteen for every range."""
+
+WARM_PIECE = 8 << 20
+"""Asked of the system's cache at a time. A tree that is no longer than this gets warm by itself."""
+
+BRANCH = FIRST_RESERVED_KEY + b"b"
+POSITION_ROW = FIRST_RESERVED_KEY + b"/position"
+BRANCHES_ROW = FIRST_RESERVED_KEY + b"/branches"
+
+encoder = Encoder()
+position_decoder = Decoder(Position)
+
+Row = tuple[bytes, bytes | None]
+
+
+class TreeView:
+    """The tree at one moment. Closed by being dropped: until then LMDB keeps its pages."""
+
+    __slots__ = ("_transaction", "find")
+
+    def __init__(self, transaction: "lmdb.Transaction[bytes]") -> None:
+        self._transaction = transaction
+        self.find = transaction.get
+        """For keys below STEM_BYTES."""
+
+    def get(self, key: bytes) -> bytes | None:
+        try:
+            if len(key) < STEM_BYTES:
+                return self.find(key) if key else None
+            row = locate(self._transaction, key)
+            return self.find(row) if row is not None else None
+        except lmdb.Error as error:
+            raise StoreFailed(f"the tree cannot be read: {error}") from error
+
+    def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[KeyValue]:
+        """The rows with begin <= key < end, read as they are asked for."""
+        end = min(end, FIRST_RESERVED_KEY)
+        if begin >= end:
+            return
+        try:
+            yield from (self._descending if reverse else self._ascending)(b"", b"", begin, end)
+        except lmdb.Error as error:
+            raise StoreFailed(f"the tree cannot be read: {error}") from error
+
+    def _ascending(self, prefix: bytes, stem: bytes, begin: bytes, end: bytes) -> Iterator[KeyValue]:
+        """Below a stem, which all these keys begin with; `prefix` stands in its place."""
+        first = prefix + begin[len(stem) :] if begin.startswith(stem) else prefix
+        cursor = self._transaction.cursor()
+        if not cursor.set_range(first[:STEM_BYTES]):
+            return
+        for row, value in cursor.iternext():
+            key = stem + row[len(prefix) :]
+            if not row.startswith(prefix) or key >= end:
+                return
+            if len(row) == STEM_BYTES:
+                yield from self._ascending(BRANCH + value, key, begin, end)
+            else:
+                yield key, value
+
+    def _descending(self, prefix: bytes, stem: bytes, begin: bytes, end: bytes) -> Iterator[KeyValue]:
+        beyond = prefix + end[len(stem) :] if end.startswith(stem) else strinc(prefix)
+        cursor = self._transaction.cursor()
+        if not seek_below(cursor, beyond):
+            return
+        for row, value in cursor.iterprev():
+            key = stem + row[len(prefix) :]
+            if not row.startswith(prefix) or (key < begin and not begin.startswith(key)):
+                return
+            if len(row) == STEM_BYTES:
+                yield from self._descending(BRANCH + value, key, begin, end)
+            elif key >= begin:
+                yield key, value
+
+
+class Tree:
+    def __init__(self, folder: Path) -> None:
+        try:
+            # Rows are looked up here and there: reading ahead would fill the memory with their neighbours.
+            self._environment = lmdb.open(str(folder), map_size=MAP_BYTES, mode=0o600, readahead=False)
+        except lmdb.Error as error:
+            raise StoreRefused(f"{folder}: {error}") from error
+        file = folder / "data.mdb"
+        if WARM_PIECE < file.stat().st_size <= memory_of_the_machine() // 2:
+            Thread(target=warm, args=(file,), name="epoxy-warm", daemon=True).start()
+
+    def position(self) -> Position | None:
+        """How far the log is contained here; None in a tree that was never written."""
+        try:
+            with self._environment.begin() as transaction:
+                row = transaction.get(POSITION_ROW)
+            return position_decoder.decode(row) if row is not None else None
+        except (lmdb.Error, DecodeError) as error:
+            raise StoreRefused(f"{self._environment.path()}: the tree's position cannot be read: {error}") from error
+
+    def view(self) -> TreeView:
+        try:
+            return TreeView(self._environment.begin())
+        except lmdb.Error as error:
+            raise StoreFailed(f"the tree cannot be read: {error}") from error
+
+    def apply(self, effects: Values, reached: Position) -> None:
+        """A checkpoint: the effects and how far they reach, in one synced transaction. Runs beside the event loop."""
+        try:
+            with self._environment.begin(write=True) as transaction:
+                for rows in in_order(effects):
+                    write(transaction, rows)
+                    give_way()
+                transaction.put(POSITION_ROW, encoder.encode(reached))
+        except lmdb.Error as error:
+            raise StoreFailed(f"the tree cannot be written: {error}") from error
+
+    def close(self) -> None:
+        self._environment.close()
+
+
+def memory_of_the_machine() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def warm(file: Path) -> None:
+    """Have the system read the tree into its cache from one end to the other. A row that is not there stops the event
+    loop until the disk has found it, and after a start of the machine that is every one."""
+    with file.open("rb") as data:
+        for offset in range(0, file.stat().st_size, WARM_PIECE):
+            os.posix_fadvise(data.fileno(), offset, WARM_PIECE, os.POSIX_FADV_WILLNEED)
+
+
+def give_way() -> None:
+    """Whoever waits for the interpreter's lock gets it now, and keeps it for a switch interval if it has so much to do.
+    A longer pause would be kinder to the loop and, at 20,000 commits a second, too slow for it."""
+    time.sleep(0)
+
+
+def in_order(effects: Values) -> Iterator[list[Row]]:
+    """Neighbours together: a page is then looked for and copied once. Sorting them all would hold the interpreter's
+    lock for a tenth of a second, so keys are dealt into ranges, and each range is sorted when its turn comes."""
+    chunks = list(pieces(effects))
+    samples = sorted(key for chunk in chunks for key in chunk[::SAMPLED])
+    bounds = samples[:: max(1, SORTED_ROWS // SAMPLED)][1:]
+    give_way()
+    ranges: list[list[bytes]] = [[] for _ in range(len(bounds) + 1)]
+    for chunk in chunks:
+        for key in chunk:
+            ranges[bisect_right(bounds, key)].append(key)
+        give_way()
+    for taken in ranges:
+        taken.sort()
+        yield from slices((key, effects[key]) for key in taken)
+
+
+def pieces(effects: Values) -> Iterator[list[bytes]]:
+    keys = iter(effects)
+    while chunk := list(islice(keys, SORTED_ROWS)):
+        yield chunk
+        give_way()
+
+
+def slices(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    taken: list[Row] = []
+    size = 0
+    for row in rows:
+        taken.append(row)
+        size += len(row[1] or b"")
+        if len(taken) >= SLICE_ROWS or size >= SLICE_BYTES:
+            yield taken
+            taken, size = [], 0
+    yield taken
+
+
+def write(transaction: "lmdb.Transaction[bytes]", rows: list[Row]) -> None:
+    cursor = transaction.cursor()
+    cursor.putmulti([(key, value) for key, value in rows if value is not None and len(key) < STEM_BYTES])
+    for key, value in rows:
+        if value is None:
+            delete(transaction, key)
+        elif len(key) >= STEM_BYTES:
+            transaction.put(grow(transaction, key), value)
+
+
+def locate(transaction: "lmdb.Transaction[bytes]", key: bytes) -> bytes | None:
+    """The row for a key, if all its stems are there."""
+    return descend(transaction, key, lambda _: None)
+
+
+def grow(transaction: "lmdb.Transaction[bytes]", key: bytes) -> bytes:
+    """The row for a key, with stems where they were missing."""
+
+    def branch_off(stem: bytes) -> bytes:
+        branch = (int.from_bytes(transaction.get(BRANCHES_ROW, b""), "big") + 1).to_bytes(8, "big")
+        transaction.put(BRANCHES_ROW, branch)
+        transaction.put(stem, branch)
+        return branch
+
+    row = descend(transaction, key, branch_off)
+    assert row is not None
+    return row
+
+
+def descend(
+    transaction: "lmdb.Transaction[bytes]", key: bytes, missing: Callable[[bytes], bytes | None]
+) -> bytes | None:
+    row = key
+    while len(row) >= STEM_BYTES:
+        stem, rest = row[:STEM_BYTES], row[STEM_BYTES:]
+        branch = transaction.get(stem)
+        if branch is None and (branch := missing(stem)) is None:
+            return None
+        row = BRANCH + branch + rest
+    return row
+
+
+def delete(transaction: "lmdb.Transaction[bytes]", key: bytes) -> None:
+    """The row, and every stem that it leaves without any."""
+    stems: list[bytes] = []
+    row = key
+    while len(row) >= STEM_BYTES:
+        stems.append(row[:STEM_BYTES])
+        branch = transaction.get(stems[-1])
+        if branch is None:
+            return
+        row = BRANCH + branch + row[STEM_BYTES:]
+    transaction.delete(row)
+    while stems and is_bare(transaction, stems[-1]):
+        transaction.delete(stems.pop())
+
+
+def is_bare(transaction: "lmdb.Transaction[bytes]", stem: bytes) -> bool:
+    prefix = BRANCH + transaction.get(stem, b"")
+    cursor = transaction.cursor()
+    return not (cursor.set_range(prefix) and cursor.key().startswith(prefix))
+
+
+def seek_below(cursor: "lmdb.Cursor[bytes]", beyond: bytes) -> bool:
+    """Go to the last row before this key: to the stem it begins with, if it is that long."""
+    found = cursor.set_range(beyond[:STEM_BYTES])
+    if found and len(beyond) > STEM_BYTES and cursor.key() == beyond[:STEM_BYTES]:
+        return True
+    return cursor.prev() if found else cursor.last()

@@ -1,0 +1,210 @@
+"""The rows of a change of members, and the pages a learner asks for. Beside those of `keyspace`:
+
+(2, replica, PROGRESS, source)     how far this replica has come with a source
+(2, replica, IDENTITY)             this store's own identity, drawn when it was made
+(2, replica, NOTED, replica)       the identity of another replica's store, as first met
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from epoxy.codec import wire
+from epoxy.codec.tuple import STAMP_BYTES, pack, pack_bytes, strinc, unpack
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.members import (
+    MAX_PAGE_BYTES,
+    MAX_PAGE_ROWS,
+    ChangelogPage,
+    ChangelogRead,
+    CursorTruncated,
+    Progress,
+    SnapshotPage,
+    SnapshotRead,
+    Stretch,
+    Unsettled,
+    UnsettledPage,
+)
+from epoxy.model.records import ChangelogEntry
+from epoxy.ports import Snapshot, Transaction
+from epoxy.protocol.keys.recovery import still_counts
+from epoxy.protocol.members.digest import digest, stretch
+from epoxy.protocol.members.retention import INDEX_BITS
+from epoxy.store.buffer import scan
+from epoxy.store.keyspace import (
+    CHANGELOG,
+    LAYOUT,
+    SCAN_ROWS,
+    TRUNCATED,
+    USER_VERSION,
+    VERSIONSTAMP,
+    VOTES,
+    Keyspace,
+)
+
+# Beside those of `keyspace`, and as unchangeable.
+PROGRESS, IDENTITY, NOTED = 3, 4, 5
+
+IDENTITY_BYTES = 8
+
+
+class MemberSpace:
+    def __init__(self, keyspace: Keyspace, replica_id: int) -> None:
+        self._keyspace = keyspace
+        self.page_rows = MAX_PAGE_ROWS
+        self._votes = pack((LAYOUT, replica_id, VOTES))
+        self._changelog = pack((LAYOUT, replica_id, CHANGELOG)) + VERSIONSTAMP
+        self._progress = pack((LAYOUT, replica_id, PROGRESS))
+        self._identity = pack((LAYOUT, replica_id, IDENTITY))
+        self._noted = pack((LAYOUT, replica_id, NOTED))
+        self._truncated = pack((LAYOUT, replica_id, TRUNCATED))
+
+    # Rows
+
+    def progress(self, view: Snapshot, source: int) -> Progress | None:
+        value = view.get(self._progress + pack((source,)))
+        return wire.decode_progress(value) if value is not None else None
+
+    def set_progress(self, tx: Transaction, source: int, progress: Progress | None) -> None:
+        """What is there already is not written again: a node that follows others who do nothing would sync it for
+        ever."""
+        row = self._progress + pack((source,))
+        if progress is None:
+            tx.clear(row)
+        elif (encoded := wire.encode_progress(progress)) != tx.get(row):
+            tx.set(row, encoded)
+
+    def sources(self, view: Snapshot) -> tuple[int, ...]:
+        """Those whose snapshot is copied."""
+        rows = scan(view, self._progress, strinc(self._progress), SCAN_ROWS, False)
+        return tuple([number(key, self._progress) for key, value in rows if wire.decode_progress(value).copied])
+
+    def identity(self, tx: Transaction, draw: int) -> int:
+        """This store's own; the number drawn becomes it if there is none yet."""
+        value = tx.get(self._identity)
+        if value is not None:
+            return int.from_bytes(value, "big")
+        tx.set(self._identity, draw.to_bytes(IDENTITY_BYTES, "big"))
+        return draw
+
+    def _own_identity(self, view: Snapshot) -> int:
+        return int.from_bytes(view.get(self._identity) or b"", "big")
+
+    def noted(self, view: Snapshot) -> dict[int, int]:
+        rows = scan(view, self._noted, strinc(self._noted), SCAN_ROWS, False)
+        return {number(key, self._noted): int.from_bytes(value, "big") for key, value in rows}
+
+    def note(self, tx: Transaction, replica_id: int, identity: int) -> None:
+        tx.set(self._noted + pack((replica_id,)), identity.to_bytes(IDENTITY_BYTES, "big"))
+
+    # Pages
+
+    def stretch(self, view: Snapshot, after: bytes | None) -> Stretch:
+        """What is held beyond a key, as much as makes a page."""
+        entries, more = fitting(self._held(view, after, None), self.page_rows)
+        return stretch(entries, entries[-1].key if more else None)
+
+    def snapshot_page(self, view: Snapshot, request: SnapshotRead) -> SnapshotPage | CursorTruncated:
+        mine = self._own_identity(view)
+        if request.store not in (0, mine):
+            return CursorTruncated()
+        entries, more = fitting(self._held(view, request.after, request.held.until), self.page_rows)
+        if not more and is_same(request.held, entries):
+            entries = ()
+        return SnapshotPage(store=mine, entries=entries, cursor=self.newest(view), more=more)
+
+    def _held(self, view: Snapshot, after: bytes | None, until: bytes | None) -> Iterator[ChangelogEntry]:
+        for key, committed in self._keyspace.everything(view, b"", after, until):
+            yield ChangelogEntry(key=key, committed=committed)
+
+    def changelog_page(self, view: Snapshot, request: ChangelogRead) -> ChangelogPage | CursorTruncated:
+        after = request.after
+        if request.store != self._own_identity(view) or is_gone(after, self._keyspace.truncated(view)):
+            return CursorTruncated()
+        cursors: list[bytes] = []
+        entries, more = fitting(self._learned(view, after, cursors), self.page_rows)
+        return ChangelogPage(entries=entries, cursor=cursors[len(entries) - 1] if entries else after, more=more)
+
+    def _learned(self, view: Snapshot, after: bytes, cursors: list[bytes]) -> Iterator[ChangelogEntry]:
+        begin = self._changelog + after + USER_VERSION + b"\x00"
+        for row, value in scan(view, begin, strinc(self._changelog), SCAN_ROWS, False):
+            cursors.append(self._stamp(row))
+            yield wire.decode_changelog_entry(value)
+
+    def unsettled_page(self, view: Snapshot, after: bytes | None, config: ClusterConfig) -> UnsettledPage:
+        found = self._unsettled(view, after, config)
+        keys = tuple(islice(found, self.page_rows))
+        return UnsettledPage(keys=keys, more=next(found, None) is not None)
+
+    def _unsettled(self, view: Snapshot, after: bytes | None, config: ClusterConfig) -> Iterator[Unsettled]:
+        """Votes that count and were given before this epoch. Those of this one need nobody's help."""
+        begin = self._votes if after is None else self._votes + pack_bytes(after) + b"\x00"
+        for row, value in scan(view, begin, strinc(self._votes), SCAN_ROWS, False):
+            vote = wire.decode_vote(value)
+            if vote.epoch < config.epoch and still_counts(vote, config):
+                yield Unsettled(key=name(row, self._votes), version=vote.proposal.version)
+
+    # The changelog's ends
+
+    def newest(self, view: Snapshot) -> bytes:
+        rows = view.range(self._changelog, strinc(self._changelog), limit=1, reverse=True)
+        return self._stamp(rows[0][0]) if rows else self._keyspace.truncated(view)
+
+    def expire(self, tx: Transaction, through: bytes, limit: int) -> int:
+        """Rows up to this stamp go, the oldest first, not more than `limit`: how many did. Whoever has not read them
+        yet begins with a snapshot."""
+        oldest = list(islice(self._oldest(tx.snapshot, through), limit))
+        for stamp in oldest:
+            tx.clear(self._changelog + stamp + USER_VERSION)
+        if oldest:
+            tx.set(self._truncated, oldest[-1])
+        return len(oldest)
+
+    def _oldest(self, view: Snapshot, through: bytes) -> Iterator[bytes]:
+        """Stamps up to this one, from the oldest on. Commits are numbered without gaps, and so are the rows of one, so
+        each can be looked up: a range would have everything put in order that is not in the tree yet."""
+        place = int.from_bytes(self._keyspace.truncated(view), "big") + 1
+        while place <= int.from_bytes(through, "big"):
+            stamp = place.to_bytes(STAMP_BYTES, "big")
+            if view.get(self._changelog + stamp + USER_VERSION) is not None:
+                yield stamp
+                place += 1
+            elif place >> INDEX_BITS < int.from_bytes(through, "big") >> INDEX_BITS:
+                place = (place >> INDEX_BITS) + 1 << INDEX_BITS
+            else:
+                return
+
+    def _stamp(self, row: bytes) -> bytes:
+        start = len(self._changelog)
+        return row[start : start + STAMP_BYTES]
+
+
+def is_same(held: Stretch, entries: tuple[ChangelogEntry, ...]) -> bool:
+    return held.count == len(entries) and held.digest == digest(entries)
+
+
+def is_gone(after: bytes, truncated: bytes) -> bool:
+    return after < truncated
+
+
+def name(row: bytes, prefix: bytes) -> bytes:
+    (found,) = unpack(row[len(prefix) :])
+    assert isinstance(found, bytes)
+    return found
+
+
+def number(row: bytes, prefix: bytes) -> int:
+    (found,) = unpack(row[len(prefix) :])
+    assert isinstance(found, int)
+    return found
+
+
+def fitting(entries: Iterator[ChangelogEntry], rows: int) -> tuple[tuple[ChangelogEntry, ...], bool]:
+    """As many as make a page, at least one, and whether there are more."""
+    page: list[ChangelogEntry] = []
+    size = 0
+    for entry in entries:
+        if page and (len(page) == rows or size >= MAX_PAGE_BYTES):
+            return tuple(page), True
+        page.append(entry)
+        size += len(entry.key) + len(entry.committed.value or b"")
+    return tuple(page), False

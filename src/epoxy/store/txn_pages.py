@@ -1,0 +1,89 @@
+"""The values of the ordered engine in pages, for newcomers: what is compared, sent, and put in their place."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from epoxy.codec.tuple import pack, pack_bytes
+from epoxy.model.members import (
+    MAX_PAGE_BYTES,
+    MAX_PAGE_ROWS,
+    MAX_VALUE_ROWS,
+    STRETCH_ROWS,
+    Pair,
+    Stretch,
+    ValuesPage,
+    ValuesRead,
+)
+from epoxy.ports import Snapshot, Transaction
+from epoxy.protocol.members.digest import pairs_digest, pairs_stretch
+from epoxy.protocol.members.effects import Span
+from epoxy.store.keyspace import LEGACY_LAYOUT, key_of, rows_of, write
+from epoxy.store.txn_rows import VALUES
+
+
+class ValueSpace:
+    def __init__(self, replica_id: int) -> None:
+        self._root = pack((LEGACY_LAYOUT, replica_id, VALUES))
+        self.stretch_rows = STRETCH_ROWS
+        self.page_rows, self.most_rows = MAX_PAGE_ROWS, MAX_VALUE_ROWS
+        """Of a page while others have their turn, and in a joint epoch."""
+
+    def held(self, view: Snapshot, after: bytes | None, through: bytes | None) -> Iterator[Pair]:
+        for row, value in rows_of(view, self._root, b"", after, through):
+            yield Pair(key_of(row, self._root), value)
+
+    def stretches(self, view: Snapshot, after: bytes | None, count: int) -> tuple[Stretch, ...]:
+        """What is held beyond a key, as long as a page could bring it; the last one goes to the end of everything, if
+        it is among them."""
+        pairs, more = fitting(self.held(view, after, None), count * self.stretch_rows, MAX_PAGE_BYTES)
+        found = [pairs[i : i + self.stretch_rows] for i in range(0, len(pairs), self.stretch_rows)] or [()]
+        told = [pairs_stretch(each, each[-1].key) for each in found[:-1]]
+        return (*told, pairs_stretch(found[-1], pairs[-1].key if more else None))
+
+    def page(self, view: Snapshot, request: ValuesRead) -> ValuesPage:
+        """What differs of the reader's stretches, as far as there is room; at least one pair, if there is any."""
+        room, size = (self.most_rows if request.epoch else self.page_rows), MAX_PAGE_BYTES
+        differing: list[int] = []
+        pairs: list[Pair] = []
+        after = request.after
+        for place, until in enumerate([stretch.until for stretch in request.held] or [None]):
+            found, more = fitting(self.held(view, after, until), room - len(pairs), size)
+            if pairs and (more or len(pairs) + len(found) > room):
+                return ValuesPage(differing=tuple(differing), pairs=tuple(pairs), through=after)
+            if more or not is_same(request.held, place, found):
+                differing.append(place)
+                pairs += found
+                size -= weight(found)
+            if more:
+                return ValuesPage(differing=tuple(differing), pairs=tuple(pairs), through=pairs[-1].key)
+            after = until
+        return ValuesPage(differing=tuple(differing), pairs=tuple(pairs), through=after)
+
+    def replace(self, tx: Transaction, spans: Sequence[Span], pairs: Sequence[Pair]) -> int:
+        """These values in these spans, and no others there; how many of them, present or gone, were news."""
+        wanted = {pair.key: pair.value for pair in pairs}
+        held = {pair.key: pair.value for span in spans for pair in self.held(tx, span.after, span.through)}
+        news = [key for key in {**held, **wanted} if held.get(key) != wanted.get(key)]
+        for key in news:
+            write(tx, self._root + pack_bytes(key), wanted.get(key))
+        return len(news)
+
+
+def is_same(held: Sequence[Stretch], place: int, found: Sequence[Pair]) -> bool:
+    """A reader that has not looked holds nothing the same."""
+    return place < len(held) and held[place].count == len(found) and held[place].digest == pairs_digest(found)
+
+
+def weight(pairs: Sequence[Pair]) -> int:
+    return sum([len(pair.key) + len(pair.value) for pair in pairs])
+
+
+def fitting(pairs: Iterator[Pair], rows: int, size: int) -> tuple[tuple[Pair, ...], bool]:
+    """As many as there is room for, at least one, and whether there are more."""
+    page: list[Pair] = []
+    for pair in islice(pairs, rows + 1):
+        if page and (len(page) >= rows or size <= 0):
+            return tuple(page), True
+        page.append(pair)
+        size -= len(pair.key) + len(pair.value)
+    return tuple(page), False

@@ -1,0 +1,227 @@
+"""The rows of the ordered engine, in the subspace of the first layout:
+
+(1, replica, VALUES, key)                                  a value, raw
+(1, replica, TERM)                                         the term this replica is in
+(1, replica, INSTANCES, term, coordinator, slot, COMMAND)  what an instance is about, written once
+(1, replica, INSTANCES, term, coordinator, slot, STANDING) what became of it
+(1, replica, EXECUTED, term, coordinator, slot)            it was executed here
+(1, replica, FORGOTTEN, term, coordinator)                 slots up to this one were executed everywhere, and are gone
+
+Of a term that is over here only its instances stay, for members that were away.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+from epoxy.codec import wire
+from epoxy.codec.tuple import pack, pack_bytes, strinc, unpack
+from epoxy.model.instances import Instance, InstanceId, OrderedCommit, Phase, Standing, Term
+from epoxy.model.members import Kept, KeptId
+from epoxy.ports import Snapshot, Store, Transaction
+from epoxy.protocol.txn.acceptor import commit_of
+from epoxy.protocol.txn.log import Archive, Log
+from epoxy.store.buffer import scan
+from epoxy.store.keyspace import LEGACY_LAYOUT, SCAN_ROWS, write
+
+# Beside those of `keyspace`, and as unchangeable.
+INSTANCES, EXECUTED, FORGOTTEN, TERM, VALUES = 1, 2, 3, 4, 5
+COMMAND, STANDING = map(pack, ((0,), (1,)))
+
+Row = tuple[tuple[int, ...], bytes]
+
+
+class OrderedSpace:
+    """What is there whatever the term."""
+
+    def __init__(self, replica_id: int) -> None:
+        self._values = pack((LEGACY_LAYOUT, replica_id, VALUES))
+        self._term = pack((LEGACY_LAYOUT, replica_id, TERM))
+        self._instances = pack((LEGACY_LAYOUT, replica_id, INSTANCES))
+        self._progress = [pack((LEGACY_LAYOUT, replica_id, kind)) for kind in (EXECUTED, FORGOTTEN)]
+        self._replica_id = replica_id
+
+    def within(self, term: int) -> "TermSpace":
+        return TermSpace(self._replica_id, term)
+
+    # Values
+
+    def value(self, view: Snapshot, key: bytes) -> bytes | None:
+        return view.get(self._values + pack_bytes(key))
+
+    def set_value(self, tx: Transaction, key: bytes, value: bytes | None) -> None:
+        write(tx, self._values + pack_bytes(key), value)
+
+    # Terms
+
+    def term(self, view: Snapshot) -> Term | None:
+        value = view.get(self._term)
+        return wire.decode_term(value) if value is not None else None
+
+    def set_term(self, tx: Transaction, term: Term) -> None:
+        tx.set(self._term, wire.encode_term(term))
+
+    def arrive(self, tx: Transaction, term: Term) -> None:
+        """In a new term. How far the earlier ones were executed goes without saying from here on."""
+        self.set_term(tx, term)
+        for root in self._progress:
+            tx.clear_range(root, root + pack((term.number,)))
+
+    def kept(self, view: Snapshot, after: KeptId | None, term: int, limit: int) -> list[Kept]:
+        """What was decided in earlier terms than this one and is still here, in the order of terms and ids."""
+        begin = self._instances
+        if after is not None:
+            begin = strinc(self._instances + pack((after.term, after.id.replica_id, after.id.slot)))
+        found = stored(rows(view, begin, self._instances + pack((term,)), len(self._instances)))
+        decided = (Kept(term=of, commit=commit_of(each)) for of, each in found if each.is_committed)
+        return list(islice(decided, limit))
+
+    def keep(self, tx: Transaction, kept: Iterable[Kept]) -> None:
+        for each in kept:
+            self.within(each.term).save(tx, Instance(id=each.commit.id), decided(each.commit))
+
+    def drop_kept(self, tx: Transaction, term: int) -> None:
+        """Of earlier terms than this one."""
+        tx.clear_range(self._instances, self._instances + pack((term,)))
+
+
+class TermSpace:
+    """Of one term."""
+
+    def __init__(self, replica_id: int, term: int) -> None:
+        self._instances = pack((LEGACY_LAYOUT, replica_id, INSTANCES, term))
+        self._root = len(pack((LEGACY_LAYOUT, replica_id, INSTANCES)))
+        self._executed = pack((LEGACY_LAYOUT, replica_id, EXECUTED, term))
+        self._forgotten = pack((LEGACY_LAYOUT, replica_id, FORGOTTEN, term))
+
+    def save(self, tx: Transaction, before: Instance, after: Instance) -> None:
+        row = self._instances + pack((after.id.replica_id, after.id.slot))
+        if after.command is not None and before.command is None:
+            tx.set(row + COMMAND, wire.encode_command(after.command))
+        tx.set(row + STANDING, wire.encode_standing(standing_of(after)))
+
+    def mark_executed(self, tx: Transaction, instance_id: InstanceId) -> None:
+        tx.set(self._executed + pack((instance_id.replica_id, instance_id.slot)), b"")
+
+    def forget(self, tx: Transaction, ends: Iterable[InstanceId]) -> None:
+        for end in ends:
+            for root in (self._instances, self._executed):
+                tx.clear_range(root + pack((end.replica_id,)), root + pack((end.replica_id, end.slot + 1)))
+            tx.set(self._forgotten + pack((end.replica_id,)), pack((end.slot,)))
+
+    def decided(self, view: Snapshot, known: Mapping[int, int]) -> dict[int, Iterator[OrderedCommit]]:
+        """What was decided, beyond what is known already: by coordinator, in the order of slots."""
+        return {
+            replica_id: commits(self.stretch(view, replica_id, known.get(replica_id, 0) + 1, None))
+            for replica_id in self._coordinators(view)
+        }
+
+    # Everything, at the start
+
+    def load(self, view: Snapshot, archive: Archive | None = None, most: int = 0) -> Log:
+        """With an archive, at most so many that were executed are held in memory."""
+        log = Log(archive)
+        for (replica_id,), value in under(view, self._forgotten):
+            (slot,) = unpack(value)
+            assert isinstance(slot, int)
+            log.forgotten[replica_id] = log.executed[replica_id] = log.highest[replica_id] = slot
+        for (replica_id, slot), _ in under(view, self._executed):
+            log.mark_executed(InstanceId(replica_id, slot))
+        for replica_id, executed in log.executed.items():
+            share = most // len(log.executed)
+            if archive is not None and executed - log.forgotten.get(replica_id, 0) > share:
+                log.archived[replica_id] = executed - share
+        for instance in self._held(view, log):
+            log.put(instance)
+        return log
+
+    def _held(self, view: Snapshot, log: Log) -> Iterator[Instance]:
+        for replica_id in self._coordinators(view):
+            log.mention(InstanceId(replica_id, log.executed.get(replica_id, 0)))
+            yield from self.stretch(view, replica_id, log.archived.get(replica_id, 0) + 1, None)
+
+    def _coordinators(self, view: Snapshot) -> Iterator[int]:
+        begin, end = self._instances, strinc(self._instances)
+        while found := view.range(begin, end, limit=1):
+            _, replica_id, *_ = numbers(found[0][0][self._root :])
+            begin = self._instances + pack((replica_id + 1,))
+            yield replica_id
+
+    def stretch(self, view: Snapshot, replica_id: int, first: int, last: int | None) -> Iterator[Instance]:
+        """Slots of one replica, both ends included."""
+        begin = self._instances + pack((replica_id, first))
+        end = self._instances + (pack((replica_id + 1,)) if last is None else pack((replica_id, last + 1)))
+        return (instance for _, instance in stored(rows(view, begin, end, self._root)))
+
+
+class TermArchive:
+    """What a store holds of a term's instances."""
+
+    def __init__(self, store: Store, rows: TermSpace) -> None:
+        self._store = store
+        self._rows = rows
+
+    def instance(self, instance_id: InstanceId) -> Instance:
+        found = self.stretch(instance_id.replica_id, instance_id.slot, instance_id.slot)
+        return next(found, Instance(id=instance_id))
+
+    def stretch(self, replica_id: int, first: int, last: int) -> Iterator[Instance]:
+        return self._rows.stretch(self._store.newest(), replica_id, first, last)
+
+
+def under(view: Snapshot, root: bytes) -> Iterator[Row]:
+    return rows(view, root, strinc(root), len(root))
+
+
+def rows(view: Snapshot, begin: bytes, end: bytes, root: int) -> Iterator[Row]:
+    """With the numbers in their names, beyond a root of so many bytes."""
+    for row, value in scan(view, begin, end, SCAN_ROWS, False):
+        yield numbers(row[root:]), value
+
+
+def numbers(name: bytes) -> tuple[int, ...]:
+    return tuple([part for part in unpack(name) if isinstance(part, int)])
+
+
+def stored(found: Iterator[Row]) -> Iterator[tuple[int, Instance]]:
+    """Instances, and the terms they belong to. A command stands before what became of it."""
+    command: bytes | None = None
+    for (term, replica_id, slot, field), value in found:
+        if pack((field,)) == COMMAND:
+            command = value
+            continue
+        standing = wire.decode_standing(value)
+        yield (
+            term,
+            Instance(
+                id=InstanceId(replica_id, slot),
+                phase=standing.phase,
+                ballot=standing.ballot,
+                accepted=standing.accepted,
+                nop=standing.nop,
+                command=wire.decode_command(command) if command is not None else None,
+                deps=standing.deps,
+                initial=standing.initial,
+            ),
+        )
+        command = None
+
+
+def commits(found: Iterator[Instance]) -> Iterator[OrderedCommit]:
+    return (commit_of(instance) for instance in found if instance.is_committed)
+
+
+def decided(commit: OrderedCommit) -> Instance:
+    return Instance(
+        id=commit.id, phase=Phase.COMMITTED, nop=commit.command is None, command=commit.command, deps=commit.deps
+    )
+
+
+def standing_of(instance: Instance) -> Standing:
+    return Standing(
+        phase=instance.phase,
+        ballot=instance.ballot,
+        accepted=instance.accepted,
+        nop=instance.nop,
+        deps=instance.deps,
+        initial=instance.initial if instance.phase is not Phase.COMMITTED else None,
+    )

@@ -1,0 +1,191 @@
+"""One request and its one answer, as a door's handler sees them."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from epoxy.transport.http import response
+from epoxy.transport.http.request import Request
+from epoxy.transport.http.response import Headers
+from epoxy.transport.peers.frames import FrameHandler
+from epoxy.transport.peers.session import Session
+
+Handler = Callable[["Exchange"], None]
+Heir = asyncio.Protocol
+"""What speaks another protocol on a connection that began with HTTP."""
+
+
+class Owner(Protocol):
+    """The connection an exchange belongs to."""
+
+    certified: bool
+
+    def advance(self) -> None:
+        """Send what may be sent."""
+
+    def hold(self, size: int) -> None:
+        """So many bytes of an answer wait to be sent."""
+
+    def vouch(self) -> None:
+        """Whoever is at the other end is a peer."""
+
+    def keep(self, exchange: "Exchange", answer: bytes) -> None:
+        """The same request will have this answer for ever."""
+
+    def follow(self, stream: "Stream") -> None:
+        """This answer goes on until further notice."""
+
+    def switch(self, exchange: "Exchange", session: Session, handler: FrameHandler) -> None:
+        """Go on with frames, for this handler."""
+
+    def flowing(self, exchange: "Exchange") -> bool:
+        """Whether what this exchange adds would leave at once."""
+
+    def leave(self, exchange: "Exchange", heir: Heir) -> None:
+        """The connection is the heir's from here on."""
+
+
+class Exchange:
+    """One request and its one answer. An answer after the client has gone is ignored. `size` is what the connection
+    holds for the request, `unsent` what it holds of the answer until its turn has come."""
+
+    __slots__ = ("_connection", "_pieces", "answered", "close", "request", "size", "stream_open", "unsent")
+
+    def __init__(self, request: Request, connection: Owner, close: bool) -> None:
+        self.request = request
+        self.close = close
+        self.size = self.unsent = 0
+        self.answered = False
+        self.stream_open = False
+        self._connection: Owner | None = connection
+        self._pieces: list[bytes] = []
+
+    def respond(
+        self,
+        status: int,
+        body: bytes = b"",
+        *,
+        content_type: bytes = b"application/octet-stream",
+        headers: Headers = (),
+        lasting: bool = False,
+    ) -> None:
+        """`lasting`: this will be the answer for ever, whatever else happens."""
+        assert not self.answered, "one answer for each request"
+        self.answered = True
+        if (connection := self._connection) is None:
+            return
+        framing = b"" if status in response.WITHOUT_BODY else response.length(len(body))
+        start = response.head(status, content_type, headers, framing=framing, close=self.close)
+        silent = not framing or self.request.method == "HEAD"
+        self._pieces = [start] if silent else [start, body]
+        self.unsent = len(start) if silent else len(start) + len(body)
+        connection.hold(self.unsent)
+        if lasting:
+            connection.keep(self, b"".join(self._pieces))
+        connection.advance()
+
+    def fail(self, status: int, code: str, message: str, *, definite: bool = True) -> None:
+        """Answer with an error in the one shape all of them have."""
+        self.respond(status, response.problem(code, message, definite=definite), content_type=response.JSON)
+
+    def stream(self, status: int, *, content_type: bytes, headers: Headers = ()) -> "Stream":
+        """An answer in pieces, over when the stream is closed. The connection serves nothing else afterwards."""
+        assert not self.answered, "one answer for each request"
+        self.answered = self.stream_open = self.close = True
+        framing = b"transfer-encoding: chunked\r\n"
+        self._pieces = [response.head(status, content_type, headers, framing=framing, close=True)]
+        stream = Stream(self)
+        if self._connection is None:
+            stream.lost()
+        else:
+            self._connection.follow(stream)
+        return stream
+
+    def switch(self, session: Session, handler: FrameHandler) -> None:
+        """Instead of an answer: this connection goes on with frames (`frames.py`)."""
+        assert not self.answered, "one answer for each request"
+        self.answered = True
+        if self._connection is not None:
+            self._connection.switch(self, session, handler)
+
+    def leave_to(self, heir: Heir, headers: Headers) -> bool:
+        """101: the last answer of this connection, and from then on it is the heir's, whose `connection_made` is
+        called. False: the client has gone, or waits for earlier answers; nothing was done."""
+        if self._connection is None or not self.flowing:
+            return False
+        self.answered = True
+        self._pieces = [response.switching(headers)]
+        self._connection.leave(self, heir)
+        return True
+
+    def take(self) -> list[bytes]:
+        """What may leave now."""
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+    def add(self, *pieces: bytes) -> None:
+        if self._connection is not None:
+            self._pieces += pieces
+            self._connection.advance()
+
+    @property
+    def certified(self) -> bool:
+        """Whether the client has shown a certificate that our authority signed."""
+        return self._connection is not None and self._connection.certified
+
+    def vouch(self) -> None:
+        """The client has proved to be a peer: from here on its connection is not counted among strangers."""
+        if self._connection is not None:
+            self._connection.vouch()
+
+    @property
+    def flowing(self) -> bool:
+        return self._connection is not None and self._connection.flowing(self)
+
+    def lost(self) -> None:
+        self._connection = None
+
+
+class Stream:
+    """The body of an answer that goes on. Look at `writable` before writing more than one can afford to hold."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._drained: list[Callable[[], None]] = []
+        self._closed: list[Callable[[], None]] = []
+        self._gone = False
+
+    @property
+    def writable(self) -> bool:
+        """False: the client does not keep up, or earlier requests of its connection are not answered yet."""
+        return not self._gone and self._exchange.flowing
+
+    def write(self, data: bytes) -> None:
+        if data and not self._gone:
+            self._exchange.add(*response.chunk(data))
+
+    def close(self) -> None:
+        if not self._gone:
+            self._exchange.stream_open = False
+            self._exchange.add(response.LAST_CHUNK)
+
+    def on_drain(self, callback: Callable[[], None]) -> None:
+        """Called whenever the stream becomes writable again."""
+        self._drained.append(callback)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Called once, when the stream is over, whoever ended it; at once if it is."""
+        if self._gone:
+            callback()
+        else:
+            self._closed.append(callback)
+
+    def drained(self) -> None:
+        for callback in self._drained:
+            callback()
+
+    def lost(self) -> None:
+        self._gone = True
+        closed, self._closed = self._closed, []
+        for callback in closed:
+            callback()

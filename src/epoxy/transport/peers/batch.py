@@ -1,0 +1,68 @@
+"""What travels to a peer together."""
+
+import math
+from collections.abc import Callable
+
+from epoxy.model.messages import Failed, Reply
+from epoxy.transport.peers.dial import Dial, report
+
+RTT_MEMORY_MS = 5000.0
+"""The shortest round trip of this long and of the stretch before is the distance; longer ones have waited in line."""
+
+Answered = Callable[[Reply], None]
+
+
+Envelope = tuple[bytes, int, Answered | None, float]
+"""Requests as they were encoded, in order; how many; who waits for the reply of the last; and since when it waits here.
+A tuple, because there is one for every message: nothing is cheaper to make."""
+
+
+def tell(answered: Answered, reply: Reply) -> None:
+    """One who fails at an answer keeps nobody from theirs."""
+    try:
+        answered(reply)
+    except Exception as error:
+        report(error)
+
+
+def fail(envelope: Envelope, reason: str) -> None:
+    answered = envelope[2]
+    if answered is not None:
+        tell(answered, Failed(reason=reason))
+
+
+class Batch:
+    """What leaves together. No envelopes: a probe."""
+
+    __slots__ = ("dial", "envelopes", "left_ms", "over", "size", "there_ms")
+
+    def __init__(self, envelopes: list[Envelope], size: int, left_ms: float) -> None:
+        self.envelopes = envelopes
+        self.size = size
+        self.left_ms = left_ms
+        self.there_ms = 0.0
+        self.over = False
+        self.dial: Dial | None = None
+
+    def fail(self, reason: str) -> None:
+        envelopes, self.envelopes = self.envelopes, []
+        for envelope in envelopes:
+            fail(envelope, reason)
+
+
+class Shortest:
+    """The shortest sample of the last while."""
+
+    def __init__(self) -> None:
+        self._before = self._current = math.inf
+        self._since_ms = 0.0
+
+    def add(self, sample_ms: float, now_ms: float) -> None:
+        if now_ms - self._since_ms > RTT_MEMORY_MS:
+            self._before, self._current, self._since_ms = self._current, math.inf, now_ms
+        self._current = min(self._current, sample_ms)
+
+    @property
+    def value(self) -> float | None:
+        shortest = min(self._before, self._current)
+        return shortest if shortest < math.inf else None

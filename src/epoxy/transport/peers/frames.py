@@ -1,0 +1,386 @@
+"""Requests and answers between peers in an envelope of a few bytes, on a connection that began as HTTP.
+
+    GET /v2/epoxy/stream        signed like every request; `upgrade: epoxy-frames/2`, answered with 101
+    request     length u32 | seal, 32 bytes | epoch of the sender u64 | body
+    answer      length u32 | seal, 32 bytes | status u16 | took, us u32 | store u64 | body
+
+Numbers are little endian; a length counts what follows it. The greeting is signed as every request is, and what it
+says, with a nonce of whoever is greeted, makes the keys of this one connection (`session.py`): a frame needs no
+signature of its own then, only a seal, and one that does not fit ends the connection. Who may say what, and to whom, is
+decided where it is for HTTP, and that still serves at its own address. Answers come in the order of the requests.
+"""
+
+import asyncio
+import hmac
+import logging
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+from epoxy.codec.wire import MAX_ENCODED_BYTES
+from epoxy.transport.http import response
+from epoxy.transport.http.connections import Account, Connections
+from epoxy.transport.http.request import Answer
+from epoxy.transport.limits import STREAM_PATH, HttpLimits
+from epoxy.transport.peers import auth
+from epoxy.transport.peers.dial import Answered, Dial, report
+from epoxy.transport.peers.session import NONCE_BYTES, SEAL_BYTES, Seals, Session
+from epoxy.transport.peers.signed_header import Claim
+
+log = logging.getLogger("epoxy.peers")
+
+PROTOCOL = b"epoxy-frames/2"
+"""With the version: whoever speaks another is refused by name, and nobody guesses."""
+
+SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %b\r\nepoxy-session: " % PROTOCOL
+"""And the nonce and the proof in hex, with a comma between them."""
+
+MAX_FRAME_BYTES = MAX_ENCODED_BYTES + (4 << 10)
+"""The longest body, and what is in front of it."""
+
+MAX_GREETING_BYTES = 1 << 10
+"""Of the answer to a greeting: four times as long as it is."""
+
+EPOCH_END = SEAL_BYTES + 8
+STATUS_END, TOOK_END, STORE_END = SEAL_BYTES + 2, SEAL_BYTES + 6, SEAL_BYTES + 14
+
+MAX_TOOK_US = (1 << 32) - 1
+
+NO_HEADERS: dict[bytes, bytes] = {}
+
+FrameHandler = Callable[["FrameExchange"], None]
+
+
+def greeting(host: bytes, signature: bytes) -> bytes:
+    return b"GET %b HTTP/1.1\r\nhost: %b\r\nauthorization: %b\r\nconnection: upgrade\r\nupgrade: %b\r\n\r\n" % (
+        STREAM_PATH,
+        host,
+        signature,
+        PROTOCOL,
+    )
+
+
+def welcome(session: Session) -> bytes:
+    return b"%b%b,%b\r\n\r\n" % (SWITCHING, session.nonce.hex().encode(), session.proof.hex().encode())
+
+
+class BadFrame(Exception):
+    """What came is no frame, or too long a one, or not sealed for this place. Nothing after it can be trusted."""
+
+
+class Frames:
+    """Cuts what arrives into frames. Holds one that is not complete, and at most one read of what follows it."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._wanted = 0
+
+    @property
+    def is_waiting(self) -> bool:
+        """For the rest of a frame."""
+        return self._size > 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        if self._size:
+            self._parts.append(data)
+            self._size += len(data)
+            if self._size < self._wanted:
+                return []
+            data = b"".join(self._parts)
+            self._parts, self._size = [], 0
+        frames: list[bytes] = []
+        position, wanted, end = 0, 4, len(data)
+        while end - position >= 4:
+            wanted = 4 + int.from_bytes(data[position : position + 4], "little")
+            if wanted > MAX_FRAME_BYTES:
+                raise BadFrame(f"a frame of {wanted} bytes")
+            if position + wanted > end:
+                break
+            frames.append(data[position + 4 : position + wanted])
+            position += wanted
+            wanted = 4
+        if position < end:
+            rest = data[position:]
+            self._parts, self._size, self._wanted = [rest], len(rest), wanted
+        return frames
+
+
+def seal_request(seals: Seals, epoch: int, body: bytes) -> bytes:
+    """Everything up to the body."""
+    head = epoch.to_bytes(8, "little")
+    return (EPOCH_END + len(body)).to_bytes(4, "little") + seals.next(head, body) + head
+
+
+def read_request(session: Session, frame: bytes) -> tuple[Claim, bytes]:
+    """Who says this, and what."""
+    head, body = frame[SEAL_BYTES:EPOCH_END], frame[EPOCH_END:]
+    if len(head) < 8 or not session.questions.fits(frame[:SEAL_BYTES], head, body):
+        raise BadFrame(f"a frame of replica {session.claim.sender} is not sealed for its place")
+    return session.of_epoch(int.from_bytes(head, "little")), body
+
+
+def seal_answer(seals: Seals, status: int, took_us: int, store: int, body: bytes) -> bytes:
+    head = status.to_bytes(2, "little") + min(took_us, MAX_TOOK_US).to_bytes(4, "little") + store.to_bytes(8, "little")
+    return (STORE_END + len(body)).to_bytes(4, "little") + seals.next(head, body) + head
+
+
+def read_answer(seals: Seals, frame: bytes) -> Answer:
+    head, body = frame[SEAL_BYTES:STORE_END], frame[STORE_END:]
+    if len(frame) < STORE_END or not seals.fits(frame[:SEAL_BYTES], head, body):
+        raise BadFrame("an answer is not sealed for its place")
+    status, took_us = int.from_bytes(head[:2], "little"), int.from_bytes(head[2:6], "little")
+    return Answer(status, NO_HEADERS, body, took_us, int.from_bytes(head[6:], "little"))
+
+
+class FrameExchange:
+    """One request of a peer and its one answer. An answer after the peer has gone is ignored."""
+
+    __slots__ = ("_server", "answer", "answered", "body", "claim", "size", "status", "store", "took_us")
+
+    def __init__(self, server: "FrameServer", claim: Claim, body: bytes, size: int) -> None:
+        self.claim = claim
+        self.body = body
+        self.size = size
+        self.answered = False
+        self.status = self.took_us = self.store = 0
+        self.answer = b""
+        self._server: FrameServer | None = server
+
+    def respond(self, status: int, body: bytes, took_us: int = 0, store: int = 0) -> None:
+        assert not self.answered, "one answer for each request"
+        self.answered = True
+        self.status, self.answer, self.took_us, self.store = status, body, took_us, store
+        if self._server is not None:
+            self._server.advance()
+
+    def fail(self, status: int, code: str, message: str, *, definite: bool = True) -> None:
+        """Answer with an error in the one shape all of them have."""
+        self.respond(status, response.problem(code, message, definite=definite))
+
+    def lost(self) -> None:
+        self._server = None
+
+
+class FrameServer(asyncio.Protocol):
+    """The server's end of a connection that was switched to frames. Whoever is there has proved to be a peer."""
+
+    def __init__(
+        self, session: Session, handler: FrameHandler, limits: HttpLimits, connections: Connections, account: Account
+    ) -> None:
+        self._session = session
+        self._handler = handler
+        self._limits = limits
+        self._connections = connections
+        self._account = account
+        self._frames = Frames()
+        self._waiting: deque[bytes] = deque()
+        self._exchanges: deque[FrameExchange] = deque()
+        self._transport: asyncio.Transport | None = None
+        self._choked = self._paused = self._leaving = False
+        self._read_deadline = self._write_deadline = math.inf
+
+    def begin(self, transport: asyncio.Transport, already: bytes) -> None:
+        """`already` came behind the request to switch."""
+        self._transport = transport
+        self._connections.vouch(self)
+        self._connections.admit(self)
+        self._leaving = self._connections.draining
+        transport.set_protocol(self)
+        transport.write(welcome(self._session))
+        self._heard_something()
+        if already:
+            self.data_received(already)
+
+    # The transport calls these.
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._transport = None
+        self._connections.forget(self)
+        self._waiting.clear()
+        for exchange in self._exchanges:
+            exchange.lost()
+        self._exchanges.clear()
+        self._account.add(-self._account.bytes)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            frames = self._frames.feed(data)
+        except BadFrame:
+            self.abort()
+            return
+        self._heard_something()
+        for frame in frames:
+            self._account.add(len(frame))
+        self._waiting.extend(frames)
+        self._serve()
+
+    def pause_writing(self) -> None:
+        self._choked = True
+        self._write_deadline = self._connections.now + self._limits.write_timeout_s
+
+    def resume_writing(self) -> None:
+        self._choked = False
+        self._write_deadline = math.inf
+        self._serve()
+
+    # The exchanges call this.
+
+    def advance(self) -> None:
+        """Send what may be sent: a seal is made when its turn has come."""
+        transport = self._transport
+        if transport is None:
+            return
+        seals = self._session.answers
+        while self._exchanges and self._exchanges[0].answered:
+            exchange = self._exchanges.popleft()
+            body = exchange.answer
+            head = seal_answer(seals, exchange.status, exchange.took_us, exchange.store, body)
+            transport.write(head + body)
+            self._account.add(-exchange.size)
+        if self._waiting or self._leaving or self._paused:
+            self._serve()
+
+    # As one of the door's connections.
+
+    def sweep(self, now: float) -> None:
+        if now > self._write_deadline or now > self._read_deadline:
+            self.abort()
+
+    def drain(self) -> None:
+        self._leaving = True
+        self._serve()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _heard_something(self) -> None:
+        """A peer says something every second, and sends a frame in one go."""
+        waits = self._frames.is_waiting
+        timeout_s = self._limits.body_timeout_s if waits else self._limits.idle_timeout_s
+        self._read_deadline = self._connections.now + timeout_s
+
+    def _serve(self) -> None:
+        """Begin what may begin; go on reading, or stop, as things are now."""
+        while self._waiting and not self._is_full:
+            frame = self._waiting.popleft()
+            try:
+                claim, body = read_request(self._session, frame)
+            except BadFrame as bad:
+                log.warning("%s; hung up", bad)
+                self._waiting.clear()
+                self.abort()
+                return
+            exchange = FrameExchange(self, claim, body, len(frame))
+            self._exchanges.append(exchange)
+            self._handle(exchange)
+        transport = self._transport
+        if transport is None:
+            return
+        if self._leaving and not self._exchanges:
+            transport.close()
+        elif self._paused != bool(self._waiting):
+            self._paused = not self._paused
+            if self._paused:
+                transport.pause_reading()
+            else:
+                transport.resume_reading()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._choked or self._leaving or len(self._exchanges) >= self._limits.pipelined
+
+    def _handle(self, exchange: FrameExchange) -> None:
+        try:
+            self._handler(exchange)
+        except Exception as error:
+            report(error)
+            if not exchange.answered:
+                exchange.fail(500, "internal", "a bug; the log has more", definite=False)
+
+
+class Hello:
+    """How a connection begins, and what its keys are made of."""
+
+    def __init__(self, host: bytes, secret: bytes, claim: Claim) -> None:
+        self._secret = secret
+        self._claim = claim
+        signature, self._mac = auth.sign(secret, claim, STREAM_PATH, b"")
+        self.words = greeting(host, signature)
+
+    def session(self, head: bytes) -> Session | None:
+        """Of the answer's head. None: whoever is there does not hold our secret, or does not answer us."""
+        given, _, proof = head.removeprefix(SWITCHING).partition(b",")
+        try:
+            nonce = bytes.fromhex(given.decode("ascii"))
+        except ValueError:
+            return None
+        session = Session(self._secret, self._mac, nonce, self._claim)
+        held = hmac.compare_digest(proof, session.proof.hex().encode())
+        return session if held and len(nonce) == NONCE_BYTES else None
+
+
+class FrameDial(Dial):
+    """The client's end. It is open when the other end has switched, and proved who it is."""
+
+    def __init__(self, drained: Callable[[], None], hello: Callable[[], Hello]) -> None:
+        super().__init__(drained)
+        self._greet = hello
+        self._hello: Hello | None = None
+        self._frames = Frames()
+        self._greeting = b""
+        self._session: Session | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._hello = self._greet()
+        self._transport.write(self._hello.words)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self.over("connection lost")
+
+    def ask(self, epoch: int, body: bytes, answered: Answered) -> None:
+        if self._transport is None or self._session is None:
+            answered(None)
+            return
+        self._waiting.append(answered)
+        self._transport.write(seal_request(self._session.questions, epoch, body) + body)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.opened.done():
+            data = self._greeted(data)
+        session = self._session
+        if session is None:
+            return
+        try:
+            for frame in self._frames.feed(data):
+                self.hand_over(read_answer(session.answers, frame))
+        except BadFrame as bad:
+            log.warning("%s; hung up", bad)
+            self.abort()
+
+    def _greeted(self, data: bytes) -> bytes:
+        """What follows the answer to our greeting."""
+        self._greeting += data
+        head, end, rest = self._greeting.partition(b"\r\n\r\n")
+        switches = self._greeting.startswith(SWITCHING[: len(self._greeting)])
+        if switches and len(head) <= MAX_GREETING_BYTES and not end:
+            return b""
+        if switches and end and self._hello is not None:
+            self._session = self._hello.session(head)
+        if self._session is None:
+            self.abort()
+            self.over(f"answered {words_of(self._greeting)}")
+            return b""
+        self._greeting = b""
+        self.opened.set_result(None)
+        return rest
+
+
+def words_of(refusal: bytes) -> str:
+    """The status of an answer in HTTP, and what it says."""
+    head, _, body = refusal.partition(b"\r\n\r\n")
+    status = head.partition(b"\r\n")[0].removeprefix(b"HTTP/1.1 ").decode("utf-8", "replace")
+    return f"{status}: {response.message_of(body)}"

@@ -1,0 +1,110 @@
+"""Keeps a few connections to one peer open, for as long as the node runs."""
+
+import asyncio
+import ssl as tls
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from epoxy.ports import Dice
+from epoxy.transport.limits import PeerLimits
+from epoxy.transport.peers.dial import Dial, report
+
+
+class Told(Struct, frozen=True):
+    """Who is told what of the connections."""
+
+    ready: Callable[[], None]
+    """One was opened, or can take more again."""
+    failed: Callable[[str], None]
+    """An attempt failed, and none is open."""
+
+
+class Lanes:
+    def __init__(
+        self,
+        url: str,
+        ssl: tls.SSLContext | None,
+        dice: Dice,
+        limits: PeerLimits,
+        told: Told,
+        make: Callable[[Callable[[], None]], Dial] = Dial,
+    ) -> None:
+        """`make`: a connection of the kind that is wanted, for whom to tell that it can take more."""
+        address = urlsplit(url)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ValueError(f"{url!r} is no address of a peer")
+        if address.scheme == "https" and ssl is None:
+            raise ValueError(f"{url!r} wants TLS, and there is no [tls]")
+        self.netloc = address.netloc.encode("ascii")
+        self._host = address.hostname
+        self._port = address.port or (443 if address.scheme == "https" else 80)
+        self._ssl = ssl if address.scheme == "https" else None
+        self._dice = dice
+        self._limits = limits
+        self._told = told
+        self._make = make
+        self._open: list[Dial] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._keep_open()) for _ in range(self._limits.connections)]
+
+    def close(self) -> None:
+        """Without waiting until it is done."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def stop(self) -> None:
+        self.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def best(self) -> Dial | None:
+        """The one with the least before it."""
+        found: Dial | None = None
+        for dial in self._open:
+            if not dial.choked and (found is None or dial.waiting < found.waiting):
+                found = dial
+        return found
+
+    async def _keep_open(self) -> None:
+        failures = 0
+        while True:
+            try:
+                was_good = await self._once()
+            except Exception as error:
+                # A bug, or a resolver's surprise. Whoever looks after the process is told; the peer is tried again.
+                report(error)
+                self._told.failed(f"connecting failed: {error!r}")
+                was_good = False
+            failures = 0 if was_good else failures + 1
+            if failures:
+                await asyncio.sleep(self._pause_s(failures))
+
+    async def _once(self) -> bool:
+        """Connect, and wait until the connection is lost. True: it was good for something."""
+        dial = self._make(self._told.ready)
+        try:
+            async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
+                loop = asyncio.get_running_loop()
+                await loop.create_connection(lambda: dial, self._host, self._port, ssl=self._ssl)
+                await dial.opened
+        except OSError as error:  # TimeoutError and TLS's errors are among them.
+            dial.abort()
+            if not self._open:
+                self._told.failed(str(error) or "connecting took too long")
+            return False
+        self._open.append(dial)
+        self._told.ready()
+        try:
+            await dial.lost
+        finally:
+            self._open.remove(dial)
+            dial.abort()
+        return dial.answers > 0
+
+    def _pause_s(self, failures: int) -> float:
+        pause_ms = min(self._limits.backoff_ms * (1 << min(failures, 16)), self._limits.backoff_cap_ms)
+        return pause_ms * (0.5 + self._dice.uniform()) / 1000

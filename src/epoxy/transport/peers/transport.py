@@ -1,0 +1,212 @@
+"""The transport between replicas: `Peers` asks, `PeerEndpoint` answers."""
+
+import logging
+import ssl as tls
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from epoxy.codec import wire
+from epoxy.codec.wire import MAX_ENCODED_BYTES
+from epoxy.model.errors import CodecError, Oversized
+from epoxy.model.frames import PeerResponse
+from epoxy.model.messages import Failed, Reply, Request
+from epoxy.ports import Clock, Dice, Timer
+from epoxy.transport.http.exchange import Exchange
+from epoxy.transport.limits import STREAM_PATH, PeerLimits
+from epoxy.transport.peers.authenticator import Gate
+from epoxy.transport.peers.frames import FrameExchange
+from epoxy.transport.peers.link_context import Heard, Identity, World, from_anybody, nobodys
+from epoxy.transport.peers.peer import Peer
+from epoxy.transport.peers.signed_header import Claim, Signed
+from epoxy.transport.wan.emulation import Link
+
+Handle = Callable[[Sequence[Request], Callable[[Sequence[Reply]], None]], None]
+"""A replica: requests in order, and a reply to each, once all they rest on is durable."""
+
+Reception = Callable[[Claim], Handle]
+
+TOOK_HEADER = b"epoxy-took-us"
+"""What a frame says in a number."""
+
+log = logging.getLogger("epoxy.peers")
+
+
+class Peers:
+    """`ports.Transport` on real links. Own messages never get here."""
+
+    def __init__(
+        self,
+        me: int,
+        secret: bytes,
+        links: Mapping[int, str],
+        *,
+        epoch: Callable[[], int],
+        clock: Clock,
+        dice: Dice,
+        limits: PeerLimits | None = None,
+        ssl: tls.SSLContext | None = None,
+        link: Link | None = None,
+        store: Callable[[], int] = nobodys,
+        heard: Heard = from_anybody,
+    ) -> None:
+        """`links`: the address of every peer. `link`: delays and cuts; none if left out. `store` and `heard`: see
+        `Identity`."""
+        self._limits = limits or PeerLimits()
+        self._clock = clock
+        self._timer: Timer | None = None
+        self.identity = Identity(me, secret, epoch, store, heard)
+        self.world = World(clock, dice, link or Link(clock), ssl)
+        self._urls: dict[int, str] = {}
+        self._peers: dict[int, Peer] = {}
+        self._last: Request | None = None
+        self._encoded = b""
+        self.follow(links)
+
+    def start(self) -> None:
+        self._tick()
+        for peer in self._peers.values():
+            peer.start()
+
+    def follow(self, links: Mapping[int, str]) -> None:
+        """Who the peers are from now on, and where."""
+        assert self.identity.me not in links, "a replica is not its own peer"
+        for peer in [peer for peer, url in self._urls.items() if links.get(peer) != url]:
+            del self._urls[peer]
+            self._peers.pop(peer).close()
+        for peer, url in links.items():
+            if peer not in self._peers:
+                self._urls[peer] = url
+                self._peers[peer] = Peer(peer, url, self.identity, self.world, self._limits)
+                if self._timer is not None:
+                    self._peers[peer].start()
+
+    async def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for peer in self._peers.values():
+            await peer.stop()
+
+    def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
+        peer = self._peers.get(to)
+        if peer is not None:
+            try:
+                encoded = self._encode(requests)
+            except CodecError as error:
+                log.error("requests for replica %d cannot be encoded: %r", to, error)
+                failure = str(error)
+            else:
+                peer.send(encoded, len(requests), answered)
+                return
+        else:
+            failure = f"replica {to} has no address here"
+        if answered is not None:
+            answered(Failed(reason=failure))
+
+    def _encode(self, requests: Sequence[Request]) -> bytes:
+        """The same request goes to all peers, one after the other, and is encoded for the first of them."""
+        if len(requests) > 1:
+            return wire.encode_requests(requests)
+        if requests[0] is not self._last:
+            self._encoded = wire.encode_requests(requests)
+            self._last = requests[0]
+        return self._encoded
+
+    def rtt_ms(self, peer: int) -> float | None:
+        """Of the way alone, without what the peer does. None: never measured."""
+        return self._peers[peer].rtt.value if peer in self._peers else None
+
+    def reachable(self, peer: int) -> bool:
+        return peer in self._peers and self._peers[peer].reachable
+
+    def trouble(self, peer: int) -> str:
+        """Why it is not reachable, as far as that is known."""
+        return self._peers[peer].trouble if peer in self._peers else ""
+
+    @property
+    def messages_sent(self) -> Counter[int]:
+        return Counter({peer: link.messages_sent for peer, link in self._peers.items()})
+
+    @property
+    def batches_sent(self) -> Counter[int]:
+        """Probes, too."""
+        return Counter({peer: link.batches_sent for peer, link in self._peers.items()})
+
+    def _tick(self) -> None:
+        self._timer = self._clock.call_later(self._limits.tick_ms, self._tick)
+        for peer in tuple(self._peers.values()):
+            peer.tick()
+
+
+class PeerEndpoint:
+    """The handler of the peers' messages, which come alone or, on a connection that is switched, as frames."""
+
+    def __init__(self, handle: Handle, gate: Gate, *, reception: Reception | None = None) -> None:
+        """`reception`: who handles the frames of somebody, if it is not `handle` for all."""
+        self._handle = handle
+        self._gate = gate
+        self._reception = reception
+
+    def __call__(self, exchange: Exchange) -> None:
+        if exchange.request.path == STREAM_PATH:
+            greeting = self._gate.admit(exchange)
+            if greeting is not None:
+                exchange.switch(self._gate.welcome(greeting), self.hear)
+            return
+        began_s = time.perf_counter()
+        signed = self._gate.enter(exchange)
+        if signed is not None:
+            answered = partial(self._respond, exchange, signed, began_s)
+            self._answer(exchange, signed.claim, exchange.request.body, answered)
+
+    def hear(self, exchange: FrameExchange) -> None:
+        began_s = time.perf_counter()
+        known = self._gate.hear(exchange)
+        if known is not None:
+            self._answer(exchange, exchange.claim, exchange.body, partial(self._reply, exchange, known, began_s))
+
+    def _answer(
+        self,
+        exchange: Exchange | FrameExchange,
+        claim: Claim,
+        body: bytes,
+        answered: Callable[[Sequence[Reply]], None],
+    ) -> None:
+        try:
+            frame = wire.decode_peer_request(body)
+        except CodecError as error:
+            exchange.fail(400, "bad_frame", repr(error))
+            return
+        if frame.sender != claim.sender or frame.recipient != claim.recipient:
+            exchange.fail(400, "bad_frame", "the frame names other replicas than its signature")
+            return
+        handle = self._handle if self._reception is None else self._reception(claim)
+        handle(frame.requests, answered)
+
+    def _respond(self, exchange: Exchange, signed: Signed, began_s: float, replies: Sequence[Reply]) -> None:
+        body = encode_replies(replies)
+        took = b"%d" % ((time.perf_counter() - began_s) * 1e6)
+        self._gate.answer(exchange, signed, body, ((TOOK_HEADER, took),))
+
+    def _reply(self, exchange: FrameExchange, known: bool, began_s: float, replies: Sequence[Reply]) -> None:
+        body = encode_replies(replies)
+        self._gate.reply(exchange, known, int((time.perf_counter() - began_s) * 1e6), body)
+
+
+def encode_replies(replies: Sequence[Reply]) -> bytes:
+    """What fits into a frame. The sender asks again for what is missing at the end."""
+    try:
+        return wire.encode_peer_response(PeerResponse(replies=tuple(replies)))
+    except Oversized:
+        return wire.encode_peer_response(PeerResponse(replies=tuple(replies[: how_many_fit(replies)])))
+
+
+def how_many_fit(replies: Sequence[Reply]) -> int:
+    """Each is counted with the two bytes of a header of its own, which is more than it takes in a frame."""
+    size = 8
+    for count, reply in enumerate(replies):
+        size += len(wire.encode_reply(reply))
+        if size > MAX_ENCODED_BYTES:
+            return count
+    return len(replies)

@@ -1,0 +1,1 @@
+"""A WAN emulated on one machine."""

@@ -1,0 +1,130 @@
+"""A WAN on the way to the peers, in user space: every batch takes as long as it would between their regions, and a link
+can be cut and healed while it runs.
+
+The sender of a request emulates both ways, so the peers' clocks need not agree: what the way there took is measured,
+and the way back takes the rest of the round trip.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from epoxy.codec import json_text
+from epoxy.model.errors import CodecError
+from epoxy.ports import Clock
+from epoxy.transport.http.exchange import Exchange
+from epoxy.transport.http.response import JSON
+from epoxy.transport.peers.auth import OPERATOR, Unauthenticated, Verifier
+
+EARLY_MS = 0.5
+"""How much too early a timer is on average: the event loop counts whole milliseconds and forgets the rest."""
+
+
+class Cut(Struct, frozen=True, kw_only=True):
+    """One peer's link, seen from here. Nothing leaves for it, nothing of it is heard, or both."""
+
+    sends: bool = True
+    hears: bool = True
+
+
+WHOLE = Cut()
+
+
+class Link:
+    """Belongs to one node."""
+
+    def __init__(self, clock: Clock, rtt_ms: Mapping[int, float] | None = None, *, early_ms: float = EARLY_MS) -> None:
+        """`rtt_ms` by peer; those that are not in it are as near as they really are."""
+        self._clock = clock
+        self._early_ms = early_ms
+        self._rtt_ms = dict(rtt_ms or {})
+        self._cuts: dict[int, Cut] = {}
+
+    def measure(self, rtt_ms: Mapping[int, float]) -> None:
+        """How far the peers are from now on."""
+        self._rtt_ms = dict(rtt_ms)
+
+    def cut(self, peer: int, *, sends: bool = False, hears: bool = False) -> None:
+        self._cuts[peer] = Cut(sends=sends, hears=hears)
+
+    def heal(self, peer: int) -> None:
+        self._cuts.pop(peer, None)
+
+    def sends(self, peer: int) -> bool:
+        return self._cuts.get(peer, WHOLE).sends
+
+    def hears(self, peer: int) -> bool:
+        return self._cuts.get(peer, WHOLE).hears
+
+    def there(self, peer: int, arrive: Callable[[], None]) -> None:
+        """Half the round trip, then `arrive`, unless the link is cut when it leaves or arrives."""
+        if not self._cuts and not self._rtt_ms:
+            arrive()
+        elif self.sends(peer):
+            self._carry(self._rtt_ms.get(peer, 0.0) / 2, lambda: arrive() if self.sends(peer) else None)
+
+    def back(self, peer: int, there_ms: float, arrive: Callable[[], None]) -> None:
+        """What is left of the round trip when the way there took `there_ms`."""
+        if not self._cuts and not self._rtt_ms:
+            arrive()
+        elif self.hears(peer):
+            rtt_ms = self._rtt_ms.get(peer, 0.0)
+            rest_ms = rtt_ms - there_ms + self._early_ms if rtt_ms else 0.0
+            self._carry(rest_ms, lambda: arrive() if self.hears(peer) else None)
+
+    def _carry(self, delay_ms: float, arrive: Callable[[], None]) -> None:
+        if delay_ms > 0:
+            self._clock.call_later(delay_ms, arrive)
+        else:
+            arrive()
+
+    def state(self) -> dict[str, Cut]:
+        return {str(peer): cut for peer, cut in sorted(self._cuts.items())}
+
+
+class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of a request to change links. Whoever is named in both is healed first."""
+
+    heal: list[int] = []
+    cut: list[int] = []
+    sends: bool = False
+    hears: bool = False
+
+
+changes = msgspec.json.Decoder(Change)
+
+
+class LinkAdmin:
+    """`POST /v2/admin/links`, signed with the cluster's secret by the operator."""
+
+    def __init__(self, link: Link, verifier: Verifier, peers: Callable[[], frozenset[int]]) -> None:
+        self._link = link
+        self._verifier = verifier
+        self._peers = peers
+
+    def __call__(self, exchange: Exchange) -> None:
+        request = exchange.request
+        try:
+            signed = self._verifier.verify(request.headers, request.path, request.body)
+            change = json_text.decode(changes, request.body)
+        except Unauthenticated as refusal:
+            exchange.fail(401, "unauthenticated", str(refusal))
+            return
+        except CodecError as error:
+            exchange.fail(400, "bad_request", str(error))
+            return
+        if signed.claim.sender != OPERATOR:
+            exchange.fail(403, "forbidden", "only the operator changes links")
+        elif strangers := {*change.heal, *change.cut} - self._peers():
+            exchange.fail(404, "unknown_peer", f"no peers of this node: {sorted(strangers)}")
+        else:
+            self._apply(change)
+            body = msgspec.json.encode({"cut": self._link.state()})
+            exchange.respond(200, body, content_type=JSON, headers=(self._verifier.answer(signed, 200, body),))
+
+    def _apply(self, change: Change) -> None:
+        for peer in change.heal:
+            self._link.heal(peer)
+        for peer in change.cut:
+            self._link.cut(peer, sends=change.sends, hears=change.hears)

@@ -1,0 +1,37 @@
+"""What a campaign plays when it plays elections."""
+
+from epoxy_sim import protocols
+from epoxy_sim.campaign import Tally
+from epoxy_sim.elect.generate import generate
+from epoxy_sim.elect.mutants import AS_DESCRIBED, MUTANTS
+from epoxy_sim.elect.plan import Plan
+from epoxy_sim.elect.simulation import Report, run
+
+
+class Setup(protocols.Setup[Plan, Report], frozen=True, kw_only=True):
+    name = "elect"
+    mutants = MUTANTS
+    limit_seeds = 3_000
+    """Three minutes on one core. A fault that needs longer is one that the simulator does not find."""
+
+    @property
+    def protocol(self) -> str:
+        return AS_DESCRIBED if self.mutant == AS_DESCRIBED else self.name
+
+    def plan(self, seed: int) -> Plan:
+        return generate(seed, n=self.n)
+
+    def run(self, plan: Plan, *, tracing: bool = False) -> Report:
+        return run(plan, tracing=tracing)
+
+    def tally(self, report: Report) -> Tally:
+        return protocols.tally_of(
+            report,
+            operations=report.writes,
+            paths={"acknowledged": report.acknowledged},
+            faults={**report.faults, "clock-drift": sum(rate != 1.0 for rate in report.plan.skew)},
+            verdicts={"elections": report.elections, "openings": report.openings},
+        )
+
+    def facts(self, report: Report) -> tuple[object, ...]:
+        return (report.acknowledged, report.elections, sorted(report.faults.items()))

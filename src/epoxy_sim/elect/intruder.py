@@ -1,0 +1,48 @@
+"""Somebody who knows everything but the secret: names, addresses, the config, the protocol. And somebody who belongs to
+the cluster and talks nonsense."""
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from epoxy.protocol.elect import heartbeats
+from epoxy.protocol.elect.elector import Elector
+from epoxy.protocol.elect.messages import Announce
+from epoxy_sim.elect.admission import admits
+
+if TYPE_CHECKING:
+    from epoxy_sim.elect.simulation import Simulation
+
+PACE_US = 700_000
+EPOCHS = 100
+"""How far above everything it has seen it claims to lead."""
+
+
+LAST_EPOCH = 2**64 - 1
+
+
+def babble(cluster: "Simulation") -> None:
+    """Everybody hears from everybody else, once, of the last epoch there is."""
+    for listener in cluster.machines.values():
+        for speaker in cluster.machines.values():
+            agent = speaker.agent
+            if speaker is not listener and isinstance(agent, Elector):
+                said = heartbeats.heartbeat_of(agent, speaker.local_ms(), echo=0)
+                listener.receive(replace(said, epoch=LAST_EPOCH), listener.life)
+
+
+class Stranger:
+    def __init__(self, cluster: "Simulation") -> None:
+        self._cluster = cluster
+        self._epoch = EPOCHS
+
+    def speak(self) -> None:
+        """To everybody, in the name of everybody."""
+        for listener in self._cluster.machines.values():
+            for victim in self._cluster.machines.values():
+                party = replace(victim.party, secret=b"a guess")
+                if victim is not listener and admits(party, listener.party):
+                    self._epoch += 1
+                    address = str(victim.config.node(victim.name).server)
+                    listener.receive(Announce(epoch=self._epoch, node=victim.name, address=address), listener.life)
+        self._cluster.world.after(PACE_US, self.speak)

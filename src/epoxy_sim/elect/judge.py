@@ -1,0 +1,144 @@
+"""Those who judge. They see what everybody does, at the true time, and know nothing of what breaks."""
+
+from typing import TYPE_CHECKING
+
+from epoxy.protocol.elect.lists import Lists
+from epoxy.protocol.elect.messages import Accept, Announce, Counted, Heartbeat, Message, Offer
+from epoxy.protocol.elect.send_queue import Outbox
+from epoxy.protocol.elect.terms import Order, Record
+from epoxy_sim.keys.judge import Violation
+from epoxy_sim.world import World
+
+if TYPE_CHECKING:
+    from epoxy_sim.elect.machine import Machine
+
+
+class Judge:
+    def __init__(self, world: World, initial: str, machines: dict[str, "Machine"]) -> None:
+        self.acked = 0
+        self.elections = 0
+        self.openings = 0
+        self._world = world
+        self._machines = machines
+        self._winners: dict[int, str] = {1: initial}
+        self._votes: dict[tuple[str, int], str] = {}
+        self._holders: dict[int, set[str]] = {}
+        self._needed: dict[int, int] = {}
+        """Holders that make an acknowledged write one that must survive."""
+        self._stage = 0
+        self._remembered: set[str] = set()
+
+    # Elections
+
+    def led(self, node: str, epoch: int) -> None:
+        winner = self._winners.setdefault(epoch, node)
+        self.elections += winner == node
+        self._note(f"{node} leads epoch {epoch}")
+        if winner != node:
+            raise Violation("two primaries of an epoch", f"{winner} and {node} both lead epoch {epoch}")
+
+    def saved(self, node: str, record: Record) -> None:
+        self._note(
+            f"{node} saves epoch {record.epoch} {record.voted_for}, leader {record.leader_epoch} {record.leader}"
+        )
+        self._remembered.add(node)
+        if record.lists is not None and not record.lists.is_joint and record.lists.stage > self._stage:
+            self._in_force(record.lists)
+        if self._winners.get(record.leader_epoch) != record.leader:
+            raise Violation("a leader nobody elected", f"{node} follows {record.leader} in epoch {record.leader_epoch}")
+        if record.voted_for == node:
+            self._voted(node, record.epoch, node)
+
+    def sends(self, node: str, message: Message, durable: Record | None) -> None:
+        if isinstance(message, Accept | Offer) and (durable is None or durable.epoch < message.epoch):
+            raise Violation("told before it was durable", f"{node} sends {message}, its disk has {durable}")
+        if isinstance(message, Accept):
+            self._voted(node, message.epoch, message.candidate)
+
+    def _voted(self, node: str, epoch: int, candidate: str) -> None:
+        """A candidate may take its own vote back; nobody else has counted it."""
+        before = self._votes.get((node, epoch), candidate)
+        self._votes[node, epoch] = candidate
+        if before not in (candidate, node):
+            raise Violation("second vote", f"{node} votes for {before} and {candidate} in epoch {epoch}")
+
+    def announced(self, sender: str, to: str, message: Announce, box: Outbox) -> None:
+        waiting = box.take()
+        for each in waiting:
+            box.put(each)
+        if not any(isinstance(each, Announce) and each.epoch >= message.epoch for each in waiting):
+            raise Violation("announcement dropped", f"{sender} forgets to tell {to} of epoch {message.epoch}")
+
+    # Writes
+
+    def opened(self, machine: "Machine") -> None:
+        others = [m.name for m in self._machines.values() if m is not machine and m.server.is_open]
+        if others:
+            raise Violation("two unfenced primaries", f"{machine.name} takes writes, and so does {', '.join(others)}")
+
+    def promoted(self, machine: "Machine", epoch: int) -> None:
+        self.openings += 1
+        self._note(f"{machine.name} takes writes as primary of epoch {epoch}, {len(machine.server.log)} entries")
+        if epoch == 1:
+            self.begun(machine)
+        have = {number for _, number in machine.server.log}
+        lost = [number for number in self._must_survive() if number not in have]
+        if lost:
+            raise Violation(
+                "acknowledged write lost", f"{machine.name} begins epoch {epoch} without write {lost[0]} and its kind"
+            )
+
+    def _in_force(self, lists: Lists) -> None:
+        """A new list counts alone: from now on its majorities decide what survives."""
+        self._stage = lists.stage
+        newest = lists.newest
+        for number in self._must_survive():
+            self._holders[number] = {name for name in newest.ids if self._machines[name].server.has(number)}
+            self._needed[number] = newest.copies
+            if len(self._holders[number]) < newest.copies:
+                raise Violation(
+                    "a list in force without the data", f"write {number} is on {sorted(self._holders[number])}"
+                )
+
+    def begun(self, machine: "Machine") -> None:
+        """From the first write on a node may be lost: everybody knows who leads."""
+        new = {node.id for node in machine.config.nodes} - self._remembered
+        if new:
+            raise Violation("begun too early", f"{machine.name} takes the first writes, unknown to {', '.join(new)}")
+
+    def acknowledged(self, number: int, holders: set[str], needed: int) -> None:
+        self.acked += 1
+        self._holders[number] = holders
+        self._needed[number] = needed
+        self._note(f"write {number} is acknowledged, on {', '.join(sorted(holders))}")
+
+    def wiped(self, node: str) -> None:
+        """Its copies are gone, and its votes; what is left may be too little for a promise."""
+        for holders in self._holders.values():
+            holders.discard(node)
+        for key in [key for key in self._votes if key[0] == node]:
+            del self._votes[key]
+
+    def _must_survive(self) -> list[int]:
+        return [number for number, holders in self._holders.items() if len(holders) >= self._needed[number]]
+
+    # The trace
+
+    def told(self, sender: "Machine", to: str, message: Message, lost: bool) -> None:
+        if not isinstance(message, Heartbeat):
+            self._note(f"{sender.name} -> {to}: {say(message)}{' (lost)' if lost else ''}")
+
+    def ordered(self, node: str, order: Order) -> None:
+        self._note(f"{node} orders {order}")
+
+    def _note(self, text: str) -> None:
+        if self._world.trace is not None:
+            self._world.note(text)
+
+
+def say(message: Message) -> str:
+    if isinstance(message, Counted):
+        lists = " and ".join(",".join(sorted(each.ids)) for each in message.lists)
+        return f"COUNTED {message.epoch}, stage {message.stage}: {lists}, floor {message.floor_generation}"
+    told = " ".join(str(getattr(message, name)) for name in message.__struct_fields__ if name != "node")
+    return f"{type(message).__name__.upper()} {told}"

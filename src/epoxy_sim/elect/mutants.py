@@ -1,0 +1,124 @@
+"""Planted faults of elections. The first nine are those of the original text, one by one, under the numbers that
+docs/protocol/elect.md gives them; the others are rules of our own, each taken out."""
+
+from epoxy.protocol.elect import bootstrap, candidacy, changes, handshake, heartbeats, lists, rules, votes
+from epoxy.protocol.elect.lists import Lists, NodeList
+from epoxy.protocol.elect.send_queue import Outbox
+from epoxy.protocol.elect.state import Mind
+from epoxy_sim.elect import mutations
+from epoxy_sim.elect.as_described import AsDescribed
+from epoxy_sim.elect.judge import Judge
+from epoxy_sim.elect.machine import Machine
+from epoxy_sim.patching import Patch, mutant
+
+AS_DESCRIBED = "elect-as-described"
+
+NOT_ASKED = (Patch(Judge, "sends", mutations.nothing), Patch(Judge, "begun", mutations.nothing))
+"""Where a mutant breaks what a judge looks at directly, that judge looks away: others must find it by what follows."""
+
+ALL = (
+    mutant(
+        "1-votes-not-kept",
+        "a restart forgets its vote",
+        Patch(rules, "after_restart", mutations.votes_forgotten),
+        Patch(rules, "silent_until", mutations.at_once),
+        since=120,
+    ),
+    mutant(
+        "2-candidate-votes-twice",
+        "a candidate that yields goes on",
+        Patch(votes, "stop_standing", mutations.nothing),
+        Patch(Mind, "resign", mutations.resign_and_stand),
+    ),
+    mutant(
+        "3-voters-do-not-look",
+        "votes are given while the primary is heard",
+        Patch(votes, "would_vote", mutations.vote_unseeing),
+        Patch(candidacy, "would_win", mutations.stand_alone),
+        since=580,
+    ),
+    mutant("4-primary-stays", "a primary that votes or follows stays primary", Patch(Mind, "resign", mutations.stay)),
+    mutant(
+        "4-announced-once",
+        "heartbeats do not tell who leads",
+        Patch(heartbeats, "on_heartbeat", mutations.believe_announcements_alone),
+    ),
+    mutant("5-no-lease", "a primary that is cut off goes on", Patch(rules, "lease_end", mutations.for_ever)),
+    mutant("5-lease-too-long", "the lease outlives the silence", Patch(rules, "lease_end", mutations.twice_as_long)),
+    mutant(
+        "5-lease-by-hearing",
+        "who is heard counts as hearing",
+        Patch(heartbeats, "prolong", mutations.count_the_heard),
+        since=90,
+    ),
+    mutant(
+        "6-offsets-alone",
+        "offsets of different epochs are compared",
+        Patch(rules, "is_worse", mutations.fewer_bytes),
+        Patch(rules, "rank", mutations.rank_by_offset),
+        since=290,
+    ),
+    mutant("7-full-queue", "a full queue drops what is new", Patch(Outbox, "put", mutations.drop_the_new)),
+    mutant("8-anyone-may-speak", "no secret is asked for", Patch(handshake, "check_proof", mutations.nothing)),
+    mutant(
+        "9-any-config", "peers with another list are heard", Patch(handshake, "same_lists", mutations.always), since=100
+    ),
+    mutant("no-judgement", "a voter does not compare positions", Patch(rules, "is_worse", mutations.never), since=210),
+    mutant(
+        "resigned-is-closed",
+        "resigning counts before the server is closed",
+        Patch(rules, "has_closed", mutations.always),
+    ),
+    mutant(
+        "memory-invented",
+        "a node without memory votes",
+        Patch(rules, "after_restart", mutations.invent_memory),
+        since=480,
+    ),
+    mutant("deaf-for-nothing", "a restart votes at once", Patch(rules, "silent_until", mutations.at_once), since=120),
+    mutant("begun-too-early", "the first primary waits for nobody", Patch(bootstrap, "is_founded", mutations.always)),
+    mutant("quorum-too-small", "half of the nodes elect", Patch(NodeList, "quorum", property(mutations.one_less))),
+    mutant(
+        "epoch-reused", "a candidate does not raise the epoch", Patch(rules, "next_epoch", mutations.same_epoch_again)
+    ),
+    mutant(
+        "clings-to-office",
+        "a leader without a lease waits although some have voted later",
+        Patch(candidacy, "must_resign", mutations.never),
+        since=820,
+    ),
+    mutant("any-epoch", "an epoch far above all others is believed", Patch(rules, "is_plausible", mutations.always)),
+    mutant(
+        "list-at-once", "a new list counts alone from the restart on", Patch(lists, "begun", mutations.at_once_alone)
+    ),
+    mutant(
+        "one-list-of-two",
+        "a majority of one of both lists is enough",
+        Patch(Lists, "has_majority", mutations.of_any),
+        Patch(rules, "nth_latest", mutations.latest),
+    ),
+    mutant(
+        "no-promise",
+        "who answers a leader of the new list elects by the old one",
+        Patch(rules, "raised", mutations.kept),
+    ),
+    mutant(
+        "list-without-data",
+        "a list takes effect before its nodes have the data",
+        Patch(changes, "has_copies", mutations.always),
+    ),
+    mutant(
+        "copies-that-do-not-vote",
+        "who leaves the list goes on copying",
+        Patch(rules, "may_copy", mutations.always),
+        since=165,
+    ),
+    mutant(
+        AS_DESCRIBED,
+        "elections as first described",
+        Patch(Machine, "brain", AsDescribed),
+        *NOT_ASKED,
+    ),
+)
+
+MUTANTS = {each.name: each for each in ALL}

@@ -1,0 +1,126 @@
+"""The simulated control network: ordered connections that break, and in front of each the production outbox."""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from epoxy.codec.resp import CommandReader
+from epoxy.protocol.elect import codec as wire
+from epoxy.protocol.elect.handshake import Party
+from epoxy.protocol.elect.messages import Announce, Message
+from epoxy.protocol.elect.send_queue import Outbox
+from epoxy_sim.elect.admission import admits
+from epoxy_sim.elect.judge import Judge
+from epoxy_sim.elect.plan import Plan, Weather
+from epoxy_sim.world import World
+
+if TYPE_CHECKING:
+    from epoxy_sim.elect.machine import Machine
+
+CALM = Weather()
+NOTICED_US = 100_000
+"""After so long without a word a leader takes a follower for gone."""
+Way = tuple[str, str]
+Cut = tuple[frozenset[str], frozenset[str], bool]
+"""Who is not heard by whom, and whether that holds for their servers too."""
+
+
+class Network:
+    def __init__(self, world: World, plan: Plan, judge: Judge) -> None:
+        self.weather = plan.weather
+        self.sent = 0
+        self.machines: dict[str, Machine] = {}
+        self._world = world
+        self._judge = judge
+        self._dice = Random(f"elect/network/{plan.seed}")
+        self._encoded = plan.encoded
+        self._blocked: list[Cut] = []
+        self._boxes: dict[Way, Outbox] = {}
+        self._admitted: dict[tuple[Party, Party], bool] = {}
+        self._last_us: dict[tuple[str, str, str], int] = {}
+
+    def block(self, senders: frozenset[str], receivers: frozenset[str], *, data: bool = True) -> Cut:
+        """Whoever streams into it notices after a while, as a real server does by the age of what it was told."""
+        self._blocked.append((senders, receivers, data))
+        self._world.after(NOTICED_US, self._notice)
+        return self._blocked[-1]
+
+    def _notice(self) -> None:
+        for machine in self.machines.values():
+            machine.server.notice()
+
+    def unblock(self, blocked: Cut) -> None:
+        if blocked in self._blocked:
+            self._blocked.remove(blocked)
+
+    def calm(self) -> None:
+        self.weather = CALM
+        self._blocked.clear()
+
+    def open_way(self, sender: "Machine", receiver: "Machine") -> bool:
+        """Between servers."""
+        return not any(data and sender.name in a and receiver.name in b for a, b, data in self._blocked)
+
+    def _heard(self, sender: "Machine", receiver: "Machine") -> bool:
+        """Between agents."""
+        return not any(sender.name in a and receiver.name in b for a, b, _ in self._blocked)
+
+    def connected(self, one: "Machine", other: "Machine") -> bool:
+        return self.open_way(one, other) and self.open_way(other, one)
+
+    def delay_us(self) -> int:
+        return int(self.weather.delay_us * (1 + self._dice.random() * self.weather.jitter))
+
+    def stream_delay_us(self, leader: "Machine", follower: "Machine") -> int:
+        return self._in_order(("data", leader.name, follower.name))
+
+    def put(self, sender: "Machine", to: str, message: Message) -> None:
+        """Into the box, and out of it as far as the connection takes it."""
+        box = self._boxes.setdefault((sender.name, to), Outbox())
+        box.put(message)
+        if isinstance(message, Announce):
+            self._judge.announced(sender.name, to, message, box)
+        self._flush(sender, to, box)
+
+    def lost_box(self, sender: str) -> None:
+        """With the process that held it."""
+        for way in [way for way in self._boxes if way[0] == sender]:
+            del self._boxes[way]
+
+    def _flush(self, sender: "Machine", to: str, box: Outbox) -> None:
+        receiver = self.machines[to]
+        cut = not self._heard(sender, receiver)
+        if not self._is_admitted(sender, receiver) or (cut and self._dice.random() < 0.5):
+            return
+        for message in box.take():
+            self.sent += 1
+            lost = cut or self._dice.random() < self.weather.loss
+            if self._world.trace is not None:
+                self._judge.told(sender, to, message, lost)
+            if not lost:
+                self._deliver(sender, receiver, self._over_the_wire(message))
+
+    def _deliver(self, sender: "Machine", receiver: "Machine", message: Message) -> None:
+        life = receiver.life
+
+        def arrive() -> None:
+            if self._heard(sender, receiver) and receiver.life == life:
+                receiver.run(lambda: receiver.receive(message, life))
+
+        self._world.after(self._in_order(("control", sender.name, receiver.name)), arrive)
+
+    def _in_order(self, way: tuple[str, str, str]) -> int:
+        arrives_us = max(self._world.now_us + self.delay_us(), self._last_us.get(way, 0))
+        self._last_us[way] = arrives_us
+        return arrives_us - self._world.now_us
+
+    def _is_admitted(self, sender: "Machine", receiver: "Machine") -> bool:
+        ends = (sender.party, receiver.party)
+        if ends not in self._admitted:
+            self._admitted[ends] = admits(*ends)
+        return self._admitted[ends]
+
+    def _over_the_wire(self, message: Message) -> Message:
+        if not self._encoded:
+            return message
+        (command,) = CommandReader(wire.LIMITS).feed(wire.encode(message))
+        return wire.decode(command)

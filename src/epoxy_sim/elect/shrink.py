@@ -1,0 +1,99 @@
+"""From a failing election to a small one that breaks the same rule: what may be left out, in which order."""
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from epoxy_sim.elect.plan import Fault, Kind, Plan, Weather
+from epoxy_sim.elect.simulation import Report, run
+from epoxy_sim.search import Listener, Search, Shrunk, fewer
+
+LIMIT_EVENTS = 1_000_000
+"""Simulated events a search may cost: half a minute. In events, so that a slow machine finds the same plan."""
+
+NETWORK_SEEDS = 5
+"""Tried for each candidate: a smaller plan meets its network at other moments."""
+
+UNITS_MS = (1_000, 500, 100, 10)
+
+STILL = Weather(delay_us=500, jitter=0.0)
+
+
+def shrink(
+    plan: Plan, rule: str, *, limit_events: int = LIMIT_EVENTS, listener: Listener[Plan] | None = None
+) -> Shrunk[Report]:
+    """`plan` must break `rule`. Call it with the same fault planted, if there is one."""
+    return PlanSearch(plan, rule, limit_events, listener).shrunk()
+
+
+class PlanSearch(Search[Plan, Report]):
+    network_seeds = NETWORK_SEEDS
+
+    def run(self, plan: Plan, *, tracing: bool = False) -> Report:
+        return run(plan, tracing=tracing)
+
+    def reduce(self) -> None:
+        fewer(self.best.faults, lambda faults: self.attempt(replace(self.best, faults=faults)))
+        fewer(self.best.rolls, lambda rolls: self.attempt(replace(self.best, rolls=rolls)))
+        self._fewer_nodes()
+        for candidate in simpler(self.best):
+            self.attempt(candidate(self.best))
+        for unit_ms in UNITS_MS:
+            self.attempt(rounded(self.best, unit_ms))
+
+    def _fewer_nodes(self) -> None:
+        while self.best.n > 1 and not self.best.rolls and self.attempt(without_last(self.best)):
+            pass
+
+
+def without_last(plan: Plan) -> Plan:
+    """The last node goes. Faults that struck it alone go with it."""
+    n = plan.n - 1
+    left = (replace(fault, target=tuple(i for i in fault.target if i <= n)) for fault in plan.faults)
+    return replace(
+        plan,
+        n=n,
+        priorities=plan.priorities[:n],
+        skew=plan.skew[:n],
+        min_replicas=min(plan.min_replicas, max(0, n - 1)),
+        odd=plan.odd if n >= 5 else 0,
+        faults=tuple(fault for fault in left if fault.target),
+    )
+
+
+Change = Callable[[Plan], Plan]
+
+
+def simpler(plan: Plan) -> Iterator[Change]:
+    """Everything that is not the usual, made usual."""
+    yield lambda best: replace(best, weather=STILL)
+    yield lambda best: replace(best, skew=(1.0,) * len(best.skew))
+    yield lambda best: replace(best, priorities=(100,) * len(best.priorities))
+    yield lambda best: replace(best, stranger=False)
+    yield lambda best: replace(best, babble_ms=0)
+    yield lambda best: replace(best, odd=0)
+    yield lambda best: replace(best, encoded=False)
+    yield lambda best: replace(best, begun=False)
+    yield lambda best: replace(best, min_replicas=0)
+    yield lambda best: replace(best, sync_ms=1)
+    for i in range(len(plan.faults)):
+        yield lambda best, i=i: with_fault(best, i, one_target(best.faults[i]))  # type: ignore[misc]
+
+
+def one_target(fault: Fault) -> Fault:
+    return replace(fault, target=fault.target[:1])
+
+
+def with_fault(plan: Plan, i: int, fault: Fault) -> Plan:
+    if i >= len(plan.faults) or plan.faults[i].kind in (Kind.APART, Kind.SILENT):
+        return plan
+    return replace(plan, faults=(*plan.faults[:i], fault, *plan.faults[i + 1 :]))
+
+
+def rounded(plan: Plan, unit_ms: int) -> Plan:
+    """Times a person can read."""
+    faults = tuple(
+        replace(f, at_ms=max(unit_ms, f.at_ms // unit_ms * unit_ms), for_ms=-(-f.for_ms // unit_ms) * unit_ms)
+        for f in plan.faults
+    )
+    return replace(plan, faults=faults, faults_end_ms=-(-plan.faults_end_ms // unit_ms) * unit_ms)

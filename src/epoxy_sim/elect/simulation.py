@@ -1,0 +1,236 @@
+"""One run: a plan in, a report out."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from epoxy.model.address import Address
+from epoxy.protocol.elect.config import Config, Node
+from epoxy.protocol.elect.terms import Mode, Record
+from epoxy_sim.elect.intruder import Stranger, babble
+from epoxy_sim.elect.judge import Judge
+from epoxy_sim.elect.machine import Machine
+from epoxy_sim.elect.network import Network
+from epoxy_sim.elect.operator import Operator
+from epoxy_sim.elect.plan import Fault, Kind, Plan, Roll
+from epoxy_sim.keys.judge import Violation
+from epoxy_sim.keys.simulation import Failure, failure_of
+from epoxy_sim.world import World
+
+NAMES = "abcdefghi"
+
+CALM_LIMIT = 40
+"""How many `down_after_ms` after the last fault a cluster has to be whole again. A node without memory waits for one,
+an election takes two, and a few may fail by bad luck."""
+
+CUTS = (Kind.PARTITION, Kind.ONE_WAY, Kind.APART, Kind.SILENT)
+
+BLOWS: dict[Kind, Callable[[Machine], None]] = {
+    Kind.CRASH: Machine.crash,
+    Kind.WIPE: Machine.wipe,
+    Kind.AGENT_CRASH: Machine.crash_agent,
+    Kind.AGENT_END: Machine.end_agent,
+    Kind.SERVER_CRASH: lambda machine: machine.server.crash(),
+    Kind.HANG: Machine.hang,
+    Kind.PAUSE: Machine.pause,
+    Kind.CRASH_ON_VOTE: Machine.lay_trap,
+    Kind.DISK_FULL: Machine.fill_disk,
+}
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    plan: Plan
+    failure: Failure | None
+    virtual_us: int
+    events: int
+    messages: int
+    writes: int
+    acknowledged: int
+    elections: int
+    openings: int
+    faults: dict[str, int]
+    trace: list[str] | None
+
+
+def run(plan: Plan, *, tracing: bool = False) -> Report:
+    simulation = Simulation(plan, tracing=tracing)
+    return simulation.report(failure_of(simulation.play))
+
+
+class Simulation:
+    def __init__(self, plan: Plan, *, tracing: bool) -> None:
+        self.plan = plan
+        self.world = World(tracing=tracing)
+        self.machines: dict[str, Machine] = {}
+        config = config_of(plan)
+        self.judge = Judge(self.world, config.initial_primary, self.machines)
+        self.network = Network(self.world, plan, self.judge)
+        self.operator = Operator(self, tuple((roll, config_of(plan, roll)) for roll in plan.rolls))
+        for name, rate in zip(NAMES, plan.skew, strict=False):
+            theirs = odd_config(config) if plan.odd and name == NAMES[plan.odd - 1] else config
+            self.machines[name] = Machine(self, name, theirs, rate)
+            if plan.begun and self.machines[name].listed:
+                self.machines[name].record = Record(leader=config.initial_primary)
+        self.network.machines = self.machines
+        self.struck: Counter[str] = Counter()
+        self.calm = False
+        self._writes = 0
+        self._stranger = Stranger(self) if plan.stranger else None
+
+    def play(self) -> None:
+        for machine in self.machines.values():
+            machine.start()
+        for fault in self.plan.faults:
+            self.world.after(1000 * fault.at_ms, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
+        self.world.after(1000 * self.plan.faults_end_ms, self._faults_end)
+        self.operator.begin()
+        if self.plan.babble_ms:
+            self.world.after(1000 * self.plan.babble_ms, lambda: babble(self))
+        self._write()
+        if self._stranger is not None:
+            self._stranger.speak()
+        deadline_us = 1000 * (self.plan.faults_end_ms + CALM_LIMIT * self.plan.timing.down_after_ms)
+        if not self.world.run_until(self._is_well, deadline_us):
+            raise Violation("liveness", f"not whole again: {self._complaint()}")
+
+    def report(self, failure: Failure | None) -> Report:
+        return Report(
+            plan=self.plan,
+            failure=failure,
+            virtual_us=self.world.now_us,
+            events=self.world.happened,
+            messages=self.network.sent,
+            writes=self._writes,
+            acknowledged=self.judge.acked,
+            elections=self.judge.elections,
+            openings=self.judge.openings,
+            faults=dict(self.struck),
+            trace=self.world.trace,
+        )
+
+    def note(self, text: str) -> None:
+        if self.world.trace is not None:
+            self.world.note(text)
+
+    def named(self, number: int) -> Machine:
+        return self.machines[NAMES[number - 1]]
+
+    def primary(self) -> Machine | None:
+        return next((machine for machine in self.machines.values() if machine.server.is_open), None)
+
+    # Writers
+
+    def _write(self) -> None:
+        """Everybody is asked to take a write: whoever does must be entitled to."""
+        for machine in self.machines.values():
+            self._writes += 1
+            machine.run(lambda machine=machine, number=self._writes: machine.server.write(number))  # type: ignore[misc]
+        self.world.after(1000 * self.plan.pace_ms, self._write)
+
+    # Faults
+
+    def _strike(self, fault: Fault) -> None:
+        self.struck[fault.kind.value] += 1
+        primary = self.primary()
+        first = primary if primary is not None else self.machines[NAMES[0]]
+        struck = [first if i == 0 else self.machines[NAMES[i - 1]] for i in fault.target]
+        if self.world.trace is not None:
+            self.world.note(f"fault: {fault.kind.value} {','.join(machine.name for machine in struck)}")
+        end = self._cut(fault, struck) if fault.kind in CUTS else self._hit(fault, struck)
+        self.world.after(1000 * fault.for_ms, end)
+
+    def _cut(self, fault: Fault, struck: list[Machine]) -> Callable[[], None]:
+        some = frozenset(machine.name for machine in struck)
+        rest = frozenset(self.machines) - some
+        if fault.kind in (Kind.APART, Kind.SILENT):
+            some, rest = frozenset({struck[0].name}), some - {struck[0].name}
+        data = fault.kind is not Kind.SILENT
+        blocked = [self.network.block(some, rest, data=data)]
+        if fault.kind is not Kind.ONE_WAY:
+            blocked.append(self.network.block(rest, some, data=data))
+
+        def heal() -> None:
+            for each in blocked:
+                self.network.unblock(each)
+
+        return heal
+
+    def _hit(self, fault: Fault, struck: list[Machine]) -> Callable[[], None]:
+        for machine in struck:
+            if fault.kind is Kind.HANDOVER:
+                self._hand_over(machine)
+            else:
+                BLOWS[fault.kind](machine)
+        return lambda: self._mend(struck)
+
+    def _hand_over(self, heir: Machine) -> None:
+        primary = self.primary()
+        if primary is not None and primary is not heir:
+            primary.run(lambda: primary.hand_over(heir.name))
+
+    def _mend(self, struck: list[Machine]) -> None:
+        for machine in struck:
+            machine.mend()
+
+    def _faults_end(self) -> None:
+        if self.world.trace is not None:
+            self.world.note("all faults end")
+        self.network.calm()
+        self._mend(list(self.machines.values()))
+        self.calm = True
+        self._since = self.judge.acked
+
+    # Is all well?
+
+    def _is_well(self) -> bool:
+        done = self.calm and self.judge.acked > self._since and self.operator.is_done
+        return done and self._complaint() is None
+
+    def _complaint(self) -> str | None:
+        """One primary takes writes, all others follow it, and what it acknowledges is on all of them but the last
+        moments'."""
+        if not self.operator.is_done:
+            return "a change of nodes is not over"
+        last = config_of(self.plan, self.plan.rolls[-1] if self.plan.rolls else None)
+        sane = [machine for machine in self.machines.values() if machine.listed and machine.config == last]
+        primary = self.primary()
+        if primary is None:
+            return "nobody takes writes"
+        for machine in sane:
+            server = machine.server
+            if machine is not primary and (server.mode is not Mode.FOLLOWING or server.source is None):
+                return f"{machine.name} does not follow {primary.name}"
+            if machine is not primary and server.source not in primary.server.followers:
+                return f"{machine.name} has no copy of {primary.name}"
+            if machine.agent is None or machine.agent.record.leader != primary.name:
+                return f"{machine.name} does not know that {primary.name} leads"
+        return None
+
+
+def config_of(plan: Plan, roll: Roll | None = None) -> Config:
+    """The file of the first list, or of a later one."""
+    listed = roll.nodes if roll is not None else range(1, plan.n + 1)
+    names = [NAMES[i - 1] for i in listed]
+    nodes = tuple(
+        Node(id=name, control=Address(name, 1), server=Address(name, 2), priority=plan.priorities[NAMES.index(name)])
+        for name in names
+    )
+    return Config(
+        cluster="simulated",
+        nodes=nodes,
+        initial_primary=names[0],
+        timing=plan.timing,
+        min_replicas_to_write=roll.min_replicas if roll is not None else plan.min_replicas,
+    )
+
+
+def odd_config(config: Config) -> Config:
+    """As if two nodes had been forgotten in one file: a majority of these three is none of all."""
+    return Config(
+        cluster=config.cluster,
+        nodes=config.nodes[:3],
+        initial_primary=config.initial_primary,
+        timing=config.timing,
+        min_replicas_to_write=config.min_replicas_to_write,
+    )

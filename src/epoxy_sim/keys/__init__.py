@@ -1,0 +1,1 @@
+"""The per-key engine in virtual time."""

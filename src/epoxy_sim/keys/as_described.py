@@ -1,0 +1,116 @@
+"""The protocol as it was first described, rule by rule, in place of ours.
+
+Every proposer has a fast ballot (1, me) of its own, an acceptor replaces a vote at a lower ballot by one at a higher,
+and a recovery takes up the highest accepted ballot. It loses acknowledged writes, as told in
+docs/protocol/why-not-as-described.md. It stays here because a checker that cannot find that loss is worth nothing.
+"""
+
+# Its rules stand in for ours and keep their signatures, used or not.
+# ruff: noqa: ARG001
+
+from epoxy.model import quorum, records
+from epoxy.model.ballot import NO_BALLOT, fast_ballot
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Behind, HigherBallot
+from epoxy.model.quorum import QuorumPolicy, Quorums
+from epoxy.model.records import KeyState, Proposal
+from epoxy.model.writes import Path
+from epoxy.node.keys import uncontended
+from epoxy.node.keys.uncontended import Standing
+from epoxy.protocol.keys import acceptor, local, recovery, rounds
+from epoxy.protocol.keys.effects import Context, Flow
+from epoxy.protocol.keys.local import at_home, propose_value, take_ballot
+from epoxy.protocol.keys.operations import Conclude, Concluded, FastVote, Select, Selected
+from epoxy.protocol.keys.preconditions import judge
+from epoxy.protocol.keys.recovery import Promises
+from epoxy.protocol.keys.rounds import gather, learned, spread
+from epoxy.protocol.keys.terms import Decision, Instance
+from epoxy_sim.keys.exhaustive_world import Rules
+from epoxy_sim.keys.judge import Judge
+from epoxy_sim.patching import Patch
+
+_quorums = quorum.quorums
+
+
+def fast_paxos_quorums(n: int, policy: QuorumPolicy = QuorumPolicy.FAST_PAXOS) -> Quorums:
+    """Its sizes, whatever the plan says: with ours it would be broken for a second reason."""
+    return _quorums(n, QuorumPolicy.FAST_PAXOS)
+
+
+def select(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState, Selected]:
+    """Ballot selection only reads: the proposer votes later, through the same handler as everybody."""
+    if op.offered and state.committed is not None and state.version >= op.offered:
+        return state, AlreadyCommitted(committed=state.committed, lineage=state.lineage)
+    verdict = judge(op.write, state.committed, confirmed=False)
+    if verdict is not None:
+        return state, verdict
+    if state.promised != NO_BALLOT:
+        return take_ballot(state, op.me, NO_BALLOT)
+    proposal = propose_value(op.write, op.proposal_id, state.next_version)
+    return state, FastVote(proposal=proposal, base=state.committed)
+
+
+def accept(state: KeyState, message: Accept) -> acceptor.Step:
+    """A higher ballot replaces the vote, in the fast round too."""
+    if state.promised > message.ballot:
+        return state, HigherBallot(ballot=state.promised)
+    vote = acceptor.vote_for(message)
+    after = KeyState(committed=state.committed, lineage=state.lineage, promised=message.ballot, vote=vote)
+    return after, AcceptOk()
+
+
+def enter_any_version(state: KeyState, version: int) -> Behind | None:
+    return None
+
+
+def fast_round(ctx: Context, instance: Instance, mine: Proposal) -> Flow[Decision | None]:
+    request = Accept(key=instance.key, epoch=ctx.config.epoch, ballot=fast_ballot(ctx.me), proposal=mine)
+    got = yield from gather(ctx, request, ctx.config.active, need=ctx.config.quorums.fast, own={}, base=instance.base)
+    if got.decided is not None:
+        return (yield from learned(ctx, instance.key, got.decided, Path.FAST))
+    if not got.reached:
+        return None
+    result = yield from at_home(Conclude(key=instance.key, proposal=mine, epoch=ctx.config.epoch))
+    if isinstance(result, Concluded):
+        yield spread(ctx, instance.key, mine)
+        return Decision(committed=mine, path=Path.FAST)
+    return None
+
+
+def conclude(state: KeyState, op: Conclude) -> tuple[KeyState, Concluded | AlreadyCommitted | HigherBallot]:
+    """Refused only if a higher ballot appeared *and* the accepted record is no longer this one."""
+    decided = acceptor.already_decided(state, op.proposal.version)
+    if decided is not None:
+        return state, decided
+    mine = state.vote is not None and state.vote.proposal == op.proposal
+    if state.promised > fast_ballot(op.proposal.proposal_id.replica_id) and not mine:
+        return state, HigherBallot(ballot=state.promised)
+    return acceptor.commit(state, op.proposal), Concluded()
+
+
+def highest_accepted_ballot(promises: Promises, config: ClusterConfig) -> Proposal | None:
+    votes = [vote for vote in promises.values() if vote is not None]
+    return recovery.highest(votes).proposal if votes else None
+
+
+def everything_is_a_flow(standing: Standing) -> bool:
+    return False
+
+
+def nothing(*_: object) -> None:
+    """Our own rules about votes and promises are not held against it: only what clients and replicas end up with."""
+
+
+PATCHES = (
+    Patch(quorum, "quorums", fast_paxos_quorums),
+    Patch(local, "select", select),
+    Patch(local, "conclude", conclude),
+    Patch(acceptor, "accept", accept),
+    Patch(acceptor, "missed_a_commit", enter_any_version),
+    Patch(rounds, "fast_round", fast_round),
+    Patch(uncontended, "goes_straight", everything_is_a_flow),
+    Patch(recovery, "choose", highest_accepted_ballot),
+    Patch(records, "assert_well_formed", nothing),
+    Patch(Judge, "stepped", nothing),
+    Patch(Rules, "check", nothing),
+)

@@ -1,0 +1,254 @@
+"""Simulated clients. Each asks for one thing at a time and writes down what it was told."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from epoxy.model.records import Proposal
+from epoxy.model.writes import (
+    Committed,
+    ConsensusFailed,
+    Consistency,
+    ExpectedValueDoesNotMatch,
+    ImmutableKey,
+    NothingToDelete,
+    Outcome,
+    ReadFailed,
+    ReadOutcome,
+    Refused,
+    VersionMismatch,
+    Write,
+)
+from epoxy_sim import history
+from epoxy_sim.keys.judge import Judge
+from epoxy_sim.keys.machine import Life, Machine
+from epoxy_sim.keys.plan import Ask, ClientPlan, Step
+from epoxy_sim.trace_format import say
+from epoxy_sim.world import World
+
+PATIENCE_US = 20_000_000
+"""A client waits this long. Ten retries with their back-off and the slowest rounds fit in."""
+
+RETRY_US = 50_000
+MAX_INCREMENT_TRIES = 5
+
+
+class Recorder:
+    """The history, stamped with a counter: no two events of a run happen at the same time."""
+
+    def __init__(self) -> None:
+        self.operations: dict[int, history.Operation] = {}
+        self._ticks = 0
+
+    def tick(self) -> int:
+        self._ticks += 1
+        return self._ticks
+
+    def invoke(self, client: str, key: bytes, kind: history.Kind) -> int:
+        operation_id = len(self.operations) + 1
+        self.operations[operation_id] = history.Operation(
+            id=operation_id, client=client, key=key, kind=kind, invoked=self.tick()
+        )
+        return operation_id
+
+    def answer(self, operation_id: int, outcome: history.Outcome) -> None:
+        operation = self.operations[operation_id]
+        self.operations[operation_id] = msgspec.structs.replace(operation, returned=self.tick(), outcome=outcome)
+
+
+class Client:
+    """Plays its plan, then is `done`."""
+
+    def __init__(
+        self, name: str, plan: ClientPlan, machines: Sequence[Machine], world: World, judge: Judge, recorder: Recorder
+    ) -> None:
+        self.name = name
+        self.done = False
+        self.unanswered = 0
+        self.outcomes: list[Outcome | ReadOutcome] = []
+        self._steps = iter(plan.steps)
+        self._machines = [*machines[plan.home - 1 :], *machines[: plan.home - 1]]
+        self._world = world
+        self._judge = judge
+        self._recorder = recorder
+        self._seen: dict[bytes, int] = {}
+        self._call = 0
+
+    def start(self) -> None:
+        step = next(self._steps, None)
+        if step is None:
+            self.done = True
+        else:
+            self._world.after(step.at_us - self._world.now_us, lambda: self._do(step))
+
+    def _do(self, step: Step) -> None:
+        key = key_name(step.key)
+        match step.ask:
+            case Ask.READ:
+                self.read(key, step.consistency, lambda _: self.start())
+            case Ask.INCREMENT:
+                self._increment(key, step, MAX_INCREMENT_TRIES)
+            case _:
+                self.write(self._wish(key, step), lambda _: self.start())
+
+    def _wish(self, key: bytes, step: Step) -> Write:
+        value = b"%d" % step.value
+        match step.ask:
+            case Ask.RESERVE:
+                return Write(key=key, value=value)
+            case Ask.DELETE:
+                return Write(key=key, value=None, mutable=True)
+            case Ask.SWAP:
+                return Write(key=key, value=value, mutable=True, if_version=self._seen.get(key, 0))
+            case _:
+                return Write(key=key, value=value, mutable=True)
+
+    def _increment(self, key: bytes, step: Step, tries: int) -> None:
+        def have_read(outcome: ReadOutcome) -> None:
+            if isinstance(outcome, ReadFailed) or not tries:
+                self.start()
+                return
+            count = int(outcome.value or b"0") + 1
+            version = outcome.committed.version if outcome.committed is not None else 0
+            wish = Write(key=key, value=b"%d" % count, mutable=True, if_version=version)
+            self.write(wish, have_written)
+
+        def have_written(outcome: Outcome) -> None:
+            if isinstance(outcome, VersionMismatch):
+                self._increment(key, step, tries - 1)
+            else:
+                self.start()
+
+        self.read(key, Consistency.LINEARIZABLE, have_read)
+
+    def write(self, wish: Write, then: Callable[[Outcome], None]) -> None:
+        life = self._somebody_up()
+        if life is None:
+            self._world.after(RETRY_US, lambda: self.write(wish, then))
+            return
+        operation = self._recorder.invoke(self.name, wish.key, kind_of(wish))
+        gave_up = ConsensusFailed(reason="the client's patience ran out")
+
+        def answered(outcome: Outcome) -> None:
+            self._remember(wish.key, outcome.committed if hasattr(outcome, "committed") else None)
+            self._recorder.answer(operation, recorded(outcome))
+            self._judge.write_answered(wish.key, f"{self.name} (operation {operation})", outcome)
+            self.outcomes.append(outcome)
+            then(outcome)
+
+        respond = self._patiently(life, operation, answered, lambda: then(gave_up))
+        self._note(life, operation)
+        life.run(lambda: life.driver.write(wish, life.answering(respond)))
+
+    def read(self, key: bytes, consistency: Consistency, then: Callable[[ReadOutcome], None]) -> None:
+        life = self._somebody_up()
+        if life is None:
+            self._world.after(RETRY_US, lambda: self.read(key, consistency, then))
+            return
+        linearizable = consistency is Consistency.LINEARIZABLE
+        operation = self._recorder.invoke(self.name, key, history.Read(linearizable=linearizable))
+
+        def answered(outcome: ReadOutcome) -> None:
+            self._remember(key, None if isinstance(outcome, ReadFailed) else outcome.committed)
+            self._recorder.answer(operation, recorded_read(outcome))
+            self._judge.read_answered(key, f"{self.name} (operation {operation})", outcome)
+            self.outcomes.append(outcome)
+            then(outcome)
+
+        gave_up = ReadFailed(reason="the client's patience ran out")
+        respond = self._patiently(life, operation, answered, lambda: then(gave_up))
+        self._note(life, operation)
+        life.run(lambda: life.driver.read(key, consistency, life.answering(respond)))
+
+    def _somebody_up(self) -> Life | None:
+        """A datacenter that takes requests: not one that is still learning, or has left."""
+        return next((each.life for each in self._machines if each.life is not None and each.life.votes), None)
+
+    def _remember(self, key: bytes, committed: Proposal | None) -> None:
+        if committed is not None:
+            self._seen[key] = committed.version
+
+    def _patiently(
+        self, life: Life, operation: int, answered: Callable[..., None], gave_up: Callable[[], None]
+    ) -> Callable[..., None]:
+        """The answer, the end of the connection or the end of patience, whichever is first. An operation nobody
+        answered stays open for ever, and its client goes on under another name: it may still take effect while the
+        client does other things."""
+        self._call += 1
+        call = self._call
+
+        def out_of_patience() -> None:
+            if call == self._call:
+                self._call += 1
+                self.unanswered += 1
+                self.name += "'"
+                if self._world.trace is not None:
+                    self._world.note(f"client of operation {operation} hears no more")
+                gave_up()
+
+        timer = self._world.after(PATIENCE_US, out_of_patience)
+        life.farewells.append(out_of_patience)
+
+        def respond(outcome: Outcome | ReadOutcome) -> None:
+            if call == self._call:
+                self._call += 1
+                timer.cancel()
+                life.farewells.remove(out_of_patience)
+                if self._world.trace is not None:
+                    self._world.note(f"{self.name} is told, operation {operation}: {say(outcome)}")
+                answered(outcome)
+
+        return respond
+
+    def _note(self, life: Life, operation: int) -> None:
+        if self._world.trace is not None:
+            asked = self._recorder.operations[operation]
+            self._world.note(
+                f"{self.name} asks {life.machine.name}, operation {operation}: {asked.key.decode()} "
+                f"{history.describe(asked.kind)}"
+            )
+
+
+def key_name(number: int) -> bytes:
+    return b"key-%d" % number
+
+
+def kind_of(write: Write) -> history.Kind:
+    if write.value is None:
+        return history.Delete(if_version=write.if_version)
+    if write.mutable:
+        return history.Put(value=write.value, if_version=write.if_version)
+    return history.Reserve(value=write.value)
+
+
+def recorded(outcome: Outcome) -> history.Outcome:
+    match outcome:
+        case Committed():
+            version = outcome.proposal.version
+            return history.Won(version=version) if outcome.mine else history.Same(version=version)
+        case ExpectedValueDoesNotMatch():
+            met = outcome.committed
+            return history.Lost(value=met.value, version=met.version, mutable=met.mutable)
+        case VersionMismatch():
+            return history.Mismatch(version=version_of(outcome.committed))
+        case ImmutableKey():
+            return history.Immutable(version=outcome.committed.version)
+        case NothingToDelete():
+            return history.Missing(version=version_of(outcome.committed))
+        case ConsensusFailed():
+            return history.Unknown()
+        case Refused():
+            return history.Failed()
+
+
+def recorded_read(outcome: ReadOutcome) -> history.Outcome:
+    if isinstance(outcome, ReadFailed):
+        return history.Failed()
+    committed = outcome.committed
+    if committed is None or committed.value is None:
+        return history.Absent(version=version_of(committed))
+    return history.Found(value=committed.value, version=committed.version, mutable=committed.mutable)
+
+
+def version_of(committed: Proposal | None) -> int:
+    return committed.version if committed is not None else 0

@@ -1,0 +1,161 @@
+"""From a seed to a plan.
+
+Swarm testing: each seed draws its own cluster, its own workload and its own few kinds of fault, so that rare
+combinations come up and common ones do not drown them. Every fourth seed is an ambush instead (see `ambush`).
+"""
+
+from random import Random
+
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.model.writes import Consistency
+from epoxy.protocol.keys.effects import Timing
+from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather
+from epoxy_sim.keys.plans.crash_points import ambush
+from epoxy_sim.members.plans.churn import MEMBERSHIP, changing
+from epoxy_sim.members.plans.copying import copying
+from epoxy_sim.members.plans.disk_loss import lost
+from epoxy_sim.members.plans.joint_epoch import windows
+from epoxy_sim.members.plans.stragglers import stragglers, unheard
+
+POLLS = 20
+SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7, 8, 9)
+"""Three and five are what people run; every size must work."""
+
+IMMUTABLE_ASKS = (Ask.RESERVE, Ask.RESERVE, Ask.RESERVE, Ask.READ, Ask.READ)
+MUTABLE_ASKS = (Ask.PUT, Ask.PUT, Ask.SWAP, Ask.INCREMENT, Ask.DELETE, Ask.READ, Ask.READ, Ask.RESERVE)
+WORKLOADS = {"per-key": IMMUTABLE_ASKS, "mutable": MUTABLE_ASKS}
+
+CHANGES_OF_MEMBERS = (changing, stragglers, copying, windows, unheard, lost)
+"""In turn."""
+
+READS = (Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.OPTIMISTIC, Consistency.SKIP_CACHE)
+
+
+def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPolicy | None = None) -> Plan:
+    if workload == MEMBERSHIP:
+        return CHANGES_OF_MEMBERS[seed % len(CHANGES_OF_MEMBERS)](seed, policy)
+    draw = ambush if seed % 4 == 3 else swarm
+    return draw(seed, workload, n, policy)
+
+
+def swarm(seed: int, workload: str, n: int | None, policy: QuorumPolicy | None) -> Plan:
+    dice = Random(f"plan/{workload}/{seed}")
+    size = n if n is not None else dice.choice(SIZES)
+    faults_end_us = dice.randrange(1_000_000, 6_000_000)
+    slowest = dice.choice((2.0, 20.0, 100.0))
+    return Plan(
+        seed=seed,
+        n=size,
+        policy=policy if policy is not None else dice.choice(tuple(QuorumPolicy)),
+        timing=draw_timing(dice, slowest),
+        places=tuple(slowest * dice.choice((0.0, dice.random(), 1.0)) for _ in range(size)),
+        weather=draw_weather(dice),
+        skew=tuple(dice.choice((1.0, 1.0, dice.uniform(0.8, 1.25))) for _ in range(size)),
+        faults_end_us=faults_end_us,
+        clients=draw_clients(dice, workload, size, faults_end_us, int(slowest * 1000)),
+        faults=draw_faults(dice, size, faults_end_us),
+        encoded=seed % 8 == 0,
+    )
+
+
+def draw_timing(dice: Random, slowest_ms: float) -> Timing:
+    """Timers range from hopelessly short to patient: they must never be a matter of safety."""
+    return Timing(
+        hedge_ms=slowest_ms * dice.choice((0.5, 1, 2, 4, 8)),
+        round_timeout_ms=slowest_ms * dice.choice((3, 6, 10)),
+    )
+
+
+def draw_weather(dice: Random) -> Weather:
+    return Weather(
+        loss=dice.choice((0.0, 0.0, 0.02, 0.1, 0.3)),
+        commit_loss=dice.choice((0.0, 0.0, 0.3, 0.8, 1.0)),
+        duplicate=dice.choice((0.0, 0.05, 0.2)),
+        long_delay=dice.choice((0.0, 0.02, 0.1)),
+        jitter=dice.choice((0.05, 0.5, 3.0)),
+    )
+
+
+def draw_clients(dice: Random, workload: str, n: int, until_us: int, slowest_us: int) -> tuple[ClientPlan, ...]:
+    """Everybody asks, or only two or three: few rivals collide more cleanly. They ask in step, and every time for a
+    fresh key, or for a few keys again and again."""
+    asks = dice.sample(WORKLOADS[workload], k=dice.randint(2, len(WORKLOADS[workload])))
+    steps = dice.randint(2, 6)
+    keys = dice.choice((1, 2, 4, steps))
+    fresh = dice.random() < 0.5
+    pace_us = until_us // (steps + 1)
+    apart_us = dice.choice((100, slowest_us, 3 * slowest_us, pace_us))
+    homes = dice.choice((list(range(1, n + 1)), [dice.randint(1, n) for _ in range(dice.randint(2, 4))]))
+    clients = [
+        ClientPlan(
+            home=home,
+            steps=tuple(
+                draw_step(
+                    dice,
+                    asks,
+                    at_us=i * pace_us + dice.randrange(apart_us),
+                    key=i % keys if fresh else dice.randrange(keys),
+                    value=client * 100 + i,
+                )
+                for i in range(steps)
+            ),
+        )
+        for client, home in enumerate(homes, start=1)
+    ]
+    if dice.random() < 0.2:
+        clients.append(draw_poller(dice, n, keys, slowest_us))
+    return tuple(clients)
+
+
+def draw_step(dice: Random, asks: list[Ask], *, at_us: int, key: int, value: int) -> Step:
+    """Now and then two clients ask for the same value: an equal value is not the same write."""
+    return Step(
+        at_us=at_us,
+        ask=dice.choice(asks),
+        key=key,
+        value=7 if dice.random() < 0.1 else value,
+        consistency=dice.choice(READS),
+    )
+
+
+def draw_poller(dice: Random, n: int, keys: int, slowest_us: int) -> ClientPlan:
+    """A reader that keeps asking its own datacenter, and so looks into every small gap."""
+    key, every_us = dice.randrange(keys), slowest_us // dice.choice((5, 20))
+    steps = (Step(at_us=i * every_us, ask=Ask.READ, key=key, value=0) for i in range(POLLS))
+    return ClientPlan(home=dice.randint(1, n), steps=tuple(steps))
+
+
+def draw_faults(dice: Random, n: int, until_us: int) -> tuple[Fault, ...]:
+    kinds = dice.sample(sorted(EPISODES), k=dice.randint(0, 3))
+    faults: list[Fault] = []
+    for kind in kinds:
+        for _ in range(dice.randint(1, 3)):
+            faults.extend(draw_episode(dice, kind, n, until_us))
+    return tuple(sorted(faults, key=lambda fault: fault.at_us))
+
+
+EPISODES = {
+    "crash": (FaultKind.CRASH, FaultKind.RESTART),
+    "partition": (FaultKind.PARTITION, FaultKind.HEAL),
+    "one-way": (FaultKind.ONE_WAY, FaultKind.HEAL),
+    "pause": (FaultKind.PAUSE, FaultKind.RESUME),
+    "slow-disk": (FaultKind.SLOW_DISK, FaultKind.FAST_DISK),
+    "disk-full": (FaultKind.DISK_FULL, FaultKind.RESTART),
+    "fsync-fails": (FaultKind.FSYNC_FAILS, FaultKind.RESTART),
+    "crash-on-answer": (FaultKind.CRASH_ON_ANSWER, FaultKind.RESTART),
+    "crash-on-send": (FaultKind.CRASH_ON_SEND, FaultKind.RESTART),
+}
+
+
+def draw_episode(dice: Random, kind: str, n: int, until_us: int) -> tuple[Fault, Fault]:
+    """A fault and its end, which may come very soon: many bugs hide in the first milliseconds after a restart."""
+    begins, ends = EPISODES[kind]
+    at_us = dice.choice((0, dice.randrange(until_us), dice.randrange(until_us)))
+    lasts_us = dice.choice((dice.randrange(20_000), dice.randrange(until_us)))
+    many = dice.randint(1, n // 2 + 1) if dice.random() < 0.3 else 1
+    machines = tuple(sorted(dice.sample(range(1, n + 1), k=min(n, many))))
+    keep = dice.choice((0.0, 0.0, dice.random(), 1.0))
+    return (
+        Fault(at_us=at_us, kind=begins, machines=machines, keep=keep, count=dice.choice((1, 1, 2, 3, 5, 9))),
+        Fault(at_us=min(until_us, at_us + lasts_us), kind=ends, machines=machines),
+    )

@@ -1,0 +1,132 @@
+"""Those who judge. They see what replicas hold and what clients were told, and know nothing of the faults.
+
+The numbers are those of the invariants in docs/protocol/per-key.md.
+"""
+
+from collections.abc import Callable
+
+from epoxy.model.records import KeyState, Proposal
+from epoxy.model.writes import (
+    Committed,
+    ExpectedValueDoesNotMatch,
+    ImmutableKey,
+    NothingToDelete,
+    Outcome,
+    ReadOutcome,
+    ReadResult,
+    VersionMismatch,
+)
+from epoxy_sim.trace_format import NAMES, say
+
+
+class Violation(Exception):
+    """An invariant is broken. `rule` names it, so that a shrunk failure is known to be the same one."""
+
+    def __init__(self, rule: str, detail: str) -> None:
+        super().__init__(f"{rule}: {detail}")
+        self.rule = rule
+        self.detail = detail
+
+
+class Judge:
+    def __init__(self) -> None:
+        self._decided: dict[tuple[bytes, int], tuple[Proposal, str]] = {}
+        self._winners: dict[tuple[bytes, int], str] = {}
+        self._durable: dict[tuple[int, bytes], KeyState] = {}
+        self._epochs: dict[int, int] = {}
+
+    def alarm(self, text: str) -> None:
+        raise Violation("alarm", text)
+
+    def stepped(self, replica: int, key: bytes, before: KeyState, after: KeyState) -> None:
+        """3. Within a version promises only rise and a fast vote stays. 2. Across versions nothing goes back."""
+        if after.version < before.version or (before.is_final and after.committed != before.committed):
+            raise Violation("committed goes back", f"{NAMES[replica]}, {key!r}: {say(before)} became {say(after)}")
+        if after.version != before.version:
+            return
+        if after.promised < before.promised:
+            raise Violation("promise falls", f"{NAMES[replica]}, {key!r}: {say(before)} became {say(after)}")
+        if before.vote is not None and not vote_may_follow(before, after):
+            raise Violation("second vote", f"{NAMES[replica]}, {key!r}: {say(before)} became {say(after)}")
+
+    def adopted(self, replica: int, epoch: int) -> None:
+        """Within one life, epochs only rise."""
+        if epoch < self._epochs.get(replica, 0):
+            raise Violation("epoch falls", f"{NAMES[replica]}: from {self._epochs[replica]} to {epoch}")
+        self._epochs[replica] = epoch
+
+    def durable(self, replica: int, key: bytes, state: KeyState) -> None:
+        """1. One instance, one value. Only what is durable counts: a commit record that is lost was never a fact."""
+        self._durable[replica, key] = state
+        if state.committed is not None:
+            self._one_value(key, state.committed, f"replica {NAMES[replica]}")
+
+    def started(self, replica: int, load: Callable[[bytes], KeyState]) -> None:
+        """What was durable is still there: a restarted replica may know more than that, never less."""
+        self._epochs.pop(replica, None)
+        for (owner, key), known in self._durable.items():
+            if owner != replica:
+                continue
+            found = load(key)
+            same_version = found.version == known.version
+            if found.version < known.version or (same_version and not holds(found, known)):
+                raise Violation("durable state lost", f"{NAMES[replica]}, {key!r}: {say(known)} became {say(found)}")
+            self.durable(replica, key, found)
+
+    def decided(self, key: bytes) -> Proposal | None:
+        """The newest version of a key that anybody was seen to hold or be told."""
+        versions = [version for known, version in self._decided if known == key]
+        return self._decided[key, max(versions)][0] if versions else None
+
+    def decided_keys(self) -> list[bytes]:
+        """All for which anything was ever decided."""
+        return sorted({key for key, _ in self._decided})
+
+    def disk_lost(self, replica: int) -> None:
+        """Nothing is held against a replica that has nothing left."""
+        for owner, key in list(self._durable):
+            if owner == replica:
+                del self._durable[owner, key]
+
+    def write_answered(self, key: bytes, client: str, outcome: Outcome) -> None:
+        match outcome:
+            case Committed():
+                self._one_value(key, outcome.proposal, client)
+                if outcome.mine:
+                    self._one_winner(key, outcome.proposal.version, client)
+            case ExpectedValueDoesNotMatch() | ImmutableKey() | VersionMismatch() | NothingToDelete():
+                self._one_value(key, outcome.committed, client)
+            case _:
+                pass
+
+    def read_answered(self, key: bytes, client: str, outcome: ReadOutcome) -> None:
+        if isinstance(outcome, ReadResult):
+            self._one_value(key, outcome.committed, client)
+
+    def _one_value(self, key: bytes, proposal: Proposal | None, witness: str) -> None:
+        if proposal is None:
+            return
+        known, first = self._decided.setdefault((key, proposal.version), (proposal, witness))
+        if known != proposal:
+            raise Violation("agreement", f"{key!r}: {first} has {say(known)}, {witness} has {say(proposal)}")
+
+    def _one_winner(self, key: bytes, version: int, client: str) -> None:
+        """6. Nobody else was told that this version is theirs."""
+        first = self._winners.setdefault((key, version), client)
+        if first != client:
+            raise Violation("two winners", f"{key!r} version {version}: {first} and {client}")
+
+
+def vote_may_follow(before: KeyState, after: KeyState) -> bool:
+    """A vote is replaced only by one at a higher, classic ballot."""
+    assert before.vote is not None
+    if after.vote == before.vote:
+        return True
+    return after.vote is not None and after.vote.ballot.is_classic and after.vote.ballot > before.vote.ballot
+
+
+def holds(found: KeyState, known: KeyState) -> bool:
+    """At the same version: the promise no lower, and the vote the same one or a later one."""
+    if found.promised < known.promised or found.committed != known.committed:
+        return False
+    return known.vote is None or vote_may_follow(known, found)

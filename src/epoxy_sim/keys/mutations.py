@@ -1,0 +1,219 @@
+"""Broken rules, to be planted in place of the right ones: see mutants.py."""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from epoxy.codec.tuple import unpack
+from epoxy.model import quorum, records
+from epoxy.model.ballot import Ballot
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.messages import Accept, HigherBallot, Prepare, PrepareOk, Read, ReadOk, StaleCommit
+from epoxy.model.quorum import QuorumPolicy, Quorums
+from epoxy.model.records import KeyState, Proposal, ProposalId, Settled, Vote
+from epoxy.model.writes import ReadOutcome, ReadResult, Source
+from epoxy.node.keys.driver import Run
+from epoxy.node.keys.key_state_cache import States
+from epoxy.node.keys.replica import Replica
+from epoxy.protocol.keys import acceptor, local, operations, reader, recovery, rounds
+from epoxy.protocol.keys.effects import Answer, Context, Event, Flow, Home, Next, Open
+from epoxy.protocol.keys.operations import FastVote, HomeOp, Reserved, Select, Selected
+from epoxy.protocol.keys.recovery import Promises
+from epoxy.protocol.keys.terms import Decision, GaveUp, Instance, Offer
+from epoxy.store.keyspace import BALLOT, VOTES
+from epoxy.store.limits import FIRST_RESERVED_KEY
+from epoxy.store.memory import MemoryStore
+
+# Broken rules keep the signature of the right ones, used or not.
+# ruff: noqa: ARG001
+
+
+def nothing(*_: object) -> None:
+    return None
+
+
+def never(*_: object) -> bool:
+    return False
+
+
+def always(*_: object) -> bool:
+    return True
+
+
+# The acceptor
+
+
+def vote_again(state: KeyState, message: Accept) -> HigherBallot | None:
+    return HigherBallot(ballot=state.promised) if state.promised.is_classic else None
+
+
+def promise_anything(state: KeyState, message: Prepare) -> acceptor.Step:
+    return acceptor.promise(state, message), PrepareOk(vote=state.vote)
+
+
+def promise_unkept(state: KeyState, message: Prepare) -> KeyState:
+    return state
+
+
+def promise_moves_vote(state: KeyState, message: Prepare) -> KeyState:
+    vote = replace(state.vote, ballot=message.ballot) if state.vote is not None else None
+    return replace(state, promised=message.ballot, vote=vote)
+
+
+def late_commit_clears(state: KeyState, proposal: Proposal) -> acceptor.Step:
+    if proposal.version < state.version:
+        return KeyState(committed=state.committed, lineage=state.lineage), StaleCommit(version=state.version)
+    return learn(state, proposal)
+
+
+learn = acceptor.learn
+
+
+# Recovery
+
+
+def highest_ballot(promises: Promises, config: ClusterConfig) -> Proposal | None:
+    votes = [vote for vote in promises.values() if vote is not None]
+    return recovery.highest(votes).proposal if votes else None
+
+
+def all_proposers(fast: list[Vote], promises: Promises) -> list[int]:
+    return sorted(recovery.proposers(fast))
+
+
+def rivals_not_subtracted(proposer_id: int, fast: list[Vote], promises: Promises, config: ClusterConfig) -> int:
+    outside = set(config.electorate) - promises.keys()
+    return sum(vote.ballot.replica_id == proposer_id for vote in fast) + len(outside)
+
+
+# Quorums
+
+
+def smaller(*, slow: int = 0, fast: int = 0) -> Callable[..., Quorums]:
+    def sizes(n: int, policy: QuorumPolicy = QuorumPolicy.OPTIMAL) -> Quorums:
+        right = quorums(n, policy)
+        return replace(right, slow=max(1, right.slow - slow), fast=max(1, right.fast - fast))
+
+    return sizes
+
+
+quorums = quorum.quorums
+
+
+# The proposer and its home
+
+
+def select_without_vote(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState, Selected]:
+    after, selected = select(state, op, config)
+    return (state, selected) if isinstance(selected, FastVote) else (after, selected)
+
+
+select = local.select
+
+
+def same_ballot_again(replica_id: int, *seen: Ballot) -> Ballot:
+    return Ballot(2, replica_id)
+
+
+def newest_is_winner(version: int, committed: Proposal, lineage: tuple[Settled, ...]) -> ProposalId | None:
+    return committed.proposal_id
+
+
+def count_old_answers(run: Run[object], round_number: int, event: Event) -> None:
+    happened(run, run._round, event)
+
+
+happened = Run._happened
+
+
+def remember_only_the_newest(version: int, committed: Proposal, lineage: tuple[Settled, ...]) -> ProposalId | None:
+    return committed.proposal_id if committed.version == version else None
+
+
+def offer_not_noted(
+    ctx: Context, instance: Instance, mine: Offer, start: FastVote | Reserved
+) -> Flow[Decision | GaveUp]:
+    """The writer does not remember that its proposal has left home."""
+    return (yield from decide(ctx, instance, Offer(proposal=mine.proposal), start))
+
+
+decide = rounds.decide
+
+
+def nobody_asked(key: bytes, version: int, ctx: Context) -> Flow[ProposalId | None]:
+    """Forgotten is taken for lost."""
+    yield from ()
+    return ProposalId(0, 0)
+
+
+# Durability
+
+
+def send_before_durable(replica: Replica, op: HomeOp, done: Callable[[object], None]) -> None:
+    if isinstance(op, Select):
+        done(replica._operation(op))
+    else:
+        perform(replica, op, done)
+
+
+def conclude_before_durable(replica: Replica, op: HomeOp, done: Callable[[object], None]) -> None:
+    if isinstance(op, operations.Conclude):
+        done(replica._operation(op))
+    else:
+        perform(replica, op, done)
+
+
+perform = Replica.perform
+
+
+def acknowledge_at_once(store: MemoryStore, done: Callable[[], None]) -> None:
+    done()
+
+
+def peek_at_undurable(replica: Replica, key: bytes, *, use_cache: bool) -> ReadResult | None:
+    committed = replica._store.transact(lambda tx: replica.keyspace.committed(tx, key))
+    return ReadResult(committed=committed, source=Source.LOCAL) if committed is not None else None
+
+
+def forget_what_was_in_flight(store: MemoryStore, keep: int = 0) -> dict[bytes, bytes]:
+    left = survivors(store, keep).items()
+    return {key: value for key, value in left if not key.endswith(BALLOT) and not is_a_vote(key)}
+
+
+def is_a_vote(row: bytes) -> bool:
+    return not row.startswith(FIRST_RESERVED_KEY) and unpack(row)[2] == VOTES
+
+
+survivors = MemoryStore.survivors
+
+
+def remember_the_first(states: States, key: bytes, state: KeyState) -> None:
+    if states.get(key) is None:
+        put_state(states, key, state)
+
+
+put_state = States.put
+
+
+# Reads
+
+
+def first_answer_wins(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
+    request = Read(key=key, epoch=ctx.config.epoch)
+    yield Open(envelopes=dict.fromkeys(ctx.others(), (request,)), timer_ms=ctx.timing.round_timeout_ms)
+    for _ in ctx.others():
+        event = yield Next()
+        if isinstance(event, Answer) and isinstance(event.reply, ReadOk):
+            return ReadResult(committed=event.reply.committed, source=Source.REMOTE)
+    return ReadResult(committed=None, source=Source.REMOTE)
+
+
+def cache_not_found(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
+    found = yield from ask_everybody(key, ctx)
+    if isinstance(found, ReadResult) and found.committed is None:
+        absent = Proposal(value=None, version=0, mutable=True, proposal_id=records.LEGACY_PROPOSAL_ID)
+        yield Home(operations.Cache(key=key, proposal=absent))
+    return found
+
+
+ask_everybody = reader.ask_everybody

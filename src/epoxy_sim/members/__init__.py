@@ -1,0 +1,1 @@
+"""Changes of members in virtual time."""

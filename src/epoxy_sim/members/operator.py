@@ -1,0 +1,89 @@
+"""Those who want other members, and whether they get them."""
+
+from epoxy.codec import wire
+from epoxy.model.cluster import WISH_KEY, ClusterConfig
+from epoxy.model.members import Member, Wish
+from epoxy.model.writes import Committed, Outcome
+from epoxy_sim.keys.judge import Judge
+from epoxy_sim.keys.machine import Machine
+from epoxy_sim.keys.plan import WishPlan
+from epoxy_sim.trace_format import letters
+from epoxy_sim.world import World
+
+INSIST_US = 300_000
+"""An operator who was told nothing, or no, asks again."""
+
+LOOK_US = 50_000
+"""How often it is looked whether a change is through."""
+
+
+class Operator:
+    """Asks for members until that is promised."""
+
+    def __init__(self, plan: WishPlan, machines: list[Machine], world: World) -> None:
+        self.promised = False
+        self._plan = plan
+        self._machines = [*machines[plan.home - 1 :], *machines[: plan.home - 1]]
+        self._world = world
+
+    def start(self) -> None:
+        self._world.after(self._plan.at_us, self._ask)
+
+    def _ask(self) -> None:
+        if self.promised:
+            return
+        self._world.after(INSIST_US, self._ask)
+        life = next((each.life for each in self._machines if each.life is not None and each.life.votes), None)
+        if life is None or life.member is None:
+            return
+        if self._world.trace is not None:
+            self._world.note(f"the operator asks {life.machine.name} for {letters(self._plan.members)}")
+        wish = Wish(members=tuple(Member(id=i) for i in self._plan.members))
+        member = life.member
+        life.run(lambda: member.wish(wish, self._answered))
+
+    def _answered(self, outcome: Outcome) -> None:
+        self.promised = self.promised or isinstance(outcome, Committed)
+
+
+class Change:
+    """Through when everybody's wish is written down and the newest configuration is the last of them."""
+
+    def __init__(self, operators: list[Operator], machines: list[Machine], judge: Judge, world: World) -> None:
+        self.is_through = not operators
+        self.gaps = ""
+        """Who lacks what others hold, in words."""
+        self._operators = operators
+        self._machines = machines
+        self._judge = judge
+        self._world = world
+
+    def watch(self) -> None:
+        self.is_through = self._has_come()
+        if not self.is_through:
+            self._world.after(LOOK_US, self.watch)
+
+    def compare(self) -> None:
+        """Members repair what they have missed, without being asked. One whose disk was lost is no member any more."""
+        lives = [life for i in self.newest().active if (life := self._machines[i - 1].life) is not None and life.votes]
+        keys = self._judge.decided_keys()
+        held = {life.machine.id: [life.replica.version(key) for key in keys] for life in lives}
+        newest = [max(versions) for versions in zip(*held.values(), strict=True)]
+        behind = tuple(i for i, versions in held.items() if versions != newest)
+        self.gaps = f"{letters(behind)} lack what others hold" if behind else ""
+        if self.gaps:
+            self._world.after(LOOK_US, self.compare)
+
+    def newest(self) -> ClusterConfig:
+        lives = (machine.life for machine in self._machines)
+        return max((life.replica.config for life in lives if life is not None), key=lambda config: config.epoch)
+
+    def _has_come(self) -> bool:
+        wished = self._judge.decided(WISH_KEY)
+        if wished is None or wished.value is None or not all(operator.promised for operator in self._operators):
+            return False
+        if not any(machine.life is not None for machine in self._machines):
+            return False
+        config = self.newest()
+        members = tuple(member.id for member in wire.decode_wish(wished.value).members)
+        return not config.is_joint and config.active == config.everybody == members

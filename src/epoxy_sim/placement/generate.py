@@ -1,0 +1,138 @@
+"""From a seed to a plan: every datacenter asks for the same few names, mostly at once, while nodes and envoys fail."""
+
+from random import Random
+
+from msgspec.structs import replace
+
+from epoxy.model.quorum import QuorumPolicy
+from epoxy_sim.keys import generate as per_key
+from epoxy_sim.keys import plan as base
+from epoxy_sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, Plan, Step
+
+SIZES = (1, 2, 3, 3, 3, 4, 5)
+RATES = (1.0, 0.99, 1.01)
+
+ENVOY_FAULTS = (
+    EnvoyFaultKind.KILL,
+    EnvoyFaultKind.CUT,
+    EnvoyFaultKind.DROP,
+    EnvoyFaultKind.DRAIN,
+    EnvoyFaultKind.FAIL,
+)
+
+HOUR_MS = 3_600_000
+
+ALONE = 0.2
+"""Of all runs."""
+
+WALL_STEPS_MS = (0, 0, -HOUR_MS, HOUR_MS, -1_500)
+"""What an operator, or a dead battery, does to a wall clock between two starts."""
+
+ASKS = (AskKind.ENSURE, AskKind.ENSURE, AskKind.ENSURE, AskKind.CREATE, AskKind.GET, AskKind.DESTROY)
+
+
+def generate(seed: int, *, n: int | None = None) -> Plan:
+    dice = Random(f"placement/plan/{seed}")
+    size = n if n is not None else dice.choice(SIZES)
+    threshold_ms = dice.choice((1_000, 2_000, 5_000))
+    until_us = threshold_ms * 1_000 * dice.randint(2, 6)
+    envoys = tuple(dice.randint(1, size) for _ in range(dice.choice((1, size, 2 * size, 2 * size))))
+    more = Random(f"placement/more/{seed}")
+    made = Plan(
+        sites=draw_sites(dice, seed, size, until_us),
+        envoys=envoys,
+        rates=tuple(dice.choice(RATES) for _ in envoys),
+        threshold_ms=threshold_ms,
+        places=(dice.choice((1, 4, 8)), dice.choice((1, 4, 8))),
+        samples=dice.choice((1, 2, 2, 3)),
+        reserve_slots=dice.random() < 0.7,
+        slots=dice.choice((0, 0, 1, 3)),
+        steps=with_calls(more, draw_steps(dice, size, until_us), until_us),
+        envoy_faults=with_twins(
+            more, draw_envoy_faults(dice, len(envoys), threshold_ms, until_us), len(envoys), threshold_ms, until_us
+        ),
+        slow_clean_up=False,
+        same_key=more.random() < 0.3,
+        sweep_every_s=more.choice((threshold_ms // 1000, HOUR_MS // 1000)),
+        wall_steps_ms=tuple(more.choice(WALL_STEPS_MS) for _ in range(5)),
+    )
+    return alone(made) if more.random() < ALONE else made
+
+
+def alone(made: Plan) -> Plan:
+    """With one envoy in a datacenter, whose code takes its time to end."""
+    envoys = tuple(sorted(set(made.envoys)))
+    faults = [each for each in made.envoy_faults if each.envoy < len(envoys) and each.kind is not EnvoyFaultKind.TWIN]
+    return replace(made, envoys=envoys, rates=made.rates[: len(envoys)], slow_clean_up=True, envoy_faults=tuple(faults))
+
+
+def draw_sites(dice: Random, seed: int, n: int, until_us: int) -> base.Plan:
+    places = tuple(dice.uniform(0, dice.choice((1, 40))) for _ in range(n))
+    slowest_ms = 1 + max(places) - min(places)
+    return base.Plan(
+        seed=seed,
+        n=n,
+        policy=dice.choice(list(QuorumPolicy)),
+        timing=per_key.draw_timing(dice, slowest_ms),
+        places=places,
+        weather=per_key.draw_weather(dice),
+        skew=tuple(dice.choice(RATES) for _ in range(n)),
+        faults_end_us=until_us,
+        clients=(),
+        faults=per_key.draw_faults(dice, n, until_us) if dice.random() < 0.7 else (),
+        encoded=False,
+    )
+
+
+def draw_steps(dice: Random, n: int, until_us: int) -> tuple[Step, ...]:
+    """Rounds: all sites ask within a moment, or whenever they like."""
+    names = dice.randint(1, 3)
+    asks = ASKS if dice.random() < 0.5 else ASKS[:3]
+    steps = []
+    for _ in range(dice.randint(1, 5)):
+        at_us, name = dice.randrange(until_us), dice.randrange(names)
+        apart_us = dice.choice((1, 1_000, 100_000, until_us // 3))
+        steps += [
+            Step(at_us=at_us + dice.randrange(apart_us), site=site, ask=dice.choice(asks), name=name)
+            for site in range(1, n + 1)
+        ]
+    return tuple(sorted(steps, key=lambda step: (step.at_us, step.site)))
+
+
+def draw_envoy_faults(dice: Random, envoys: int, threshold_ms: int, until_us: int) -> tuple[EnvoyFault, ...]:
+    """They last a moment, about as long as the threshold, or long."""
+    faults = [
+        EnvoyFault(
+            at_us=dice.randrange(until_us),
+            kind=dice.choice(ENVOY_FAULTS),
+            envoy=dice.randrange(envoys),
+            for_us=int(threshold_ms * 1_000 * dice.choice((0.01, 0.5, 0.9, 1.1, 3.0))),
+        )
+        for _ in range(dice.randint(0, 8))
+    ]
+    return tuple(sorted(faults, key=lambda fault: fault.at_us))
+
+
+def with_calls(dice: Random, steps: tuple[Step, ...], until_us: int) -> tuple[Step, ...]:
+    """Requests to the actors of these names, from anywhere."""
+    sites, names = [step.site for step in steps], [step.name for step in steps]
+    calls = [
+        Step(at_us=dice.randrange(until_us), site=dice.choice(sites), ask=AskKind.CALL, name=dice.choice(names))
+        for _ in range(dice.randint(0, 30))
+    ]
+    return tuple(sorted((*steps, *calls), key=lambda step: (step.at_us, step.site)))
+
+
+def with_twins(
+    dice: Random, faults: tuple[EnvoyFault, ...], envoys: int, threshold_ms: int, until_us: int
+) -> tuple[EnvoyFault, ...]:
+    twins = [
+        EnvoyFault(
+            at_us=dice.randrange(until_us),
+            kind=EnvoyFaultKind.TWIN,
+            envoy=dice.randrange(envoys),
+            for_us=int(threshold_ms * 1_000 * dice.choice((0.1, 1.1, 3.0))),
+        )
+        for _ in range(dice.choice((0, 0, 1, 2)))
+    ]
+    return tuple(sorted((*faults, *twins), key=lambda fault: fault.at_us))

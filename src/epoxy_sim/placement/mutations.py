@@ -1,0 +1,202 @@
+"""Rules of placement and actors, each broken in one way."""
+
+from collections.abc import Callable
+from functools import partial
+
+from msgspec.structs import replace
+
+from epoxy.actors import directory, hosting
+from epoxy.actors.calls import Calls
+from epoxy.actors.messages import Ensure, Question, Unavailable
+from epoxy.actors.reservation import Reservation, Reservations, Reserved
+from epoxy.actors.service import Actors
+from epoxy.client.envoy_protocol import EnvoyProtocol
+from epoxy.client.hosted import Request
+from epoxy.model.actors import Actor, ActorName, ActorState, FromEnvoy, Goodbye, Ping, Start, make_id
+from epoxy.ports import Transaction
+from epoxy.protocol.placement import envoys, rows
+from epoxy.protocol.placement.expiry import Holder, Lease
+from epoxy.protocol.placement.records import Envoy, EnvoyId
+from epoxy.protocol.placement.ring import positions
+
+right_expire = envoys.expire
+right_ensure = directory.ensure
+right_started = directory.started
+right_may_take = Lease._may_take
+right_start = EnvoyProtocol._start
+right_leave = EnvoyProtocol._leave
+right_say = EnvoyProtocol._say
+
+
+def nothing(*_: object, **__: object) -> None:
+    return None
+
+
+def never(*_: object, **__: object) -> bool:
+    return False
+
+
+def withdraw_from_view(tx: Transaction, envoy: Envoy) -> None:
+    """The rows on the ring stay."""
+    tx.clear(rows.ping_row(envoy.pool_id, envoy.version, envoy.last_ping_ts, envoy.key))
+    if envoy.places:
+        envoys.count(tx, envoy, -1)
+
+
+def withdraw_four(tx: Transaction, envoy: Envoy) -> None:
+    """As many places as somebody thinks an envoy has, not as many as it was given."""
+    tx.clear(rows.ping_row(envoy.pool_id, envoy.version, envoy.last_ping_ts, envoy.key))
+    if envoy.places:
+        for position in positions(envoy.key, 0, min(4, envoy.places)):
+            tx.clear(rows.hash_row(envoy.pool_id, envoy.version, position, envoy.key))
+        tx.clear(rows.envoy_rows(envoy.namespace, envoy.key) + rows.VIRTUAL_NODES)
+        envoys.count(tx, envoy, -1)
+
+
+def expire_unseeing(tx: Transaction, envoy: EnvoyId, now_ms: int, *, unless_fresh_for_ms: int | None = None) -> bool:
+    """Once it was suspected, however fresh it is by now."""
+    del unless_fresh_for_ms
+    return right_expire(tx, envoy, now_ms)
+
+
+def take_alone(self: Reservations, name: ActorName, settled: Callable[[Reservation], None]) -> None:
+    """Nobody else is asked."""
+    known = self.known(name)
+    settled(known or Reserved(make_id(self._dice.nonce(), self._dice.nonce(), self._label)))
+
+
+def answer_here(
+    self: Actors, settled: Reservation, question: Question, answered: Callable[..., None], relayed: bool
+) -> None:
+    """Whoever owns it."""
+    if isinstance(settled, Reserved):
+        self._answer(question, settled.actor_id, answered)
+    else:
+        right_at_owner(self, settled, question, answered, relayed)
+
+
+right_at_owner = Actors._at_owner
+
+
+def ensure_same_id(
+    tx: Transaction, reserved: bytes, fresh: bytes, name: ActorName, pool: str, given: bytes, now_ms: int
+) -> tuple[Actor, bool]:
+    """The next actor of a name takes the id of the first."""
+    del fresh
+    return right_ensure(tx, reserved, reserved, name, pool, given, now_ms)
+
+
+def answer_at_once(
+    self: hosting.Hosting, ask: Ensure, reserved: bytes, answered: Callable[[Actor, bool], None]
+) -> None:
+    """Before it is on the disk."""
+    now_ms = self.placement.now_ms()
+    fresh = make_id(self._dice.nonce(), self._dice.nonce(), self._label)
+
+    def body(tx: Transaction) -> tuple[hosting.Placed, bool]:
+        actor, created = directory.ensure(tx, reserved, fresh, ask.name, ask.pool, ask.input, now_ms)
+        return self._assign(tx, actor, now_ms), created
+
+    placed, created = self._store.transact(body)
+    self._placed(placed)
+    answered(placed[0], created)
+
+
+def leave_slot(tx: Transaction, actor: Actor) -> None:
+    tx.clear(directory.envoy_row(actor))
+
+
+def count_again(tx: Transaction, actor: Actor, now_ms: int) -> Actor:
+    return right_started(tx, replace(actor, counted=False), now_ms)
+
+
+def forgive(tx: Transaction, actor: Actor, now_ms: int) -> Actor:
+    """An actor that starts is taken for sound, before its code has run."""
+    return right_started(tx, replace(actor, failures=0), now_ms)
+
+
+def empty_at_once(self: hosting.Hosting, envoy: EnvoyId, limit: int) -> None:
+    """Another envoy may start them while this one has not stopped."""
+    now_ms = self.placement.now_ms()
+    for actor in directory.on_envoy(self._store.newest(), envoy, limit):
+        if actor.state is ActorState.RUNNING:
+            self._store.transact(partial(directory.release, actor=actor, failed=False, now_ms=now_ms))
+            self._kick()
+
+
+def ends_for_good(
+    self: hosting.Hosting,
+    envoy: EnvoyId,
+    actor_id: bytes,
+    generation: int,
+    *,
+    failed: bool,
+    cancelled: bool = False,
+) -> None:
+    """A failure, too."""
+    del failed, cancelled
+
+    def body(tx: Transaction) -> None:
+        actor = directory.load(tx, actor_id)
+        if actor is not None and directory.speaks_of(actor, envoy, generation):
+            directory.finish(tx, directory.destroy(tx, actor))
+
+    self._store.transact(body)
+
+
+def place_by_name(self: hosting.Hosting, after: bytes) -> None:
+    """A pool without room is known by its name alone, whichever namespace it is in."""
+    now_ms = self.placement.now_ms()
+    due, more = directory.waiting(self._store.newest(), now_ms, hosting.BATCH, after)
+    starved: set[str] = set()
+    for actor in due:
+        if actor.pool not in starved and not self._place_one(actor.id, now_ms):
+            starved.add(actor.pool)
+    if more is not None:
+        self._clock.call_later(0, lambda: self._place(more))
+
+
+def wait_for_oneself(self: Lease, held: Holder, start: int, lasts_ms: float) -> bool:
+    """The lease of the process before is left to run out."""
+    if held.owner == self._owner and held.start != start:
+        held = Holder(held.owner + 1, held.start, held.renewed)
+    return right_may_take(self, held, start, lasts_ms)
+
+
+def no_time(_: object) -> int:
+    """The wall clock is believed at every start."""
+    return 0
+
+
+def ping_when_quiet(self: EnvoyProtocol, word: FromEnvoy) -> None:
+    """Whatever is said puts the next ping off."""
+    right_say(self, word)
+    if self._ping_timer is not None and self.welcome is not None and not isinstance(word, Ping):
+        self._ping_timer.cancel()
+        self._ping_timer = self._clock.call_later(self.welcome.ping_every_ms, self._ping)
+
+
+def start_beside(self: EnvoyProtocol, start: Start) -> None:
+    """A new generation does not wait for the clean-up of the old one."""
+    held = self._hosted.get(start.actor_id)
+    if held is not None and held.generation < start.generation:
+        self._cancel(held)
+        del self._hosted[start.actor_id], self._named[held.name]
+    right_start(self, start)
+
+
+def goodbye_first(self: EnvoyProtocol) -> None:
+    """The node starts the actors elsewhere while they clean up here."""
+    self._say(Goodbye())
+    right_leave(self)
+
+
+def lose_definitely(self: Calls, envoy: EnvoyId) -> None:
+    """What a lost envoy was asked counts as not done."""
+    for number in [n for n, waiting in self._waiting.items() if waiting.envoy == envoy]:
+        self._end(number, Unavailable(reason="the envoy was lost"))
+
+
+def refuse_what_ran(self: Request, reason: str) -> None:
+    """Code that failed on a request counts as not having seen it."""
+    self.refuse(reason)

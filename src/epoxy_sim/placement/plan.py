@@ -1,0 +1,76 @@
+"""A run of actors as data: the datacenters and their trouble, the envoys and theirs, and who asks for what."""
+
+import enum
+
+from msgspec import Struct
+
+from epoxy_sim.keys import plan
+
+
+class AskKind(enum.Enum):
+    ENSURE = "get-or-create"
+    CREATE = "create"
+    GET = "get"
+    DESTROY = "destroy"
+    CALL = "call"
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    at_us: int
+    site: int
+    ask: AskKind
+    name: int
+
+
+class EnvoyFaultKind(enum.Enum):
+    KILL = "kill-envoy"
+    """Gone, with its actors; another one comes when the fault ends."""
+    CUT = "cut-envoy"
+    """It lives, and neither side hears the other, until the connection breaks when the fault ends."""
+    DROP = "drop-envoy"
+    """Its connection breaks; it connects again."""
+    DRAIN = "drain-envoy"
+    """It leaves in order; another one comes when the fault ends."""
+    FAIL = "fail-actors"
+    """The code of its actors fails."""
+    TWIN = "twin-envoy"
+    """A second process under the same key, until the fault ends."""
+
+
+class EnvoyFault(Struct, frozen=True, kw_only=True):
+    at_us: int
+    kind: EnvoyFaultKind
+    envoy: int
+    for_us: int
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """`sites` has everything about the datacenters; it has no clients. `envoys`: the site of each. `places`: virtual
+    nodes in the first life of a node, and in every later one."""
+
+    sites: plan.Plan
+    envoys: tuple[int, ...]
+    rates: tuple[float, ...]
+    """How fast each envoy's clock runs."""
+    threshold_ms: int
+    places: tuple[int, int]
+    samples: int
+    reserve_slots: bool
+    slots: int
+    same_key: bool
+    """Whether a process that takes the place of another has its key."""
+    slow_clean_up: bool
+    """Whether code that is cancelled takes longer to end than a node waits: only where no other envoy starts it."""
+    sweep_every_s: int
+    wall_steps_ms: tuple[int, ...]
+    """How far off a node's wall clock is in each of its lives, in turn."""
+    steps: tuple[Step, ...]
+    envoy_faults: tuple[EnvoyFault, ...]
+
+    @property
+    def seed(self) -> int:
+        return self.sites.seed
+
+    @property
+    def size(self) -> int:
+        return len(self.steps) + len(self.envoy_faults) + len(self.sites.faults)

@@ -1,0 +1,143 @@
+"""A simulated datacenter that hosts actors: the production classes over a machine of the simulator."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from epoxy.actors.hosting import Hosting
+from epoxy.actors.messages import Question, Unavailable, Verdict
+from epoxy.actors.reservation import Reservations
+from epoxy.actors.service import Actors
+from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
+from epoxy.protocol.placement.config import PlacementConfig
+from epoxy.protocol.placement.expiry import ExpireScheduler
+from epoxy.protocol.placement.records import EnvoyId
+from epoxy.protocol.placement.service import Placement
+from epoxy_sim.keys.machine import Life, Machine
+from epoxy_sim.network import Network
+from epoxy_sim.placement.plan import Plan
+from epoxy_sim.trace_format import NAMES
+from epoxy_sim.world import Action
+
+if TYPE_CHECKING:
+    from epoxy_sim.placement.simulation import Simulation
+
+EPOCH_MS = 1_000_000_000
+RELAY_MS = 3_000
+
+QUEUE_MS = 100
+"""The longest that an expiry waits for its turn."""
+
+
+class RelayNetwork(Network):
+    """Questions between datacenters travel as everything else does."""
+
+    def pass_on(self, life: Life, to: int, question: Question, answered: Callable[[Verdict | None], None]) -> None:
+        """A request over TCP: lost or delayed like any message, but it does not arrive twice."""
+        waiting, unheard = [answered], [question]
+
+        def arrive() -> None:
+            if unheard:
+                self._arrive(life, to, unheard.pop(), hand_over)
+
+        def hand_over(verdict: Verdict | None) -> None:
+            if waiting:
+                life.run(lambda: waiting.pop()(verdict) if waiting else None)
+
+        life.call_later(RELAY_MS, lambda: hand_over(None))
+        self._travel(life.machine.id, to, arrive, 0.0)
+
+    def _arrive(self, sender: Life, to: int, question: Question, hand_over: Callable[[Verdict | None], None]) -> None:
+        site, back = self.machines[to], sender.machine.id
+        assert isinstance(site, Site)
+        receiver = site.life
+        if receiver is None:
+            refused = Unavailable(reason="connection refused")
+            self._travel(to, back, lambda: hand_over(refused), 0.0)
+            return
+
+        def answer(verdict: Verdict) -> None:
+            self._travel(to, back, lambda: hand_over(verdict), 0.0)
+
+        receiver.run(lambda: site.room.actors.ask(question, receiver.answering(answer), relayed=True))
+
+
+class Site(Machine):
+    room: "Room"
+    simulation: "Simulation"
+    looked_at = -1
+
+    def start(self) -> None:
+        lives = self.lives
+        super().start()
+        life = self.life
+        if life is not None and self.lives > lives:
+            self.room = Room(self, life)
+            self.looked_at = -1
+            self.run(life, self.room.start)
+
+    def run(self, life: Life, action: Action) -> None:
+        super().run(life, action)
+        if self.life is life and life.store.commits != self.looked_at:
+            self.looked_at = life.store.commits
+            self.simulation.look(self, life.store.newest())
+
+
+class Room:
+    """What one life has of actors."""
+
+    def __init__(self, site: Site, life: Life) -> None:
+        plan = site.simulation.plan
+        step_ms = plan.wall_steps_ms[(site.lives - 1) % len(plan.wall_steps_ms)]
+        epoch_ms = EPOCH_MS + site.world.now_us // 1000 + step_ms
+        self.life = life
+        config = config_of(plan, site.lives)
+        self.placement = Placement(life.store, config, life, life, epoch_ms, owner=site.id)
+        self.placement.scheduler = ExpireScheduler(self._expire)
+        self.hosting = Hosting(life.store, self.placement, life, life, NAMES[site.id], site.id)
+        relay = SiteRelay(site, life)
+        self.actors = Actors(Reservations(SiteKeys(life), life, site.id), self.hosting, relay, site.id)
+
+    def start(self) -> None:
+        self.placement.start()
+        self.hosting.start()
+
+    def _expire(self, envoy: EnvoyId, over: Callable[[], None]) -> None:
+        """Behind a thousand others, sometimes: an envoy may ping while it waits."""
+        self.life.call_later(QUEUE_MS * self.life.uniform(), lambda: self.placement._expire(envoy, over))
+
+
+class SiteRelay:
+    def __init__(self, site: Site, life: Life) -> None:
+        self._site = site
+        self._life = life
+
+    def ask(self, label: int, question: Question, answered: Callable[[Verdict | None], None]) -> None:
+        network = self._site.network
+        assert isinstance(network, RelayNetwork)
+        network.pass_on(self._life, label, question, answered)
+
+
+class SiteKeys:
+    """The per-key engine of one life."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+
+    def peek(self, key: bytes) -> ReadResult | None:
+        return self._life.replica.peek(key, use_cache=True)
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+        self._life.driver.read(key, consistency, answered)
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        self._life.driver.write(write, answered)
+
+
+def config_of(plan: Plan, life: int) -> PlacementConfig:
+    return PlacementConfig(
+        samples=plan.samples,
+        virtual_nodes=plan.places[0 if life == 1 else 1],
+        eligible_threshold_ms=plan.threshold_ms,
+        reserve_slots=plan.reserve_slots,
+        sweep_every_s=plan.sweep_every_s,
+    )

@@ -1,0 +1,36 @@
+"""A plan of actors in words, for the person who has to understand why it failed."""
+
+from collections.abc import Iterator
+
+from epoxy_sim.placement.plan import Plan
+from epoxy_sim.trace_format import NAMES
+
+NETWORK = (" -> ", " <- ")
+
+
+def condense(trace: list[str]) -> list[str]:
+    """Without what the engine says to itself."""
+    return [line for line in trace if not any(word in line for word in NETWORK)]
+
+
+def describe(plan: Plan) -> list[str]:
+    return list(lines(plan))
+
+
+def lines(plan: Plan) -> Iterator[str]:
+    sites = ", ".join(NAMES[i] for i in range(1, plan.sites.n + 1))
+    yield f"{plan.sites.n} datacenters ({sites}); an envoy is lost after {plan.threshold_ms} ms"
+    where = ", ".join(f"e{number} in {NAMES[site]}" for number, site in enumerate(plan.envoys))
+    yield f"envoys: {where}; K = {plan.samples}, V = {plan.places[0]}, then {plan.places[1]}"
+    yield f"{plan.slots or 'any number of'} slots, {'reserved' if plan.reserve_slots else 'counted when they start'}"
+    if plan.slow_clean_up:
+        yield "code that is cancelled takes its time to end"
+    for step in plan.steps:
+        yield f"at {step.at_us / 1000:g} ms: {NAMES[step.site]} is asked to {step.ask.value} name {step.name}"
+    for fault in plan.sites.faults:
+        whom = ", ".join(NAMES[i] for i in fault.machines)
+        yield f"at {fault.at_us / 1000:g} ms: {fault.kind.value} {whom}"
+    for trouble in plan.envoy_faults:
+        lasts_ms = trouble.for_us / 1000
+        yield f"at {trouble.at_us / 1000:g} ms: {trouble.kind.value} e{trouble.envoy}, for {lasts_ms:g} ms"
+    yield f"at {plan.sites.faults_end_us / 1000:g} ms: all faults end"

@@ -1,0 +1,27 @@
+"""What a campaign plays when it plays transactions."""
+
+from epoxy_sim import protocols
+from epoxy_sim.campaign import Tally
+from epoxy_sim.txn.generate import generate
+from epoxy_sim.txn.mutants import MUTANTS
+from epoxy_sim.txn.plan import AnyPlan
+from epoxy_sim.txn.simulation import Report, run
+
+
+class Setup(protocols.Setup[AnyPlan, Report], frozen=True, kw_only=True):
+    name = "ordered"
+    mutants = MUTANTS
+    limit_seeds = 3_000
+    """Three minutes on one core. A fault that needs longer is one that the simulator does not find."""
+
+    def plan(self, seed: int) -> AnyPlan:
+        return generate(seed, n=self.n)
+
+    def run(self, plan: AnyPlan, *, tracing: bool = False) -> Report:
+        return run(plan, tracing=tracing)
+
+    def tally(self, report: Report) -> Tally:
+        return protocols.tally_of(report, operations=report.operations, paths=report.paths, verdicts=report.verdicts)
+
+    def facts(self, report: Report) -> tuple[object, ...]:
+        return tuple(sorted(counts.items()) for counts in (report.paths, report.faults, report.verdicts))

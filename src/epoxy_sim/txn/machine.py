@@ -1,0 +1,82 @@
+"""A simulated datacenter that orders transactions."""
+
+from collections.abc import Callable
+from functools import partial
+
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.instances import Instance, InstanceId
+from epoxy.model.messages import UpdateConfig
+from epoxy.model.records import KeyState
+from epoxy.node.txn.engine import OrderedEngine
+from epoxy.node.txn.replica import Results
+from epoxy.protocol.txn.effects import Timing
+from epoxy_sim.keys import machine as per_key
+from epoxy_sim.txn.judge import Judge
+
+DecideEnd = Callable[["Life", int, bytes, Callable[[bytes | None], None]], None]
+
+
+class Machine(per_key.Machine):
+    judge: Judge
+    ordered_timing: Timing
+    most_held: int
+    decide_end: DecideEnd
+
+    def start(self) -> None:
+        if self.life is None:
+            self.lives += 1
+            life = Life(self, self._contents)
+            # A run begins with machines that have been up for a while; who comes back asks how far the others are.
+            life.engine.catchup.is_known = self.lives == 1
+            self.life = life
+            replica = life.engine.replica
+            self.judge.reads(self.id, replica.log, replica.number)
+            self.run(life, life.engine.start)
+
+    def wipe(self, config: ClusterConfig) -> None:
+        """Another machine under the same id, which is no member."""
+        self.crash()
+        self.config = config
+        self._contents = {}
+        self.judge.wiped(self.id)
+        self.start()
+
+    @property
+    def engine(self) -> OrderedEngine | None:
+        return self.life.engine if isinstance(self.life, Life) else None
+
+
+class Life(per_key.Life):
+    def __init__(self, machine: Machine, contents: dict[bytes, bytes]) -> None:
+        super().__init__(machine, contents)
+        self._judge = machine.judge
+        self.engine = OrderedEngine(machine.id, self.store, self.replica.config, self, self, self, machine.judge.alarm)
+        self.engine.timing = machine.ordered_timing
+        self.engine.replica.most_held = machine.most_held
+        self.ends: dict[int, bytes] = {}
+        """What this process knows of how terms ended."""
+        self.engine.terms.decided_end = self.ends.get
+        self.engine.terms.decide_end = partial(machine.decide_end, self)
+        self.replica.ordered = self.engine.handle
+        self.replica.config_watchers.append(self._config_changed)
+        replica = self.engine.replica
+        replica.on_change = self._changed
+        self._answer = replica.on_executed
+        replica.on_executed = self._executed
+
+    def hear(self, config: ClusterConfig) -> None:
+        self.run(lambda: self.replica.handle((UpdateConfig(config=config),), lambda _: None))
+
+    def _config_changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
+        self.engine.adopt(self.replica.config)
+
+    def _changed(self, instance: Instance) -> None:
+        term = self.engine.replica.number
+        self.store.when_durable(lambda: self._judge.held(self.machine.id, instance, term))
+
+    def _executed(self, instance_id: InstanceId, results: Results) -> None:
+        replica = self.engine.replica
+        term = replica.number
+        self._judge.executes(self.machine.id, replica.log.get(instance_id), term)
+        self.store.when_durable(lambda: self._judge.executed(self.machine.id, instance_id, term))
+        self._answer(instance_id, results)

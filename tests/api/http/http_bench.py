@@ -1,0 +1,390 @@
+"""What the tests of the HTTP door share: a node that says what it is told to, and a cluster in one process behind real
+sockets."""
+
+import asyncio
+import http.client
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import httptools
+import msgspec
+from msgspec import Struct
+
+from epoxy.api.http.router import Api, build_api
+from epoxy.api.metrics import Metrics
+from epoxy.model.address import Address
+from epoxy.model.cluster import first_epoch
+from epoxy.model.members import NO_STAMP
+from epoxy.model.messages import Failed, Reply, Request
+from epoxy.model.quorum import QuorumPolicy
+from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
+from epoxy.model.transactions import Txn, TxnOutcome
+from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
+from epoxy.node.keys.listing import PAGE_BYTES
+from epoxy.node.members.lifecycle import Standing, State
+from epoxy.node.members.members_admin import Roster
+from epoxy.node.process.config import ClusterSettings, Limits, Member, NodeSettings, Settings
+from epoxy.node.service import Node
+from epoxy.ports import Clock, Store
+from epoxy.protocol.placement.config import PlacementConfig
+from epoxy.runtime.clock import LoopClock, SystemDice
+from epoxy.server.actors import ActorsDoor
+from epoxy.store.memory import MemoryStore
+from epoxy.transport.http import exchange as transport
+from epoxy.transport.http.connections import Connections
+from epoxy.transport.http.listener import Listener
+from epoxy.transport.http.request import Request as HttpRequest
+from epoxy.transport.http.server import serve_http
+from epoxy.transport.limits import HttpLimits
+from epoxy.transport.wan.emulation import Link
+from tests.protocol.placement.bench import Clock as StillClock
+
+PATIENCE_S = 60.0
+"""Only to end a test that would hang."""
+
+
+def proposal(value: bytes | None = b"v", version: int = 1, *, mutable: bool = False) -> Proposal:
+    return Proposal(value=value, version=version, mutable=mutable, proposal_id=ProposalId(1, 7))
+
+
+def stamp(number: int) -> bytes:
+    return number.to_bytes(10, "big")
+
+
+class Answer(Struct, frozen=True):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        assert self.headers["content-type"] == "application/json", self
+        return msgspec.json.decode(self.body)
+
+    def error(self) -> Any:
+        """Every error has this shape and names its code in a header too."""
+        told = self.json()
+        assert set(told) == {"error"}, told
+        assert self.headers["epoxy-error"] == told["error"]["code"]
+        return told["error"]
+
+
+class FakeNode:
+    """Answers every write with `outcome`, every read with `reading`, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.me = 1
+        self.settings = settings(1, (1, 2, 3))
+        self.ready = True
+        self.standing = Standing(state=State.ACTIVE)
+        self.txn_waits = ""
+        self.roster: Roster | None = None
+        self.replica = SimpleNamespace(config=first_epoch((1, 2, 3)))
+        self.outcome: Outcome | None = None
+        self.reading: ReadAnswer | None = None
+        self.here: ReadResult | None = None
+        self.keys: list[tuple[bytes, Proposal]] = []
+        self.log: list[tuple[bytes, ChangelogEntry]] = []
+        self.gone = NO_STAMP
+        self.writes: list[Write] = []
+        self.txns: list[Txn] = []
+        self.executed: TxnOutcome | None = None
+        self.reads: list[tuple[bytes, Consistency]] = []
+        self.listeners: list[Callable[[], None]] = []
+        self.inspections: list[Callable[[], None]] | None = None
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        self.writes.append(write)
+        assert self.outcome is not None
+        answered(self.outcome)
+
+    def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
+        self.reads.append((key, consistency))
+        assert self.reading is not None
+        answered(self.reading)
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+        self.txns.append(txn)
+        assert self.executed is not None
+        answered(self.executed)
+
+    def peek(self, key: bytes) -> ReadResult | None:  # noqa: ARG002 (one answer for all keys)
+        return self.here
+
+    def datacenter_of(self, replica: int) -> str:
+        return f"dc-{replica}"
+
+    def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
+        found = [row for row in self.keys if row[0].startswith(prefix) and row[0] > (after or b"")][:limit]
+        sizes = accumulate(len(committed.value or b"") for _, committed in found)
+        return found[: 1 + sum(size < PAGE_BYTES for size in sizes)]
+
+    def changes(self, after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
+        return [row for row in self.log if after is None or row[0] > after][:limit]
+
+    def changes_gone(self) -> bytes:
+        return self.gone
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        self.listeners.append(listener)
+        return partial(self.listeners.remove, listener)
+
+    def status(self) -> object:
+        return {"id": 1, "ready": self.ready}
+
+    def inspect(self, key: bytes, answered: Callable[[Sequence[Any]], None]) -> None:
+        if self.inspections is None:
+            answered([{"id": 1, "key": key}])
+        else:
+            self.inspections.append(partial(answered, [{"id": 1, "key": key}]))
+
+    def commit(self, key: bytes, committed: Proposal) -> None:
+        self.log.append((stamp(len(self.log) + 1), ChangelogEntry(key=key, committed=committed)))
+        for listener in list(self.listeners):
+            listener()
+
+
+def actor_doors(node: object, store: Store, clock: Clock, metrics: Metrics) -> ActorsDoor:
+    """What is at the addresses of actors and envoys."""
+    return ActorsDoor(cast(Node, node), store, clock, SystemDice(), PlacementConfig(), Link(clock), None, metrics)
+
+
+def whole_api(node: FakeNode) -> Api:
+    """Everything a node serves, in front of a node that says what it is told to."""
+    metrics = Metrics()
+    return build_api(node, metrics, actor_doors(node, MemoryStore(), StillClock(), metrics).doors())
+
+
+class Wire:
+    """A connection with one exchange on it. Reads everything at once, unless it is told to `choke`."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.certified = False
+        self.kept: list[bytes] = []
+        self.exchange = transport.Exchange(request, self, False)
+        self.sent = b""
+        self.choked = False
+        self.stream: transport.Stream | None = None
+        self._headers: dict[str, str] = {}
+        self._body = b""
+
+    def advance(self) -> None:
+        self.sent += b"".join(self.exchange.take())
+
+    def hold(self, size: int) -> None:
+        pass
+
+    def vouch(self) -> None:
+        raise AssertionError("no peer knocks at these doors")
+
+    def switch(self, exchange: transport.Exchange, session: object, handler: object) -> None:  # noqa: ARG002
+        raise AssertionError("no peer knocks at these doors")
+
+    def leave(self, exchange: transport.Exchange, heir: transport.Heir) -> None:  # noqa: ARG002
+        raise AssertionError("nobody speaks anything but HTTP here")
+
+    def keep(self, exchange: transport.Exchange, answer: bytes) -> None:
+        assert exchange is self.exchange
+        self.kept.append(answer)
+
+    def follow(self, stream: transport.Stream) -> None:
+        self.stream = stream
+        self.advance()
+
+    def flowing(self, exchange: transport.Exchange) -> bool:
+        return exchange is self.exchange and not self.choked
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode().lower()] = value.decode()
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def answer(self) -> Answer:
+        """Everything sent so far, parsed."""
+        self._headers, self._body = {}, b""
+        parser = httptools.HttpResponseParser(self)
+        parser.feed_data(self.sent)
+        return Answer(parser.get_status_code(), self._headers, self._body)
+
+
+def request(method: str, target: str, body: bytes | None = None, **headers: str) -> HttpRequest:
+    path, _, query = target.encode("latin-1").partition(b"?")
+    named = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+    if body is not None:
+        named[b"content-length"] = b"%d" % len(body)
+    return HttpRequest(method, path, query, named, body or b"")
+
+
+def ask(api: Api, method: str, target: str, body: bytes | None = None, **headers: str) -> Answer:
+    """One request, answered at once."""
+    wire = Wire(request(method, target, body, **headers))
+    api(wire.exchange)
+    return wire.answer()
+
+
+# A cluster in one process
+
+
+class Hall:
+    """Messages between nodes of one process: in order, never lost, unless a node is `cut` off."""
+
+    def __init__(self, me: int, hall: dict[int, Node]) -> None:
+        self.sent = 0
+        self.cut = False
+        self._me = me
+        self._hall = hall
+        self._loop = asyncio.get_running_loop()
+
+    def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
+        self.sent += 1
+        if self.cut:
+            self._answer(answered, Failed(reason="cut off"))
+        else:
+            self._loop.call_soon(self._hall[to].replica.handle, requests, partial(self._answer, answered))
+
+    def _answer(self, answered: Callable[[Reply], None] | None, reply: Reply) -> None:
+        if answered is not None:
+            self._loop.call_soon(answered, reply)
+
+    def rtt_ms(self, peer: int) -> float | None:  # noqa: ARG002 (all are equally near)
+        return 0.1
+
+    def reachable(self, peer: int) -> bool:  # noqa: ARG002 (cut off from all, or from none)
+        return not self.cut
+
+    def trouble(self, peer: int) -> str:
+        return "" if self.reachable(peer) else "gone"
+
+
+def settings(me: int, ids: Sequence[int]) -> Settings:
+    members = tuple(Member(id=i, datacenter=f"region-{i}", url=f"http://node-{i}") for i in ids)
+    return Settings(
+        node=NodeSettings(
+            id=me,
+            datacenter=f"region-{me}",
+            data_dir=Path("unused"),
+            http=Address("127.0.0.1", 0),
+            resp=None,
+            advertise_url=f"http://node-{me}",
+        ),
+        cluster=ClusterSettings(members=members, quorum_policy=QuorumPolicy.OPTIMAL, secret_file=Path("unused")),
+        tls=None,
+        limits=Limits(
+            connections=100,
+            pipeline=100,
+            writes_in_flight=1000,
+            reads_in_flight=1000,
+            request_timeout_ms=10_000,
+            peer_queue=1000,
+        ),
+        emulate_wan=False,
+    )
+
+
+class Served:
+    """A node and its door."""
+
+    def __init__(self, node: Node, links: Hall) -> None:
+        self.node = node
+        self.links = links
+        self.metrics = Metrics()
+        self.actors = actor_doors(node, node._store, node.clock, self.metrics)
+        self.api = build_api(node, self.metrics, self.actors.doors())
+        self.connections = Connections(limit=100)
+        self.port = 0
+
+    async def open(self, limits: HttpLimits) -> Listener:
+        server = await serve_http(self.api, "127.0.0.1", 0, limits=limits, connections=self.connections)
+        self.port = server.sockets[0].getsockname()[1]
+        return server
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(self, method: str, target: str, body: bytes | None = None, **headers: str) -> Answer:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        try:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, target, body, named)
+            response = connection.getresponse()
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
+
+class Cluster:
+    """Its event loop has a thread of its own, so that tests may block as clients do."""
+
+    def __init__(self, n: int, limits: HttpLimits) -> None:
+        self._n = n
+        self._limits = limits
+        self._loop = asyncio.new_event_loop()
+        self.served: list[Served] = []
+
+    def run(self, up: "Future[None]") -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._main(up))
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+
+    def call(self, work: Callable[[], Any]) -> Any:
+        """Do something in the loop's thread."""
+        done: Future[Any] = Future()
+        self._loop.call_soon_threadsafe(lambda: done.set_result(work()))
+        return done.result(PATIENCE_S)
+
+    def every(self, seconds: float, work: Callable[[], None]) -> None:
+        """Again and again, in the loop's thread, as long as the cluster runs."""
+
+        def again() -> None:
+            work()
+            self._loop.call_later(seconds, again)
+
+        self.call(again)
+
+    async def _main(self, up: "Future[None]") -> None:
+        self._over = asyncio.Event()
+        ids = range(1, self._n + 1)
+        hall: dict[int, Node] = {}
+        for me in ids:
+            links = Hall(me, hall)
+            clock = LoopClock(asyncio.get_running_loop())
+            hall[me] = Node(settings(me, ids), MemoryStore(), links, clock, SystemDice(), alarm=self._alarm)
+            self.served.append(Served(hall[me], links))
+            hall[me].start()
+            self.served[-1].actors.start()
+        servers = [await each.open(self._limits) for each in self.served]
+        up.set_result(None)
+        await self._over.wait()
+        for each, server in zip(self.served, servers, strict=True):
+            server.close()
+            each.api.close()
+            each.actors.stop()
+            await each.connections.drain(grace_s=1.0)
+
+    def _alarm(self, text: str) -> None:
+        raise AssertionError(text)
+
+
+@contextmanager
+def running(n: int = 3, limits: HttpLimits | None = None) -> Iterator[Cluster]:
+    cluster = Cluster(n, limits or HttpLimits())
+    up: Future[None] = Future()
+    thread = threading.Thread(target=cluster.run, args=(up,))
+    thread.start()
+    try:
+        up.result(PATIENCE_S)
+        yield cluster
+    finally:
+        cluster.stop()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()

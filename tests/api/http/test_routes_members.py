@@ -1,0 +1,172 @@
+"""The members over HTTP: what is shown, what may be ordered, and what is said to each order."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from epoxy.api.http.router import build_api
+from epoxy.api.http.routes_members import MAX_ASKED
+from epoxy.api.metrics import Metrics
+from epoxy.model.cluster import ReplicaInfo, ReplicaStatus, first_epoch
+from epoxy.model.members import Member, MemberStatus, Wish
+from epoxy.model.writes import ConsensusFailed, Refused
+from epoxy.node.members.lifecycle import Standing, State
+from epoxy.node.members.members_admin import Accepted, Look, Roster, Verdict
+from epoxy.protocol.members.change_request import Amendment, Objection
+from tests.api.http.http_bench import Answer, FakeNode, Wire, ask, request
+
+JSON = {"content_type": "application/json"}
+
+FIRST = first_epoch((1, 2, 3))
+WISH = Wish(members=tuple(Member(id=i) for i in (1, 2, 3, 4)))
+LEARNING = replace(
+    FIRST, epoch=4, replicas=(*FIRST.replicas, ReplicaInfo(id=4, status=ReplicaStatus.LEARNING, url="http://d"))
+)
+
+
+class FakeRoster(Roster):
+    def __init__(self) -> None:
+        self.verdict: Verdict = Accepted(wish=WISH, epoch=3, queued=False)
+        self.given: list[Amendment] = []
+        self.later: list[Callable[[], None]] | None = None
+        """Answers that wait; None: they are given at once."""
+
+    def wish(self) -> Wish | None:
+        return WISH
+
+    def look(self, answered: Callable[[Look], None]) -> None:
+        heard = {4: MemberStatus(identity=9, epoch=4, sources=(1,), keys=70, copied=60)}
+        look = Look(config=LEARNING, wish=WISH, heard=heard, waiting="patience", settled=False)
+        self._tell(partial(answered, look))
+
+    def change(self, given: Amendment, answered: Callable[[Verdict], None], tries: int = 1) -> None:
+        del tries
+        self.given.append(given)
+        self._tell(partial(answered, self.verdict))
+
+    def _tell(self, answer: Callable[[], None]) -> None:
+        if self.later is None:
+            answer()
+        else:
+            self.later.append(answer)
+
+
+class Door:
+    def __init__(self) -> None:
+        self.node = FakeNode()
+        self.node.roster = self.roster = FakeRoster()
+        self.api = build_api(self.node, Metrics())
+
+    def get(self, target: str) -> Any:
+        return ask(self.api, "GET", target).json()
+
+    def order(self, **order: object) -> Answer:
+        return ask(self.api, "POST", "/v2/members", json.dumps(order).encode(), content_type="application/json")
+
+
+@pytest.fixture
+def door() -> Door:
+    return Door()
+
+
+def test_a_crowd_that_asks_all_members_is_turned_away(door: Door) -> None:
+    door.roster.later = []
+    order = json.dumps({"remove": [3]}).encode()
+    progress, ordered = request("GET", "/v2/members?progress=true"), request("POST", "/v2/members", order, **JSON)
+    wires = [Wire(each) for each in [progress, ordered] * (MAX_ASKED // 2)]
+    for wire in wires:
+        door.api(wire.exchange)
+    assert [ask(door.api, "GET", "/v2/members?progress=true").status, door.order(remove=[3]).status] == [429, 429]
+    assert door.get("/v2/members")["epoch"] == 1, "what is known here is told"
+    waiting, door.roster.later = door.roster.later, None
+    for answer in waiting:
+        answer()
+    assert [wire.answer().status for wire in wires] == [200, 202] * (MAX_ASKED // 2)
+    assert door.order(remove=[3]).status == 202
+
+
+def test_who_is_wanted_is_shown_beside_who_is_there(door: Door) -> None:
+    shown = door.get("/v2/members")
+    assert (shown["wanted"], [row["id"] for row in shown["replicas"]]) == ([1, 2, 3, 4], [1, 2, 3])
+    assert "settled" not in shown
+
+
+def test_how_far_everybody_is(door: Door) -> None:
+    shown = door.get("/v2/members?progress=true")
+    assert (shown["epoch"], shown["settled"], shown["waiting"]) == (4, False, "patience")
+    assert [row["progress"]["heard"] for row in shown["replicas"]] == [False, False, False, True]
+    assert shown["replicas"][3]["progress"] == {
+        "heard": True,
+        "epoch": 4,
+        "keys": 70,
+        "copied": 60,
+        "sources": [1],
+        "synced": False,
+    }
+
+
+def test_an_order_is_taken(door: Door) -> None:
+    newcomer = {"id": 4, "url": "http://10.0.0.4:7800/", "datacenter": "sa-east-1"}
+    answer = door.order(add=[newcomer], remove=[2], force=True)
+    assert (answer.status, answer.json()) == (202, {"wanted": [1, 2, 3, 4], "epoch": 3, "queued": False})
+    member = Member(id=4, url="http://10.0.0.4:7800", datacenter="sa-east-1")
+    assert door.roster.given == [Amendment(add=(member,), remove=(2,), force=True)]
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        ({"added": []}, "no order to add and remove members"),
+        ({"remove": ["two"]}, "no order to add and remove members"),
+        ({"remove": [0]}, "the id of a replica is a number"),
+        ({"add": [{"id": 1 << 32, "url": "http://a"}]}, "the id of a replica is a number"),
+        ({"add": [{"id": 4}]}, "no order to add and remove members"),
+        ({"add": [{"id": 4, "url": "10.0.0.4:7800"}]}, "is no address of a node"),
+        ({"add": [{"id": 4, "url": "http://a", "datacenter": "d" * 256}]}, "at most 255 bytes"),
+    ],
+)
+def test_what_is_no_order(door: Door, order: dict[str, object], words: str) -> None:
+    answer = door.order(**order)
+    assert (answer.status, answer.error()["code"]) == (400, "bad_request")
+    assert words in answer.error()["message"]
+    assert door.roster.given == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status", "code", "definite"),
+    [
+        (Objection(code="named_twice", words="w"), 409, "named_twice", True),
+        (Objection(code="unknown_member", words="w"), 404, "unknown_member", True),
+        (Objection(code="already_member", words="w"), 409, "already_member", True),
+        (Objection(code="would_lose_quorum", words="w"), 409, "would_lose_quorum", True),
+        (Refused(reason="w"), 503, "refused", True),
+        (ConsensusFailed(reason="w"), 503, "consensus_failed", False),
+    ],
+)
+def test_what_is_said_to_an_order(door: Door, verdict: Verdict, status: int, code: str, definite: bool) -> None:
+    door.roster.verdict = verdict
+    answer = door.order(remove=[2])
+    error = answer.error()
+    assert (answer.status, error["code"], error["definite"], error["message"]) == (status, code, definite, "w")
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [(State.REMOVED, "removed"), (State.DISPLACED, "displaced"), (State.LEARNING, "not_ready")]
+)
+def test_who_has_no_say_shows_the_members_and_takes_no_orders(door: Door, state: State, code: str) -> None:
+    door.node.ready, door.node.standing = False, Standing(state=state, reason="why not")
+    assert door.get("/v2/members")["epoch"] == 1
+    answer = door.order(remove=[2])
+    assert (answer.status, answer.error()["code"], answer.error()["message"]) == (503, code, "why not")
+    assert door.roster.given == []
+
+
+@pytest.mark.parametrize("body", [b"\xff", b'{"add": [{"id": 4, "url": "\xff"}]}', b'{"add":' + b"[" * 100_000])
+def test_an_order_that_is_no_json(door: Door, body: bytes) -> None:
+    told = ask(door.api, "POST", "/v2/members", body, content_type="application/json")
+    assert (told.status, told.error()["code"]) == (400, "bad_request")
+    assert door.roster.given == []

@@ -1,0 +1,143 @@
+"""Whatever clients send, each command gets exactly one reply, and no command meets a bug of ours."""
+
+import asyncio
+import random
+
+import hiredis
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epoxy.api.resp.connection import RespConnection, RespDoor
+from epoxy.codec.resp import array, bulk
+from epoxy.model.writes import (
+    ConsensusFailed,
+    ExpectedValueDoesNotMatch,
+    ImmutableKey,
+    NothingToDelete,
+    Outcome,
+    Path,
+    ReadFailed,
+    ReadOutcome,
+    Refused,
+    VersionMismatch,
+    Write,
+)
+from tests.api.resp.resp_world import FakeNode, committed, found, proposal
+
+NAMES = sorted({command.name.encode() for command in RespDoor(FakeNode()).table.values()} - {b"quit"})
+WORDS = [
+    b"",
+    b"0",
+    b"1",
+    b"-1",
+    b"k",
+    b"n",
+    b"kept",
+    b"gone",
+    b"big",
+    b"*",
+    b"[a-",
+    b"NX",
+    b"GET",
+    b"EX",
+    b"MATCH",
+    b"COUNT",
+]
+WORDS += [
+    b"LIST",
+    b"INFO",
+    b"DOCS",
+    b"SETNAME",
+    b"AUTH",
+    b"2",
+    b"3",
+    b"9223372036854775807",
+    b"\xff\x00\r\n",
+    b"x" * 1025,
+]
+COMMANDS = st.lists(
+    st.tuples(st.sampled_from(NAMES) | st.binary(max_size=5), st.lists(st.sampled_from(WORDS), max_size=4)).map(
+        lambda drawn: [drawn[0], *drawn[1]]
+    ),
+    max_size=25,
+)
+
+
+class Wire:
+    """A transport that keeps what was written."""
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def get_extra_info(self, _name: str) -> "Wire":
+        return self
+
+    def setsockopt(self, *_: object) -> None: ...
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+def an_outcome(write: Write, dice: random.Random) -> Outcome:
+    """One the engine could give to this write."""
+    theirs = proposal(b"7", version=9, mutable=False)
+    failures: list[Outcome] = [ConsensusFailed(reason="no quorum"), Refused(reason="busy")]
+    if not write.mutable:
+        return dice.choice(
+            [*failures, committed(write.value), ExpectedValueDoesNotMatch(committed=theirs, path=Path.FAST)]
+        )
+    failures += [ImmutableKey(committed=theirs, path=Path.LOCAL), committed(write.value, previous=b"old")]
+    if write.is_delete:
+        failures.append(NothingToDelete(committed=None, path=Path.SLOW))
+    if write.if_version is not None:
+        newer = proposal(b"7", version=write.if_version + 1)
+        failures += [VersionMismatch(committed=each, path=Path.LOCAL) for each in (None, newer)]
+    return dice.choice(failures)
+
+
+async def settle(node: FakeNode, dice: random.Random) -> None:
+    """Answer in any order, until nothing is under way and nothing has begun since."""
+    for _ in range(3):
+        while node.writes or node.reads:
+            if node.writes and (not node.reads or dice.random() < 0.5):
+                node.writes.rotate(dice.randrange(10))
+                write, written = node.writes.popleft()
+                written(an_outcome(write, dice))
+            else:
+                node.reads.rotate(dice.randrange(10))
+                _, _, read = node.reads.popleft()
+                heard: list[ReadOutcome] = [found(None), found(b"41"), ReadFailed(reason="alone")]
+                read(dice.choice(heard))
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+@given(COMMANDS, st.integers(min_value=0, max_value=1 << 30), st.integers(min_value=1, max_value=200))
+def test_one_reply_for_each_command(commands: list[list[bytes]], seed: int, piece: int) -> None:
+    data = b"".join(array([bulk(word) for word in command]) for command in commands)
+
+    async def story() -> bytes:
+        node, wire, dice = FakeNode(), Wire(), random.Random(seed)
+        node.held |= {b"k": proposal(b"5"), b"kept": proposal(b"x", mutable=False), b"gone": proposal(None)}
+        connection = RespConnection(RespDoor(node))
+        connection.connection_made(wire)  # type: ignore[arg-type]
+        for begin in range(0, len(data), piece):
+            connection.data_received(data[begin : begin + piece])
+            if dice.random() < 0.2:
+                await settle(node, dice)
+        await settle(node, dice)
+        return wire.written
+
+    written = asyncio.run(story())
+    reader = hiredis.Reader()
+    reader.feed(written)
+    replies = [reader.gets() for _ in commands]
+    assert False not in [reply if isinstance(reply, bool) else None for reply in replies], "a reply is missing"
+    assert reader.gets() is False, "a reply too many"
+    assert b"internal error" not in written

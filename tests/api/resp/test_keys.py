@@ -1,0 +1,454 @@
+"""Commands of keys: what every outcome of the engine looks like to a Redis client."""
+
+import pytest
+
+from epoxy.api.resp.command import checked_integer
+from epoxy.api.resp.increment import MAX_INCREMENT_TRIES
+from epoxy.api.resp.keys import MAX_REPLY_BYTES, failure
+from epoxy.codec import resp
+from epoxy.model.cluster import CONFIG_KEY
+from epoxy.model.errors import InvalidRequest
+from epoxy.model.records import MAX_VALUE_BYTES, Proposal
+from epoxy.model.writes import (
+    ConsensusFailed,
+    Consistency,
+    ExpectedValueDoesNotMatch,
+    ImmutableKey,
+    NothingToDelete,
+    Outcome,
+    Path,
+    ReadFailed,
+    ReadResult,
+    Refused,
+    Source,
+    VersionMismatch,
+    Write,
+)
+from tests.api.resp.resp_world import Rope, World, committed, found, proposal, run, until, world
+
+RESERVED = proposal(b"theirs", mutable=False)
+LOST = ExpectedValueDoesNotMatch(committed=RESERVED, path=Path.LOCAL)
+IMMUTABLE = ImmutableKey(committed=RESERVED, path=Path.LOCAL)
+UNKNOWN = ConsensusFailed(reason="no quorum")
+BUSY = Refused(reason="too many")
+ABSENT = NothingToDelete(committed=None, path=Path.SLOW)
+
+OK = b"+OK\r\n"
+NIL = b"$-1\r\n"
+NIL3 = b"_\r\n"
+IS_IMMUTABLE = b"-IMMUTABLE 'k' is reserved for ever and cannot be overwritten or deleted\r\n"
+IS_UNKNOWN = b"-TRYAGAIN no decision about 'k', outcome unknown: no quorum\r\n"
+IS_BUSY = b"-BUSY nothing was written to 'k': too many\r\n"
+COMMON = {UNKNOWN: IS_UNKNOWN, BUSY: IS_BUSY}
+
+RESERVE = Write(key=b"k", value=b"v")
+PUT = Write(key=b"k", value=b"v", mutable=True)
+DELETE = Write(key=b"k", value=None, mutable=True)
+
+TABLE: dict[str, tuple[Write, dict[Outcome, bytes]]] = {
+    "SET k v": (PUT, {committed(b"v"): OK, IMMUTABLE: IS_IMMUTABLE}),
+    "SET k v GET": (
+        PUT,
+        {committed(b"v"): NIL, committed(b"v", previous=b"old"): b"$3\r\nold\r\n", IMMUTABLE: IS_IMMUTABLE},
+    ),
+    "GETSET k v": (
+        PUT,
+        {committed(b"v"): NIL, committed(b"v", previous=b"old"): b"$3\r\nold\r\n", IMMUTABLE: IS_IMMUTABLE},
+    ),
+    "SET k v NX": (RESERVE, {committed(b"v"): OK, committed(b"v", mine=False): NIL, LOST: NIL}),
+    "SETNX k v": (RESERVE, {committed(b"v"): b":1\r\n", committed(b"v", mine=False): b":0\r\n", LOST: b":0\r\n"}),
+    "set k v get nx": (
+        RESERVE,
+        {
+            committed(b"v"): b"$1\r\nv\r\n",
+            committed(b"v", mine=False): b"$1\r\nv\r\n",
+            LOST: b"$6\r\ntheirs\r\n",
+        },
+    ),
+    "DEL k": (DELETE, {committed(None): b":1\r\n", ABSENT: b":0\r\n", IMMUTABLE: IS_IMMUTABLE}),
+    "UNLINK k": (DELETE, {committed(None): b":1\r\n", ABSENT: b":0\r\n", IMMUTABLE: IS_IMMUTABLE}),
+}
+ROWS = [
+    pytest.param(command, write, outcome, reply, id=f"{command}: {type(outcome).__name__}")
+    for command, (write, rows) in TABLE.items()
+    for outcome, reply in (rows | COMMON).items()
+]
+
+
+@pytest.mark.parametrize(("command", "write", "outcome", "reply"), ROWS)
+def test_every_outcome_of_a_write(command: str, write: Write, outcome: Outcome, reply: bytes) -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send(command)
+            await until(lambda: len(at.node.writes) == 1)
+            assert at.node.writes[0][0] == write
+            at.node.writes[0][1](outcome)
+            await client.expect(reply)
+
+    run(story)
+
+
+def test_nil_has_its_own_spelling_in_resp3() -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            at.node.held[b"gone"] = proposal(None)
+            client.send("HELLO 3", "GET gone", "MGET gone", "SET k v NX")
+            await until(lambda: len(at.node.writes) == 1)
+            at.node.writes[0][1](LOST)
+            await client.line()
+            while (line := await client.line()) != "*0":
+                assert line
+            await client.expect(NIL3 + b"*1\r\n" + NIL3 + NIL3)
+
+    run(story)
+
+
+@pytest.mark.parametrize("outcome", [committed(b"v"), LOST, ABSENT, VersionMismatch(committed=None, path=Path.LOCAL)])
+def test_an_outcome_that_is_no_failure_is_not_told_as_one(outcome: Outcome) -> None:
+    with pytest.raises(AssertionError):
+        failure(b"k", outcome)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("SET k v EX 10", "SET EX is refused: no key expires here"),
+        ("SET k v px 10", "SET PX is refused"),
+        ("SET k v NX EXAT 10", "SET EXAT is refused"),
+        ("SET k v PXAT 10", "SET PXAT is refused"),
+        ("SET k v KEEPTTL", "SET KEEPTTL is refused"),
+        ("SET k v XX", "SET XX is refused"),
+        ("SET k v NONSENSE", "syntax error"),
+        ("SETEX k 10 v", "SETEX is refused: no key expires here"),
+        ("EXPIRE k 10", "EXPIRE is refused: no key expires here"),
+        ("INCRBY k x", "value is not an integer or out of range"),
+        ("DECRBY k 9223372036854775808", "value is not an integer or out of range"),
+        ("EXEC", "EXEC without MULTI"),
+        ("DISCARD", "DISCARD without MULTI"),
+    ],
+)
+def test_what_is_refused_is_refused_before_anything_is_done(command: str, words: str) -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send(command)
+            line = await client.line()
+            assert line.startswith("-ERR ")
+            assert words in line
+            assert at.node.asked == 0
+
+    run(story)
+
+
+@pytest.mark.parametrize("name", ["GET", "SET", "SETNX", "GETSET", "DEL", "INCR", "MGET", "EXISTS", "STRLEN", "TYPE"])
+@pytest.mark.parametrize("key", [b"", b"x" * 1025])
+def test_keys_have_limits(name: str, key: bytes) -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            rest = [b"v"] if "SET" in name else []
+            client.raw(resp.array([resp.bulk(word) for word in (name.encode(), key, *rest)]))
+            assert await client.line() == f"-ERR a key has 1 to 1024 bytes, this one {len(key)}"
+            assert at.node.asked == 0
+
+    run(story)
+
+
+@pytest.mark.parametrize("name", [b"GET", b"SET", b"SETNX", b"DEL", b"INCR"])
+def test_the_clusters_own_keys_are_not_for_clients(name: bytes) -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            rest = [b"v"] if b"SET" in name else []
+            client.raw(resp.array([resp.bulk(word) for word in (name, CONFIG_KEY, *rest)]))
+            assert await client.line() == "-ERR keys that begin with the byte ff are the cluster's own"
+            assert at.node.asked == 0
+
+    run(story)
+
+
+@pytest.mark.parametrize("name", [b"SET", b"SETNX", b"GETSET"])
+def test_values_have_limits_and_one_too_long_does_not_cost_the_connection(name: bytes) -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            for size in (MAX_VALUE_BYTES + 1, MAX_VALUE_BYTES):
+                client.raw(resp.array([resp.bulk(name), resp.bulk(b"k"), resp.bulk(bytes(size))]))
+            assert await client.line() == f"-ERR a value has at most 1048576 bytes, this one {MAX_VALUE_BYTES + 1}"
+            await until(lambda: len(at.node.writes) == 1)
+            assert at.node.writes[0][0].value == bytes(MAX_VALUE_BYTES)
+
+    run(story)
+
+
+HERE = {b"a": proposal(b"one"), b"gone": proposal(None), b"kept": proposal(b"for ever", mutable=False)}
+
+
+@pytest.mark.parametrize(
+    ("command", "reply"),
+    [
+        ("GET a", b"$3\r\none\r\n"),
+        ("GET gone", NIL),
+        ("MGET a gone a", b"*3\r\n$3\r\none\r\n$-1\r\n$3\r\none\r\n"),
+        ("EXISTS a gone a kept", b":3\r\n"),
+        ("STRLEN a", b":3\r\n"),
+        ("STRLEN gone", b":0\r\n"),
+        ("TYPE a", b"+string\r\n"),
+        ("TYPE gone", b"+none\r\n"),
+        ("TTL a", b":-1\r\n"),
+        ("PTTL gone", b":-2\r\n"),
+    ],
+)
+def test_reads_of_what_this_node_knows(command: str, reply: bytes) -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.held |= HERE
+            client = await at.connect()
+            await client.says(command, reply)
+            assert at.node.asked == 0
+
+    run(story)
+
+
+def test_consistent_reads_ask_unless_the_key_is_reserved() -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.held |= HERE
+            client = await at.connect()
+            client.send("READCONSISTENT", "GET kept", "GET a", "READOPTIMISTIC", "GET a")
+            await until(lambda: len(at.node.reads) == 1)
+            key, consistency, answered = at.node.reads[0]
+            assert (key, consistency) == (b"a", Consistency.LINEARIZABLE)
+            answered(found(b"newer"))
+            await client.expect(OK + b"$8\r\nfor ever\r\n$5\r\nnewer\r\n" + OK + b"$3\r\none\r\n")
+
+    run(story)
+
+
+def test_what_this_node_does_not_know_is_asked_for() -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.held |= HERE
+            client = await at.connect()
+            client.send("GET x", "MGET a x y", "EXISTS x a")
+            await until(lambda: len(at.node.reads) == 4)
+            assert all(consistency is Consistency.OPTIMISTIC for _, consistency, _ in at.node.reads)
+            for (_, _, answered), value in zip(list(at.node.reads), (b"X", b"X", None, b"X"), strict=True):
+                answered(found(value))
+            await client.expect(b"$1\r\nX\r\n*3\r\n$3\r\none\r\n$1\r\nX\r\n$-1\r\n:2\r\n")
+
+    run(story)
+
+
+@pytest.mark.parametrize("command", ["GET x", "MGET a x", "EXISTS x", "STRLEN x", "TYPE x", "TTL x"])
+def test_a_read_that_failed_is_not_told_as_absent(command: str) -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.held |= HERE
+            client = await at.connect()
+            client.send(command)
+            await until(lambda: len(at.node.reads) == 1)
+            at.node.reads[0][2](ReadFailed(reason="only 1 of 3 replicas answered"))
+            await client.expect(b"-UNAVAILABLE 'x' cannot be read now: only 1 of 3 replicas answered\r\n")
+
+    run(story)
+
+
+@pytest.mark.parametrize("command", ["GET x", "STRLEN x", "MGET x", "EXISTS x", "INCR x"])
+def test_a_read_that_is_one_too_many_is_told_so(command: str) -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send(command)
+            await until(lambda: bool(at.node.reads))
+            at.node.reads.popleft()[2](Refused(reason="2000 reads are asking other regions already"))
+            await client.expect(b"-BUSY 'x' was not read: 2000 reads are asking other regions already\r\n")
+
+    run(story)
+
+
+def test_a_reply_that_would_be_too_long_is_refused() -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.held[b"big"] = proposal(bytes(MAX_VALUE_BYTES))
+            client = await at.connect()
+            many = MAX_REPLY_BYTES // MAX_VALUE_BYTES
+            client.send("MGET" + " big" * many, "PING")
+            assert (
+                await client.line() == f"-ERR the reply exceeds {MAX_REPLY_BYTES} bytes; ask for fewer keys at a time"
+            )
+            await client.expect(b"+PONG\r\n")
+            client.send("MGET" + " big" * (many - 1))
+            assert await client.line() == f"*{many - 1}"
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "reply"),
+    [
+        ((committed(None), ABSENT, committed(None)), b":2\r\n"),
+        ((committed(None), IMMUTABLE, ABSENT), IS_IMMUTABLE[:-2] + b"; 1 of 3 keys were deleted\r\n"),
+        ((IMMUTABLE, UNKNOWN, BUSY), IS_UNKNOWN[:-2] + b"; 0 of 3 keys were deleted\r\n"),
+    ],
+)
+def test_several_keys_are_deleted_each_by_itself(outcomes: tuple[Outcome, ...], reply: bytes) -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send("DEL k k k")
+            await until(lambda: len(at.node.writes) == 3)
+            for (_, answered), outcome in zip(list(at.node.writes), outcomes, strict=True):
+                answered(outcome)
+            await client.expect(reply)
+
+    run(story)
+
+
+def mismatch(newest: Proposal | None) -> VersionMismatch:
+    return VersionMismatch(committed=newest, path=Path.LOCAL)
+
+
+async def asked_to_write(at: World, value: bytes, if_version: int, outcome: Outcome) -> None:
+    await until(lambda: bool(at.node.writes))
+    write, answered = at.node.writes.popleft()
+    assert write == Write(key=b"n", value=value, mutable=True, if_version=if_version)
+    answered(outcome)
+
+
+async def asked_to_read(at: World, result: Proposal | None) -> None:
+    await until(lambda: bool(at.node.reads))
+    key, consistency, answered = at.node.reads.popleft()
+    assert (key, consistency) == (b"n", Consistency.LINEARIZABLE)
+    answered(ReadResult(committed=result, source=Source.QUORUM))
+
+
+@pytest.mark.parametrize(
+    ("command", "total"), [("INCR n", 6), ("DECR n", 4), ("INCRBY n 10", 15), ("DECRBY n -3", 8), ("INCRBY n -9", -4)]
+)
+def test_counting_starts_from_what_this_node_holds(command: str, total: int) -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.held[b"n"] = proposal(b"5", version=3)
+            client = await at.connect()
+            client.send(command)
+            await asked_to_write(at, b"%d" % total, 3, committed(b"x"))
+            await client.expect(b":%d\r\n" % total)
+
+    run(story)
+
+
+def test_counting_goes_on_from_the_version_that_came_between() -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.held[b"n"] = proposal(b"5", version=3)
+            client = await at.connect()
+            client.send("INCR n")
+            await asked_to_write(at, b"6", 3, mismatch(proposal(b"41", version=4)))
+            await asked_to_write(at, b"42", 4, mismatch(proposal(b"ignored", version=4)))
+            await asked_to_read(at, proposal(b"70", version=6))
+            await asked_to_write(at, b"71", 6, committed(b"71"))
+            await client.expect(b":71\r\n")
+
+    run(story)
+
+
+def test_a_key_nobody_has_written_counts_from_nothing() -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send("INCR n")
+            await asked_to_read(at, None)
+            await asked_to_write(at, b"1", 0, committed(b"1"))
+            await client.expect(b":1\r\n")
+
+    run(story)
+
+
+def test_no_integer_is_said_only_after_a_consistent_read() -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.held[b"n"] = proposal(b"text", version=3)
+            client = await at.connect()
+            client.send("INCR n")
+            await asked_to_read(at, proposal(b"7", version=4))
+            await asked_to_write(at, b"8", 4, committed(b"8"))
+            await client.expect(b":8\r\n")
+            client.send("INCR n")
+            await asked_to_read(at, proposal(b"text"))
+            await client.expect(b"-ERR value is not an integer or out of range\r\n")
+
+    run(story)
+
+
+async def overflow(client: Rope, at: World, command: str, held: bytes) -> None:
+    at.node.held[b"n"] = proposal(held)
+    client.send(command)
+    await asked_to_read(at, proposal(held))
+    await client.expect(b"-ERR increment or decrement would overflow\r\n")
+
+
+def test_sums_stay_within_64_bits() -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            await overflow(client, at, "INCR n", b"9223372036854775807")
+            await overflow(client, at, "DECR n", b"-9223372036854775808")
+            await overflow(client, at, "DECRBY n -9223372036854775808", b"0")
+
+    run(story)
+
+
+@pytest.mark.parametrize("outcome", [UNKNOWN, BUSY, IMMUTABLE])
+def test_counting_that_fails_says_how(outcome: Outcome) -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.held[b"n"] = proposal(b"5", version=3)
+            client = await at.connect()
+            client.send("INCR n")
+            await asked_to_write(at, b"6", 3, outcome)
+            expected = (COMMON | {IMMUTABLE: IS_IMMUTABLE})[outcome]
+            await client.expect(expected.replace(b"'k'", b"'n'"))
+
+    run(story)
+
+
+def test_counting_gives_up_in_the_end_and_says_that_nothing_was_written() -> None:
+    async def story() -> None:
+        async with world() as at:
+            at.node.held[b"n"] = proposal(b"0", version=1)
+            at.node.outcomes.extend(mismatch(proposal(b"0", version=i + 2)) for i in range(MAX_INCREMENT_TRIES))
+            client = await at.connect()
+            client.send("INCR n")
+            line = await client.line()
+            assert line == "-BUSY nothing was written to 'n': 32 tries were overtaken by other writers"
+            assert at.node.asked == MAX_INCREMENT_TRIES
+
+    run(story)
+
+
+def test_counting_without_a_quorum_is_unavailable() -> None:
+    async def story() -> None:
+        async with world() as at:
+            client = await at.connect()
+            client.send("INCR n")
+            await until(lambda: bool(at.node.reads))
+            at.node.reads[0][2](ReadFailed(reason="no quorum"))
+            await client.expect(b"-UNAVAILABLE 'n' cannot be read now: no quorum\r\n")
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"-", b"-0", b"01", b"+1", b" 1", b"1 ", b"1.0", b"9223372036854775808", b"1" * 40]
+)
+def test_what_is_no_integer(text: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        checked_integer(text)
+
+
+@pytest.mark.parametrize("number", [0, -1, 10, (1 << 63) - 1, -(1 << 63)])
+def test_what_is_an_integer(number: int) -> None:
+    assert checked_integer(b"%d" % number) == number

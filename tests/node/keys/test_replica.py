@@ -1,0 +1,377 @@
+"""One message, one transaction, and no word of it before the disk has it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from epoxy.codec.tuple import pack
+from epoxy.model.ballot import NO_BALLOT, Ballot
+from epoxy.model.cluster import CONFIG_KEY
+from epoxy.model.messages import (
+    AcceptOk,
+    AlreadyCommitted,
+    Behind,
+    Commit,
+    CommitConflict,
+    CommitOk,
+    ConfigOk,
+    HigherBallot,
+    PrepareOk,
+    ReadOk,
+    Request,
+    StaleEpoch,
+    UpdateConfig,
+)
+from epoxy.model.records import LEGACY_PROPOSAL_ID, KeyState, ProposalId
+from epoxy.model.writes import Consistency, ExpectedValueDoesNotMatch, ReadResult, Source, Write
+from epoxy.node.keys.replica import Replica
+from epoxy.node.members import config_record
+from epoxy.protocol.keys.operations import Adopt, Cache, Conclude, Concluded, FastVote, HomeOp, Peek, Reserve, Select
+from epoxy.store.keyspace import KV, LEGACY_LAYOUT
+from epoxy.store.memory import MemoryStore
+from epoxy_sim.patching import Patch, applied
+from tests.node.bench import Node
+from tests.protocol.keys.harness import KEY, A, B, C, accept, commit, config_of, fast_vote, prepare, prop, read
+
+LEGACY = {pack((LEGACY_LAYOUT, A, KV, KEY, 0)): b"old"}
+VALUE = prop(b"v", by=B)
+MUTABLE = prop(b"v", by=B, mutable=True)
+
+REQUESTS = (
+    prepare(Ballot(2, B)),
+    accept(VALUE, Ballot(1, B)),
+    accept(VALUE, Ballot(2, B)),
+    commit(VALUE),
+    read(),
+    UpdateConfig(config=config_of(epoch=2)),
+)
+SELECT = Select(write=Write(key=KEY, value=b"v"), proposal_id=ProposalId(A, 1), offered=0, me=A, epoch=1)
+OPERATIONS: tuple[HomeOp, ...] = (
+    SELECT,
+    Reserve(key=KEY, version=1, above=NO_BALLOT, me=A, epoch=1),
+    Conclude(key=KEY, proposal=VALUE, epoch=1),
+    commit(VALUE),
+    Adopt(config=config_of(epoch=2)),
+)
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
+def test_no_reply_leaves_before_the_disk_has_it(request_: Request) -> None:
+    """A read changes nothing, but what it saw may not be on the disk yet either."""
+    node = Node()
+    node.handle(accept(prop(b"other", by=C), Ballot(1, C)))
+    replies = node.handle(request_)
+    assert replies == []
+    node.disk.sync()
+    assert len(replies) == 1
+
+
+@pytest.mark.parametrize("op", OPERATIONS, ids=lambda op: type(op).__name__)
+def test_no_flow_goes_on_before_the_disk_has_it(op: HomeOp) -> None:
+    node = Node()
+    results = node.perform(op)
+    assert results == []
+    node.disk.sync()
+    assert len(results) == 1
+
+
+@pytest.mark.pure("plants a fault in the store")
+def test_this_is_noticed_if_replies_do_not_wait() -> None:
+    def at_once(_: MemoryStore, done: Callable[[], None]) -> None:
+        done()
+
+    with applied((Patch(MemoryStore, "when_durable", at_once),)), pytest.raises(AssertionError):
+        test_no_reply_leaves_before_the_disk_has_it(REQUESTS[0])
+
+
+def test_a_refusal_waits_too() -> None:
+    """It tells what was promised, and a promise that could still be lost was never made."""
+    node = Node()
+    promised = node.handle(prepare(Ballot(5, C)))
+    refused = node.handle(prepare(Ballot(2, B)))
+    assert (promised, refused) == ([], [])
+    node.disk.sync_once()
+    assert (promised, refused) == ([PrepareOk(vote=None)], [HigherBallot(ballot=Ballot(5, C))])
+
+
+def test_a_reply_waits_for_transactions_of_other_keys() -> None:
+    """The disk syncs in the order of the commits, so this costs nothing and needs no thought."""
+    node = Node()
+    other = Select(write=Write(key=b"other", value=b"v"), proposal_id=ProposalId(A, 1), offered=0, me=A, epoch=1)
+    selected = node.perform(other)
+    seen = node.handle(read())
+    assert (selected, seen) == ([], [])
+    node.disk.sync_once()
+    assert (len(selected), seen) == (1, [ReadOk(committed=None, vote=None)])
+
+
+def test_a_read_of_what_a_quiet_disk_holds_answers_at_once() -> None:
+    node = Node()
+    assert node.handle(read()) == [ReadOk(committed=None, vote=None)]
+
+
+def test_a_flush_under_way_does_not_cover_what_came_later() -> None:
+    node = Node()
+    first = node.handle(prepare(Ballot(2, B)))
+    second = node.handle(prepare(Ballot(3, C)))
+    node.disk.sync_once()
+    assert (len(first), len(second)) == (1, 0)
+    node.disk.sync_once()
+    assert second == [PrepareOk(vote=None)]
+
+
+def test_nothing_changed_nothing_told_nothing_written() -> None:
+    node = Node()
+    node.handle_now(commit(VALUE))
+    seen: list[KeyState] = []
+    node.replica.watchers.append(lambda _, __, after: seen.append(after))
+    assert isinstance(node.handle_now(commit(VALUE)), AlreadyCommitted)
+    assert isinstance(node.handle_now(prepare(Ballot(2, B))), AlreadyCommitted)
+    assert (seen, node.store.pending) == ([], 0)
+
+
+# What a local reader is shown
+
+
+def test_a_peek_shows_only_what_is_durable() -> None:
+    node = Node()
+    peek = Peek(key=KEY, use_cache=True)
+    node.handle(commit(VALUE))
+    assert node.perform(peek) == [None]
+    node.disk.sync()
+    assert node.perform(peek) == [ReadResult(committed=VALUE, source=Source.LOCAL)]
+
+
+def test_a_peek_of_an_overwrite_shows_the_version_before_until_it_is_durable() -> None:
+    node = Node()
+    node.handle_now(commit(MUTABLE))
+    second = prop(b"w", 2, by=B, nonce=2, mutable=True)
+    node.handle(commit(second))
+    assert node.perform(Peek(key=KEY, use_cache=True)) == [ReadResult(committed=MUTABLE, source=Source.LOCAL)]
+    node.disk.sync()
+    assert node.perform(Peek(key=KEY, use_cache=True)) == [ReadResult(committed=second, source=Source.LOCAL)]
+
+
+def test_a_vote_is_not_shown() -> None:
+    node = Node()
+    node.handle_now(accept(VALUE, Ballot(1, B)))
+    assert node.perform(Peek(key=KEY, use_cache=True)) == [None]
+
+
+def test_the_cache_is_shown_to_those_who_ask_for_it_once_it_is_durable() -> None:
+    node = Node()
+    assert node.perform(Cache(key=KEY, proposal=VALUE)) == [None]
+    assert node.perform(Peek(key=KEY, use_cache=True)) == [None]
+    node.disk.sync()
+    assert node.perform(Peek(key=KEY, use_cache=True)) == [ReadResult(committed=VALUE, source=Source.CACHE)]
+    assert node.perform(Peek(key=KEY, use_cache=False)) == [None]
+
+
+def test_the_cache_only_moves_to_higher_versions() -> None:
+    node = Node()
+    newer = prop(b"w", 2, by=C, mutable=True)
+    for proposal in (MUTABLE, newer, MUTABLE):
+        node.perform(Cache(key=KEY, proposal=proposal))
+    node.disk.sync()
+    assert node.cached() == newer
+
+
+def test_a_commit_ends_the_cache_and_nothing_is_cached_over_it() -> None:
+    node = Node()
+    node.perform(Cache(key=KEY, proposal=MUTABLE))
+    node.handle_now(commit(MUTABLE))
+    assert node.cached() is None
+    node.perform(Cache(key=KEY, proposal=prop(b"w", 2, by=C, mutable=True)))
+    node.disk.sync()
+    assert node.cached() is None
+    assert node.perform(Peek(key=KEY, use_cache=True)) == [ReadResult(committed=MUTABLE, source=Source.LOCAL)]
+
+
+def test_the_cache_is_not_a_commit_for_the_acceptor() -> None:
+    node = Node()
+    node.perform(Cache(key=KEY, proposal=VALUE))
+    assert node.handle_now(prepare(Ballot(2, B))) == PrepareOk(vote=None)
+    assert node.handle_now(read()) == ReadOk(committed=None, vote=None)
+
+
+# Configurations
+
+
+def test_configurations_are_adopted_upwards_only() -> None:
+    node = Node()
+    for epoch, then in ((3, 3), (2, 3), (3, 3), (4, 4), (1, 4)):
+        assert node.handle_now(UpdateConfig(config=config_of(epoch=epoch))) == ConfigOk(epoch=then)
+        assert node.replica.config == config_of(epoch=then)
+
+
+def test_another_configuration_of_the_same_epoch_changes_nothing_and_raises_the_alarm() -> None:
+    node = Node()
+    assert node.handle_now(UpdateConfig(config=config_of(5, epoch=1))) == ConfigOk(epoch=1)
+    assert node.replica.config == config_of(3)
+    assert len(node.alarms) == 1
+
+
+def test_a_configuration_that_is_decided_is_in_force() -> None:
+    """The register is a key like any other: whoever learns its next version has adopted that epoch."""
+    node = Node()
+    decided = config_record.to_proposal(config_of(5, epoch=2))
+    assert node.handle_now(Commit(key=CONFIG_KEY, epoch=1, proposal=decided)) == CommitOk()
+    assert node.replica.config == config_of(5, epoch=2)
+    assert node.handle_now(UpdateConfig(config=config_of(5, epoch=2))) == ConfigOk(epoch=2)
+    assert node.alarms == []
+
+
+def test_a_flow_that_adopts_is_told_what_is_in_force() -> None:
+    node = Node()
+    newer = node.perform(Adopt(config=config_of(epoch=4)))
+    older = node.perform(Adopt(config=config_of(epoch=2)))
+    node.disk.sync()
+    assert (newer, older) == ([config_of(epoch=4)], [config_of(epoch=4)])
+
+
+def test_an_adopted_configuration_survives_and_beats_the_operators() -> None:
+    node = Node()
+    node.handle_now(UpdateConfig(config=config_of(5, epoch=2)))
+    again = Node(contents=node.store.survivors(), config=config_of(3))
+    assert again.replica.config == config_of(5, epoch=2)
+    assert again.handle_now(read(epoch=1)) == StaleEpoch(config=config_of(5, epoch=2))
+
+
+def test_an_adoption_that_was_never_acknowledged_may_be_lost() -> None:
+    node = Node()
+    told = node.handle(UpdateConfig(config=config_of(epoch=2)))
+    assert told == []
+    assert Node(contents=node.store.survivors()).replica.config.epoch == 1
+
+
+def test_the_operators_configuration_is_kept_at_the_first_start() -> None:
+    node = Node(config=config_of(5))
+    assert Node(contents=node.store.survivors(), config=config_of(3)).replica.config == config_of(5)
+
+
+# Envelopes
+
+
+def test_requests_of_one_envelope_run_in_order_and_the_last_one_answers() -> None:
+    node = Node()
+    second = prop(b"w", 2, by=C, mutable=True)
+    vote = accept(second, Ballot(1, C))
+    assert node.handle_now(vote) == Behind(version=0)
+    assert node.handle_now(commit(MUTABLE), vote) == AcceptOk()
+    assert node.state() == KeyState(committed=MUTABLE, vote=fast_vote(second))
+
+
+def test_a_configuration_travels_before_the_request_that_needs_it() -> None:
+    node = Node()
+    reply = node.handle_now(UpdateConfig(config=config_of(epoch=2)), prepare(Ballot(2, B), epoch=2))
+    assert reply == PrepareOk(vote=None)
+
+
+def test_an_envelope_is_answered_when_all_of_it_is_durable() -> None:
+    node = Node()
+    replies = node.handle(commit(MUTABLE), prepare(Ballot(2, B), 2))
+    node.disk.sync_once()
+    assert replies == []
+    node.disk.sync_once()
+    assert replies == [PrepareOk(vote=None)]
+
+
+# A broken invariant
+
+
+def test_two_values_for_one_instance_raise_the_alarm_and_overwrite_nothing() -> None:
+    node = Node()
+    assert node.handle_now(commit(VALUE)) == CommitOk()
+    before = node.store.survivors()
+    other = prop(b"other", by=C)
+    assert node.handle_now(commit(other)) == CommitConflict(committed=VALUE)
+    (alarm,) = node.alarms
+    assert "two values" in alarm
+    assert repr(other) in alarm
+    assert repr(VALUE) in alarm
+    assert node.store.survivors() == before
+
+
+def test_the_alarm_is_raised_even_if_the_conflict_is_not_the_answer() -> None:
+    node = Node()
+    node.handle_now(commit(VALUE))
+    assert node.handle_now(commit(prop(b"other", by=C)), read()) == ReadOk(committed=VALUE, vote=None)
+    assert len(node.alarms) == 1
+
+
+def test_learning_the_same_again_is_no_alarm() -> None:
+    node = Node()
+    node.handle_now(commit(VALUE), commit(VALUE))
+    assert node.alarms == []
+
+
+# Values of the first layout
+
+
+def test_a_legacy_value_blocks_votes_and_promises() -> None:
+    node = Node(contents=LEGACY)
+    legacy = prop(b"old", 0, by=LEGACY_PROPOSAL_ID.replica_id, nonce=LEGACY_PROPOSAL_ID.nonce)
+    for request in (accept(VALUE, Ballot(1, B)), prepare(Ballot(2, B)), accept(VALUE, Ballot(2, B))):
+        assert node.handle_now(request) == AlreadyCommitted(committed=legacy)
+    assert node.state() == KeyState(committed=legacy)
+
+
+def test_a_commit_against_a_legacy_value_is_a_conflict() -> None:
+    node = Node(contents=LEGACY)
+    assert isinstance(node.handle_now(commit(VALUE)), CommitConflict)
+    assert len(node.alarms) == 1
+    assert node.state().version == 0
+
+
+def test_a_legacy_value_is_read_as_such() -> None:
+    node = Node(contents=LEGACY)
+    (result,) = node.perform(Peek(key=KEY, use_cache=True))
+    assert isinstance(result, ReadResult)
+    assert (result.value, result.source) == (b"old", Source.LEGACY)
+    node.read(Consistency.SKIP_CACHE)
+    assert node.reads == [result]
+    assert node.transport.sent == []
+
+
+def test_a_write_meets_a_legacy_value_at_home() -> None:
+    node = Node(contents=LEGACY)
+    node.write(b"new")
+    node.disk.sync()
+    (outcome,) = node.outcomes
+    assert isinstance(outcome, ExpectedValueDoesNotMatch)
+    assert outcome.committed.value == b"old"
+    assert node.transport.sent == []
+
+
+# The home operations meet the same state as the messages do
+
+
+def test_home_and_peers_see_one_state() -> None:
+    node = Node()
+    selected = node.perform(SELECT)
+    node.disk.sync()
+    mine = prop(b"v", by=A, nonce=1)
+    assert selected == [FastVote(proposal=mine, base=None)]
+    assert node.handle_now(accept(VALUE, Ballot(1, B))) == HigherBallot(ballot=Ballot(1, A))
+    concluded = node.perform(Conclude(key=KEY, proposal=mine, epoch=1))
+    node.disk.sync()
+    assert concluded == [Concluded()]
+    assert node.handle_now(read()) == ReadOk(committed=mine, vote=None)
+
+
+def test_an_operation_of_an_earlier_epoch_is_turned_away() -> None:
+    node = Node()
+    node.handle_now(UpdateConfig(config=config_of(epoch=2)))
+    results = node.perform(SELECT)
+    node.disk.sync()
+    assert results == [StaleEpoch(config=config_of(epoch=2))]
+    assert node.state() == KeyState()
+
+
+def test_replicas_of_one_store_do_not_share_rows() -> None:
+    store = MemoryStore()
+    first, second = (Replica(i, store, config_of(), lambda _: None) for i in (A, B))
+    first.handle([commit(VALUE)], lambda _: None)
+    told: list[object] = []
+    second.handle([read()], told.append)
+    assert told == [ReadOk(committed=None, vote=None)]

@@ -1,0 +1,38 @@
+"""Where a node stands: only those who vote serve clients, and the others say why not."""
+
+import pytest
+from msgspec.structs import replace
+
+from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
+from epoxy.node.members.lifecycle import State, standing
+
+ME, STORE = 1, 77
+FIRST = first_epoch((1, 2, 3))
+
+
+def with_me(status: ReplicaStatus, identity: int = STORE) -> ClusterConfig:
+    others = tuple(ReplicaInfo(id=i) for i in (2, 3))
+    return replace(FIRST, epoch=5, replicas=(ReplicaInfo(id=ME, status=status, identity=identity), *others))
+
+
+WITHOUT_ME = replace(FIRST, epoch=5, replicas=FIRST.replicas[1:], coordinator_id=2)
+
+
+@pytest.mark.parametrize(
+    ("config", "may_vote", "state", "words"),
+    [
+        (FIRST, True, State.ACTIVE, ""),
+        (FIRST, False, State.UNCONFIRMED, "most of the others have not met this store of replica 1"),
+        (with_me(ReplicaStatus.ACTIVE), True, State.ACTIVE, ""),
+        (with_me(ReplicaStatus.LEAVING), True, State.LEAVING, ""),
+        (with_me(ReplicaStatus.JOINING), True, State.JOINING, "replica 1 is joining"),
+        (with_me(ReplicaStatus.LEARNING), True, State.LEARNING, "it serves clients once it has copied"),
+        (with_me(ReplicaStatus.ACTIVE, identity=78), False, State.DISPLACED, "must come back under a new id"),
+        (WITHOUT_ME, False, State.REMOVED, "it was removed, and can be stopped"),
+        (replace(WITHOUT_ME, epoch=1), False, State.NEW, "`epoxy members add 1 URL`"),
+    ],
+)
+def test_every_standing(config: ClusterConfig, may_vote: bool, state: State, words: str) -> None:
+    found = standing(config, ME, STORE, may_vote=may_vote)
+    assert (found.state, found.serves) == (state, not words)
+    assert words in found.reason

@@ -1,0 +1,49 @@
+"""Signals until the very end of a process. They are sent to real ones: a handler of this one would be pytest's."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROLOGUE = """
+import asyncio, os, signal, sys, threading, uvloop
+from epoxy.node.process.signals import answered
+
+def bystander():
+    # A thread that would take a signal the main thread does not want.
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+async def work(signals):
+    over = asyncio.Event()
+    with answered(over.set):
+        for number in signals:
+            os.kill(os.getpid(), number)
+        await over.wait()
+"""
+
+
+def outcome(script: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", PROLOGUE + script]
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("run", ["asyncio.run", "uvloop.run"])
+def test_a_signal_is_a_call_and_after_the_loop_it_is_nothing(run: str, number: str) -> None:
+    done = outcome(f"bystander(); {run}(work([signal.{number}])); os.kill(os.getpid(), signal.{number}); print(1)")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+
+
+def test_a_signal_is_nothing_after_a_failure_either() -> None:
+    script = """
+async def fail():
+    with answered(lambda: None):
+        raise SystemExit(3)
+
+bystander()
+try:
+    uvloop.run(fail())
+finally:
+    os.kill(os.getpid(), signal.SIGTERM)
+"""
+    assert outcome(script).returncode == 3

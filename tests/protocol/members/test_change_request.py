@@ -1,0 +1,83 @@
+"""What an operator may ask for, and what is said to the rest."""
+
+import pytest
+
+from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
+from epoxy.model.members import Member, Wish
+from epoxy.model.quorum import MAX_REPLICAS
+from epoxy.protocol.members.change_request import Amendment, Objection, amended
+
+CONFIG = ClusterConfig(
+    epoch=3,
+    coordinator_id=1,
+    replicas=(
+        *(ReplicaInfo(id=i, url=f"http://{i}", datacenter=f"dc-{i}") for i in (1, 2, 3)),
+        ReplicaInfo(id=4, status=ReplicaStatus.LEARNING, url="http://4"),
+    ),
+)
+EVERYBODY = frozenset(range(1, MAX_REPLICAS + 2))
+FIVE = Member(id=5, url="http://5", datacenter="dc-5")
+
+
+def ids(wish: Wish | Objection) -> list[int]:
+    assert isinstance(wish, Wish), wish
+    return [member.id for member in wish.members]
+
+
+def wish_for(*wanted: int) -> Wish:
+    return Wish(members=tuple(Member(id=i, url=f"http://{i}") for i in wanted))
+
+
+def test_the_first_wish_builds_on_those_who_vote() -> None:
+    wish = amended(CONFIG, None, Amendment(add=(FIVE,)), EVERYBODY)
+    assert ids(wish) == [1, 2, 3, 5]
+    assert wish == Wish(members=(*(Member(id=i, url=f"http://{i}", datacenter=f"dc-{i}") for i in (1, 2, 3)), FIVE))
+
+
+def test_the_next_builds_on_the_one_before_even_if_that_is_not_fulfilled_yet() -> None:
+    assert ids(amended(CONFIG, wish_for(1, 2, 3, 4), Amendment(add=(FIVE,)), EVERYBODY)) == [1, 2, 3, 4, 5]
+    assert ids(amended(CONFIG, wish_for(1, 2, 3, 4), Amendment(remove=(4,)), EVERYBODY)) == [1, 2, 3]
+
+
+def test_to_replace_is_one_change_and_the_address_may_stay() -> None:
+    at_the_same_place = Member(id=5, url="http://3")
+    assert ids(amended(CONFIG, None, Amendment(add=(at_the_same_place,), remove=(3,)), EVERYBODY)) == [1, 2, 5]
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "words"),
+    [
+        (Amendment(), "nothing_to_do", "nobody to add"),
+        (Amendment(remove=(9,)), "unknown_member", "9 is none of the members: 1, 2, 3"),
+        (Amendment(remove=(3, 3)), "named_twice", "3 is named twice"),
+        (Amendment(add=(Member(id=3, url="http://x"),)), "already_member", "3 is a member already"),
+        (Amendment(add=(Member(id=5),)), "no_address", "the address of 5 is missing"),
+        (Amendment(add=(FIVE, FIVE)), "named_twice", "5 is named twice"),
+        (Amendment(add=(Member(id=5, url="http://3"),)), "address_taken", "the address of 3"),
+        (Amendment(remove=(1, 2, 3)), "nobody_left", "decides nothing"),
+        (
+            Amendment(add=tuple(Member(id=i, url=f"http://{i}") for i in range(5, MAX_REPLICAS + 3))),
+            "too_many_members",
+            "at most",
+        ),
+    ],
+)
+def test_what_is_objected_to(given: Amendment, code: str, words: str) -> None:
+    objection = amended(CONFIG, None, given, EVERYBODY)
+    assert isinstance(objection, Objection)
+    assert objection.code == code
+    assert words in objection.words
+
+
+def test_those_who_stay_must_be_able_to_decide() -> None:
+    """Of 1, 2 and 3 the last does not answer: without 2, nobody could decide anything."""
+    there = frozenset((1, 2))
+    objection = amended(CONFIG, None, Amendment(remove=(2,)), there)
+    assert isinstance(objection, Objection)
+    assert (objection.code, objection.words) == (
+        "would_lose_quorum",
+        "of 1, 3 only 1 can be reached, and 2 are needed to decide anything",
+    )
+    assert ids(amended(CONFIG, None, Amendment(remove=(3,)), there)) == [1, 2]
+    assert ids(amended(CONFIG, None, Amendment(remove=(2,), force=True), there)) == [1, 3]
+    assert ids(amended(CONFIG, None, Amendment(add=(FIVE,), remove=(3,)), there)) == [1, 2, 5], "newcomers are there"

@@ -1,0 +1,66 @@
+"""What a replica knows of instances, and what it may throw away."""
+
+import pytest
+
+from epoxy.model.instances import NOTHING, Deps, Instance, InstanceId, Phase
+from epoxy.protocol.txn.interference import Interference
+from epoxy.protocol.txn.log import Log
+from tests.protocol.txn.cluster import read, write
+
+
+def committed(replica: int, slot: int, *, nop: bool = False) -> Instance:
+    return Instance(id=InstanceId(replica, slot), phase=Phase.COMMITTED, nop=nop, command=write(), deps=NOTHING)
+
+
+def test_floors_rise_over_gaps_that_are_filled() -> None:
+    log = Log()
+    for slot in (1, 3, 2):
+        log.put(committed(1, slot))
+    log.mark_executed(InstanceId(1, 1))
+    log.mark_executed(InstanceId(1, 3))
+    assert (log.floors(), log.beyond) == ((InstanceId(1, 1),), {InstanceId(1, 3)})
+    log.mark_executed(InstanceId(1, 2))
+    assert (log.floors(), log.beyond) == ((InstanceId(1, 3),), set())
+
+
+def test_gaps_are_what_is_known_of_and_not_decided() -> None:
+    log = Log()
+    log.put(committed(1, 2))
+    log.mention(InstanceId(2, 1))
+    assert list(log.gaps()) == [InstanceId(1, 1), InstanceId(2, 1)]
+
+
+def test_what_is_executed_by_all_is_forgotten_and_nothing_else() -> None:
+    log = Log()
+    for slot in (1, 2):
+        log.put(committed(1, slot))
+        log.mark_executed(InstanceId(1, slot))
+    assert log.forget([InstanceId(1, 1)]) == [InstanceId(1, 1)]
+    assert log.is_forgotten(InstanceId(1, 1))
+    assert not log.is_forgotten(InstanceId(1, 2))
+    assert log.interference.outside(InstanceId(9, 9), write(), NOTHING) == {InstanceId(1, 2)}
+    with pytest.raises(AssertionError, match="before it is executed"):
+        log.forget([InstanceId(1, 3)])
+
+
+def test_nothing_interferes_with_nobody() -> None:
+    log = Log()
+    log.put(Instance(id=InstanceId(1, 1), phase=Phase.PREACCEPTED, command=write(), deps=NOTHING, initial=NOTHING))
+    assert log.interference.outside(InstanceId(2, 1), write(), NOTHING) == {InstanceId(1, 1)}
+    log.put(committed(1, 1, nop=True))
+    assert log.interference.outside(InstanceId(2, 1), write(), NOTHING) == frozenset()
+
+
+def test_interference_by_key_and_floor() -> None:
+    index = Interference()
+    for slot in (1, 3, 2, 2):
+        index.add(InstanceId(1, slot), write())
+    index.add(InstanceId(2, 1), read())
+    me = InstanceId(3, 1)
+    everybody = {InstanceId(1, 1), InstanceId(1, 2), InstanceId(1, 3), InstanceId(2, 1)}
+    assert index.outside(me, write(), NOTHING) == everybody
+    assert index.outside(me, read(), NOTHING) == everybody - {InstanceId(2, 1)}
+    assert index.outside(me, write(), Deps(upto=(InstanceId(1, 2),))) == {InstanceId(1, 3), InstanceId(2, 1)}
+    assert index.outside(me, write(b"other"), NOTHING) == frozenset()
+    index.remove(InstanceId(1, 3), write())
+    assert index.outside(me, write(), Deps(upto=(InstanceId(1, 2),))) == {InstanceId(2, 1)}

@@ -1,0 +1,85 @@
+"""How many are let in: as many as get done in the time that one may be kept waiting."""
+
+from epoxy.model.writes import Path
+from epoxy.node.keys.latency import Pace
+from epoxy.node.observer import Unobserved
+from epoxy.runtime.admission import BURST, QUEUE_S, Pending
+from tests.node.bench import HandClock
+
+
+def busy(pending: Pending[str], rate: int, seconds: int = 1) -> None:
+    """So many begin and end in each second."""
+    for _ in range(seconds):
+        for _ in range(rate):
+            pending.begin(lambda _: None)("done")
+        pending.adapt(1.0)
+
+
+def test_a_burst_is_let_in_whatever_was_before() -> None:
+    pending = Pending(HandClock(), 10_000, 1000, "late")
+    assert pending.limit == BURST
+    busy(pending, 0, seconds=10)
+    assert pending.limit == BURST
+
+
+def test_the_limit_follows_what_gets_done_up_and_down() -> None:
+    pending = Pending(HandClock(), 10_000, 1000, "late")
+    busy(pending, 8000, seconds=10)
+    assert 0.99 * 8000 * QUEUE_S < pending.limit <= 8000 * QUEUE_S
+    busy(pending, 2000, seconds=10)
+    assert 2000 * QUEUE_S <= pending.limit < 1.01 * 2000 * QUEUE_S + 10
+    busy(pending, 0, seconds=10)
+    assert pending.limit == BURST
+
+
+def test_never_above_what_was_configured() -> None:
+    pending = Pending(HandClock(), 1000, 1000, "late")
+    busy(pending, 8000, seconds=10)
+    assert pending.limit == 1000
+    assert Pending(HandClock(), 3, 1000, "late").limit == 3
+
+
+def test_those_whose_clients_have_gone_count_until_they_end() -> None:
+    clock, told = HandClock(), list[str]()
+    pending = Pending(clock, 10, 1000, "late")
+    ticket = pending.begin(told.append)
+    clock.advance(1000)
+    assert (told, pending.count) == (["late"], 1)
+    ticket("done")
+    assert (told, pending.count) == (["late"], 0)
+
+
+class Ear(Unobserved):
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+
+    def proposal_done(
+        self, outcome: str, path: Path | None, seconds: float, *, prepares: int = 0, retries: int = 0, bumps: int = 0
+    ) -> None:
+        self.heard.append((outcome, path, seconds, prepares, retries, bumps))
+
+    def request_handled(self, request_type: str, result: str, seconds: float) -> None:
+        self.heard.append((request_type, result, seconds))
+
+    def invariant_violation(self, text: str) -> None:
+        self.heard.append(text)
+
+
+def test_the_pace_is_that_of_fast_rounds_since_the_last_look() -> None:
+    pace = Pace()
+    assert pace.mean_ms() == 0
+    pace.proposal_done("Committed", Path.FAST, 0.010)
+    pace.proposal_done("Committed", Path.FAST, 0.030)
+    pace.proposal_done("Committed", Path.SLOW, 9.0)
+    pace.proposal_done("ConsensusFailed", None, 9.0)
+    assert pace.mean_ms() == 20
+    assert pace.mean_ms() == 0
+
+
+def test_everything_heard_is_passed_on() -> None:
+    pace, ear = Pace(), Ear()
+    pace.then = ear
+    pace.proposal_done("Committed", Path.FAST, 0.1, prepares=1, retries=2, bumps=3)
+    pace.request_handled("Read", "ReadOk", 0.2)
+    pace.invariant_violation("planted")
+    assert ear.heard == [("Committed", Path.FAST, 0.1, 1, 2, 3), ("Read", "ReadOk", 0.2), "planted"]

@@ -1,0 +1,143 @@
+"""Links follow the configuration, and who is none of the members is heard no further than that."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from epoxy.model.cluster import ClusterConfig, ReplicaInfo, first_epoch
+from epoxy.model.members import MemberReply, MemberStatus, StatusRead
+from epoxy.model.messages import ConfigOk, Failed, Read, ReadOk, Reply, Request, StaleEpoch, UpdateConfig
+from epoxy.node.service import Node
+from epoxy.server.peer_router import Neighbours
+from epoxy.store.memory import MemoryStore
+from epoxy.transport.peers.signed_header import Claim
+from epoxy.transport.wan.emulation import Link
+from tests.node.bench import HandClock
+from tests.node.service_bench import HandLinks, settings_of
+from tests.protocol.keys.harness import FixedDice
+
+ME = 1
+IDENTITY = 1
+"""The first number a `FixedDice` draws."""
+
+READ = Read(key=b"k", epoch=1)
+
+
+class Followed(HandLinks):
+    """Peers and questions alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: dict[int, str] = {}
+
+    def follow(self, links: Mapping[int, str]) -> None:
+        self.links = dict(links)
+
+    def ask(self, *_: object) -> None:
+        raise AssertionError("nobody is asked here")
+
+    def stop(self) -> None:
+        self.follow({})
+
+
+class World:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, n: int = 3) -> None:
+        self.clock, self.peers, self.questions = HandClock(), Followed(), Followed()
+        self.scheduled: list[Callable[[], None]] = []
+        loop: Any = type(
+            "Loop",
+            (),
+            {
+                "call_soon": lambda _, then: self.scheduled.append(then),
+                "call_later": lambda _, delay_s, then: self.clock.call_later(1000 * delay_s, then),
+            },
+        )()
+        monkeypatch.setattr(asyncio, "get_running_loop", lambda: loop)
+        settings = replace(settings_of(n), emulate_wan=False)
+        self.link = Link(self.clock)
+        self.node = Node(settings, MemoryStore(), self.peers, self.clock, FixedDice(), print, self.questions)
+        handle = self.node.replica.handle_all
+        self.neighbours = Neighbours(self.node, self.peers, self.questions, self.link, handle)  # type: ignore[arg-type]
+        self.neighbours.start()
+
+    def adopt(self, config: ClusterConfig) -> None:
+        self.node.replica.handle([UpdateConfig(config=config)], lambda _: None)
+        for then in self.scheduled:
+            then()
+        self.scheduled.clear()
+
+    def hear(self, *requests: Request, sender: int = 2, epoch: int = 1, store: int = 102) -> Sequence[Reply] | None:
+        """None: another store than the one on record."""
+        claim = Claim(sender, ME, epoch, 0, 0, store)
+        if self.neighbours._recognises(claim) is False:
+            return None
+        replies: list[Reply] = []
+        self.neighbours._reception(claim)(requests, replies.extend)
+        return replies
+
+    def ask(self, sender: int, epoch: int) -> MemberReply:
+        replies: list[MemberReply] = []
+        self.neighbours._answer(Claim(sender, ME, epoch, 0, 0, 102), StatusRead(), replies.append)
+        return replies[0]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def members(*ids: int, epoch: int = 2) -> ClusterConfig:
+    infos = tuple(ReplicaInfo(id=i, url=f"http://{i}", identity=IDENTITY if i == ME else 100 + i) for i in ids)
+    return ClusterConfig(epoch=epoch, coordinator_id=ids[0], replicas=infos)
+
+
+def test_links_follow_the_members_and_those_who_leave_are_told_first(world: World) -> None:
+    assert set(world.peers.links) == {2, 3}
+    world.adopt(members(1, 2, 4))
+    assert world.peers.links[4] == "http://4"
+    assert 3 in world.peers.links, "it may not have heard"
+    world.clock.advance(60_000)
+    assert set(world.peers.links) == set(world.questions.links) == {2, 4}
+    assert world.neighbours.ids() == {2, 4}
+    world.neighbours.stop()
+    assert world.questions.links == {}
+
+
+def test_one_that_is_no_member_has_nobody_to_talk_to(world: World) -> None:
+    world.adopt(members(2, 3))
+    world.clock.advance(60_000)
+    assert world.peers.links == {}
+
+
+def test_a_store_nobody_has_met_takes_configurations_and_no_part_in_anything(world: World) -> None:
+    (failed,) = world.hear(READ) or ()
+    assert isinstance(failed, Failed)
+    assert world.hear() == [], "a probe is answered, and the sender is on record now"
+    assert world.hear(UpdateConfig(config=first_epoch((1, 2, 3)))) is not None
+    assert world.hear(READ, store=7) is None, "another store than the one met first"
+
+
+def test_a_member_is_served(world: World) -> None:
+    world.adopt(members(1, 2, 3))
+    (reply,) = world.hear(replace(READ, epoch=2), epoch=2) or ()
+    assert isinstance(reply, ReadOk)
+    assert isinstance(world.ask(2, epoch=2), MemberStatus)
+
+
+def test_who_was_removed_is_told_so_and_not_written_down(world: World) -> None:
+    world.adopt(members(1, 2))
+    told = StaleEpoch(config=world.node.replica.config)
+    assert world.hear(READ, READ, sender=3, store=103) == [told, told]
+    assert world.hear(sender=3, store=104) == [], "whatever its store"
+    assert world.ask(3, epoch=1) == told
+    assert world.neighbours._recognises(Claim(3, ME, 1, 0, 0, 103)) is None
+
+
+def test_a_stranger_of_a_newer_epoch_may_be_a_member(world: World) -> None:
+    world.adopt(members(1, 2))
+    newer = members(1, 2, 9, epoch=5)
+    (reply,) = world.hear(UpdateConfig(config=newer), sender=9, epoch=5, store=109) or ()
+    assert reply == ConfigOk(epoch=5)

@@ -1,0 +1,133 @@
+"""A shrunk plan is smaller, fails in the same way, and is the same one every time."""
+
+import pytest
+
+from epoxy_sim.keys.campaign import Setup
+from epoxy_sim.keys.describe import condense, describe, until_blamed
+from epoxy_sim.keys.mutants import planted
+from epoxy_sim.keys.plan import Plan
+from epoxy_sim.keys.shrink import LIMIT_EVENTS, REDUCTIONS, Attempt, shrink, with_replicas
+from epoxy_sim.keys.simulation import Failure, Report, run
+from epoxy_sim.search import Shrunk, fewer
+
+SETUP = Setup(workload="per-key", mutant="two-fast-votes", n=5)
+
+
+def first_failure(setup: Setup) -> tuple[Plan, str]:
+    for seed in range(100):
+        report = run(setup.plan(seed))
+        if report.failure is not None:
+            return report.plan, report.failure.rule
+    raise AssertionError("nothing fails")
+
+
+def shrunk_failure(limit_events: int = LIMIT_EVENTS) -> tuple[Plan, str, Shrunk[Report]]:
+    with planted(SETUP.mutant):
+        plan, rule = first_failure(SETUP)
+        return plan, rule, shrink(plan, rule, limit_events=limit_events)
+
+
+def test_a_failure_shrinks_to_its_core() -> None:
+    """Two rivals and one message are enough for a second fast vote."""
+    plan, rule, shrunk = shrunk_failure()
+    assert shrunk.complete
+    assert shrunk.report.failure is not None
+    assert shrunk.report.failure.rule == rule == "second vote"
+    assert shrunk.report.plan.size < plan.size
+    assert (shrunk.report.plan.n, len(shrunk.report.plan.clients), shrunk.report.plan.faults) == (2, 2, ())
+    assert shrunk.report.trace is not None
+    assert len(shrunk.report.trace) < 10
+
+
+def test_shrinking_is_deterministic() -> None:
+    _, _, once = shrunk_failure()
+    _, _, again = shrunk_failure()
+    assert (once.report.plan, once.runs, once.report.trace) == (again.report.plan, again.runs, again.report.trace)
+
+
+def test_the_limit_ends_the_search_with_something_that_still_fails() -> None:
+    _, rule, shrunk = shrunk_failure(limit_events=2_000)
+    assert not shrunk.complete
+    assert shrunk.report.failure is not None
+    assert shrunk.report.failure.rule == rule
+
+
+def test_fewer_finds_the_two_that_matter() -> None:
+    kept = tuple(range(20))
+
+    def attempt(items: tuple[int, ...]) -> bool:
+        nonlocal kept
+        if {3, 17} <= set(items):
+            kept = items
+            return True
+        return False
+
+    fewer(kept, attempt)
+    assert kept == (3, 17)
+
+
+@pytest.mark.parametrize("accepting", [True, False])
+@pytest.mark.parametrize("workload", ["per-key", "mutable"])
+def test_every_candidate_is_a_plan_that_can_be_played(workload: str, accepting: bool) -> None:
+    """The protocol is whole, so what fails here is the shrinker's doing."""
+    for seed in (0, 3, 5):
+        plan = Setup(workload=workload, n=4).plan(seed)
+        for reduce in REDUCTIONS:
+            candidates: list[Plan] = []
+            reduce(plan, remembering(candidates, accepting))
+            for candidate in candidates[:1] + candidates[-1:]:
+                assert run(candidate).failure is None, (reduce.__name__, candidate)
+
+
+def remembering(candidates: list[Plan], accepting: bool) -> Attempt:
+    """Accepts a few, so that reductions build on each other and come to an end."""
+
+    def attempt(plan: Plan) -> bool:
+        candidates.append(plan)
+        return accepting and len(candidates) <= 8
+
+    return attempt
+
+
+def test_without_a_replica_the_others_move_down() -> None:
+    plan = Setup(workload="per-key", n=5).plan(2)
+    smaller = with_replicas(plan, (1, 3, 4, 5))
+    assert (smaller.n, len(smaller.skew), len(smaller.places)) == (4, 4, 4)
+    renamed = {1: 1, 2: 1, 3: 2, 4: 3, 5: 4}
+    assert [client.home for client in smaller.clients] == [renamed[client.home] for client in plan.clients]
+    assert all(1 <= i <= 4 for fault in smaller.faults for i in fault.machines)
+    assert all(fault.machines for fault in smaller.faults)
+
+
+def test_a_plan_in_words_names_everything() -> None:
+    plan = Setup(workload="mutable", n=3).plan(1)
+    told = "\n".join(describe(plan))
+    assert "3 replicas on a line (A at" in told
+    assert all(f"c{number} at " in told for number in range(1, len(plan.clients) + 1))
+    assert all(fault.kind.value in told or "partitions heal" in told for fault in plan.faults)
+
+
+def test_a_late_verdict_hides_what_happened_after_the_blamed_operation() -> None:
+    trace = ["c1 asks A, operation 4: x", "noise", "c1 is told, operation 4: y", "c2 asks A, operation 44: z"]
+    late = Failure(rule="linearizability", detail="none of these can follow:\n  #4 c1 read")
+    assert until_blamed(trace, late) == trace[:3]
+    assert until_blamed(trace, Failure(rule="agreement", detail="#4 c1")) == trace
+    assert until_blamed(trace, Failure(rule="linearizability", detail="#9 c1")) == trace
+
+
+def test_a_round_is_one_line_and_a_loss_stands_at_its_message() -> None:
+    trace = [
+        "     0.300 ms  B -> A: Accept x",
+        "     0.300 ms  B -> A: lost",
+        "     0.300 ms  B -> C: Accept x",
+        "     0.400 ms  B -> C: Accept x",
+        "     0.500 ms  B <- C: AcceptOk",
+        "     0.500 ms  C -> B: lost",
+        "     0.500 ms  C -> A: lost",
+    ]
+    assert condense(trace) == [
+        "     0.300 ms  B -> A (lost), C: Accept x",
+        "     0.400 ms  B -> C: Accept x",
+        "     0.500 ms  B <- C: AcceptOk (lost)",
+        "     0.500 ms  C -> A: lost",
+    ]

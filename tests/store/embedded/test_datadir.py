@@ -1,0 +1,168 @@
+"""A data directory is taken by one process, of one replica, in one format, and refused in words to everybody else."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from epoxy.model.errors import StoreRefused
+from epoxy.store.embedded.datadir import FORMAT, DataDir
+from epoxy.store.embedded.store import LOG_BYTES, EmbeddedStore, open_folder
+
+HOLDER = """
+import sys
+from pathlib import Path
+from epoxy.store.embedded.datadir import DataDir
+DataDir.open(Path(sys.argv[1]), replica=7, name="eu-west-1")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def opened(path: Path, replica: int = 7) -> DataDir:
+    return DataDir.open(path, replica=replica, name="eu-west-1")
+
+
+def test_a_new_directory_is_made_and_found_again(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "eu"
+    with opened(path) as first:
+        assert first.path == path
+        assert path.stat().st_mode & 0o777 == 0o700
+    with opened(path):
+        assert (path / "format").read_bytes() == b'{"format":%d,"replica":7}' % FORMAT
+
+
+def test_an_empty_directory_is_good_too(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    assert (tmp_path / "format").exists()
+
+
+def test_what_a_crash_left_of_the_making_is_made_again(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    (tmp_path / "format.next").write_bytes(b'{"for')
+    opened(tmp_path).close()
+    opened(tmp_path).close()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["format", "lock", "log", "tree"]
+
+
+@pytest.mark.parametrize("place", ["epoxy.store.embedded.datadir.write_whole", "epoxy.store.embedded.store.recover"])
+def test_a_making_that_was_cut_short_is_begun_again(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, dies)
+        with pytest.raises(KeyboardInterrupt):
+            opened(tmp_path)
+    assert (tmp_path / "tree").exists()
+    with opened(tmp_path) as again:
+        assert again.is_new
+
+
+@pytest.mark.parametrize("lost", ["log", "tree"])
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_directory_that_has_lost_its_store_is_refused(tmp_path: Path, lost: str, emptied: bool) -> None:
+    """It would open as an empty one, and vote again where it has voted."""
+    opened(tmp_path).close()
+    shutil.rmtree(tmp_path / lost)
+    if emptied:
+        (tmp_path / lost).mkdir()
+    with pytest.raises(StoreRefused, match=f"its `{lost}` is missing or empty"):
+        opened(tmp_path)
+
+
+def test_rows_without_a_description_are_refused(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    store = EmbeddedStore(tmp_path, post=ignore, schedule=ignore, on_failure=ignore)
+    store.close()
+    tree, log, _, _ = open_folder(tmp_path, LOG_BYTES)
+    log.write(log.frame(1, {b"a": b"v"}))
+    log.close()
+    tree.close()
+    (tmp_path / "format").unlink()
+    with pytest.raises(StoreRefused, match="holds rows, but has no file `format`"):
+        opened(tmp_path)
+
+
+def ignore(_: object) -> None:
+    """Nothing is committed here."""
+
+
+def test_every_folder_on_the_way_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr("epoxy.store.embedded.datadir.sync_folder", synced.append)
+    opened(tmp_path / "a" / "b" / "c").close()
+    assert synced[:3] == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
+
+
+def test_one_process_at_a_time_and_the_other_is_told_whose(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StoreRefused, match=rf"in use by eu-west-1 \(pid {holder.pid}\)"):
+            opened(tmp_path)
+        holder.kill()
+        holder.wait()
+    opened(tmp_path).close()
+
+
+def test_the_same_process_is_refused_as_well(tmp_path: Path) -> None:
+    with opened(tmp_path), pytest.raises(StoreRefused, match=rf"in use by eu-west-1 \(pid {os.getpid()}\)"):
+        opened(tmp_path)
+
+
+def test_a_refused_directory_is_let_go(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    with pytest.raises(StoreRefused):
+        opened(tmp_path, replica=8)
+    opened(tmp_path).close()
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ('{"format": 5, "tenants": []}', "format 5; this version reads format 4"),
+        ('{"format": 0, "replica": 7}', "format 0; this version reads format 4"),
+        ('{"format": 4, "replica": 9}', "belongs to replica 9, this is replica 7"),
+        ('{"format": 1}', "the file `format` is damaged"),
+        ('{"format": "1", "replica": 7}', "the file `format` is damaged"),
+        ("", "the file `format` is damaged"),
+    ],
+)
+def test_another_format_or_another_replica_is_refused(tmp_path: Path, description: str, message: str) -> None:
+    (tmp_path / "format").write_text(description)
+    with pytest.raises(StoreRefused, match=message):
+        opened(tmp_path)
+    assert (tmp_path / "format").read_text() == description
+
+
+def test_a_folder_of_somebody_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(StoreRefused, match="not empty, and not made by Epoxy"):
+        opened(tmp_path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    with pytest.raises(StoreRefused, match="not a directory"):
+        opened(tmp_path / "data")
+    with pytest.raises(StoreRefused, match="Not a directory"):
+        opened(tmp_path / "data" / "below")
+
+
+def test_a_disk_that_refuses_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int, __: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(StoreRefused, match="No space left on device"):
+        opened(tmp_path)
+    monkeypatch.undo()
+    opened(tmp_path).close()

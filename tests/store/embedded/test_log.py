@@ -1,0 +1,300 @@
+"""The log: what a crash may leave is cut off, everything else that is not as it was written is refused."""
+
+import fcntl
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from epoxy.model.errors import StoreRefused
+from epoxy.store.embedded import log as log_module
+from epoxy.store.embedded.log import (
+    FRAME_HEADER_BYTES,
+    SECTOR_BYTES,
+    SEGMENT_HEADER_BYTES,
+    Header,
+    Log,
+    Position,
+    Segment,
+    encode_frame,
+    encoder,
+    open_segment,
+    recover,
+    segment_path,
+    write,
+)
+
+BEGUN = Position()
+"""Where a tree stands that was made and never checkpointed."""
+
+Effects = dict[bytes, bytes | None]
+COMMITS: list[Effects] = [{b"a": b"1", b"b": b"1"}, {b"b": None, b"c": b"2"}, {b"a": b"3"}]
+
+
+def written(folder: Path, *commits: Effects, segment_bytes: int = 1024) -> Path:
+    """The segment of a log with a frame for each of these."""
+    log = Log(folder, BEGUN, segment_bytes)
+    for sequence, effects in enumerate(commits, start=10):
+        log.write(log.frame(sequence, effects))
+    log.close()
+    return segment_path(folder, 1)
+
+
+def bounds(path: Path) -> list[int]:
+    """Where the frames begin, and where the last one ends."""
+    header, data = open_segment(path)
+    found = [SEGMENT_HEADER_BYTES]
+    while (frame := log_module.frame_at(data, found[-1], header.salt)) is not None:
+        found.append(frame.end)
+    return found
+
+
+def after(*commits: Effects) -> Effects:
+    effects: Effects = {}
+    for commit in commits:
+        effects.update(commit)
+    return effects
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    written(tmp_path, *COMMITS)
+    assert recover(tmp_path, BEGUN) == (after(*COMMITS), Position(generation=1, frame=3, sequence=12))
+
+
+def test_generations_follow_each_other(tmp_path: Path) -> None:
+    log = Log(tmp_path, BEGUN, 512)
+    reached = []
+    for sequence, effects in enumerate(COMMITS):
+        log.write(log.frame(sequence, effects))
+        reached.append(log.rotate())
+    log.close()
+    assert reached == [Position(generation=n + 1, frame=n + 1, sequence=n) for n in range(3)]
+    end = Position(generation=4, frame=3, sequence=2)
+    assert recover(tmp_path, BEGUN) == (after(*COMMITS), end)
+    assert recover(tmp_path, reached[0]) == (after(*COMMITS[1:]), end)
+    assert recover(tmp_path, reached[2]) == ({}, end)
+
+
+def test_dropped_generations_are_gone(tmp_path: Path) -> None:
+    log = Log(tmp_path, BEGUN, 512)
+    reached = [log.rotate() for _ in range(3)]
+    log.drop(reached[1].generation)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{n:016d}.log" for n in (3, 4)]
+    log.close()
+
+
+def test_every_write_is_a_sync(tmp_path: Path) -> None:
+    """The one thing about durability that no test here can break and see: it takes a power cut."""
+    segment = Segment.create(tmp_path, 1, 1, 512)
+    assert fcntl.fcntl(segment._descriptor, fcntl.F_GETFL) & os.O_DSYNC
+    segment.close()
+
+
+def test_a_segment_is_not_seen_before_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError, match="Input/output error"):
+        Segment.create(tmp_path, 1, 1, 512)
+    assert [path.name for path in tmp_path.iterdir()] == ["next"]
+    assert recover(tmp_path, None) == ({}, BEGUN)
+
+
+# Cuts.
+
+
+def test_a_last_frame_cut_at_any_byte_is_as_if_it_had_never_been(tmp_path: Path) -> None:
+    path = written(tmp_path, *COMMITS)
+    whole, (*_, begin, end) = path.read_bytes(), bounds(path)
+    for kept in range(begin, end):
+        rest = bytes(len(whole) - kept)
+        for tail in (rest, b"", rest[:3]):
+            path.write_bytes(whole[:kept] + tail)
+            assert recover(tmp_path, BEGUN)[0] == after(*COMMITS[:2]), (kept, len(tail))
+
+
+def test_a_last_frame_that_lacks_any_of_its_sectors_is_as_if_it_had_never_been(tmp_path: Path) -> None:
+    """A disk writes the sectors of one call in any order."""
+    path = written(tmp_path, COMMITS[0], {b"k": b"v" * 5 * SECTOR_BYTES}, segment_bytes=8192)
+    whole, (*_, begin, end) = path.read_bytes(), bounds(path)
+    sectors = range(begin // SECTOR_BYTES, -(-end // SECTOR_BYTES))
+    assert len(sectors) >= 6
+    for sector in sectors:
+        start, stop = max(begin, sector * SECTOR_BYTES), min(end, (sector + 1) * SECTOR_BYTES)
+        path.write_bytes(whole[:start] + bytes(stop - start) + whole[stop:])
+        assert recover(tmp_path, BEGUN)[0] == COMMITS[0], sector
+
+
+def test_a_cut_before_the_next_generation_is_in_order(tmp_path: Path) -> None:
+    """A start that was itself cut short: it had begun the next segment, and not yet brought the tree up to date."""
+    path = written(tmp_path, *COMMITS)
+    path.write_bytes(path.read_bytes()[: bounds(path)[-1] - 1])
+    effects, reached = recover(tmp_path, BEGUN)
+    Log(tmp_path, reached, 512).close()
+    assert recover(tmp_path, BEGUN) == (effects, Position(generation=2, frame=2, sequence=11))
+
+
+# Damage.
+
+
+def flips_that_pass(path: Path, stop: int, expected: Effects) -> list[tuple[int, int]]:
+    """The single bits before `stop` that can be turned round without anybody noticing, or with other contents."""
+    whole, passed = path.read_bytes(), []
+    for place in range(stop):
+        for bit in range(8):
+            path.write_bytes(whole[:place] + bytes((whole[place] ^ 1 << bit,)) + whole[place + 1 :])
+            try:
+                effects, _ = recover(path.parent, BEGUN)
+            except StoreRefused:
+                continue
+            passed.append((place, bit))
+            assert effects != expected, "read as if nothing had happened"
+    path.write_bytes(whole)
+    return passed
+
+
+def test_every_flipped_bit_is_refused_in_the_last_frame_too(tmp_path: Path) -> None:
+    path = written(tmp_path, *COMMITS)
+    assert flips_that_pass(path, bounds(path)[-1], after(*COMMITS)) == []
+
+
+def test_a_log_without_checksums_would_let_flips_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zlib, "crc32", lambda _data, _start=0: 0)
+    path = written(tmp_path, *COMMITS)
+    assert flips_that_pass(path, bounds(path)[-1], {})
+
+
+@pytest.mark.parametrize("damage", [lambda frame: bytes(len(frame)), lambda frame: frame[:-5] + bytes(5)])
+def test_a_bad_frame_before_a_good_one_is_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    """It was acknowledged: the frame behind it was only started when it was synced."""
+    path = written(tmp_path, *COMMITS)
+    whole, (_, begin, end, _) = path.read_bytes(), bounds(path)
+    path.write_bytes(whole[:begin] + damage(whole[begin:end]) + whole[end:])
+    with pytest.raises(StoreRefused, match=r"frame 2 at byte .* is damaged, but frame 3 follows it"):
+        recover(tmp_path, BEGUN)
+
+
+def test_a_cut_frame_whose_value_looks_like_a_frame_is_still_a_cut_frame(tmp_path: Path) -> None:
+    """Nobody outside knows the salt."""
+    lookalike = encode_frame(2, encoder.encode((1, {b"x": b"y"})), salt=0)
+    path = written(tmp_path, COMMITS[0], {b"k": lookalike * 2})
+    path.write_bytes(path.read_bytes()[: bounds(path)[-1] - 1])
+    assert recover(tmp_path, BEGUN)[0] == COMMITS[0]
+
+
+def test_a_gap_in_the_numbers_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, *COMMITS)
+    header, data = open_segment(path)
+    end = bounds(path)[-1]
+    late = encode_frame(5, encoder.encode((13, {b"d": b"5"})), header.salt)
+    path.write_bytes(data[:end] + late + data[end + len(late) :])
+    with pytest.raises(StoreRefused, match=r"frame 5 at byte .*, where frame 4 is next"):
+        recover(tmp_path, BEGUN)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_missing_segment_is_refused(tmp_path: Path, lost: int) -> None:
+    log = Log(tmp_path, BEGUN, 512)
+    for effects in COMMITS:
+        log.write(log.frame(1, effects))
+        log.rotate()
+    log.close()
+    segment_path(tmp_path, lost).unlink()
+    with pytest.raises(StoreRefused, match=rf"but frame {lost} of generation {lost} is next"):
+        recover(tmp_path, BEGUN)
+
+
+def test_frames_missing_at_the_end_of_an_older_segment_are_refused(tmp_path: Path) -> None:
+    log = Log(tmp_path, BEGUN, 512)
+    log.write(log.frame(1, COMMITS[0]))
+    log.write(log.frame(1, COMMITS[1]))
+    log.rotate()
+    log.close()
+    path = segment_path(tmp_path, 1)
+    path.write_bytes(path.read_bytes()[: bounds(path)[1]])
+    with pytest.raises(StoreRefused, match="begins with frame 3 of generation 2, but frame 2 of generation 2 is next"):
+        recover(tmp_path, BEGUN)
+
+
+def test_a_log_that_is_gone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreRefused, match="the log after generation 4 is missing"):
+        recover(tmp_path, Position(generation=4, frame=9, sequence=9))
+
+
+def test_rows_without_a_tree_are_refused(tmp_path: Path) -> None:
+    written(tmp_path, *COMMITS)
+    with pytest.raises(StoreRefused, match="a tree that was never written"):
+        recover(tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    ("place", "data", "message"),
+    [
+        (0, b"NOTOURS!", "not a log segment"),
+        (8, b"\x02\x00\x00\x00", "log format 2; this version reads format 1"),
+        (20, b"\x07", "the segment's header is damaged"),
+    ],
+)
+def test_a_segment_of_another_kind_is_refused(tmp_path: Path, place: int, data: bytes, message: str) -> None:
+    path = written(tmp_path, *COMMITS)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:place] + data + whole[place + len(data) :])
+    with pytest.raises(StoreRefused, match=message):
+        recover(tmp_path, BEGUN)
+
+
+def test_a_segment_without_a_header_is_refused(tmp_path: Path) -> None:
+    written(tmp_path).write_bytes(b"EPOXYLOG")
+    with pytest.raises(StoreRefused, match="8 bytes are no log segment"):
+        recover(tmp_path, BEGUN)
+
+
+def test_a_file_that_is_no_segment_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "console.log").touch()
+    with pytest.raises(StoreRefused, match=r"console\.log: not a log segment"):
+        recover(tmp_path, BEGUN)
+
+
+def test_a_payload_of_another_shape_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    header = Header(generation=1, first_frame=1, salt=5)
+    path.write_bytes(header.encode() + encode_frame(1, encoder.encode("rows"), header.salt))
+    with pytest.raises(StoreRefused, match="frame 1 is not what this version writes"):
+        recover(tmp_path, BEGUN)
+
+
+# Writing.
+
+
+def test_a_short_write_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, offset: pwrite(file, data[:7], offset))
+    written(tmp_path, *COMMITS)
+    assert recover(tmp_path, BEGUN)[0] == after(*COMMITS)
+
+
+def test_a_write_that_fails_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def full(_file: int, _data: bytes, offset: int) -> int:
+        calls.append(offset)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OSError, match="No space left"):
+        write(0, b"data", 0)
+    assert calls == [0]
+
+
+def test_a_frame_may_be_longer_than_its_segment(tmp_path: Path) -> None:
+    large: Effects = {b"k": bytes(4096)}
+    written(tmp_path, COMMITS[0], large, COMMITS[1], segment_bytes=512)
+    assert recover(tmp_path, BEGUN)[0] == after(COMMITS[0], large, COMMITS[1])
+
+
+def test_the_header_is_where_it_is_said_to_be() -> None:
+    """These sizes are the format: another number would not read what is on disks."""
+    assert (SEGMENT_HEADER_BYTES, FRAME_HEADER_BYTES) == (36, 25)

@@ -1,0 +1,417 @@
+"""The embedded store: the port's suite on whole and on tiny generations, and what only a disk can do."""
+
+import asyncio
+import gc
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, settings
+
+from epoxy.model.errors import StoreFailed, StoreRefused
+from epoxy.ports import KeyValue
+from epoxy.store.conflicts import Values
+from epoxy.store.embedded import space
+from epoxy.store.embedded import store as embedded
+from epoxy.store.embedded.log import Position, recover, segments
+from epoxy.store.embedded.store import LOG_BYTES, MAX_LOG_BYTES, EmbeddedStore
+from epoxy.store.embedded.tree import Tree, TreeView
+from epoxy.store.mvcc import Past
+from tests.store.conformance import LAST, Bench, StoreConformance, put, rows
+from tests.store.crash_steps import check_crashes
+from tests.store.hand import EmbeddedBench
+from tests.store.model import check_random_histories
+
+TINY = 64
+"""Bytes of a generation: every other flush freezes one, so checkpoints are always under way."""
+
+TRIAL = settings(
+    max_examples=300,
+    stateful_step_count=50,
+    phases=[Phase.generate],
+    database=None,
+    derandomize=True,
+    deadline=None,
+)
+"""The same histories every time, and the first that fails is enough."""
+
+
+class TestEmbeddedStore(StoreConformance):
+    log_bytes = LOG_BYTES
+
+    def open_bench(self) -> Bench:
+        return EmbeddedBench(log_bytes=self.log_bytes)
+
+    def test_random_histories_match_a_plain_dict(self) -> None:
+        check_random_histories(self.open_bench, settings(max_examples=50, stateful_step_count=40, deadline=None))
+
+
+class TestTinyGenerations(TestEmbeddedStore):
+    log_bytes = TINY
+
+
+# Crashes.
+
+
+def test_crashes_at_every_step() -> None:
+    check_crashes(EmbeddedStore, settings(max_examples=100, stateful_step_count=50, deadline=None))
+
+
+class AcknowledgesBeforeTheSync(EmbeddedStore):
+    def _flush(self) -> None:
+        super()._flush()
+        self._synced = self.commits
+        self._tell()
+
+
+class MovesThePositionFirst(EmbeddedStore):
+    def _checkpoint(self, effects: Values, reached: Position) -> None:
+        self._tree.apply({}, reached)
+        super()._checkpoint(effects, reached)
+
+
+class DropsTheLogFirst(EmbeddedStore):
+    def _checkpoint(self, effects: Values, reached: Position) -> None:
+        self._log.drop(reached.generation)
+        super()._checkpoint(effects, reached)
+
+
+class CheckpointsWhatIsNotSynced(EmbeddedStore):
+    """The layer that commits go to, instead of the frozen one: ahead of the position it is stored with."""
+
+    def _checkpoint(self, effects: Values, reached: Position) -> None:
+        newer = self._levels
+        super()._checkpoint({**effects, **newer.active.values, **newer.open.values}, reached)
+
+
+@pytest.mark.pure("plants faults in the store, in a class that inherits from it")
+@pytest.mark.parametrize(
+    "kind", [AcknowledgesBeforeTheSync, MovesThePositionFirst, DropsTheLogFirst, CheckpointsWhatIsNotSynced]
+)
+def test_crashes_find(kind: type[EmbeddedStore]) -> None:
+    with pytest.raises((AssertionError, StoreRefused, ExceptionGroup)):
+        check_crashes(kind, TRIAL)
+
+
+Recovered = tuple[dict[bytes, bytes | None], Position]
+
+
+def replays_nothing(folder: Path, reached: Position | None) -> Recovered:
+    return {}, recover(folder, reached)[1]
+
+
+def forgets_a_row(folder: Path, reached: Position | None) -> Recovered:
+    effects, at = recover(folder, reached)
+    return dict(list(effects.items())[1:]), at
+
+
+def forgets_the_stamps(folder: Path, reached: Position | None) -> Recovered:
+    effects, at = recover(folder, reached)
+    return effects, Position(generation=at.generation, frame=at.frame, sequence=0)
+
+
+@pytest.mark.parametrize("broken", [replays_nothing, forgets_a_row, forgets_the_stamps])
+def test_crashes_find_a_start_that(
+    broken: Callable[[Path, Position | None], Recovered], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "recover", broken)
+    with pytest.raises((AssertionError, StoreRefused, ExceptionGroup)):
+        check_crashes(EmbeddedStore, TRIAL)
+
+
+# Flushes.
+
+
+def test_commits_of_a_tick_share_a_frame() -> None:
+    bench, told = EmbeddedBench(), list[bytes]()
+    for key in (b"a", b"b", b"c"):
+        put(bench.store, key)
+        bench.store.when_durable(lambda key=key: told.append(key))  # type: ignore[misc]
+    bench.tick()
+    assert len(bench.writer.jobs) == 1
+    put(bench.store, b"d")
+    bench.store.when_durable(lambda: told.append(b"d"))
+    assert bench.writer.work()
+    assert told == []
+    bench.writer.report()
+    assert told == [b"a", b"b", b"c"]
+    bench.sync()
+    assert told == [b"a", b"b", b"c", b"d"]
+    bench.store.close()
+    _, reached = recover(bench.folder / "log", Position())
+    assert reached.frame == 2
+
+
+def test_reads_start_no_flush() -> None:
+    bench = EmbeddedBench()
+    assert bench.store.transact(lambda tx: tx.get(b"a")) is None
+    assert not bench.ticks
+    bench.store.close()
+
+
+def test_one_that_raises_does_not_silence_the_others() -> None:
+    bench, told = EmbeddedBench(), list[str]()
+
+    def breaks() -> None:
+        raise ZeroDivisionError
+
+    put(bench.store, b"a")
+    bench.store.when_durable(breaks)
+    bench.store.when_durable(lambda: told.append("after it"))
+    bench.tick()
+    bench.writer.work()
+    with pytest.raises(ZeroDivisionError):
+        bench.writer.report()
+    bench.tick()
+    assert told == ["after it"]
+    bench.store.close()
+
+
+def test_what_is_cleared_and_was_never_there_is_not_written() -> None:
+    bench = EmbeddedBench()
+    bench.store.transact(lambda tx: tx.clear(b"absent"))
+    put(bench.store, b"a")
+    bench.sync()
+    bench.store.close()
+    assert recover(bench.folder / "log", Position())[0] == {b"a": b"v"}
+
+
+def test_history_lives_as_long_as_somebody_reads_it() -> None:
+    gc.collect()
+    bench, before = EmbeddedBench(), pasts()
+    reader = bench.store.begin()
+    for _ in range(10):
+        put(bench.store, b"a")
+    assert pasts() == before + 11
+    del reader
+    assert pasts() == before
+    bench.settle()
+    assert pasts() == before
+    bench.store.close()
+
+
+def pasts() -> int:
+    return sum(isinstance(thing, Past) for thing in gc.get_objects())
+
+
+# Generations.
+
+
+def test_a_checkpointed_generation_leaves_memory_and_log() -> None:
+    bench = EmbeddedBench(log_bytes=TINY)
+    for number in range(100):
+        put(bench.store, b"%03d" % number)
+        bench.settle()
+    levels = bench.store._levels
+    assert sum(len(layer.values) for layer in (levels.open, levels.flushing, levels.active, levels.frozen)) < 5
+    assert len(segments(bench.folder / "log")) == 1
+    assert len(rows(bench.store.begin())) == len(rows(bench.store.durable())) == 100
+    bench.store.close()
+
+
+def test_a_view_outlives_the_generations_it_looks_through() -> None:
+    bench = EmbeddedBench(log_bytes=TINY)
+    put(bench.store, b"a", b"b")
+    bench.settle()
+    before, durable = bench.store.begin(), bench.store.durable()
+    for value in (b"1", b"2", b"3", b"4"):
+        put(bench.store, b"a", b"c", value=value)
+        bench.store.transact(lambda tx: tx.clear(b"b"))
+        bench.settle()
+    for view in (before, durable):
+        assert rows(view) == [(b"a", b"v"), (b"b", b"v")]
+        assert [view.get(key) for key in (b"a", b"b", b"c")] == [b"v", b"v", None]
+    assert rows(bench.store.durable()) == [(b"a", b"4"), (b"c", b"4")]
+    bench.store.close()
+
+
+def test_commits_go_on_during_a_checkpoint() -> None:
+    bench = EmbeddedBench(log_bytes=TINY)
+    bench.settle()
+    while not bench.checkpointer.jobs:
+        put(bench.store, b"a", value=b"frozen" * 20)
+        bench.flush()
+    told: list[str] = []
+    put(bench.store, b"b")
+    bench.store.when_durable(lambda: told.append("b"))
+    bench.flush()
+    assert told == ["b"]
+    assert len(rows(bench.store.durable())) == 2
+    bench.crash()
+    assert len(rows(bench.store.durable())) == 2
+    bench.store.close()
+
+
+def test_a_tree_that_cannot_keep_up_holds_acknowledgements_back() -> None:
+    bench, told = EmbeddedBench(log_bytes=TINY), list[int]()
+    for number in range(200):
+        put(bench.store, b"k", value=bytes(TINY))
+        bench.store.when_durable(lambda number=number: told.append(number))  # type: ignore[misc]
+        bench.flush()
+    log_bytes = sum(path.stat().st_size for _, path in segments(bench.folder / "log"))
+    assert log_bytes < 3 * TINY * MAX_LOG_BYTES // LOG_BYTES
+    assert 0 < len(told) < 200
+    bench.settle()
+    assert told == list(range(200))
+    bench.store.close()
+
+
+def test_a_range_reads_no_more_of_the_tree_than_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = EmbeddedBench()
+    put(bench.store, *(b"%04d" % number for number in range(5000)))
+    bench.reopen()
+    put(bench.store, b"0001x", b"4998x")
+    read: list[bytes] = []
+    real = TreeView.rows
+
+    def counted(self: TreeView, begin: bytes, end: bytes, reverse: bool) -> Iterator[KeyValue]:
+        for row in real(self, begin, end, reverse):
+            read.append(row[0])
+            yield row
+
+    monkeypatch.setattr(TreeView, "rows", counted)
+    assert [key for key, _ in bench.store.begin().range(b"", LAST, limit=3)] == [b"0000", b"0001", b"0001x"]
+    assert [key for key, _ in bench.store.begin().range(b"", LAST, limit=2, reverse=True)] == [b"4999", b"4998x"]
+    assert len(read) <= 8
+    bench.store.close()
+
+
+# Failures.
+
+
+def fails(*_: object) -> int:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_is_called_one_whatever_the_tree_calls_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """LMDB tells a write that was cut short as an input/output error."""
+    broken = StoreFailed("the tree cannot be written: mdb_txn_commit: Input/output error")
+    assert space.cause_of(broken, tmp_path) == str(broken)
+    monkeypatch.setattr(space, "free_bytes", lambda _: 4096)
+    assert space.cause_of(broken, tmp_path) == f"the disk is full: make room, and start the node again ({broken})"
+    monkeypatch.undo()
+    assert space.free_bytes(tmp_path) > 0
+    assert space.cause_of(broken, tmp_path / "gone") == str(broken)
+
+
+def test_a_failed_write_ends_the_store_and_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, told = EmbeddedBench(), list[str]()
+    put(bench.store, b"a")
+    bench.store.when_durable(lambda: told.append("a"))
+    monkeypatch.setattr(os, "pwrite", fails)
+    bench.sync()
+    monkeypatch.undo()
+    assert [str(failure) for failure in bench.failures] == [
+        "the disk failed: the disk is full: make room, and start the node again ([Errno 28] No space left on device)"
+    ]
+    for use in (bench.store.begin, bench.store.durable, lambda: put(bench.store, b"b")):
+        with pytest.raises(StoreFailed, match="No space left"):
+            use()
+    bench.store.when_durable(lambda: told.append("late"))
+    bench.sync()
+    assert (told, len(bench.failures)) == ([], 1)
+    bench.crash()
+    assert rows(bench.store.begin()) == []
+    bench.store.close()
+
+
+@pytest.mark.parametrize("place", ["epoxy.store.embedded.log.Segment.create", "epoxy.store.embedded.tree.Tree.apply"])
+def test_a_failed_checkpoint_ends_the_store(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, told = EmbeddedBench(log_bytes=TINY), list[int]()
+    monkeypatch.setattr(place, fails)
+    for number in range(10):
+        if not bench.failures:
+            put(bench.store, b"%d" % number, value=bytes(TINY))
+            bench.store.when_durable(lambda number=number: told.append(number))  # type: ignore[misc]
+            bench.settle()
+    monkeypatch.undo()
+    assert len(bench.failures) == 1
+    bench.crash()
+    assert [int(key) for key, _ in rows(bench.store.begin())] == told
+    assert told
+    bench.store.close()
+
+
+def test_a_full_disk_at_the_start_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", fails)
+    with pytest.raises(StoreRefused, match="No space left on device"):
+        EmbeddedStore(tmp_path, post=unused, schedule=unused, on_failure=unused)
+
+
+def test_a_refused_folder_can_be_opened_when_it_is_put_right() -> None:
+    bench = EmbeddedBench()
+    put(bench.store, b"a")
+    bench.sync()
+    bench.store.close()
+    ((_, path),) = segments(bench.folder / "log")
+    path.rename(path.with_suffix(".away"))
+    with pytest.raises(StoreRefused, match="the log after generation 0 is missing"):
+        bench.crash()
+    path.with_suffix(".away").rename(path)
+    bench.crash()
+    assert rows(bench.store.begin()) == [(b"a", b"v")]
+    bench.store.close()
+
+
+# With threads.
+
+
+def test_with_threads_on_an_event_loop(tmp_path: Path) -> None:
+    """The real thing: fifty writers, small generations, every acknowledgement after its sync; then a restart."""
+    told = asyncio.run(write_with_threads(tmp_path, writers=50, each=40))
+    assert len(told) == 2000
+    tree = Tree(tmp_path / "tree")
+    effects, _ = recover(tmp_path / "log", tree.position())
+    tree.close()
+    store = EmbeddedStore(tmp_path, post=lambda _: None, schedule=unused, on_failure=unused)
+    assert [key for key, _ in rows(store.durable())] == sorted(told)
+    assert len(effects) < 2000, "most of it was in the tree by then"
+    store.close()
+
+
+async def write_with_threads(folder: Path, writers: int, each: int) -> list[bytes]:
+    loop = asyncio.get_running_loop()
+    store = EmbeddedStore(
+        folder, post=loop.call_soon_threadsafe, schedule=loop.call_soon, on_failure=unused, log_bytes=8192
+    )
+    told: list[bytes] = []
+
+    async def write(writer: int) -> None:
+        for number in range(each):
+            key = b"%03d/%03d" % (writer, number)
+            put(store, key)
+            assert store.begin().get(key) == b"v"
+            synced = loop.create_future()
+            store.when_durable(lambda synced=synced: synced.set_result(None))  # type: ignore[misc]
+            await synced
+            assert store.durable().get(key) == b"v"
+            told.append(key)
+
+    await asyncio.gather(*(write(writer) for writer in range(writers)))
+    store.close()
+    return told
+
+
+def test_with_threads_a_failure_is_heard_on_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail() -> str:
+        loop = asyncio.get_running_loop()
+        failed: asyncio.Future[str] = loop.create_future()
+        store = EmbeddedStore(
+            tmp_path,
+            post=loop.call_soon_threadsafe,
+            schedule=loop.call_soon,
+            on_failure=lambda error: failed.set_result(str(error)),
+        )
+        monkeypatch.setattr(os, "pwrite", fails)
+        put(store, b"a")
+        store.when_durable(unused)
+        reason = await failed
+        store.close()
+        return reason
+
+    assert "No space left" in asyncio.run(fail())
+
+
+def unused(*_: object) -> None:
+    raise AssertionError("nobody should call this")

@@ -1,0 +1,215 @@
+"""The tree: keys of every length, in order, in both directions."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from threading import enumerate as enumerate_threads
+
+import lmdb
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from epoxy.model.errors import StoreFailed, StoreRefused
+from epoxy.store.embedded.log import Position
+from epoxy.store.embedded.tree import (
+    POSITION_ROW,
+    SAMPLED,
+    SLICE_BYTES,
+    SLICE_ROWS,
+    SORTED_ROWS,
+    STEM_BYTES,
+    WARM_PIECE,
+    Row,
+    Tree,
+    in_order,
+    warm,
+)
+from epoxy.store.limits import MAX_ROW_KEY_BYTES
+
+LAST = b"\xff"
+START = Position()
+
+# Runs that end around every place where a key is cut: the 511th byte, and every 501 bytes from there on.
+RUNS = st.sampled_from([1, 2, 498, 499, 500, 501, 502, 509, 510, 511, 512, 513, 1010, 1012, 1013, 1014, 1512, 1513])
+PIECES = st.tuples(st.sampled_from([b"\x00", b"a", b"b", b"\xfe"]), RUNS).map(lambda piece: piece[0] * piece[1])
+KEYS = st.lists(PIECES, min_size=1, max_size=3).map(lambda pieces: b"".join(pieces)[:MAX_ROW_KEY_BYTES])
+EFFECTS = st.dictionaries(KEYS, st.none() | st.binary(max_size=3), max_size=12)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Iterator[Tree]:
+    tree = Tree(tmp_path)
+    yield tree
+    tree.close()
+
+
+def rows_in(tree: Tree) -> int:
+    """All of LMDB's rows, stems and our own notes too."""
+    with tree._environment.begin() as transaction:
+        return int(transaction.stat()["entries"])
+
+
+def wipe(tree: Tree) -> None:
+    tree.apply(dict.fromkeys(key for key, _ in tree.view().rows(b"", LAST, False)), START)
+
+
+@given(st.lists(EFFECTS, max_size=4), KEYS, KEYS | st.just(LAST))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_tree_is_a_sorted_dict(
+    tree: Tree, commits: list[dict[bytes, bytes | None]], begin: bytes, end: bytes
+) -> None:
+    wipe(tree)
+    model: dict[bytes, bytes] = {}
+    for commit in commits:
+        tree.apply(commit, START)
+        model.update({key: value for key, value in commit.items() if value is not None})
+        for key in [key for key, value in commit.items() if value is None]:
+            model.pop(key, None)
+    view = tree.view()
+    everything = sorted(model.items())
+    assert list(view.rows(b"", LAST, False)) == everything
+    assert list(view.rows(b"", LAST, True)) == everything[::-1]
+    inside = [row for row in everything if begin <= row[0] < end]
+    assert list(view.rows(begin, end, False)) == inside
+    assert list(view.rows(begin, end, True)) == inside[::-1]
+    for key in {begin, end, *model, *(key for commit in commits for key in commit)}:
+        assert view.get(key) == model.get(key)
+        cut = [row for row in everything if row[0] >= key]
+        assert list(view.rows(key, LAST, False)) == cut
+        assert list(view.rows(b"", key, True)) == [row for row in everything if row[0] < key][::-1]
+
+
+def test_nothing_is_left_of_long_keys_that_are_cleared(tree: Tree) -> None:
+    keys = [b"k" * length + tail for length in (510, 511, 1011, 1012, 2000) for tail in (b"", b"x", b"y" * 40)]
+    tree.apply(dict.fromkeys(keys, b"v"), START)
+    assert rows_in(tree) > len(keys)
+    tree.apply(dict.fromkeys(keys[1:]), START)
+    assert list(tree.view().rows(b"", LAST, False)) == [(keys[0], b"v")]
+    tree.apply({keys[0]: None, b"never" * 300: None}, START)
+    assert rows_in(tree) == 2, "the position, and the number of the last branch"
+
+
+def test_a_view_stays_as_it_was(tree: Tree) -> None:
+    tree.apply({b"a": b"1"}, START)
+    before = tree.view()
+    tree.apply({b"a": b"2", b"b": b"2"}, START)
+    assert list(before.rows(b"", LAST, False)) == [(b"a", b"1")]
+    assert list(tree.view().rows(b"", LAST, False)) == [(b"a", b"2"), (b"b", b"2")]
+
+
+def test_rows_of_the_store_itself_are_in_no_range(tree: Tree) -> None:
+    tree.apply({b"a": b"v", b"k" * 600: b"v"}, START)
+    for reverse in (False, True):
+        assert len(list(tree.view().rows(b"", LAST * 3, reverse))) == 2
+        assert list(tree.view().rows(LAST, LAST * 3, reverse)) == []
+
+
+def test_the_position_comes_with_the_rows(tree: Tree, tmp_path: Path) -> None:
+    assert tree.position() is None
+    reached = Position(generation=3, frame=14, sequence=15)
+    tree.apply({b"a": b"v"}, reached)
+    tree.close()
+    again = Tree(tmp_path)
+    assert again.position() == reached
+    assert again.view().get(b"a") == b"v"
+    again.close()
+
+
+def test_views_that_are_dropped_hold_nothing(tree: Tree) -> None:
+    """LMDB has room for 126 readers, and keeps every page that one of them may look at."""
+    for number in range(300):
+        tree.apply({b"a": b"%d" % number, b"b" * 600: b"v"}, START)
+        view = tree.view()
+        assert view.get(b"a") == b"%d" % number
+        next(view.rows(b"", LAST, True))
+    assert len(tree._environment.readers().splitlines()) <= 4
+    assert tree._environment.info()["last_pgno"] < 50
+
+
+def test_a_position_that_cannot_be_read_is_refused(tree: Tree) -> None:
+    with tree._environment.begin(write=True) as transaction:
+        transaction.put(POSITION_ROW, b"somewhere")
+    with pytest.raises(StoreRefused, match="the tree's position cannot be read"):
+        tree.position()
+
+
+def test_an_empty_key_is_absent(tree: Tree) -> None:
+    assert tree.view().get(b"") is None
+
+
+def test_slices_are_small_and_in_order() -> None:
+    effects: dict[bytes, bytes | None] = {b"%08d" % (number * 7919 % 10_007): b"v" for number in range(10_007)}
+    effects[b"large"], effects[b"larger"], effects[b"largest"] = bytes(SLICE_BYTES - 1), bytes(SLICE_BYTES), b""
+    assert len(effects) > 2 * SORTED_ROWS
+    taken = list(in_order(effects))
+    assert [row for rows in taken for row in rows] == sorted(effects.items())
+    assert max(map(len, taken)) == SLICE_ROWS
+    assert max(map(size_of, taken)) < 2 * SLICE_BYTES
+
+
+@pytest.mark.parametrize("keys", [0, 1, SAMPLED, SORTED_ROWS - 1, SORTED_ROWS, 2 * SORTED_ROWS + 1])
+def test_few_rows_are_in_order_too(keys: int) -> None:
+    effects: dict[bytes, bytes | None] = {b"%08d" % (number * 7919 % 10_007): None for number in range(keys)}
+    assert [row for rows in in_order(effects) for row in rows] == sorted(effects.items())
+
+
+def size_of(rows: list[Row]) -> int:
+    return sum(len(value or b"") for _, value in rows)
+
+
+def test_the_longest_key_of_lmdb_is_as_long_as_we_think(tree: Tree) -> None:
+    assert tree._environment.max_key_size() == STEM_BYTES
+
+
+def test_a_file_that_is_no_tree_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data.mdb").write_bytes(b"not a tree at all" * 1000)
+    with pytest.raises(StoreRefused, match=str(tmp_path)):
+        Tree(tmp_path)
+
+
+def test_a_tree_that_cannot_be_written_has_failed(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise lmdb.MapFullError("mdb_put", -30792)
+
+    monkeypatch.setattr("epoxy.store.embedded.tree.write", full)
+    with pytest.raises(StoreFailed, match="the tree cannot be written"):
+        tree.apply({b"a": b"v"}, START)
+    assert tree.position() is None
+
+
+def test_a_tree_that_is_closed_cannot_be_read(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    view = tree.view()
+    tree.close()
+    with pytest.raises(StoreFailed, match="the tree cannot be read"):
+        view.get(b"a")
+    with pytest.raises(StoreFailed, match="the tree cannot be read"):
+        list(view.rows(b"", LAST, False))
+
+
+def test_a_tree_that_fits_is_brought_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda _, offset, length, __: asked.append((offset, length)))
+    file = tmp_path / "data.mdb"
+    with file.open("wb") as data:
+        data.truncate(2 * WARM_PIECE + 1)
+    warm(file)
+    assert asked == [(offset, WARM_PIECE) for offset in (0, WARM_PIECE, 2 * WARM_PIECE)]
+
+
+@pytest.mark.parametrize(("memory_bytes", "is_warmed"), [(1 << 40, True), (WARM_PIECE, False)])
+def test_only_a_tree_that_fits_is(
+    tmp_path: Path, memory_bytes: int, is_warmed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed: list[Path] = []
+    monkeypatch.setattr("epoxy.store.embedded.tree.warm", warmed.append)
+    monkeypatch.setattr("epoxy.store.embedded.tree.memory_of_the_machine", lambda: memory_bytes)
+    tree = Tree(tmp_path)
+    tree.apply({b"%04d" % number: bytes(1 << 16) for number in range(200)}, START)
+    tree.close()
+    assert warmed == []
+    Tree(tmp_path).close()
+    for thread in [thread for thread in enumerate_threads() if thread.name == "epoxy-warm"]:
+        thread.join()
+    assert warmed == ([tmp_path / "data.mdb"] if is_warmed else [])

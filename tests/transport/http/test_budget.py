@@ -1,0 +1,95 @@
+"""Whoever holds what: peers and strangers have budgets of their own."""
+
+from epoxy.model.messages import AcceptOk
+from epoxy.transport.http.connections import SWEEP_S, TRIALS, Account, Budget
+from epoxy.transport.limits import HttpLimits, PeerLimits
+from epoxy.transport.peers.auth import Verifier
+from epoxy.transport.peers.authenticator import Gate
+from epoxy.transport.peers.transport import PeerEndpoint
+from tests.transport.http.harness import Door, echo, get, until, with_door
+from tests.transport.peers.pair import PEER, SECRET, Replica, accept, peers_to
+from tests.transport.peers.test_endpoint import frame, post, unsigned, verifier
+
+
+def test_uploads_that_hang_do_not_keep_peers_out() -> None:
+    """A crowd holds all that strangers may hold. Peers have a budget of their own, once they have shown who they are,
+    and a request that shows it is short."""
+    replica = Replica()
+    long = [accept(number, 10_000) for number in range(3)]
+
+    async def test(door: Door) -> None:
+        peer, stranger = await door.dial(), await door.dial()
+        crowd = [await door.dial() for _ in range(4)]
+        for client in crowd:
+            client.send(unsigned(b"v" * 10_000)[:-1])
+        await until(lambda: door.connections.strangers.bytes > 40_000)
+        stranger.send(post(frame(*long)))
+        assert (await stranger.rest()).startswith(b"HTTP/1.1 503 ")
+        for body in (frame(), frame(*long), frame(*long)):
+            peer.send(post(body))
+            assert (await peer.answer())[0].startswith(b"HTTP/1.1 200 ")
+        assert door.connections.peers.bytes == 0, "given back"
+
+    with_door(PeerEndpoint(replica.handle, Gate(verifier())), test, HttpLimits(held_bytes=40_000))
+
+
+def test_an_account_moves_with_all_it_holds() -> None:
+    strangers, peers = Budget(), Budget()
+    one, other = Account(strangers), Account(strangers)
+    one.add(10)
+    other.add(5)
+    one.move(peers)
+    one.add(1)
+    assert (strangers.bytes, peers.bytes, one.bytes) == (5, 11, 11)
+    assert one.exceeds(10)
+    assert not other.exceeds(10)
+    one.move(peers)
+    assert peers.bytes == 11, "once more changes nothing"
+
+
+def test_idle_strangers_do_not_use_up_the_connections_of_peers() -> None:
+    replica = Replica()
+
+    async def test(door: Door) -> None:
+        crowd = [await door.dial() for _ in range(3)]
+        await until(lambda: len(door.connections) == 3)
+        async with peers_to(door.port, limits=PeerLimits(connections=2)) as caller:
+            await caller.reached()
+            assert await caller.send(accept(1)) == AcceptOk()
+            late = await door.dial()
+            late.send(unsigned(frame()))
+            assert (await late.answer())[0].startswith(b"HTTP/1.1 401 "), "who asks as a peer does is looked at"
+            stranger = await door.dial()
+            stranger.send(get())
+            assert (await stranger.rest()).startswith(b"HTTP/1.1 503 ")
+            crowd.pop().hang_up()
+            late.hang_up()
+            await until(lambda: len(door.connections) == 4)
+            assert await caller.send(accept(2)) == AcceptOk()
+
+    with_door(PeerEndpoint(replica.handle, Gate(Verifier(PEER, SECRET))), test, HttpLimits(connections=3))
+
+
+def test_one_on_trial_says_something_soon_or_goes() -> None:
+    async def test(door: Door) -> None:
+        first, silent = await door.dial(), await door.dial()
+        await until(lambda: len(door.connections) == 2)
+        door.late(HttpLimits().trial_s + 2 * SWEEP_S)
+        assert (await silent.rest()).startswith(b"HTTP/1.1 503 ")
+        first.send(get())
+        assert (await first.answer())[0].startswith(b"HTTP/1.1 200 "), "who was there before has its usual time"
+
+    with_door(echo, test, HttpLimits(connections=1))
+
+
+def test_of_those_on_trial_the_oldest_gives_way() -> None:
+    async def test(door: Door) -> None:
+        first = await door.dial()
+        crowd = [await door.dial() for _ in range(TRIALS + 3)]
+        await until(lambda: sum(client.reader.at_eof() for client in crowd) == 3)
+        assert [client.reader.at_eof() for client in crowd] == [True] * 3 + [False] * TRIALS
+        await until(lambda: len(door.connections) == TRIALS + 1)
+        first.send(get())
+        assert (await first.answer())[0].startswith(b"HTTP/1.1 200 ")
+
+    with_door(echo, test, HttpLimits(connections=1))

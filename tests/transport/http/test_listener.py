@@ -1,0 +1,130 @@
+"""A door leaves the last file descriptors alone, and handshakes that say nothing do not keep others out."""
+
+import asyncio
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from epoxy.transport.http import listener
+from epoxy.transport.tls import client_context, server_context
+from tests.transport.http.harness import Door, door, echo, get, run, until, with_door
+from tests.transport.test_tls import Office
+
+
+def lowest_free() -> int:
+    descriptor = os.open("/dev/null", os.O_RDONLY)
+    os.close(descriptor)
+    return descriptor
+
+
+def test_connections_beyond_the_ceiling_are_closed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ceiling = lowest_free() + 40
+    monkeypatch.setattr(listener, "ceiling", lambda: ceiling)
+
+    async def story(opened: Door) -> None:
+        """Both ends are ours, so a client costs two: the crowd reaches the ceiling with twenty."""
+        crowd = [await opened.dial() for _ in range(40)]
+        await until(lambda: sum(client.reader.at_eof() for client in crowd) >= 20)
+        accepted = [client for client in crowd if not client.reader.at_eof()]
+        assert 5 <= len(accepted) <= 20
+        assert len(opened.connections) == len(accepted)
+        accepted[0].send(get())
+        assert (await accepted[0].answer())[0].startswith(b"HTTP/1.1 200 ")
+        for client in crowd:
+            client.hang_up()
+        await until(lambda: not opened.connections)
+        again = await opened.dial()
+        again.send(get())
+        assert (await again.answer())[0].startswith(b"HTTP/1.1 200 ")
+
+    with_door(echo, story)
+
+
+def test_some_descriptors_are_above_every_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    for soft, expected in ((64, 48), (1024, 768), (1 << 20, (1 << 20) - listener.RESERVED)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        assert listener.ceiling() == expected
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert listener.ceiling() > 1 << 20
+
+
+def test_a_door_that_cannot_accept_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system may be out of files though we are not."""
+    monkeypatch.setattr(listener, "PAUSE_S", 0.01)
+
+    class Exhausted:
+        """The first accept of the door fails."""
+
+        def __init__(self, real: object) -> None:
+            self.real = real
+            self.failures = 0
+
+        def accept(self) -> object:
+            if not self.failures:
+                self.failures += 1
+                raise OSError(24, "Too many open files")
+            return self.real.accept()  # type: ignore[attr-defined]
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.real, name)
+
+    async def story(opened: Door) -> None:
+        server = opened.server
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(server.sockets[0])
+        exhausted = Exhausted(server.sockets[0])
+        server.sockets = (exhausted,)  # type: ignore[assignment]
+        server._accept(exhausted)  # type: ignore[arg-type]
+        assert exhausted.failures == 1
+        client = await opened.dial()
+        client.send(get())
+        assert (await client.answer())[0].startswith(b"HTTP/1.1 200 ")
+        loop.remove_reader(exhausted.real)  # type: ignore[arg-type]
+        server.sockets = (exhausted.real,)  # type: ignore[assignment]
+
+    with_door(echo, story)
+
+
+def test_handshakes_that_say_nothing_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "MAX_HANDSHAKES", 4)
+    monkeypatch.setattr(listener, "ACCEPTED", 1)
+    office = Office(tmp_path, "ca")
+    server = server_context(*office.issue("127.0.0.1"))
+    client = client_context(None, None, office.ca)
+
+    async def story() -> None:
+        async with door(echo, ssl=server) as opened:
+            silent = [await opened.dial() for _ in range(12)]
+            await until(lambda: sum(each.reader.at_eof() for each in silent) == 7)
+            assert [each.reader.at_eof() for each in silent] == [True] * 7 + [False] * 5, "the oldest went first"
+            assert not opened.connections, "none of them is one yet"
+            speaking = await opened.dial(client)
+            speaking.send(get())
+            assert (await speaking.answer())[0].startswith(b"HTTP/1.1 200 ")
+
+    run(story())
+
+
+def test_a_handshake_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "HANDSHAKE_S", 0.05)
+    server = server_context(*Office(tmp_path, "ca").issue("127.0.0.1"))
+
+    async def story() -> None:
+        async with door(echo, ssl=server) as opened:
+            silent = await opened.dial()
+            assert await silent.rest() == b""
+
+    run(story())
+
+
+def test_who_was_let_in_by_the_system_is_served_after_the_door_has_closed() -> None:
+    async def story(opened: Door) -> None:
+        clients = [await opened.dial() for _ in range(3)]
+        opened.server.close()
+        for client in clients:
+            client.send(get())
+            assert (await client.answer())[0].startswith(b"HTTP/1.1 200 ")
+
+    with_door(echo, story)

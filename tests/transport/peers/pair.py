@@ -1,0 +1,133 @@
+"""Two ends of a link on loopback: `Peers` on one side, a `PeerEndpoint` behind a real door on the other."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from ssl import SSLContext
+
+import msgspec
+
+from epoxy.model.ballot import Ballot
+from epoxy.model.messages import Accept, AcceptOk, Read, Reply, Request
+from epoxy.model.records import Proposal, ProposalId
+from epoxy.runtime.clock import LoopClock, SystemDice
+from epoxy.transport.limits import PeerLimits
+from epoxy.transport.peers.auth import Verifier
+from epoxy.transport.peers.authenticator import Gate
+from epoxy.transport.peers.transport import PeerEndpoint, Peers
+from epoxy.transport.wan.emulation import Link
+from tests.transport.http.harness import Door, door, until
+
+SECRET = b"a secret of the whole cluster"
+ME, PEER = 1, 2
+
+NEVER_MS = 1e9
+
+
+def patient(**limits: float) -> PeerLimits:
+    """For what must succeed, however slow the machine."""
+    return msgspec.structs.replace(PeerLimits(timeout_ms=25_000), **limits)
+
+
+HASTY = PeerLimits(timeout_ms=150, tick_ms=20, probe_ms=NEVER_MS, backoff_ms=5, backoff_cap_ms=20)
+"""For what must fail. A peer that is up is not probed, so only what a test sends can be late."""
+
+
+def accept(number: int = 0, size: int = 8) -> Accept:
+    proposal = Proposal(value=b"v" * size, version=1, mutable=False, proposal_id=ProposalId(ME, number))
+    return Accept(key=b"key/%d" % number, epoch=1, ballot=Ballot(1, ME), proposal=proposal)
+
+
+def read(number: int) -> Read:
+    return Read(key=b"%d" % number, epoch=1)
+
+
+class Replica:
+    """Answers at once, later, or never, and remembers what it was asked."""
+
+    def __init__(self, reply: Callable[[Request], Reply] = lambda _: AcceptOk()) -> None:
+        self.reply = reply
+        self.asked: list[Request] = []
+        self.waiting: list[Callable[[], None]] = []
+        self.silent = False
+
+    def handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
+        self.asked += requests
+        if self.silent:
+            self.waiting.append(lambda: answered([self.reply(request) for request in requests]))
+        else:
+            answered([self.reply(request) for request in requests])
+
+    def speak(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for answer in waiting:
+            answer()
+
+
+@asynccontextmanager
+async def replica_door(
+    replica: Replica,
+    *,
+    me: int = PEER,
+    secret: bytes = SECRET,
+    port: int = 0,
+    ssl: SSLContext | None = None,
+    link: Link | None = None,
+    certificates: bool = False,
+) -> AsyncIterator[Door]:
+    endpoint = PeerEndpoint(replica.handle, Gate(Verifier(me, secret), link=link, certificates=certificates))
+    async with door(endpoint, ssl=ssl, port=port) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def peers_to(
+    port: int,
+    *,
+    limits: PeerLimits | None = None,
+    scheme: str = "http",
+    host: str = "127.0.0.1",
+    ssl: SSLContext | None = None,
+    rtt_ms: float = 0.0,
+    secret: bytes = SECRET,
+) -> AsyncIterator["Caller"]:
+    clock = LoopClock(asyncio.get_running_loop())
+    link = Link(clock, {PEER: rtt_ms})
+    peers = Peers(
+        ME,
+        secret,
+        {PEER: f"{scheme}://{host}:{port}"},
+        epoch=lambda: 1,
+        clock=clock,
+        dice=SystemDice(),
+        limits=limits or patient(),
+        ssl=ssl,
+        link=link,
+    )
+    peers.start()
+    try:
+        yield Caller(peers, link)
+    finally:
+        await peers.stop()
+
+
+class Caller:
+    def __init__(self, peers: Peers, link: Link) -> None:
+        self.peers = peers
+        self.link = link
+
+    def send(self, *requests: Request) -> "asyncio.Future[Reply]":
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self.peers.send(PEER, requests, answer.set_result)
+        return answer
+
+    async def reached(self, yes: bool = True) -> None:
+        await until(lambda: self.peers.reachable(PEER) is yes)
+
+    async def insist(self, request: Request) -> Reply:
+        """Again until it works: what fails while a link comes back is not the matter."""
+        while True:
+            await self.reached()
+            reply = await self.send(request)
+            if isinstance(reply, AcceptOk):
+                return reply

@@ -1,0 +1,241 @@
+"""Signatures: what is let in, once, and what is not."""
+
+import hmac
+import re
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, MESSAGE_PATH, STREAM_PATH
+from epoxy.transport.peers import auth
+from epoxy.transport.peers.auth import (
+    MAX_NONCES,
+    MAX_SENDERS,
+    OPERATOR,
+    SCHEME,
+    WINDOW_MS,
+    Unauthenticated,
+    Verifier,
+    read_authorization,
+    sign,
+)
+from epoxy.transport.peers.frames import PROTOCOL
+from epoxy.transport.peers.signed_header import Claim, Signed
+
+SECRET = b"a secret of the whole cluster"
+PATH = b"/v2/epoxy/message"
+BODY = b"body"
+STORE = 0x5702E
+NOW = 1_800_000_000_000
+
+
+class Ground:
+    """A verifier, its clock, and a sender who may be asked to lie."""
+
+    def __init__(self) -> None:
+        self.now_ms = NOW
+        self.verifier = Verifier(
+            2, SECRET, admits=lambda sender, epoch: sender < 9 or epoch > 5, store=STORE, now_ms=lambda: self.now_ms
+        )
+        self.nonces: Iterator[int] = count(1)
+
+    def claim(self, *, sender: int = 1, epoch: int = 5, recipient: int = 2, age_ms: int = 0, nonce: int = 0) -> Claim:
+        return Claim(sender, recipient, epoch, self.now_ms - age_ms, nonce or next(self.nonces))
+
+    def enter(self, claim: Claim, *, secret: bytes = SECRET, path: bytes = PATH, body: bytes = BODY) -> Signed:
+        value, _ = auth.sign(secret, claim, PATH, BODY)
+        return self.verifier.verify({b"authorization": value}, path, body)
+
+
+@pytest.fixture
+def ground() -> Ground:
+    return Ground()
+
+
+def test_a_peer_is_let_in_and_known(ground: Ground) -> None:
+    claim = ground.claim()
+    assert ground.enter(claim).claim == claim
+
+
+def test_the_bytes_of_a_signature() -> None:
+    """Written down, so that a change of format is noticed before an upgrade is. The MACs were made with openssl."""
+    value, mac = auth.sign(b"secret", Claim(1, 2, 3, 4, 5, 6), b"/path", b"body")
+    assert value == b"Epoxy v2,1,2,3,4,0000000000000005,0000000000000006," + mac
+    assert mac == b"c71129608ca0f7d4149bc6dd4dc0f065836d70f92df6b5e18fa8208eb14abae1"
+    assert (
+        auth.answer_mac(b"secret", b"mac", 200, b"0000000000000006", b"body")
+        == b"4ee1b9faa793e43f1001578aa98079c313eb5bdb8b2470a6bf8edb56ff3331fc"
+    )
+
+
+def test_who_does_not_know_the_secret_is_refused(ground: Ground) -> None:
+    with pytest.raises(Unauthenticated, match="not signed with our secret"):
+        ground.enter(ground.claim(), secret=b"another secret")
+
+
+def test_what_was_signed_cannot_be_changed(ground: Ground) -> None:
+    with pytest.raises(Unauthenticated, match="not signed with our secret"):
+        ground.enter(ground.claim(), body=b"badly")
+    with pytest.raises(Unauthenticated, match="not signed with our secret"):
+        ground.enter(ground.claim(), path=b"/v2/admin/links")
+    genuine = auth.sign(SECRET, ground.claim(), PATH, BODY)[0].split(b",")
+    changes = [b"3", b"7", b"6", b"%d" % (NOW + 1), b"%016x" % 99, b"%016x" % 98, b"0" * 64]
+    for field, other in enumerate(changes, start=1):
+        changed = [*genuine[:field], other, *genuine[field + 1 :]]
+        with pytest.raises(Unauthenticated, match="not signed with our secret"):
+            ground.verifier.verify({b"authorization": b",".join(changed)}, PATH, BODY)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"Basic YTpi",
+        b"Epoxy v2,",
+        b"Epoxy v2,1,2,3,4,5,6",
+        b"Epoxy v2,1,2,3,4,5,6,7,8",
+        b"Epoxy v1,1,2,5,1,0000000000000001,0000000000000002,00",
+        b"Epoxy v2,one,2,5,1,0000000000000001,0000000000000002,00",
+        b"Epoxy v2,\xff,2,5,1,0000000000000001,0000000000000002,00",
+        b"Epoxy v2,%b,2,5,1,0000000000000001,0000000000000002,00" % (b"9" * 5000),
+    ],
+)
+def test_what_is_no_signature_is_refused(ground: Ground, value: bytes) -> None:
+    with pytest.raises(Unauthenticated):
+        ground.verifier.verify({b"authorization": value}, PATH, BODY)
+    with pytest.raises(Unauthenticated, match="not signed"):
+        ground.verifier.verify({}, PATH, BODY)
+
+
+@pytest.mark.parametrize("spelling", [b"+1", b"01", b" 1", b"1_0"])
+def test_a_number_has_one_spelling(ground: Ground, spelling: bytes) -> None:
+    """Signed as it stands by somebody who knows the secret, even."""
+    words = b"%b,2,5,%d,0000000000000001,0000000000000002" % (spelling, NOW)
+    mac = auth.request_mac(SECRET, words, PATH, BODY)
+    with pytest.raises(Unauthenticated, match="spelling"):
+        ground.verifier.verify({b"authorization": b"Epoxy v2,%b,%b" % (words, mac)}, PATH, BODY)
+
+
+def test_a_request_for_another_replica_is_refused(ground: Ground) -> None:
+    with pytest.raises(Unauthenticated, match="meant for replica 3"):
+        ground.enter(ground.claim(recipient=3))
+
+
+def test_a_clock_too_far_away_is_named(ground: Ground) -> None:
+    ground.enter(ground.claim(age_ms=WINDOW_MS))
+    ground.enter(ground.claim(age_ms=-WINDOW_MS))
+    for age_ms in (WINDOW_MS + 1, -WINDOW_MS - 1):
+        with pytest.raises(Unauthenticated, match="compare them"):
+            ground.enter(ground.claim(age_ms=age_ms))
+    with pytest.raises(Unauthenticated, match="the sender's clock is 95 s behind that of replica 2, more than 30"):
+        ground.enter(ground.claim(age_ms=95_000))
+    with pytest.raises(Unauthenticated, match="the sender's clock is 95 s ahead of that of replica 2"):
+        ground.enter(ground.claim(age_ms=-95_000))
+
+
+def test_a_stranger_is_refused_unless_its_epoch_is_new_to_us(ground: Ground) -> None:
+    with pytest.raises(Unauthenticated, match="replica 9 has no part in epoch 5"):
+        ground.enter(ground.claim(sender=9, epoch=5))
+    assert ground.enter(ground.claim(sender=9, epoch=6)).claim.sender == 9
+    assert ground.enter(ground.claim(sender=OPERATOR)).claim.sender == OPERATOR
+
+
+def test_a_repetition_is_refused_as_long_as_its_time_would_do(ground: Ground) -> None:
+    claim = ground.claim(age_ms=-WINDOW_MS)
+    ground.enter(claim)
+    while ground.now_ms <= claim.time_ms + WINDOW_MS:
+        with pytest.raises(Unauthenticated, match="a repetition"):
+            ground.enter(claim)
+        ground.now_ms += 7_000
+        ground.enter(ground.claim())
+    with pytest.raises(Unauthenticated, match="compare them"):
+        ground.enter(claim)
+
+
+def test_two_senders_may_draw_the_same_nonce(ground: Ground) -> None:
+    ground.enter(ground.claim(sender=1, nonce=77))
+    ground.enter(ground.claim(sender=3, nonce=77))
+
+
+def test_what_is_forgotten_for_want_of_room_is_refused_by_its_age(ground: Ground) -> None:
+    first = ground.claim()
+    ground.enter(first)
+    for _ in range(2 * MAX_NONCES):
+        ground.now_ms += 1
+        ground.enter(ground.claim())
+    with pytest.raises(Unauthenticated, match="a repetition"):
+        ground.enter(first)
+    late = ground.claim(age_ms=MAX_NONCES // 2)
+    ground.enter(late)
+    with pytest.raises(Unauthenticated, match="a repetition"):
+        ground.enter(late)
+
+
+def test_one_fast_clock_locks_nobody_else_out(ground: Ground) -> None:
+    for _ in range(3 * MAX_NONCES):
+        ground.enter(ground.claim(sender=3, age_ms=-WINDOW_MS))
+        ground.now_ms += 1
+    ground.enter(ground.claim(sender=1))
+
+
+def test_memory_is_bounded() -> None:
+    ground = Ground()
+    for sender in range(MAX_SENDERS):
+        ground.enter(ground.claim(sender=sender, epoch=9))
+    with pytest.raises(Unauthenticated, match="other senders"):
+        ground.enter(ground.claim(sender=MAX_SENDERS, epoch=9))
+    nonces = auth.Nonces()
+    for number in range(5 * MAX_NONCES):
+        assert nonces.add(number, NOW + number, NOW)
+    assert len(nonces._young) + len(nonces._old) <= 2 * MAX_NONCES
+
+
+def test_an_answer_belongs_to_its_request(ground: Ground) -> None:
+    one, other = ground.enter(ground.claim()), ground.enter(ground.claim())
+    name, value = ground.verifier.answer(one, 200, b"yes")
+    store, _, mac = value.partition(b",")
+    assert name == auth.MAC_HEADER
+    assert auth.store_of(SECRET, one.mac, 200, value, b"yes") == STORE == int(store, 16)
+    for parts in [
+        (SECRET, other.mac, 200, value, b"yes"),
+        (SECRET, one.mac, 201, value, b"yes"),
+        (SECRET, one.mac, 200, value, b"no"),
+        (SECRET, one.mac, 200, b"%016x,%b" % (STORE + 1, mac), b"yes"),
+        (SECRET, one.mac, 200, mac, b"yes"),
+        (SECRET, one.mac, 200, b"", b"yes"),
+        (b"x", one.mac, 200, value, b"yes"),
+    ]:
+        assert auth.store_of(*parts) is None
+
+
+# The page that others would implement it from
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "protocol" / "peers.md").read_text("utf-8")
+
+
+def test_the_page_shows_a_signature_as_it_is() -> None:
+    (shown,) = re.findall(r"^    authorization: (Epoxy .*)$", PAGE, re.MULTILINE)
+    claim, words, _ = read_authorization(shown.replace("<64 hex digits>", "0" * 64).encode())
+    assert SCHEME + words in shown.encode()
+    (recipe,) = re.findall(r"^    (request\\n.*?)  +of a request$", PAGE, re.MULTILINE)
+    named = {
+        "address": "/v2/epoxy/message",
+        "sender": str(claim.sender),
+        "recipient": str(claim.recipient),
+        "epoch": str(claim.epoch),
+        "time": str(claim.time_ms),
+        "nonce": f"{claim.nonce:016x}",
+        "store": f"{claim.store:016x}",
+        "body": "a body",
+    }
+    signed = re.sub(r"<(\w+)>", lambda name: named[name[1]], recipe.replace("\\n", "\n"))
+    expected = hmac.new(b"key", signed.encode(), "sha256").hexdigest().encode()
+    assert sign(b"key", claim, b"/v2/epoxy/message", b"a body")[1] == expected
+
+
+def test_the_page_has_the_addresses_and_the_protocol_of_peers() -> None:
+    for spoken in (MESSAGE_PATH, STREAM_PATH, MEMBER_PATH, CHANGELOG_READ_PATH, PROTOCOL):
+        assert spoken.decode() in PAGE
