@@ -140,7 +140,7 @@ soak: setup ## simulate all workloads until interrupted; SUMMARY is the file it 
 fuzz: setup ## feed INPUTS (default 100000) mutated frames to the decoder
 	$(BIN)/python -m tests.codec.fuzz_bare --inputs $(INPUTS)
 
-# MUTATE takes the tool's own words: `make mutate MUTATE='consensus store --count 5 --seed 7'`.
+# MUTATE takes the tool's own words: `make mutate MUTATE='protocol/keys store --count 5 --seed 7'`.
 .PHONY: mutate
 mutate: setup ## break the sources at random, 20 times a room, and print what no test notices; takes hours
 	$(BIN)/python -m tools.mutate $(MUTATE)

@@ -73,5 +73,9 @@ def holders(patch: Patch, rule: object) -> list[tuple[object, str]]:
     """Everywhere the rule is known: its owner, and the modules that imported it by name."""
     if not isinstance(patch.owner, ModuleType):
         return [(patch.owner, patch.name)]
-    ours = [module for name, module in sys.modules.items() if name.startswith("epoxy.") and name not in PLANTERS]
+    ours = [
+        module
+        for name, module in sys.modules.items()
+        if name.startswith(("epoxy.", "epoxy_sim.")) and name not in PLANTERS
+    ]
     return [(module, name) for module in ours for name, value in list(vars(module).items()) if value is rule]

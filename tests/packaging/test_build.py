@@ -83,9 +83,9 @@ def test_a_planted_generator_is_seen(planted: str) -> None:
 
 
 def test_the_list_is_in_order_within_each_room() -> None:
-    rooms = dict.fromkeys(module.split(".")[1] for module in COMPILED)
+    rooms = dict.fromkeys(module.rpartition(".")[0] for module in COMPILED)
     for room in rooms:
-        own = [module for module in COMPILED if module.split(".")[1] == room]
+        own = [module for module in COMPILED if module.rpartition(".")[0] == room]
         assert own == sorted(set(own))
 
 

@@ -40,7 +40,7 @@ PATIENCE_S = 60.0
 
 WITH_A_BAD_DISK = """
 import os, sys, time
-from epoxy.store import log
+from epoxy.store.embedded import log
 from epoxy.cli.main import main
 
 folder, write = sys.argv.pop(1), log.write

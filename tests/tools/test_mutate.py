@@ -65,7 +65,7 @@ def test_words_and_types_are_left_alone(source: str) -> None:
 
 
 def test_every_change_of_our_own_sources_is_one_and_can_be_read() -> None:
-    for path in sources(ROOT, "consensus"):
+    for path in sources(ROOT, "protocol/keys"):
         text = (ROOT / path).read_text("utf-8")
         right = ast.dump(ast.parse(text))
         for change in changes(str(path), text):
@@ -73,7 +73,7 @@ def test_every_change_of_our_own_sources_is_one_and_can_be_read() -> None:
 
 
 def test_a_seed_draws_the_same_again_and_never_the_same_twice() -> None:
-    first, again, other = (command.drawn(ROOT, "consensus", 40, seed) for seed in (1, 1, 2))
+    first, again, other = (command.drawn(ROOT, "protocol/keys", 40, seed) for seed in (1, 1, 2))
     assert first == again != other
     assert len(set(first)) == 40
     assert len({change.kind for change in first}) > 4
@@ -84,7 +84,7 @@ def test_all_rooms_have_sources_and_tests() -> None:
         assert sources(ROOT, room.name), room.name
         for path in (*room.tests, *room.more):
             assert (ROOT / path).exists(), path
-    assert own_tests(ROOT, ROOMS["consensus"], Path("src/epoxy/protocol/keys/acceptor.py")) == [
+    assert own_tests(ROOT, ROOMS["protocol/keys"], Path("src/epoxy/protocol/keys/acceptor.py")) == [
         "tests/protocol/keys/test_acceptor.py"
     ]
 
@@ -133,9 +133,9 @@ def test_what_hangs_is_ended(tree: Tree) -> None:
 
 
 def test_survivors_are_shown_and_make_the_status(capsys: pytest.CaptureFixture[str]) -> None:
-    (change, *_) = command.drawn(ROOT, "consensus", 1, 3)
+    (change, *_) = command.drawn(ROOT, "protocol/keys", 1, 3)
     shown = diff(change.path, "a\n", "b\n")
-    lost = Found(room="consensus", change=change, by=None, seconds=1.0, was="a", became="b", diff=shown)
+    lost = Found(room="protocol/keys", change=change, by=None, seconds=1.0, was="a", became="b", diff=shown)
     seen = replace(lost, by="sim per-key")
     assert command.report([lost, seen], as_json=False) == 1
     told = capsys.readouterr().out

@@ -36,7 +36,7 @@ data_dir = "data"
 [cluster]
 secret_file = "secret"
 {MEMBERS}"""
-MANUAL = Path(__file__).parents[2] / "docs" / "operating.md"
+MANUAL = Path(__file__).parents[3] / "docs" / "operating.md"
 
 Write = Callable[[str], Path]
 

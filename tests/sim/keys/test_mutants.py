@@ -43,7 +43,7 @@ NAMED_BY_THE_DESIGN = [
 ]
 
 
-TABLE = Path(__file__).parents[2] / "docs" / "testing.md"
+TABLE = Path(__file__).parents[3] / "docs" / "testing.md"
 KNOWN = {name: int(seed) for name, seed in re.findall(r"^\| ([\w-]+) \|.*\| seed (\d+) \|", TABLE.read_text(), re.M)}
 
 

@@ -213,7 +213,7 @@ def test_an_answer_belongs_to_its_request(ground: Ground) -> None:
 # The page that others would implement it from
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "protocol" / "peers.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "protocol" / "peers.md").read_text("utf-8")
 
 
 def test_the_page_shows_a_signature_as_it_is() -> None:
