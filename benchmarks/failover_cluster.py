@@ -15,7 +15,7 @@ import msgspec
 
 from epoxy.agent.redis import NOWHERE, encode
 from epoxy.agent.replies import Reply, ReplyReader
-from epoxy.agent.sentinel import Status
+from epoxy.agent.sentinel import AgentStatus
 from epoxy.testing import free_ports
 
 NAMES = "abcde"
@@ -65,10 +65,10 @@ class Member:
         self.server: subprocess.Popen[bytes] | None = None
         self.agent: subprocess.Popen[bytes] | None = None
 
-    def status(self) -> Status:
+    def status(self) -> AgentStatus:
         told = ask(self.clients_port, "ELECT", "STATUS")
         assert isinstance(told, bytes)
-        return msgspec.json.decode(told, type=Status)
+        return msgspec.json.decode(told, type=AgentStatus)
 
 
 class ElectCluster:

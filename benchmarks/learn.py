@@ -25,7 +25,7 @@ from epoxy.model.cluster import first_epoch
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members.errands import Errand
 from epoxy.node.members.key_sync import Copier
-from epoxy.protocol.members.effects import Ask, Config, Effect, Flow, GiveWay
+from epoxy.protocol.members.effects import Ask, CurrentConfig, Effect, Flow, GiveWay
 from epoxy.protocol.members.learner import LEARNING_SHARE, compare, copy
 from epoxy.runtime.clock import LoopClock
 from epoxy.runtime.flow_failures import FlowFailures
@@ -69,7 +69,7 @@ class Line:
             data = wire.encode_member_reply(reply)
             self.source_cpu_s += time.thread_time() - begun_s
             done(wire.decode_member_reply(data))
-        elif isinstance(effect, Config):
+        elif isinstance(effect, CurrentConfig):
             done(CONFIG)
         elif isinstance(effect, GiveWay):
             asyncio.get_running_loop().call_soon(done, None)

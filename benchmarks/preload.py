@@ -21,7 +21,7 @@ from epoxy.model.records import ChangelogEntry, CommittedRecord, Proposal, Propo
 from epoxy.node.txn.transactions import OWNED
 from epoxy.store.buffer import stamp
 from epoxy.store.embedded.datadir import DataDir
-from epoxy.store.embedded.log import Log, Position, segments
+from epoxy.store.embedded.log import LogPosition, WriteAheadLog, segments
 from epoxy.store.embedded.store import LOG_BYTES
 from epoxy.store.embedded.tree import MAP_BYTES, POSITION_ROW, encoder
 from epoxy.store.keyspace import CHANGELOG, KV, LAYOUT, LEGACY_LAYOUT, USER_VERSION, VALUE, VERSIONSTAMP
@@ -48,10 +48,10 @@ def preload(folder: Path, replica: int, count: int, *, owned: bool = False) -> N
             path.unlink()
         fill(folder / "tree", replica, count, owned=owned)
         # A log that follows: its segment is named after the generation the tree says it contains.
-        at = Position(generation=1, frame=1, sequence=count)
+        at = LogPosition(generation=1, frame=1, sequence=count)
         with lmdb.open(str(folder / "tree"), map_size=MAP_BYTES) as environment, environment.begin(write=True) as tx:
             tx.put(POSITION_ROW, encoder.encode(at))
-        Log(folder / "log", at, LOG_BYTES).close()
+        WriteAheadLog(folder / "log", at, LOG_BYTES).close()
 
 
 def fill(tree: Path, replica: int, count: int, *, owned: bool) -> None:

@@ -28,7 +28,7 @@ from benchmarks.preload import key_of, preload
 from epoxy.codec.tuple import pack, pack_bytes
 from epoxy.model.errors import StoreFailed
 from epoxy.ports import Transaction
-from epoxy.store.embedded.log import Log, Position
+from epoxy.store.embedded.log import LogPosition, WriteAheadLog
 from epoxy.store.embedded.store import LOG_BYTES, EmbeddedStore
 from epoxy.store.keyspace import KV, LAYOUT
 
@@ -135,7 +135,7 @@ def compare(folder: Path) -> None:
     """The same rows made durable by what we might have used instead: milliseconds for a sync that carries so many
     transactions. Rounds of the three alternate, and the median counts."""
     (folder / "log").mkdir(parents=True)
-    log = Log(folder / "log", Position(), LOG_BYTES)
+    log = WriteAheadLog(folder / "log", LogPosition(), LOG_BYTES)
     environment = lmdb.open(str(folder / "lmdb"), map_size=1 << 34)
     database = sqlite3.connect(folder / "sqlite", isolation_level=None)
     database.execute("pragma journal_mode = wal")

@@ -23,8 +23,8 @@ from benchmarks.plausible import above_floor, all_answered, sendable
 from benchmarks.stats import percentile
 from epoxy import Add, AsyncClient, Status
 from epoxy.cli.demo.cluster import DemoCluster
-from epoxy.cli.demo.desk import Order
-from epoxy.cli.demo.plan import Plan
+from epoxy.cli.demo.desk import DemoOrder
+from epoxy.cli.demo.plan import DemoPlan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.model.errors import EpoxyError
 
@@ -39,7 +39,7 @@ def bump(key: str) -> Ask:
 
 def cluster_of(size: int, *, wan: bool) -> DemoCluster:
     folder = Path(tempfile.mkdtemp(prefix="epoxy-txn-"))
-    cluster = DemoCluster(Plan(folder=folder, regions=size, port_base=PORT_BASE, wan=wan))
+    cluster = DemoCluster(DemoPlan(folder=folder, regions=size, port_base=PORT_BASE, wan=wan))
     cluster.start(lambda _: None)
     return cluster
 
@@ -183,7 +183,7 @@ async def killed() -> None:
                 await bump("shared")(client, 0)
                 waits.append((time.monotonic() - began) * 1000)
                 await asyncio.gather(*jobs)
-            cluster.perform(Order(verb="revive", region=victim.datacenter, others=()))
+            cluster.perform(DemoOrder(verb="revive", region=victim.datacenter, others=()))
         print("waits after a kill, ms:", " ".join(f"{wait:.0f}" for wait in waits))
     finally:
         cluster.kill()

@@ -15,8 +15,8 @@ from typing import Any
 from benchmarks.stats import percentile
 from epoxy import Add, AsyncClient
 from epoxy.cli.demo.cluster import DemoCluster
-from epoxy.cli.demo.desk import Order
-from epoxy.cli.demo.plan import Plan
+from epoxy.cli.demo.desk import DemoOrder
+from epoxy.cli.demo.plan import DemoPlan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.model.errors import EpoxyError
 
@@ -32,7 +32,7 @@ READ_EVERY_S = 0.002
 
 async def away(count: int, clients: int, port_base: int) -> None:
     folder = Path(tempfile.mkdtemp(prefix="epoxy-away-"))
-    cluster = DemoCluster(Plan(folder=folder, regions=3, port_base=port_base, wan=False))
+    cluster = DemoCluster(DemoPlan(folder=folder, regions=3, port_base=port_base, wan=False))
     cluster.start(lambda _: None)
     try:
         *present, absent = cluster.nodes
@@ -42,7 +42,7 @@ async def away(count: int, clients: int, port_base: int) -> None:
         began = time.monotonic()
         await miss(present, count, clients)
         print(f"{count} transactions missed, in {time.monotonic() - began:.0f} s", flush=True)
-        order = Order(verb="revive", region=absent.datacenter, others=())
+        order = DemoOrder(verb="revive", region=absent.datacenter, others=())
         revived = asyncio.get_running_loop().run_in_executor(None, cluster.perform, order)
         await catch_up(absent)
         await revived

@@ -12,7 +12,7 @@ async def room(actor: Actor) -> None:
 worker.run()
 """
 
+from epoxy.client.envoy_protocol import WorkerRefused as WorkerRefused
 from epoxy.client.hosted import Actor as Actor
 from epoxy.client.hosted import Request as Request
-from epoxy.client.worker import Refused as Refused
 from epoxy.client.worker import Worker as Worker

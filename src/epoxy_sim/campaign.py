@@ -19,7 +19,7 @@ enough for smooth progress."""
 DIGEST_BYTES = 16
 
 
-class Failed(Struct, frozen=True, kw_only=True):
+class FailedRun(Struct, frozen=True, kw_only=True):
     seed: int
     rule: str
     detail: str
@@ -91,12 +91,12 @@ class Chunk(Struct, Generic[S], frozen=True, kw_only=True):
 
     task: Task[S]
     tally: Tally
-    failed: list[Failed]
+    failed: list[FailedRun]
     digests: bytes
 
 
 def play(task: Task[S]) -> Chunk[S]:
-    setup, tally, failed, digests = task.setup, Tally(), list[Failed](), bytearray()
+    setup, tally, failed, digests = task.setup, Tally(), list[FailedRun](), bytearray()
     with setup.planted():
         for seed in range(task.first, task.end):
             played = setup.play(seed)
@@ -109,8 +109,8 @@ def play(task: Task[S]) -> Chunk[S]:
     return Chunk(task=task, tally=tally, failed=failed, digests=bytes(digests))
 
 
-def failed_at(setup: Playable, seed: int, failure: Failure) -> Failed:
-    return Failed(seed=seed, rule=failure.rule, detail=failure.detail, replay=setup.replay_command(seed))
+def failed_at(setup: Playable, seed: int, failure: Failure) -> FailedRun:
+    return FailedRun(seed=seed, rule=failure.rule, detail=failure.detail, replay=setup.replay_command(seed))
 
 
 class Summary(Struct, Generic[S], frozen=True, kw_only=True):
@@ -120,7 +120,7 @@ class Summary(Struct, Generic[S], frozen=True, kw_only=True):
     setup: S
     first_seed: int
     tally: Tally
-    failed: list[Failed]
+    failed: list[FailedRun]
     digest: str | None
     real_seconds: float
     interrupted: bool
@@ -195,7 +195,7 @@ class Campaign(Generic[S]):
 
     def _summary(self, interrupted: bool) -> Summary[S]:
         """Chunks above the first failure were work in vain: counting them would make the result depend on `jobs`."""
-        tally, failed, digest = Tally(), list[Failed](), blake2b(digest_size=DIGEST_BYTES)
+        tally, failed, digest = Tally(), list[FailedRun](), blake2b(digest_size=DIGEST_BYTES)
         for chunk in sorted(self._chunks, key=lambda chunk: chunk.task.first):
             tally.add(chunk.tally)
             failed += chunk.failed

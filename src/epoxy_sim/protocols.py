@@ -15,7 +15,7 @@ from epoxy_sim.patching import Mutant, planted
 from epoxy_sim.search import P
 
 
-class Report(Protocol):
+class RunReport(Protocol):
     """What every run tells, whatever it is that it plays."""
 
     @property
@@ -34,10 +34,10 @@ class Report(Protocol):
     def trace(self) -> list[str] | None: ...
 
 
-R = TypeVar("R", bound=Report)
+R = TypeVar("R", bound=RunReport)
 
 
-class Setup(Struct, Generic[P, R], frozen=True, kw_only=True):
+class CampaignSetup(Struct, Generic[P, R], frozen=True, kw_only=True):
     """What all runs of a campaign share; None: each seed draws its own. Whoever extends it says how a plan is made and
     played, what is counted, and by which facts two runs are told apart."""
 
@@ -102,7 +102,7 @@ class Setup(Struct, Generic[P, R], frozen=True, kw_only=True):
 
 
 def tally_of(
-    report: Report,
+    report: RunReport,
     *,
     operations: int,
     paths: dict[str, int],
@@ -122,7 +122,7 @@ def tally_of(
     )
 
 
-class Catch(Struct, frozen=True, kw_only=True):
+class FaultCatch(Struct, frozen=True, kw_only=True):
     """What became of a planted fault. No rule: it survived. `tried`: runs of the simulator until then."""
 
     mutant: str
@@ -133,13 +133,15 @@ class Catch(Struct, frozen=True, kw_only=True):
     replay: str | None = None
 
 
-def chase(protocol: type[Setup[Any, Any]], name: str, *, jobs: int = 1, limit_seeds: int | None = None) -> Catch:
+def chase(
+    protocol: type[CampaignSetup[Any, Any]], name: str, *, jobs: int = 1, limit_seeds: int | None = None
+) -> FaultCatch:
     mutant = protocol.mutants[name]
     end = mutant.since + (protocol.limit_seeds if limit_seeds is None else limit_seeds)
     summary = Campaign(protocol(mutant=name), mutant.since, end, jobs=jobs).run()
     if summary.interrupted:
         raise KeyboardInterrupt
-    catch = Catch(mutant=name, breaks=mutant.breaks, tried=summary.tally.runs)
+    catch = FaultCatch(mutant=name, breaks=mutant.breaks, tried=summary.tally.runs)
     if not summary.failed:
         return catch
     first = summary.failed[0]

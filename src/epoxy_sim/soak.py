@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from epoxy.model.quorum import QuorumPolicy
-from epoxy_sim.campaign import Chunk, Failed, Tally, Task, play
+from epoxy_sim.campaign import Chunk, FailedRun, Tally, Task, play
 from epoxy_sim.keys.campaign import Setup
 from epoxy_sim.keys.generate import SIZES, WORKLOADS
 from epoxy_sim.members.plans.churn import MEMBERSHIP
@@ -49,7 +49,7 @@ class SoakSummary(Struct, kw_only=True):
     real_seconds: float = 0.0
     tally: Tally = msgspec.field(default_factory=Tally)
     next_seeds: dict[str, int] = {}
-    failed: list[Failed] = []
+    failed: list[FailedRun] = []
 
     @property
     def held(self) -> bool:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from epoxy.actors.hosting import Hosting
 from epoxy.actors.messages import Ensure, Found, Question, Verdict
 from epoxy.actors.reservation import Reservations, key_of
-from epoxy.actors.service import Actors
-from epoxy.model.actors import Actor, ActorName, Held, Hello, ToEnvoy, Welcome, make_id
+from epoxy.actors.service import ActorService
+from epoxy.model.actors import ActorEntry, ActorName, EnvoyHello, Held, ToEnvoy, Welcome, make_id
 from epoxy.model.records import Proposal, ProposalId
 from epoxy.model.writes import (
     Committed,
@@ -112,7 +112,7 @@ class Datacenter:
         self.relay = Relay()
         self.placement = Placement(self.store, config or PlacementConfig(), self.clock, Dice(), NOW_MS)
         self.hosting = Hosting(self.store, self.placement, self.clock, Dice(1), "here", HERE)
-        self.actors = Actors(Reservations(self.keys, Dice(2), HERE), self.hosting, self.relay, HERE)
+        self.actors = ActorService(Reservations(self.keys, Dice(2), HERE), self.hosting, self.relay, HERE)
         self.hosting.start()
 
     def ask(self, question: Question, *, relayed: bool = False) -> Verdict:
@@ -124,14 +124,14 @@ class Datacenter:
     def ensure(self, name: ActorName = NAME, *, exclusive: bool = False, given: bytes = b"") -> Verdict:
         return self.ask(Ensure(name=name, pool="web", input=given, exclusive=exclusive))
 
-    def made(self, key: str = "lobby") -> Actor:
+    def made(self, key: str = "lobby") -> ActorEntry:
         verdict = self.ensure(ActorName("prod", "room", key))
         assert isinstance(verdict, Found)
         return verdict.actor
 
     def connect(self, key: str, *, slots: int = 0, running: tuple[Held, ...] = (), incarnation: str = "") -> Envoy:
         session = Envoy()
-        hello = Hello(
+        hello = EnvoyHello(
             namespace="prod", pool="web", envoy_key=key, slots=slots, running=running, incarnation=incarnation
         )
         self.hosting.connect(hello, session)
@@ -145,7 +145,7 @@ class Datacenter:
             for key in keys:
                 assert self.hosting.ping(EnvoyId("prod", key), 1)
 
-    def look(self, actor: Actor) -> Actor:
+    def look(self, actor: ActorEntry) -> ActorEntry:
         found = self.hosting.get(actor.id.hex())
         assert found is not None
         return found

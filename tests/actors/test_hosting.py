@@ -4,16 +4,16 @@ import pytest
 
 from epoxy.actors import directory, hosting
 from epoxy.actors.conversation import Conversation
-from epoxy.actors.messages import Call, Destroy, Get, Missing, Responded, Unavailable, Unknown, Verdict
+from epoxy.actors.messages import CallActor, Destroy, GetActor, Missing, OwnerUnavailable, Responded, Unknown, Verdict
 from epoxy.model.actors import (
-    Actor,
+    ActorEntry,
     ActorName,
+    ActorRequest,
     ActorState,
+    EnvoyHello,
     Held,
-    Hello,
     Ping,
     Rejected,
-    Request,
     Response,
     Start,
     Stop,
@@ -21,7 +21,7 @@ from epoxy.model.actors import (
 )
 from epoxy.protocol.placement import rows
 from epoxy.protocol.placement.config import PlacementConfig
-from epoxy.protocol.placement.records import EnvoyId, KeyInUse, Pool
+from epoxy.protocol.placement.records import EnvoyId, EnvoyPool, KeyInUse
 from tests.actors.bench import NAME, Datacenter, Envoy
 
 THRESHOLD_MS = PlacementConfig().eligible_threshold_ms
@@ -35,7 +35,7 @@ def slots(here: Datacenter, key: str) -> int:
     return rows.slots(here.store.newest(), envoy(key))
 
 
-def run(here: Datacenter, actor: Actor, key: str) -> Actor:
+def run(here: Datacenter, actor: ActorEntry, key: str) -> ActorEntry:
     here.hosting.running(envoy(key), actor.id, here.look(actor).generation)
     return here.look(actor)
 
@@ -91,7 +91,7 @@ def test_an_actor_that_ends_by_itself_is_gone() -> None:
     here.connect("a")
     actor = run(here, here.made(), "a")
     here.hosting.stopped(envoy("a"), actor.id, 1, failed=False)
-    assert here.ask(Get(target=NAME)) == Missing()
+    assert here.ask(GetActor(target=NAME)) == Missing()
     assert slots(here, "a") == 0
 
 
@@ -145,10 +145,10 @@ def test_the_next_actor_of_a_name_starts_when_the_last_one_has_ended() -> None:
     here.beat("a", "b", ms=5_000)
     assert here.look(new).state is ActorState.PENDING
     told: list[Verdict] = []
-    here.actors.ask(Call(target=NAME, body=b""), told.append)
+    here.actors.ask(CallActor(target=NAME, body=b""), told.append)
     here.beat("a", "b", ms=16_000)
     reason = "the last actor of this name was destroyed and has not ended yet on its worker"
-    assert told == [Unavailable(reason=reason, final=True)]
+    assert told == [OwnerUnavailable(reason=reason, final=True)]
     here.ask(Destroy(target=NAME))
     newest = here.made()
     here.beat("a", "b", ms=2_000)
@@ -264,7 +264,7 @@ def test_a_round_trip_that_cannot_be_is_refused(rtt_ms: int) -> None:
     """It ended the connection with a traceback, or was shown as it was."""
     here, session = Datacenter(), Envoy()
     talk = Conversation(here.hosting, session)
-    talk.heard(Hello(namespace="prod", pool="web", envoy_key="a"))
+    talk.heard(EnvoyHello(namespace="prod", pool="web", envoy_key="a"))
     talk.heard(Ping(sent_ms=1, rtt_ms=rtt_ms))
     assert session.closed
     assert any(isinstance(word, Rejected) and "rtt_ms" in word.message for word in session.take())
@@ -336,9 +336,9 @@ def test_hot_envoys_give_some_away_if_that_is_wanted() -> None:
 
 def test_a_pool_without_envoys_is_not_rebalanced(monkeypatch: pytest.MonkeyPatch) -> None:
     """An envoy that is gone leaves nothing in memory: a pool may see any number of them, each with a key of its own."""
-    looked: list[Pool] = []
+    looked: list[EnvoyPool] = []
 
-    def look(_view: object, pool: Pool, *_limits: int) -> list[object]:
+    def look(_view: object, pool: EnvoyPool, *_limits: int) -> list[object]:
         looked.append(pool)
         return []
 
@@ -346,7 +346,7 @@ def test_a_pool_without_envoys_is_not_rebalanced(monkeypatch: pytest.MonkeyPatch
     here = Datacenter(config=PlacementConfig(rebalance_at_once=3, sweep_every_s=1))
     session = here.connect("a")
     here.beat("a", ms=2_000)
-    assert set(looked) == {Pool("prod", "web")}
+    assert set(looked) == {EnvoyPool("prod", "web")}
     here.hosting.leave(envoy("a"), session)
     looked.clear()
     here.beat(ms=3_000)
@@ -393,11 +393,11 @@ def test_requests_wait_for_the_actor_and_then_for_its_answer() -> None:
     session = here.connect("a")
     actor = here.made()
     told: list[Verdict] = []
-    here.actors.ask(Call(target=NAME, body=b"hi"), told.append)
+    here.actors.ask(CallActor(target=NAME, body=b"hi"), told.append)
     session.take()
     run(here, actor, "a")
     (asked,) = session.take()
-    assert isinstance(asked, Request)
+    assert isinstance(asked, ActorRequest)
     assert (asked.actor_id, asked.generation, asked.body) == (actor.id.hex(), 1, b"hi")
     here.hosting.calls.heard(envoy("b"), Response(request_id=asked.request_id, body=b"not mine"))
     assert told == []
@@ -413,17 +413,17 @@ def test_when_a_node_stops_only_requests_that_an_actor_has_are_answered() -> Non
     actor = run(here, here.made(), "a")
     session.take()
     given: list[Verdict] = []
-    here.actors.ask(Call(target=NAME, body=b"hi"), given.append)
+    here.actors.ask(CallActor(target=NAME, body=b"hi"), given.append)
     (asked,) = session.take()
-    assert isinstance(asked, Request)
+    assert isinstance(asked, ActorRequest)
     waiting: list[Verdict] = []
     here.made("elsewhere")  # its envoy never says that it runs
     session.take()
-    here.actors.ask(Call(target=ActorName("prod", "room", "elsewhere"), body=b""), waiting.append)
+    here.actors.ask(CallActor(target=ActorName("prod", "room", "elsewhere"), body=b""), waiting.append)
     here.hosting.last_call()
     late: list[Verdict] = []
-    here.actors.ask(Call(target=actor.id.hex(), body=b""), late.append)
-    refused = Unavailable(reason="the node is stopping")
+    here.actors.ask(CallActor(target=actor.id.hex(), body=b""), late.append)
+    refused = OwnerUnavailable(reason="the node is stopping")
     assert (given, waiting, late, session.take()) == ([], [refused], [refused], [])
     here.hosting.calls.heard(envoy("a"), Response(request_id=asked.request_id, body=b"ho"))
     assert given == [Responded(body=b"ho")]
@@ -433,14 +433,14 @@ def test_a_request_that_nobody_answers_ends_as_what_it_is() -> None:
     here = Datacenter()
     waiting: list[Verdict] = []
     here.made("nowhere")
-    here.actors.ask(Call(target=ActorName("prod", "room", "nowhere"), body=b""), waiting.append)
+    here.actors.ask(CallActor(target=ActorName("prod", "room", "nowhere"), body=b""), waiting.append)
     here.clock.advance(15_001)
     reason = "no worker of pool 'web' in here, which owns the name, had room for the actor"
-    assert waiting == [Unavailable(reason=reason, final=True)]
+    assert waiting == [OwnerUnavailable(reason=reason, final=True)]
     session = here.connect("a")
     lost: list[Verdict] = []
     actor = run(here, here.made("x"), "a")
-    here.actors.ask(Call(target=actor.id.hex(), body=b""), lost.append)
+    here.actors.ask(CallActor(target=actor.id.hex(), body=b""), lost.append)
     here.hosting.disconnected(envoy("a"), session)
     assert lost == [Unknown(reason="the envoy was lost before it answered")]
 
@@ -452,12 +452,12 @@ def test_a_request_that_the_code_never_saw_was_definitely_not_done() -> None:
     session.take()
     told: list[Verdict] = []
     for _ in range(2):
-        here.actors.ask(Call(target=NAME, body=b""), told.append)
-    first, second = (word for word in session.take() if isinstance(word, Request))
+        here.actors.ask(CallActor(target=NAME, body=b""), told.append)
+    first, second = (word for word in session.take() if isinstance(word, ActorRequest))
     refusal = Response(request_id=first.request_id, body=b"the actor is stopping", error=True, refused=True)
     here.hosting.calls.heard(envoy("a"), refusal)
     here.hosting.calls.heard(envoy("a"), Response(request_id=second.request_id, body=b"oh", error=True))
-    seen = Unavailable(reason="the actor is stopping; it did not see the request")
+    seen = OwnerUnavailable(reason="the actor is stopping; it did not see the request")
     assert told == [seen, Responded(body=b"oh", error=True)]
 
 
@@ -466,7 +466,7 @@ def test_an_actor_that_thinks_has_longer_than_one_that_does_not_start() -> None:
     here.connect("a")
     thinking: list[Verdict] = []
     run(here, here.made(), "a")
-    here.actors.ask(Call(target=NAME, body=b""), thinking.append)
+    here.actors.ask(CallActor(target=NAME, body=b""), thinking.append)
     here.beat("a", ms=29_000)
     here.clock.advance(999)
     assert thinking == []
@@ -480,7 +480,7 @@ def test_the_requests_of_an_actor_that_is_destroyed_end_with_it() -> None:
     here.connect("a")
     told: list[Verdict] = []
     actor = run(here, here.made(), "a")
-    here.actors.ask(Call(target=NAME, body=b""), told.append)
+    here.actors.ask(CallActor(target=NAME, body=b""), told.append)
     here.ask(Destroy(target=NAME))
     assert told == [Unknown(reason="the actor was destroyed")]
     assert actor.is_alive

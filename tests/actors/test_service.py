@@ -3,15 +3,15 @@
 import pytest
 
 from epoxy.actors.messages import (
-    Call,
+    CallActor,
     Destroy,
     Ensure,
     Exists,
     Found,
-    Get,
+    GetActor,
     Missing,
+    OwnerUnavailable,
     Question,
-    Unavailable,
     Unknown,
 )
 from epoxy.actors.reservation import key_of
@@ -86,17 +86,17 @@ def test_only_get_is_definite_when_the_owner_does_not_answer() -> None:
     unsure: list[Question] = [
         Ensure(name=NAME, pool="web"),
         Destroy(target=NAME),
-        Call(target=actor_id, body=b""),
+        CallActor(target=actor_id, body=b""),
     ]
     assert [type(here.ask(question)) for question in unsure] == [Unknown] * 3
-    assert isinstance(here.ask(Get(target=NAME)), Unavailable)
+    assert isinstance(here.ask(GetActor(target=NAME)), OwnerUnavailable)
 
 
 def test_what_was_passed_on_is_not_passed_on_again() -> None:
     here = Datacenter()
     reserve_there(here.keys)
     verdict = here.ask(Ensure(name=NAME, pool="web"), relayed=True)
-    assert isinstance(verdict, Unavailable)
+    assert isinstance(verdict, OwnerUnavailable)
     assert here.relay.asked == []
 
 
@@ -113,7 +113,7 @@ def test_the_owner_looks_for_a_reservation_that_it_has_not_heard_of() -> None:
 def test_what_a_dead_coordinator_reserved_the_next_caller_finishes() -> None:
     here = Datacenter()
     here.keys.values[key_of(NAME)] = reserved = make_id(1, 2, HERE)
-    assert here.ask(Get(target=NAME)) == Missing()
+    assert here.ask(GetActor(target=NAME)) == Missing()
     made = here.ensure()
     assert isinstance(made, Found)
     assert (made.actor.id, made.created) == (reserved, True)
@@ -121,9 +121,9 @@ def test_what_a_dead_coordinator_reserved_the_next_caller_finishes() -> None:
 
 def test_a_name_nobody_reserved_is_missing() -> None:
     here = Datacenter()
-    for question in (Get(target=NAME), Destroy(target=NAME), Call(target=NAME, body=b"")):
+    for question in (GetActor(target=NAME), Destroy(target=NAME), CallActor(target=NAME, body=b"")):
         assert here.ask(question) == Missing()
-    assert here.ask(Get(target=make_id(1, 2, HERE).hex())) == Missing()
+    assert here.ask(GetActor(target=make_id(1, 2, HERE).hex())) == Missing()
     assert here.keys.writes == []
 
 
@@ -132,9 +132,9 @@ def test_failures_of_the_engine_say_whether_they_are_definite() -> None:
     here.keys.outcome = ConsensusFailed(reason="nobody answers")
     assert here.ensure() == Unknown(reason="nobody answers")
     here.keys.outcome = Refused(reason="busy")
-    assert here.ensure() == Unavailable(reason="busy")
+    assert here.ensure() == OwnerUnavailable(reason="busy")
     here.keys.answer = ReadFailed(reason="alone")
-    assert here.ask(Get(target=NAME)) == Unavailable(reason="alone")
+    assert here.ask(GetActor(target=NAME)) == OwnerUnavailable(reason="alone")
 
 
 def test_create_is_for_new_ones_alone() -> None:
@@ -149,11 +149,11 @@ def test_a_name_lives_on_with_its_datacenter() -> None:
     gone = here.ask(Destroy(target=first.id.hex()))
     assert isinstance(gone, Found)
     assert gone.actor.state is ActorState.DESTROYED
-    assert here.ask(Get(target=NAME)) == here.ask(Destroy(target=NAME)) == Missing()
+    assert here.ask(GetActor(target=NAME)) == here.ask(Destroy(target=NAME)) == Missing()
     second = here.made()
     assert second.id != first.id
     assert label_of(second.id) == HERE
-    assert here.ask(Get(target=first.id.hex())) == Missing()
+    assert here.ask(GetActor(target=first.id.hex())) == Missing()
     assert here.actors.where(NAME) == HERE
     assert here.actors.where(first.id.hex()) == HERE
     assert here.actors.where(ActorName("prod", "room", "other")) is None
@@ -163,6 +163,6 @@ def test_limits() -> None:
     with pytest.raises(InvalidRequest, match="input has"):
         Ensure(name=NAME, pool="web", input=bytes(65537))
     with pytest.raises(InvalidRequest, match="the request has"):
-        Call(target=NAME, body=bytes((1 << 20) + 1))
+        CallActor(target=NAME, body=bytes((1 << 20) + 1))
     with pytest.raises(InvalidRequest, match="pool has"):
         Ensure(name=NAME, pool="")

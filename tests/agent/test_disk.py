@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from epoxy.agent.disk import Disk
 from epoxy.model.errors import StoreFailed, StoreRefused
-from epoxy.protocol.elect.lists import Floor, first
-from epoxy.protocol.elect.terms import Record
+from epoxy.protocol.elect.lists import ListFloor, first
+from epoxy.protocol.elect.terms import ElectRecord
 from tests.protocol.elect.bench import config_of
 
-RECORD = Record(epoch=7, voted_for="b", leader_epoch=5, leader="a")
+RECORD = ElectRecord(epoch=7, voted_for="b", leader_epoch=5, leader="a")
 
 
 def test_nothing_was_ever_saved(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_nothing_was_ever_saved(tmp_path: Path) -> None:
 
 def test_what_was_saved_is_there(tmp_path: Path) -> None:
     disk = Disk(tmp_path, "c", "a")
-    disk.save(Record())
+    disk.save(ElectRecord())
     disk.save(RECORD)
     assert Disk(tmp_path, "c", "a").load() == RECORD
 
@@ -32,7 +32,7 @@ def test_what_a_crash_left_beside_it_does_not_count(tmp_path: Path) -> None:
 
 
 def test_the_list_it_was_made_under_is_part_of_a_record(tmp_path: Path) -> None:
-    kept = replace(RECORD, lists=first(config_of("abc")), floor=Floor(generation=1, digest="f" * 16))
+    kept = replace(RECORD, lists=first(config_of("abc")), floor=ListFloor(generation=1, digest="f" * 16))
     Disk(tmp_path, "c", "a").save(kept)
     assert Disk(tmp_path, "c", "a").load() == kept
 

@@ -8,7 +8,7 @@ import uvloop
 
 from epoxy.agent import door
 from epoxy.agent.door import Door
-from epoxy.agent.sentinel import Source
+from epoxy.agent.sentinel import SentinelSource
 from epoxy.model.address import Address
 from epoxy.testing import free_ports
 from tests.agent.test_sentinel import CONFIG, SECRET, STATUS
@@ -20,7 +20,9 @@ class House:
     def __init__(self) -> None:
         (port,) = free_ports(1)
         self.address = Address("127.0.0.1", port)
-        self.door = Door(Source(config=lambda: CONFIG, secret=SECRET, status=lambda: STATUS, fail_over=lambda _: None))
+        self.door = Door(
+            SentinelSource(config=lambda: CONFIG, secret=SECRET, status=lambda: STATUS, fail_over=lambda _: None)
+        )
 
     async def come(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(self.address.host, self.address.port)

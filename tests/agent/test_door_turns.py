@@ -7,9 +7,9 @@ import pytest
 import uvloop
 from msgspec.structs import replace
 
-from epoxy.agent.door import MAX_UNREAD_BYTES, READ_BYTES, TURN, Client, Door
+from epoxy.agent.door import MAX_UNREAD_BYTES, READ_BYTES, TURN, ClientConnection, Door
 from epoxy.agent.redis import encode
-from epoxy.agent.sentinel import Source, Status
+from epoxy.agent.sentinel import AgentStatus, SentinelSource
 from epoxy.model.address import Address
 from epoxy.testing import free_ports
 from tests.agent.test_sentinel import CONFIG, SECRET, STATUS
@@ -26,9 +26,11 @@ class House:
         self.asked = 0
         (port,) = free_ports(1)
         self.address = Address("127.0.0.1", port)
-        self.door = Door(Source(config=lambda: CONFIG, secret=SECRET, status=self._status, fail_over=lambda _: None))
+        self.door = Door(
+            SentinelSource(config=lambda: CONFIG, secret=SECRET, status=self._status, fail_over=lambda _: None)
+        )
 
-    def _status(self) -> Status:
+    def _status(self) -> AgentStatus:
         self.asked += 1
         return replace(STATUS, switches=self.asked)
 
@@ -90,13 +92,13 @@ def test_who_reads_is_answered_all_of_it_and_in_order() -> None:
 
 def test_a_client_has_a_turn_for_each_question_and_none_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     more: list[bool] = []
-    answer_one = Client.answer_one
+    answer_one = ClientConnection.answer_one
 
-    def counted(client: Client) -> bool:
+    def counted(client: ClientConnection) -> bool:
         more.append(answer_one(client))
         return more[-1]
 
-    monkeypatch.setattr(Client, "answer_one", counted)
+    monkeypatch.setattr(ClientConnection, "answer_one", counted)
 
     async def story(house: House) -> None:
         reader, writer = await house.dial()

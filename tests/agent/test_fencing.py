@@ -12,7 +12,7 @@ from benchmarks.failover_cluster import PATIENCE_S, ask, wait_for
 from epoxy.agent import redis
 from epoxy.agent.replies import ServerError
 from epoxy.agent.watchdog import PASSWORD, clock_ms
-from epoxy.protocol.elect.terms import Fence, Follow, Mode, Open, Quiesce
+from epoxy.protocol.elect.terms import Fence, Follow, Mode, OpenServer, Quiesce
 from tests.protocol.elect.bench import config_of
 
 CONFIG = config_of("abc")
@@ -57,7 +57,7 @@ def test_a_fenced_server_copies_from_nobody_and_forgets_nothing(server_port: int
 
 def test_opened_again_it_takes_writes_and_shows_its_epoch(server_port: int) -> None:
     obey(server_port, *redis.FENCE)
-    obey(server_port, *redis.commands_for(Open(7, 10**12), CONFIG, 0))
+    obey(server_port, *redis.commands_for(OpenServer(7, 10**12), CONFIG, 0))
     assert ask(server_port, "SET", "key", "value") == b"OK"
     report = redis.read_report(looked(server_port), CONFIG, quiet=False)  # type: ignore[arg-type]
     assert (report.alive, report.mode, report.position.history) == (True, Mode.OPEN, 7)
@@ -158,9 +158,9 @@ def test_the_guard_leaves_a_server_alone_that_nobody_opened(server_port: int, gu
 )
 def test_what_clients_make_of_the_mark_is_no_epoch_and_is_mended(server_port: int, words: tuple[str, str]) -> None:
     """The server is there all the same: it can be voted with, and opened, which writes the mark again."""
-    obey(server_port, *redis.commands_for(Open(7, 0), CONFIG, 0), ("DEL", redis.EPOCH_KEY))
+    obey(server_port, *redis.commands_for(OpenServer(7, 0), CONFIG, 0), ("DEL", redis.EPOCH_KEY))
     ask(server_port, words[0], redis.EPOCH_KEY, words[1])
     report = redis.read_report(looked(server_port), CONFIG, quiet=False)  # type: ignore[arg-type]
     assert (report.alive, report.mode, report.position.history) == (True, Mode.OPEN, 0)
-    obey(server_port, *redis.commands_for(Open(8, 0), CONFIG, 0))
+    obey(server_port, *redis.commands_for(OpenServer(8, 0), CONFIG, 0))
     assert redis.read_report(looked(server_port), CONFIG, quiet=False).position.history == 8  # type: ignore[arg-type]

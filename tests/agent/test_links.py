@@ -10,18 +10,18 @@ import uvloop
 from msgspec.structs import replace
 
 from epoxy.agent import links
-from epoxy.agent.links import Dialer, Listener
+from epoxy.agent.links import Dialer, LinkListener
 from epoxy.model.address import Address
 from epoxy.protocol.elect import codec as wire
 from epoxy.protocol.elect import handshake
 from epoxy.protocol.elect.handshake import Party, party_of
 from epoxy.protocol.elect.lists import first
-from epoxy.protocol.elect.messages import Accept, Message
+from epoxy.protocol.elect.messages import Acceptance, Message
 from epoxy.testing import free_ports
 from tests.protocol.elect.bench import config_of
 
 CONFIG = config_of("abc")
-VOTE = Accept(epoch=3, node="a", candidate="b")
+VOTE = Acceptance(epoch=3, node="a", candidate="b")
 PATIENCE_S = 60.0
 
 
@@ -37,7 +37,7 @@ class Pair:
         self.address = Address("127.0.0.1", port)
         self.heard: list[Message] = []
         self.news = asyncio.Event()
-        self.listener = Listener(lambda: party("b"), self._hear)
+        self.listener = LinkListener(lambda: party("b"), self._hear)
         self.dialer = Dialer(lambda: dialer, "b", self.address, CONFIG)
 
     def _hear(self, message: Message) -> None:
@@ -118,14 +118,14 @@ def test_a_message_leaves_at_once_and_a_peer_that_acknowledges_nothing_is_given_
 ) -> None:
     """Without the second, what is sent to a machine that was switched off waits for a quarter of an hour."""
     dialled: list[socket.socket] = []
-    set_up = links.Line.set_up
+    set_up = links.OutgoingLink.set_up
 
-    def noted(line: links.Line, silence_ms: int) -> None:
+    def noted(line: links.OutgoingLink, silence_ms: int) -> None:
         set_up(line, silence_ms)
         assert line._transport is not None
         dialled.append(line._transport.get_extra_info("socket"))
 
-    monkeypatch.setattr(links.Line, "set_up", noted)
+    monkeypatch.setattr(links.OutgoingLink, "set_up", noted)
 
     async def story(pair: Pair) -> None:
         pair.dialer.put(VOTE)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from epoxy.agent.metrics import Metrics
+from epoxy.agent.metrics import AgentMetrics
 from epoxy.testing import free_ports
 from epoxy.transport.http.server import serve_http
 from tests.agent.test_sentinel import HEADLESS, STATUS
@@ -16,7 +16,7 @@ def values(text: bytes) -> dict[str, float]:
 
 
 def test_every_number_of_a_status_is_there() -> None:
-    told = values(Metrics(lambda: STATUS).text())
+    told = values(AgentMetrics(lambda: STATUS).text())
     assert told["epoxy_elect_primary_known"] == 1
     assert told["epoxy_elect_open"] == 0
     assert told["epoxy_elect_switches_total"] == 1
@@ -27,14 +27,14 @@ def test_every_number_of_a_status_is_there() -> None:
 
 
 def test_nobody_takes_writes() -> None:
-    assert values(Metrics(lambda: HEADLESS).text())["epoxy_elect_primary_known"] == 0
+    assert values(AgentMetrics(lambda: HEADLESS).text())["epoxy_elect_primary_known"] == 0
 
 
 @pytest.mark.parametrize(("path", "status"), [("/metrics", b"200"), ("/", b"404")])
 def test_over_http(path: str, status: bytes) -> None:
     async def play() -> bytes:
         (port,) = free_ports(1)
-        server = await serve_http(Metrics(lambda: STATUS).answer, "127.0.0.1", port)
+        server = await serve_http(AgentMetrics(lambda: STATUS).answer, "127.0.0.1", port)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
         told = await reader.read()

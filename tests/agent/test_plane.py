@@ -8,13 +8,22 @@ from typing import cast
 import pytest
 
 from epoxy.agent import data_plane as planes
-from epoxy.agent.connection import Connection
-from epoxy.agent.data_plane import Plane, Process, identify
+from epoxy.agent.connection import ServerConnection
+from epoxy.agent.data_plane import Plane, ServerProcess, identify
 from epoxy.agent.redis import Command
 from epoxy.agent.replies import Reply
 from epoxy.agent.settings import load
 from epoxy.agent.watchdog import clock_ms
-from epoxy.protocol.elect.terms import Fence, Follow, Mode, Open, Order, Position, Quiesce, Report
+from epoxy.protocol.elect.terms import (
+    Fence,
+    Follow,
+    Mode,
+    OpenServer,
+    Order,
+    Quiesce,
+    ReplicationPosition,
+    ServerReport,
+)
 from tests.agent.test_settings import SOUND, written
 
 HOUR_MS = 3_600_000
@@ -44,14 +53,16 @@ class Guard:
         self.told.append(until_ms)
 
 
-def opened(tmp_path: Path, *orders: Order, guarded: bool = True, report: Report | None = None) -> tuple[Server, Guard]:
+def opened(
+    tmp_path: Path, *orders: Order, guarded: bool = True, report: ServerReport | None = None
+) -> tuple[Server, Guard]:
     """These orders, one after the other, to a server that is connected."""
 
     async def play() -> tuple[Server, Guard]:
         plane = Plane(load(written(tmp_path, SOUND)), lambda _: None)
         server, guard = Server(), Guard()
         guard.is_there = guarded
-        plane._connection = cast(Connection, server)
+        plane._connection = cast(ServerConnection, server)
         plane.guard = cast(planes.Guarded, guard)
         plane.report = report or plane.report
         for order in orders:
@@ -62,34 +73,34 @@ def opened(tmp_path: Path, *orders: Order, guarded: bool = True, report: Report 
 
 
 def test_an_open_whose_lease_is_over_never_reaches_the_server(tmp_path: Path) -> None:
-    server, _ = opened(tmp_path, Open(4, clock_ms()), Open(4, clock_ms() - 1), Quiesce(clock_ms() - 1))
+    server, _ = opened(tmp_path, OpenServer(4, clock_ms()), OpenServer(4, clock_ms() - 1), Quiesce(clock_ms() - 1))
     assert server.sent == []
 
 
 def test_an_open_reaches_the_server_and_the_guard_knows_before(tmp_path: Path) -> None:
     until_ms = clock_ms() + HOUR_MS
-    server, guard = opened(tmp_path, Open(4, until_ms))
+    server, guard = opened(tmp_path, OpenServer(4, until_ms))
     assert ("REPLICAOF", "NO", "ONE") in server.sent
     assert guard.told == [until_ms]
 
 
 def test_without_a_guard_nothing_is_opened_and_everything_is_closed(tmp_path: Path) -> None:
-    server, _ = opened(tmp_path, Open(4, clock_ms() + HOUR_MS), Fence(), guarded=False)
+    server, _ = opened(tmp_path, OpenServer(4, clock_ms() + HOUR_MS), Fence(), guarded=False)
     assert server.sent[0] == ("REPLICAOF", "127.0.0.1", 0)
 
 
 def test_a_lease_that_goes_on_is_told_to_the_guard_alone(tmp_path: Path) -> None:
     until_ms = clock_ms() + HOUR_MS
-    report = Report(alive=True, mode=Mode.OPEN, position=Position(4, 1))
-    server, guard = opened(tmp_path, Open(4, until_ms), Open(4, until_ms + 1), report=report)
+    report = ServerReport(alive=True, mode=Mode.OPEN, position=ReplicationPosition(4, 1))
+    server, guard = opened(tmp_path, OpenServer(4, until_ms), OpenServer(4, until_ms + 1), report=report)
     assert server.sent.count(("REPLICAOF", "NO", "ONE")) == 1
     assert guard.told == [until_ms, until_ms + 1]
 
 
 def test_a_server_that_no_longer_has_the_mark_is_opened_again(tmp_path: Path) -> None:
     until_ms = clock_ms() + HOUR_MS
-    report = Report(alive=True, mode=Mode.OPEN, position=Position(0, 1))
-    server, _ = opened(tmp_path, Open(4, until_ms), Open(4, until_ms + 1), report=report)
+    report = ServerReport(alive=True, mode=Mode.OPEN, position=ReplicationPosition(0, 1))
+    server, _ = opened(tmp_path, OpenServer(4, until_ms), OpenServer(4, until_ms + 1), report=report)
     assert server.sent.count(("REPLICAOF", "NO", "ONE")) == 2
 
 
@@ -98,7 +109,7 @@ def test_the_address_of_a_leader_is_that_of_the_lists_that_count(tmp_path: Path)
     assert server.sent[0] == ("REPLICAOF", "10.0.0.2", 6379)
 
 
-def hung(tmp_path: Path, known: Process, until_ms: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def hung(tmp_path: Path, known: ServerProcess, until_ms: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Whom an agent kills whose server does not answer, and was open until then."""
     killed: list[int] = []
     monkeypatch.setattr(os, "kill", lambda pid, _: killed.append(pid))
@@ -117,18 +128,18 @@ def hung(tmp_path: Path, known: Process, until_ms: int, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("known", "until_ms", "killed"),
     [
-        (Process(77, "redis-server", "12"), 1, [77]),
-        (Process(77, "redis-server", "11"), 1, []),
-        (Process(77, "valkey-server", "12"), 1, []),
-        (Process(77, "redis-server", "12"), 1 << 60, []),
-        (Process(77, "redis-server", "12"), 0, []),
+        (ServerProcess(77, "redis-server", "12"), 1, [77]),
+        (ServerProcess(77, "redis-server", "11"), 1, []),
+        (ServerProcess(77, "valkey-server", "12"), 1, []),
+        (ServerProcess(77, "redis-server", "12"), 1 << 60, []),
+        (ServerProcess(77, "redis-server", "12"), 0, []),
     ],
     ids=["the same", "started later", "another program", "its lease is running", "never opened"],
 )
 def test_a_reused_pid_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: Process, until_ms: int, killed: list[int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: ServerProcess, until_ms: int, killed: list[int]
 ) -> None:
-    monkeypatch.setattr(planes, "identify", lambda pid: Process(pid, "redis-server", "12"))
+    monkeypatch.setattr(planes, "identify", lambda pid: ServerProcess(pid, "redis-server", "12"))
     assert hung(tmp_path, known, until_ms, monkeypatch) == killed
 
 
@@ -141,4 +152,4 @@ def test_a_process_is_its_number_its_name_and_its_start(tmp_path: Path, monkeypa
     fields = " ".join(str(number) for number in range(3, 50))
     (tmp_path / "stat").write_text(f"77 (redis-server (x)) {fields}")
     monkeypatch.setattr(planes, "Path", lambda _: tmp_path / "stat")
-    assert identify(77) == Process(77, "redis-server (x)", "22")
+    assert identify(77) == ServerProcess(77, "redis-server (x)", "22")

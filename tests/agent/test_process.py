@@ -6,7 +6,7 @@ from pathlib import Path
 import uvloop
 
 from epoxy.agent.process import Agent, joining
-from epoxy.agent.settings import Settings
+from epoxy.agent.settings import AgentSettings
 from epoxy.model.address import Address
 from epoxy.protocol.elect.lists import first, settled
 from epoxy.testing import free_ports
@@ -17,9 +17,9 @@ from tests.protocol.elect.test_lists import joint
 PATIENCE_S = 30.0
 
 
-def settings(folder: Path) -> Settings:
+def settings(folder: Path) -> AgentSettings:
     listen, clients, server = (Address("127.0.0.1", port) for port in free_ports(3))
-    return Settings(
+    return AgentSettings(
         me="a",
         data_dir=folder,
         listen=listen,

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.agent.replies import Reply, ReplyReader, ServerError
-from epoxy.agent.sentinel import NodeStatus, Session, Source, Status, failover_proof
+from epoxy.agent.sentinel import AgentStatus, NodeStatus, SentinelSession, SentinelSource, failover_proof
 from tests.protocol.elect.bench import config_of
 
 CONFIG = config_of("abc", cluster="mymaster")
@@ -30,7 +30,7 @@ def node(name: str, **settings: object) -> NodeStatus:
     return replace(given, **settings)
 
 
-STATUS = Status(
+STATUS = AgentStatus(
     cluster="mymaster",
     node="b",
     primary="a",
@@ -50,15 +50,17 @@ STATUS = Status(
 HEADLESS = replace(STATUS, primary=None, primary_address=None)
 
 
-def session(status: Status = STATUS, asked: list[str] | None = None) -> Session:
+def session(status: AgentStatus = STATUS, asked: list[str] | None = None) -> SentinelSession:
     def fail_over(heir: str) -> str | None:
         (asked if asked is not None else []).append(heir)
         return "b is not the primary" if heir == "z" else None
 
-    return Session(Source(config=lambda: CONFIG, secret=SECRET, status=lambda: status, fail_over=fail_over))
+    return SentinelSession(
+        SentinelSource(config=lambda: CONFIG, secret=SECRET, status=lambda: status, fail_over=fail_over)
+    )
 
 
-def say(to: Session, *words: str) -> Reply:
+def say(to: SentinelSession, *words: str) -> Reply:
     (reply,) = ReplyReader().feed(to.answer([word.encode() for word in words]))
     return reply
 

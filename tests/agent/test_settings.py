@@ -7,7 +7,7 @@ import pytest
 from epoxy.agent.settings import load
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
-from epoxy.protocol.elect.config import Timing
+from epoxy.protocol.elect.config import ElectTiming
 
 SOUND = """
 [node]
@@ -51,7 +51,7 @@ def test_a_sound_file(tmp_path: Path) -> None:
     assert settings.me == "a"
     assert settings.data_dir == tmp_path / "a-data"
     assert settings.listen == Address("10.0.0.1", 7900)
-    assert settings.config.timing == Timing()
+    assert settings.config.timing == ElectTiming()
     assert [node.priority for node in settings.config.nodes] == [100, 100, 0]
     assert settings.secret == b"0123456789abcdef"
     assert [finding.setting for finding in settings.findings] == ["cluster.min_replicas_to_write"]

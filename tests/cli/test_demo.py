@@ -11,8 +11,8 @@ import pytest
 
 from epoxy.cli.demo import desk, show
 from epoxy.cli.demo.cluster import DemoCluster, check_ports
-from epoxy.cli.demo.desk import Desk, Order, Told
-from epoxy.cli.demo.plan import REGIONS, Plan, plan
+from epoxy.cli.demo.desk import DemoOrder, DemoReply, Desk
+from epoxy.cli.demo.plan import REGIONS, DemoPlan, plan
 from epoxy.cli.main import run
 from epoxy.model.errors import ConfigError, InvalidRequest, Unavailable
 from epoxy.node.process.config import load
@@ -22,7 +22,7 @@ FLOORS = {3: [70, 70, 152], 5: [72, 101, 127, 152, 180]}
 NOWHERE = 65_000
 
 
-def a_plan(folder: Path, size: int = 3, *, wan: bool = True) -> Plan:
+def a_plan(folder: Path, size: int = 3, *, wan: bool = True) -> DemoPlan:
     return plan(folder, regions=size, port_base=NOWHERE, wan=wan)
 
 
@@ -130,15 +130,21 @@ def cluster(tmp_path: Path) -> DemoCluster:
 @pytest.mark.parametrize(
     ("order", "told"),
     [
-        (Order(verb="kill", region="eu-west-1"), "eu-west-1 is down already; `epoxy demo revive eu-west-1` starts it"),
-        (Order(verb="pause", region="eu-west-1"), "eu-west-1 is down; `epoxy demo revive eu-west-1` starts it again"),
-        (Order(verb="heal", region="eu-west-1"), "the links between eu-west-1 and all others are not cut"),
-        (Order(verb="cut", region="eu-west-1", others=("eu-west-1",)), "eu-west-1 has no link to itself"),
-        (Order(verb="kill", region="eu-west"), "unknown region 'eu-west'. Did you mean eu-west-1"),
-        (Order(verb="sell", region="eu-west-1"), "this demo knows no order 'sell'"),
+        (
+            DemoOrder(verb="kill", region="eu-west-1"),
+            "eu-west-1 is down already; `epoxy demo revive eu-west-1` starts it",
+        ),
+        (
+            DemoOrder(verb="pause", region="eu-west-1"),
+            "eu-west-1 is down; `epoxy demo revive eu-west-1` starts it again",
+        ),
+        (DemoOrder(verb="heal", region="eu-west-1"), "the links between eu-west-1 and all others are not cut"),
+        (DemoOrder(verb="cut", region="eu-west-1", others=("eu-west-1",)), "eu-west-1 has no link to itself"),
+        (DemoOrder(verb="kill", region="eu-west"), "unknown region 'eu-west'. Did you mean eu-west-1"),
+        (DemoOrder(verb="sell", region="eu-west-1"), "this demo knows no order 'sell'"),
     ],
 )
-def test_orders_that_make_no_sense_are_refused(cluster: DemoCluster, order: Order, told: str) -> None:
+def test_orders_that_make_no_sense_are_refused(cluster: DemoCluster, order: DemoOrder, told: str) -> None:
     answer = cluster.perform(order)
     assert not answer.done
     assert answer.lines[0].startswith(told)
@@ -181,10 +187,10 @@ def test_a_port_in_use_is_named(cluster: DemoCluster) -> None:
 
 
 def test_an_order_is_asked_and_answered(tmp_path: Path) -> None:
-    told = Told(done=True, lines=["as you wish"], demo={"dir": str(tmp_path)})
-    heard: list[Order] = []
+    told = DemoReply(done=True, lines=["as you wish"], demo={"dir": str(tmp_path)})
+    heard: list[DemoOrder] = []
 
-    def perform(order: Order) -> Told:
+    def perform(order: DemoOrder) -> DemoReply:
         heard.append(order)
         return told
 
@@ -197,11 +203,11 @@ def test_an_order_is_asked_and_answered(tmp_path: Path) -> None:
     server = threading.Thread(target=serve_two, daemon=True)
     server.start()
     path = desk.find(folder=tmp_path, port_base=None)
-    assert desk.ask(path, Order(verb="cut", region="a", others=("b",))) == told
+    assert desk.ask(path, DemoOrder(verb="cut", region="a", others=("b",))) == told
     server.join()
     office.close()
-    assert heard == [Order(verb="ps"), Order(verb="cut", region="a", others=("b",))]
-    assert desk.ask(path, Order(verb="ps")) is None
+    assert heard == [DemoOrder(verb="ps"), DemoOrder(verb="cut", region="a", others=("b",))]
+    assert desk.ask(path, DemoOrder(verb="ps")) is None
 
 
 def test_a_demo_that_was_killed_leaves_nothing_to_believe(tmp_path: Path) -> None:
@@ -218,7 +224,7 @@ def test_gibberish_is_no_order() -> None:
     here, there = socket.socketpair()
     with here, there:
         there.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        assert desk.read_order(here) == Order(verb="unreadable")
+        assert desk.read_order(here) == DemoOrder(verb="unreadable")
 
 
 # The command line.
@@ -227,7 +233,7 @@ def test_gibberish_is_no_order() -> None:
 def test_an_order_that_is_interrupted_is_carried_out_all_the_same(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(_: Path, __: Order) -> Told:
+    def interrupt(_: Path, __: DemoOrder) -> DemoReply:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(desk, "find", lambda **_: Path("1234.sock"))

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from epoxy.agent.disk import Disk
 from epoxy.agent.replies import Reply, ServerError
-from epoxy.agent.sentinel import NodeStatus, Status
+from epoxy.agent.sentinel import AgentStatus, NodeStatus
 from epoxy.agent.settings import load
 from epoxy.cli import elect_query
 from epoxy.cli.elect import show
 from epoxy.cli.main import run
 from epoxy.protocol.elect.lists import first
-from epoxy.protocol.elect.terms import Record
+from epoxy.protocol.elect.terms import ElectRecord
 from epoxy.testing import free_ports
 from tests.agent.test_settings import SOUND, written
 from tests.cli.status import status_of
@@ -39,7 +39,7 @@ def remembering(folder: Path, names: str) -> None:
     known = load(written(folder, SOUND)).config
     nodes = tuple(node for node in known.nodes if node.id in names)
     more = tuple(replace(known.nodes[1], id=name) for name in names if name > "c")
-    record = Record(leader="a", lists=first(replace(known, nodes=(*nodes, *more))))
+    record = ElectRecord(leader="a", lists=first(replace(known, nodes=(*nodes, *more))))
     Disk(folder / "a-data", "mymaster", "a").save(record)
 
 
@@ -107,8 +107,8 @@ def seen(name: str, state: str) -> NodeStatus:
     )
 
 
-def told_by(node: str, *, primary: str | None, handing: str | None = None, **states: str) -> Status:
-    return Status(
+def told_by(node: str, *, primary: str | None, handing: str | None = None, **states: str) -> AgentStatus:
+    return AgentStatus(
         cluster="mymaster",
         node=node,
         primary=primary,
@@ -139,7 +139,7 @@ def test_a_handover_under_way_is_shown(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def fail_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statuses: list[Status], *more: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statuses: list[AgentStatus], *more: str
 ) -> tuple[int, list[str]]:
     """The agent at c:1 is no primary; the one at a:1 takes the order, and tells these one after the other, the last for
     as long as it is asked."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from epoxy.cli.diagnosis import Severity, Visit, diagnose
+from epoxy.cli.diagnosis import NodeVisit, Severity, diagnose
 from epoxy.cli.health import duration
 from epoxy.cli.main import run
 from epoxy.client import Status
@@ -87,15 +87,15 @@ def test_durations(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 
-def visit(url: str = "http://127.0.0.1:1", **change: Any) -> Visit:
-    return Visit(url=url, status=msgspec.convert(STATUS | change, Status))
+def visit(url: str = "http://127.0.0.1:1", **change: Any) -> NodeVisit:
+    return NodeVisit(url=url, status=msgspec.convert(STATUS | change, Status))
 
 
 def peers(**change: Any) -> list[dict[str, Any]]:
     return [{"id": 2, "datacenter": "eu-west-1", "rtt_ms": 70.0, "reachable": True, "url": "http://h:1"} | change]
 
 
-def away(state: str) -> Visit:
+def away(state: str) -> NodeVisit:
     """Somebody who has no say, and so may be in any epoch."""
     return visit(id=9, epoch=7, ready=False, state=state, tolerated_failures=-2, reason="why not", url="http://[::1]:9")
 
@@ -115,7 +115,7 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
 @pytest.mark.parametrize(
     ("visits", "severity", "words"),
     [
-        ([*HEALTHY, Visit(url="http://x:1", status=None, reason="gone")], Severity.BROKEN, "x:1 does not answer: gone"),
+        ([*HEALTHY, NodeVisit(url="http://x:1", status=None, reason="lost")], Severity.BROKEN, "x:1 does not answer"),
         ([visit(ready=False)], Severity.BROKEN, "us-east-1 (1) is not ready"),
         ([visit(tolerated_failures=-1)], Severity.BROKEN, "us-east-1 (1) reaches no quorum"),
         ([visit(tolerated_failures=0)], Severity.WARNING, "not one more datacenter may fail"),
@@ -160,7 +160,7 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
         ([visit(peers=peers(status="learning"), epoch_age_s=1200.0)], Severity.WARNING, "learning for 20 minutes"),
     ],
 )  # fmt: skip
-def test_each_trouble_is_named(visits: list[Visit], severity: Severity, words: str) -> None:
+def test_each_trouble_is_named(visits: list[NodeVisit], severity: Severity, words: str) -> None:
     (found,) = [finding for finding in diagnose(visits) if words in finding.words]
     assert found.severity is severity
 
@@ -213,7 +213,7 @@ def test_a_newcomer_that_answers_us_and_not_the_members_is_not_to_be_started_or_
 
 
 def test_the_worst_comes_first() -> None:
-    findings = diagnose([visit(replicas=4), Visit(url="http://x:1", status=None, reason="refused")])
+    findings = diagnose([visit(replicas=4), NodeVisit(url="http://x:1", status=None, reason="refused")])
     assert [finding.severity for finding in findings][:2] == [Severity.BROKEN, Severity.WARNING]
 
 
@@ -229,7 +229,7 @@ def test_the_worst_comes_first() -> None:
     ],
 )
 def test_the_advice_about_a_silent_node_follows_the_reason(reason: str, advice: str) -> None:
-    findings = diagnose([*HEALTHY, Visit(url="http://x:1", status=None, reason=reason)])
+    findings = diagnose([*HEALTHY, NodeVisit(url="http://x:1", status=None, reason=reason)])
     (silent,) = [finding for finding in findings if "does not answer" in finding.words]
     assert advice in silent.advice
 

@@ -5,14 +5,15 @@ from itertools import pairwise
 
 import pytest
 
-from epoxy.client.envoy_protocol import DRAIN_MS, STOP_MS, WELCOME_MS, Ended, EnvoyProtocol, Refused
+from epoxy.client.envoy_protocol import DRAIN_MS, STOP_MS, WELCOME_MS, Ended, EnvoyProtocol, WorkerRefused
 from epoxy.client.hosted import Request
+from epoxy.model.actors import ActorRequest as Asked
 from epoxy.model.actors import (
     Draining,
+    EnvoyHello,
     FromEnvoy,
     Goodbye,
     Held,
-    Hello,
     Ping,
     Pong,
     Rejected,
@@ -23,7 +24,6 @@ from epoxy.model.actors import (
     Stopped,
     Welcome,
 )
-from epoxy.model.actors import Request as Asked
 from tests.protocol.placement.bench import Clock
 
 WELCOME = Welcome(datacenter="dc", ping_every_ms=250, lost_after_ms=800)
@@ -54,7 +54,7 @@ class World:
         self.codes: list[Code] = []
         self.drops = 0
         self.left = 0
-        hello = Hello(namespace="n", pool="p", envoy_key="w")
+        hello = EnvoyHello(namespace="n", pool="p", envoy_key="w")
         self.protocol = EnvoyProtocol(hello, self.clock, self._begin, self._leave)
 
     def _begin(self, start: Start, ended: Ended) -> Code | None:
@@ -126,7 +126,7 @@ def test_a_worker_that_is_not_answered_stops_what_it_runs_and_connects_anew(worl
     assert (world.codes[0].told, world.drops) == (["cancel"], 1)
     world.connect()
     assert world.drops == 1, "the new connection is a new lease"
-    assert world.said[-2] == Hello(namespace="n", pool="p", envoy_key="w", running=(Held("a", 1),))
+    assert world.said[-2] == EnvoyHello(namespace="n", pool="p", envoy_key="w", running=(Held("a", 1),))
 
 
 def test_a_process_that_stood_still_looks_at_its_lease_before_its_mail(world: World) -> None:
@@ -279,5 +279,5 @@ def test_a_worker_that_leaves_connects_again_while_its_actors_clean_up(world: Wo
 
 def test_a_refusal_ends_the_worker_unless_it_may_try_again(world: World) -> None:
     world.protocol.heard(Rejected(message="later", expired=True))
-    with pytest.raises(Refused, match="the node refused this worker: the key is in use"):
+    with pytest.raises(WorkerRefused, match="the node refused this worker: the key is in use"):
         world.protocol.heard(Rejected(message="the key is in use"))

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epoxy.client import http1
-from epoxy.client.http1 import Answer, AnswerReader, NotHttp, encode_request, parse_url
+from epoxy.client.http1 import AnswerReader, HttpResponse, NotHttp, encode_request, parse_url
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nEpoxy-Version: 7\r\n\r\nabc"
 CHUNKED = b"HTTP/1.1 409 Conflict\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"
 EMPTY = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
 
 
-def read_all(data: bytes, cuts: list[int]) -> list[tuple[Answer, bool]]:
+def read_all(data: bytes, cuts: list[int]) -> list[tuple[HttpResponse, bool]]:
     """Each answer, and whether its connection may be used again. One read never holds two: we do not pipeline."""
     reader = AnswerReader()
     found = []

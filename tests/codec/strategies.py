@@ -24,6 +24,7 @@ from epoxy.model.instances import (
     Forgotten,
     Instance,
     InstanceId,
+    InstanceState,
     InTerm,
     Missed,
     Noted,
@@ -41,7 +42,6 @@ from epoxy.model.instances import (
     Rival,
     Seal,
     Sealed,
-    Standing,
     Term,
     TermEnd,
     Validate,
@@ -53,6 +53,7 @@ from epoxy.model.members import (
     DIGEST_BYTES,
     ChangelogPage,
     ChangelogRead,
+    ChangeRequest,
     CursorTruncated,
     Kept,
     KeptId,
@@ -74,7 +75,6 @@ from epoxy.model.members import (
     UnsettledRead,
     ValuesPage,
     ValuesRead,
-    Wish,
 )
 from epoxy.model.messages import (
     Accept,
@@ -191,7 +191,7 @@ txns = st.builds(
 commands = st.builds(Command, txns=st.lists(txns, min_size=1, max_size=2).map(tuple))
 commits = st.builds(OrderedCommit, id=instance_ids, command=st.none() | commands, deps=deps)
 standings = st.builds(
-    Standing,
+    InstanceState,
     phase=st.sampled_from(Phase),
     ballot=ballots,
     accepted=ballots,
@@ -344,9 +344,9 @@ member_replies: st.SearchStrategy[MemberReply] = st.one_of(
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> Wish:
+def wishes(draw: st.DrawFn) -> ChangeRequest:
     ids = sorted(draw(st.sets(positive, min_size=1, max_size=9)))
-    return Wish(members=tuple(Member(id=id_, url=draw(urls), datacenter=draw(datacenters)) for id_ in ids))
+    return ChangeRequest(members=tuple(Member(id=id_, url=draw(urls), datacenter=draw(datacenters)) for id_ in ids))
 
 
 progresses = st.builds(Progress, store=u64s, cursor=stamps, after=st.none() | keys, copied=st.booleans())
@@ -376,11 +376,11 @@ FORMATS = {
         Format("config", configs(), wire.encode_config, wire.decode_config),
         Format("progress", progresses, wire.encode_progress, wire.decode_progress),
         Format("command", commands, wire.encode_command, wire.decode_command),
-        Format("standing", standings, wire.encode_standing, wire.decode_standing),
+        Format("standing", standings, wire.encode_instance_state, wire.decode_instance_state),
         Format("term", terms, wire.encode_term, wire.decode_term),
         Format("term_end", st.builds(TermEnd, ends=several_ids), wire.encode_term_end, wire.decode_term_end),
         Format("member_request", member_requests, wire.encode_member_request, wire.decode_member_request),
         Format("member_reply", member_replies, wire.encode_member_reply, wire.decode_member_reply),
-        Format("wish", wishes(), wire.encode_wish, wire.decode_wish),
+        Format("wish", wishes(), wire.encode_change_request, wire.decode_change_request),
     )
 }

@@ -10,13 +10,13 @@ from epoxy.codec.schema import (
     FixedData,
     Limit,
     List,
-    Member,
     Named,
     Optional,
-    Record,
+    RecordType,
     Scalar,
     SchemaError,
     Union,
+    UnionMember,
     Void,
     parse,
 )
@@ -50,11 +50,11 @@ def test_everything_is_read() -> None:
         Definition("Name", Data("str"), Limit(1, 16)),
         Definition("Blob", Data("data"), Limit(0, 9)),
         Definition("Hash", FixedData(32)),
-        Definition("Colour", Enum((Member("RED", 0), Member("DARK_BLUE", 7)))),
+        Definition("Colour", Enum((UnionMember("RED", 0), UnionMember("DARK_BLUE", 7)))),
         Definition("Names", List(Named("Name")), Limit(0, 3)),
-        Definition("Pair", Record(pair)),
+        Definition("Pair", RecordType(pair)),
         Definition("Nothing", Void()),
-        Definition("Choice", Union((Member("Pair", 0), Member("Nothing", 127)))),
+        Definition("Choice", Union((UnionMember("Pair", 0), UnionMember("Nothing", 127)))),
     )
 
 

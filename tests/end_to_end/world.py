@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from epoxy.cli.demo.cluster import DemoCluster
-from epoxy.cli.demo.desk import Order
-from epoxy.cli.demo.plan import PORTS_APART, Plan
+from epoxy.cli.demo.desk import DemoOrder
+from epoxy.cli.demo.plan import PORTS_APART, DemoPlan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.client import Status
 from epoxy.model.errors import Unavailable
@@ -36,7 +36,7 @@ def regions(folder: Path, size: int = 3, *, wan: bool = False) -> Iterator[DemoC
 
 def start(folder: Path, size: int, *, wan: bool) -> DemoCluster:
     for left in reversed(range(TRIES)):
-        plan = Plan(folder=folder, regions=size, port_base=draw_port_base(size), wan=wan)
+        plan = DemoPlan(folder=folder, regions=size, port_base=draw_port_base(size), wan=wan)
         cluster = DemoCluster(plan)
         try:
             cluster.start(lambda _: None)
@@ -59,7 +59,7 @@ def draw_port_base(size: int = 3) -> int:
 
 
 def order(cluster: DemoCluster, verb: str, region: str, *others: str) -> list[str]:
-    told = cluster.perform(Order(verb=verb, region=region, others=others))
+    told = cluster.perform(DemoOrder(verb=verb, region=region, others=others))
     assert told.done, told.lines
     return told.lines
 

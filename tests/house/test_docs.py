@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.registry import Collector
 
 from epoxy.agent import metrics as agent_metrics
-from epoxy.agent.sentinel import Status
+from epoxy.agent.sentinel import AgentStatus
 from epoxy.agent.settings import NODE, TABLE
 from epoxy.api.metrics import Metrics
 from epoxy.api.placement_metrics import PlacementMetrics
@@ -173,8 +173,8 @@ def of_an_agent() -> set[str]:
     fields = {"primary": None, "primary_address": None, "guard": True, "nodes": ()}
     numbers = ("epoch", "leader_epoch", "lease_ms", "quorum", "min_replicas_to_write", "switches")
     words = ("cluster", "node", "leader", "role", "state")
-    status = Status(**fields, **dict.fromkeys(numbers, 0), **dict.fromkeys(words, ""))  # type: ignore[arg-type]
-    return names(agent_metrics.Metrics(lambda: status))
+    status = AgentStatus(**fields, **dict.fromkeys(numbers, 0), **dict.fromkeys(words, ""))  # type: ignore[arg-type]
+    return names(agent_metrics.AgentMetrics(lambda: status))
 
 
 def named_metrics(text: str) -> set[str]:

@@ -8,7 +8,7 @@ from epoxy.model.address import Address
 from epoxy.model.messages import AcceptOk
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Outcome, ReadAnswer, Write
-from epoxy.node.process.config import ClusterSettings, Limits, Member, NodeSettings, Settings
+from epoxy.node.process.config import ClusterSettings, Limits, MemberSetting, NodeSettings, Settings
 from epoxy.node.service import Node
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import Disk, HandClock, HandTransport
@@ -36,7 +36,7 @@ class HandLinks(HandTransport):
 
 
 def settings_of(n: int, *, writes_in_flight: int = 100, reads_in_flight: int = 100) -> Settings:
-    members = tuple(Member(id=i, datacenter=f"dc-{i}", url=f"http://10.0.0.{i}") for i in range(1, n + 1))
+    members = tuple(MemberSetting(id=i, datacenter=f"dc-{i}", url=f"http://10.0.0.{i}") for i in range(1, n + 1))
     return Settings(
         node=NodeSettings(
             id=A,

@@ -1,7 +1,7 @@
 """How many are let in: as many as get done in the time that one may be kept waiting."""
 
 from epoxy.model.writes import Path
-from epoxy.node.keys.latency import Pace
+from epoxy.node.keys.latency import RoundLatency
 from epoxy.node.observer import Unobserved
 from epoxy.runtime.admission import BURST, QUEUE_S, Pending
 from tests.node.bench import HandClock
@@ -66,7 +66,7 @@ class Ear(Unobserved):
 
 
 def test_the_pace_is_that_of_fast_rounds_since_the_last_look() -> None:
-    pace = Pace()
+    pace = RoundLatency()
     assert pace.mean_ms() == 0
     pace.proposal_done("Committed", Path.FAST, 0.010)
     pace.proposal_done("Committed", Path.FAST, 0.030)
@@ -77,7 +77,7 @@ def test_the_pace_is_that_of_fast_rounds_since_the_last_look() -> None:
 
 
 def test_everything_heard_is_passed_on() -> None:
-    pace, ear = Pace(), Ear()
+    pace, ear = RoundLatency(), Ear()
     pace.then = ear
     pace.proposal_done("Committed", Path.FAST, 0.1, prepares=1, retries=2, bumps=3)
     pace.request_handled("Read", "ReadOk", 0.2)

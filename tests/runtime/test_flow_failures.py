@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from epoxy.model.cluster import WISH_KEY
+from epoxy.model.cluster import CHANGE_REQUEST_KEY
 from epoxy.model.errors import InvariantViolation, StoreFailed
 from epoxy.model.instances import Deps, InstanceId, Missed, OrderedCommit
 from epoxy.model.transactions import Add, Executed, Txn, TxnOutcome, TxnRefused
@@ -21,7 +21,7 @@ from epoxy.protocol.keys import effects as consensus_effects
 from epoxy.protocol.keys.operations import Peek
 from epoxy.protocol.members import effects as membership_effects
 from epoxy.protocol.txn.effects import Begin, Conclude, Flow, Home, HomeOp, Join, Look
-from epoxy.protocol.txn.queue import Flight, Ticket
+from epoxy.protocol.txn.queue import Flight, QueuedTransaction
 from epoxy.runtime import flow_failures as flows
 from epoxy.runtime.flow_failures import FLOWS, FlowFailures
 from epoxy_sim.patching import Patch, applied
@@ -154,7 +154,7 @@ def test_one_client_that_fails_at_its_answer_does_not_silence_the_others_of_its_
         raise RuntimeError("a bug of its own")
 
     result = Executed(succeeded=True, seen=(), done=(), found=())
-    flight = Flight(write(), [Ticket(ADD, answered) for answered in (heard.append, fails, heard.append)])
+    flight = Flight(write(), [QueuedTransaction(ADD, answered) for answered in (heard.append, fails, heard.append)])
     with pytest.raises(RuntimeError):
         flight.executed([result] * 3)
     assert heard == [result] * 2
@@ -200,7 +200,7 @@ def run_by_engine(failures: FlowFailures, error: Exception, late: Late, ended: E
 
 def run_as_errand(failures: FlowFailures, error: Exception, late: Late, ended: Ended) -> None:
     def flow() -> membership_effects.Flow[str]:
-        yield membership_effects.Config()
+        yield membership_effects.CurrentConfig()
         return "not reached"
 
     def perform_late(_: object, done: Callable[[object], None]) -> None:
@@ -261,7 +261,7 @@ def test_a_flow_that_must_run_for_ever_is_begun_again(name: str, flow: str) -> N
     def broken(*args: object, **options: object) -> membership_effects.Flow[object]:
         if left[0] > 0:
             left[0] -= 1
-            yield membership_effects.Config()
+            yield membership_effects.CurrentConfig()
             raise RuntimeError("a bug")
         return (yield from good(*args, **options))
 
@@ -280,7 +280,7 @@ def test_a_wish_that_cannot_be_read_here_is_reported_and_not_known() -> None:
     bench = Bench()
     failures = bench.driver.failures
     reports = Reports(failures)
-    bench.replica.learn(WISH_KEY, prop(b"\xff written by a later version", mutable=True))
+    bench.replica.learn(CHANGE_REQUEST_KEY, prop(b"\xff written by a later version", mutable=True))
     assert bench.perform(membership_effects.ReadWish()) == [False]
     assert reports.flows == ["steward"]
     assert failures.count["steward"] == 1

@@ -19,7 +19,7 @@ from epoxy.model.messages import Accept, EpochAhead, Failed, Reply, Request, Sta
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.member import Member
+from epoxy.node.members.member import Membership
 from epoxy.protocol.keys.effects import Timing
 from epoxy.protocol.members.effects import Effect, Followed, Keep, Repair, Settle, Synced
 from epoxy.store.memory import MemoryStore
@@ -43,7 +43,7 @@ class Alarm:
         self.cancelled = True
 
 
-class Narrated(Member):
+class Narrated(Membership):
     """... which says what it does with what it was told."""
 
     say: Callable[[str], None]

@@ -28,7 +28,7 @@ from epoxy.model.instances import (
     Waiting,
 )
 from epoxy.model.transactions import Add, Delete, Executed, Get, Operation, Put
-from epoxy.protocol.txn.coordinator import GaveUp, Settled, TooMuch
+from epoxy.protocol.txn.coordinator import Abandoned, CommandDecided, TooMuch
 from epoxy.protocol.txn.effects import Begin, Conclude, HomeOp, Join, Look
 from tests.scenarios import prose
 from tests.scenarios.table import ScenarioError
@@ -166,9 +166,9 @@ def at_home(op: HomeOp, result: object) -> str | None:
 
 def ending(e: object) -> str:
     match e:
-        case Settled():
+        case CommandDecided():
             return f"decided ({e.path.value})"
-        case GaveUp() | False:
+        case Abandoned() | False:
             return "left to others"
         case True:
             return "recovered"

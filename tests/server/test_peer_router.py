@@ -13,7 +13,7 @@ from epoxy.model.messages import ConfigOk, Failed, Read, ReadOk, Reply, Request,
 from epoxy.node.service import Node
 from epoxy.server.peer_router import Neighbours
 from epoxy.store.memory import MemoryStore
-from epoxy.transport.peers.signed_header import Claim
+from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.wan.emulation import Link
 from tests.node.bench import HandClock
 from tests.node.service_bench import HandLinks, settings_of
@@ -71,7 +71,7 @@ class World:
 
     def hear(self, *requests: Request, sender: int = 2, epoch: int = 1, store: int = 102) -> Sequence[Reply] | None:
         """None: another store than the one on record."""
-        claim = Claim(sender, ME, epoch, 0, 0, store)
+        claim = SignedHeader(sender, ME, epoch, 0, 0, store)
         if self.neighbours._recognises(claim) is False:
             return None
         replies: list[Reply] = []
@@ -80,7 +80,7 @@ class World:
 
     def ask(self, sender: int, epoch: int) -> MemberReply:
         replies: list[MemberReply] = []
-        self.neighbours._answer(Claim(sender, ME, epoch, 0, 0, 102), StatusRead(), replies.append)
+        self.neighbours._answer(SignedHeader(sender, ME, epoch, 0, 0, 102), StatusRead(), replies.append)
         return replies[0]
 
 
@@ -133,7 +133,7 @@ def test_who_was_removed_is_told_so_and_not_written_down(world: World) -> None:
     assert world.hear(READ, READ, sender=3, store=103) == [told, told]
     assert world.hear(sender=3, store=104) == [], "whatever its store"
     assert world.ask(3, epoch=1) == told
-    assert world.neighbours._recognises(Claim(3, ME, 1, 0, 0, 103)) is None
+    assert world.neighbours._recognises(SignedHeader(3, ME, 1, 0, 0, 103)) is None
 
 
 def test_a_stranger_of_a_newer_epoch_may_be_a_member(world: World) -> None:

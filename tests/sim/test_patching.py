@@ -9,7 +9,7 @@ from epoxy.node.keys import replica
 from epoxy.node.keys.replica import Replica
 from epoxy.protocol.keys import acceptor, local, recovery
 from epoxy.store.memory import MemoryStore
-from epoxy_sim.keys.mutants import ALL, Mutant, planted
+from epoxy_sim.keys.mutants import ALL, KeysMutant, planted
 from epoxy_sim.patching import PLANTERS, Patch, applied, holders
 
 
@@ -104,7 +104,7 @@ def test_nothing_planted_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
-def test_every_planted_fault_reaches_its_rule_and_goes_again(mutant: Mutant) -> None:
+def test_every_planted_fault_reaches_its_rule_and_goes_again(mutant: KeysMutant) -> None:
     """A mutant whose rule was renamed, or is held where nobody looks, would be no fault at all."""
     rules = [getattr(patch.owner, patch.name) for patch in mutant.patches]
     places = [holders(patch, rule) for patch, rule in zip(mutant.patches, rules, strict=True)]

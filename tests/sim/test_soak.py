@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from epoxy_sim import soak
-from epoxy_sim.campaign import Failed
+from epoxy_sim.campaign import FailedRun
 from epoxy_sim.keys.mutants import planted
 from epoxy_sim.soak import CHUNK, LANES, BadSummary, Soak, SoakSummary, lane_name, load, save
 
@@ -94,7 +94,7 @@ def test_something_else_is_refused(path: Path, text: str) -> None:
 
 
 def test_saving_leaves_one_whole_file(path: Path) -> None:
-    summary = SoakSummary(failed=[Failed(seed=1, rule="r", detail="d", replay="x")], next_seeds={"a": 3})
+    summary = SoakSummary(failed=[FailedRun(seed=1, rule="r", detail="d", replay="x")], next_seeds={"a": 3})
     path.write_text("old")
     save(summary, path)
     assert load(path) == summary

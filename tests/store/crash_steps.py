@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from epoxy.ports import Transaction
 from epoxy.store.embedded import log as log_module
 from epoxy.store.embedded import tree as tree_module
-from epoxy.store.embedded.log import Log, segments
+from epoxy.store.embedded.log import WriteAheadLog, segments
 from epoxy.store.embedded.store import EmbeddedStore
 from tests.store.conformance import rows
 from tests.store.hand import EmbeddedBench
@@ -97,7 +97,7 @@ class CrashMachine(RuleBasedStateMachine):
         deaths = {
             "rows": patch.object(tree_module, "write", dies_after(0, tree_module.write)),
             "more rows": patch.object(tree_module, "write", dies_after(1, tree_module.write)),
-            "log": patch.object(Log, "drop", dies_after(0, Log.drop)),
+            "log": patch.object(WriteAheadLog, "drop", dies_after(0, WriteAheadLog.drop)),
         }
         with deaths[place], suppress(Crash):
             self.bench.checkpointer.work()

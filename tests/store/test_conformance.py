@@ -10,7 +10,7 @@ from epoxy.model.errors import Conflict
 from epoxy.ports import KeyValue, Snapshot, Transaction
 from epoxy.store.buffer import DirectTransaction, plus, stamp
 from epoxy.store.memory import SEQUENCE_ROW, MemoryStore, MemoryTransaction
-from epoxy.store.versioned import View
+from epoxy.store.versioned import MapView
 from tests.store.bench import MemoryBench
 from tests.store.conformance import StoreConformance
 from tests.store.model import check_random_histories
@@ -41,7 +41,7 @@ class SeesLaterCommits(MemoryStore):
         return MemoryTransaction(self, LiveView(self._visible))
 
 
-class LiveView(View):
+class LiveView(MapView):
     def get(self, key: bytes) -> bytes | None:
         return self._map.get(key)
 
@@ -192,7 +192,7 @@ class AcknowledgesInDisorder(MemoryStore):
 
 class ShowsWhatIsNotSynced(MemoryStore):
     def durable(self) -> Snapshot:
-        return View(self._visible)
+        return MapView(self._visible)
 
 
 class DurableMovesOn(MemoryStore):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from epoxy.codec import wire
 from epoxy.codec.tuple import Versionstamp, pack, unpack
 from epoxy.model.ballot import Ballot, fast_ballot
-from epoxy.model.cluster import CONFIG_KEY, FIRST_SYSTEM_KEY, WISH_KEY
+from epoxy.model.cluster import CHANGE_REQUEST_KEY, CONFIG_KEY, FIRST_SYSTEM_KEY
 from epoxy.model.records import (
     FRESH,
     LEGACY_PROPOSAL_ID,
@@ -218,7 +218,9 @@ def test_nothing_is_cached_beside_a_committed_value() -> None:
 
 
 def test_the_clusters_own_keys_are_stored_like_others_and_shown_to_nobody() -> None:
-    states = {key: KeyState(committed=proposal(1, mutable=True)) for key in (b"a", CONFIG_KEY, WISH_KEY, b"b")}
+    states = {
+        key: KeyState(committed=proposal(1, mutable=True)) for key in (b"a", CONFIG_KEY, CHANGE_REQUEST_KEY, b"b")
+    }
     store, space = store_with(states), Keyspace(ME)
     assert space.load(store.begin(), CONFIG_KEY) == states[CONFIG_KEY]
     assert [key for key, _ in space.page(store.begin(), b"", None, 9)] == [b"a", b"b"]

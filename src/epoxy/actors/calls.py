@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from epoxy.actors.messages import Responded, Unavailable, Unknown
-from epoxy.model.actors import Actor, Request, Response
+from epoxy.actors.messages import OwnerUnavailable, Responded, Unknown
+from epoxy.model.actors import ActorEntry, ActorRequest, Response
 from epoxy.ports import Clock, Timer
 from epoxy.protocol.placement.records import EnvoyId
 
@@ -17,15 +17,15 @@ and shall hear before that nothing was done, and why."""
 TIMEOUT_MS = 30_000
 """From the request to the answer, the start of the actor included."""
 
-Heard = Callable[[Responded | Unavailable | Unknown], None]
-Send = Callable[[EnvoyId, Request], bool]
+Heard = Callable[[Responded | OwnerUnavailable | Unknown], None]
+Send = Callable[[EnvoyId, ActorRequest], bool]
 """False: there is no connection to that envoy."""
 
 Explain = Callable[[bytes], str]
 """Why an actor does not run, in words for the one who waited for it."""
 
 
-class Waiting:
+class PendingCall:
     __slots__ = ("actor_id", "body", "envoy", "heard", "timer")
 
     def __init__(self, actor_id: bytes, body: bytes, heard: Heard) -> None:
@@ -40,7 +40,7 @@ class Calls:
     def __init__(self, clock: Clock, explain: Explain) -> None:
         self._clock = clock
         self._explain = explain
-        self._waiting: dict[int, Waiting] = {}
+        self._waiting: dict[int, PendingCall] = {}
         self._unsent: dict[bytes, list[int]] = {}
         self._last = 0
         self._closed: str | None = None
@@ -51,13 +51,13 @@ class Calls:
     def begin(self, actor_id: bytes, body: bytes, heard: Heard) -> int | None:
         """The number of a new request, or None if there are too many, or none are taken any more."""
         if self._closed is not None:
-            heard(Unavailable(reason=self._closed))
+            heard(OwnerUnavailable(reason=self._closed))
             return None
         if len(self._waiting) >= MAX_WAITING:
-            heard(Unavailable(reason=f"{MAX_WAITING} requests are waiting for actors already"))
+            heard(OwnerUnavailable(reason=f"{MAX_WAITING} requests are waiting for actors already"))
             return None
         self._last += 1
-        number, waiting = self._last, Waiting(actor_id, body, heard)
+        number, waiting = self._last, PendingCall(actor_id, body, heard)
         self._waiting[number] = waiting
         self._unsent.setdefault(actor_id, []).append(number)
         waiting.timer = self._clock.call_later(START_MS, lambda: self._look(number))
@@ -67,13 +67,13 @@ class Calls:
         """No actor gets a request from here on; those that have one may still answer it."""
         self._closed = reason
         for number in [n for n, waiting in self._waiting.items() if waiting.envoy is None]:
-            self._end(number, Unavailable(reason=reason))
+            self._end(number, OwnerUnavailable(reason=reason))
 
-    def give(self, actor: Actor, envoy: EnvoyId, send: Send) -> None:
+    def give(self, actor: ActorEntry, envoy: EnvoyId, send: Send) -> None:
         """To an actor that runs, whatever waited for it."""
         for number in self._unsent.pop(actor.id, []):
             waiting = self._waiting[number]
-            message = Request(
+            message = ActorRequest(
                 request_id=number, actor_id=actor.id.hex(), generation=actor.generation, body=waiting.body
             )
             if send(envoy, message):
@@ -88,7 +88,7 @@ class Calls:
             return
         if response.refused:
             reason = response.body.decode(errors="replace")
-            self._end(response.request_id, Unavailable(reason=f"{reason}; it did not see the request"))
+            self._end(response.request_id, OwnerUnavailable(reason=f"{reason}; it did not see the request"))
         else:
             self._end(response.request_id, Responded(body=response.body, error=response.error))
 
@@ -101,17 +101,17 @@ class Calls:
         """The actor is no more."""
         for number in [n for n, waiting in self._waiting.items() if waiting.actor_id == actor_id]:
             asked = self._waiting[number].envoy is not None
-            self._end(number, Unknown(reason=reason) if asked else Unavailable(reason=reason))
+            self._end(number, Unknown(reason=reason) if asked else OwnerUnavailable(reason=reason))
 
     def _look(self, number: int) -> None:
         waiting = self._waiting[number]
         if waiting.envoy is None:
-            self._end(number, Unavailable(reason=self._explain(waiting.actor_id), final=True))
+            self._end(number, OwnerUnavailable(reason=self._explain(waiting.actor_id), final=True))
         else:
             late = Unknown(reason="no answer in time")
             waiting.timer = self._clock.call_later(TIMEOUT_MS - START_MS, lambda: self._end(number, late))
 
-    def _end(self, number: int, verdict: Responded | Unavailable | Unknown) -> None:
+    def _end(self, number: int, verdict: Responded | OwnerUnavailable | Unknown) -> None:
         waiting = self._waiting.pop(number)
         if waiting.envoy is None:
             self._forget_unsent(waiting.actor_id, number)

@@ -2,12 +2,12 @@
 
 from typing import assert_never
 
-from epoxy.actors.hosting import Hosting, Session
+from epoxy.actors.hosting import EnvoyLink, Hosting
 from epoxy.model.actors import (
     Draining,
+    EnvoyHello,
     FromEnvoy,
     Goodbye,
-    Hello,
     Ping,
     Pong,
     Rejected,
@@ -26,7 +26,7 @@ MAX_RTT_MS = 2**31 - 1
 class Conversation:
     """`session` is the connection, as hosting knows it."""
 
-    def __init__(self, hosting: Hosting, session: Session) -> None:
+    def __init__(self, hosting: Hosting, session: EnvoyLink) -> None:
         self.envoy: EnvoyId | None = None
         self._hosting = hosting
         self._session = session
@@ -48,7 +48,7 @@ class Conversation:
         self._session.close(reason)
 
     def _take(self, word: FromEnvoy) -> None:
-        if isinstance(word, Hello):
+        if isinstance(word, EnvoyHello):
             if self.envoy is not None:
                 raise InvalidRequest("hello is said once")
             self.envoy = self._hosting.connect(word, self._session)

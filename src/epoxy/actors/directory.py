@@ -13,11 +13,11 @@ import msgspec
 from msgspec.structs import replace
 
 from epoxy.codec.tuple import pack, strinc, unpack
-from epoxy.model.actors import Actor, ActorName, ActorState
+from epoxy.model.actors import ActorEntry, ActorName, ActorState
 from epoxy.ports import Snapshot, Transaction
 from epoxy.protocol.placement import envoys
 from epoxy.protocol.placement.allocator import Allocation
-from epoxy.protocol.placement.records import EnvoyId, Pool
+from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
 
 # The codes are part of the format: never renumber. 1 to 3 are replicas' and envoys' rows.
 ROOT = 4
@@ -37,13 +37,13 @@ STEADY_MS = 60_000
 that fails sooner each time would run more often than it waits."""
 
 encoder = msgspec.msgpack.Encoder()
-decoder = msgspec.msgpack.Decoder(Actor)
+decoder = msgspec.msgpack.Decoder(ActorEntry)
 
-Choose = Callable[[Transaction, Pool], Allocation]
+Choose = Callable[[Transaction, EnvoyPool], Allocation]
 """An envoy with room, in this transaction."""
 
 
-def load(view: Snapshot, actor_id: bytes) -> Actor | None:
+def load(view: Snapshot, actor_id: bytes) -> ActorEntry | None:
     value = view.get(ACTOR + pack((actor_id,)))
     if value is None:
         return None
@@ -51,19 +51,19 @@ def load(view: Snapshot, actor_id: bytes) -> Actor | None:
     return decoder.decode(value[1:])
 
 
-def named(view: Snapshot, name: ActorName) -> Actor | None:
+def named(view: Snapshot, name: ActorName) -> ActorEntry | None:
     """The last actor of a name, perhaps destroyed."""
     actor_id = view.get(name_row(name))
     return load(view, actor_id) if actor_id is not None else None
 
 
-def page(view: Snapshot, namespace: str, name: str | None, after: bytes | None, limit: int) -> list[Actor]:
+def page(view: Snapshot, namespace: str, name: str | None, after: bytes | None, limit: int) -> list[ActorEntry]:
     """Living actors in the order of their names, from the first one beyond `after`, which is one's id."""
     prefix = NAME + pack((namespace,) if name is None else (namespace, name))
     begin = prefix
     if after is not None and (last := load(view, after)) is not None:
         begin = max(prefix, name_row(last.name) + b"\x00")
-    found: list[Actor] = []
+    found: list[ActorEntry] = []
     while len(found) < limit:
         rows = view.range(begin, strinc(prefix), limit=limit)
         found += [actor for _, actor_id in rows if (actor := load(view, actor_id)) is not None and actor.is_alive]
@@ -73,13 +73,13 @@ def page(view: Snapshot, namespace: str, name: str | None, after: bytes | None, 
     return found[:limit]
 
 
-def on_envoy(view: Snapshot, envoy: EnvoyId, limit: int) -> list[Actor]:
+def on_envoy(view: Snapshot, envoy: EnvoyId, limit: int) -> list[ActorEntry]:
     prefix = envoy_rows(envoy)
     found = [load(view, last_id(row)) for row, _ in view.range(prefix, strinc(prefix), limit=limit)]
     return [actor for actor in found if actor is not None]
 
 
-def all_on_envoy(view: Snapshot, envoy: EnvoyId) -> list[Actor]:
+def all_on_envoy(view: Snapshot, envoy: EnvoyId) -> list[ActorEntry]:
     """As many as its slots, which whoever connected it has limited."""
     rows = scan(view, envoy_rows(envoy), strinc(envoy_rows(envoy)))
     found = [load(view, last_id(row)) for row in rows]
@@ -93,7 +93,7 @@ def scan(view: Snapshot, begin: bytes, end: bytes) -> Iterator[bytes]:
         begin = rows[-1][0] + b"\x00"
 
 
-def waiting(view: Snapshot, now_ms: int, limit: int, after: bytes = PENDING) -> tuple[list[Actor], bytes | None]:
+def waiting(view: Snapshot, now_ms: int, limit: int, after: bytes = PENDING) -> tuple[list[ActorEntry], bytes | None]:
     """Who could be given an envoy now, and where to look on."""
     rows = view.range(after, strinc(PENDING), limit=limit)
     found = [load(view, last_id(row)) for row, _ in rows]
@@ -113,7 +113,7 @@ def lost(view: Snapshot, limit: int) -> list[EnvoyId]:
 
 def ensure(
     tx: Transaction, reserved: bytes, fresh: bytes, name: ActorName, pool: str, given: bytes, now_ms: int
-) -> tuple[Actor, bool]:
+) -> tuple[ActorEntry, bool]:
     """The living actor of a name, and whether it is new. The first one has the id that was reserved, so whoever
     finishes what another began makes the same one; later ones get a `fresh` id, and start when the one before has
     ended."""
@@ -124,7 +124,7 @@ def ensure(
     after = still_ending(tx, known) if known is not None else None
     if last is not None and last != after:
         tx.clear(ACTOR + pack((last,)))
-    actor = Actor(
+    actor = ActorEntry(
         id=reserved if last is None else fresh,
         name=name,
         pool=pool,
@@ -140,7 +140,7 @@ def ensure(
     return actor, True
 
 
-def still_ending(view: Snapshot, destroyed: Actor) -> bytes | None:
+def still_ending(view: Snapshot, destroyed: ActorEntry) -> bytes | None:
     """The actor of the name that an envoy has not ended yet: this one, or the one it waited for itself."""
     if destroyed.envoy_key is not None:
         return destroyed.id
@@ -148,16 +148,16 @@ def still_ending(view: Snapshot, destroyed: Actor) -> bytes | None:
     return before.id if before is not None and before.envoy_key is not None else None
 
 
-def must_wait(view: Snapshot, actor: Actor) -> bool:
+def must_wait(view: Snapshot, actor: ActorEntry) -> bool:
     """For the last actor of its name to end."""
     before = load(view, actor.after) if actor.after is not None else None
     return before is not None and before.envoy_key is not None
 
 
-def assign(tx: Transaction, actor: Actor, choose: Choose, *, reserved: bool) -> tuple[Actor, Allocation]:
+def assign(tx: Transaction, actor: ActorEntry, choose: Choose, *, reserved: bool) -> tuple[ActorEntry, Allocation]:
     """Give a waiting actor to an envoy, if there is one. `reserved`: choosing has counted it."""
     assert actor.state is ActorState.PENDING, actor
-    allocation = choose(tx, Pool(actor.name.namespace, actor.pool))
+    allocation = choose(tx, EnvoyPool(actor.name.namespace, actor.pool))
     if allocation.envoy_key is None:
         return actor, allocation
     tx.clear(pending_row(actor))
@@ -173,7 +173,7 @@ def assign(tx: Transaction, actor: Actor, choose: Choose, *, reserved: bool) -> 
     return actor, allocation
 
 
-def release(tx: Transaction, actor: Actor, *, failed: bool, now_ms: int) -> Actor:
+def release(tx: Transaction, actor: ActorEntry, *, failed: bool, now_ms: int) -> ActorEntry:
     """Its envoy does not have it any more: it waits for another. Whether its code is sound again is shown by running,
     not by starting: only one that ran for a while begins with the first pause again."""
     leave(tx, actor)
@@ -194,13 +194,13 @@ def release(tx: Transaction, actor: Actor, *, failed: bool, now_ms: int) -> Acto
     return actor
 
 
-def leave(tx: Transaction, actor: Actor) -> None:
+def leave(tx: Transaction, actor: ActorEntry) -> None:
     tx.clear(envoy_row(actor))
     if actor.counted:
         envoys.add_slots(tx, envoy_of(actor), -1)
 
 
-def started(tx: Transaction, actor: Actor, now_ms: int) -> Actor:
+def started(tx: Transaction, actor: ActorEntry, now_ms: int) -> ActorEntry:
     """Its envoy says that it runs. If choosing did not count it, this does."""
     if not actor.counted:
         envoys.add_slots(tx, envoy_of(actor), 1)
@@ -211,14 +211,14 @@ def started(tx: Transaction, actor: Actor, now_ms: int) -> Actor:
     return actor
 
 
-def move(tx: Transaction, actor: Actor) -> Actor:
+def move(tx: Transaction, actor: ActorEntry) -> ActorEntry:
     """Its envoy is told to stop it; when that has happened it is released."""
     actor = replace(actor, state=ActorState.MOVING)
     save(tx, actor)
     return actor
 
 
-def destroy(tx: Transaction, actor: Actor) -> Actor:
+def destroy(tx: Transaction, actor: ActorEntry) -> ActorEntry:
     """For ever. One that is on an envoy stays in its rows until it has ended there: the next of its name waits."""
     if actor.envoy_key is None:
         tx.clear(pending_row(actor))
@@ -227,7 +227,7 @@ def destroy(tx: Transaction, actor: Actor) -> Actor:
     return actor
 
 
-def finish(tx: Transaction, actor: Actor) -> Actor:
+def finish(tx: Transaction, actor: ActorEntry) -> ActorEntry:
     """A destroyed actor has ended on its envoy, or with it. Its record stays while it is the last one of its name."""
     assert not actor.is_alive, actor
     leave(tx, actor)
@@ -250,12 +250,12 @@ def clear_lost(tx: Transaction, envoy: EnvoyId) -> None:
     tx.clear(lost_row(envoy))
 
 
-def speaks_of(actor: Actor, envoy: EnvoyId, generation: int) -> bool:
+def speaks_of(actor: ActorEntry, envoy: EnvoyId, generation: int) -> bool:
     """Whether a word of an envoy about an actor is about the present."""
     return actor.envoy_key is not None and (envoy_of(actor), actor.generation) == (envoy, generation)
 
 
-def save(tx: Transaction, actor: Actor) -> None:
+def save(tx: Transaction, actor: ActorEntry) -> None:
     tx.set(ACTOR + pack((actor.id,)), FORMAT + encoder.encode(actor))
 
 
@@ -267,11 +267,11 @@ def envoy_rows(envoy: EnvoyId) -> bytes:
     return ON_ENVOY + pack((envoy.namespace, envoy.key))
 
 
-def envoy_row(actor: Actor) -> bytes:
+def envoy_row(actor: ActorEntry) -> bytes:
     return envoy_rows(envoy_of(actor)) + pack((actor.id,))
 
 
-def pending_row(actor: Actor) -> bytes:
+def pending_row(actor: ActorEntry) -> bytes:
     return PENDING + pack((actor.name.namespace, actor.pool, actor.id))
 
 
@@ -279,7 +279,7 @@ def lost_row(envoy: EnvoyId) -> bytes:
     return LOST + pack((envoy.namespace, envoy.key))
 
 
-def envoy_of(actor: Actor) -> EnvoyId:
+def envoy_of(actor: ActorEntry) -> EnvoyId:
     assert actor.envoy_key is not None, actor
     return EnvoyId(actor.name.namespace, actor.envoy_key)
 

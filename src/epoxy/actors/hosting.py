@@ -13,10 +13,10 @@ from epoxy.actors import directory
 from epoxy.actors.calls import Calls, Heard
 from epoxy.actors.messages import Ensure, Target
 from epoxy.model.actors import (
-    Actor,
+    ActorEntry,
+    ActorRequest,
     ActorState,
-    Hello,
-    Request,
+    EnvoyHello,
     Start,
     Stop,
     ToEnvoy,
@@ -29,7 +29,7 @@ from epoxy.protocol.placement import records, rows
 from epoxy.protocol.placement.allocator import Allocation
 from epoxy.protocol.placement.balance import excesses
 from epoxy.protocol.placement.envoys import InUse
-from epoxy.protocol.placement.records import EnvoyId, KeyInUse, Pool
+from epoxy.protocol.placement.records import EnvoyId, EnvoyPool, KeyInUse
 from epoxy.protocol.placement.service import Placement
 
 TICK_MS = 1_000
@@ -50,10 +50,10 @@ SILENT_PINGS = 2
 LOST_PERCENT = 80
 """Of that time an envoy may live on without an answer. The rest is for clocks of different speed, and for stopping."""
 
-Placed = tuple[Actor, Allocation | None]
+Placed = tuple[ActorEntry, Allocation | None]
 
 
-class Session(Protocol):
+class EnvoyLink(Protocol):
     """The connection to an envoy."""
 
     def send(self, message: ToEnvoy) -> None: ...
@@ -68,14 +68,14 @@ class Hosting:
         self, store: Store, placement: Placement, clock: Clock, dice: Dice, datacenter: str, label: int
     ) -> None:
         self.placement = placement
-        self.sessions: dict[EnvoyId, Session] = {}
+        self.sessions: dict[EnvoyId, EnvoyLink] = {}
         self.calls = Calls(clock, self._why_not)
         self._store = store
         self._clock = clock
         self._dice = dice
         self._datacenter = datacenter
         self._label = label
-        self._pools: dict[EnvoyId, Pool] = {}
+        self._pools: dict[EnvoyId, EnvoyPool] = {}
         self._draining: set[EnvoyId] = set()
         self._timer: Timer | None = None
         self._kicked = False
@@ -99,7 +99,7 @@ class Hosting:
 
     # Clients ask
 
-    def ensure(self, ask: Ensure, reserved: bytes, answered: Callable[[Actor, bool], None]) -> None:
+    def ensure(self, ask: Ensure, reserved: bytes, answered: Callable[[ActorEntry, bool], None]) -> None:
         """The actor of a name that this datacenter owns. One that was left without an envoy gets one."""
         fresh, now_ms = make_id(self._dice.nonce(), self._dice.nonce(), self._label), self.placement.now_ms()
 
@@ -111,15 +111,15 @@ class Hosting:
         self._placed(placed)
         self._store.when_durable(lambda: answered(placed[0], created))
 
-    def get(self, target: Target) -> Actor | None:
+    def get(self, target: Target) -> ActorEntry | None:
         return find(self._store.durable(), target)
 
-    def page(self, namespace: str, name: str | None, after: str | None, limit: int) -> list[Actor]:
+    def page(self, namespace: str, name: str | None, after: str | None, limit: int) -> list[ActorEntry]:
         behind = parse_id(after) if after is not None else None
         return directory.page(self._store.durable(), namespace, name, behind, limit)
 
-    def destroy(self, target: Target, answered: Callable[[Actor | None], None]) -> None:
-        def body(tx: Transaction) -> tuple[Actor, Actor] | None:
+    def destroy(self, target: Target, answered: Callable[[ActorEntry | None], None]) -> None:
+        def body(tx: Transaction) -> tuple[ActorEntry, ActorEntry] | None:
             actor = find(tx, target)
             return None if actor is None or not actor.is_alive else (actor, directory.destroy(tx, actor))
 
@@ -147,10 +147,10 @@ class Hosting:
 
     # Envoys say
 
-    def connect(self, hello: Hello, session: Session) -> EnvoyId:
+    def connect(self, hello: EnvoyHello, session: EnvoyLink) -> EnvoyId:
         """Raises InvalidRequest. A second connection of an envoy takes the place of the first; a second process under
         the same key is refused until the first is lost."""
-        said = records.Hello(
+        said = records.EnvoyRegistration(
             namespace=hello.namespace,
             pool=hello.pool,
             envoy_key=hello.envoy_key,
@@ -170,7 +170,7 @@ class Hosting:
             self.calls.lose(envoy)
             before.close()
         self.sessions[envoy] = session
-        self._pools[envoy] = Pool(said.namespace, said.pool)
+        self._pools[envoy] = EnvoyPool(said.namespace, said.pool)
         self._store.transact(lambda tx: directory.clear_lost(tx, envoy))
         self._store.when_durable(partial(self._welcome, envoy, session, held))
         return envoy
@@ -190,7 +190,7 @@ class Hosting:
         return self.placement.ping(envoy, rtt_ms)
 
     def running(self, envoy: EnvoyId, actor_id: bytes, generation: int) -> None:
-        def body(tx: Transaction, now_ms: int) -> Actor | None:
+        def body(tx: Transaction, now_ms: int) -> ActorEntry | None:
             actor = directory.load(tx, actor_id)
             if actor is None or not actor.is_alive or not directory.speaks_of(actor, envoy, generation):
                 return None
@@ -234,12 +234,12 @@ class Hosting:
             self._kick()
         return drained
 
-    def leave(self, envoy: EnvoyId, session: Session) -> None:
+    def leave(self, envoy: EnvoyId, session: EnvoyLink) -> None:
         """For good."""
         if self.sessions.get(envoy) is session:
             self.placement.expire(envoy)
 
-    def disconnected(self, envoy: EnvoyId, session: Session) -> None:
+    def disconnected(self, envoy: EnvoyId, session: EnvoyLink) -> None:
         """Perhaps for a moment. If not, it is lost when its last ping is too old: placement has a deadline for that."""
         if self.sessions.get(envoy) is session:
             del self.sessions[envoy]
@@ -247,21 +247,23 @@ class Hosting:
 
     # What follows
 
-    def _assign(self, tx: Transaction, actor: Actor, now_ms: int) -> Placed:
+    def _assign(self, tx: Transaction, actor: ActorEntry, now_ms: int) -> Placed:
         if actor.state is not ActorState.PENDING or actor.not_before_ms > now_ms or directory.must_wait(tx, actor):
             return actor, None
-        reserve = self.placement.config.of(Pool(actor.name.namespace, actor.pool)).reserve_slots
+        reserve = self.placement.config.of(EnvoyPool(actor.name.namespace, actor.pool)).reserve_slots
         return directory.assign(tx, actor, self.placement.choose, reserved=reserve)
 
     def _placed(self, placed: Placed) -> None:
         actor, allocation = placed
         if allocation is None:
             return
-        self.placement.chosen(Pool(actor.name.namespace, actor.pool), allocation)
+        self.placement.chosen(EnvoyPool(actor.name.namespace, actor.pool), allocation)
         if actor.state is ActorState.STARTING:
             self._store.when_durable(partial(self._tell, directory.envoy_of(actor), start(actor)))
 
-    def _destroyed(self, done: tuple[Actor, Actor] | None, answered: Callable[[Actor | None], None]) -> None:
+    def _destroyed(
+        self, done: tuple[ActorEntry, ActorEntry] | None, answered: Callable[[ActorEntry | None], None]
+    ) -> None:
         if done is None:
             answered(None)
             return
@@ -271,7 +273,7 @@ class Hosting:
         self.calls.refuse(before.id, "the actor was destroyed")
         answered(after)
 
-    def _welcome(self, envoy: EnvoyId, session: Session, held: dict[bytes, int]) -> None:
+    def _welcome(self, envoy: EnvoyId, session: EnvoyLink, held: dict[bytes, int]) -> None:
         """What it should have and has not is started; what it has and should not is stopped."""
         if self.sessions.get(envoy) is not session:
             return
@@ -292,7 +294,7 @@ class Hosting:
             self._draining.add(envoy)
         self._kick()
 
-    def _settle(self, envoy: EnvoyId, actor: Actor, *, has_it: bool) -> None:
+    def _settle(self, envoy: EnvoyId, actor: ActorEntry, *, has_it: bool) -> None:
         match actor.state, has_it:
             case ActorState.MOVING | ActorState.DESTROYED, True:
                 self._send(envoy, Stop(actor_id=actor.id.hex(), generation=actor.generation))
@@ -303,11 +305,11 @@ class Hosting:
             case _:
                 self._send(envoy, start(actor))
 
-    def _serve(self, actor: Actor) -> None:
+    def _serve(self, actor: ActorEntry) -> None:
         if actor.state is ActorState.RUNNING:
             self.calls.give(actor, directory.envoy_of(actor), self._send)
 
-    def _send(self, envoy: EnvoyId, message: ToEnvoy | Request) -> bool:
+    def _send(self, envoy: EnvoyId, message: ToEnvoy | ActorRequest) -> bool:
         """What finds nobody is said again when the envoy connects: the rows have it."""
         session = self.sessions.get(envoy)
         if session is not None:
@@ -352,9 +354,9 @@ class Hosting:
     def _place(self, after: bytes) -> None:
         now_ms = self.placement.now_ms()
         due, more = directory.waiting(self._store.newest(), now_ms, BATCH, after)
-        starved: set[Pool] = set()
+        starved: set[EnvoyPool] = set()
         for actor in due:
-            pool = Pool(actor.name.namespace, actor.pool)
+            pool = EnvoyPool(actor.name.namespace, actor.pool)
             if pool not in starved and not self._place_one(actor.id, now_ms):
                 starved.add(pool)
         if more is not None:
@@ -401,11 +403,11 @@ class Hosting:
                 self._empty(EnvoyId(pool.namespace, excess.envoy_key), excess.actors)
 
 
-def find(view: Snapshot, target: Target) -> Actor | None:
+def find(view: Snapshot, target: Target) -> ActorEntry | None:
     return directory.load(view, parse_id(target)) if isinstance(target, str) else directory.named(view, target)
 
 
-def start(actor: Actor) -> Start:
+def start(actor: ActorEntry) -> Start:
     name = actor.name
     return Start(
         actor_id=actor.id.hex(),

@@ -3,7 +3,7 @@ another datacenter that passes the question on."""
 
 from msgspec import Struct
 
-from epoxy.model.actors import MAX_INPUT_BYTES, MAX_REQUEST_BYTES, Actor, ActorName, check_part
+from epoxy.model.actors import MAX_INPUT_BYTES, MAX_REQUEST_BYTES, ActorEntry, ActorName, check_part
 from epoxy.model.errors import InvalidRequest
 
 Target = ActorName | str
@@ -24,7 +24,7 @@ class Ensure(Struct, frozen=True, kw_only=True, tag="ensure"):
             raise InvalidRequest(f"input has {len(self.input)} bytes; the limit is {MAX_INPUT_BYTES}")
 
 
-class Get(Struct, frozen=True, kw_only=True, tag="get"):
+class GetActor(Struct, frozen=True, kw_only=True, tag="get"):
     target: Target
 
 
@@ -32,7 +32,7 @@ class Destroy(Struct, frozen=True, kw_only=True, tag="destroy"):
     target: Target
 
 
-class Call(Struct, frozen=True, kw_only=True, tag="call"):
+class CallActor(Struct, frozen=True, kw_only=True, tag="call"):
     """A request to the actor itself."""
 
     target: Target
@@ -43,20 +43,20 @@ class Call(Struct, frozen=True, kw_only=True, tag="call"):
             raise InvalidRequest(f"the request has {len(self.body)} bytes; the limit is {MAX_REQUEST_BYTES}")
 
 
-Question = Ensure | Get | Destroy | Call
+Question = Ensure | GetActor | Destroy | CallActor
 
 
 class Found(Struct, frozen=True, kw_only=True, tag="found"):
     """`created`: by this very question."""
 
-    actor: Actor
+    actor: ActorEntry
     created: bool = False
 
 
 class Exists(Struct, frozen=True, kw_only=True, tag="exists"):
     """There is one already, and a new one was asked for."""
 
-    actor: Actor
+    actor: ActorEntry
 
 
 class Missing(Struct, frozen=True, kw_only=True, tag="missing"):
@@ -70,7 +70,7 @@ class Responded(Struct, frozen=True, kw_only=True, tag="responded"):
     error: bool = False
 
 
-class Unavailable(Struct, frozen=True, kw_only=True, tag="unavailable"):
+class OwnerUnavailable(Struct, frozen=True, kw_only=True, tag="unavailable"):
     """Definite: nothing was done. `final`: the owner says so, and asking elsewhere leads to it again."""
 
     reason: str
@@ -78,10 +78,10 @@ class Unavailable(Struct, frozen=True, kw_only=True, tag="unavailable"):
 
 
 class Unknown(Struct, frozen=True, kw_only=True, tag="unknown"):
-    """Indefinite: it may have been done, or may be done yet. To ask again for an actor (`Ensure`, `Get`) is safe, since
-    the next question finishes what this one began; a request or a destroy may then be carried out twice."""
+    """Indefinite: it may have been done, or may be done yet. To ask again for an actor (`Ensure`, `GetActor`) is safe:
+    the next question finishes what this one began. A request or a destroy may then be carried out twice."""
 
     reason: str
 
 
-Verdict = Found | Exists | Missing | Responded | Unavailable | Unknown
+Verdict = Found | Exists | Missing | Responded | OwnerUnavailable | Unknown

@@ -30,7 +30,7 @@ PREFIX = FIRST_SYSTEM_KEY + b"/actor/"
 """Among the cluster's own keys, so that no client can reserve a name by hand."""
 
 
-class Keys(Protocol):
+class KeyEngine(Protocol):
     """The per-key engine, as a node shows it."""
 
     def peek(self, key: bytes) -> ReadResult | None: ...
@@ -40,7 +40,7 @@ class Keys(Protocol):
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
 
 
-class Reserved(Struct, frozen=True):
+class NameReservation(Struct, frozen=True):
     """The id of the first actor. It says who owns the name."""
 
     actor_id: bytes
@@ -57,20 +57,20 @@ class Undecided(Struct, frozen=True, kw_only=True):
     definite: bool
 
 
-Reservation = Reserved | NotReserved | Undecided
+Reservation = NameReservation | NotReserved | Undecided
 Settled = Callable[[Reservation], None]
 
 
 class Reservations:
     """`label` is this datacenter's."""
 
-    def __init__(self, keys: Keys, dice: Dice, label: int) -> None:
+    def __init__(self, keys: KeyEngine, dice: Dice, label: int) -> None:
         self._keys = keys
         self._dice = dice
         self._label = label
         self._taking: dict[ActorName, list[Settled]] = {}
 
-    def known(self, name: ActorName) -> Reserved | None:
+    def known(self, name: ActorName) -> NameReservation | None:
         """By a look at what is here: no traffic. What is reserved stays reserved."""
         here = self._keys.peek(key_of(name))
         return reserved_by(here.value) if here is not None else None
@@ -114,15 +114,15 @@ def key_of(name: ActorName) -> bytes:
     return PREFIX + pack((name.namespace, name.name, name.key))
 
 
-def reserved_by(value: bytes | None) -> Reserved | None:
-    return Reserved(value) if value is not None and len(value) == ID_BYTES else None
+def reserved_by(value: bytes | None) -> NameReservation | None:
+    return NameReservation(value) if value is not None and len(value) == ID_BYTES else None
 
 
 def verdict_of(outcome: Outcome) -> Reservation:
     match outcome:
         case Committed(proposal=proposal) | ExpectedValueDoesNotMatch(committed=proposal):
             assert proposal.value is not None, outcome
-            return Reserved(proposal.value)
+            return NameReservation(proposal.value)
         case ConsensusFailed():
             return Undecided(reason=outcome.reason, definite=False)
         case Refused():

@@ -5,21 +5,21 @@ from typing import Protocol, assert_never
 
 from epoxy.actors.hosting import Hosting
 from epoxy.actors.messages import (
-    Call,
+    CallActor,
     Destroy,
     Ensure,
     Exists,
     Found,
-    Get,
+    GetActor,
     Missing,
+    OwnerUnavailable,
     Question,
     Target,
-    Unavailable,
     Unknown,
     Verdict,
 )
-from epoxy.actors.reservation import NotReserved, Reservation, Reservations, Reserved, Undecided
-from epoxy.model.actors import Actor, label_of, parse_id
+from epoxy.actors.reservation import NameReservation, NotReserved, Reservation, Reservations, Undecided
+from epoxy.model.actors import ActorEntry, label_of, parse_id
 
 Answered = Callable[[Verdict], None]
 
@@ -31,7 +31,7 @@ class Relay(Protocol):
         """None: no answer; what became of the question is not known."""
 
 
-class Actors:
+class ActorService:
     def __init__(self, reservations: Reservations, hosting: Hosting, relay: Relay, label: int) -> None:
         self.hosting = hosting
         self._reservations = reservations
@@ -44,7 +44,7 @@ class Actors:
             settle = self._reservations.find if relayed else self._reservations.take
             settle(question.name, lambda settled: self._at_owner(settled, question, answered, relayed))
         elif isinstance(question.target, str):
-            self._at_owner(Reserved(parse_id(question.target)), question, answered, relayed)
+            self._at_owner(NameReservation(parse_id(question.target)), question, answered, relayed)
         else:
             self._reservations.find(
                 question.target, lambda settled: self._at_owner(settled, question, answered, relayed)
@@ -52,18 +52,18 @@ class Actors:
 
     def _at_owner(self, settled: Reservation, question: Question, answered: Answered, relayed: bool) -> None:
         match settled:
-            case Reserved(actor_id):
+            case NameReservation(actor_id):
                 owner = label_of(actor_id)
                 if owner == self._label:
                     self._answer(question, actor_id, answered)
                 elif relayed:
-                    answered(Unavailable(reason=f"datacenter {owner} owns it, not {self._label}"))
+                    answered(OwnerUnavailable(reason=f"datacenter {owner} owns it, not {self._label}"))
                 else:
                     self._pass_on(owner, question, answered)
             case NotReserved():
                 answered(Missing())
             case Undecided(reason=reason, definite=definite):
-                answered(Unavailable(reason=reason) if definite else Unknown(reason=reason))
+                answered(OwnerUnavailable(reason=reason) if definite else Unknown(reason=reason))
             case _:
                 assert_never(settled)
 
@@ -71,8 +71,8 @@ class Actors:
         def heard(verdict: Verdict | None) -> None:
             if verdict is not None:
                 answered(verdict)
-            elif isinstance(question, Get):
-                answered(Unavailable(reason=f"datacenter {owner}, which owns the actor, does not answer"))
+            elif isinstance(question, GetActor):
+                answered(OwnerUnavailable(reason=f"datacenter {owner}, which owns the actor, does not answer"))
             else:
                 answered(Unknown(reason=f"datacenter {owner}, which owns the actor, did not answer"))
 
@@ -82,12 +82,12 @@ class Actors:
         match question:
             case Ensure():
                 self.hosting.ensure(question, reserved, lambda *done: answered(ensured(question, *done)))
-            case Get(target=target):
+            case GetActor(target=target):
                 actor = self.hosting.get(target)
                 answered(Found(actor=actor) if actor is not None and actor.is_alive else Missing())
             case Destroy(target=target):
                 self.hosting.destroy(target, lambda gone: answered(Missing() if gone is None else Found(actor=gone)))
-            case Call(target=target, body=body):
+            case CallActor(target=target, body=body):
                 if not self.hosting.call(target, body, answered):
                     answered(Missing())
             case _:
@@ -101,7 +101,7 @@ class Actors:
         return label_of(known.actor_id) if known is not None else None
 
 
-def ensured(question: Ensure, actor: Actor, created: bool) -> Verdict:
+def ensured(question: Ensure, actor: ActorEntry, created: bool) -> Verdict:
     if question.exclusive and not created:
         return Exists(actor=actor)
     return Found(actor=actor, created=created)

@@ -16,7 +16,7 @@ MAX_WAITING = 256
 """Commands without an answer. An agent asks a few in each heartbeat; a server this far behind does not answer."""
 
 
-class Gone(Exception):
+class ServerGone(Exception):
     """The connection ended, or could not be made. `refused`: nobody listens there."""
 
     def __init__(self, words: str, *, refused: bool = False) -> None:
@@ -24,7 +24,7 @@ class Gone(Exception):
         self.refused = refused
 
 
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """What was sent is answered in this order, or not at all when the connection is lost."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         for waiting in self._waiting:
             if not waiting.done():
-                waiting.set_exception(Gone("the server closed the connection"))
+                waiting.set_exception(ServerGone("the server closed the connection"))
                 waiting.exception()
         self._waiting.clear()
         if not self.lost.done():
@@ -65,7 +65,7 @@ class Connection(asyncio.Protocol):
     def send(self, *commands: Command) -> list[asyncio.Future[Reply]]:
         """In one piece, so that a server carries them out without anything in between."""
         if not self.is_open or len(self._waiting) + len(commands) > MAX_WAITING:
-            raise Gone("the connection to the server is not usable")
+            raise ServerGone("the connection to the server is not usable")
         assert self._transport is not None
         futures: list[asyncio.Future[Reply]] = [self.lost.get_loop().create_future() for _ in commands]
         self._waiting.extend(futures)
@@ -79,20 +79,20 @@ class Connection(asyncio.Protocol):
         return [future.result() for future in futures]
 
 
-async def connect(address: Address, user: str, password: str) -> Connection:
+async def connect(address: Address, user: str, password: str) -> ServerConnection:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_S):
-            _, connection = await loop.create_connection(Connection, address.host, address.port)
+            _, connection = await loop.create_connection(ServerConnection, address.host, address.port)
     except ConnectionRefusedError as error:
-        raise Gone(f"{address}: nobody listens", refused=True) from error
+        raise ServerGone(f"{address}: nobody listens", refused=True) from error
     except (OSError, TimeoutError) as error:
-        raise Gone(f"{address}: cannot be reached: {error}") from error
+        raise ServerGone(f"{address}: cannot be reached: {error}") from error
     if password:
         words: Command = ("AUTH", user, password) if user else ("AUTH", password)
         async with asyncio.timeout(CONNECT_S):
             (reply,) = await connection.ask(words)
         if isinstance(reply, ServerError):
             connection.close()
-            raise Gone(f"server.password_file: {reply}")
+            raise ServerGone(f"server.password_file: {reply}")
     return connection

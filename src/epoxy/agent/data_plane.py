@@ -12,12 +12,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from epoxy.agent import redis
-from epoxy.agent.connection import Connection, Gone, connect
+from epoxy.agent.connection import ServerConnection, ServerGone, connect
 from epoxy.agent.replies import Reply, ServerError
-from epoxy.agent.settings import Settings
+from epoxy.agent.settings import AgentSettings
 from epoxy.agent.watchdog import PASSWORD, clock_ms
 from epoxy.protocol.elect.orders import is_done
-from epoxy.protocol.elect.terms import Fence, Follow, Mode, Open, Order, Quiesce, Report
+from epoxy.protocol.elect.terms import Fence, Follow, Mode, OpenServer, Order, Quiesce, ServerReport
 
 LOGGER = logging.getLogger("epoxy")
 
@@ -31,7 +31,7 @@ BEATS_UNANSWERED = 2
 """After so many heartbeats without an answer the server is taken for hung."""
 
 
-class Process(Struct, frozen=True):
+class ServerProcess(Struct, frozen=True):
     """A process of this machine, and no other that was given its number later."""
 
     pid: int
@@ -39,7 +39,7 @@ class Process(Struct, frozen=True):
     started: str
 
 
-def identify(pid: int) -> Process | None:
+def identify(pid: int) -> ServerProcess | None:
     """None if there is no such process here, or it is no server: a container counts its processes differently."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -47,13 +47,13 @@ def identify(pid: int) -> Process | None:
         return None
     name = stat[stat.find("(") + 1 : stat.rfind(")")]
     started = stat[stat.rfind(")") + 1 :].split()[19]
-    return Process(pid, name, started) if name.startswith(("redis", "valkey")) else None
+    return ServerProcess(pid, name, started) if name.startswith(("redis", "valkey")) else None
 
 
 class Guarded:
     """The guard process, and what it was told last."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: AgentSettings) -> None:
         self._settings = settings
         self._process: asyncio.subprocess.Process | None = None
         self._told_ms = 0
@@ -113,17 +113,17 @@ class Plane:
     Invariants: 1. the guard knows a deadline before the server is opened. 2. a server just connected to is given the
     order in force before anything else."""
 
-    def __init__(self, settings: Settings, changed: Callable[[Report], None]) -> None:
+    def __init__(self, settings: AgentSettings, changed: Callable[[ServerReport], None]) -> None:
         self.order: Order = Fence()
-        self.report = Report(alive=False, mode=Mode.OPEN)
+        self.report = ServerReport(alive=False, mode=Mode.OPEN)
         self.guard = Guarded(settings)
         self.config = settings.config
         """With all nodes that are counted, which may change while the agent runs."""
         self._settings = settings
         self._changed = changed
-        self._connection: Connection | None = None
+        self._connection: ServerConnection | None = None
         self._run_id = ""
-        self._process: Process | None = None
+        self._process: ServerProcess | None = None
         self._opened_until_ms = 0
         self._news = asyncio.Event()
 
@@ -133,37 +133,37 @@ class Plane:
         while True:
             try:
                 connection = await self._connect()
-            except (Gone, TimeoutError) as gone:
-                refused = isinstance(gone, Gone) and gone.refused
-                self._tell(Report(alive=False, mode=Mode.FENCED if refused else Mode.OPEN))
+            except (ServerGone, TimeoutError) as gone:
+                refused = isinstance(gone, ServerGone) and gone.refused
+                self._tell(ServerReport(alive=False, mode=Mode.FENCED if refused else Mode.OPEN))
                 await asyncio.sleep(self._beat_s)
                 continue
-            with contextlib.suppress(Gone):
+            with contextlib.suppress(ServerGone):
                 await self._watch(connection)
 
     @property
     def _beat_s(self) -> float:
         return self._settings.config.timing.hb_interval_ms / 1000
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> ServerConnection:
         """The same server again, or another process in its place, which has lost what it was."""
         settings = self._settings
         connection = await connect(settings.server, settings.user, settings.password)
         try:
             async with asyncio.timeout(self._beat_s * BEATS_UNANSWERED):
                 (info,) = await connection.ask(("INFO", "server"))
-        except (Gone, TimeoutError):
+        except (ServerGone, TimeoutError):
             connection.close()
             raise
         facts = redis.read_info(info)
         if self._run_id and facts.get("run_id") != self._run_id:
-            self._tell(Report(alive=False, mode=Mode.FENCED))
+            self._tell(ServerReport(alive=False, mode=Mode.FENCED))
         self._run_id = facts.get("run_id", "")
         self._process = identify(redis.number(facts, "process_id"))
         self._connection = connection
         return connection
 
-    async def _watch(self, connection: Connection) -> None:
+    async def _watch(self, connection: ServerConnection) -> None:
         try:
             self._send(self.order)
             connection.lost.add_done_callback(lambda _: self.look())
@@ -179,7 +179,7 @@ class Plane:
         """To be called with every heartbeat."""
         self._news.set()
 
-    async def _look(self, connection: Connection) -> None:
+    async def _look(self, connection: ServerConnection) -> None:
         """A server that is slow to answer is reported as it is, and the answer is still waited for. Whether writes were
         held back is asked before: what the answer shows is from then or later."""
         quiet = isinstance(self.order, Quiesce)
@@ -187,12 +187,12 @@ class Plane:
         while not answers[-1].done():
             await asyncio.wait(answers[-1:], timeout=self._beat_s * BEATS_UNANSWERED)
             if not answers[-1].done():
-                self._tell(Report(alive=False, mode=Mode.OPEN))
+                self._tell(ServerReport(alive=False, mode=Mode.OPEN))
                 self._kill_if_hung()
         replies = [answer.result() for answer in answers]
         self._tell(redis.read_report(replies, self.config, quiet=quiet))
 
-    def _tell(self, report: Report) -> None:
+    def _tell(self, report: ServerReport) -> None:
         self.report = report
         self._changed(report)
 
@@ -201,22 +201,22 @@ class Plane:
     def obey(self, order: Order) -> None:
         """A lease that only goes on is the guard's business alone, as long as the server is what it should be."""
         before, self.order = self.order, order
-        if isinstance(order, Open | Quiesce):
+        if isinstance(order, OpenServer | Quiesce):
             self._opened_until_ms = order.until_ms
             self.guard.tell(order.until_ms)
-        if not (isinstance(before, Open) and is_done(order, self.report)):
+        if not (isinstance(before, OpenServer) and is_done(order, self.report)):
             self._send(order)
 
     def _send(self, order: Order) -> None:
         """Behind whatever was sent before, on the same connection. What is closed stays closed if the guard is not
         there to close it again."""
-        late = isinstance(order, Open | Quiesce) and (order.until_ms <= clock_ms() or not self.guard.is_there)
+        late = isinstance(order, OpenServer | Quiesce) and (order.until_ms <= clock_ms() or not self.guard.is_there)
         if self._connection is None or late:
             return
         commands = redis.commands_for(order, self.config, clock_ms())
         try:
             futures = self._connection.send(*commands)
-        except Gone:
+        except ServerGone:
             self._connection.close()
             return
         asyncio.ensure_future(self._confirm(order, commands, futures))  # noqa: RUF006
@@ -232,7 +232,7 @@ class Plane:
             self._opened_until_ms = 0
             self.guard.tell(0)
         if self._connection is not None and self._connection.is_open:
-            with contextlib.suppress(Gone):
+            with contextlib.suppress(ServerGone):
                 await self._look(self._connection)
 
     def _kill_if_hung(self) -> None:

@@ -6,18 +6,18 @@ from pathlib import Path
 import msgspec
 
 from epoxy.model.errors import StoreFailed, StoreRefused
-from epoxy.protocol.elect.terms import Record
+from epoxy.protocol.elect.terms import ElectRecord
 
 FORMAT = "epoxy-elect-1"
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Whose it is, so that a directory copied to another node is not taken for that node's memory."""
 
     format: str
     cluster: str
     node: str
-    record: Record
+    record: ElectRecord
 
 
 class Disk:
@@ -26,7 +26,7 @@ class Disk:
         self._cluster = cluster
         self._node = node
 
-    def load(self) -> Record | None:
+    def load(self) -> ElectRecord | None:
         """None if there was never one. One that cannot be read is not nothing: it must not be voted without."""
         try:
             data = self._path.read_bytes()
@@ -35,17 +35,17 @@ class Disk:
         except OSError as error:
             raise StoreRefused(f"{self._path}: cannot be read: {error.strerror}") from error
         try:
-            kept = msgspec.json.decode(data, type=Kept)
+            kept = msgspec.json.decode(data, type=StoredRecord)
         except msgspec.DecodeError as error:
             raise StoreRefused(f"{self._path}: is damaged: {error}") from error
         if (kept.format, kept.cluster, kept.node) != (FORMAT, self._cluster, self._node):
             raise StoreRefused(f"{self._path}: belongs to {kept.node!r} of {kept.cluster!r}, format {kept.format}")
         return kept.record
 
-    def save(self, record: Record) -> None:
+    def save(self, record: ElectRecord) -> None:
         """Whole or not at all, and synced when this returns. A failure ends the agent: what it would say next rests on
         this."""
-        kept = Kept(format=FORMAT, cluster=self._cluster, node=self._node, record=record)
+        kept = StoredRecord(format=FORMAT, cluster=self._cluster, node=self._node, record=record)
         beside = self._path.with_suffix(".new")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from typing import cast
 
-from epoxy.agent.sentinel import LIMITS, Session, Source
+from epoxy.agent.sentinel import LIMITS, SentinelSession, SentinelSource
 from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
 from epoxy.model.address import Address
@@ -25,14 +25,14 @@ not be able to keep an agent from its heartbeats."""
 
 
 class Door:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SentinelSource) -> None:
         self._source = source
-        self._clients: set[Client] = set()
+        self._clients: set[ClientConnection] = set()
         self._server: asyncio.Server | None = None
-        self._waiting: deque[Client] = deque()
+        self._waiting: deque[ClientConnection] = deque()
 
     async def start(self, address: Address) -> None:
-        opening = asyncio.get_running_loop().create_server(lambda: Client(self), address.host, address.port)
+        opening = asyncio.get_running_loop().create_server(lambda: ClientConnection(self), address.host, address.port)
         self._server = await listen("node.clients", address, opening)
 
     def close(self) -> None:
@@ -45,16 +45,16 @@ class Door:
         for client in list(self._clients):
             client.publish(channel, message)
 
-    def join(self, client: "Client") -> Session | None:
+    def join(self, client: "ClientConnection") -> SentinelSession | None:
         if len(self._clients) >= MAX_CLIENTS:
             return None
         self._clients.add(client)
-        return Session(self._source)
+        return SentinelSession(self._source)
 
-    def leave(self, client: "Client") -> None:
+    def leave(self, client: "ClientConnection") -> None:
         self._clients.discard(client)
 
-    def wait_turn(self, client: "Client") -> None:
+    def wait_turn(self, client: "ClientConnection") -> None:
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._turn)
         self._waiting.append(client)
@@ -69,14 +69,14 @@ class Door:
             asyncio.get_running_loop().call_soon(self._turn)
 
 
-class Client(asyncio.BufferedProtocol):
+class ClientConnection(asyncio.BufferedProtocol):
     """One connection. What it asks is answered in turns with all others, and it is read from only when everything it
     asked is answered and it has read most of the answers."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
         self._reader = CommandReader(LIMITS)
-        self._session: Session | None = None
+        self._session: SentinelSession | None = None
         self._transport: asyncio.Transport | None = None
         self._bytes = bytearray(READ_BYTES)
         self._asked: deque[list[bytes]] = deque()

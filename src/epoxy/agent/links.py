@@ -17,10 +17,10 @@ from epoxy.model.errors import CodecError
 from epoxy.node.process.listening import listen
 from epoxy.protocol.elect import codec as wire
 from epoxy.protocol.elect import handshake
-from epoxy.protocol.elect.config import Config
-from epoxy.protocol.elect.handshake import Hello, Party, Refused
+from epoxy.protocol.elect.config import ElectConfig
+from epoxy.protocol.elect.handshake import ElectHello, HandshakeRefused, Party
 from epoxy.protocol.elect.messages import Message
-from epoxy.protocol.elect.send_queue import Outbox
+from epoxy.protocol.elect.send_queue import SendQueue
 
 LOGGER = logging.getLogger("epoxy")
 
@@ -44,14 +44,14 @@ encode = lru_cache(maxsize=4)(wire.encode)
 class Dialer:
     """Speaks to one peer. It is dialled again, a heartbeat later, whenever the connection ends."""
 
-    def __init__(self, introduce: Introduce, peer: str, address: Address, config: Config) -> None:
+    def __init__(self, introduce: Introduce, peer: str, address: Address, config: ElectConfig) -> None:
         self._introduce = introduce
         self._peer = peer
         self._address = address
         self._retry_s = config.timing.hb_interval_ms / 1000
         self._silence_ms = config.timing.down_after_ms
-        self._box = Outbox()
-        self._line: Line | None = None
+        self._box = SendQueue()
+        self._line: OutgoingLink | None = None
         self._told = ""
 
     @property
@@ -70,7 +70,7 @@ class Dialer:
         while True:
             try:
                 await self._speak()
-            except (OSError, TimeoutError, CodecError, Refused) as error:
+            except (OSError, TimeoutError, CodecError, HandshakeRefused) as error:
                 self._tell(error)
             await asyncio.sleep(self._retry_s)
 
@@ -82,7 +82,7 @@ class Dialer:
             LOGGER.warning("no connection to a peer", extra={"peer": self._peer, "reason": words})
 
     async def _speak(self) -> None:
-        line = Line(self._introduce(), self._peer)
+        line = OutgoingLink(self._introduce(), self._peer)
         try:
             async with asyncio.timeout(HELLO_S):
                 loop = asyncio.get_running_loop()
@@ -115,7 +115,7 @@ class Wire(asyncio.Protocol):
                 self.take(frame)
             if self._commands.fault is not None:
                 raise self._commands.fault
-        except (Refused, CodecError) as error:
+        except (HandshakeRefused, CodecError) as error:
             self.refuse(error)
             self.close()
 
@@ -138,7 +138,7 @@ class Wire(asyncio.Protocol):
             self._transport.abort()
 
 
-class Line(Wire):
+class OutgoingLink(Wire):
     """The dialer's side of a connection. The peer says nothing on it behind the handshake."""
 
     def __init__(self, party: Party, peer: str) -> None:
@@ -168,7 +168,7 @@ class Line(Wire):
 
     def take(self, frame: list[bytes]) -> None:
         if self.proved.done():
-            raise Refused(f"{self._peer!r} speaks where it should listen")
+            raise HandshakeRefused(f"{self._peer!r} speaks where it should listen")
         second, proof = wire.decode_hello(frame)
         handshake.check_hello(self._party, second)
         handshake.check_proof(self._party.secret, "acceptor", self._first, second, proof)
@@ -180,7 +180,7 @@ class Line(Wire):
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
-        self._end(Refused(f"{self._peer!r} hung up; its log says why"))
+        self._end(HandshakeRefused(f"{self._peer!r} hung up; its log says why"))
 
     def _end(self, error: Exception) -> None:
         if not self.proved.done():
@@ -190,7 +190,7 @@ class Line(Wire):
             self.lost.set_result(None)
 
 
-class Listener:
+class LinkListener:
     """Hears all peers. A new connection of a peer takes the place of its old one."""
 
     def __init__(self, introduce: Introduce, receive: Receive) -> None:
@@ -244,11 +244,11 @@ class Listener:
 class Guest(Wire):
     """Somebody who has dialled. `sender`: who it has proved to be."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: LinkListener) -> None:
         super().__init__()
         self.sender = ""
         self._listener = listener
-        self._hellos: tuple[Hello, Hello] | None = None
+        self._hellos: tuple[ElectHello, ElectHello] | None = None
         self._late = asyncio.get_running_loop().call_later(HELLO_S, self.close)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -290,5 +290,5 @@ class Guest(Wire):
     def _hear(self, frame: list[bytes]) -> None:
         message = wire.decode(frame)
         if message.node != self.sender:
-            raise Refused(f"{self.sender!r} speaks in the name of {message.node!r}")
+            raise HandshakeRefused(f"{self.sender!r} speaks in the name of {message.node!r}")
         self._listener.receive(message)

@@ -7,16 +7,16 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from epoxy.agent.sentinel import Status
+from epoxy.agent.sentinel import AgentStatus
 from epoxy.transport.http.exchange import Exchange
 
 PATH = "/metrics"
 
 
-class Metrics(Collector):
+class AgentMetrics(Collector):
     """Made when somebody asks; nothing is counted in between but what the agent counts anyway."""
 
-    def __init__(self, status: Callable[[], Status]) -> None:
+    def __init__(self, status: Callable[[], AgentStatus]) -> None:
         self._status = status
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -50,7 +50,7 @@ class Metrics(Collector):
         yield implausible
         yield from self._nodes(status)
 
-    def _nodes(self, status: Status) -> Iterator[Metric]:
+    def _nodes(self, status: AgentStatus) -> Iterator[Metric]:
         offset = GaugeMetricFamily("epoxy_elect_offset", "Replication offset of a node.", labels=["node"])
         seen = GaugeMetricFamily("epoxy_elect_silence_seconds", "Since a node was heard.", labels=["node"])
         for node in status.nodes:

@@ -12,21 +12,21 @@ from typing import NoReturn
 from epoxy.agent.data_plane import Plane
 from epoxy.agent.disk import Disk
 from epoxy.agent.door import Door
-from epoxy.agent.links import Dialer, Listener
-from epoxy.agent.metrics import Metrics
-from epoxy.agent.sentinel import SWITCH, NodeStatus, Source, Status
-from epoxy.agent.settings import Settings
+from epoxy.agent.links import Dialer, LinkListener
+from epoxy.agent.metrics import AgentMetrics
+from epoxy.agent.sentinel import SWITCH, AgentStatus, NodeStatus, SentinelSource
+from epoxy.agent.settings import AgentSettings
 from epoxy.agent.watchdog import clock_ms
 from epoxy.model.errors import EpoxyError, StoreFailed
 from epoxy.node.process import signals
 from epoxy.node.process.exits import EXIT_STORE
 from epoxy.node.process.listening import listen
-from epoxy.protocol.elect.config import Config, Node
+from epoxy.protocol.elect.config import ElectConfig, ElectNode
 from epoxy.protocol.elect.elector import Elector
 from epoxy.protocol.elect.handshake import Party, party_of
 from epoxy.protocol.elect.lists import Lists
-from epoxy.protocol.elect.messages import Heartbeat, Message, State
-from epoxy.protocol.elect.terms import Effect, Report, Save, Send
+from epoxy.protocol.elect.messages import Heartbeat, Message, ServerState
+from epoxy.protocol.elect.terms import Effect, Save, Send, ServerReport
 from epoxy.transport.http import listener
 from epoxy.transport.http.server import serve_http
 
@@ -38,7 +38,7 @@ leave. A server that answers takes milliseconds; a supervisor waits 30 s or more
 
 
 class Agent:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: AgentSettings) -> None:
         config = settings.config
         self.settings = settings
         self.switches = 0
@@ -48,16 +48,16 @@ class Agent:
         self.elector = Elector(config, settings.me, record, clock_ms(), random.SystemRandom().randint)
         self.dialers: dict[str, Dialer] = {}
         self._dialling: dict[str, asyncio.Task[None]] = {}
-        self._counted: Config | None = None
-        self._listener = Listener(self._introduce, self._receive)
+        self._counted: ElectConfig | None = None
+        self._listener = LinkListener(self._introduce, self._receive)
         self.plane = Plane(settings, self._reported)
-        source = Source(
+        source = SentinelSource(
             config=lambda: self.elector.config, secret=settings.secret, status=self.status, fail_over=self._fail_over
         )
         self._door = Door(source)
         self._metrics: listener.Listener | None = None
         self._primary: str | None = None
-        self._known: Node | None = None
+        self._known: ElectNode | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._failed: BaseException | None = None
         self.over = asyncio.Event()
@@ -86,7 +86,7 @@ class Agent:
     async def _serve_metrics(self) -> None:
         address = self.settings.metrics
         if address is not None:
-            opening = serve_http(Metrics(self.status).answer, address.host, address.port)
+            opening = serve_http(AgentMetrics(self.status).answer, address.host, address.port)
             self._metrics = await listen("node.metrics", address, opening)
 
     async def stop(self) -> None:
@@ -187,7 +187,7 @@ class Agent:
                 extra={"peer": message.node, "epoch": message.epoch, "times": self.elector.implausible},
             )
 
-    def _reported(self, report: Report) -> None:
+    def _reported(self, report: ServerReport) -> None:
         self._perform(self.elector.report(report, clock_ms()))
 
     def _fail_over(self, heir: str) -> str | None:
@@ -255,13 +255,13 @@ class Agent:
         if leader is None or not elector.hears(now_ms):
             return None
         said = leader.said_lately(now_ms, self.settings.config.timing.down_after_ms)
-        return elector.record.leader if said is not None and said.state is State.OPEN else None
+        return elector.record.leader if said is not None and said.state is ServerState.OPEN else None
 
-    def status(self) -> Status:
+    def status(self) -> AgentStatus:
         elector, config, lists, now_ms = self.elector, self.elector.config, self.elector.lists, clock_ms()
         primary = self.primary()
         nodes = tuple(self._node_status(node.id, now_ms) for node in config.nodes)
-        return Status(
+        return AgentStatus(
             cluster=config.cluster,
             node=elector.me,
             primary=primary,
@@ -312,7 +312,7 @@ def end(error: StoreFailed) -> NoReturn:
     os._exit(EXIT_STORE)
 
 
-async def serve(settings: Settings) -> int:
+async def serve(settings: AgentSettings) -> int:
     """Until a signal says so."""
     for finding in settings.findings:
         LOGGER.warning("config", extra={"setting": finding.setting, "detail": finding.text})
@@ -334,5 +334,5 @@ async def serve(settings: Settings) -> int:
 def joining(lists: Lists, nodes: tuple[NodeStatus, ...]) -> tuple[str, ...]:
     """Nodes that the old list does not have, and after a change those that have no record yet: with another file, such
     a node knows none of the lists that count, and is heard by no other until one of these has that file too."""
-    empty = [node.id for node in nodes if lists.generation and node.state == State.FRESH.value]
+    empty = [node.id for node in nodes if lists.generation and node.state == ServerState.FRESH.value]
     return tuple(sorted({*lists.joining, *empty}))

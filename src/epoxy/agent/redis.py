@@ -11,8 +11,17 @@ from epoxy.agent.replies import Reply, ServerError
 from epoxy.codec import resp
 from epoxy.model.address import Address
 from epoxy.protocol.elect.codec import MAX_NUMBER
-from epoxy.protocol.elect.config import Config
-from epoxy.protocol.elect.terms import Fence, Follow, Mode, Open, Order, Position, Quiesce, Report
+from epoxy.protocol.elect.config import ElectConfig
+from epoxy.protocol.elect.terms import (
+    Fence,
+    Follow,
+    Mode,
+    OpenServer,
+    Order,
+    Quiesce,
+    ReplicationPosition,
+    ServerReport,
+)
 
 NOWHERE = Address("127.0.0.1", 0)
 """Nobody can listen on port 0, so nothing is ever copied from there."""
@@ -33,20 +42,20 @@ def encode(command: Command) -> bytes:
     return resp.array([resp.bulk_text(str(word)) for word in command])
 
 
-def commands_for(order: Order, config: Config, now_ms: int) -> tuple[Command, ...]:
+def commands_for(order: Order, config: ElectConfig, now_ms: int) -> tuple[Command, ...]:
     match order:
         case Fence():
             return FENCE
         case Follow():
             leader = config.node(order.leader).server
             return (("REPLICAOF", leader.host, leader.port), ("CLIENT", "UNPAUSE"), *LET_GO)
-        case Open():
+        case OpenServer():
             return opening(order.epoch, config)
         case Quiesce():
             return (("CLIENT", "PAUSE", max(1, order.until_ms - now_ms), "WRITE"),)
 
 
-def opening(epoch: int, config: Config) -> tuple[Command, ...]:
+def opening(epoch: int, config: ElectConfig) -> tuple[Command, ...]:
     """Sent in one piece: nobody writes between the promotion and the mark of its epoch. Only then are replicas asked
     for; the mark itself must not wait for them."""
     lag_s = max(1, config.timing.lease_ms // 1000)
@@ -71,20 +80,20 @@ def number(info: Mapping[str, str], name: str) -> int:
     return int(value) if value.isdecimal() else 0
 
 
-def read_report(replies: list[Reply], config: Config, *, quiet: bool) -> Report:
+def read_report(replies: list[Reply], config: ElectConfig, *, quiet: bool) -> ServerReport:
     """A server that is loading its data answers INFO and nothing else: then its position is not known, and it is not
     there yet."""
     info, mark = read_info(replies[0]), replies[1]
     if (isinstance(mark, ServerError) and not is_no_text(mark)) or "role" not in info:
-        return Report(alive=False, mode=mode_of(info, quiet=quiet))
+        return ServerReport(alive=False, mode=mode_of(info, quiet=quiet))
     history = epoch_of(mark)
     mode = mode_of(info, quiet=quiet)
     offset = number(info, "master_repl_offset" if info["role"] == "master" else "slave_repl_offset")
-    return Report(
+    return ServerReport(
         alive=True,
         mode=mode,
         leader=leader_of(info, config) if mode is Mode.FOLLOWING else "",
-        position=Position(history, offset),
+        position=ReplicationPosition(history, offset),
     )
 
 
@@ -107,7 +116,7 @@ def mode_of(info: Mapping[str, str], *, quiet: bool) -> Mode:
     return Mode.QUIET if quiet else Mode.OPEN
 
 
-def leader_of(info: Mapping[str, str], config: Config) -> str:
+def leader_of(info: Mapping[str, str], config: ElectConfig) -> str:
     """Whom it follows, by address; somebody outside the cluster is nobody."""
     followed = Address(info.get("master_host", ""), number(info, "master_port"))
     return next((node.id for node in config.nodes if node.server == followed), "")

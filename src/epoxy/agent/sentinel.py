@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from epoxy.codec import resp
 from epoxy.model.address import Address
-from epoxy.protocol.elect.config import Config
+from epoxy.protocol.elect.config import ElectConfig
 
 LIMITS = resp.ReaderLimits(arguments=16, argument_bytes=1024, command_bytes=8192)
 
@@ -35,7 +35,7 @@ class NodeStatus(Struct, frozen=True, kw_only=True):
     seen_ms: int | None
 
 
-class Status(Struct, frozen=True, kw_only=True):
+class AgentStatus(Struct, frozen=True, kw_only=True):
     cluster: str
     node: str
     primary: str | None
@@ -64,19 +64,19 @@ class Status(Struct, frozen=True, kw_only=True):
     """Messages that were not believed, for an epoch far above all that was seen."""
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class SentinelSource(Struct, frozen=True, kw_only=True):
     """Where answers come from."""
 
-    config: Callable[[], Config]
+    config: Callable[[], ElectConfig]
     secret: bytes
-    status: Callable[[], Status]
+    status: Callable[[], AgentStatus]
     fail_over: Callable[[str], str | None]
 
 
-class Session:
+class SentinelSession:
     """One client. `channels`: what it has subscribed to."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SentinelSource) -> None:
         self.protocol = 2
         self.channels: set[str] = set()
         self.closing = False
@@ -155,13 +155,13 @@ class Session:
         primary = status.primary or status.leader
         return resp.array([self._table(self._replica(status, node)) for node in status.nodes if node.id != primary])
 
-    def _address(self, status: Status) -> bytes:
+    def _address(self, status: AgentStatus) -> bytes:
         if status.primary is None:
             return resp.null(self.protocol) if self.protocol == 3 else b"*-1\r\n"
         address = self._source.config().node(status.primary).server
         return resp.array([resp.bulk_text(address.host), resp.bulk_text(str(address.port))])
 
-    def _quorum(self, status: Status) -> bytes:
+    def _quorum(self, status: AgentStatus) -> bytes:
         seen = sum(node.seen_ms is not None and node.state != "down" for node in status.nodes)
         if seen >= status.quorum:
             return resp.simple(f"OK {seen} usable Sentinels. Quorum and failover authorization can be reached")
@@ -182,7 +182,7 @@ class Session:
             "parallel-syncs": str(len(status.nodes) - 1),
         }
 
-    def _replica(self, status: Status, node: NodeStatus) -> dict[str, str]:
+    def _replica(self, status: AgentStatus, node: NodeStatus) -> dict[str, str]:
         config = self._source.config()
         address = config.node(node.id).server
         lately = node.seen_ms is not None and node.seen_ms < config.timing.down_after_ms
@@ -261,18 +261,18 @@ def base(name: str, address: Address, flags: str) -> dict[str, str]:
     }
 
 
-Handle = Callable[[Session, list[str]], bytes]
+Handle = Callable[[SentinelSession, list[str]], bytes]
 COMMANDS: dict[str, Handle] = {
-    "PING": Session.ping,
-    "HELLO": Session.hello,
-    "AUTH": Session.accept,
-    "CLIENT": Session.accept,
-    "SELECT": Session.accept,
-    "QUIT": Session.quit,
-    "ROLE": Session.role,
-    "INFO": Session.info,
-    "SENTINEL": Session.sentinel,
-    "SUBSCRIBE": Session.subscribe,
-    "UNSUBSCRIBE": Session.unsubscribe,
-    "ELECT": Session.elect,
+    "PING": SentinelSession.ping,
+    "HELLO": SentinelSession.hello,
+    "AUTH": SentinelSession.accept,
+    "CLIENT": SentinelSession.accept,
+    "SELECT": SentinelSession.accept,
+    "QUIT": SentinelSession.quit,
+    "ROLE": SentinelSession.role,
+    "INFO": SentinelSession.info,
+    "SENTINEL": SentinelSession.sentinel,
+    "SUBSCRIBE": SentinelSession.subscribe,
+    "UNSUBSCRIBE": SentinelSession.unsubscribe,
+    "ELECT": SentinelSession.elect,
 }

@@ -10,15 +10,15 @@ from msgspec import Struct
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
 from epoxy.node.process.config import MIN_SECRET_BYTES, Field, Invalid, file_path, read_fields, secret_in, text, whole
-from epoxy.node.process.toml_file import Source, parse
-from epoxy.protocol.elect.config import Config, Node, Timing
-from epoxy.protocol.elect.lint import Finding, lint
+from epoxy.node.process.toml_file import TomlSource, parse
+from epoxy.protocol.elect.config import ElectConfig, ElectNode, ElectTiming
+from epoxy.protocol.elect.lint import LintFinding, lint
 
 BACKOFF = re.compile(r"(\d+)-(\d+)")
 HOUR_MS = 3_600_000
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class AgentSettings(Struct, frozen=True, kw_only=True):
     """`listen`: where the other agents reach this one. `clients`: where clients ask who the primary is. `metrics`:
     where Prometheus asks. `server`: where this agent reaches its server, which clients and other servers may know under
     another address. `kill_hung`: end a server of this machine that does not answer when its lease is over."""
@@ -33,8 +33,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     password: str
     kill_hung: bool
     secret: bytes
-    config: Config
-    findings: tuple[Finding, ...]
+    config: ElectConfig
+    findings: tuple[LintFinding, ...]
 
 
 def read_address(value: Any) -> Address:
@@ -62,7 +62,7 @@ def address(default: Any = ...) -> Field:
     return Field(read_address, allowed) if default is ... else Field(read_address, allowed, default)
 
 
-TIMES = Timing()
+TIMES = ElectTiming()
 TABLE: dict[str, dict[str, Field]] = {
     "node": {
         "id": text(),
@@ -101,7 +101,7 @@ HINTS = {
 NODE = {"id": text(), "control": address(), "server": address(), "priority": whole(0, 1_000, 100)}
 
 
-def load(path: Path) -> Settings:
+def load(path: Path) -> AgentSettings:
     source, document = parse(path)
     for section in document:
         if section not in (*TABLE, "nodes"):
@@ -116,7 +116,7 @@ def load(path: Path) -> Settings:
     if me not in {node.id for node in config.nodes}:
         known = ", ".join(node.id for node in config.nodes)
         raise ConfigError(f"{source.where('node', 'id')}: node.id {me!r} is none of the nodes ({known})")
-    return Settings(
+    return AgentSettings(
         me=me,
         data_dir=sections["node"]["data_dir"],
         listen=sections["node"]["listen"] or config.node(me).control,
@@ -132,7 +132,7 @@ def load(path: Path) -> Settings:
     )
 
 
-def read_section(source: Source, section: str, document: Mapping[str, Any]) -> dict[str, Any]:
+def read_section(source: TomlSource, section: str, document: Mapping[str, Any]) -> dict[str, Any]:
     given = document.get(section, {})
     if not isinstance(given, dict):
         raise ConfigError(f"{source.where(section)}: {section} is a section, written [{section}]")
@@ -143,18 +143,18 @@ def read_section(source: Source, section: str, document: Mapping[str, Any]) -> d
     return read_fields(source, section, TABLE[section], given)
 
 
-def read_nodes(source: Source, given: Any) -> tuple[Node, ...]:
+def read_nodes(source: TomlSource, given: Any) -> tuple[ElectNode, ...]:
     if not isinstance(given, list) or not given:
         raise ConfigError(f"{source.where('nodes')}: nodes: one [[nodes]] with {', '.join(NODE)} for each node")
     nodes = []
     for entry in given:
         if not isinstance(entry, dict) or not set(entry) <= set(NODE):
             raise ConfigError(f"{source.where('nodes')}: nodes: {entry!r}; allowed: {', '.join(NODE)}")
-        nodes.append(Node(**read_fields(source, "nodes", NODE, entry)))
+        nodes.append(ElectNode(**read_fields(source, "nodes", NODE, entry)))
     return tuple(nodes)
 
 
-def read_config(sections: Mapping[str, Any], nodes: tuple[Node, ...]) -> Config:
+def read_config(sections: Mapping[str, Any], nodes: tuple[ElectNode, ...]) -> ElectConfig:
     """Timeouts that were not given keep the proportions of the defaults."""
     cluster, given = sections["cluster"], sections["timing"]
     down_ms: int = given["down_after_ms"]
@@ -166,7 +166,7 @@ def read_config(sections: Mapping[str, Any], nodes: tuple[Node, ...]) -> Config:
         share(TIMES.election_backoff_min_ms),
         share(TIMES.election_backoff_max_ms),
     )
-    timing = Timing(
+    timing = ElectTiming(
         hb_interval_ms=given["hb_interval_ms"],
         down_after_ms=down_ms,
         lease_ms=given["lease_ms"] or share(TIMES.lease_ms),
@@ -174,7 +174,7 @@ def read_config(sections: Mapping[str, Any], nodes: tuple[Node, ...]) -> Config:
         election_backoff_min_ms=least_ms,
         election_backoff_max_ms=most_ms,
     )
-    return Config(
+    return ElectConfig(
         cluster=cluster["name"],
         nodes=nodes,
         initial_primary=cluster["initial_primary"],

@@ -34,10 +34,10 @@ def main(arguments: list[str]) -> None:
     password = os.environ.pop(PASSWORD, "")
     login = [("AUTH", user, password) if user else ("AUTH", password)] if password else []
     order = b"".join(encode(command) for command in (*login, *FENCE))
-    Guard(host, port, order, len(login) + len(FENCE)).run()
+    Watchdog(host, port, order, len(login) + len(FENCE)).run()
 
 
-class Guard:
+class Watchdog:
     def __init__(self, host: str, port: int, order: bytes, answers: int) -> None:
         self._address = (host, port)
         self._order = order

@@ -29,7 +29,7 @@ class Histogram:
         return list(zip((*map(str, BUCKETS), "+Inf"), accumulate(self.counts), strict=True))
 
 
-class Tally:
+class Counters:
     """An Observer."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from epoxy.api.counters import Tally
+from epoxy.api.counters import Counters
 from epoxy.model.writes import Path
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4.encode()
@@ -52,7 +52,7 @@ class Metrics(Collector):
 
     def __init__(self, gauges: Callable[[], Gauges] = Gauges) -> None:
         self.gauges = gauges
-        self.tally = Tally()
+        self.tally = Counters()
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from epoxy.protocol.placement.allocator import Allocation
 from epoxy.protocol.placement.config import PlacementConfig, Strategy
-from epoxy.protocol.placement.records import Pool
+from epoxy.protocol.placement.records import EnvoyPool
 
 LABELS = ("namespace", "pool", "strategy")
 
@@ -49,7 +49,7 @@ class PlacementMetrics(Collector):
         self._buckets: dict[str, dict[Key, Buckets]] = {name: {} for name in HISTOGRAMS}
         self._known: set[Key] = set()
 
-    def allocated(self, pool: Pool, config: PlacementConfig, allocation: Allocation, seconds: float) -> None:
+    def allocated(self, pool: EnvoyPool, config: PlacementConfig, allocation: Allocation, seconds: float) -> None:
         key = self._key(pool, config.strategy)
         found = allocation.envoy_key is not None
         self._counts["allocation" if found else "no_envoy_available"][key] += 1
@@ -73,7 +73,7 @@ class PlacementMetrics(Collector):
                 histogram.add_metric(key, buckets.shown(), buckets.sum)
             yield histogram
 
-    def _key(self, pool: Pool, strategy: Strategy) -> Key:
+    def _key(self, pool: EnvoyPool, strategy: Strategy) -> Key:
         key = (pool.namespace, pool.name, strategy.value)
         if key not in self._known:
             if len(self._known) >= MAX_POOLS:

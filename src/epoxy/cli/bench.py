@@ -10,8 +10,8 @@ import click
 
 from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS, Group
-from epoxy.cli.load import Load, Tally, Workload
-from epoxy.cli.progress import Watch
+from epoxy.cli.load import Load, LoadTally, Workload
+from epoxy.cli.progress import ProgressBar
 from epoxy.model.errors import EpoxyError
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.model.writes import Consistency
@@ -113,7 +113,7 @@ def measure(load: Load, plan: Workload) -> None:
         )
 
     try:
-        with Watch(f"bench {plan.name}", plan.count) as watch, asyncio.Runner(loop_factory=fast_loop()) as runner:
+        with ProgressBar(f"bench {plan.name}", plan.count) as watch, asyncio.Runner(loop_factory=fast_loop()) as runner:
             runner.run(load.run(told))
     except ExceptionGroup as group:
         if group.subgroup(EpoxyError) is None:
@@ -141,7 +141,7 @@ def tell(load: Load, plan: Workload) -> None:
     output.table(HEADS, [cells(url, tally, load.seconds) for url, tally in load.tallies.items()])
 
 
-def cells(url: str, tally: Tally, seconds: float) -> tuple[str, ...]:
+def cells(url: str, tally: LoadTally, seconds: float) -> tuple[str, ...]:
     waited = tally.latencies
     return (
         url,
@@ -164,7 +164,7 @@ def shares(paths: Counter[str]) -> str:
     return ", ".join(f"{word} {count / total:.1%}" for word, count in paths.most_common()) or "-"
 
 
-def counts(tally: Tally) -> str:
+def counts(tally: LoadTally) -> str:
     said = [f"{name} {count:,}" for name, count in tally.definite.most_common()]
     said += [f"{name} {count:,} (indefinite)" for name, count in tally.indefinite.most_common()]
     return ", ".join(said) or "0"
@@ -184,7 +184,7 @@ def report_json(load: Load, plan: Workload) -> dict[str, object]:
     }
 
 
-def node_json(url: str, tally: Tally) -> dict[str, object]:
+def node_json(url: str, tally: LoadTally) -> dict[str, object]:
     waited = tally.latencies
     fast = tally.paths["fast"] / tally.paths.total() if tally.paths else None
     return {

@@ -78,7 +78,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     advice: str = ""
 
 
-class Visit(Struct, frozen=True, kw_only=True):
+class NodeVisit(Struct, frozen=True, kw_only=True):
     """`status` None: nobody there, and why. `datacenter` is what its peers call it."""
 
     url: str
@@ -103,7 +103,7 @@ def broken(words: str, advice: str = "") -> Finding:
     return Finding(severity=Severity.BROKEN, words=words, advice=advice)
 
 
-def diagnose(visits: list[Visit]) -> list[Finding]:
+def diagnose(visits: list[NodeVisit]) -> list[Finding]:
     """The worst first."""
     present = [visit.status for visit in visits if visit.status is not None]
     statuses = [status for status in present if status.state not in OUTSIDE]
@@ -128,7 +128,7 @@ def diagnose(visits: list[Visit]) -> list[Finding]:
     return sorted(found, key=lambda finding: order.index(finding.severity))
 
 
-def attendance(visits: list[Visit], expected: set[int]) -> Iterator[Finding]:
+def attendance(visits: list[NodeVisit], expected: set[int]) -> Iterator[Finding]:
     """One that does not answer us may still do its work; whether the cluster does is judged apart. So are the newcomers
     that it expects."""
     newest = max((visit.status.epoch for visit in visits if visit.status is not None), default=0)
@@ -364,7 +364,7 @@ def distances(statuses: list[Status]) -> Iterator[Finding]:
                 )
 
 
-def encryption(visits: list[Visit]) -> Iterator[Finding]:
+def encryption(visits: list[NodeVisit]) -> Iterator[Finding]:
     plain = [visit.url for visit in visits if visit.url.startswith("http:") and not is_local(visit.url)]
     if plain:
         yield warning(

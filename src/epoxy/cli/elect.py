@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from epoxy.agent.sentinel import NodeStatus, Status, failover_proof
-from epoxy.agent.settings import Settings, load
+from epoxy.agent.sentinel import AgentStatus, NodeStatus, failover_proof
+from epoxy.agent.settings import AgentSettings, load
 from epoxy.cli import elect_query, output
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.serve import refused, until_told
@@ -75,7 +75,7 @@ def run(path: Path, check: bool, log_level: str) -> None:
     sys.exit(status)
 
 
-def change_of_nodes(settings: Settings) -> str:
+def change_of_nodes(settings: AgentSettings) -> str:
     """What the file would change against what this node remembers; empty if nothing. Refused as a start would be."""
     from epoxy.agent.disk import Disk
 
@@ -86,7 +86,7 @@ def change_of_nodes(settings: Settings) -> str:
     return " ".join([f"+{name}" for name in counted.joining] + [f"-{name}" for name in counted.leaving])
 
 
-def serve(settings: Settings, log_level: str) -> int:
+def serve(settings: AgentSettings, log_level: str) -> int:
     from epoxy.agent import process
 
     return until_told(lambda: process.serve(settings), log_level)
@@ -154,7 +154,7 @@ def failover(node: str, path: Path, agents: tuple[str, ...], wait_s: float, as_j
     sys.exit(0 if told.primary == node else NO_PRIMARY)
 
 
-def is_over(told: Status, heir: str) -> bool:
+def is_over(told: AgentStatus, heir: str) -> bool:
     """It was handed over, or the primary has given that up and goes on. Only itself is believed: others hear late."""
     return told.primary == heir or (told.primary == told.node and told.handing is None)
 
@@ -170,11 +170,11 @@ def targets(path: Path | None, agents: tuple[str, ...]) -> list[str]:
         raise click.ClickException(str(error)) from error
 
 
-def ask_status(agents: list[str]) -> Status:
-    return msgspec.json.decode(elect_query.ask(agents, ["ELECT", "STATUS"]), type=Status)
+def ask_status(agents: list[str]) -> AgentStatus:
+    return msgspec.json.decode(elect_query.ask(agents, ["ELECT", "STATUS"]), type=AgentStatus)
 
 
-def show(told: Status) -> None:
+def show(told: AgentStatus) -> None:
     words = f"{told.primary} at {told.primary_address}" if told.primary else "nobody"
     click.secho(f"{told.cluster}: {words} takes writes", fg="green" if told.primary else "red", bold=True)
     output.row("epoch", f"{told.epoch}, led by {told.leader} since {told.leader_epoch}")

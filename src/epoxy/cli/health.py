@@ -3,7 +3,7 @@
 import click
 
 from epoxy.cli import output, target
-from epoxy.cli.diagnosis import Finding, Severity, Visit, diagnose
+from epoxy.cli.diagnosis import Finding, NodeVisit, Severity, diagnose
 from epoxy.cli.groups import SETTINGS
 from epoxy.client import Client, Status
 from epoxy.client.results import Peer
@@ -126,7 +126,7 @@ def broken(findings: list[Finding]) -> bool:
     return any(finding.severity is Severity.BROKEN for finding in findings)
 
 
-def visit_all(urls: list[str]) -> list[Visit]:
+def visit_all(urls: list[str]) -> list[NodeVisit]:
     """Those named, and then those they know of."""
     visits = {url: visit(url) for url in urls}
     peers = [peer for seen in visits.values() if seen.status is not None for peer in seen.status.peers]
@@ -137,13 +137,13 @@ def visit_all(urls: list[str]) -> list[Visit]:
     return list(visits.values())
 
 
-def visit(url: str, datacenter: str = "") -> Visit:
+def visit(url: str, datacenter: str = "") -> NodeVisit:
     try:
         with Client(url, timeout=VISIT_S, connect_timeout=VISIT_S) as client:
-            return Visit(url=url, status=client.status())
+            return NodeVisit(url=url, status=client.status())
     except ClientError as error:
         reason = str(error).removeprefix(f"{url}: ")
-        return Visit(url=url, status=None, reason=reason, datacenter=datacenter)
+        return NodeVisit(url=url, status=None, reason=reason, datacenter=datacenter)
 
 
 COLOURS = {Severity.FINE: "green", Severity.WARNING: "yellow", Severity.BROKEN: "red"}

@@ -33,7 +33,7 @@ MAX_LINE = 2 * MAX_VALUE_BYTES
 TELL_EVERY = 100_000
 
 
-class Line(Struct, forbid_unknown_fields=True):
+class LegacyLine(Struct, forbid_unknown_fields=True):
     key: str
     value: str | UnsetType = UNSET
     value_base64: bytes | UnsetType = UNSET
@@ -162,7 +162,7 @@ def pairs(file: BinaryIO) -> Iterator[tuple[int, Pair]]:
 def decode(raw: bytes) -> Pair:
     if len(raw) > MAX_LINE:
         raise InvalidRequest(f"longer than {MAX_LINE:,} bytes")
-    line = msgspec.json.decode(raw, type=Line)
+    line = msgspec.json.decode(raw, type=LegacyLine)
     if (line.value is UNSET) == (line.value_base64 is UNSET):
         raise InvalidRequest("either `value` or `value_base64`")
     value = line.value.encode() if isinstance(line.value, str) else line.value_base64

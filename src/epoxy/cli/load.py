@@ -68,7 +68,7 @@ class Workload(Struct, frozen=True, kw_only=True):
         return f"bench/{self.run}/{number if self.name == 'reserve' else number % self.keys}".encode()
 
 
-class Tally(Struct, kw_only=True):
+class LoadTally(Struct, kw_only=True):
     latencies: Latencies = field(default_factory=Latencies)
     paths: Counter[str] = field(default_factory=Counter)
     definite: Counter[str] = field(default_factory=Counter)
@@ -112,7 +112,7 @@ class Load:
         self._timeout = timeout
         self._next = 0
         self._deadline = math.inf
-        self.tallies = {url: Tally() for url in urls}
+        self.tallies = {url: LoadTally() for url in urls}
         self.seconds = 0.0
 
     @property
@@ -167,7 +167,7 @@ class Load:
             self.seconds = time.monotonic() - began
             listener()
 
-    async def _ask(self, client: AsyncClient, tally: Tally) -> None:
+    async def _ask(self, client: AsyncClient, tally: LoadTally) -> None:
         ask = operation_of(self._workload)
         while (number := self._take()) is not None:
             try:

@@ -8,7 +8,7 @@ import click
 
 from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS, Group, Interrupted
-from epoxy.cli.members_progress import Journey, Watch, is_done
+from epoxy.cli.members_progress import Journey, MembersProgress, is_done
 from epoxy.client import Client, Status
 from epoxy.client.limits import TIMEOUT_S
 from epoxy.client.members import MemberRow, Members, Newcomer
@@ -222,7 +222,7 @@ def told(wanted: Sequence[int], *, queued: bool) -> str:
 def follow(client: Client, wanted: tuple[int, ...], wait_s: float, *, quiet: bool) -> Members | None:
     """Until it is done, somebody wants something else, or the time is over."""
     deadline, journey, seen = time.monotonic() + wait_s, Journey(), None
-    with Watch(quiet=quiet) as watch:
+    with MembersProgress(quiet=quiet) as watch:
         while time.monotonic() < deadline:
             try:
                 seen = client.members(progress=True)

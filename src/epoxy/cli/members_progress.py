@@ -19,7 +19,7 @@ PLAIN_S = 5.0
 """Between two plain lines that say the same phase."""
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class ProgressLine(Struct, frozen=True, kw_only=True):
     """`phase` in words, and where it is a matter of keys, how many of how many. `total` 0: not counted yet."""
 
     phase: str
@@ -50,16 +50,16 @@ class Journey:
     def __init__(self) -> None:
         self._samples: deque[tuple[float, int]] = deque()
 
-    def look(self, seen: Members, now_s: float) -> Told:
+    def look(self, seen: Members, now_s: float) -> ProgressLine:
         learners = [row for row in seen.replicas if row.status == "learning"]
         if seen.joint:
-            return Told(phase=f"epoch {seen.epoch}, old and new decide together{waits(seen)}")
+            return ProgressLine(phase=f"epoch {seen.epoch}, old and new decide together{waits(seen)}")
         if seen.settled:
-            return Told(phase=f"epoch {seen.epoch}, done")
+            return ProgressLine(phase=f"epoch {seen.epoch}, done")
         if not learners:
-            return Told(phase=f"epoch {seen.epoch}{waits(seen)}")
+            return ProgressLine(phase=f"epoch {seen.epoch}{waits(seen)}")
         copied, total = copied_by(learners), len(learners) * held(seen)
-        return Told(
+        return ProgressLine(
             phase=f"epoch {seen.epoch}, {names(learners)} copying",
             copied=min(copied, total) if total else copied,
             total=total,
@@ -92,7 +92,7 @@ def held(seen: Members) -> int:
     return max((progress.keys for progress in voting if progress is not None), default=0)
 
 
-class Watch:
+class MembersProgress:
     """Always on stderr: what is piped away is the result alone."""
 
     def __init__(self, *, quiet: bool) -> None:
@@ -115,7 +115,7 @@ class Watch:
         if self._status is not None:
             self._status.stop()
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: ProgressLine) -> None:
         if self._status is not None:
             self._status.update(told.words)
         elif not self._quiet and (told.phase != self._said or time.monotonic() - self._said_s > PLAIN_S):

@@ -7,11 +7,11 @@ import click
 
 from epoxy.cli import charts, output, target
 from epoxy.cli.groups import SETTINGS
-from epoxy.cli.progress import Watch
+from epoxy.cli.progress import ProgressBar
 from epoxy.protocol.placement.config import PlacementConfig
 from epoxy_sim.placement.figures import Check, Figures, Table
 from epoxy_sim.placement.ring_model import Scenario
-from epoxy_sim.placement.throughput import Pace, measure
+from epoxy_sim.placement.throughput import AllocationRate, measure
 
 LEAST_PER_SECOND = 5_000
 """Allocations on the embedded store in one process, at 10,000 envoys."""
@@ -65,7 +65,7 @@ def placement(
     base = Scenario(
         envoys=envoys, virtual_nodes=virtual_nodes, samples=samples, slot_jitter=jitter, placements=placements
     )
-    with Watch("placement", None) as watch:
+    with ProgressBar("placement", None) as watch:
         figures = Figures(base, rings, lambda words: watch.tell(0, words))
         tables, checks = list(figures.tables()), figures.checks()
     if svg is not None:
@@ -112,7 +112,7 @@ def drawn(tables: list[Table]) -> str:
 
 def tell_pace(sizes: list[int], config: PlacementConfig, placements: int, as_json: bool) -> int:
     paces = []
-    with Watch("placement", None) as watch:
+    with ProgressBar("placement", None) as watch:
         for size, stale in [(size, False) for size in sizes] + [(sizes[0], True)]:
             watch.tell(0, f"{size:,} envoys{', half of them stale' if stale else ''}")
             paces.append(asyncio.run(measure(config, size, placements, stale=stale)))
@@ -127,12 +127,12 @@ def tell_pace(sizes: list[int], config: PlacementConfig, placements: int, as_jso
     return 0 if kept else 1
 
 
-def fast_enough(paces: list[Pace]) -> bool:
+def fast_enough(paces: list[AllocationRate]) -> bool:
     """Judged by CPU: what others do on this machine is not the allocator's fault."""
     return all(pace.cpu_us <= 1e6 / LEAST_PER_SECOND for pace in paces)
 
 
-def cells(pace: Pace) -> tuple[str, ...]:
+def cells(pace: AllocationRate) -> tuple[str, ...]:
     return (
         f"{pace.envoys:,}",
         "half" if pace.stale else "none",

@@ -16,7 +16,7 @@ PLAIN_SECONDS = 10.0
 """Between two plain lines: a log of an hour stays readable."""
 
 
-class Watch:
+class ProgressBar:
     """Is told what was done so far. `total` None: nobody knows how much there will be."""
 
     def __init__(self, title: str, total: int | None) -> None:
@@ -36,7 +36,7 @@ class Watch:
         self._task = self._bar.add_task(title, total=total, told="")
         self._last_line = time.monotonic()
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> "ProgressBar":
         if self._console.is_terminal:
             self._bar.start()
         return self
@@ -70,7 +70,7 @@ def watched(title: str, campaign: Campaign[S]) -> Summary[S]:
     """Run it, and tell how far it has come."""
     total = campaign.end - campaign.first if campaign.minutes is None else None
     try:
-        with Watch(title, total) as watch:
+        with ProgressBar(title, total) as watch:
             campaign.listener = watch
             return campaign.run()
     except WorkerDied as died:

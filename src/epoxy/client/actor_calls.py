@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from msgspec import Struct, json
 
 from epoxy.client.calls import JSON, Call, decoded, fail
-from epoxy.client.http1 import Answer
+from epoxy.client.http1 import HttpResponse
 
 DEFAULT = "default"
 
@@ -69,7 +69,7 @@ class Which(Struct, frozen=True, kw_only=True):
 def ensure(name: str, key: str, namespace: str, pool: str, given: str, *, exclusive: bool) -> Call[ActorInfo | None]:
     """None: there is one already, and a new one was wanted."""
 
-    def read(answer: Answer) -> ActorInfo | None:
+    def read(answer: HttpResponse) -> ActorInfo | None:
         if answer.status == 409 and answer.headers.get("epoxy-error") == "exists":
             return None
         if answer.status not in (200, 201):
@@ -102,7 +102,7 @@ def destroy(which: Which) -> Call[ActorInfo | None]:
     return Call(method="DELETE", target=f"/v2/actors?{which.query()}", accept=JSON, writes=True, read=read)
 
 
-def found(answer: Answer, *, writes: bool) -> ActorInfo | None:
+def found(answer: HttpResponse, *, writes: bool) -> ActorInfo | None:
     if answer.status == 404 and answer.headers.get("epoxy-error") == "not_found":
         return None
     if answer.status != 200:
@@ -118,7 +118,7 @@ def page(namespace: str, name: str | None, after: str | None, limit: int | None)
     return Call(method="GET", target=f"/v2/actors?{urlencode(asked)}", accept=JSON, read=read_page)
 
 
-def read_page(answer: Answer) -> ActorPage:
+def read_page(answer: HttpResponse) -> ActorPage:
     if answer.status != 200:
         fail(answer, writes=False)
     return decoded(answer, ActorPage)
@@ -127,7 +127,7 @@ def read_page(answer: Answer) -> ActorPage:
 def request(which: Which, body: bytes, pool: str | None) -> Call[bytes]:
     """With a pool the actor is made, if there is none."""
 
-    def read(answer: Answer) -> bytes:
+    def read(answer: HttpResponse) -> bytes:
         if answer.status != 200:
             fail(answer, writes=True)
         return answer.body
@@ -137,7 +137,7 @@ def request(which: Which, body: bytes, pool: str | None) -> Call[bytes]:
 
 
 def envoys(namespace: str, pool: str) -> Call[list[EnvoyInfo]]:
-    def read(answer: Answer) -> list[EnvoyInfo]:
+    def read(answer: HttpResponse) -> list[EnvoyInfo]:
         if answer.status != 200:
             fail(answer, writes=False)
         return decoded(answer, EnvoyPage).envoys
@@ -149,7 +149,7 @@ def envoys(namespace: str, pool: str) -> Call[list[EnvoyInfo]]:
 def drain(namespace: str, envoy: str, *, undo: bool) -> Call[bool]:
     """False: no such envoy is active at this node."""
 
-    def read(answer: Answer) -> bool:
+    def read(answer: HttpResponse) -> bool:
         if answer.status == 404 and answer.headers.get("epoxy-error") == "not_found":
             return False
         if answer.status != 200:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import TypeVar, cast
 
 from epoxy.client.calls import Call
-from epoxy.client.http1 import AnswerReader, Node, NotHttp, encode_request
+from epoxy.client.http1 import AnswerReader, NodeAddress, NotHttp, encode_request
 from epoxy.client.limits import IDLE_S, READ_BYTES, checked_connections
 from epoxy.client.pool import reason_of, stale, tls_for
 from epoxy.client.routing import Lost, NotSent, Outcome
@@ -17,7 +17,7 @@ from epoxy.model.errors import InvalidRequest
 T = TypeVar("T")
 
 
-class Connection(asyncio.Protocol):
+class AsyncConnection(asyncio.Protocol):
     """Serves one request at a time."""
 
     def __init__(self) -> None:
@@ -80,16 +80,16 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
 
-class Pool:
+class AsyncPool:
     """As its blocking sister: at most `limit` connections to one node, borrowed newest first."""
 
-    def __init__(self, node: Node, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, node: NodeAddress, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
         self._node = node
         self._connect_timeout = connect_timeout
         self._tls = tls_for(node, tls)
         self._limit = checked_connections(limit)
         self._free = asyncio.Semaphore(self._limit)
-        self._idle: deque[Connection] = deque()
+        self._idle: deque[AsyncConnection] = deque()
         self._closed = False
 
     async def ask(self, call: Call[T], timeout: float) -> Outcome:
@@ -124,7 +124,7 @@ class Pool:
             return NotSent(reason_of(error))
         return await self._use(fresh, request, deadline - loop.time())
 
-    async def _use(self, connection: Connection, request: bytes, timeout: float) -> Outcome:
+    async def _use(self, connection: AsyncConnection, request: bytes, timeout: float) -> Outcome:
         try:
             return await connection.exchange(request, timeout)
         finally:
@@ -133,14 +133,14 @@ class Pool:
             else:
                 connection.close()
 
-    async def _connect(self, timeout: float) -> Connection:
+    async def _connect(self, timeout: float) -> AsyncConnection:
         async with asyncio.timeout(max(0.0, min(self._connect_timeout, timeout))):
             _, connection = await asyncio.get_running_loop().create_connection(
-                Connection, self._node.host, self._node.port, ssl=self._tls
+                AsyncConnection, self._node.host, self._node.port, ssl=self._tls
             )
         return connection
 
-    def _take(self) -> Connection | None:
+    def _take(self) -> AsyncConnection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.still_good():

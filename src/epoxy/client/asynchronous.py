@@ -12,10 +12,10 @@ import msgspec
 from epoxy.client import calls
 from epoxy.client import members as member_calls
 from epoxy.client.actors import AsyncActors
-from epoxy.client.async_pool import Pool, pieces
+from epoxy.client.async_pool import AsyncPool, pieces
 from epoxy.client.calls import Call
 from epoxy.client.feed import Feed
-from epoxy.client.http1 import Answer
+from epoxy.client.http1 import HttpResponse
 from epoxy.client.limits import CONNECT_TIMEOUT_S, MAX_CONNECTIONS, SILENCE_S, TIMEOUT_S, checked_timeout
 from epoxy.client.members import Members, Newcomer, Ordered
 from epoxy.client.pool import reason_of
@@ -53,7 +53,7 @@ class AsyncClient:
         self._fleet = fleet_of(urls)
         self._timeout = checked_timeout(timeout)
         wait = checked_timeout(connect_timeout)
-        self._pools = {node: Pool(node, wait, max_connections, tls) for node in self._fleet.nodes}
+        self._pools = {node: AsyncPool(node, wait, max_connections, tls) for node in self._fleet.nodes}
 
     async def reserve(self, key: bytes | str, value: bytes | str, *, timeout: float | None = None) -> Reservation:
         """Take a name for ever, if nobody holds it. Having lost is a result, not an error."""
@@ -185,6 +185,6 @@ class AsyncClient:
 
     async def _try(self, call: Call[T], attempt: Attempt, began: float, deadline: float) -> Outcome:
         outcome = await self._pools[attempt.node].ask(call, (deadline - time.monotonic()) * attempt.share)
-        if not isinstance(outcome, Answer):
+        if not isinstance(outcome, HttpResponse):
             return outcome
         return msgspec.structs.replace(outcome, latency_ms=(time.monotonic() - began) * 1000)

@@ -14,10 +14,10 @@ from epoxy.client import members as member_calls
 from epoxy.client.actors import Actors
 from epoxy.client.calls import Call
 from epoxy.client.feed import Feed
-from epoxy.client.http1 import Answer
+from epoxy.client.http1 import HttpResponse
 from epoxy.client.limits import CONNECT_TIMEOUT_S, MAX_CONNECTIONS, SILENCE_S, TIMEOUT_S, checked_timeout
 from epoxy.client.members import Members, Newcomer, Ordered
-from epoxy.client.pool import Pool, reason_of
+from epoxy.client.pool import BlockingPool, reason_of
 from epoxy.client.results import (
     Change,
     Deletion,
@@ -54,7 +54,7 @@ class Client:
         self._fleet = fleet_of(urls)
         self._timeout = checked_timeout(timeout)
         wait = checked_timeout(connect_timeout)
-        self._pools = {node: Pool(node, wait, max_connections, tls) for node in self._fleet.nodes}
+        self._pools = {node: BlockingPool(node, wait, max_connections, tls) for node in self._fleet.nodes}
 
     def reserve(self, key: bytes | str, value: bytes | str, *, timeout: float | None = None) -> Reservation:
         """Take a name for ever, if nobody holds it. Having lost is a result, not an error."""
@@ -183,6 +183,6 @@ class Client:
     def _try(self, call: Call[T], attempt: Attempt, began: float, deadline: float) -> Outcome:
         now = time.monotonic()
         outcome = self._pools[attempt.node].ask(call, now + (deadline - now) * attempt.share)
-        if not isinstance(outcome, Answer):
+        if not isinstance(outcome, HttpResponse):
             return outcome
         return msgspec.structs.replace(outcome, latency_ms=(time.monotonic() - began) * 1000)

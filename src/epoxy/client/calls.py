@@ -10,7 +10,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
 import msgspec
 from msgspec import Struct
 
-from epoxy.client.http1 import Answer
+from epoxy.client.http1 import HttpResponse
 from epoxy.client.results import (
     Change,
     Deletion,
@@ -60,7 +60,7 @@ class Call(Struct, Generic[T], frozen=True, kw_only=True):
 
     method: str
     target: str
-    read: Callable[[Answer], T]
+    read: Callable[[HttpResponse], T]
     body: bytes | None = None
     writes: bool = False
     accept: str = "application/octet-stream"
@@ -107,7 +107,7 @@ class PageDocument(Struct, frozen=True, kw_only=True):
 def reserve(key: bytes | str, value: bytes | str) -> Call[Reservation]:
     name, wanted = checked_key(key), checked_value(value)
 
-    def read(answer: Answer) -> Reservation:
+    def read(answer: HttpResponse) -> Reservation:
         taken = answer.status == 409 and answer.headers.get("epoxy-error") == "taken"
         if answer.status not in (200, 201) and not taken:
             fail(answer, writes=True)
@@ -128,7 +128,7 @@ def reserve(key: bytes | str, value: bytes | str) -> Call[Reservation]:
 def put(key: bytes | str, value: bytes | str, if_version: int | None = None) -> Call[Written]:
     name, wanted = checked_key(key), checked_value(value)
 
-    def read(answer: Answer) -> Written:
+    def read(answer: HttpResponse) -> Written:
         if answer.status not in (200, 201):
             fail(answer, writes=True)
         return Written(
@@ -146,7 +146,7 @@ def put(key: bytes | str, value: bytes | str, if_version: int | None = None) -> 
 def delete(key: bytes | str, if_version: int | None = None) -> Call[Deletion]:
     name = checked_key(key)
 
-    def read(answer: Answer) -> Deletion:
+    def read(answer: HttpResponse) -> Deletion:
         if answer.status not in (200, 204) and not says_absent(answer):
             fail(answer, writes=True)
         return Deletion(
@@ -164,7 +164,7 @@ def delete(key: bytes | str, if_version: int | None = None) -> Call[Deletion]:
 def get(key: bytes | str, consistency: str | Consistency = Consistency.OPTIMISTIC) -> Call[Reading]:
     name = checked_key(key)
 
-    def read(answer: Answer) -> Reading:
+    def read(answer: HttpResponse) -> Reading:
         if answer.status != 200 and not says_absent(answer):
             fail(answer, writes=False)
         return Reading(
@@ -185,7 +185,7 @@ def txn(
 ) -> Call[TxnResult]:
     asked = checked_txn(tuple(compares), tuple(then), tuple(otherwise), tuple(map(checked_key, reads)))
 
-    def read(answer: Answer) -> TxnResult:
+    def read(answer: HttpResponse) -> TxnResult:
         if answer.status != 200:
             fail(answer, writes=not asked.is_read_only)
         try:
@@ -232,7 +232,7 @@ def checked_txn(
 
 
 def status() -> Call[Status]:
-    def read(answer: Answer) -> Status:
+    def read(answer: HttpResponse) -> Status:
         if answer.status != 200:
             fail(answer, writes=False)
         told = decoded(answer, Status)
@@ -243,7 +243,7 @@ def status() -> Call[Status]:
 
 
 def page(prefix: bytes | str, after: bytes | str | None, limit: int | None) -> Call[Page]:
-    def read(answer: Answer) -> Page:
+    def read(answer: HttpResponse) -> Page:
         if answer.status != 200:
             fail(answer, writes=False)
         told = decoded(answer, PageDocument)
@@ -261,7 +261,7 @@ def page(prefix: bytes | str, after: bytes | str | None, limit: int | None) -> C
 
 
 def inspect(key: bytes | str) -> Call[Inspection]:
-    def read(answer: Answer) -> Inspection:
+    def read(answer: HttpResponse) -> Inspection:
         if answer.status != 200:
             fail(answer, writes=False)
         return decoded(answer, Inspection)
@@ -344,7 +344,7 @@ def kv(key: bytes) -> str:
 # Answers.
 
 
-def fail(answer: Answer, *, writes: bool) -> NoReturn:
+def fail(answer: HttpResponse, *, writes: bool) -> NoReturn:
     """The exception for an answer that is no result. Unavailable means: another node may be asked; NotRunning is what
     all of them would say."""
     if answer.status == 409 and answer.headers.get("epoxy-error") in ("version_mismatch", "immutable"):
@@ -362,7 +362,7 @@ def fail(answer: Answer, *, writes: bool) -> NoReturn:
     raise InvalidRequest(told)
 
 
-def conflict(answer: Answer) -> VersionMismatch | ImmutableKey:
+def conflict(answer: HttpResponse) -> VersionMismatch | ImmutableKey:
     """What stands there is the body, unless a proxy made an error of its own out of it."""
     version = version_of(answer)
     value = answer.body if version and not is_error(answer) else None
@@ -372,7 +372,7 @@ def conflict(answer: Answer) -> VersionMismatch | ImmutableKey:
     return VersionMismatch(f"not the version asked for: {stands}", value=value, version=version)
 
 
-def stranger(answer: Answer, *, writes: bool) -> Unavailable | UnexpectedAnswer:
+def stranger(answer: HttpResponse, *, writes: bool) -> Unavailable | UnexpectedAnswer:
     """Not in our words. A status of 4xx, or "not implemented", says that nothing was done, whoever says it; anything
     else may hide a proxy that lost a node's answer on its way."""
     told = f"answered {answer.status} ({answer.media_type or 'no content type'}), which no Epoxy node says"
@@ -381,11 +381,11 @@ def stranger(answer: Answer, *, writes: bool) -> Unavailable | UnexpectedAnswer:
     return Unavailable(f"{told}; is this the address of an Epoxy node?")
 
 
-def is_error(answer: Answer) -> bool:
+def is_error(answer: HttpResponse) -> bool:
     return answer.media_type == JSON
 
 
-def error_of(answer: Answer) -> ErrorBody | None:
+def error_of(answer: HttpResponse) -> ErrorBody | None:
     if not is_error(answer):
         return None
     try:
@@ -394,12 +394,12 @@ def error_of(answer: Answer) -> ErrorBody | None:
         return None
 
 
-def says_absent(answer: Answer) -> bool:
+def says_absent(answer: HttpResponse) -> bool:
     """A 404 of ours and not of some other server, which would make every name look free."""
     return answer.status == 404 and answer.headers.get("epoxy-error") == "not_found"
 
 
-def version_of(answer: Answer) -> int:
+def version_of(answer: HttpResponse) -> int:
     """Whoever says that something stands must say which version. Nothing stands after a 404, nor before a first write
     that came with a condition, and then there may be none to name."""
     told = answer.headers.get("epoxy-version")
@@ -410,16 +410,16 @@ def version_of(answer: Answer) -> int:
     return int(told)
 
 
-def travelled(answer: Answer) -> Path:
+def travelled(answer: HttpResponse) -> Path:
     """A node that does not say is taken to have gone as far as there is."""
     return NAMED_PATHS.get(answer.headers.get("epoxy-path", ""), Path.SLOW)
 
 
-def found_at(answer: Answer) -> Source:
+def found_at(answer: HttpResponse) -> Source:
     return NAMED_SOURCES.get(answer.headers.get("epoxy-source", ""), Source.REMOTE)
 
 
-def decoded(answer: Answer, kind: type[T]) -> T:
+def decoded(answer: HttpResponse, kind: type[T]) -> T:
     try:
         return json_text.decode(msgspec.json.Decoder(kind), answer.body)
     except CodecError as error:

@@ -10,12 +10,13 @@ from typing import Protocol, assert_never
 from msgspec.structs import replace
 
 from epoxy.client.hosted import Request
+from epoxy.model.actors import ActorRequest as Asked
 from epoxy.model.actors import (
     Draining,
+    EnvoyHello,
     FromEnvoy,
     Goodbye,
     Held,
-    Hello,
     Ping,
     Pong,
     Rejected,
@@ -27,7 +28,6 @@ from epoxy.model.actors import (
     ToEnvoy,
     Welcome,
 )
-from epoxy.model.actors import Request as Asked
 from epoxy.model.errors import InvalidRequest
 
 STOP_MS = 5_000
@@ -41,20 +41,20 @@ WELCOME_MS = 10_000
 """For a node to answer a hello. One that takes connections and says nothing is tried again on a new one."""
 
 
-class Refused(InvalidRequest):
+class WorkerRefused(InvalidRequest):
     """The node does not want this worker as it is; trying again would not help."""
 
 
-class Timer(Protocol):
+class WorkerTimer(Protocol):
     def cancel(self) -> None: ...
 
 
-class Clock(Protocol):
+class WorkerClock(Protocol):
     """Monotonic: setting the wall clock does not move it."""
 
     def now_ms(self) -> float: ...
 
-    def call_later(self, delay_ms: float, then: Callable[[], None]) -> Timer: ...
+    def call_later(self, delay_ms: float, then: Callable[[], None]) -> WorkerTimer: ...
 
 
 class Task(Protocol):
@@ -98,13 +98,13 @@ class Hosted:
         self.cancelled = False
         self.successor: Start | None = None
         self.successor_stopped = False
-        self.stop_timer: Timer | None = None
+        self.stop_timer: WorkerTimer | None = None
 
 
 class EnvoyProtocol:
     """`left` is called when this worker has nothing more to do: it drained, or waited long enough."""
 
-    def __init__(self, hello: Hello, clock: Clock, begin: Begin, left: Callable[[], None]) -> None:
+    def __init__(self, hello: EnvoyHello, clock: WorkerClock, begin: Begin, left: Callable[[], None]) -> None:
         self.welcome: Welcome | None = None
         self.connected = False
         self.draining = False
@@ -125,9 +125,9 @@ class EnvoyProtocol:
         self._acknowledged_ms = 0.0
         self._rtt_ms = 0
         self._ping_due_ms = 0.0
-        self._ping_timer: Timer | None = None
-        self._fence_timer: Timer | None = None
-        self._welcome_timer: Timer | None = None
+        self._ping_timer: WorkerTimer | None = None
+        self._fence_timer: WorkerTimer | None = None
+        self._welcome_timer: WorkerTimer | None = None
 
     @property
     def hosted(self) -> list[Hosted]:
@@ -154,7 +154,7 @@ class EnvoyProtocol:
         self._ping_due_ms = 0.0
 
     def heard(self, word: ToEnvoy) -> None:
-        """Raises Refused. A process that stood still finds its mail before its timers: the fence comes first."""
+        """Raises WorkerRefused. A process that stood still finds its mail before its timers: the fence comes first."""
         self._look_at_fence()
         match word:
             case Welcome():
@@ -171,7 +171,7 @@ class EnvoyProtocol:
                 self._ask(word)
             case Rejected():
                 if not word.expired:
-                    raise Refused(f"the node refused this worker: {word.message}")
+                    raise WorkerRefused(f"the node refused this worker: {word.message}")
             case _:
                 assert_never(word)
 

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from epoxy.client import calls
-from epoxy.client.http1 import AnswerReader, Node, NotHttp, encode_request
+from epoxy.client.http1 import AnswerReader, NodeAddress, NotHttp, encode_request
 from epoxy.client.limits import FIRST_PAUSE_S, MAX_EVENT_BYTES, MAX_PAUSE_S
 from epoxy.client.results import Change
 from epoxy.client.routing import Fleet
@@ -77,7 +77,7 @@ class Feed:
         """Nothing more will come out of this connection."""
 
     @property
-    def node(self) -> Node:
+    def node(self) -> NodeAddress:
         return self._candidates[0]
 
     def request(self) -> bytes:

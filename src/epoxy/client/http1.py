@@ -15,7 +15,7 @@ than this is somebody else's server."""
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-class Node(Struct, frozen=True, kw_only=True):
+class NodeAddress(Struct, frozen=True, kw_only=True):
     """Where a node listens."""
 
     url: str
@@ -30,7 +30,7 @@ class Node(Struct, frozen=True, kw_only=True):
         return f"{host}:{self.port}"
 
 
-def parse_url(text: str) -> Node:
+def parse_url(text: str) -> NodeAddress:
     """`http://host:port`, or `host:port` for short. A path is taken as a prefix, for nodes behind a proxy."""
     example = "write http://host:port, as in http://127.0.0.1:7800"
     try:
@@ -42,7 +42,7 @@ def parse_url(text: str) -> Node:
         raise InvalidRequest(f"{text!r} is no address of a node; {example}")
     if parts.query or parts.fragment or parts.username is not None or " " in text:
         raise InvalidRequest(f"{text!r} has parts that the address of a node does not have; {example}")
-    return Node(
+    return NodeAddress(
         url=f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}",
         host=parts.hostname,
         port=port if port is not None else DEFAULT_PORTS[parts.scheme],
@@ -52,7 +52,7 @@ def parse_url(text: str) -> Node:
 
 
 def encode_request(
-    node: Node,
+    node: NodeAddress,
     method: str,
     target: str,
     body: bytes | None = None,
@@ -66,7 +66,7 @@ def encode_request(
     return typed.encode("ascii") + body
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class HttpResponse(Struct, frozen=True, kw_only=True):
     """Header names are lower case. `latency_ms` is what the caller waited, other nodes that were tried included."""
 
     status: int
@@ -92,8 +92,8 @@ class AnswerReader:
     def __init__(self, on_body: Callable[[bytes], None] | None = None) -> None:
         self._parser = httptools.HttpResponseParser(self)
         self._stream = on_body
-        self.answer: Answer | None = None
-        self.head: Answer | None = None
+        self.answer: HttpResponse | None = None
+        self.head: HttpResponse | None = None
         self.keep_alive = False
         self._begin()
 
@@ -102,7 +102,7 @@ class AnswerReader:
         self._parts: list[bytes] = []
         self._size = 0
 
-    def feed(self, data: bytes) -> Answer | None:
+    def feed(self, data: bytes) -> HttpResponse | None:
         """The answer, once it is whole."""
         self.answer = None
         try:
@@ -121,7 +121,7 @@ class AnswerReader:
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        self.head = Answer(status=self._parser.get_status_code(), headers=self._headers, body=b"")
+        self.head = HttpResponse(status=self._parser.get_status_code(), headers=self._headers, body=b"")
 
     def on_body(self, part: bytes) -> None:
         if self._stream is not None and self.head is not None and self.head.status == 200:
@@ -134,7 +134,7 @@ class AnswerReader:
         self.keep_alive = self._parser.should_keep_alive()
         status = self._parser.get_status_code()
         if status >= 200:  # below are announcements that an answer will come
-            self.answer = Answer(status=status, headers=self._headers, body=b"".join(self._parts))
+            self.answer = HttpResponse(status=status, headers=self._headers, body=b"".join(self._parts))
         self._begin()
 
     def _count(self, size: int) -> None:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from epoxy.client.calls import JSON, Call, decoded, fail
-from epoxy.client.http1 import Answer
+from epoxy.client.http1 import HttpResponse
 from epoxy.model.errors import InvalidRequest
 
 
@@ -61,7 +61,7 @@ class Ordered(Struct, frozen=True, kw_only=True):
 
 
 def members(*, progress: bool) -> Call[Members]:
-    def read(answer: Answer) -> Members:
+    def read(answer: HttpResponse) -> Members:
         if answer.status != 200:
             fail(answer, writes=False)
         return decoded(answer, Members)
@@ -74,7 +74,7 @@ def change(add: Sequence[Newcomer], remove: Sequence[int], *, force: bool) -> Ca
     if not add and not remove:
         raise InvalidRequest("nobody to add and nobody to remove")
 
-    def read(answer: Answer) -> Ordered:
+    def read(answer: HttpResponse) -> Ordered:
         if answer.status != 202:
             fail(answer, writes=True)
         return decoded(answer, Ordered)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from epoxy.client.calls import Call
-from epoxy.client.http1 import Answer, AnswerReader, Node, NotHttp, encode_request
+from epoxy.client.http1 import AnswerReader, HttpResponse, NodeAddress, NotHttp, encode_request
 from epoxy.client.limits import IDLE_S, READ_BYTES, checked_connections
 from epoxy.client.routing import Lost, NotSent, Outcome
 from epoxy.model.errors import InvalidRequest
@@ -18,10 +18,10 @@ from epoxy.model.errors import InvalidRequest
 T = TypeVar("T")
 
 
-class Connection:
+class BlockingConnection:
     """One socket and the answers that come out of it. Used by one thread at a time."""
 
-    def __init__(self, node: Node, timeout: float, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, node: NodeAddress, timeout: float, tls: ssl.SSLContext | None) -> None:
         plain = socket.create_connection((node.host, node.port), timeout=timeout)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = plain
@@ -92,17 +92,17 @@ class Connection:
         self.socket.close()
 
 
-class Pool:
+class BlockingPool:
     """Connections to one node: at most `limit`, borrowed newest first, so that those not needed grow old and go."""
 
-    def __init__(self, node: Node, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, node: NodeAddress, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
         self._node = node
         self._connect_timeout = connect_timeout
         self._tls = tls_for(node, tls)
         self._limit = checked_connections(limit)
         self._free = threading.BoundedSemaphore(self._limit)
         self._lock = threading.Lock()
-        self._idle: list[Connection] = []
+        self._idle: list[BlockingConnection] = []
         self._closed = False
 
     def ask(self, call: Call[T], deadline: float) -> Outcome:
@@ -129,16 +129,16 @@ class Pool:
             return NotSent(reason_of(error))
         return self._use(fresh, request, deadline)
 
-    def _use(self, connection: Connection, request: bytes, deadline: float) -> Outcome:
+    def _use(self, connection: BlockingConnection, request: bytes, deadline: float) -> Outcome:
         try:
             return connection.exchange(request, deadline)
         finally:
             self._give_back(connection)
 
-    def connect(self, deadline: float) -> Connection:
-        return Connection(self._node, min(self._connect_timeout, remaining(deadline)), self._tls)
+    def connect(self, deadline: float) -> BlockingConnection:
+        return BlockingConnection(self._node, min(self._connect_timeout, remaining(deadline)), self._tls)
 
-    def _take(self) -> Connection | None:
+    def _take(self) -> BlockingConnection | None:
         while True:
             with self._lock:
                 if not self._idle:
@@ -148,7 +148,7 @@ class Pool:
                 return connection
             connection.close()
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: BlockingConnection) -> None:
         with self._lock:
             if connection.fit and not self._closed:
                 self._idle.append(connection)
@@ -162,7 +162,7 @@ class Pool:
             connection.close()
 
 
-def tls_for(node: Node, given: ssl.SSLContext | None) -> ssl.SSLContext | None:
+def tls_for(node: NodeAddress, given: ssl.SSLContext | None) -> ssl.SSLContext | None:
     """None: plain text. Without one of the caller's own, the system's authorities count."""
     return (given or ssl.create_default_context()) if node.secure else None
 
@@ -173,7 +173,7 @@ def stale(outcome: Outcome, *, writes: bool) -> bool:
             return True
         case Lost(timed_out=timed_out):
             return not writes and not timed_out
-        case Answer():
+        case HttpResponse():
             return False
 
 

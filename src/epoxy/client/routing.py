@@ -15,7 +15,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from epoxy.client.calls import Call
-from epoxy.client.http1 import Answer, Node, parse_url
+from epoxy.client.http1 import HttpResponse, NodeAddress, parse_url
 from epoxy.model.errors import ConnectionLost, InvalidRequest, NotRunning, OutcomeUnknown, Timeout, Unavailable
 
 T = TypeVar("T")
@@ -46,24 +46,24 @@ class Attempt(Struct, frozen=True):
     """Ask `node`, within `share` of the time that is left: a silent node must not use up what the others need. A write
     that was sent is not sent again, so it may take all."""
 
-    node: Node
+    node: NodeAddress
     share: float
 
 
-Outcome = Answer | NotSent | Lost
+Outcome = HttpResponse | NotSent | Lost
 
 
 class Fleet:
     """The nodes a client knows, nearest first."""
 
-    def __init__(self, nodes: tuple[Node, ...]) -> None:
+    def __init__(self, nodes: tuple[NodeAddress, ...]) -> None:
         self.nodes = nodes
         self._down_until = dict.fromkeys(nodes, 0.0)
 
-    def in_order(self, now: float) -> list[Node]:
+    def in_order(self, now: float) -> list[NodeAddress]:
         return sorted(self.nodes, key=lambda node: self._down_until[node] > now)
 
-    def out_of_reach(self, node: Node, now: float) -> None:
+    def out_of_reach(self, node: NodeAddress, now: float) -> None:
         self._down_until[node] = now + COOLDOWN_S
 
 
@@ -89,7 +89,7 @@ def conduct(call: Call[T], fleet: Fleet, now: float) -> Generator[Attempt, Outco
                 raise unknown(node, reason, timed_out)
             case Lost(reason):
                 failures.append(f"{node.url}: {reason}")
-            case Answer() as answer:
+            case HttpResponse() as answer:
                 try:
                     return call.read(answer)
                 except NotRunning as error:
@@ -103,6 +103,6 @@ def conduct(call: Call[T], fleet: Fleet, now: float) -> Generator[Attempt, Outco
     raise Unavailable("; ".join(failures))
 
 
-def unknown(node: Node, reason: str, timed_out: bool) -> OutcomeUnknown:
+def unknown(node: NodeAddress, reason: str, timed_out: bool) -> OutcomeUnknown:
     kind = Timeout if timed_out else ConnectionLost
     return kind(f"{node.url}: {reason} after the write was sent")

@@ -30,11 +30,10 @@ from msgspec.structs import replace
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from epoxy.client.envoy_protocol import Ended, EnvoyProtocol, Task, Timer
-from epoxy.client.envoy_protocol import Refused as Refused
+from epoxy.client.envoy_protocol import Ended, EnvoyProtocol, Task, WorkerTimer
 from epoxy.client.hosted import Actor
 from epoxy.client.http1 import parse_url
-from epoxy.model.actors import FromEnvoy, Goodbye, Hello, Rejected, Start, ToEnvoy
+from epoxy.model.actors import EnvoyHello, FromEnvoy, Goodbye, Rejected, Start, ToEnvoy
 
 LOG = logging.getLogger("epoxy.envoy")
 
@@ -55,13 +54,13 @@ encoder = msgspec.json.Encoder()
 words: msgspec.json.Decoder[ToEnvoy] = msgspec.json.Decoder(ToEnvoy)
 
 
-class LoopClock:
+class WorkerLoopClock:
     """Monotonic time and the timers of the running event loop."""
 
     def now_ms(self) -> float:
         return monotonic() * 1000
 
-    def call_later(self, delay_ms: float, then: Callable[[], None]) -> Timer:
+    def call_later(self, delay_ms: float, then: Callable[[], None]) -> WorkerTimer:
         return asyncio.get_running_loop().call_later(delay_ms / 1000, then)
 
 
@@ -91,7 +90,7 @@ class Worker:
         self._actors: dict[str, Actor] = {}
         self._outbox: asyncio.Queue[FromEnvoy] = asyncio.Queue()
         self._left = asyncio.Event()
-        hello = Hello(
+        hello = EnvoyHello(
             namespace=namespace,
             pool=pool,
             envoy_key=self.key,
@@ -99,7 +98,7 @@ class Worker:
             weight=weight,
             slots=slots,
         )
-        self._protocol = EnvoyProtocol(hello, LoopClock(), self._begin, self._left.set)
+        self._protocol = EnvoyProtocol(hello, WorkerLoopClock(), self._begin, self._left.set)
         self._protocol.warn = LOG.warning
 
     @property

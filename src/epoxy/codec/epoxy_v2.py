@@ -33,6 +33,7 @@ from epoxy.model.instances import (
     Forgotten,
     Instance,
     InstanceId,
+    InstanceState,
     InTerm,
     Missed,
     Noted,
@@ -50,7 +51,6 @@ from epoxy.model.instances import (
     Rival,
     Seal,
     Sealed,
-    Standing,
     Term,
     TermEnd,
     Validate,
@@ -61,6 +61,7 @@ from epoxy.model.instances import (
 from epoxy.model.members import (
     ChangelogPage,
     ChangelogRead,
+    ChangeRequest,
     CursorTruncated,
     Kept,
     KeptId,
@@ -82,7 +83,6 @@ from epoxy.model.members import (
     UnsettledRead,
     ValuesPage,
     ValuesRead,
-    Wish,
 )
 from epoxy.model.messages import (
     Accept,
@@ -1152,7 +1152,7 @@ def decode_instance(buffer: bytes, position: int) -> tuple[Instance, int]:
     return record, position
 
 
-def encode_standing(out: list[bytes], record: Standing) -> None:
+def encode_instance_state(out: list[bytes], record: InstanceState) -> None:
     phase = record.phase
     ballot = record.ballot
     ballot_counter = ballot.counter
@@ -1197,7 +1197,7 @@ def encode_standing(out: list[bytes], record: Standing) -> None:
         encode_deps(out, initial)
 
 
-def decode_standing(buffer: bytes, position: int) -> tuple[Standing, int]:
+def decode_instance_state(buffer: bytes, position: int) -> tuple[InstanceState, int]:
     phase, position = decode_phase(buffer, position)
     ballot_counter = buffer[position]
     if ballot_counter <= 0x7F:
@@ -1244,7 +1244,7 @@ def decode_standing(buffer: bytes, position: int) -> tuple[Standing, int]:
         initial, position = decode_deps(buffer, position)
     elif flag:
         raise wrong_flag(buffer, position - 1)
-    record = Standing(phase=phase, ballot=ballot, accepted=accepted, nop=nop, deps=deps, initial=initial)
+    record = InstanceState(phase=phase, ballot=ballot, accepted=accepted, nop=nop, deps=deps, initial=initial)
     return record, position
 
 
@@ -3633,7 +3633,7 @@ def decode_wished(buffer: bytes, position: int) -> tuple[tuple[Member, ...], int
     return tuple(items), position
 
 
-def encode_wish(out: list[bytes], record: Wish) -> None:
+def encode_change_request(out: list[bytes], record: ChangeRequest) -> None:
     members = record.members
     if members[0].id < 1:
         raise InvalidValue("replica id 0 belongs to legacy values")
@@ -3642,13 +3642,13 @@ def encode_wish(out: list[bytes], record: Wish) -> None:
     encode_wished(out, members)
 
 
-def decode_wish(buffer: bytes, position: int) -> tuple[Wish, int]:
+def decode_change_request(buffer: bytes, position: int) -> tuple[ChangeRequest, int]:
     members, position = decode_wished(buffer, position)
     if members[0].id < 1:
         raise InvalidValue("replica id 0 belongs to legacy values")
     if any(a.id >= b.id for a, b in pairwise(members)):
         raise InvalidValue("replica ids rise")
-    record = Wish(members=members)
+    record = ChangeRequest(members=members)
     return record, position
 
 

@@ -29,7 +29,7 @@ from epoxy.codec.schema import (
     Named,
     Optional,
     Outer,
-    Record,
+    RecordType,
     Scalar,
     SchemaError,
     Union,
@@ -161,7 +161,7 @@ class Generator:
                 return f"tuple[{self.hint(element)}, ...]"
             case Named(reference):
                 return self.hint(self.known[reference].type, reference)
-            case Record() | Union() | Enum() | Void():
+            case RecordType() | Union() | Enum() | Void():
                 return name
             case _:
                 assert_never(kind)
@@ -170,7 +170,7 @@ class Generator:
         """The pair for one named type; names for scalars and byte strings are only words, written inline."""
         name, kind = definition.name, definition.type
         match kind:
-            case Record(fields):
+            case RecordType(fields):
                 self.compare(name, [snake(field.name) for field in fields], self.model(name))
                 encode, decode = self.encode_record(name, fields), self.decode_record(name, fields)
             case Union(members):
@@ -190,7 +190,7 @@ class Generator:
                 return []
             case _:
                 return []
-        hint, suffix, given = self.hint(kind, name), snake(name), "record" if isinstance(kind, Record) else "value"
+        hint, suffix, given = self.hint(kind, name), snake(name), "record" if isinstance(kind, RecordType) else "value"
         if {f"encode_{suffix}", f"decode_{suffix}"} & set(PRIMITIVES):
             raise SchemaError(f"{name} would hide a primitive of the same name")
         return [
@@ -214,7 +214,7 @@ class Generator:
     def is_flat(self, kind: Outer) -> bool:
         """A record of numbers alone, which are numbers of whatever holds it."""
         kind = self.resolved(kind)
-        return isinstance(kind, Record) and all(
+        return isinstance(kind, RecordType) and all(
             isinstance(self.resolved(field.type), Scalar) or self.is_flat(field.type) for field in kind.fields
         )
 
@@ -232,7 +232,7 @@ class Generator:
 
     def encode_field(self, field: Field, prefix: str = "") -> list[str]:
         kind, name = self.resolved(field.type), f"{prefix}{snake(field.name)}"
-        if isinstance(kind, Record) and self.is_flat(kind):
+        if isinstance(kind, RecordType) and self.is_flat(kind):
             return [line for inner in kind.fields for line in self.encode_field(inner, f"{name}_")]
         return self.encode(field.type, local(name))
 
@@ -242,14 +242,14 @@ class Generator:
         for field in fields:
             name, kind = f"{prefix}{snake(field.name)}", self.resolved(field.type)
             lines += [f"{local(name)} = {source}.{snake(field.name)}"]
-            if isinstance(kind, Record) and self.is_flat(kind):
+            if isinstance(kind, RecordType) and self.is_flat(kind):
                 lines += self.unfold(local(name), kind.fields, f"{name}_")
         return lines
 
     def refuse_inside(self, field: Field, prefix: str = "") -> list[str]:
         """The rules of the flat records within a field."""
         kind, name = self.resolved(field.type), f"{prefix}{snake(field.name)}"
-        if not isinstance(kind, Record) or not self.is_flat(kind):
+        if not isinstance(kind, RecordType) or not self.is_flat(kind):
             return []
         lines = [line for inner in kind.fields for line in self.refuse_inside(inner, f"{name}_")]
         return lines + self.refuse(
@@ -273,7 +273,7 @@ class Generator:
 
     def decode_field(self, field: Field, prefix: str = "") -> list[str]:
         kind, name = self.resolved(field.type), f"{prefix}{snake(field.name)}"
-        if not isinstance(kind, Record) or not self.is_flat(kind):
+        if not isinstance(kind, RecordType) or not self.is_flat(kind):
             return self.decode(field.type, local(name))
         lines = [line for inner in kind.fields for line in self.decode_field(inner, f"{name}_")]
         values = {snake(inner.name): local(f"{name}_{snake(inner.name)}") for inner in kind.fields}
@@ -339,7 +339,7 @@ class Generator:
         lines = ["match value:"]
         for member in union.members:
             lines += [f"    case {member.name}():", f"        out.append(BYTES[{member.tag}])"]
-            if isinstance(self.known[member.name].type, Record):
+            if isinstance(self.known[member.name].type, RecordType):
                 lines += [f"        encode_{snake(member.name)}(out, value)"]
         return [*lines, "    case _:", "        assert_never(value)"]
 
@@ -404,7 +404,7 @@ class Generator:
         lines = ["match buffer[position]:"]
         for member in union.members:
             lines += [f"    case {member.tag}:"]
-            if isinstance(self.known[member.name].type, Record):
+            if isinstance(self.known[member.name].type, RecordType):
                 lines += [f"        return decode_{snake(member.name)}(buffer, position + 1)"]
             else:
                 lines += [f"        return {constant(member.name)}, position + 1"]

@@ -39,7 +39,7 @@ REFUSALS: Refusals = {
             "pre-accepted without what was sent",
         ),
     ),
-    "Wish": (
+    "ChangeRequest": (
         ("{members}[0].id < 1", "replica id 0 belongs to legacy values"),
         ("any(a.id >= b.id for a, b in pairwise({members}))", "replica ids rise"),
     ),

@@ -56,29 +56,29 @@ class Field(Struct, frozen=True):
     type: "Inner"
 
 
-class Record(Struct, frozen=True):
+class RecordType(Struct, frozen=True):
     """`struct`"""
 
     fields: tuple[Field, ...]
 
 
-class Member(Struct, frozen=True):
+class UnionMember(Struct, frozen=True):
     name: str
     tag: int
 
 
 class Union(Struct, frozen=True):
-    members: tuple[Member, ...]
+    members: tuple[UnionMember, ...]
 
 
 class Enum(Struct, frozen=True):
-    members: tuple[Member, ...]
+    members: tuple[UnionMember, ...]
 
 
 Inner = Scalar | FixedData | Named | Optional
 """What may stand inside another type; the rest needs a name of its own."""
 
-Outer = Inner | Data | List | Void | Record | Union | Enum
+Outer = Inner | Data | List | Void | RecordType | Union | Enum
 
 
 class Limit(Struct, frozen=True):
@@ -178,7 +178,7 @@ class Parser:
             case "void":
                 return Void()
             case "struct":
-                return Record(self.fields())
+                return RecordType(self.fields())
             case "union":
                 return Union(self.members(TYPE_NAME, "|"))
             case "enum":
@@ -240,7 +240,7 @@ class Parser:
         self.sign("}")
         return tuple(found.values())
 
-    def members(self, pattern: re.Pattern[str], separator: str) -> tuple[Member, ...]:
+    def members(self, pattern: re.Pattern[str], separator: str) -> tuple[UnionMember, ...]:
         self.sign("{")
         found = [self.member(pattern, ())]
         while self.token.text != "}":
@@ -250,12 +250,12 @@ class Parser:
         self.sign("}")
         return tuple(found)
 
-    def member(self, pattern: re.Pattern[str], others: Sequence[Member]) -> Member:
+    def member(self, pattern: re.Pattern[str], others: Sequence[UnionMember]) -> UnionMember:
         name = self.name(pattern, "a member")
         self.sign("=")
         tag_token = self.token
-        member = Member(name.text, self.number())
-        if pattern is TYPE_NAME and not isinstance(self.known[self.reference(name).name], Record | Void):
+        member = UnionMember(name.text, self.number())
+        if pattern is TYPE_NAME and not isinstance(self.known[self.reference(name).name], RecordType | Void):
             raise name.error(f"{name.text} is neither a struct nor void")
         if any(member.name == other.name or member.tag == other.tag for other in others):
             raise name.error(f"{name.text} = {member.tag}: the name or the tag is taken")

@@ -110,11 +110,11 @@ encode_reply, decode_reply = pair(v2.encode_reply, v2.decode_reply)
 # While members change.
 encode_member_request, decode_member_request = pair(v2.encode_member_request, v2.decode_member_request)
 encode_member_reply, decode_member_reply = pair(v2.encode_member_reply, v2.decode_member_reply)
-encode_wish, decode_wish = pair(v2.encode_wish, v2.decode_wish)
+encode_change_request, decode_change_request = pair(v2.encode_change_request, v2.decode_change_request)
 
 # The ordered engine's instances, as they are stored: the command once, the rest whenever it changes.
 encode_command, decode_command = pair(v2.encode_command, v2.decode_command)
-encode_standing, decode_standing = pair(v2.encode_standing, v2.decode_standing)
+encode_instance_state, decode_instance_state = pair(v2.encode_instance_state, v2.decode_instance_state)
 encode_term, decode_term = pair(v2.encode_term, v2.decode_term)
 encode_term_end, decode_term_end = pair(v2.encode_term_end, v2.decode_term_end)
 

@@ -81,7 +81,7 @@ def parse_id(text: str) -> bytes:
     return raw
 
 
-class Actor(Struct, frozen=True, kw_only=True):
+class ActorEntry(Struct, frozen=True, kw_only=True):
     """`generation` rises with every envoy it is given to: whoever speaks of an older one speaks of the past. `counted`:
     its envoy's slots have it. `since_ms`: when it began to run. `after`: the last actor of the name, which has to end
     before this one starts.
@@ -116,7 +116,7 @@ class Actor(Struct, frozen=True, kw_only=True):
 # An envoy says:
 
 
-class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
+class EnvoyHello(Struct, frozen=True, kw_only=True, tag="hello"):
     """The first word. `running` are the actors it has, from an earlier connection. `incarnation` tells this process
     from another one with the same key; people read it. Empty: an SDK that has none."""
 
@@ -175,7 +175,7 @@ class Response(Struct, frozen=True, kw_only=True, tag="response"):
     refused: bool = False
 
 
-FromEnvoy = Hello | Ping | Running | Stopped | Draining | Goodbye | Response
+FromEnvoy = EnvoyHello | Ping | Running | Stopped | Draining | Goodbye | Response
 
 
 # A node says:
@@ -208,7 +208,7 @@ class Stop(Struct, frozen=True, kw_only=True, tag="stop"):
     generation: int
 
 
-class Request(Struct, frozen=True, kw_only=True, tag="request"):
+class ActorRequest(Struct, frozen=True, kw_only=True, tag="request"):
     request_id: int
     actor_id: str
     generation: int
@@ -222,4 +222,4 @@ class Rejected(Struct, frozen=True, kw_only=True, tag="rejected"):
     expired: bool = False
 
 
-ToEnvoy = Welcome | Pong | Start | Stop | Request | Rejected
+ToEnvoy = Welcome | Pong | Start | Stop | ActorRequest | Rejected

@@ -11,7 +11,7 @@ from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy, Quorums, quorums
 CONFIG_KEY = b"\xff/config"
 """The register that holds the configuration. Its version is the epoch, so version e + 1 is decided by epoch e alone."""
 
-WISH_KEY = b"\xff/wish"
+CHANGE_REQUEST_KEY = b"\xff/wish"
 """The register that holds the members somebody wants."""
 
 FIRST_SYSTEM_KEY = b"\xff"

@@ -127,7 +127,7 @@ class Instance(Struct, frozen=True, kw_only=True, gc=False):
         return None if self.nop else self.command
 
 
-class Standing(Struct, frozen=True, kw_only=True, gc=False):
+class InstanceState(Struct, frozen=True, kw_only=True, gc=False):
     """An instance without its id and its command, as it is stored: those never change."""
 
     phase: Phase

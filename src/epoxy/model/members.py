@@ -33,7 +33,7 @@ class Member(Struct, frozen=True, kw_only=True):
     datacenter: str = ""
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class ChangeRequest(Struct, frozen=True, kw_only=True):
     """The value of the wish register: who shall vote. Whoever is not named shall leave.
 
     Invariants: 1. Somebody is named.  2. Ids are unique, positive and sorted.

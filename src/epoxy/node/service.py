@@ -28,19 +28,19 @@ from epoxy.model.writes import (
 )
 from epoxy.node.keys.backfill import Backfill
 from epoxy.node.keys.driver import UNBEGUN, Change, Driver
-from epoxy.node.keys.latency import Pace
+from epoxy.node.keys.latency import RoundLatency
 from epoxy.node.keys.listing import Listing
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members.lifecycle import STARTING, STOPPING, standing
-from epoxy.node.members.member import Member
-from epoxy.node.members.members_admin import Roster
+from epoxy.node.members.member import Membership
+from epoxy.node.members.members_admin import MembersAdmin
 from epoxy.node.process.config import Limits, Settings
-from epoxy.node.status import PeerStatus, ReplicaView, Status
+from epoxy.node.status import PeerStatus, ReplicaStatus, ReplicaView
 from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.transactions import LATE, Transactions, is_owned
 from epoxy.ports import Clock, Dice, MemberTransport, Store, Timer, Transport
 from epoxy.protocol.keys.effects import Timing
-from epoxy.protocol.members.retention import Floor, commit_of
+from epoxy.protocol.members.retention import RetentionFloor, commit_of
 from epoxy.protocol.txn import effects as ordered_effects
 from epoxy.runtime.admission import Pending
 from epoxy.runtime.stall import BEAT_MS, Stall
@@ -110,7 +110,7 @@ class Node:
         self.paths: Counter[Path] = Counter()
         self.replica = Replica(self.me, store, settings.first_config(), alarm)
         self.driver = Driver(self.replica, links, clock, dice, Timing(), alarm)
-        self.driver.observer = self.pace = Pace()
+        self.driver.observer = self.pace = RoundLatency()
         self.links = links
         self.clock = clock
         limits = settings.limits
@@ -136,8 +136,10 @@ class Node:
         self._telling = self._more = self._started = False
         self._retiming: Timer | None = None
         self.replica.commit_watchers.append(self._changed)
-        self.member = Member(self.driver, store, questions, dice, self.ordered.terms) if questions is not None else None
-        self.roster = Roster(self.member, links.reachable) if self.member is not None else None
+        self.member = (
+            Membership(self.driver, store, questions, dice, self.ordered.terms) if questions is not None else None
+        )
+        self.roster = MembersAdmin(self.member, links.reachable) if self.member is not None else None
         self._backfill = Backfill(self.replica.keyspace, store, clock) if settings.backfill else None
 
     def start(self) -> None:
@@ -338,12 +340,12 @@ class Node:
         for replica in sorted(waiting):
             self._ask(replica, [Inspect(key=key)], partial(heard, replica))
 
-    def status(self) -> Status:
+    def status(self) -> ReplicaStatus:
         config = self.replica.config
         sizes = config.quorums
         spare = self._spare()
         committed = sum(self.paths.values())
-        return Status(
+        return ReplicaStatus(
             id=self.me,
             datacenter=self.settings.node.datacenter,
             pid=os.getpid(),
@@ -529,8 +531,8 @@ class Node:
         self._retiming = self.clock.call_later(RETIME_EVERY_MS, self._retime)
 
 
-def floor_of(limits: Limits) -> Floor:
-    return Floor(commits=limits.changelog_commits, age_ms=60_000.0 * limits.changelog_minutes)
+def floor_of(limits: Limits) -> RetentionFloor:
+    return RetentionFloor(commits=limits.changelog_commits, age_ms=60_000.0 * limits.changelog_minutes)
 
 
 def may_change(newest: Proposal | None) -> bool:

@@ -7,10 +7,10 @@ from functools import partial
 
 from epoxy.actors.hosting import Hosting
 from epoxy.actors.reservation import Reservations
-from epoxy.actors.service import Actors
-from epoxy.api.http.calls import RETRY_AFTER_MS, Call, Route
+from epoxy.actors.service import ActorService
+from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, Route
 from epoxy.api.http.envoy_session import EnvoySession
-from epoxy.api.http.inputs import Rejected, shown
+from epoxy.api.http.inputs import BadRequest, shown
 from epoxy.api.http.relay import HttpRelay
 from epoxy.api.http.routes_actors import ActorRoutes
 from epoxy.api.http.routes_status import CODES
@@ -58,7 +58,7 @@ class ActorsDoor:
         self._placement.warn = LOGGER.warning
         here = node.settings.node.datacenter
         self._hosting = Hosting(store, self._placement, clock, dice, here, node.me)
-        self._actors = Actors(Reservations(node, dice, node.me), self._hosting, self._relay, node.me)
+        self._actors = ActorService(Reservations(node, dice, node.me), self._hosting, self._relay, node.me)
         self._routes = ActorRoutes(self._actors, node.settings.datacenter_of)
 
     def doors(self) -> dict[bytes, Handler]:
@@ -95,7 +95,7 @@ class ActorsDoor:
     def _serve(self, resource: dict[str, tuple[str, Route]], exchange: Exchange) -> None:
         method = exchange.request.method
         kind, route = resource.get(method, ("http_unknown", None))
-        call = Call(exchange, kind, self._metrics)
+        call = ApiCall(exchange, kind, self._metrics)
         if route is None:
             message = f"{shown(method.encode())} is not possible here"
             allow = ", ".join(sorted(resource)).encode()
@@ -105,7 +105,7 @@ class ActorsDoor:
         else:
             try:
                 route(call)
-            except Rejected as rejected:
+            except BadRequest as rejected:
                 call.reject(rejected)
 
     def _connect(self, exchange: Exchange) -> None:

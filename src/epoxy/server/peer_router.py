@@ -13,7 +13,7 @@ from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, MESSAGE_PAT
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Gate
 from epoxy.transport.peers.member_rpc import QuestionEndpoint, Questions
-from epoxy.transport.peers.signed_header import Claim
+from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.peers.transport import Handle, PeerEndpoint, Peers
 from epoxy.transport.wan import aws
 from epoxy.transport.wan.emulation import Link
@@ -92,15 +92,15 @@ class Neighbours:
 
     # Who is heard
 
-    def _recognises(self, claim: Claim) -> bool | None:
+    def _recognises(self, claim: SignedHeader) -> bool | None:
         return None if self._has_left(claim) else self._guard.admits(claim.sender, claim.store)
 
-    def _has_left(self, claim: Claim) -> bool:
+    def _has_left(self, claim: SignedHeader) -> bool:
         """A stranger with a newer epoch than ours may be a member we have not heard of; any other is none."""
         config = self._replica.config
         return claim.sender not in config.everybody and claim.epoch <= config.epoch
 
-    def _reception(self, claim: Claim) -> Handle:
+    def _reception(self, claim: SignedHeader) -> Handle:
         if self._has_left(claim):
             return self._turn_away
         return self._handle if self._guard.may_vote else self._listen
@@ -116,7 +116,7 @@ class Neighbours:
         else:
             self._handle((), lambda _: answered([UNCONFIRMED] * len(requests)))
 
-    def _answer(self, claim: Claim, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
+    def _answer(self, claim: SignedHeader, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
         if self._has_left(claim):
             self._handle((), lambda _: answered(StaleEpoch(config=self._replica.config)))
         else:

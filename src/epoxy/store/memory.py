@@ -14,7 +14,7 @@ from epoxy.ports import Snapshot
 from epoxy.store.buffer import BufferedTransaction, WriteBuffer
 from epoxy.store.conflicts import Values, overlaps
 from epoxy.store.transact import Transactor
-from epoxy.store.versioned import VersionedMap, View
+from epoxy.store.versioned import MapView, VersionedMap
 
 Flush = Callable[[Callable[[], None]], None]
 """Starts to sync what was committed so far, and calls back when that is durable; never, if it fails."""
@@ -24,7 +24,7 @@ SEQUENCE_ROW = b"\xff/sequence"
 
 
 class MemoryTransaction(BufferedTransaction):
-    def __init__(self, store: "MemoryStore", view: View) -> None:
+    def __init__(self, store: "MemoryStore", view: MapView) -> None:
         super().__init__(view)
         self.view = view
         self._store: MemoryStore | None = store
@@ -55,7 +55,7 @@ class MemoryStore(Transactor):
     def begin(self) -> MemoryTransaction:
         if self._closed:
             raise StoreFailed("the store is closed")
-        return MemoryTransaction(self, View(self._visible))
+        return MemoryTransaction(self, MapView(self._visible))
 
     def newest(self) -> Snapshot:
         if self._closed:
@@ -73,7 +73,7 @@ class MemoryStore(Transactor):
     def durable(self) -> Snapshot:
         if self._closed:
             raise StoreFailed("the store is closed")
-        return View(self._durable)
+        return MapView(self._durable)
 
     def newest_stamp(self) -> int:
         return self._sequence

@@ -15,11 +15,11 @@ from itertools import islice
 
 from epoxy.codec import wire
 from epoxy.codec.tuple import pack, pack_bytes, strinc, unpack
-from epoxy.model.instances import Instance, InstanceId, OrderedCommit, Phase, Standing, Term
+from epoxy.model.instances import Instance, InstanceId, InstanceState, OrderedCommit, Phase, Term
 from epoxy.model.members import Kept, KeptId
 from epoxy.ports import Snapshot, Store, Transaction
 from epoxy.protocol.txn.acceptor import commit_of
-from epoxy.protocol.txn.log import Archive, Log
+from epoxy.protocol.txn.log import Archive, InstanceLog
 from epoxy.store.buffer import scan
 from epoxy.store.keyspace import LEGACY_LAYOUT, SCAN_ROWS, write
 
@@ -97,7 +97,7 @@ class TermSpace:
         row = self._instances + pack((after.id.replica_id, after.id.slot))
         if after.command is not None and before.command is None:
             tx.set(row + COMMAND, wire.encode_command(after.command))
-        tx.set(row + STANDING, wire.encode_standing(standing_of(after)))
+        tx.set(row + STANDING, wire.encode_instance_state(instance_state_of(after)))
 
     def mark_executed(self, tx: Transaction, instance_id: InstanceId) -> None:
         tx.set(self._executed + pack((instance_id.replica_id, instance_id.slot)), b"")
@@ -117,9 +117,9 @@ class TermSpace:
 
     # Everything, at the start
 
-    def load(self, view: Snapshot, archive: Archive | None = None, most: int = 0) -> Log:
+    def load(self, view: Snapshot, archive: Archive | None = None, most: int = 0) -> InstanceLog:
         """With an archive, at most so many that were executed are held in memory."""
-        log = Log(archive)
+        log = InstanceLog(archive)
         for (replica_id,), value in under(view, self._forgotten):
             (slot,) = unpack(value)
             assert isinstance(slot, int)
@@ -134,7 +134,7 @@ class TermSpace:
             log.put(instance)
         return log
 
-    def _held(self, view: Snapshot, log: Log) -> Iterator[Instance]:
+    def _held(self, view: Snapshot, log: InstanceLog) -> Iterator[Instance]:
         for replica_id in self._coordinators(view):
             log.mention(InstanceId(replica_id, log.executed.get(replica_id, 0)))
             yield from self.stretch(view, replica_id, log.archived.get(replica_id, 0) + 1, None)
@@ -189,7 +189,7 @@ def stored(found: Iterator[Row]) -> Iterator[tuple[int, Instance]]:
         if pack((field,)) == COMMAND:
             command = value
             continue
-        standing = wire.decode_standing(value)
+        standing = wire.decode_instance_state(value)
         yield (
             term,
             Instance(
@@ -216,8 +216,8 @@ def decided(commit: OrderedCommit) -> Instance:
     )
 
 
-def standing_of(instance: Instance) -> Standing:
-    return Standing(
+def instance_state_of(instance: Instance) -> InstanceState:
+    return InstanceState(
         phase=instance.phase,
         ballot=instance.ballot,
         accepted=instance.accepted,

@@ -63,7 +63,7 @@ class VersionedMap:
             yield key, values[key]
 
 
-class View:
+class MapView:
     """The map as it was when the view was made."""
 
     __slots__ = ("_changed", "_later", "_map")

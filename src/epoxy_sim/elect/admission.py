@@ -3,13 +3,13 @@
 from epoxy.codec.resp import CommandReader
 from epoxy.protocol.elect import codec as wire
 from epoxy.protocol.elect import handshake
-from epoxy.protocol.elect.handshake import Party, Refused
+from epoxy.protocol.elect.handshake import HandshakeRefused, Party
 
 
 def admits(dialer: Party, acceptor: Party) -> bool:
     try:
         shake_hands(dialer, acceptor)
-    except Refused:
+    except HandshakeRefused:
         return False
     return True
 

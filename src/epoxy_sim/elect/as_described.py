@@ -7,10 +7,20 @@ checkers that do not find that are worth nothing.
 
 from collections.abc import Callable
 
-from epoxy.protocol.elect.config import Config
+from epoxy.protocol.elect.config import ElectConfig
 from epoxy.protocol.elect.lists import DIGEST_CHARS
-from epoxy.protocol.elect.messages import Accept, Announce, Counted, Handover, Heartbeat, Message, Offer, Role, State
-from epoxy.protocol.elect.terms import Effect, Follow, Mode, Open, Order, Record, Report, Send
+from epoxy.protocol.elect.messages import (
+    Acceptance,
+    Announce,
+    Counted,
+    Handover,
+    Heartbeat,
+    Message,
+    Offer,
+    Role,
+    ServerState,
+)
+from epoxy.protocol.elect.terms import Effect, ElectRecord, Follow, Mode, OpenServer, Order, Send, ServerReport
 
 FOR_EVER_MS = 1 << 40
 
@@ -22,7 +32,9 @@ TICKS = 4
 
 
 class AsDescribed:
-    def __init__(self, config: Config, me: str, _: Record | None, now_ms: int, draw: Callable[[int, int], int]) -> None:
+    def __init__(
+        self, config: ElectConfig, me: str, _: ElectRecord | None, now_ms: int, draw: Callable[[int, int], int]
+    ) -> None:
         self.config = config
         self.me = me
         self.role = Role.PRIMARY if me == config.initial_primary else Role.REPLICA
@@ -31,7 +43,7 @@ class AsDescribed:
         self.primary = config.initial_primary
         self.last_seen = dict.fromkeys(config.others(me), now_ms)
         self.offsets = dict.fromkeys(config.others(me), 0)
-        self.server = Report(alive=False, mode=Mode.FENCED)
+        self.server = ServerReport(alive=False, mode=Mode.FENCED)
         self.votes: set[str] = set()
         self.until_ms = 0
         self.rest_ms = now_ms
@@ -40,8 +52,8 @@ class AsDescribed:
         self._order: Order | None = None
 
     @property
-    def record(self) -> Record:
-        return Record(epoch=self.epoch, leader_epoch=self.epoch, leader=self.primary)
+    def record(self) -> ElectRecord:
+        return ElectRecord(epoch=self.epoch, leader_epoch=self.epoch, leader=self.primary)
 
     @property
     def leading(self) -> bool:
@@ -55,7 +67,7 @@ class AsDescribed:
     def hand_over(self, heir: str, now_ms: int) -> str | None:  # noqa: ARG002
         return "there is no such thing"
 
-    def report(self, report: Report, now_ms: int) -> list[Effect]:  # noqa: ARG002
+    def report(self, report: ServerReport, now_ms: int) -> list[Effect]:  # noqa: ARG002
         self.server = report
         if not report.alive:
             self._order = None
@@ -84,7 +96,7 @@ class AsDescribed:
                 return self._orders()
             case Offer():
                 return self._on_offer(message)
-            case Accept():
+            case Acceptance():
                 return self._on_accept(message) + self._orders()
             case Announce():
                 self._on_announce(message)
@@ -127,9 +139,9 @@ class AsDescribed:
         self.seen = offer.epoch
         if yields:
             self.role = Role.REPLICA
-        return [Send(offer.node, Accept(epoch=offer.epoch, node=self.me, candidate=offer.node))]
+        return [Send(offer.node, Acceptance(epoch=offer.epoch, node=self.me, candidate=offer.node))]
 
-    def _on_accept(self, accept: Accept) -> list[Effect]:
+    def _on_accept(self, accept: Acceptance) -> list[Effect]:
         if self.role is not Role.CANDIDATE or accept.epoch != self.seen:
             return []
         self.votes.add(accept.node)
@@ -152,7 +164,7 @@ class AsDescribed:
 
     def _orders(self) -> list[Effect]:
         """A primary writes until it hears of another."""
-        wanted: Order = Open(self.epoch, FOR_EVER_MS) if self.leading else Follow(self.primary)
+        wanted: Order = OpenServer(self.epoch, FOR_EVER_MS) if self.leading else Follow(self.primary)
         if not self.server.alive or wanted == self._order:
             return []
         self._order = wanted
@@ -167,7 +179,7 @@ class AsDescribed:
             leader_epoch=self.epoch,
             leader=self.primary,
             history=0,
-            state=State.BUSY,
+            state=ServerState.BUSY,
             stamp=0,
             echo=0,
             stage=0,

@@ -4,11 +4,11 @@ from epoxy_sim import protocols
 from epoxy_sim.campaign import Tally
 from epoxy_sim.elect.generate import generate
 from epoxy_sim.elect.mutants import AS_DESCRIBED, MUTANTS
-from epoxy_sim.elect.plan import Plan
-from epoxy_sim.elect.simulation import Report, run
+from epoxy_sim.elect.plan import ElectPlan
+from epoxy_sim.elect.simulation import ElectReport, run
 
 
-class Setup(protocols.Setup[Plan, Report], frozen=True, kw_only=True):
+class ElectSetup(protocols.CampaignSetup[ElectPlan, ElectReport], frozen=True, kw_only=True):
     name = "elect"
     mutants = MUTANTS
     limit_seeds = 3_000
@@ -18,13 +18,13 @@ class Setup(protocols.Setup[Plan, Report], frozen=True, kw_only=True):
     def protocol(self) -> str:
         return AS_DESCRIBED if self.mutant == AS_DESCRIBED else self.name
 
-    def plan(self, seed: int) -> Plan:
+    def plan(self, seed: int) -> ElectPlan:
         return generate(seed, n=self.n)
 
-    def run(self, plan: Plan, *, tracing: bool = False) -> Report:
+    def run(self, plan: ElectPlan, *, tracing: bool = False) -> ElectReport:
         return run(plan, tracing=tracing)
 
-    def tally(self, report: Report) -> Tally:
+    def tally(self, report: ElectReport) -> Tally:
         return protocols.tally_of(
             report,
             operations=report.writes,
@@ -33,5 +33,5 @@ class Setup(protocols.Setup[Plan, Report], frozen=True, kw_only=True):
             verdicts={"elections": report.elections, "openings": report.openings},
         )
 
-    def facts(self, report: Report) -> tuple[object, ...]:
+    def facts(self, report: ElectReport) -> tuple[object, ...]:
         return (report.acknowledged, report.elections, sorted(report.faults.items()))

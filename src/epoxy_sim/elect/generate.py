@@ -4,8 +4,8 @@ from random import Random
 
 from msgspec.structs import replace
 
-from epoxy.protocol.elect.config import Timing
-from epoxy_sim.elect.plan import Fault, Kind, Plan, Weather
+from epoxy.protocol.elect.config import ElectTiming
+from epoxy_sim.elect.plan import ElectFault, ElectPlan, ElectWeather, Kind
 from epoxy_sim.elect.plans.fault_pairs import ambush
 from epoxy_sim.elect.plans.rolling_restart import changed
 
@@ -21,7 +21,7 @@ ROLLED = 5
 KINDS = tuple(kind for kind in Kind if kind is not Kind.WIPE)
 
 
-def generate(seed: int, *, n: int | None = None) -> Plan:
+def generate(seed: int, *, n: int | None = None) -> ElectPlan:
     """Every other seed is an ambush instead: a story in which one fault meets what another has left behind."""
     dice = Random(f"elect/plan/{seed}")
     size = n if n is not None else dice.choice(SIZES)
@@ -29,7 +29,7 @@ def generate(seed: int, *, n: int | None = None) -> Plan:
     faults_end_ms = timing.down_after_ms * dice.randint(4, 12)
     ambushed = seed % 2 == 1 and size >= 3
     begun = dice.random() < 0.3
-    plan = Plan(
+    plan = ElectPlan(
         seed=seed,
         n=size,
         timing=timing,
@@ -52,12 +52,12 @@ def generate(seed: int, *, n: int | None = None) -> Plan:
     return changed(Random(f"elect/rolls/{seed}"), plan) if seed % ROLLED == ROLLED - 1 and n is None else plan
 
 
-def draw_timing(dice: Random) -> Timing:
+def draw_timing(dice: Random) -> ElectTiming:
     """Short ones: what matters is how they relate, and a run should see many elections."""
     beat_ms = dice.choice((20, 40, 100))
     down_ms = beat_ms * dice.choice((5, 8, 25))
     lease_ms = max(2 * beat_ms + 1, down_ms * dice.choice((60, 75, 94)) // 100)
-    return Timing(
+    return ElectTiming(
         hb_interval_ms=beat_ms,
         down_after_ms=down_ms,
         lease_ms=lease_ms,
@@ -67,8 +67,8 @@ def draw_timing(dice: Random) -> Timing:
     )
 
 
-def draw_weather(dice: Random) -> Weather:
-    return Weather(
+def draw_weather(dice: Random) -> ElectWeather:
+    return ElectWeather(
         delay_us=dice.choice((100, 500, 5_000)),
         jitter=dice.choice((0.1, 1.0, 5.0)),
         loss=dice.choice((0.0, 0.0, 0.02, 0.1, 0.3)),
@@ -76,7 +76,7 @@ def draw_weather(dice: Random) -> Weather:
     )
 
 
-def draw_faults(dice: Random, n: int, timing: Timing, until_ms: int) -> tuple[Fault, ...]:
+def draw_faults(dice: Random, n: int, timing: ElectTiming, until_ms: int) -> tuple[ElectFault, ...]:
     """At most one disk is lost in a run, which is what a cluster is made to survive. Trouble comes alone or in quick
     succession, and lasts a moment, about as long as the timeouts, or long."""
     kinds = dice.sample(KINDS, k=dice.randint(1, 4))
@@ -86,9 +86,9 @@ def draw_faults(dice: Random, n: int, timing: Timing, until_ms: int) -> tuple[Fa
     return tuple(sorted(faults, key=lambda fault: fault.at_ms))
 
 
-def draw_fault(dice: Random, kind: Kind, n: int, timing: Timing, until_ms: int) -> Fault:
+def draw_fault(dice: Random, kind: Kind, n: int, timing: ElectTiming, until_ms: int) -> ElectFault:
     lasts = dice.choice((0.1, 0.5, 0.9, 1.2, 2.0, 4.0)) * dice.uniform(0.8, 1.2)
-    return Fault(
+    return ElectFault(
         at_ms=dice.randrange(timing.down_after_ms // 2, until_ms),
         kind=kind,
         target=draw_target(dice, kind, n),

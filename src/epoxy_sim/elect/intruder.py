@@ -11,7 +11,7 @@ from epoxy.protocol.elect.messages import Announce
 from epoxy_sim.elect.admission import admits
 
 if TYPE_CHECKING:
-    from epoxy_sim.elect.simulation import Simulation
+    from epoxy_sim.elect.simulation import ElectSimulation
 
 PACE_US = 700_000
 EPOCHS = 100
@@ -21,7 +21,7 @@ EPOCHS = 100
 LAST_EPOCH = 2**64 - 1
 
 
-def babble(cluster: "Simulation") -> None:
+def babble(cluster: "ElectSimulation") -> None:
     """Everybody hears from everybody else, once, of the last epoch there is."""
     for listener in cluster.machines.values():
         for speaker in cluster.machines.values():
@@ -32,7 +32,7 @@ def babble(cluster: "Simulation") -> None:
 
 
 class Stranger:
-    def __init__(self, cluster: "Simulation") -> None:
+    def __init__(self, cluster: "ElectSimulation") -> None:
         self._cluster = cluster
         self._epoch = EPOCHS
 

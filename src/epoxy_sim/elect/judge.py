@@ -3,18 +3,18 @@
 from typing import TYPE_CHECKING
 
 from epoxy.protocol.elect.lists import Lists
-from epoxy.protocol.elect.messages import Accept, Announce, Counted, Heartbeat, Message, Offer
-from epoxy.protocol.elect.send_queue import Outbox
-from epoxy.protocol.elect.terms import Order, Record
+from epoxy.protocol.elect.messages import Acceptance, Announce, Counted, Heartbeat, Message, Offer
+from epoxy.protocol.elect.send_queue import SendQueue
+from epoxy.protocol.elect.terms import ElectRecord, Order
 from epoxy_sim.keys.judge import Violation
 from epoxy_sim.world import World
 
 if TYPE_CHECKING:
-    from epoxy_sim.elect.machine import Machine
+    from epoxy_sim.elect.machine import ElectMachine
 
 
-class Judge:
-    def __init__(self, world: World, initial: str, machines: dict[str, "Machine"]) -> None:
+class ElectJudge:
+    def __init__(self, world: World, initial: str, machines: dict[str, "ElectMachine"]) -> None:
         self.acked = 0
         self.elections = 0
         self.openings = 0
@@ -37,7 +37,7 @@ class Judge:
         if winner != node:
             raise Violation("two primaries of an epoch", f"{winner} and {node} both lead epoch {epoch}")
 
-    def saved(self, node: str, record: Record) -> None:
+    def saved(self, node: str, record: ElectRecord) -> None:
         self._note(
             f"{node} saves epoch {record.epoch} {record.voted_for}, leader {record.leader_epoch} {record.leader}"
         )
@@ -49,10 +49,10 @@ class Judge:
         if record.voted_for == node:
             self._voted(node, record.epoch, node)
 
-    def sends(self, node: str, message: Message, durable: Record | None) -> None:
-        if isinstance(message, Accept | Offer) and (durable is None or durable.epoch < message.epoch):
+    def sends(self, node: str, message: Message, durable: ElectRecord | None) -> None:
+        if isinstance(message, Acceptance | Offer) and (durable is None or durable.epoch < message.epoch):
             raise Violation("told before it was durable", f"{node} sends {message}, its disk has {durable}")
-        if isinstance(message, Accept):
+        if isinstance(message, Acceptance):
             self._voted(node, message.epoch, message.candidate)
 
     def _voted(self, node: str, epoch: int, candidate: str) -> None:
@@ -62,7 +62,7 @@ class Judge:
         if before not in (candidate, node):
             raise Violation("second vote", f"{node} votes for {before} and {candidate} in epoch {epoch}")
 
-    def announced(self, sender: str, to: str, message: Announce, box: Outbox) -> None:
+    def announced(self, sender: str, to: str, message: Announce, box: SendQueue) -> None:
         waiting = box.take()
         for each in waiting:
             box.put(each)
@@ -71,12 +71,12 @@ class Judge:
 
     # Writes
 
-    def opened(self, machine: "Machine") -> None:
+    def opened(self, machine: "ElectMachine") -> None:
         others = [m.name for m in self._machines.values() if m is not machine and m.server.is_open]
         if others:
             raise Violation("two unfenced primaries", f"{machine.name} takes writes, and so does {', '.join(others)}")
 
-    def promoted(self, machine: "Machine", epoch: int) -> None:
+    def promoted(self, machine: "ElectMachine", epoch: int) -> None:
         self.openings += 1
         self._note(f"{machine.name} takes writes as primary of epoch {epoch}, {len(machine.server.log)} entries")
         if epoch == 1:
@@ -100,7 +100,7 @@ class Judge:
                     "a list in force without the data", f"write {number} is on {sorted(self._holders[number])}"
                 )
 
-    def begun(self, machine: "Machine") -> None:
+    def begun(self, machine: "ElectMachine") -> None:
         """From the first write on a node may be lost: everybody knows who leads."""
         new = {node.id for node in machine.config.nodes} - self._remembered
         if new:
@@ -124,7 +124,7 @@ class Judge:
 
     # The trace
 
-    def told(self, sender: "Machine", to: str, message: Message, lost: bool) -> None:
+    def told(self, sender: "ElectMachine", to: str, message: Message, lost: bool) -> None:
         if not isinstance(message, Heartbeat):
             self._note(f"{sender.name} -> {to}: {say(message)}{' (lost)' if lost else ''}")
 

@@ -5,16 +5,16 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 from epoxy.model.errors import ConfigError
-from epoxy.protocol.elect.config import Config
+from epoxy.protocol.elect.config import ElectConfig
 from epoxy.protocol.elect.elector import Elector
 from epoxy.protocol.elect.handshake import Party, party_of
 from epoxy.protocol.elect.lists import Lists
-from epoxy.protocol.elect.messages import Accept, Message
-from epoxy.protocol.elect.terms import Effect, Follow, Open, Order, Record, Report, Save, Send
+from epoxy.protocol.elect.messages import Acceptance, Message
+from epoxy.protocol.elect.terms import Effect, ElectRecord, Follow, OpenServer, Order, Save, Send, ServerReport
 from epoxy_sim.elect.server import Server
 
 if TYPE_CHECKING:
-    from epoxy_sim.elect.simulation import Simulation
+    from epoxy_sim.elect.simulation import ElectSimulation
 
 SLOW_ORDERS = 3
 """The part of `down_after_ms` that a busy server may take to carry out an order."""
@@ -28,7 +28,7 @@ SECRET = b"the secret of a simulated cluster"
 class Brain(Protocol):
     """What a machine needs of an elector, ours or the one that was described."""
 
-    record: Record
+    record: ElectRecord
     leading: bool
 
     @property
@@ -36,18 +36,18 @@ class Brain(Protocol):
 
     def tick(self, now_ms: int) -> list[Effect]: ...
     def receive(self, message: Message, now_ms: int) -> list[Effect]: ...
-    def report(self, report: Report, now_ms: int) -> list[Effect]: ...
+    def report(self, report: ServerReport, now_ms: int) -> list[Effect]: ...
     def hand_over(self, heir: str, now_ms: int) -> str | None: ...
     def retire(self, now_ms: int) -> list[Effect]: ...
     def due_ms(self, now_ms: int) -> int: ...
 
 
-class Machine:
+class ElectMachine:
     """`life` counts the agent's starts: what was meant for an earlier one does not reach this."""
 
     brain: type[Elector] = Elector
 
-    def __init__(self, cluster: "Simulation", name: str, config: Config, rate: float) -> None:
+    def __init__(self, cluster: "ElectSimulation", name: str, config: ElectConfig, rate: float) -> None:
         self.cluster = cluster
         self.name = name
         self.config = config
@@ -58,18 +58,18 @@ class Machine:
         self.ending = False
         self.listed = any(node.id == name for node in config.nodes)
         """Whether an operator wants it to run."""
-        self.record: Record | None = None
+        self.record: ElectRecord | None = None
         self.agent: Brain | None = None
         self.server = Server(self)
         self._party: Party | None = None
-        self._known: tuple[Lists | None, Config] = (None, config)
+        self._known: tuple[Lists | None, ElectConfig] = (None, config)
         self._rate = rate
         self._boot_us = 0
         self._paused = False
         self._waiting: list[Callable[[], None]] = []
         self._dice = Random(f"elect/{cluster.plan.seed}/{name}")
         self._orders = 0
-        self._seen: Report | None = None
+        self._seen: ServerReport | None = None
 
     @property
     def party(self) -> Party:
@@ -91,7 +91,7 @@ class Machine:
 
     # What may happen to it
 
-    def given(self, config: Config) -> None:
+    def given(self, config: ElectConfig) -> None:
         """Another file, which counts from the agent's next start."""
         self.config, self.listed = config, True
 
@@ -223,7 +223,7 @@ class Machine:
                 case Send():
                     judge.sends(self.name, effect.message, self.record)
                     self.cluster.network.put(self, effect.to, effect.message)
-                    if self.dies_on_vote and isinstance(effect.message, Accept):
+                    if self.dies_on_vote and isinstance(effect.message, Acceptance):
                         self._die_and_return()
                         return
                 case _:
@@ -234,17 +234,17 @@ class Machine:
         self.crash_agent()
         self.start_agent()
 
-    def _was_leading(self, record: Record) -> bool:
+    def _was_leading(self, record: ElectRecord) -> bool:
         return record.leader != self.name or record.leader_epoch < record.epoch
 
     def _order(self, order: Order, life: int) -> None:
         """The server does what it is told in the order it is told, sooner or later. A lease that is prolonged needs no
         work of the server's."""
         server = self.server
-        if isinstance(order, Open) and server.is_open:
+        if isinstance(order, OpenServer) and server.is_open:
             server.obey(order)
             return
-        if isinstance(order, Follow | Open):
+        if isinstance(order, Follow | OpenServer):
             self.cluster.judge.ordered(self.name, order)
         self._orders += 1
         slow = self._dice.random() < self.cluster.network.weather.slow_order

@@ -3,17 +3,17 @@ docs/protocol/elect.md gives them; the others are rules of our own, each taken o
 
 from epoxy.protocol.elect import bootstrap, candidacy, changes, handshake, heartbeats, lists, rules, votes
 from epoxy.protocol.elect.lists import Lists, NodeList
-from epoxy.protocol.elect.send_queue import Outbox
-from epoxy.protocol.elect.state import Mind
+from epoxy.protocol.elect.send_queue import SendQueue
+from epoxy.protocol.elect.state import ElectorState
 from epoxy_sim.elect import mutations
 from epoxy_sim.elect.as_described import AsDescribed
-from epoxy_sim.elect.judge import Judge
-from epoxy_sim.elect.machine import Machine
+from epoxy_sim.elect.judge import ElectJudge
+from epoxy_sim.elect.machine import ElectMachine
 from epoxy_sim.patching import Patch, mutant
 
 AS_DESCRIBED = "elect-as-described"
 
-NOT_ASKED = (Patch(Judge, "sends", mutations.nothing), Patch(Judge, "begun", mutations.nothing))
+NOT_ASKED = (Patch(ElectJudge, "sends", mutations.nothing), Patch(ElectJudge, "begun", mutations.nothing))
 """Where a mutant breaks what a judge looks at directly, that judge looks away: others must find it by what follows."""
 
 ALL = (
@@ -28,7 +28,7 @@ ALL = (
         "2-candidate-votes-twice",
         "a candidate that yields goes on",
         Patch(votes, "stop_standing", mutations.nothing),
-        Patch(Mind, "resign", mutations.resign_and_stand),
+        Patch(ElectorState, "resign", mutations.resign_and_stand),
     ),
     mutant(
         "3-voters-do-not-look",
@@ -37,7 +37,11 @@ ALL = (
         Patch(candidacy, "would_win", mutations.stand_alone),
         since=580,
     ),
-    mutant("4-primary-stays", "a primary that votes or follows stays primary", Patch(Mind, "resign", mutations.stay)),
+    mutant(
+        "4-primary-stays",
+        "a primary that votes or follows stays primary",
+        Patch(ElectorState, "resign", mutations.stay),
+    ),
     mutant(
         "4-announced-once",
         "heartbeats do not tell who leads",
@@ -58,7 +62,7 @@ ALL = (
         Patch(rules, "rank", mutations.rank_by_offset),
         since=290,
     ),
-    mutant("7-full-queue", "a full queue drops what is new", Patch(Outbox, "put", mutations.drop_the_new)),
+    mutant("7-full-queue", "a full queue drops what is new", Patch(SendQueue, "put", mutations.drop_the_new)),
     mutant("8-anyone-may-speak", "no secret is asked for", Patch(handshake, "check_proof", mutations.nothing)),
     mutant(
         "9-any-config", "peers with another list are heard", Patch(handshake, "same_lists", mutations.always), since=100
@@ -116,7 +120,7 @@ ALL = (
     mutant(
         AS_DESCRIBED,
         "elections as first described",
-        Patch(Machine, "brain", AsDescribed),
+        Patch(ElectMachine, "brain", AsDescribed),
         *NOT_ASKED,
     ),
 )

@@ -7,16 +7,16 @@ from epoxy.codec.resp import CommandReader
 from epoxy.protocol.elect import codec as wire
 from epoxy.protocol.elect.handshake import Party
 from epoxy.protocol.elect.messages import Announce, Message
-from epoxy.protocol.elect.send_queue import Outbox
+from epoxy.protocol.elect.send_queue import SendQueue
 from epoxy_sim.elect.admission import admits
-from epoxy_sim.elect.judge import Judge
-from epoxy_sim.elect.plan import Plan, Weather
+from epoxy_sim.elect.judge import ElectJudge
+from epoxy_sim.elect.plan import ElectPlan, ElectWeather
 from epoxy_sim.world import World
 
 if TYPE_CHECKING:
-    from epoxy_sim.elect.machine import Machine
+    from epoxy_sim.elect.machine import ElectMachine
 
-CALM = Weather()
+CALM = ElectWeather()
 NOTICED_US = 100_000
 """After so long without a word a leader takes a follower for gone."""
 Way = tuple[str, str]
@@ -24,17 +24,17 @@ Cut = tuple[frozenset[str], frozenset[str], bool]
 """Who is not heard by whom, and whether that holds for their servers too."""
 
 
-class Network:
-    def __init__(self, world: World, plan: Plan, judge: Judge) -> None:
+class ElectNetwork:
+    def __init__(self, world: World, plan: ElectPlan, judge: ElectJudge) -> None:
         self.weather = plan.weather
         self.sent = 0
-        self.machines: dict[str, Machine] = {}
+        self.machines: dict[str, ElectMachine] = {}
         self._world = world
         self._judge = judge
         self._dice = Random(f"elect/network/{plan.seed}")
         self._encoded = plan.encoded
         self._blocked: list[Cut] = []
-        self._boxes: dict[Way, Outbox] = {}
+        self._boxes: dict[Way, SendQueue] = {}
         self._admitted: dict[tuple[Party, Party], bool] = {}
         self._last_us: dict[tuple[str, str, str], int] = {}
 
@@ -56,26 +56,26 @@ class Network:
         self.weather = CALM
         self._blocked.clear()
 
-    def open_way(self, sender: "Machine", receiver: "Machine") -> bool:
+    def open_way(self, sender: "ElectMachine", receiver: "ElectMachine") -> bool:
         """Between servers."""
         return not any(data and sender.name in a and receiver.name in b for a, b, data in self._blocked)
 
-    def _heard(self, sender: "Machine", receiver: "Machine") -> bool:
+    def _heard(self, sender: "ElectMachine", receiver: "ElectMachine") -> bool:
         """Between agents."""
         return not any(sender.name in a and receiver.name in b for a, b, _ in self._blocked)
 
-    def connected(self, one: "Machine", other: "Machine") -> bool:
+    def connected(self, one: "ElectMachine", other: "ElectMachine") -> bool:
         return self.open_way(one, other) and self.open_way(other, one)
 
     def delay_us(self) -> int:
         return int(self.weather.delay_us * (1 + self._dice.random() * self.weather.jitter))
 
-    def stream_delay_us(self, leader: "Machine", follower: "Machine") -> int:
+    def stream_delay_us(self, leader: "ElectMachine", follower: "ElectMachine") -> int:
         return self._in_order(("data", leader.name, follower.name))
 
-    def put(self, sender: "Machine", to: str, message: Message) -> None:
+    def put(self, sender: "ElectMachine", to: str, message: Message) -> None:
         """Into the box, and out of it as far as the connection takes it."""
-        box = self._boxes.setdefault((sender.name, to), Outbox())
+        box = self._boxes.setdefault((sender.name, to), SendQueue())
         box.put(message)
         if isinstance(message, Announce):
             self._judge.announced(sender.name, to, message, box)
@@ -86,7 +86,7 @@ class Network:
         for way in [way for way in self._boxes if way[0] == sender]:
             del self._boxes[way]
 
-    def _flush(self, sender: "Machine", to: str, box: Outbox) -> None:
+    def _flush(self, sender: "ElectMachine", to: str, box: SendQueue) -> None:
         receiver = self.machines[to]
         cut = not self._heard(sender, receiver)
         if not self._is_admitted(sender, receiver) or (cut and self._dice.random() < 0.5):
@@ -99,7 +99,7 @@ class Network:
             if not lost:
                 self._deliver(sender, receiver, self._over_the_wire(message))
 
-    def _deliver(self, sender: "Machine", receiver: "Machine", message: Message) -> None:
+    def _deliver(self, sender: "ElectMachine", receiver: "ElectMachine", message: Message) -> None:
         life = receiver.life
 
         def arrive() -> None:
@@ -113,7 +113,7 @@ class Network:
         self._last_us[way] = arrives_us
         return arrives_us - self._world.now_us
 
-    def _is_admitted(self, sender: "Machine", receiver: "Machine") -> bool:
+    def _is_admitted(self, sender: "ElectMachine", receiver: "ElectMachine") -> bool:
         ends = (sender.party, receiver.party)
         if ends not in self._admitted:
             self._admitted[ends] = admits(*ends)

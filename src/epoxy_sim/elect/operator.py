@@ -3,24 +3,24 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from epoxy.protocol.elect.config import Config
+from epoxy.protocol.elect.config import ElectConfig
 from epoxy.protocol.elect.elector import Elector
 from epoxy_sim.elect.plan import Roll
 
 if TYPE_CHECKING:
-    from epoxy_sim.elect.machine import Machine
-    from epoxy_sim.elect.simulation import Simulation
+    from epoxy_sim.elect.machine import ElectMachine
+    from epoxy_sim.elect.simulation import ElectSimulation
 
 LOOK_US = 20_000
 PATIENCE = 2
 """How many `down_after_ms` an agent that was told to end is given before it is killed."""
 
 
-class Operator:
-    def __init__(self, cluster: "Simulation", rolls: tuple[tuple[Roll, Config], ...]) -> None:
+class ElectOperator:
+    def __init__(self, cluster: "ElectSimulation", rolls: tuple[tuple[Roll, ElectConfig], ...]) -> None:
         self._cluster = cluster
         self._rolls = list(rolls)
-        self._left: list[Machine] = []
+        self._left: list[ElectMachine] = []
         self._asked = False
 
     @property
@@ -44,7 +44,7 @@ class Operator:
                 machine.start()
         self._restart([self._cluster.named(i) for i in roll.order], roll, config)
 
-    def _restart(self, waiting: "list[Machine]", roll: Roll, config: Config) -> None:
+    def _restart(self, waiting: "list[ElectMachine]", roll: Roll, config: ElectConfig) -> None:
         if not waiting:
             self._stop_leaving(roll, config)
             return
@@ -54,12 +54,12 @@ class Operator:
         patience_us = 1000 * PATIENCE * config.timing.down_after_ms
         self._when_ended(machine, self._cluster.world.now_us + patience_us, lambda: self._again(machine, waiting, roll))
 
-    def _again(self, machine: "Machine", waiting: "list[Machine]", roll: Roll) -> None:
+    def _again(self, machine: "ElectMachine", waiting: "list[ElectMachine]", roll: Roll) -> None:
         machine.start_agent()
         _, config = self._rolls[0]
         self._cluster.world.after(1000 * roll.gap_ms, lambda: self._restart(waiting, roll, config))
 
-    def _when_ended(self, machine: "Machine", until_us: int, then: Callable[[], None]) -> None:
+    def _when_ended(self, machine: "ElectMachine", until_us: int, then: Callable[[], None]) -> None:
         """This life of its agent: one that was started again meanwhile is not waited for, and not killed."""
         life = machine.life
 
@@ -74,7 +74,7 @@ class Operator:
 
         look()
 
-    def _stop_leaving(self, roll: Roll, config: Config) -> None:
+    def _stop_leaving(self, roll: Roll, config: ElectConfig) -> None:
         listed = {node.id for node in config.nodes}
         self._left = [m for m in self._cluster.machines.values() if m.listed and m.name not in listed]
         if not roll.stay:
@@ -106,12 +106,12 @@ class Operator:
             until_us = self._cluster.world.now_us + 1000 * PATIENCE * machine.config.timing.down_after_ms
             self._when_ended(machine, until_us, lambda machine=machine: self._switch_off(machine))  # type: ignore[misc]
 
-    def _switch_off(self, machine: "Machine") -> None:
+    def _switch_off(self, machine: "ElectMachine") -> None:
         """Unless the next change has it on its list again."""
         if not machine.listed:
             machine.crash()
 
-    def _wait(self, config: Config) -> None:
+    def _wait(self, config: ElectConfig) -> None:
         """The next change begins when this one is over everywhere."""
         if not all(counts_alone(machine, config) for machine in self._machines({n.id for n in config.nodes})):
             self._cluster.world.after(LOOK_US, lambda: self._wait(config))
@@ -120,11 +120,11 @@ class Operator:
         self._rolls.pop(0)
         self.begin()
 
-    def _machines(self, names: set[str]) -> "list[Machine]":
+    def _machines(self, names: set[str]) -> "list[ElectMachine]":
         return [machine for machine in self._cluster.machines.values() if machine.name in names]
 
 
-def counts_alone(machine: "Machine", config: Config) -> bool:
+def counts_alone(machine: "ElectMachine", config: ElectConfig) -> bool:
     agent = machine.agent
     if agent is None or not isinstance(agent, Elector) or agent.fresh:
         return False

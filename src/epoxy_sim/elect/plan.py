@@ -4,7 +4,7 @@ import enum
 
 from msgspec import Struct
 
-from epoxy.protocol.elect.config import Timing
+from epoxy.protocol.elect.config import ElectTiming
 
 
 class Kind(enum.Enum):
@@ -36,7 +36,7 @@ class Kind(enum.Enum):
     """Not a fault: an operator asks for a planned failover."""
 
 
-class Fault(Struct, frozen=True, kw_only=True):
+class ElectFault(Struct, frozen=True, kw_only=True):
     """`target`: the nodes it strikes, from 1; 0 is the primary of that moment. It ends by itself."""
 
     at_ms: int
@@ -45,7 +45,7 @@ class Fault(Struct, frozen=True, kw_only=True):
     for_ms: int = 0
 
 
-class Weather(Struct, frozen=True, kw_only=True):
+class ElectWeather(Struct, frozen=True, kw_only=True):
     """`loss`: of messages whose connection breaks under them. `slow_order`: of orders that the server takes long to
     carry out."""
 
@@ -67,17 +67,17 @@ class Roll(Struct, frozen=True, kw_only=True):
     stay: bool
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class ElectPlan(Struct, frozen=True, kw_only=True):
     """`begun`: the nodes start with the memory of a cluster that has run before. `stranger`: somebody without the
     secret speaks to everybody. `odd`: the node whose file lists only the first three; 0 is nobody. `sync_ms`: how long
     a whole copy of the data takes. `n`: the nodes of the first list; `rolls`: the lists that follow it."""
 
     seed: int
     n: int
-    timing: Timing
+    timing: ElectTiming
     min_replicas: int
     priorities: tuple[int, ...]
-    weather: Weather
+    weather: ElectWeather
     skew: tuple[float, ...]
     begun: bool
     stranger: bool
@@ -85,7 +85,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     sync_ms: int
     pace_ms: int
     faults_end_ms: int
-    faults: tuple[Fault, ...]
+    faults: tuple[ElectFault, ...]
     encoded: bool
     rolls: tuple[Roll, ...] = ()
     babble_ms: int = 0

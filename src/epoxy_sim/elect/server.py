@@ -7,10 +7,19 @@ by the agent or by the agent's guard; what lies between is the business of docs/
 from typing import TYPE_CHECKING
 
 from epoxy.protocol.elect.lists import list_of
-from epoxy.protocol.elect.terms import Fence, Follow, Mode, Open, Order, Position, Quiesce, Report
+from epoxy.protocol.elect.terms import (
+    Fence,
+    Follow,
+    Mode,
+    OpenServer,
+    Order,
+    Quiesce,
+    ReplicationPosition,
+    ServerReport,
+)
 
 if TYPE_CHECKING:
-    from epoxy_sim.elect.machine import Machine
+    from epoxy_sim.elect.machine import ElectMachine
 
 Entry = tuple[int, int]
 """The epoch in which it was written, and the number of the write; 0 opens an epoch."""
@@ -29,7 +38,7 @@ class Attachment:
 
 
 class Server:
-    def __init__(self, machine: "Machine") -> None:
+    def __init__(self, machine: "ElectMachine") -> None:
         self.machine = machine
         self.alive = False
         self.hung = False
@@ -44,17 +53,17 @@ class Server:
 
     # For the agent
 
-    def report(self) -> Report:
+    def report(self) -> ServerReport:
         leader = self.following.machine.name if self.following is not None else ""
         if self.hung:
-            return Report(alive=False, mode=Mode.OPEN)
+            return ServerReport(alive=False, mode=Mode.OPEN)
         if self.mode in (Mode.OPEN, Mode.QUIET) and not self.is_open:
             self._fence()
-        return Report(alive=self.alive, mode=self.mode, leader=leader, position=self.position)
+        return ServerReport(alive=self.alive, mode=self.mode, leader=leader, position=self.position)
 
     @property
-    def position(self) -> Position:
-        return Position(self.log[-1][0] if self.log else 0, len(self.log))
+    def position(self) -> ReplicationPosition:
+        return ReplicationPosition(self.log[-1][0] if self.log else 0, len(self.log))
 
     @property
     def is_open(self) -> bool:
@@ -66,7 +75,7 @@ class Server:
                 self._fence()
             case Follow():
                 self._follow(self.machine.cluster.machines[order.leader].server)
-            case Open():
+            case OpenServer():
                 self._open(order)
             case Quiesce():
                 if self.is_open:
@@ -85,7 +94,7 @@ class Server:
         self.mode, self.following = Mode.FOLLOWING, leader
         self._connect(leader)
 
-    def _open(self, order: Open) -> None:
+    def _open(self, order: OpenServer) -> None:
         if self.machine.local_ms() >= order.until_ms:
             return
         if not self.is_open:

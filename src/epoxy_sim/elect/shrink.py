@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from epoxy_sim.elect.plan import Fault, Kind, Plan, Weather
-from epoxy_sim.elect.simulation import Report, run
+from epoxy_sim.elect.plan import ElectFault, ElectPlan, ElectWeather, Kind
+from epoxy_sim.elect.simulation import ElectReport, run
 from epoxy_sim.search import Listener, Search, Shrunk, fewer
 
 LIMIT_EVENTS = 1_000_000
@@ -16,20 +16,20 @@ NETWORK_SEEDS = 5
 
 UNITS_MS = (1_000, 500, 100, 10)
 
-STILL = Weather(delay_us=500, jitter=0.0)
+STILL = ElectWeather(delay_us=500, jitter=0.0)
 
 
 def shrink(
-    plan: Plan, rule: str, *, limit_events: int = LIMIT_EVENTS, listener: Listener[Plan] | None = None
-) -> Shrunk[Report]:
+    plan: ElectPlan, rule: str, *, limit_events: int = LIMIT_EVENTS, listener: Listener[ElectPlan] | None = None
+) -> Shrunk[ElectReport]:
     """`plan` must break `rule`. Call it with the same fault planted, if there is one."""
-    return PlanSearch(plan, rule, limit_events, listener).shrunk()
+    return ElectPlanSearch(plan, rule, limit_events, listener).shrunk()
 
 
-class PlanSearch(Search[Plan, Report]):
+class ElectPlanSearch(Search[ElectPlan, ElectReport]):
     network_seeds = NETWORK_SEEDS
 
-    def run(self, plan: Plan, *, tracing: bool = False) -> Report:
+    def run(self, plan: ElectPlan, *, tracing: bool = False) -> ElectReport:
         return run(plan, tracing=tracing)
 
     def reduce(self) -> None:
@@ -46,7 +46,7 @@ class PlanSearch(Search[Plan, Report]):
             pass
 
 
-def without_last(plan: Plan) -> Plan:
+def without_last(plan: ElectPlan) -> ElectPlan:
     """The last node goes. Faults that struck it alone go with it."""
     n = plan.n - 1
     left = (replace(fault, target=tuple(i for i in fault.target if i <= n)) for fault in plan.faults)
@@ -61,10 +61,10 @@ def without_last(plan: Plan) -> Plan:
     )
 
 
-Change = Callable[[Plan], Plan]
+Change = Callable[[ElectPlan], ElectPlan]
 
 
-def simpler(plan: Plan) -> Iterator[Change]:
+def simpler(plan: ElectPlan) -> Iterator[Change]:
     """Everything that is not the usual, made usual."""
     yield lambda best: replace(best, weather=STILL)
     yield lambda best: replace(best, skew=(1.0,) * len(best.skew))
@@ -80,17 +80,17 @@ def simpler(plan: Plan) -> Iterator[Change]:
         yield lambda best, i=i: with_fault(best, i, one_target(best.faults[i]))  # type: ignore[misc]
 
 
-def one_target(fault: Fault) -> Fault:
+def one_target(fault: ElectFault) -> ElectFault:
     return replace(fault, target=fault.target[:1])
 
 
-def with_fault(plan: Plan, i: int, fault: Fault) -> Plan:
+def with_fault(plan: ElectPlan, i: int, fault: ElectFault) -> ElectPlan:
     if i >= len(plan.faults) or plan.faults[i].kind in (Kind.APART, Kind.SILENT):
         return plan
     return replace(plan, faults=(*plan.faults[:i], fault, *plan.faults[i + 1 :]))
 
 
-def rounded(plan: Plan, unit_ms: int) -> Plan:
+def rounded(plan: ElectPlan, unit_ms: int) -> ElectPlan:
     """Times a person can read."""
     faults = tuple(
         replace(f, at_ms=max(unit_ms, f.at_ms // unit_ms * unit_ms), for_ms=-(-f.for_ms // unit_ms) * unit_ms)

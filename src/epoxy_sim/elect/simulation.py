@@ -6,14 +6,14 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from epoxy.model.address import Address
-from epoxy.protocol.elect.config import Config, Node
-from epoxy.protocol.elect.terms import Mode, Record
+from epoxy.protocol.elect.config import ElectConfig, ElectNode
+from epoxy.protocol.elect.terms import ElectRecord, Mode
 from epoxy_sim.elect.intruder import Stranger, babble
-from epoxy_sim.elect.judge import Judge
-from epoxy_sim.elect.machine import Machine
-from epoxy_sim.elect.network import Network
-from epoxy_sim.elect.operator import Operator
-from epoxy_sim.elect.plan import Fault, Kind, Plan, Roll
+from epoxy_sim.elect.judge import ElectJudge
+from epoxy_sim.elect.machine import ElectMachine
+from epoxy_sim.elect.network import ElectNetwork
+from epoxy_sim.elect.operator import ElectOperator
+from epoxy_sim.elect.plan import ElectFault, ElectPlan, Kind, Roll
 from epoxy_sim.keys.judge import Violation
 from epoxy_sim.keys.simulation import Failure, failure_of
 from epoxy_sim.world import World
@@ -26,21 +26,21 @@ an election takes two, and a few may fail by bad luck."""
 
 CUTS = (Kind.PARTITION, Kind.ONE_WAY, Kind.APART, Kind.SILENT)
 
-BLOWS: dict[Kind, Callable[[Machine], None]] = {
-    Kind.CRASH: Machine.crash,
-    Kind.WIPE: Machine.wipe,
-    Kind.AGENT_CRASH: Machine.crash_agent,
-    Kind.AGENT_END: Machine.end_agent,
+BLOWS: dict[Kind, Callable[[ElectMachine], None]] = {
+    Kind.CRASH: ElectMachine.crash,
+    Kind.WIPE: ElectMachine.wipe,
+    Kind.AGENT_CRASH: ElectMachine.crash_agent,
+    Kind.AGENT_END: ElectMachine.end_agent,
     Kind.SERVER_CRASH: lambda machine: machine.server.crash(),
-    Kind.HANG: Machine.hang,
-    Kind.PAUSE: Machine.pause,
-    Kind.CRASH_ON_VOTE: Machine.lay_trap,
-    Kind.DISK_FULL: Machine.fill_disk,
+    Kind.HANG: ElectMachine.hang,
+    Kind.PAUSE: ElectMachine.pause,
+    Kind.CRASH_ON_VOTE: ElectMachine.lay_trap,
+    Kind.DISK_FULL: ElectMachine.fill_disk,
 }
 
 
-class Report(Struct, frozen=True, kw_only=True):
-    plan: Plan
+class ElectReport(Struct, frozen=True, kw_only=True):
+    plan: ElectPlan
     failure: Failure | None
     virtual_us: int
     events: int
@@ -53,25 +53,25 @@ class Report(Struct, frozen=True, kw_only=True):
     trace: list[str] | None
 
 
-def run(plan: Plan, *, tracing: bool = False) -> Report:
-    simulation = Simulation(plan, tracing=tracing)
+def run(plan: ElectPlan, *, tracing: bool = False) -> ElectReport:
+    simulation = ElectSimulation(plan, tracing=tracing)
     return simulation.report(failure_of(simulation.play))
 
 
-class Simulation:
-    def __init__(self, plan: Plan, *, tracing: bool) -> None:
+class ElectSimulation:
+    def __init__(self, plan: ElectPlan, *, tracing: bool) -> None:
         self.plan = plan
         self.world = World(tracing=tracing)
-        self.machines: dict[str, Machine] = {}
+        self.machines: dict[str, ElectMachine] = {}
         config = config_of(plan)
-        self.judge = Judge(self.world, config.initial_primary, self.machines)
-        self.network = Network(self.world, plan, self.judge)
-        self.operator = Operator(self, tuple((roll, config_of(plan, roll)) for roll in plan.rolls))
+        self.judge = ElectJudge(self.world, config.initial_primary, self.machines)
+        self.network = ElectNetwork(self.world, plan, self.judge)
+        self.operator = ElectOperator(self, tuple((roll, config_of(plan, roll)) for roll in plan.rolls))
         for name, rate in zip(NAMES, plan.skew, strict=False):
             theirs = odd_config(config) if plan.odd and name == NAMES[plan.odd - 1] else config
-            self.machines[name] = Machine(self, name, theirs, rate)
+            self.machines[name] = ElectMachine(self, name, theirs, rate)
             if plan.begun and self.machines[name].listed:
-                self.machines[name].record = Record(leader=config.initial_primary)
+                self.machines[name].record = ElectRecord(leader=config.initial_primary)
         self.network.machines = self.machines
         self.struck: Counter[str] = Counter()
         self.calm = False
@@ -94,8 +94,8 @@ class Simulation:
         if not self.world.run_until(self._is_well, deadline_us):
             raise Violation("liveness", f"not whole again: {self._complaint()}")
 
-    def report(self, failure: Failure | None) -> Report:
-        return Report(
+    def report(self, failure: Failure | None) -> ElectReport:
+        return ElectReport(
             plan=self.plan,
             failure=failure,
             virtual_us=self.world.now_us,
@@ -113,10 +113,10 @@ class Simulation:
         if self.world.trace is not None:
             self.world.note(text)
 
-    def named(self, number: int) -> Machine:
+    def named(self, number: int) -> ElectMachine:
         return self.machines[NAMES[number - 1]]
 
-    def primary(self) -> Machine | None:
+    def primary(self) -> ElectMachine | None:
         return next((machine for machine in self.machines.values() if machine.server.is_open), None)
 
     # Writers
@@ -130,7 +130,7 @@ class Simulation:
 
     # Faults
 
-    def _strike(self, fault: Fault) -> None:
+    def _strike(self, fault: ElectFault) -> None:
         self.struck[fault.kind.value] += 1
         primary = self.primary()
         first = primary if primary is not None else self.machines[NAMES[0]]
@@ -140,7 +140,7 @@ class Simulation:
         end = self._cut(fault, struck) if fault.kind in CUTS else self._hit(fault, struck)
         self.world.after(1000 * fault.for_ms, end)
 
-    def _cut(self, fault: Fault, struck: list[Machine]) -> Callable[[], None]:
+    def _cut(self, fault: ElectFault, struck: list[ElectMachine]) -> Callable[[], None]:
         some = frozenset(machine.name for machine in struck)
         rest = frozenset(self.machines) - some
         if fault.kind in (Kind.APART, Kind.SILENT):
@@ -156,7 +156,7 @@ class Simulation:
 
         return heal
 
-    def _hit(self, fault: Fault, struck: list[Machine]) -> Callable[[], None]:
+    def _hit(self, fault: ElectFault, struck: list[ElectMachine]) -> Callable[[], None]:
         for machine in struck:
             if fault.kind is Kind.HANDOVER:
                 self._hand_over(machine)
@@ -164,12 +164,12 @@ class Simulation:
                 BLOWS[fault.kind](machine)
         return lambda: self._mend(struck)
 
-    def _hand_over(self, heir: Machine) -> None:
+    def _hand_over(self, heir: ElectMachine) -> None:
         primary = self.primary()
         if primary is not None and primary is not heir:
             primary.run(lambda: primary.hand_over(heir.name))
 
-    def _mend(self, struck: list[Machine]) -> None:
+    def _mend(self, struck: list[ElectMachine]) -> None:
         for machine in struck:
             machine.mend()
 
@@ -208,15 +208,17 @@ class Simulation:
         return None
 
 
-def config_of(plan: Plan, roll: Roll | None = None) -> Config:
+def config_of(plan: ElectPlan, roll: Roll | None = None) -> ElectConfig:
     """The file of the first list, or of a later one."""
     listed = roll.nodes if roll is not None else range(1, plan.n + 1)
     names = [NAMES[i - 1] for i in listed]
     nodes = tuple(
-        Node(id=name, control=Address(name, 1), server=Address(name, 2), priority=plan.priorities[NAMES.index(name)])
+        ElectNode(
+            id=name, control=Address(name, 1), server=Address(name, 2), priority=plan.priorities[NAMES.index(name)]
+        )
         for name in names
     )
-    return Config(
+    return ElectConfig(
         cluster="simulated",
         nodes=nodes,
         initial_primary=names[0],
@@ -225,9 +227,9 @@ def config_of(plan: Plan, roll: Roll | None = None) -> Config:
     )
 
 
-def odd_config(config: Config) -> Config:
+def odd_config(config: ElectConfig) -> ElectConfig:
     """As if two nodes had been forgotten in one file: a majority of these three is none of all."""
-    return Config(
+    return ElectConfig(
         cluster=config.cluster,
         nodes=config.nodes[:3],
         initial_primary=config.initial_primary,

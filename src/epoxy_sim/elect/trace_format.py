@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from epoxy_sim.elect.plan import Fault, Plan
+from epoxy_sim.elect.plan import ElectFault, ElectPlan
 from epoxy_sim.elect.simulation import NAMES
 from epoxy_sim.keys import describe as per_key
 
@@ -22,11 +22,11 @@ def condense(trace: list[str]) -> list[str]:
     return told
 
 
-def describe(plan: Plan) -> list[str]:
+def describe(plan: ElectPlan) -> list[str]:
     return list(lines(plan))
 
 
-def lines(plan: Plan) -> Iterator[str]:
+def lines(plan: ElectPlan) -> Iterator[str]:
     timing = plan.timing
     yield f"{plan.n} nodes ({', '.join(NAMES[: plan.n])}), a first, {plan.min_replicas} replicas to write"
     yield (
@@ -54,6 +54,6 @@ def lines(plan: Plan) -> Iterator[str]:
     yield f"at {plan.faults_end_ms} ms: all faults end"
 
 
-def told(fault: Fault) -> str:
+def told(fault: ElectFault) -> str:
     whom = ", ".join("the primary" if i == 0 else NAMES[i - 1] for i in fault.target)
     return f"{fault.kind.value} {whom}, for {fault.for_ms} ms"

@@ -16,7 +16,7 @@ from epoxy.model.quorum import QuorumPolicy, Quorums
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import Path
 from epoxy.node.keys import uncontended
-from epoxy.node.keys.uncontended import Standing
+from epoxy.node.keys.uncontended import RoundPlan
 from epoxy.protocol.keys import acceptor, local, recovery, rounds
 from epoxy.protocol.keys.effects import Context, Flow
 from epoxy.protocol.keys.local import at_home, propose_value, take_ballot
@@ -24,7 +24,7 @@ from epoxy.protocol.keys.operations import Conclude, Concluded, FastVote, Select
 from epoxy.protocol.keys.preconditions import judge
 from epoxy.protocol.keys.recovery import Promises
 from epoxy.protocol.keys.rounds import gather, learned, spread
-from epoxy.protocol.keys.terms import Decision, Instance
+from epoxy.protocol.keys.terms import Decision, KeyInstance
 from epoxy_sim.keys.exhaustive_world import Rules
 from epoxy_sim.keys.judge import Judge
 from epoxy_sim.patching import Patch
@@ -63,7 +63,7 @@ def enter_any_version(state: KeyState, version: int) -> Behind | None:
     return None
 
 
-def fast_round(ctx: Context, instance: Instance, mine: Proposal) -> Flow[Decision | None]:
+def fast_round(ctx: Context, instance: KeyInstance, mine: Proposal) -> Flow[Decision | None]:
     request = Accept(key=instance.key, epoch=ctx.config.epoch, ballot=fast_ballot(ctx.me), proposal=mine)
     got = yield from gather(ctx, request, ctx.config.active, need=ctx.config.quorums.fast, own={}, base=instance.base)
     if got.decided is not None:
@@ -93,7 +93,7 @@ def highest_accepted_ballot(promises: Promises, config: ClusterConfig) -> Propos
     return recovery.highest(votes).proposal if votes else None
 
 
-def everything_is_a_flow(standing: Standing) -> bool:
+def everything_is_a_flow(standing: RoundPlan) -> bool:
     return False
 
 

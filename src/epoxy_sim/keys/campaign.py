@@ -12,7 +12,7 @@ AS_DESCRIBED = "as-described"
 """The mutant that replaces a whole protocol; on the command line it is a protocol of its own."""
 
 
-class Setup(protocols.Setup[Plan, Report], frozen=True, kw_only=True):
+class Setup(protocols.CampaignSetup[Plan, Report], frozen=True, kw_only=True):
     mutants = MUTANTS
 
     workload: str

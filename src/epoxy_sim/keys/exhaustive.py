@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from epoxy.model.messages import Reply
 from epoxy_sim.keys.exhaustive_trace import Label, describe
-from epoxy_sim.keys.exhaustive_world import Broken, Column, Message, Ok, Outcome, Rules, Talk, World
+from epoxy_sim.keys.exhaustive_world import Broken, Column, Message, Ok, Outcome, Rules, SmallWorld, Talk
 
-__all__ = ["Exploration", "Violation", "World", "explore"]
+__all__ = ["BrokenPromise", "Exploration", "SmallWorld", "explore"]
 
 COLUMN_BITS = 16
 COLUMN_MASK = (1 << COLUMN_BITS) - 1
@@ -26,7 +26,7 @@ LIMIT_STATES = 5_000_000
 """Below 2 GB: a state takes 120 bytes, and its share of the tables up to 200 more where few replicas say much."""
 
 
-class Violation(Struct, frozen=True, kw_only=True):
+class BrokenPromise(Struct, frozen=True, kw_only=True):
     """A promise that does not hold, and a shortest way there."""
 
     what: str
@@ -45,7 +45,7 @@ class Exploration(Struct, frozen=True, kw_only=True):
     depth: int
     seconds: float
     complete: bool
-    violation: Violation | None = None
+    violation: BrokenPromise | None = None
 
     def __str__(self) -> str:
         verdict = "complete" if self.complete else "violated" if self.violation else "cut off"
@@ -56,7 +56,7 @@ class Exploration(Struct, frozen=True, kw_only=True):
 Step = tuple[int, Label]
 
 
-class Plan:
+class TalkPlan:
     """What can happen in one talk, filled in as columns are met."""
 
     def __init__(self, talk: Talk, rules: Rules) -> None:
@@ -71,7 +71,7 @@ class Plan:
 class Tables:
     """Numbers for talks and columns, and the steps between states by number."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SmallWorld) -> None:
         self.rules = Rules(world)
         self.seats = world.seats
         self.shifts = [COLUMN_BITS * seat for seat in range(world.n)]
@@ -81,7 +81,7 @@ class Tables:
         self.crowd_shifts = self.shifts[: world.n - len(world.homes)]
         self.sorting: dict[int, int] = {}
         self.talks: dict[Talk, int] = {}
-        self.plans: list[Plan] = []
+        self.plans: list[TalkPlan] = []
         self.columns: dict[Column, int] = {}
         self.by_number: list[Column] = []
         self.oks: dict[Ok | None, int] = {None: NO_CONSENT}
@@ -96,7 +96,7 @@ class Tables:
     def talk_number(self, talk: Talk) -> int:
         number = self.talks.setdefault(talk, len(self.plans))
         if number == len(self.plans):
-            self.plans.append(Plan(talk, self.rules))
+            self.plans.append(TalkPlan(talk, self.rules))
         return number
 
     def column_number(self, column: Column) -> int:
@@ -154,7 +154,7 @@ class Tables:
                     found.append((rest + delta, label))
         return found
 
-    def moves(self, plan: Plan, seat: int, column: int) -> list[Step]:
+    def moves(self, plan: TalkPlan, seat: int, column: int) -> list[Step]:
         """Deliveries that change something."""
         found: list[Step] = []
         replica_id = self.seats[seat]
@@ -169,10 +169,10 @@ class Tables:
                 found.append((delta << self.shifts[seat], (replica_id, message, reply)))
         return found
 
-    def spontaneous(self, plan: Plan, f: int, home: int) -> list[Step]:
+    def spontaneous(self, plan: TalkPlan, f: int, home: int) -> list[Step]:
         return self.numbered(f, home, self.rules.spontaneous(plan.talk, f, self.by_number[home]))
 
-    def successes(self, plan: Plan, f: int, home: int, answers: list[int]) -> list[Step]:
+    def successes(self, plan: TalkPlan, f: int, home: int, answers: list[int]) -> list[Step]:
         question = (home, *answers)
         known = plan.successes[f].get(question)
         if known is None:
@@ -198,7 +198,7 @@ def pack(columns: list[int]) -> int:
     return packed
 
 
-def explore(world: World, limit_states: int = LIMIT_STATES) -> Exploration:
+def explore(world: SmallWorld, limit_states: int = LIMIT_STATES) -> Exploration:
     """Level by level, each one step farther. So the first violation met is a nearest one, and the way there can be
     found again from the levels: no state remembers where it came from."""
     started = time.perf_counter()
@@ -238,12 +238,12 @@ def advance(tables: Tables, levels: list[list[int]], seen: set[int]) -> int:
     return taken
 
 
-def retrace(tables: Tables, levels: list[list[int]], broken: Broken) -> Violation:
+def retrace(tables: Tables, levels: list[list[int]], broken: Broken) -> BrokenPromise:
     """The state that broke, backwards through the levels to the first, then forwards again in words."""
     path = [next(state for state in levels[-1] if breaks(tables, state))]
     for level in reversed(levels[:-1]):
         path.append(next(state for state in level if leads_to(tables, state, path[-1])))
-    return Violation(what=broken.what, trace=tell(tables, path[::-1]))
+    return BrokenPromise(what=broken.what, trace=tell(tables, path[::-1]))
 
 
 def breaks(tables: Tables, state: int) -> bool:

@@ -30,7 +30,7 @@ class Chosen(Struct, frozen=True):
     request: Accept
 
 
-class Free(Struct, frozen=True):
+class NothingToCarryOn(Struct, frozen=True):
     """It is a reader, and there is nothing to carry on."""
 
 
@@ -106,7 +106,7 @@ def proposer(who: str, asked: object, result: object) -> str | None:
             return f"{who} promises itself {ballot(result.ballot)} with {vote(result.vote)} and sends Prepare"
         case Chosen():
             return f"{who} has {request(asked)} and sends {request(result.request)}"
-        case Free():
+        case NothingToCarryOn():
             return f"{who} has {request(asked)} and finds that nothing was chosen"
         case Concluded():
             return f"{who} has {request(asked)} and commits"

@@ -39,7 +39,7 @@ from epoxy.model.records import FRESH, KeyState, Proposal, ProposalId
 from epoxy.model.writes import Write
 from epoxy.protocol.keys import acceptor, operations, recovery
 from epoxy.protocol.keys import local as home
-from epoxy_sim.keys.exhaustive_trace import Chosen, Free, Label, Promises, Restarted, name, proposal
+from epoxy_sim.keys.exhaustive_trace import Chosen, Label, NothingToCarryOn, Promises, Restarted, name, proposal
 
 KEY = b"k"
 T = TypeVar("T")
@@ -48,7 +48,7 @@ Message = Request | Commit
 Ok = AcceptOk | PrepareOk
 
 
-class World(Struct, frozen=True, kw_only=True):
+class SmallWorld(Struct, frozen=True, kw_only=True):
     """What to explore. `readers` recover without a value of their own, as a linearizable read does. `recoveries` bounds
     the classic ballots of all together, `restarts` how often a proposer forgets what it was doing and begins a new
     write. With more than one of `versions` the key is mutable, and a writer that lost one version goes on with the
@@ -151,7 +151,7 @@ Choice = tuple[Proposal | None, tuple[int, ...]]
 class Rules:
     """The steps of a world, by production code. Nothing here is fast: `exhaustive` asks each question once."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SmallWorld) -> None:
         self.world = world
         self.config = world.config
         self.epoch = self.config.epoch
@@ -278,7 +278,7 @@ class Rules:
     def free(self, talk: Talk, f: int, column: Column, quorum: tuple[int, ...]) -> Outcome:
         """A reader ends with "nothing was chosen": wrong, if something was before it reserved its ballot."""
         flow = talk.flows[f]
-        label = (flow.home, Promises(quorum), Free())
+        label = (flow.home, Promises(quorum), NothingToCarryOn())
         if flow.owed:
             raise Broken(f"{name(flow.home)} reads nothing after {proposal(talk.decided[-1])} was decided", label)
         return talk.after(f, replace(flow, request=None, done=True)), column, label

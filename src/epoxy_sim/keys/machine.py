@@ -11,9 +11,9 @@ from epoxy.model.messages import Reply, Request, UpdateConfig
 from epoxy.model.records import KeyState
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.member import Member
+from epoxy.node.members.member import Membership
 from epoxy.protocol.keys.effects import Timing
-from epoxy.protocol.members.retention import Floor, learners
+from epoxy.protocol.members.retention import RetentionFloor, learners
 from epoxy.store.memory import MemoryStore
 from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.plan import FaultKind
@@ -152,13 +152,13 @@ class Life:
         self.replica = Replica(machine.id, self.store, machine.config, alarm)
         self.replica.watchers.append(self._watch)
         self.driver = Driver(self.replica, self, self, self, machine.timing, alarm)
-        self.member = Member(self.driver, self.store, self, self) if machine.changing else None
+        self.member = Membership(self.driver, self.store, self, self) if machine.changing else None
         self.served: dict[int, bytes] = {}
         """Newcomers that have begun to read here, and are still newcomers."""
         if self.member is not None:
             self.member.space.page_rows = PAGE_ROWS
             self.member.copier.page_ms = PAGE_MS
-            self.member.copier.sweeper.floor = Floor(commits=machine.kept_commits, age_ms=0.0)
+            self.member.copier.sweeper.floor = RetentionFloor(commits=machine.kept_commits, age_ms=0.0)
             self.member.copier.sweeper.look_ms = SWEEP_MS
             self.replica.commit_watchers.append(self._reconfigured)
 

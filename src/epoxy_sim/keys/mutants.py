@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 from epoxy.model import ballot, cluster, quorum, records
 from epoxy.node.keys.driver import Run
-from epoxy.node.keys.key_state_cache import States
+from epoxy.node.keys.key_state_cache import KeyStateCache
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import member
 from epoxy.node.members.key_sync import Copier
@@ -23,7 +23,7 @@ from epoxy_sim.members.plans.churn import MEMBERSHIP
 from epoxy_sim.patching import Patch
 
 
-class Mutant(patching.Mutant, frozen=True, kw_only=True):
+class KeysMutant(patching.Mutant, frozen=True, kw_only=True):
     """`workload`: the one in which it shows. `exhaustive`: chance meets it too rarely, so it is looked for in every
     state of small worlds."""
 
@@ -36,8 +36,8 @@ UNCOUNTED = Patch(quorum, "assert_quorums_meet", mutations.nothing)
 AMBIGUOUS = Patch(recovery, "assert_unambiguous", mutations.nothing)
 
 
-def mutant(name: str, breaks: str, *patches: Patch, workload: str = "per-key", exhaustive: bool = False) -> Mutant:
-    return Mutant(name=name, breaks=breaks, workload=workload, exhaustive=exhaustive, patches=patches)
+def mutant(name: str, breaks: str, *patches: Patch, workload: str = "per-key", exhaustive: bool = False) -> KeysMutant:
+    return KeysMutant(name=name, breaks=breaks, workload=workload, exhaustive=exhaustive, patches=patches)
 
 
 ALL = (
@@ -111,7 +111,7 @@ ALL = (
     mutant(
         "stale-state",
         "memory keeps an older state than the disk",
-        Patch(States, "put", mutations.remember_the_first),
+        Patch(KeyStateCache, "put", mutations.remember_the_first),
     ),
     mutant(
         "read-undurable",

@@ -13,13 +13,13 @@ from epoxy.model.quorum import QuorumPolicy, Quorums
 from epoxy.model.records import KeyState, Proposal, ProposalId, Settled, Vote
 from epoxy.model.writes import ReadOutcome, ReadResult, Source
 from epoxy.node.keys.driver import Run
-from epoxy.node.keys.key_state_cache import States
+from epoxy.node.keys.key_state_cache import KeyStateCache
 from epoxy.node.keys.replica import Replica
 from epoxy.protocol.keys import acceptor, local, operations, reader, recovery, rounds
 from epoxy.protocol.keys.effects import Answer, Context, Event, Flow, Home, Next, Open
 from epoxy.protocol.keys.operations import FastVote, HomeOp, Reserved, Select, Selected
 from epoxy.protocol.keys.recovery import Promises
-from epoxy.protocol.keys.terms import Decision, GaveUp, Instance, Offer
+from epoxy.protocol.keys.terms import Decision, GaveUp, KeyInstance, OwnProposal
 from epoxy.store.keyspace import BALLOT, VOTES
 from epoxy.store.limits import FIRST_RESERVED_KEY
 from epoxy.store.memory import MemoryStore
@@ -131,10 +131,10 @@ def remember_only_the_newest(version: int, committed: Proposal, lineage: tuple[S
 
 
 def offer_not_noted(
-    ctx: Context, instance: Instance, mine: Offer, start: FastVote | Reserved
+    ctx: Context, instance: KeyInstance, mine: OwnProposal, start: FastVote | Reserved
 ) -> Flow[Decision | GaveUp]:
     """The writer does not remember that its proposal has left home."""
-    return (yield from decide(ctx, instance, Offer(proposal=mine.proposal), start))
+    return (yield from decide(ctx, instance, OwnProposal(proposal=mine.proposal), start))
 
 
 decide = rounds.decide
@@ -187,12 +187,12 @@ def is_a_vote(row: bytes) -> bool:
 survivors = MemoryStore.survivors
 
 
-def remember_the_first(states: States, key: bytes, state: KeyState) -> None:
+def remember_the_first(states: KeyStateCache, key: bytes, state: KeyState) -> None:
     if states.get(key) is None:
         put_state(states, key, state)
 
 
-put_state = States.put
+put_state = KeyStateCache.put
 
 
 # Reads

@@ -14,7 +14,7 @@ from epoxy_sim.keys.judge import Judge, Violation
 from epoxy_sim.keys.machine import Machine
 from epoxy_sim.keys.plan import Ask, ClientPlan, Plan, Step
 from epoxy_sim.linearizability import Linearizable, check
-from epoxy_sim.members.operator import Change, Operator
+from epoxy_sim.members.operator import MembersChange, MembersOperator
 from epoxy_sim.nemesis import Nemesis
 from epoxy_sim.network import Network
 from epoxy_sim.trace_format import say
@@ -96,8 +96,8 @@ class Simulation:
         ]
         self.network.machines = {machine.id: machine for machine in self.machines}
         self.nemesis = Nemesis(self.world, self.network, self.machines)
-        self.operators = [Operator(wish, self.machines, self.world) for wish in plan.wishes]
-        self.change = Change(self.operators, self.machines, self.judge, self.world)
+        self.operators = [MembersOperator(wish, self.machines, self.world) for wish in plan.wishes]
+        self.change = MembersChange(self.operators, self.machines, self.judge, self.world)
         self.clients = [self._client(f"c{i}", client) for i, client in enumerate(plan.clients, start=1)]
 
     def play(self) -> None:

@@ -28,12 +28,12 @@ from epoxy.node.members import member
 from epoxy.protocol.keys import acceptor, operations, recovery
 from epoxy.protocol.keys import local as home
 from epoxy.protocol.members import changes, learner
-from epoxy_sim.keys.exhaustive import Exploration, Violation
+from epoxy_sim.keys.exhaustive import BrokenPromise, Exploration
 from epoxy_sim.keys.exhaustive_trace import (
     Adopted,
     Chosen,
-    Free,
     Label,
+    NothingToCarryOn,
     Promises,
     Promoted,
     Renewed,
@@ -49,7 +49,7 @@ JOINT, LAST = 2, 3
 LIMIT_STATES = 2_000_000
 
 
-class World(Struct, frozen=True, kw_only=True):
+class MembersWorld(Struct, frozen=True, kw_only=True):
     """`recoveries` bounds the classic ballots of all together. `late` writers come when all is over, in the
     last epoch; `stragglers` hear of nothing before that one."""
 
@@ -75,12 +75,12 @@ class World(Struct, frozen=True, kw_only=True):
         return {1: first, JOINT: joint, LAST: changes.promote(joint, first.coordinator_id)}
 
 
-class Column(Struct, frozen=True):
+class MembersColumn(Struct, frozen=True):
     epoch: int
     state: KeyState
 
 
-class Flow(Struct, frozen=True, kw_only=True):
+class MembersFlow(Struct, frozen=True, kw_only=True):
     """A writer or reader in one epoch, and the round it has open with the consents so far."""
 
     home: int
@@ -91,7 +91,7 @@ class Flow(Struct, frozen=True, kw_only=True):
     owed: bool = False
     done: bool = False
 
-    def hearing(self, replica: int, ok: Ok) -> "Flow":
+    def hearing(self, replica: int, ok: Ok) -> "MembersFlow":
         return replace(self, oks=tuple(sorted({**dict(self.oks), replica: ok}.items())))
 
 
@@ -108,7 +108,7 @@ class Rest(Struct, frozen=True, kw_only=True):
         return sorted(message.ballot for message in self.sent if isinstance(message, Prepare))
 
 
-class Pool(Generic[T]):
+class ValuePool(Generic[T]):
     """Numbers for values: comparing them is what a search does most."""
 
     def __init__(self) -> None:
@@ -128,35 +128,37 @@ State = tuple[int, ...]
 Step = tuple[State, Label]
 
 
-class Search:
-    def __init__(self, world: World) -> None:
+class MembersSearch:
+    def __init__(self, world: MembersWorld) -> None:
         self.world = world
         self.configs = world.configs()
         self.ids = world.replicas
-        self.columns: Pool[Column] = Pool()
-        self.flows: Pool[Flow] = Pool()
-        self.rests: Pool[Rest] = Pool()
+        self.columns: ValuePool[MembersColumn] = ValuePool()
+        self.flows: ValuePool[MembersFlow] = ValuePool()
+        self.rests: ValuePool[Rest] = ValuePool()
         self._delivered: dict[tuple[Message, int, int], tuple[int, Ok | None, Label] | None] = {}
 
     def first(self) -> State:
-        flows = [Flow(home=i, reads=i in self.world.readers) for i in (*self.world.proposers, *self.world.readers)]
-        fresh = self.columns.number(Column(1, FRESH))
+        flows = [
+            MembersFlow(home=i, reads=i in self.world.readers) for i in (*self.world.proposers, *self.world.readers)
+        ]
+        fresh = self.columns.number(MembersColumn(1, FRESH))
         return (*[fresh] * len(self.ids), *map(self.flows.number, flows), self.rests.number(Rest()))
 
-    def column(self, state: State, replica: int) -> Column:
+    def column(self, state: State, replica: int) -> MembersColumn:
         return self.columns.values[state[self.ids.index(replica)]]
 
-    def flow(self, state: State, f: int) -> Flow:
+    def flow(self, state: State, f: int) -> MembersFlow:
         return self.flows.values[state[len(self.ids) + f]]
 
     def rest(self, state: State) -> Rest:
         return self.rests.values[state[-1]]
 
-    def with_column(self, state: State, replica: int, column: Column) -> State:
+    def with_column(self, state: State, replica: int, column: MembersColumn) -> State:
         at = self.ids.index(replica)
         return (*state[:at], self.columns.number(column), *state[at + 1 :])
 
-    def with_flow(self, state: State, f: int, flow: Flow, *sent: Message) -> State:
+    def with_flow(self, state: State, f: int, flow: MembersFlow, *sent: Message) -> State:
         at = len(self.ids) + f
         rest = self.rest(state)
         after = state[-1] if not sent else self.rests.number(replace(rest, sent=rest.sent.union(sent)))
@@ -178,7 +180,10 @@ class Search:
             column = self.column(state, replica)
             first = LAST if replica in self.world.stragglers else JOINT
             for epoch in range(max(first, column.epoch + 1), newest + 1):
-                yield self.with_column(state, replica, Column(epoch, column.state)), (replica, None, Adopted(epoch))
+                yield (
+                    self.with_column(state, replica, MembersColumn(epoch, column.state)),
+                    (replica, None, Adopted(epoch)),
+                )
 
     def deliveries(self, state: State) -> Iterator[Step]:
         count = len(state) - len(self.ids) - 1
@@ -210,7 +215,7 @@ class Search:
             state, reply = lawful((replica, message, None), lambda: acceptor.step(column.state, message, config))
             ok = reply if isinstance(reply, Ok) else None
             label = (replica, message, reply)
-            changed = self.columns.number(Column(column.epoch, state))
+            changed = self.columns.number(MembersColumn(column.epoch, state))
             self._delivered[asked] = (changed, ok, label) if ok is not None or changed != number else None
         return self._delivered[asked]
 
@@ -227,7 +232,7 @@ class Search:
         if flow.request is not None and self.reached(flow):
             yield from self.succeed(state, f, flow, column)
 
-    def begin(self, state: State, f: int, flow: Flow, column: Column) -> Iterator[Step]:
+    def begin(self, state: State, f: int, flow: MembersFlow, column: MembersColumn) -> Iterator[Step]:
         """A first look at home, or another ballot."""
         config = self.configs[column.epoch]
         if flow.request is None and not flow.reads:
@@ -239,13 +244,13 @@ class Search:
                 ballot = fast_ballot(flow.home)
                 vote = Accept(key=KEY, epoch=flow.epoch, ballot=ballot, proposal=result.proposal)
                 voted = replace(flow, request=vote, oks=((flow.home, AcceptOk()),))
-                at_home = self.with_column(state, flow.home, Column(column.epoch, after))
+                at_home = self.with_column(state, flow.home, MembersColumn(column.epoch, after))
                 yield self.with_flow(at_home, f, voted, vote), (flow.home, select, result)
                 return
         if len(self.rest(state).ballots) < self.world.recoveries:
             yield from self.retry(state, f, flow, column)
 
-    def retry(self, state: State, f: int, flow: Flow, column: Column) -> Iterator[Step]:
+    def retry(self, state: State, f: int, flow: MembersFlow, column: MembersColumn) -> Iterator[Step]:
         for above in (NO_BALLOT, *self.rest(state).ballots):
             reserve = operations.Reserve(key=KEY, version=1, above=above, me=flow.home, epoch=flow.epoch)
             after, result = home.perform(column.state, reserve, self.configs[column.epoch])
@@ -253,17 +258,17 @@ class Search:
                 ask = Prepare(key=KEY, epoch=flow.epoch, ballot=result.ballot, version=1)
                 owed = flow.reads and self.rest(state).decided is not None
                 asked = replace(flow, request=ask, oks=((flow.home, PrepareOk(vote=result.vote)),), owed=owed)
-                at_home = self.with_column(state, flow.home, Column(column.epoch, after))
+                at_home = self.with_column(state, flow.home, MembersColumn(column.epoch, after))
                 yield self.with_flow(at_home, f, asked, ask), (flow.home, reserve, result)
 
-    def reached(self, flow: Flow) -> bool:
+    def reached(self, flow: MembersFlow) -> bool:
         config = self.configs[flow.epoch]
         if config.sides is not None:
             return cluster.both_sides(config.sides, dict(flow.oks))
         is_fast = isinstance(flow.request, Accept) and flow.request.ballot.is_fast
         return len(flow.oks) >= (config.quorums.fast if is_fast else config.quorums.slow)
 
-    def succeed(self, state: State, f: int, flow: Flow, column: Column) -> Iterator[Step]:
+    def succeed(self, state: State, f: int, flow: MembersFlow, column: MembersColumn) -> Iterator[Step]:
         request = flow.request
         if isinstance(request, Prepare):
             yield from self.choose(state, f, flow, request)
@@ -277,9 +282,9 @@ class Search:
             after, result = home.perform(column.state, op, self.configs[column.epoch])
             if not is_fast or isinstance(result, operations.Concluded):
                 label: Label = (flow.home, op, result)
-                yield self.decided(state, f, flow, chosen, Column(column.epoch, after), label), label
+                yield self.decided(state, f, flow, chosen, MembersColumn(column.epoch, after), label), label
 
-    def choose(self, state: State, f: int, flow: Flow, request: Prepare) -> Iterator[Step]:
+    def choose(self, state: State, f: int, flow: MembersFlow, request: Prepare) -> Iterator[Step]:
         """From any quorum of the promises at hand."""
         config = self.configs[flow.epoch]
         mine = Proposal(
@@ -300,22 +305,24 @@ class Search:
             asking = replace(flow, request=accept, oks=())
             yield self.with_flow(state, f, asking, accept), (flow.home, Promises(quorum), Chosen(accept))
 
-    def quorums(self, flow: Flow) -> Iterator[tuple[int, ...]]:
+    def quorums(self, flow: MembersFlow) -> Iterator[tuple[int, ...]]:
         promised = [i for i, _ in flow.oks]
         for size in range(1, len(promised) + 1):
             for quorum in combinations(promised, size):
                 if flow.home in quorum and self.reached(replace(flow, oks=tuple((i, AcceptOk()) for i in quorum))):
                     yield quorum
 
-    def free(self, state: State, f: int, flow: Flow, quorum: tuple[int, ...]) -> Step:
-        label = (flow.home, Promises(quorum), Free())
+    def free(self, state: State, f: int, flow: MembersFlow, quorum: tuple[int, ...]) -> Step:
+        label = (flow.home, Promises(quorum), NothingToCarryOn())
         if flow.owed:
             raise Broken(f"{name(flow.home)} reads nothing after a decision", label)
         rest = replace(self.rest(state), freed=self.rest(state).freed or flow.epoch == JOINT)
         after = self.with_flow(state, f, replace(flow, request=None, oks=(), done=True))
         return (*after[:-1], self.rests.number(rest)), label
 
-    def decided(self, state: State, f: int, flow: Flow, chosen: Proposal, column: Column, label: Label) -> State:
+    def decided(
+        self, state: State, f: int, flow: MembersFlow, chosen: Proposal, column: MembersColumn, label: Label
+    ) -> State:
         rest = self.rest(state)
         if rest.decided is not None and rest.decided != chosen:
             what = f"two values decided: {proposal(rest.decided)} and {proposal(chosen)}"
@@ -348,20 +355,20 @@ class Search:
         done = {i for i, status in heard.items() if changes.is_synced(joint, status)}
         return changes.enough(set(self.world.new), set(self.world.new) - set(self.world.old), done)
 
-    def holds(self, column: Column, joint: ClusterConfig, freed: bool) -> bool:
+    def holds(self, column: MembersColumn, joint: ClusterConfig, freed: bool) -> bool:
         """Whether there is something there that a member must hold before it is synced."""
         vote = column.state.vote
         unsettled = vote is not None and vote.epoch < JOINT and recovery.still_counts(vote, joint)
         return column.state.committed is not None or (unsettled and not freed)
 
 
-def explore(world: World, limit_states: int = LIMIT_STATES) -> Exploration:
+def explore(world: MembersWorld, limit_states: int = LIMIT_STATES) -> Exploration:
     """Breadth first, remembering where each state came from: the first violation met is a nearest one."""
     started = time.perf_counter()
-    search = Search(world)
+    search = MembersSearch(world)
     level, depth, transitions = [search.first()], 0, 0
     came: dict[State, tuple[State, Label] | None] = {level[0]: None}
-    violation: Violation | None = None
+    violation: BrokenPromise | None = None
     while level and violation is None and len(came) < limit_states:
         found: list[State] = []
         for state in level:
@@ -372,7 +379,7 @@ def explore(world: World, limit_states: int = LIMIT_STATES) -> Exploration:
                         came[after] = (state, label)
                         found.append(after)
             except Broken as broken:
-                violation = Violation(what=broken.what, trace=[*way_to(state, came), describe(broken.label)])
+                violation = BrokenPromise(what=broken.what, trace=[*way_to(state, came), describe(broken.label)])
                 break
         level = found
         depth += 1

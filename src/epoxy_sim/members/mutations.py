@@ -5,7 +5,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, Side
-from epoxy.model.members import MemberStatus, Progress, SnapshotPage, Wish
+from epoxy.model.members import ChangeRequest, MemberStatus, Progress, SnapshotPage
 from epoxy.model.records import ChangelogEntry, KeyState, Proposal, Vote
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members.key_sync import Copier, Done
@@ -74,7 +74,7 @@ def seal_the_joint_epoch_too(config: ClusterConfig) -> int:
     return config.epoch
 
 
-def straight_to_the_new(config: ClusterConfig, wish: Wish, heard: changes.Heard, me: int) -> changes.Step:
+def straight_to_the_new(config: ClusterConfig, wish: ChangeRequest, heard: changes.Heard, me: int) -> changes.Step:
     """Without a joint epoch: broadcast the new members, and let everybody use whichever it has."""
     step = begin_joint(config, wish, heard, me)
     if not isinstance(step, ClusterConfig):

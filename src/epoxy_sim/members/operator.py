@@ -1,8 +1,8 @@
 """Those who want other members, and whether they get them."""
 
 from epoxy.codec import wire
-from epoxy.model.cluster import WISH_KEY, ClusterConfig
-from epoxy.model.members import Member, Wish
+from epoxy.model.cluster import CHANGE_REQUEST_KEY, ClusterConfig
+from epoxy.model.members import ChangeRequest, Member
 from epoxy.model.writes import Committed, Outcome
 from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.machine import Machine
@@ -17,7 +17,7 @@ LOOK_US = 50_000
 """How often it is looked whether a change is through."""
 
 
-class Operator:
+class MembersOperator:
     """Asks for members until that is promised."""
 
     def __init__(self, plan: WishPlan, machines: list[Machine], world: World) -> None:
@@ -38,7 +38,7 @@ class Operator:
             return
         if self._world.trace is not None:
             self._world.note(f"the operator asks {life.machine.name} for {letters(self._plan.members)}")
-        wish = Wish(members=tuple(Member(id=i) for i in self._plan.members))
+        wish = ChangeRequest(members=tuple(Member(id=i) for i in self._plan.members))
         member = life.member
         life.run(lambda: member.wish(wish, self._answered))
 
@@ -46,10 +46,10 @@ class Operator:
         self.promised = self.promised or isinstance(outcome, Committed)
 
 
-class Change:
+class MembersChange:
     """Through when everybody's wish is written down and the newest configuration is the last of them."""
 
-    def __init__(self, operators: list[Operator], machines: list[Machine], judge: Judge, world: World) -> None:
+    def __init__(self, operators: list[MembersOperator], machines: list[Machine], judge: Judge, world: World) -> None:
         self.is_through = not operators
         self.gaps = ""
         """Who lacks what others hold, in words."""
@@ -79,11 +79,11 @@ class Change:
         return max((life.replica.config for life in lives if life is not None), key=lambda config: config.epoch)
 
     def _has_come(self) -> bool:
-        wished = self._judge.decided(WISH_KEY)
+        wished = self._judge.decided(CHANGE_REQUEST_KEY)
         if wished is None or wished.value is None or not all(operator.promised for operator in self._operators):
             return False
         if not any(machine.life is not None for machine in self._machines):
             return False
         config = self.newest()
-        members = tuple(member.id for member in wire.decode_wish(wished.value).members)
+        members = tuple(member.id for member in wire.decode_change_request(wished.value).members)
         return not config.is_joint and config.active == config.everybody == members

@@ -4,24 +4,24 @@ from epoxy_sim import protocols
 from epoxy_sim.campaign import Tally
 from epoxy_sim.placement.generate import generate
 from epoxy_sim.placement.mutants import MUTANTS
-from epoxy_sim.placement.plan import Plan
-from epoxy_sim.placement.simulation import Report, run
+from epoxy_sim.placement.plan import PlacementPlan
+from epoxy_sim.placement.simulation import PlacementReport, run
 
 
-class Setup(protocols.Setup[Plan, Report], frozen=True, kw_only=True):
+class PlacementSetup(protocols.CampaignSetup[PlacementPlan, PlacementReport], frozen=True, kw_only=True):
     name = "placement"
     mutants = MUTANTS
     limit_seeds = 2_000
     """Two minutes on one core. A fault that needs longer is one that the simulator does not find."""
 
-    def plan(self, seed: int) -> Plan:
+    def plan(self, seed: int) -> PlacementPlan:
         return generate(seed, n=self.n)
 
-    def run(self, plan: Plan, *, tracing: bool = False) -> Report:
+    def run(self, plan: PlacementPlan, *, tracing: bool = False) -> PlacementReport:
         return run(plan, tracing=tracing)
 
-    def tally(self, report: Report) -> Tally:
+    def tally(self, report: PlacementReport) -> Tally:
         return protocols.tally_of(report, operations=sum(report.answers.values()), paths=report.answers)
 
-    def facts(self, report: Report) -> tuple[object, ...]:
+    def facts(self, report: PlacementReport) -> tuple[object, ...]:
         return tuple(sorted(counts.items()) for counts in (report.answers, report.faults))

@@ -5,16 +5,16 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from epoxy.actors.conversation import Conversation
-from epoxy.client.envoy_protocol import Ended, EnvoyProtocol, Refused
+from epoxy.client.envoy_protocol import Ended, EnvoyProtocol, WorkerRefused
 from epoxy.client.hosted import Request
-from epoxy.model.actors import FromEnvoy, Hello, Start, ToEnvoy
+from epoxy.model.actors import EnvoyHello, FromEnvoy, Start, ToEnvoy
 from epoxy.protocol.placement.records import EnvoyId
 from epoxy_sim.keys.machine import Life
 from epoxy_sim.placement.site import Site
 from epoxy_sim.world import Event
 
 if TYPE_CHECKING:
-    from epoxy_sim.placement.simulation import Simulation
+    from epoxy_sim.placement.simulation import PlacementSimulation
 
 LATENCY_US = 500
 """Between a worker and its node: one building. Constant, so that what is said first is heard first."""
@@ -33,7 +33,7 @@ IMPATIENT_US = 20_000
 """Until a worker that drains is asked to leave at once."""
 
 
-class Wire:
+class EnvoyWire:
     """One connection, and the node's conversation at its end. `cut`: nothing arrives, and neither side knows."""
 
     def __init__(self, envoy: "SimEnvoy", life: Life, site: Site) -> None:
@@ -150,7 +150,7 @@ class SimActor:
 class SimEnvoy:
     """One process. `life` tells it from others under the same key."""
 
-    def __init__(self, simulation: "Simulation", number: int, life: int, key_life: int) -> None:
+    def __init__(self, simulation: "PlacementSimulation", number: int, life: int, key_life: int) -> None:
         self.simulation = simulation
         self.world = simulation.world
         self.site = simulation.sites[simulation.plan.envoys[number] - 1]
@@ -158,12 +158,12 @@ class SimEnvoy:
         self.id = EnvoyId(simulation.pool.namespace, f"e{number}-{key_life}")
         self.process = f"{self.id.key}#{life}"
         self.alive = True
-        self.wire: Wire | None = None
-        self._cut: Wire | None = None
+        self.wire: EnvoyWire | None = None
+        self._cut: EnvoyWire | None = None
         self.dice = Random(f"envoy/{number}/{life}/{simulation.plan.seed}")
         self._rate = simulation.plan.rates[number]
         self._actors: dict[str, SimActor] = {}
-        hello = Hello(
+        hello = EnvoyHello(
             namespace=simulation.pool.namespace,
             pool=simulation.pool.name,
             envoy_key=self.id.key,
@@ -217,18 +217,18 @@ class SimEnvoy:
         if life is None or self._cut is not None:
             self.world.after(RETRY_US, self._connect)
             return
-        self.wire = wire = Wire(self, life, self.site)
+        self.wire = wire = EnvoyWire(self, life, self.site)
         self.protocol.opened(wire.say, wire.end)
 
-    def hear(self, wire: Wire, message: ToEnvoy) -> None:
+    def hear(self, wire: EnvoyWire, message: ToEnvoy) -> None:
         if not self.alive or self.wire is not wire:
             return
         try:
             self.protocol.heard(message)
-        except Refused:
+        except WorkerRefused:
             self.die()
 
-    def lost(self, wire: Wire) -> None:
+    def lost(self, wire: EnvoyWire) -> None:
         if self.alive and self.wire is wire:
             self.wire = None
             self.protocol.closed()

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim.keys import generate as per_key
 from epoxy_sim.keys import plan as base
-from epoxy_sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, Plan, Step
+from epoxy_sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, PlacementPlan, PlacementStep
 
 SIZES = (1, 2, 3, 3, 3, 4, 5)
 RATES = (1.0, 0.99, 1.01)
@@ -31,14 +31,14 @@ WALL_STEPS_MS = (0, 0, -HOUR_MS, HOUR_MS, -1_500)
 ASKS = (AskKind.ENSURE, AskKind.ENSURE, AskKind.ENSURE, AskKind.CREATE, AskKind.GET, AskKind.DESTROY)
 
 
-def generate(seed: int, *, n: int | None = None) -> Plan:
+def generate(seed: int, *, n: int | None = None) -> PlacementPlan:
     dice = Random(f"placement/plan/{seed}")
     size = n if n is not None else dice.choice(SIZES)
     threshold_ms = dice.choice((1_000, 2_000, 5_000))
     until_us = threshold_ms * 1_000 * dice.randint(2, 6)
     envoys = tuple(dice.randint(1, size) for _ in range(dice.choice((1, size, 2 * size, 2 * size))))
     more = Random(f"placement/more/{seed}")
-    made = Plan(
+    made = PlacementPlan(
         sites=draw_sites(dice, seed, size, until_us),
         envoys=envoys,
         rates=tuple(dice.choice(RATES) for _ in envoys),
@@ -59,7 +59,7 @@ def generate(seed: int, *, n: int | None = None) -> Plan:
     return alone(made) if more.random() < ALONE else made
 
 
-def alone(made: Plan) -> Plan:
+def alone(made: PlacementPlan) -> PlacementPlan:
     """With one envoy in a datacenter, whose code takes its time to end."""
     envoys = tuple(sorted(set(made.envoys)))
     faults = [each for each in made.envoy_faults if each.envoy < len(envoys) and each.kind is not EnvoyFaultKind.TWIN]
@@ -84,7 +84,7 @@ def draw_sites(dice: Random, seed: int, n: int, until_us: int) -> base.Plan:
     )
 
 
-def draw_steps(dice: Random, n: int, until_us: int) -> tuple[Step, ...]:
+def draw_steps(dice: Random, n: int, until_us: int) -> tuple[PlacementStep, ...]:
     """Rounds: all sites ask within a moment, or whenever they like."""
     names = dice.randint(1, 3)
     asks = ASKS if dice.random() < 0.5 else ASKS[:3]
@@ -93,7 +93,7 @@ def draw_steps(dice: Random, n: int, until_us: int) -> tuple[Step, ...]:
         at_us, name = dice.randrange(until_us), dice.randrange(names)
         apart_us = dice.choice((1, 1_000, 100_000, until_us // 3))
         steps += [
-            Step(at_us=at_us + dice.randrange(apart_us), site=site, ask=dice.choice(asks), name=name)
+            PlacementStep(at_us=at_us + dice.randrange(apart_us), site=site, ask=dice.choice(asks), name=name)
             for site in range(1, n + 1)
         ]
     return tuple(sorted(steps, key=lambda step: (step.at_us, step.site)))
@@ -113,11 +113,13 @@ def draw_envoy_faults(dice: Random, envoys: int, threshold_ms: int, until_us: in
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
 
 
-def with_calls(dice: Random, steps: tuple[Step, ...], until_us: int) -> tuple[Step, ...]:
+def with_calls(dice: Random, steps: tuple[PlacementStep, ...], until_us: int) -> tuple[PlacementStep, ...]:
     """Requests to the actors of these names, from anywhere."""
     sites, names = [step.site for step in steps], [step.name for step in steps]
     calls = [
-        Step(at_us=dice.randrange(until_us), site=dice.choice(sites), ask=AskKind.CALL, name=dice.choice(names))
+        PlacementStep(
+            at_us=dice.randrange(until_us), site=dice.choice(sites), ask=AskKind.CALL, name=dice.choice(names)
+        )
         for _ in range(dice.randint(0, 30))
     ]
     return tuple(sorted((*steps, *calls), key=lambda step: (step.at_us, step.site)))

@@ -10,7 +10,7 @@ from epoxy.codec.tuple import strinc
 from epoxy.model.actors import ActorState, Start, label_of
 from epoxy.ports import Snapshot
 from epoxy.protocol.placement import rows
-from epoxy.protocol.placement.records import EnvoyId, Pool
+from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
 from epoxy_sim.keys.judge import Violation
 
 MANY = 10_000
@@ -32,7 +32,7 @@ class Ended(Struct):
 
 
 class ActorJudge:
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: EnvoyPool) -> None:
         self._pool = pool
         self._told: dict[int, list[Told]] = defaultdict(list)
         self._ended: dict[int, list[Ended]] = defaultdict(list)

@@ -4,7 +4,7 @@ from epoxy.actors import directory
 from epoxy.actors.calls import Calls
 from epoxy.actors.hosting import Hosting
 from epoxy.actors.reservation import Reservations
-from epoxy.actors.service import Actors
+from epoxy.actors.service import ActorService
 from epoxy.client.envoy_protocol import EnvoyProtocol
 from epoxy.client.hosted import Request
 from epoxy.protocol.placement import envoys, rows
@@ -23,7 +23,9 @@ ALL = (
         "no-fence", "an envoy nobody answers goes on", Patch(EnvoyProtocol, "_is_cut_off", mutations.never), since=200
     ),
     mutant("no-reservation", "a name is taken without asking", Patch(Reservations, "take", mutations.take_alone)),
-    mutant("everybody-hosts", "whoever is asked hosts the actor", Patch(Actors, "_at_owner", mutations.answer_here)),
+    mutant(
+        "everybody-hosts", "whoever is asked hosts the actor", Patch(ActorService, "_at_owner", mutations.answer_here)
+    ),
     mutant("same-id", "a destroyed actor's id is used again", Patch(directory, "ensure", mutations.ensure_same_id)),
     mutant("answer-at-once", "an answer before it is durable", Patch(Hosting, "ensure", mutations.answer_at_once)),
     mutant("slot-kept", "who leaves keeps the slot", Patch(directory, "leave", mutations.leave_slot)),

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from epoxy.actors import directory, hosting
 from epoxy.actors.calls import Calls
-from epoxy.actors.messages import Ensure, Question, Unavailable
-from epoxy.actors.reservation import Reservation, Reservations, Reserved
-from epoxy.actors.service import Actors
+from epoxy.actors.messages import Ensure, OwnerUnavailable, Question
+from epoxy.actors.reservation import NameReservation, Reservation, Reservations
+from epoxy.actors.service import ActorService
 from epoxy.client.envoy_protocol import EnvoyProtocol
 from epoxy.client.hosted import Request
-from epoxy.model.actors import Actor, ActorName, ActorState, FromEnvoy, Goodbye, Ping, Start, make_id
+from epoxy.model.actors import ActorEntry, ActorName, ActorState, FromEnvoy, Goodbye, Ping, Start, make_id
 from epoxy.ports import Transaction
 from epoxy.protocol.placement import envoys, rows
 from epoxy.protocol.placement.expiry import Holder, Lease
@@ -62,32 +62,32 @@ def expire_unseeing(tx: Transaction, envoy: EnvoyId, now_ms: int, *, unless_fres
 def take_alone(self: Reservations, name: ActorName, settled: Callable[[Reservation], None]) -> None:
     """Nobody else is asked."""
     known = self.known(name)
-    settled(known or Reserved(make_id(self._dice.nonce(), self._dice.nonce(), self._label)))
+    settled(known or NameReservation(make_id(self._dice.nonce(), self._dice.nonce(), self._label)))
 
 
 def answer_here(
-    self: Actors, settled: Reservation, question: Question, answered: Callable[..., None], relayed: bool
+    self: ActorService, settled: Reservation, question: Question, answered: Callable[..., None], relayed: bool
 ) -> None:
     """Whoever owns it."""
-    if isinstance(settled, Reserved):
+    if isinstance(settled, NameReservation):
         self._answer(question, settled.actor_id, answered)
     else:
         right_at_owner(self, settled, question, answered, relayed)
 
 
-right_at_owner = Actors._at_owner
+right_at_owner = ActorService._at_owner
 
 
 def ensure_same_id(
     tx: Transaction, reserved: bytes, fresh: bytes, name: ActorName, pool: str, given: bytes, now_ms: int
-) -> tuple[Actor, bool]:
+) -> tuple[ActorEntry, bool]:
     """The next actor of a name takes the id of the first."""
     del fresh
     return right_ensure(tx, reserved, reserved, name, pool, given, now_ms)
 
 
 def answer_at_once(
-    self: hosting.Hosting, ask: Ensure, reserved: bytes, answered: Callable[[Actor, bool], None]
+    self: hosting.Hosting, ask: Ensure, reserved: bytes, answered: Callable[[ActorEntry, bool], None]
 ) -> None:
     """Before it is on the disk."""
     now_ms = self.placement.now_ms()
@@ -102,15 +102,15 @@ def answer_at_once(
     answered(placed[0], created)
 
 
-def leave_slot(tx: Transaction, actor: Actor) -> None:
+def leave_slot(tx: Transaction, actor: ActorEntry) -> None:
     tx.clear(directory.envoy_row(actor))
 
 
-def count_again(tx: Transaction, actor: Actor, now_ms: int) -> Actor:
+def count_again(tx: Transaction, actor: ActorEntry, now_ms: int) -> ActorEntry:
     return right_started(tx, replace(actor, counted=False), now_ms)
 
 
-def forgive(tx: Transaction, actor: Actor, now_ms: int) -> Actor:
+def forgive(tx: Transaction, actor: ActorEntry, now_ms: int) -> ActorEntry:
     """An actor that starts is taken for sound, before its code has run."""
     return right_started(tx, replace(actor, failures=0), now_ms)
 
@@ -194,7 +194,7 @@ def goodbye_first(self: EnvoyProtocol) -> None:
 def lose_definitely(self: Calls, envoy: EnvoyId) -> None:
     """What a lost envoy was asked counts as not done."""
     for number in [n for n, waiting in self._waiting.items() if waiting.envoy == envoy]:
-        self._end(number, Unavailable(reason="the envoy was lost"))
+        self._end(number, OwnerUnavailable(reason="the envoy was lost"))
 
 
 def refuse_what_ran(self: Request, reason: str) -> None:

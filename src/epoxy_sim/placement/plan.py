@@ -15,7 +15,7 @@ class AskKind(enum.Enum):
     CALL = "call"
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class PlacementStep(Struct, frozen=True, kw_only=True):
     at_us: int
     site: int
     ask: AskKind
@@ -44,7 +44,7 @@ class EnvoyFault(Struct, frozen=True, kw_only=True):
     for_us: int
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class PlacementPlan(Struct, frozen=True, kw_only=True):
     """`sites` has everything about the datacenters; it has no clients. `envoys`: the site of each. `places`: virtual
     nodes in the first life of a node, and in every later one."""
 
@@ -64,7 +64,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     sweep_every_s: int
     wall_steps_ms: tuple[int, ...]
     """How far off a node's wall clock is in each of its lives, in turn."""
-    steps: tuple[Step, ...]
+    steps: tuple[PlacementStep, ...]
     envoy_faults: tuple[EnvoyFault, ...]
 
     @property

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from epoxy_sim.keys.plan import Weather
-from epoxy_sim.placement.plan import Plan
-from epoxy_sim.placement.simulation import Report, run
+from epoxy_sim.placement.plan import PlacementPlan
+from epoxy_sim.placement.simulation import PlacementReport, run
 from epoxy_sim.search import Listener, Search, Shrunk, fewer
 
 LIMIT_EVENTS = 500_000
@@ -14,19 +14,19 @@ NETWORK_SEEDS = 3
 
 
 def shrink(
-    plan: Plan, rule: str, *, limit_events: int = LIMIT_EVENTS, listener: Listener[Plan] | None = None
-) -> Shrunk[Report]:
+    plan: PlacementPlan, rule: str, *, limit_events: int = LIMIT_EVENTS, listener: Listener[PlacementPlan] | None = None
+) -> Shrunk[PlacementReport]:
     """`plan` must break `rule`. Call it with the same fault planted, if there is one."""
-    return PlanSearch(plan, rule, limit_events, listener).shrunk()
+    return PlacementPlanSearch(plan, rule, limit_events, listener).shrunk()
 
 
-class PlanSearch(Search[Plan, Report]):
+class PlacementPlanSearch(Search[PlacementPlan, PlacementReport]):
     network_seeds = NETWORK_SEEDS
 
-    def run(self, plan: Plan, *, tracing: bool = False) -> Report:
+    def run(self, plan: PlacementPlan, *, tracing: bool = False) -> PlacementReport:
         return run(plan, tracing=tracing)
 
-    def attempt(self, candidate: Plan) -> bool:
+    def attempt(self, candidate: PlacementPlan) -> bool:
         """The seed is that of the sites, so only the plan itself is tried."""
         if candidate == self.best or not self._breaks(candidate):
             return False

@@ -7,15 +7,15 @@ from msgspec import Struct
 
 from epoxy.actors import directory
 from epoxy.actors.messages import (
-    Call,
+    CallActor,
     Destroy,
     Ensure,
     Exists,
     Found,
-    Get,
+    GetActor,
     Missing,
+    OwnerUnavailable,
     Question,
-    Unavailable,
     Unknown,
     Verdict,
 )
@@ -23,13 +23,13 @@ from epoxy.model.actors import ActorName, ActorState
 from epoxy.model.cluster import first_epoch
 from epoxy.ports import Snapshot
 from epoxy.protocol.placement import rows
-from epoxy.protocol.placement.records import EnvoyId, Pool
+from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
 from epoxy_sim.keys.judge import Judge, Violation
 from epoxy_sim.keys.simulation import Failure, failure_of
 from epoxy_sim.nemesis import Nemesis
 from epoxy_sim.placement.envoy import LATENCY_US, SimEnvoy
 from epoxy_sim.placement.judge import ActorJudge, Ended
-from epoxy_sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, Plan, Step
+from epoxy_sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, PlacementPlan, PlacementStep
 from epoxy_sim.placement.site import RelayNetwork, Site
 from epoxy_sim.world import World
 
@@ -63,8 +63,8 @@ STARVED = "aaa"
 """A namespace without envoys. Its actors come first among those that wait, and must keep no others waiting."""
 
 
-class Report(Struct, frozen=True, kw_only=True):
-    plan: Plan
+class PlacementReport(Struct, frozen=True, kw_only=True):
+    plan: PlacementPlan
     failure: Failure | None
     virtual_us: int
     events: int
@@ -74,15 +74,15 @@ class Report(Struct, frozen=True, kw_only=True):
     trace: list[str] | None
 
 
-def run(plan: Plan, *, tracing: bool = False) -> Report:
-    simulation = Simulation(plan, tracing=tracing)
+def run(plan: PlacementPlan, *, tracing: bool = False) -> PlacementReport:
+    simulation = PlacementSimulation(plan, tracing=tracing)
     return simulation.report(failure_of(simulation.play))
 
 
-class Simulation:
-    def __init__(self, plan: Plan, *, tracing: bool) -> None:
+class PlacementSimulation:
+    def __init__(self, plan: PlacementPlan, *, tracing: bool) -> None:
         self.plan = plan
-        self.pool = Pool("sim", "pool")
+        self.pool = EnvoyPool("sim", "pool")
         self.world = World(tracing=tracing)
         self.judge = ActorJudge(self.pool)
         self.network = RelayNetwork(self.world, plan.sites)
@@ -137,8 +137,8 @@ class Simulation:
         if self.plan.seed % FAILING_SEEDS == 0:
             self._let_code_fail()
 
-    def report(self, failure: Failure | None) -> Report:
-        return Report(
+    def report(self, failure: Failure | None) -> PlacementReport:
+        return PlacementReport(
             plan=self.plan,
             failure=failure,
             virtual_us=self.world.now_us,
@@ -157,7 +157,7 @@ class Simulation:
 
     # Clients
 
-    def _ask(self, step: Step) -> None:
+    def _ask(self, step: PlacementStep) -> None:
         site, asked_us = self.sites[step.site - 1], self.world.now_us
         life = site.life
         if life is None or site.paused:
@@ -172,14 +172,14 @@ class Simulation:
             self.world.note(f"{site.name} is asked: {step.ask.value} name {step.name}")
 
         def told(verdict: Verdict) -> None:
-            if isinstance(question, Call):
+            if isinstance(question, CallActor):
                 self._told_of_call(question, verdict)
             else:
                 self._told(step, asked_us, ended, verdict)
 
         life.run(lambda: site.room.actors.ask(question, life.answering(told)))
 
-    def _told(self, step: Step, asked_us: int, ended: Ended | None, verdict: Verdict) -> None:
+    def _told(self, step: PlacementStep, asked_us: int, ended: Ended | None, verdict: Verdict) -> None:
         self.answers[type(verdict).__name__.lower()] += 1
         if self.world.trace is not None:
             self.world.note(f"told about name {step.name}: {verdict}")
@@ -192,9 +192,9 @@ class Simulation:
             if step.ask is not AskKind.GET:
                 self._wanted.add(step.name)
 
-    def _told_of_call(self, call: Call, verdict: Verdict) -> None:
+    def _told_of_call(self, call: CallActor, verdict: Verdict) -> None:
         self.answers[f"call-{type(verdict).__name__.lower()}"] += 1
-        if isinstance(verdict, Missing | Unavailable):
+        if isinstance(verdict, Missing | OwnerUnavailable):
             self.judge.refused(call.body)
 
     def _starve_a_namespace(self) -> None:
@@ -310,7 +310,7 @@ class Simulation:
         for _ in range(BUSY_THRESHOLDS * BUSY_PER_THRESHOLD):
             for name in names:
                 site = self.sites[self._asked % len(self.sites)]
-                self._ask(Step(at_us=0, site=site.id, ask=AskKind.CALL, name=name))
+                self._ask(PlacementStep(at_us=0, site=site.id, ask=AskKind.CALL, name=name))
             self._pass(every_us)
         if self.judge.interrupted > before:
             raise Violation("interrupted", f"{self.judge.interrupted - before} actors, and no fault was near")
@@ -326,7 +326,7 @@ class Simulation:
         self.judge.failures.clear()
         for name in sorted({step.name for step in self.plan.steps}):
             for site in self.sites:
-                self._ask(Step(at_us=0, site=site.id, ask=AskKind.CALL, name=name))
+                self._ask(PlacementStep(at_us=0, site=site.id, ask=AskKind.CALL, name=name))
         # Their own datacenter's requests are with them when they fail.
         self._pass(2 * LATENCY_US)
         for envoy in self.envoys:
@@ -343,7 +343,7 @@ class Simulation:
             found: list[Verdict] = []
             asked_us, life = self.world.now_us, site.life
             assert life is not None
-            question = question_of(Step(at_us=0, site=site.id, ask=AskKind.ENSURE, name=name), self.pool)
+            question = question_of(PlacementStep(at_us=0, site=site.id, ask=AskKind.ENSURE, name=name), self.pool)
             life.run(partial(site.room.actors.ask, question, found.append))
             self.world.run_until(partial(bool, found), self.world.now_us + CALM_ANSWER_US)
             verdict = found[0] if found else None
@@ -353,15 +353,15 @@ class Simulation:
         raise Violation("liveness", f"name {name} at {site.name}, when all is calm: {verdict}")
 
 
-def question_of(step: Step, pool: Pool, number: int = 0) -> Question:
+def question_of(step: PlacementStep, pool: EnvoyPool, number: int = 0) -> Question:
     """`number` is what an actor is asked."""
     name = ActorName(pool.namespace, "actor", str(step.name))
     match step.ask:
         case AskKind.ENSURE | AskKind.CREATE:
             return Ensure(name=name, pool=pool.name, exclusive=step.ask is AskKind.CREATE)
         case AskKind.GET:
-            return Get(target=name)
+            return GetActor(target=name)
         case AskKind.DESTROY:
             return Destroy(target=name)
         case AskKind.CALL:
-            return Call(target=name, body=str(number).encode())
+            return CallActor(target=name, body=str(number).encode())

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epoxy.actors.hosting import Hosting
-from epoxy.actors.messages import Question, Unavailable, Verdict
+from epoxy.actors.messages import OwnerUnavailable, Question, Verdict
 from epoxy.actors.reservation import Reservations
-from epoxy.actors.service import Actors
+from epoxy.actors.service import ActorService
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.protocol.placement.config import PlacementConfig
 from epoxy.protocol.placement.expiry import ExpireScheduler
@@ -14,12 +14,12 @@ from epoxy.protocol.placement.records import EnvoyId
 from epoxy.protocol.placement.service import Placement
 from epoxy_sim.keys.machine import Life, Machine
 from epoxy_sim.network import Network
-from epoxy_sim.placement.plan import Plan
+from epoxy_sim.placement.plan import PlacementPlan
 from epoxy_sim.trace_format import NAMES
 from epoxy_sim.world import Action
 
 if TYPE_CHECKING:
-    from epoxy_sim.placement.simulation import Simulation
+    from epoxy_sim.placement.simulation import PlacementSimulation
 
 EPOCH_MS = 1_000_000_000
 RELAY_MS = 3_000
@@ -51,7 +51,7 @@ class RelayNetwork(Network):
         assert isinstance(site, Site)
         receiver = site.life
         if receiver is None:
-            refused = Unavailable(reason="connection refused")
+            refused = OwnerUnavailable(reason="connection refused")
             self._travel(to, back, lambda: hand_over(refused), 0.0)
             return
 
@@ -63,7 +63,7 @@ class RelayNetwork(Network):
 
 class Site(Machine):
     room: "Room"
-    simulation: "Simulation"
+    simulation: "PlacementSimulation"
     looked_at = -1
 
     def start(self) -> None:
@@ -95,7 +95,7 @@ class Room:
         self.placement.scheduler = ExpireScheduler(self._expire)
         self.hosting = Hosting(life.store, self.placement, life, life, NAMES[site.id], site.id)
         relay = SiteRelay(site, life)
-        self.actors = Actors(Reservations(SiteKeys(life), life, site.id), self.hosting, relay, site.id)
+        self.actors = ActorService(Reservations(SiteKeys(life), life, site.id), self.hosting, relay, site.id)
 
     def start(self) -> None:
         self.placement.start()
@@ -133,7 +133,7 @@ class SiteKeys:
         self._life.driver.write(write, answered)
 
 
-def config_of(plan: Plan, life: int) -> PlacementConfig:
+def config_of(plan: PlacementPlan, life: int) -> PlacementConfig:
     return PlacementConfig(
         samples=plan.samples,
         virtual_nodes=plan.places[0 if life == 1 else 1],

@@ -15,12 +15,12 @@ from epoxy.model.errors import StoreFailed
 from epoxy.ports import Timer, Transaction
 from epoxy.protocol.placement import envoys
 from epoxy.protocol.placement.config import PlacementConfig
-from epoxy.protocol.placement.records import Hello, Pool
+from epoxy.protocol.placement.records import EnvoyPool, EnvoyRegistration
 from epoxy.protocol.placement.service import Placement
 from epoxy.store.buffer import scan
 from epoxy.store.embedded.store import EmbeddedStore
 
-POOL = Pool("bench", "pool")
+POOL = EnvoyPool("bench", "pool")
 
 CONNECTED_AT_ONCE = 100
 """Envoys in one transaction while the pool is prepared: some 2,000 rows."""
@@ -33,7 +33,7 @@ PAGE_ROWS = 1_000
 NOW_MS = 1_700_000_000_000
 
 
-class Pace(Struct, frozen=True, kw_only=True):
+class AllocationRate(Struct, frozen=True, kw_only=True):
     """`cpu_us`: of this process, for each allocation. `stale`: whether half of the envoys were."""
 
     envoys: int
@@ -68,7 +68,7 @@ class Dice:
         return self._random.getrandbits(64)
 
 
-async def measure(config: PlacementConfig, count: int, placements: int, *, stale: bool = False) -> Pace:
+async def measure(config: PlacementConfig, count: int, placements: int, *, stale: bool = False) -> AllocationRate:
     async with embedded() as store:
         await fill(store, config, count, stale)
         warm(store)
@@ -104,7 +104,7 @@ async def fill(store: EmbeddedStore, config: PlacementConfig, count: int, stale:
 def connect(tx: Transaction, config: PlacementConfig, page: range, stale: bool) -> None:
     for index in page:
         now_ms = NOW_MS - 3_600_000 if stale and index % 2 else NOW_MS
-        hello = Hello(namespace=POOL.namespace, pool=POOL.name, envoy_key=f"envoy-{index}")
+        hello = EnvoyRegistration(namespace=POOL.namespace, pool=POOL.name, envoy_key=f"envoy-{index}")
         envoys.connect(tx, hello, now_ms, config.virtual_nodes)
 
 
@@ -120,7 +120,7 @@ async def durable(store: EmbeddedStore) -> None:
     await synced
 
 
-async def allocate(placement: Placement, count: int, placements: int, stale: bool) -> Pace:
+async def allocate(placement: Placement, count: int, placements: int, stale: bool) -> AllocationRate:
     store = placement.store
     assert isinstance(store, EmbeddedStore)
     began, cpu = time.perf_counter(), time.process_time()
@@ -132,7 +132,7 @@ async def allocate(placement: Placement, count: int, placements: int, stale: boo
         if done % ALLOCATED_AT_ONCE == ALLOCATED_AT_ONCE - 1:
             await durable(store)
     await durable(store)
-    return Pace(
+    return AllocationRate(
         envoys=count,
         stale=stale,
         per_second=placements / (time.perf_counter() - began),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from epoxy_sim.placement.plan import Plan
+from epoxy_sim.placement.plan import PlacementPlan
 from epoxy_sim.trace_format import NAMES
 
 NETWORK = (" -> ", " <- ")
@@ -13,11 +13,11 @@ def condense(trace: list[str]) -> list[str]:
     return [line for line in trace if not any(word in line for word in NETWORK)]
 
 
-def describe(plan: Plan) -> list[str]:
+def describe(plan: PlacementPlan) -> list[str]:
     return list(lines(plan))
 
 
-def lines(plan: Plan) -> Iterator[str]:
+def lines(plan: PlacementPlan) -> Iterator[str]:
     sites = ", ".join(NAMES[i] for i in range(1, plan.sites.n + 1))
     yield f"{plan.sites.n} datacenters ({sites}); an envoy is lost after {plan.threshold_ms} ms"
     where = ", ".join(f"e{number} in {NAMES[site]}" for number, site in enumerate(plan.envoys))

@@ -8,7 +8,7 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim.keys import plan as per_key
 from epoxy_sim.keys.generate import draw_faults, draw_timing, draw_weather
 from epoxy_sim.keys.plan import Fault, FaultKind
-from epoxy_sim.txn.plan import Change, Plan
+from epoxy_sim.txn.plan import TxnMembersChange, TxnPlan
 from epoxy_sim.txn.workload import draw_clients
 
 Members = tuple[int, ...]
@@ -36,11 +36,11 @@ EXILES = 64
 """In one of so many seeds a member is cut off, removed, and taken in again without having been restarted."""
 
 
-def changing(seed: int) -> Plan:
+def changing(seed: int) -> TxnPlan:
     return exile(seed) if seed % EXILES == EXILES - 20 else drawn(seed)
 
 
-def exile(seed: int) -> Plan:
+def exile(seed: int) -> TxnPlan:
     """It has something under way when it is cut off, which the others decide without it."""
     dice = Random(f"ordered-exile/{seed}")
     plan = drawn(seed)
@@ -69,22 +69,22 @@ def exile(seed: int) -> Plan:
         catchup_ms=timing.round_timeout_ms,
         clients=(*clients, *(replace(client, home=lost) for client in clients)),
         changes=(
-            Change(at_us=cut_us + 100_000, members=rest),
-            Change(at_us=cut_us + 500_000, members=THREE),
+            TxnMembersChange(at_us=cut_us + 100_000, members=rest),
+            TxnMembersChange(at_us=cut_us + 500_000, members=THREE),
         ),
         hearing=1.0,
         deaf=(),
     )
 
 
-def drawn(seed: int) -> Plan:
+def drawn(seed: int) -> TxnPlan:
     dice = Random(f"ordered-changing/{seed}")
     founders, wanted = dice.choice(CHANGES)
     n = max(max(members) for members in (founders, *wanted))
     until_us = dice.randrange(800_000, 3_000_000)
     slowest = dice.choice((2.0, 20.0, 50.0))
     timing = draw_timing(dice, slowest)
-    return Plan(
+    return TxnPlan(
         seed=seed,
         world=per_key.Plan(
             seed=seed,
@@ -118,16 +118,18 @@ def draw_absence(dice: Random, founders: Members, wanted: tuple[Members, ...], u
     return (Fault(at_us=at_us, kind=FaultKind.CRASH, machines=(dice.choice(stays),), keep=dice.random()),)
 
 
-def draw_changes(dice: Random, founders: Members, wanted: tuple[Members, ...], until_us: int) -> tuple[Change, ...]:
+def draw_changes(
+    dice: Random, founders: Members, wanted: tuple[Members, ...], until_us: int
+) -> tuple[TxnMembersChange, ...]:
     """Who was a member, has left and comes back may be another machine."""
-    changes: list[Change] = []
+    changes: list[TxnMembersChange] = []
     before, known = set(founders), set(founders)
     pace_us = until_us // (len(wanted) + 1)
     for place, members in enumerate(wanted):
         back = sorted((set(members) - before) & known)
         given_up = dice.random() < 0.25
         changes.append(
-            Change(
+            TxnMembersChange(
                 at_us=place * pace_us + dice.randrange(pace_us),
                 members=members,
                 given_up=given_up,

@@ -7,15 +7,15 @@ from msgspec.structs import replace
 from epoxy.model.transactions import Executed, Txn, TxnOutcome, TxnRefused
 from epoxy_sim.keys.client import PATIENCE_US, RETRY_US
 from epoxy_sim.txn.history import Asked
-from epoxy_sim.txn.machine import Life, Machine
-from epoxy_sim.txn.plan import ClientPlan, Step
+from epoxy_sim.txn.machine import TxnLife, TxnMachine
+from epoxy_sim.txn.plan import TxnClientPlan, TxnStep
 from epoxy_sim.world import World
 
 TAG = b"#"
 """A transaction reads a key of its own, which nobody else touches: so its execution is known for what it is."""
 
 
-class Recorder:
+class TxnRecorder:
     def __init__(self) -> None:
         self.asked: dict[int, Asked] = {}
         self._ticks = 0
@@ -41,11 +41,11 @@ def number_of(txn: Txn) -> int:
     return int(txn.reads[-1].removeprefix(TAG))
 
 
-class Client:
+class TxnClient:
     """Plays its plan, then is `done`. Who hears nothing goes on under another name."""
 
     def __init__(
-        self, name: str, plan: ClientPlan, machines: Sequence[Machine], world: World, recorder: Recorder
+        self, name: str, plan: TxnClientPlan, machines: Sequence[TxnMachine], world: World, recorder: TxnRecorder
     ) -> None:
         self.name = name
         self.done = False
@@ -63,8 +63,8 @@ class Client:
         else:
             self._world.after(step.at_us - self._world.now_us, lambda: self._do(step))
 
-    def _do(self, step: Step) -> None:
-        lives = [each.life for each in self._machines if isinstance(each.life, Life)]
+    def _do(self, step: TxnStep) -> None:
+        lives = [each.life for each in self._machines if isinstance(each.life, TxnLife)]
         life = next((each for each in lives if each.engine.is_member), None)
         if life is None:
             self._world.after(RETRY_US, lambda: self._do(step))
@@ -79,7 +79,7 @@ class Client:
 
         life.run(put_forward)
 
-    def _patiently(self, life: Life, asked: Asked) -> Callable[[TxnOutcome], None]:
+    def _patiently(self, life: TxnLife, asked: Asked) -> Callable[[TxnOutcome], None]:
         """The answer, the end of the connection or the end of patience, whichever is first."""
         self._call += 1
         call = self._call

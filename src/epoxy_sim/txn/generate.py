@@ -9,7 +9,7 @@ from epoxy_sim.keys import plan as per_key
 from epoxy_sim.keys.generate import draw_faults, draw_timing, draw_weather
 from epoxy_sim.keys.plan import Fault, FaultKind, Weather
 from epoxy_sim.txn.churn import changing
-from epoxy_sim.txn.plan import AnyPlan, ClientPlan, Plan, Step, WalkPlan
+from epoxy_sim.txn.plan import AnyPlan, TxnClientPlan, TxnPlan, TxnStep, WalkPlan
 from epoxy_sim.txn.workload import anything, draw_clients, transfer
 
 SIZES = (1, 2, 3, 3, 3, 4, 5, 5, 5, 6, 7)
@@ -26,13 +26,13 @@ def generate(seed: int, *, n: int | None = None) -> AnyPlan:
     return swarm(seed, n) if seed % 8 == 0 or n is not None else changing(seed)
 
 
-def swarm(seed: int, n: int | None) -> Plan:
+def swarm(seed: int, n: int | None) -> TxnPlan:
     dice = Random(f"ordered/{seed}")
     size = n if n is not None else dice.choice(SIZES)
     until_us = dice.randrange(500_000, 3_000_000)
     slowest = dice.choice((2.0, 20.0, 100.0))
     timing = draw_timing(dice, slowest)
-    return Plan(
+    return TxnPlan(
         seed=seed,
         world=per_key.Plan(
             seed=seed,
@@ -53,7 +53,7 @@ def swarm(seed: int, n: int | None) -> Plan:
     )
 
 
-def ambush(seed: int, n: int | None) -> Plan:
+def ambush(seed: int, n: int | None) -> TxnPlan:
     """Coordinators are killed after the k-th message they send, for every k, while others ask for the same keys; most
     Commits are lost, so that everything has to be recovered. Some come back, without what was not synced."""
     dice = Random(f"ordered-ambush/{seed}")
@@ -61,7 +61,7 @@ def ambush(seed: int, n: int | None) -> Plan:
     victims = dice.sample(range(1, size + 1), k=dice.randint(1, max(1, size // 2)))
     slowest = dice.choice((0.3, 3.0))
     timing = Timing(hedge_ms=slowest * dice.choice((2, 8)), round_timeout_ms=slowest * dice.choice((4, 12)) + 2)
-    return Plan(
+    return TxnPlan(
         seed=seed,
         world=per_key.Plan(
             seed=seed,
@@ -97,17 +97,17 @@ def lay_traps(dice: Random, victims: list[int]) -> tuple[Fault, ...]:
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
 
 
-def draw_rivals(dice: Random, n: int, victims: list[int], slowest_us: int) -> tuple[ClientPlan, ...]:
+def draw_rivals(dice: Random, n: int, victims: list[int], slowest_us: int) -> tuple[TxnClientPlan, ...]:
     keys = dice.choice((1, 1, 2))
     draw = dice.choice((transfer, anything))
     homes = [*victims, *(dice.randint(1, n) for _ in range(dice.randint(1, 3)))]
     pace_us = dice.choice((5_000, 30_000))
     apart_us = dice.choice((200, slowest_us, 4 * slowest_us))
     return tuple(
-        ClientPlan(
+        TxnClientPlan(
             home=home,
             steps=tuple(
-                Step(at_us=i * pace_us + dice.randrange(apart_us), txn=draw(dice, keys, 100 * client + i))
+                TxnStep(at_us=i * pace_us + dice.randrange(apart_us), txn=draw(dice, keys, 100 * client + i))
                 for i in range(dice.randint(2, 5))
             ),
         )

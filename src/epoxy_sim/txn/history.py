@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from epoxy.model.transactions import Executed, Txn
-from epoxy.protocol.txn.execution import State, execute
+from epoxy.protocol.txn.execution import ExecutionState, execute
 
 
 class Asked(Struct, kw_only=True):
@@ -45,7 +45,7 @@ def explain(asked: Mapping[int, Asked], executed: Sequence[int]) -> str | None:
     order = arrange(asked, executed)
     if order is None:
         return "the order of execution contradicts the order in time"
-    state = State(lambda _: None)
+    state = ExecutionState(lambda _: None)
     for number in order:
         result = execute(asked[number].txn, state)
         expected = asked[number].result

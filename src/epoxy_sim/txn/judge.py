@@ -8,7 +8,7 @@ from itertools import combinations
 
 from epoxy.model.instances import Instance, InstanceId, OrderedCommit, Phase
 from epoxy.protocol.txn.acceptor import commit_of
-from epoxy.protocol.txn.log import Log
+from epoxy.protocol.txn.log import InstanceLog
 from epoxy_sim.keys import judge as per_key
 from epoxy_sim.keys.judge import Violation
 from epoxy_sim.trace_format import NAMES
@@ -19,7 +19,7 @@ At = tuple[int, InstanceId]
 """Slots begin again in every term."""
 
 
-class Judge(per_key.Judge):
+class TxnJudge(per_key.Judge):
     def __init__(self, members: Collection[int]) -> None:
         super().__init__()
         self.members: dict[int, frozenset[int]] = {0: frozenset(members)}
@@ -79,7 +79,7 @@ class Judge(per_key.Judge):
         for kept in (self.orders, self._under_way, self._copied):
             kept.pop(replica, None)
 
-    def reads(self, replica: int, log: Log, term: int = 0) -> None:
+    def reads(self, replica: int, log: InstanceLog, term: int = 0) -> None:
         """A replica has started. What was durable is still there; what was on its way may have got there. Of terms
         before the one it is in only that counts."""
         self._epochs.pop(replica, None)
@@ -152,7 +152,7 @@ def named(at: At) -> str:
     return f"{instance_id} of term {term}" if term else str(instance_id)
 
 
-def is_executed(at: At, log: Log, term: int) -> bool:
+def is_executed(at: At, log: InstanceLog, term: int) -> bool:
     """As far as one knows who is in this term."""
     return at[0] < term or (at[0] == term and log.is_executed(at[1]))
 

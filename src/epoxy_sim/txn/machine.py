@@ -11,13 +11,13 @@ from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.replica import Results
 from epoxy.protocol.txn.effects import Timing
 from epoxy_sim.keys import machine as per_key
-from epoxy_sim.txn.judge import Judge
+from epoxy_sim.txn.judge import TxnJudge
 
-DecideEnd = Callable[["Life", int, bytes, Callable[[bytes | None], None]], None]
+DecideEnd = Callable[["TxnLife", int, bytes, Callable[[bytes | None], None]], None]
 
 
-class Machine(per_key.Machine):
-    judge: Judge
+class TxnMachine(per_key.Machine):
+    judge: TxnJudge
     ordered_timing: Timing
     most_held: int
     decide_end: DecideEnd
@@ -25,7 +25,7 @@ class Machine(per_key.Machine):
     def start(self) -> None:
         if self.life is None:
             self.lives += 1
-            life = Life(self, self._contents)
+            life = TxnLife(self, self._contents)
             # A run begins with machines that have been up for a while; who comes back asks how far the others are.
             life.engine.catchup.is_known = self.lives == 1
             self.life = life
@@ -43,11 +43,11 @@ class Machine(per_key.Machine):
 
     @property
     def engine(self) -> OrderedEngine | None:
-        return self.life.engine if isinstance(self.life, Life) else None
+        return self.life.engine if isinstance(self.life, TxnLife) else None
 
 
-class Life(per_key.Life):
-    def __init__(self, machine: Machine, contents: dict[bytes, bytes]) -> None:
+class TxnLife(per_key.Life):
+    def __init__(self, machine: TxnMachine, contents: dict[bytes, bytes]) -> None:
         super().__init__(machine, contents)
         self._judge = machine.judge
         self.engine = OrderedEngine(machine.id, self.store, self.replica.config, self, self, self, machine.judge.alarm)

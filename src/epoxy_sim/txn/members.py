@@ -13,9 +13,9 @@ from epoxy.model.members import Pair
 from epoxy.protocol.members.changes import enough, promote, undo
 from epoxy.protocol.members.effects import Span
 from epoxy.store.txn_pages import ValueSpace
-from epoxy_sim.txn.judge import Judge
-from epoxy_sim.txn.machine import Life, Machine
-from epoxy_sim.txn.plan import Change, Plan
+from epoxy_sim.txn.judge import TxnJudge
+from epoxy_sim.txn.machine import TxnLife, TxnMachine
+from epoxy_sim.txn.plan import TxnMembersChange, TxnPlan
 from epoxy_sim.world import World
 
 TICK_US = 10_000
@@ -33,7 +33,7 @@ PAGE = 2
 
 class Members:
     def __init__(
-        self, plan: Plan, config: ClusterConfig, world: World, judge: Judge, machines: Sequence[Machine]
+        self, plan: TxnPlan, config: ClusterConfig, world: World, judge: TxnJudge, machines: Sequence[TxnMachine]
     ) -> None:
         self.config = config
         self.ends: dict[int, bytes] = {}
@@ -45,15 +45,15 @@ class Members:
         self._judge = judge
         self._machines = {machine.id: machine for machine in machines}
         self._given_up = False
-        self._copying: dict[int, Life] = {}
+        self._copying: dict[int, TxnLife] = {}
 
     @property
     def done(self) -> bool:
         return not self._changes and not self.config.is_joint
 
     @property
-    def lives(self) -> list[Life]:
-        return [each.life for each in self._machines.values() if isinstance(each.life, Life)]
+    def lives(self) -> list[TxnLife]:
+        return [each.life for each in self._machines.values() if isinstance(each.life, TxnLife)]
 
     def start(self) -> None:
         if self._changes:
@@ -76,20 +76,20 @@ class Members:
         known = all(self._is_up_to_date(life) for life in self.lives)
         return self.done and self.calm and known and len(self.lives) == len(self._machines)
 
-    def _is_up_to_date(self, life: Life) -> bool:
+    def _is_up_to_date(self, life: TxnLife) -> bool:
         return life.replica.config == self.config and life.engine.replica.number >= self.config.term
 
-    def _hears(self, life: Life) -> bool:
+    def _hears(self, life: TxnLife) -> bool:
         return self.calm or self._dice.random() < self._hearing[life.machine.id]
 
-    def _tell(self, life: Life, config: ClusterConfig) -> None:
+    def _tell(self, life: TxnLife, config: ClusterConfig) -> None:
         life.ends.update(islice(self.ends.items(), self._dice.randint(0, len(self.ends))))
         if life.machine.life is life and life.replica.config.epoch < config.epoch:
             life.hear(config)
 
     # The registers
 
-    def decide_end(self, life: Life, term: int, value: bytes, done: Callable[[bytes | None], None]) -> None:
+    def decide_end(self, life: TxnLife, term: int, value: bytes, done: Callable[[bytes | None], None]) -> None:
         """Somebody puts in how a term ended; that may come late, and the answer may never be known."""
 
         def arrive() -> None:
@@ -105,7 +105,7 @@ class Members:
         if self._world.trace is not None:
             self._world.note(f"epoch {config.epoch}: {config.previous} to {config.active}, term {config.term}")
 
-    def _begin_joint(self, change: Change) -> None:
+    def _begin_joint(self, change: TxnMembersChange) -> None:
         for i in change.wiped:
             if i not in self.config.active:
                 self._machines[i].wipe(self.config)
@@ -142,20 +142,20 @@ class Members:
                 self._copying[life.machine.id] = life
                 self._soon(partial(self._page, life, self._dice.choice(sources), None))
 
-    def _is_source(self, life: Life) -> bool:
+    def _is_source(self, life: TxnLife) -> bool:
         return self._is_here(life) and life.engine.terms.is_complete(self.config.term)
 
-    def _is_new(self, life: Life) -> bool:
+    def _is_new(self, life: TxnLife) -> bool:
         wanted = life.machine.id in self.config.active
         return self._is_here(life) and wanted and life.engine.terms.needs_copy(self.config.term)
 
-    def _is_here(self, life: Life) -> bool:
+    def _is_here(self, life: TxnLife) -> bool:
         return life.machine.life is life and life.replica.config == self.config and self.config.is_joint
 
     def _soon(self, action: Callable[[], None]) -> None:
         self._world.after(self._dice.randrange(LONGEST_US // 4), action)
 
-    def _page(self, taker: Life, giver: Life, after: bytes | None) -> None:
+    def _page(self, taker: TxnLife, giver: TxnLife, after: bytes | None) -> None:
         if not (self._is_new(taker) and self._is_source(giver)):
             self._copying.pop(taker.machine.id, None)
             return
@@ -164,7 +164,7 @@ class Members:
         through = pairs[-1].key if len(pairs) == PAGE else None
         taker.run(lambda: self._take(taker, giver, Span(after=after, through=through), pairs))
 
-    def _take(self, taker: Life, giver: Life, span: Span, pairs: tuple[Pair, ...]) -> None:
+    def _take(self, taker: TxnLife, giver: TxnLife, span: Span, pairs: tuple[Pair, ...]) -> None:
         space = ValueSpace(taker.machine.id)
         taker.store.transact(partial(space.replace, spans=(span,), pairs=pairs))
         if span.through is not None:

@@ -7,7 +7,7 @@ from epoxy.node.txn.terms import Terms
 from epoxy.protocol.txn import acceptor, coordinator, graph, log, recovery, terms
 from epoxy.protocol.txn.coordinator import Poll
 from epoxy.protocol.txn.interference import Interference
-from epoxy.protocol.txn.log import Log
+from epoxy.protocol.txn.log import InstanceLog
 from epoxy.protocol.txn.votes import Votes
 from epoxy.store.memory import MemoryStore
 from epoxy.store.txn_pages import ValueSpace
@@ -113,12 +113,12 @@ ALL = (
     mutant(
         "archive-unread",
         "takes what has only its rows left for something it never heard of",
-        Patch(Log, "_is_archived", mutations.never),
+        Patch(InstanceLog, "_is_archived", mutations.never),
     ),
     mutant(
         "archive-is-free",
         "what has only its rows left interferes with nothing",
-        Patch(Log, "_archived_beyond", mutations.nothing_is_archived),
+        Patch(InstanceLog, "_archived_beyond", mutations.nothing_is_archived),
         since=100,
     ),
     mutant(

@@ -31,12 +31,12 @@ from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.replica import OrderedReplica
 from epoxy.ports import Transaction
 from epoxy.protocol.txn import acceptor, coordinator, recovery, votes
-from epoxy.protocol.txn.coordinator import Ending, GaveUp, Poll, Settled
+from epoxy.protocol.txn.coordinator import Abandoned, CommandDecided, Ending, Poll
 from epoxy.protocol.txn.effects import Begin, Context, Flow, Home, Seen
-from epoxy.protocol.txn.graph import Plan, Walk
+from epoxy.protocol.txn.graph import ExecutionPlan, Walk
 from epoxy.protocol.txn.interference import Interference
-from epoxy.protocol.txn.log import Log
-from epoxy.protocol.txn.recovery import Check, Learn, Propose
+from epoxy.protocol.txn.log import InstanceLog
+from epoxy.protocol.txn.recovery import FastPathCheck, Learn, Propose
 from epoxy.protocol.txn.votes import Votes
 from epoxy.store.txn_rows import TermSpace
 
@@ -57,7 +57,7 @@ def vote_in_any_ballot(state: Instance, message: OrderedAccept) -> acceptor.Step
     return acceptor.voted(replace(state, ballot=max(state.ballot, message.ballot)), message), Voted()
 
 
-def pre_accept_again(log: Log, state: Instance, message: PreAccept) -> acceptor.Step:
+def pre_accept_again(log: InstanceLog, state: Instance, message: PreAccept) -> acceptor.Step:
     """Whatever ballot was joined meanwhile."""
     more = log.outside(message.id, message.command, message.deps)
     after = replace(acceptor.pre_accepted(message, message.deps.plus(more)), ballot=state.ballot)
@@ -73,13 +73,17 @@ def took_it_somehow(each: Instance) -> bool:
     return each.phase is Phase.PREACCEPTED
 
 
-def believe_at_once(request: Recover, choice: Check, asked: set[int], ctx: Context) -> Flow[Propose | Learn | None]:
+def believe_at_once(
+    request: Recover, choice: FastPathCheck, asked: set[int], ctx: Context
+) -> Flow[Propose | Learn | None]:
     """Without asking anybody whether it can have been."""
     yield from ()
     return Propose(choice.command, choice.deps)
 
 
-def rivals_do_not_matter(request: Recover, choice: Check, seen: Seen, quorums: Quorums) -> Propose | Learn | None:
+def rivals_do_not_matter(
+    request: Recover, choice: FastPathCheck, seen: Seen, quorums: Quorums
+) -> Propose | Learn | None:
     mine = seen.instances[0]
     return _weigh(request, choice, replace(seen, instances=(mine,), waiting=(0,)), quorums)
 
@@ -94,11 +98,11 @@ def commit_the_union(instance_id: InstanceId, command: Command, ctx: Context) ->
     poll = Poll(begun.deps, ctx)
     yield from coordinator.ask(poll, begun, ctx)
     if poll.decided is not None or poll.overtaken or not poll.is_enough:
-        return GaveUp()
+        return Abandoned()
     commit = OrderedCommit(id=instance_id, command=command, deps=poll.union)
     yield Home(commit)
     yield coordinator.spread(commit, ctx)
-    return Settled(Path.FAST)
+    return CommandDecided(Path.FAST)
 
 
 def by_slot(group: list[InstanceId]) -> list[InstanceId]:
@@ -106,19 +110,21 @@ def by_slot(group: list[InstanceId]) -> list[InstanceId]:
     return sorted(group, key=lambda instance_id: instance_id.slot)
 
 
-def as_it_comes(log: Log, root: InstanceId, stuck: Mapping[InstanceId, InstanceId]) -> Plan:
+def as_it_comes(log: InstanceLog, root: InstanceId, stuck: Mapping[InstanceId, InstanceId]) -> ExecutionPlan:
     """What is decided is executed, whatever it depends on."""
-    return Plan([[root]], None, [])
+    return ExecutionPlan([[root]], None, [])
 
 
-def until_something_is_missing(log: Log, root: InstanceId, stuck: Mapping[InstanceId, InstanceId]) -> Plan:
+def until_something_is_missing(
+    log: InstanceLog, root: InstanceId, stuck: Mapping[InstanceId, InstanceId]
+) -> ExecutionPlan:
     """What is missing is not waited for."""
     walk = Walk(log, stuck)
     missing = walk.from_root(root)
-    return Plan(walk.groups if missing is None else [*walk.groups, [root]], None, [])
+    return ExecutionPlan(walk.groups if missing is None else [*walk.groups, [root]], None, [])
 
 
-def nothing_is_archived(self: Log, deps: Deps) -> list[tuple[int, int, int]]:
+def nothing_is_archived(self: InstanceLog, deps: Deps) -> list[tuple[int, int, int]]:
     """What has only its rows left interferes with nobody."""
     return []
 
@@ -146,7 +152,7 @@ def go_on_before_durable(self: OrderedEngine, effect: Home, done: Callable[[obje
 def given_up_is_nothing(self: OrderedEngine, instance_id: InstanceId, ending: Ending | None) -> None:
     """What was given up is put forward again, although it may be decided yet."""
     _submitted(self, instance_id, ending)
-    if isinstance(ending, GaveUp):
+    if isinstance(ending, Abandoned):
         self._take_back(instance_id)
 
 

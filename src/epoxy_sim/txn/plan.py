@@ -7,19 +7,19 @@ from epoxy.model.transactions import Txn
 from epoxy_sim.keys import plan as per_key
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class TxnStep(Struct, frozen=True, kw_only=True):
     """Asked at `at_us`, or as soon as the step before is answered."""
 
     at_us: int
     txn: Txn
 
 
-class ClientPlan(Struct, frozen=True, kw_only=True):
+class TxnClientPlan(Struct, frozen=True, kw_only=True):
     home: int
-    steps: tuple[Step, ...]
+    steps: tuple[TxnStep, ...]
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class TxnMembersChange(Struct, frozen=True, kw_only=True):
     """These members are wanted from `at_us` on, after the change before. `given_up`: as soon as the joint epoch may be
     over they are not wanted any more. `wiped` lose their disks just before it, and are other machines from then on."""
 
@@ -29,7 +29,7 @@ class Change(Struct, frozen=True, kw_only=True):
     wiped: tuple[int, ...] = ()
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class TxnPlan(Struct, frozen=True, kw_only=True):
     """`world` has no clients of its own, and `seed` stands for its seed. `recover_ms`: after which time a dependency
     counts as stuck; `catchup_ms`: how often somebody is asked for what was missed."""
 
@@ -37,8 +37,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     world: per_key.Plan
     recover_ms: float
     catchup_ms: float
-    clients: tuple[ClientPlan, ...]
-    changes: tuple[Change, ...] = ()
+    clients: tuple[TxnClientPlan, ...]
+    changes: tuple[TxnMembersChange, ...] = ()
     hearing: float = 1.0
     """How often a machine that asks for news of members gets an answer, before faults end."""
     deaf: tuple[int, ...] = ()
@@ -73,9 +73,9 @@ class WalkPlan(Struct, frozen=True, kw_only=True):
         return self.steps
 
 
-AnyPlan = Plan | WalkPlan
+AnyPlan = TxnPlan | WalkPlan
 
 
-def in_world(plan: Plan, **changes: object) -> Plan:
+def in_world(plan: TxnPlan, **changes: object) -> TxnPlan:
     world: per_key.Plan = replace(plan.world, **changes)
     return replace(plan, world=world)

@@ -4,8 +4,8 @@ from msgspec.structs import replace
 
 from epoxy_sim.keys.plan import Weather
 from epoxy_sim.search import Listener, Search, Shrunk, fewer
-from epoxy_sim.txn.plan import AnyPlan, ClientPlan, Plan, WalkPlan, in_world
-from epoxy_sim.txn.simulation import Report, run
+from epoxy_sim.txn.plan import AnyPlan, TxnClientPlan, TxnPlan, WalkPlan, in_world
+from epoxy_sim.txn.simulation import TxnReport, run
 
 LIMIT_EVENTS = 1_000_000
 """Simulated events a search may cost: half a minute."""
@@ -19,19 +19,19 @@ STILL = Weather(jitter=0.0)
 
 def shrink(
     plan: AnyPlan, rule: str, *, limit_events: int = LIMIT_EVENTS, listener: Listener[AnyPlan] | None = None
-) -> Shrunk[Report]:
+) -> Shrunk[TxnReport]:
     """`plan` must break `rule`. Call it with the same fault planted, if there is one."""
     if isinstance(plan, WalkPlan):
         return WalkSearch(plan, rule, limit_events, listener).shrunk()
-    return PlanSearch(plan, rule, limit_events, listener).shrunk()
+    return TxnPlanSearch(plan, rule, limit_events, listener).shrunk()
 
 
-class WalkSearch(Search[WalkPlan, Report]):
+class WalkSearch(Search[WalkPlan, TxnReport]):
     """The shortest of some walks."""
 
     network_seeds = WALKS
 
-    def run(self, plan: WalkPlan, *, tracing: bool = False) -> Report:
+    def run(self, plan: WalkPlan, *, tracing: bool = False) -> TxnReport:
         return run(plan, tracing=tracing)
 
     def reduce(self) -> None:
@@ -39,10 +39,10 @@ class WalkSearch(Search[WalkPlan, Report]):
             self.attempt(replace(self.best, steps=max(1, steps)))
 
 
-class PlanSearch(Search[Plan, Report]):
+class TxnPlanSearch(Search[TxnPlan, TxnReport]):
     network_seeds = NETWORK_SEEDS
 
-    def run(self, plan: Plan, *, tracing: bool = False) -> Report:
+    def run(self, plan: TxnPlan, *, tracing: bool = False) -> TxnReport:
         return run(plan, tracing=tracing)
 
     def reduce(self) -> None:
@@ -64,12 +64,12 @@ class PlanSearch(Search[Plan, Report]):
             )
 
 
-def with_steps(plan: Plan, i: int, steps: tuple[object, ...]) -> Plan:
-    client: ClientPlan = replace(plan.clients[i], steps=steps)
+def with_steps(plan: TxnPlan, i: int, steps: tuple[object, ...]) -> TxnPlan:
+    client: TxnClientPlan = replace(plan.clients[i], steps=steps)
     return replace(plan, clients=(*plan.clients[:i], client, *plan.clients[i + 1 :]))
 
 
-def without_last(plan: Plan) -> Plan:
+def without_last(plan: TxnPlan) -> TxnPlan:
     """The last replica goes, and faults that struck it alone; its clients go to the first."""
     n = plan.n - 1
     faults = [replace(f, machines=tuple(i for i in f.machines if i <= n)) for f in plan.world.faults]

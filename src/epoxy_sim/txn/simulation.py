@@ -15,12 +15,12 @@ from epoxy_sim.keys.simulation import Failure
 from epoxy_sim.nemesis import Nemesis
 from epoxy_sim.network import Network
 from epoxy_sim.txn import untimed
-from epoxy_sim.txn.client import TAG, Client, Recorder, number_of
+from epoxy_sim.txn.client import TAG, TxnClient, TxnRecorder, number_of
 from epoxy_sim.txn.history import Asked, explain
-from epoxy_sim.txn.judge import Judge
-from epoxy_sim.txn.machine import Machine
+from epoxy_sim.txn.judge import TxnJudge
+from epoxy_sim.txn.machine import TxnMachine
 from epoxy_sim.txn.members import Members
-from epoxy_sim.txn.plan import AnyPlan, ClientPlan, Plan, Step, WalkPlan
+from epoxy_sim.txn.plan import AnyPlan, TxnClientPlan, TxnPlan, TxnStep, WalkPlan
 from epoxy_sim.txn.workload import ACCOUNT
 from epoxy_sim.world import World
 
@@ -31,7 +31,7 @@ CALM_LIMIT_US = 120_000_000
 """After the faults everybody must be answered within this virtual time, and the replicas agree."""
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class TxnReport(Struct, frozen=True, kw_only=True):
     plan: AnyPlan
     failure: Failure | None
     virtual_us: int
@@ -44,13 +44,13 @@ class Report(Struct, frozen=True, kw_only=True):
     trace: list[str] | None
 
 
-def run(plan: AnyPlan, *, tracing: bool = False) -> Report:
+def run(plan: AnyPlan, *, tracing: bool = False) -> TxnReport:
     return walked(plan, tracing) if isinstance(plan, WalkPlan) else played(plan, tracing)
 
 
-def walked(plan: WalkPlan, tracing: bool) -> Report:
+def walked(plan: WalkPlan, tracing: bool) -> TxnReport:
     walk = untimed.walk(plan.seed, n=plan.n, steps=plan.steps)
-    return Report(
+    return TxnReport(
         plan=plan,
         failure=walk.failure,
         virtual_us=0,
@@ -64,8 +64,8 @@ def walked(plan: WalkPlan, tracing: bool) -> Report:
     )
 
 
-def played(plan: Plan, tracing: bool) -> Report:
-    simulation = Simulation(plan, tracing=tracing)
+def played(plan: TxnPlan, tracing: bool) -> TxnReport:
+    simulation = TxnSimulation(plan, tracing=tracing)
     failure: Failure | None = None
     try:
         simulation.play()
@@ -79,12 +79,12 @@ def played(plan: Plan, tracing: bool) -> Report:
     return simulation.report(failure)
 
 
-class Simulation:
-    def __init__(self, plan: Plan, *, tracing: bool) -> None:
+class TxnSimulation:
+    def __init__(self, plan: TxnPlan, *, tracing: bool) -> None:
         self.plan = plan
         self.world = World(tracing=tracing)
-        self.judge = Judge(plan.founders)
-        self.recorder = Recorder()
+        self.judge = TxnJudge(plan.founders)
+        self.recorder = TxnRecorder()
         self.calm = False
         self.paths: Counter[str] = Counter()
         self.network = Network(self.world, replace(plan.world, seed=plan.seed))
@@ -96,10 +96,10 @@ class Simulation:
         self.nemesis = Nemesis(self.world, self.network, self.machines)
         self.clients = [self._client(f"c{i}", client) for i, client in enumerate(plan.clients, start=1)]
 
-    def _machine(self, i: int) -> Machine:
+    def _machine(self, i: int) -> TxnMachine:
         world = self.plan.world
         config = first_epoch(self.plan.founders, world.policy)
-        machine = Machine(
+        machine = TxnMachine(
             i,
             self.world,
             self.network,
@@ -118,8 +118,8 @@ class Simulation:
         machine.most_held = 0 if self.plan.seed % SHELVED else MAX_HELD
         return machine
 
-    def _client(self, name: str, plan: ClientPlan) -> Client:
-        return Client(name, plan, self.machines, self.world, self.recorder)
+    def _client(self, name: str, plan: TxnClientPlan) -> TxnClient:
+        return TxnClient(name, plan, self.machines, self.world, self.recorder)
 
     def play(self) -> None:
         for machine in self.machines:
@@ -133,7 +133,7 @@ class Simulation:
         self._must(lambda: all(client.done for client in self.clients), "clients have no answer")
         keys = tuple(key for key in self.plan.names() if not key.startswith(TAG))
         for home in (self.members.config.active[0], self.members.config.active[-1]):
-            look = ClientPlan(home=home, steps=(Step(at_us=0, txn=Txn(reads=keys)),))
+            look = TxnClientPlan(home=home, steps=(TxnStep(at_us=0, txn=Txn(reads=keys)),))
             last = self._client(f"last-{home}", look)
             last.start()
             self._must(lambda: last.done, "a last look has no answer")  # noqa: B023
@@ -201,12 +201,12 @@ class Simulation:
                 return f"{key.decode()} is {values}"
         return None
 
-    def report(self, failure: Failure | None) -> Report:
+    def report(self, failure: Failure | None) -> TxnReport:
         for machine in self.machines:
             if machine.engine is not None:
                 self.paths.update({path.value: count for path, count in machine.engine.paths.items()})
         decisions = self.judge.decisions.values()
-        return Report(
+        return TxnReport(
             plan=self.plan,
             failure=failure,
             virtual_us=self.world.now_us,

@@ -18,7 +18,7 @@ from epoxy.node.txn.terms import Terms
 from epoxy.ports import Transaction
 from epoxy.protocol.members.effects import Span
 from epoxy.protocol.txn import terms
-from epoxy.protocol.txn.log import Log
+from epoxy.protocol.txn.log import InstanceLog
 from epoxy.protocol.txn.terms import Ends, Part
 from epoxy.store.txn_pages import ValueSpace
 
@@ -51,7 +51,7 @@ def whatever_the_term(self: OrderedEngine, message: InTerm) -> Reply:
     return self.replica.handle(message.request)
 
 
-def over_when_it_is_decided(ends: Ends | None, log: Log) -> bool:
+def over_when_it_is_decided(ends: Ends | None, log: InstanceLog) -> bool:
     return ends is not None
 
 

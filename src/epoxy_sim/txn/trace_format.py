@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from epoxy_sim.keys.plan import Fault
 from epoxy_sim.trace_format import NAMES, letters
 from epoxy_sim.txn.client import say
-from epoxy_sim.txn.plan import AnyPlan, Change, Plan, WalkPlan
+from epoxy_sim.txn.plan import AnyPlan, TxnMembersChange, TxnPlan, WalkPlan
 
 
 def describe(plan: AnyPlan) -> list[str]:
@@ -14,7 +14,7 @@ def describe(plan: AnyPlan) -> list[str]:
     return list(lines(plan))
 
 
-def lines(plan: Plan) -> Iterator[str]:
+def lines(plan: TxnPlan) -> Iterator[str]:
     world = plan.world
     yield f"{world.n} replicas ({NAMES[1 : world.n + 1]}), {world.policy.value} quorums"
     yield (
@@ -34,7 +34,7 @@ def lines(plan: Plan) -> Iterator[str]:
     yield f"at {world.faults_end_us / 1000:g} ms: all faults end"
 
 
-def changed(change: Change) -> str:
+def changed(change: TxnMembersChange) -> str:
     wiped = f", of whom {letters(change.wiped)} come back with empty disks" if change.wiped else ""
     return f"members {letters(change.members)}{wiped}{', and given up' if change.given_up else ''}"
 

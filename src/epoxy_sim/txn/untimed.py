@@ -46,7 +46,7 @@ from epoxy.store.memory import MemoryStore
 from epoxy_sim.keys.judge import Violation
 from epoxy_sim.keys.simulation import Failure
 from epoxy_sim.trace_format import NAMES, say
-from epoxy_sim.txn.judge import Judge
+from epoxy_sim.txn.judge import TxnJudge
 
 KEY = b"key"
 
@@ -68,7 +68,7 @@ class Walk(Struct, frozen=True, kw_only=True):
     trace: list[str]
 
 
-class Task:
+class FlowTask:
     """A flow at a replica."""
 
     def __init__(self, name: str, home: int, flow: "Flow[object]") -> None:
@@ -89,7 +89,7 @@ class Letter(Struct, frozen=True):
     sender: int
     to: int
     body: OrderedRequest | Reply
-    task: Task | None
+    task: FlowTask | None
     round: int
     flow: str
     is_reply: bool
@@ -101,10 +101,10 @@ class Scramble:
         self.n = n if n is not None else self.dice.choice(SIZES)
         policy = QuorumPolicy.OPTIMAL if self.dice.random() < 0.9 else QuorumPolicy.FAST_PAXOS
         self.config = first_epoch(tuple(range(1, self.n + 1)), policy)
-        self.judge = Judge(range(1, self.n + 1))
+        self.judge = TxnJudge(range(1, self.n + 1))
         self.replicas = {i: self._replica(i) for i in range(1, self.n + 1)}
         self.letters: list[Letter] = []
-        self.tasks: list[Task] = []
+        self.tasks: list[FlowTask] = []
         self.up = set(self.replicas)
         self.ids: list[InstanceId] = []
         self.sent = 0
@@ -237,7 +237,9 @@ class Scramble:
         self.ids.append(instance_id)
         self.note(f"{NAMES[home]} puts {instance_id} forward: {type(operation).__name__}")
         command = Command(txns=(Txn(then=(operation,)),))
-        self._begin(Task(f"{instance_id} at {NAMES[home]}", home, submit(instance_id, command, self._context(home))))
+        self._begin(
+            FlowTask(f"{instance_id} at {NAMES[home]}", home, submit(instance_id, command, self._context(home)))
+        )
 
     def _recover(self, home: int | None = None, instance_id: InstanceId | None = None) -> None:
         home = home if home is not None else self.dice.choice(sorted(self.up))
@@ -245,7 +247,7 @@ class Scramble:
         if not self.replicas[home].log.get(instance_id).is_committed:
             self.note(f"{NAMES[home]} recovers {instance_id}")
             self._begin(
-                Task(f"recovery of {instance_id} at {NAMES[home]}", home, recover(instance_id, self._context(home)))
+                FlowTask(f"recovery of {instance_id} at {NAMES[home]}", home, recover(instance_id, self._context(home)))
             )
 
     def _crash(self, victim: int | None = None) -> None:
@@ -281,18 +283,18 @@ class Scramble:
 
     # Flows
 
-    def _begin(self, task: Task) -> None:
+    def _begin(self, task: FlowTask) -> None:
         self.tasks.append(task)
         self._go_on(task, None)
 
-    def _happened(self, task: Task, event: Event) -> None:
+    def _happened(self, task: FlowTask, event: Event) -> None:
         if task.is_waiting:
             task.is_waiting = False
             self._go_on(task, event)
         else:
             task.events.append(event)
 
-    def _go_on(self, task: Task, result: object) -> None:
+    def _go_on(self, task: FlowTask, result: object) -> None:
         try:
             while not task.is_waiting:
                 result = self._perform(task, task.flow.send(result))
@@ -300,7 +302,7 @@ class Scramble:
             self.note(f"{task.name} ends: {say(stop.value)}")
             self.tasks.remove(task)
 
-    def _perform(self, task: Task, effect: Effect) -> object:
+    def _perform(self, task: FlowTask, effect: Effect) -> object:
         match effect:
             case Home():
                 result = self.replicas[task.home].perform(effect.op)
@@ -326,7 +328,7 @@ class Scramble:
                 assert_never(effect)
         return None
 
-    def _send(self, task: Task, envelopes: "dict[int, OrderedRequest] | object", *, waits: bool) -> None:
+    def _send(self, task: FlowTask, envelopes: "dict[int, OrderedRequest] | object", *, waits: bool) -> None:
         assert isinstance(envelopes, dict)
         for to, request in envelopes.items():
             self.sent += 1

@@ -3,13 +3,13 @@
 from random import Random
 
 from epoxy.model.transactions import Add, Compare, Delete, Get, Operation, Put, Txn
-from epoxy_sim.txn.plan import ClientPlan, Step
+from epoxy_sim.txn.plan import TxnClientPlan, TxnStep
 
 ACCOUNT = b"acct/"
 """The sum of keys with this prefix never changes."""
 
 
-def draw_clients(dice: Random, n: int, until_us: int, slowest_us: int) -> tuple[ClientPlan, ...]:
+def draw_clients(dice: Random, n: int, until_us: int, slowest_us: int) -> tuple[TxnClientPlan, ...]:
     steps = dice.randint(2, 6)
     keys = dice.choice((1, 2, 3, 5))
     draw = dice.choice((transfer, transfer, anything))
@@ -17,10 +17,10 @@ def draw_clients(dice: Random, n: int, until_us: int, slowest_us: int) -> tuple[
     apart_us = dice.choice((100, slowest_us, 3 * slowest_us, pace_us))
     homes = dice.choice((list(range(1, n + 1)), [dice.randint(1, n) for _ in range(dice.randint(2, 5))]))
     return tuple(
-        ClientPlan(
+        TxnClientPlan(
             home=home,
             steps=tuple(
-                Step(at_us=i * pace_us + dice.randrange(apart_us), txn=draw(dice, keys, 100 * client + i))
+                TxnStep(at_us=i * pace_us + dice.randrange(apart_us), txn=draw(dice, keys, 100 * client + i))
                 for i in range(steps)
             ),
         )

@@ -28,9 +28,9 @@ from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.node.keys.listing import PAGE_BYTES
-from epoxy.node.members.lifecycle import Standing, State
-from epoxy.node.members.members_admin import Roster
-from epoxy.node.process.config import ClusterSettings, Limits, Member, NodeSettings, Settings
+from epoxy.node.members.lifecycle import Lifecycle, LifecycleState
+from epoxy.node.members.members_admin import MembersAdmin
+from epoxy.node.process.config import ClusterSettings, Limits, MemberSetting, NodeSettings, Settings
 from epoxy.node.service import Node
 from epoxy.ports import Clock, Store
 from epoxy.protocol.placement.config import PlacementConfig
@@ -40,7 +40,7 @@ from epoxy.store.memory import MemoryStore
 from epoxy.transport.http import exchange as transport
 from epoxy.transport.http.connections import Connections
 from epoxy.transport.http.listener import Listener
-from epoxy.transport.http.request import Request as HttpRequest
+from epoxy.transport.http.request import HttpRequest as HttpRequest
 from epoxy.transport.http.server import serve_http
 from epoxy.transport.limits import HttpLimits
 from epoxy.transport.wan.emulation import Link
@@ -82,9 +82,9 @@ class FakeNode:
         self.me = 1
         self.settings = settings(1, (1, 2, 3))
         self.ready = True
-        self.standing = Standing(state=State.ACTIVE)
+        self.standing = Lifecycle(state=LifecycleState.ACTIVE)
         self.txn_waits = ""
-        self.roster: Roster | None = None
+        self.roster: MembersAdmin | None = None
         self.replica = SimpleNamespace(config=first_epoch((1, 2, 3)))
         self.outcome: Outcome | None = None
         self.reading: ReadAnswer | None = None
@@ -264,7 +264,7 @@ class Hall:
 
 
 def settings(me: int, ids: Sequence[int]) -> Settings:
-    members = tuple(Member(id=i, datacenter=f"region-{i}", url=f"http://node-{i}") for i in ids)
+    members = tuple(MemberSetting(id=i, datacenter=f"region-{i}", url=f"http://node-{i}") for i in ids)
     return Settings(
         node=NodeSettings(
             id=me,

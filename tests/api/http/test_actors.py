@@ -12,13 +12,13 @@ from click.testing import CliRunner, Result
 from websockets.asyncio.client import connect
 
 from epoxy import AsyncClient, Client, EpoxyError, InvalidRequest
-from epoxy.actors.messages import Call, Destroy, Ensure, Get, Question
+from epoxy.actors.messages import CallActor, Destroy, Ensure, GetActor, Question
 from epoxy.api.http.relay import may_repeat
 from epoxy.api.http.routes_actors import what_next
 from epoxy.api.metrics import Metrics
 from epoxy.cli.main import cli
 from epoxy.client.actor_calls import Which
-from epoxy.envoy import Actor, Refused, Worker
+from epoxy.envoy import Actor, Worker, WorkerRefused
 from epoxy.model.actors import ActorName
 from epoxy.model.errors import Unavailable
 from epoxy.model.writes import ConsensusFailed
@@ -286,7 +286,7 @@ def test_a_worker_without_code_for_an_actor_says_so_and_another_gets_it() -> Non
 def test_a_worker_the_node_does_not_want_is_told_why() -> None:
     async def story() -> None:
         async with places() as (here,):
-            with pytest.raises(Refused, match="weight is a number from 1 to 16"):
+            with pytest.raises(WorkerRefused, match="weight is a number from 1 to 16"):
                 await Worker(here.url, weight=99).serve()
 
     run(story())
@@ -381,11 +381,11 @@ def test_requests_outside_the_contract() -> None:
 
 def test_what_may_arrive_twice() -> None:
     name = ActorName("n", "room", "x")
-    assert may_repeat(Get(target=name))
+    assert may_repeat(GetActor(target=name))
     assert may_repeat(Ensure(name=name, pool="p"))
     assert not may_repeat(Ensure(name=name, pool="p", exclusive=True))
     assert not may_repeat(Destroy(target=name))
-    assert not may_repeat(Call(target=name, body=b""))
+    assert not may_repeat(CallActor(target=name, body=b""))
 
 
 def test_an_owner_that_is_no_member_or_does_not_answer() -> None:
@@ -471,10 +471,10 @@ def test_the_blocking_client_and_the_command_line() -> None:
     [
         (Ensure(name=ActorName("n", "room", "x"), pool="p"), "asking again is safe"),
         (Ensure(name=ActorName("n", "room", "x"), pool="p", exclusive=True), "may find the one that this made"),
-        (Get(target=ActorName("n", "room", "x")), "asking again is safe"),
+        (GetActor(target=ActorName("n", "room", "x")), "asking again is safe"),
         (Destroy(target="01" * 19), "asking again is safe: an id is never given to another actor"),
         (Destroy(target=ActorName("n", "room", "x")), "may end the next actor of the name; ask by id"),
-        (Call(target=ActorName("n", "room", "x"), body=b""), "asking again may do it twice"),
+        (CallActor(target=ActorName("n", "room", "x"), body=b""), "asking again may do it twice"),
     ],
 )
 def test_whoever_does_not_know_is_told_what_asking_again_does(question: Question, words: str) -> None:
@@ -497,7 +497,9 @@ def test_a_request_for_which_no_actor_could_be_made_did_not_run() -> None:
 def test_a_second_worker_with_the_same_key_is_refused_and_the_first_goes_on() -> None:
     async def story() -> None:
         async with places() as (here,), working(here.url, "w") as first, AsyncClient(here.url) as client:
-            with pytest.raises(Refused, match=r"key 'w' in namespace 'default' is in use by \S+/\d+/\w+, which is"):
+            with pytest.raises(
+                WorkerRefused, match=r"key 'w' in namespace 'default' is in use by \S+/\d+/\w+, which is"
+            ):
                 await Worker(here.url, key="w").serve()
             assert first.connected.is_set()
             assert await client.actors.request(Which(name="room", key="x"), b"hi", pool="default")

@@ -12,35 +12,35 @@ from epoxy.api.http.router import build_api
 from epoxy.api.http.routes_members import MAX_ASKED
 from epoxy.api.metrics import Metrics
 from epoxy.model.cluster import ReplicaInfo, ReplicaStatus, first_epoch
-from epoxy.model.members import Member, MemberStatus, Wish
+from epoxy.model.members import ChangeRequest, Member, MemberStatus
 from epoxy.model.writes import ConsensusFailed, Refused
-from epoxy.node.members.lifecycle import Standing, State
-from epoxy.node.members.members_admin import Accepted, Look, Roster, Verdict
+from epoxy.node.members.lifecycle import Lifecycle, LifecycleState
+from epoxy.node.members.members_admin import Accepted, MembersAdmin, MembersView, Verdict
 from epoxy.protocol.members.change_request import Amendment, Objection
 from tests.api.http.http_bench import Answer, FakeNode, Wire, ask, request
 
 JSON = {"content_type": "application/json"}
 
 FIRST = first_epoch((1, 2, 3))
-WISH = Wish(members=tuple(Member(id=i) for i in (1, 2, 3, 4)))
+WISH = ChangeRequest(members=tuple(Member(id=i) for i in (1, 2, 3, 4)))
 LEARNING = replace(
     FIRST, epoch=4, replicas=(*FIRST.replicas, ReplicaInfo(id=4, status=ReplicaStatus.LEARNING, url="http://d"))
 )
 
 
-class FakeRoster(Roster):
+class FakeRoster(MembersAdmin):
     def __init__(self) -> None:
         self.verdict: Verdict = Accepted(wish=WISH, epoch=3, queued=False)
         self.given: list[Amendment] = []
         self.later: list[Callable[[], None]] | None = None
         """Answers that wait; None: they are given at once."""
 
-    def wish(self) -> Wish | None:
+    def wish(self) -> ChangeRequest | None:
         return WISH
 
-    def look(self, answered: Callable[[Look], None]) -> None:
+    def look(self, answered: Callable[[MembersView], None]) -> None:
         heard = {4: MemberStatus(identity=9, epoch=4, sources=(1,), keys=70, copied=60)}
-        look = Look(config=LEARNING, wish=WISH, heard=heard, waiting="patience", settled=False)
+        look = MembersView(config=LEARNING, wish=WISH, heard=heard, waiting="patience", settled=False)
         self._tell(partial(answered, look))
 
     def change(self, given: Amendment, answered: Callable[[Verdict], None], tries: int = 1) -> None:
@@ -155,10 +155,15 @@ def test_what_is_said_to_an_order(door: Door, verdict: Verdict, status: int, cod
 
 
 @pytest.mark.parametrize(
-    ("state", "code"), [(State.REMOVED, "removed"), (State.DISPLACED, "displaced"), (State.LEARNING, "not_ready")]
+    ("state", "code"),
+    [
+        (LifecycleState.REMOVED, "removed"),
+        (LifecycleState.DISPLACED, "displaced"),
+        (LifecycleState.LEARNING, "not_ready"),
+    ],
 )
-def test_who_has_no_say_shows_the_members_and_takes_no_orders(door: Door, state: State, code: str) -> None:
-    door.node.ready, door.node.standing = False, Standing(state=state, reason="why not")
+def test_who_has_no_say_shows_the_members_and_takes_no_orders(door: Door, state: LifecycleState, code: str) -> None:
+    door.node.ready, door.node.standing = False, Lifecycle(state=state, reason="why not")
     assert door.get("/v2/members")["epoch"] == 1
     answer = door.order(remove=[2])
     assert (answer.status, answer.error()["code"], answer.error()["message"]) == (503, code, "why not")

@@ -17,7 +17,7 @@ from epoxy.node.keys.replica import Replica
 from epoxy.node.members.errands import Errand
 from epoxy.node.members.key_sync import LONGEST_REST_MS, Copier
 from epoxy.ports import Store
-from epoxy.protocol.members.effects import Ask, Config, Effect, Flow
+from epoxy.protocol.members.effects import Ask, CurrentConfig, Effect, Flow
 from epoxy.protocol.members.learner import LEARNING_SHARE, compare, copy
 from epoxy.runtime.flow_failures import FlowFailures
 from epoxy.store.keyspace import KV, LEGACY_LAYOUT
@@ -94,7 +94,7 @@ def copying(learner: End, source: End, flow: Flow[bool]) -> bool:
             assert isinstance(effect.request, SnapshotRead | ChangelogRead)
             request = effect.request
             done(source.store.transact(lambda tx: source.copier.page(tx, request)))
-        elif isinstance(effect, Config):
+        elif isinstance(effect, CurrentConfig):
             done(CONFIG)
         else:
             learner.copier.perform(effect, done)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from epoxy.node.keys import changelog_gc
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members.key_sync import Copier
 from epoxy.protocol.members.digest import NOTHING
-from epoxy.protocol.members.retention import Floor, last_of
+from epoxy.protocol.members.retention import RetentionFloor, last_of
 from epoxy.store.member_rows import MemberSpace
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import HandClock
@@ -25,7 +25,7 @@ class Bench:
         self.space = MemberSpace(self.replica.keyspace, A)
         self.copier = Copier(self.replica, self.store, self.space, self.clock)
         self.sweeper = self.copier.sweeper
-        self.sweeper.floor = Floor(commits=0, age_ms=0.0)
+        self.sweeper.floor = RetentionFloor(commits=0, age_ms=0.0)
         self.sweeper.start()
 
     def commit(self, count: int) -> None:
@@ -106,12 +106,12 @@ def test_a_newcomer_is_waited_for_from_its_first_page_on() -> None:
 
 def test_the_floor_keeps_the_newest_commits_and_the_young() -> None:
     bench = Bench()
-    bench.sweeper.floor = Floor(commits=2, age_ms=0.0)
+    bench.sweeper.floor = RetentionFloor(commits=2, age_ms=0.0)
     bench.commit(5)
     bench.look(2)
     assert bench.rows() == 2
     aging = Bench()
-    aging.sweeper.floor = Floor(commits=0, age_ms=16 * changelog_gc.LOOK_MS)
+    aging.sweeper.floor = RetentionFloor(commits=0, age_ms=16 * changelog_gc.LOOK_MS)
     aging.commit(5)
     aging.look(16)
     assert aging.rows() == 5

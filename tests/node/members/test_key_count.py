@@ -4,7 +4,7 @@ from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Commit
 from epoxy.model.records import Proposal, ProposalId
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.key_count import FRESH_MS, STEP_MS, STEP_ROWS, Census
+from epoxy.node.members.key_count import FRESH_MS, STEP_MS, STEP_ROWS, KeyCount
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import HandClock
 
@@ -13,7 +13,7 @@ class World:
     def __init__(self) -> None:
         self.clock, store = HandClock(), MemoryStore()
         self.replica = Replica(1, store, first_epoch((1,)), alarm=print)
-        self.census = Census(self.replica, store, self.clock)
+        self.census = KeyCount(self.replica, store, self.clock)
 
     def hold(self, first: int, last: int) -> None:
         for number in range(first, last):

@@ -6,17 +6,17 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.codec import wire
-from epoxy.model.cluster import CONFIG_KEY, WISH_KEY, ClusterConfig, first_epoch
+from epoxy.model.cluster import CHANGE_REQUEST_KEY, CONFIG_KEY, ClusterConfig, first_epoch
 from epoxy.model.members import (
     ChangelogPage,
     ChangelogRead,
+    ChangeRequest,
     Member,
     MemberReply,
     MemberRequest,
     Progress,
     SnapshotRead,
     Stretch,
-    Wish,
 )
 from epoxy.model.messages import Failed
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
@@ -29,7 +29,7 @@ from epoxy.protocol.members.digest import NOTHING
 from epoxy.protocol.members.effects import (
     Ask,
     Changing,
-    Config,
+    CurrentConfig,
     Effect,
     Followed,
     GiveWay,
@@ -123,7 +123,7 @@ class Road:
             self.asked.append(effect.request)
             done(self._answer(effect.request))
             return
-        if isinstance(effect, Config):
+        if isinstance(effect, CurrentConfig):
             done(CONFIG)
             return
         if isinstance(effect, Keep):
@@ -346,8 +346,10 @@ def test_who_was_followed_is_told_as_long_as_members_change() -> None:
     copied = Progress(store=71, cursor=bytes(10), copied=True)
     life.copier.perform(Keep(source=SOURCE, entries=(), progress=copied), results.append)
     assert sources(life) == (SOURCE,)
-    wish = wire.encode_wish(Wish(members=(Member(id=LEARNER),)))
-    life.replica.learn(WISH_KEY, Proposal(value=wish, version=1, mutable=True, proposal_id=ProposalId(SOURCE, 1)))
+    wish = wire.encode_change_request(ChangeRequest(members=(Member(id=LEARNER),)))
+    life.replica.learn(
+        CHANGE_REQUEST_KEY, Proposal(value=wish, version=1, mutable=True, proposal_id=ProposalId(SOURCE, 1))
+    )
     life.copier.perform(Changing(), results.append)
     assert (results[-1], sources(life)) == (True, ())
     life.copier.perform(Followed(source=SOURCE), results.append)

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
-from epoxy.node.members.lifecycle import State, standing
+from epoxy.node.members.lifecycle import LifecycleState, standing
 
 ME, STORE = 1, 77
 FIRST = first_epoch((1, 2, 3))
@@ -21,18 +21,18 @@ WITHOUT_ME = replace(FIRST, epoch=5, replicas=FIRST.replicas[1:], coordinator_id
 @pytest.mark.parametrize(
     ("config", "may_vote", "state", "words"),
     [
-        (FIRST, True, State.ACTIVE, ""),
-        (FIRST, False, State.UNCONFIRMED, "most of the others have not met this store of replica 1"),
-        (with_me(ReplicaStatus.ACTIVE), True, State.ACTIVE, ""),
-        (with_me(ReplicaStatus.LEAVING), True, State.LEAVING, ""),
-        (with_me(ReplicaStatus.JOINING), True, State.JOINING, "replica 1 is joining"),
-        (with_me(ReplicaStatus.LEARNING), True, State.LEARNING, "it serves clients once it has copied"),
-        (with_me(ReplicaStatus.ACTIVE, identity=78), False, State.DISPLACED, "must come back under a new id"),
-        (WITHOUT_ME, False, State.REMOVED, "it was removed, and can be stopped"),
-        (replace(WITHOUT_ME, epoch=1), False, State.NEW, "`epoxy members add 1 URL`"),
+        (FIRST, True, LifecycleState.ACTIVE, ""),
+        (FIRST, False, LifecycleState.UNCONFIRMED, "most of the others have not met this store of replica 1"),
+        (with_me(ReplicaStatus.ACTIVE), True, LifecycleState.ACTIVE, ""),
+        (with_me(ReplicaStatus.LEAVING), True, LifecycleState.LEAVING, ""),
+        (with_me(ReplicaStatus.JOINING), True, LifecycleState.JOINING, "replica 1 is joining"),
+        (with_me(ReplicaStatus.LEARNING), True, LifecycleState.LEARNING, "it serves clients once it has copied"),
+        (with_me(ReplicaStatus.ACTIVE, identity=78), False, LifecycleState.DISPLACED, "must come back under a new id"),
+        (WITHOUT_ME, False, LifecycleState.REMOVED, "it was removed, and can be stopped"),
+        (replace(WITHOUT_ME, epoch=1), False, LifecycleState.NEW, "`epoxy members add 1 URL`"),
     ],
 )
-def test_every_standing(config: ClusterConfig, may_vote: bool, state: State, words: str) -> None:
+def test_every_standing(config: ClusterConfig, may_vote: bool, state: LifecycleState, words: str) -> None:
     found = standing(config, ME, STORE, may_vote=may_vote)
     assert (found.state, found.serves) == (state, not words)
     assert words in found.reason

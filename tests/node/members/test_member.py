@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 from epoxy.codec import wire
-from epoxy.model.cluster import CONFIG_KEY, WISH_KEY, ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
+from epoxy.model.cluster import CHANGE_REQUEST_KEY, CONFIG_KEY, ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.members import (
     NO_STAMP,
     ChangelogRead,
+    ChangeRequest,
     Member,
     MemberReply,
     MemberRequest,
@@ -18,7 +19,6 @@ from epoxy.model.members import (
     Unsettled,
     UnsettledPage,
     UnsettledRead,
-    Wish,
 )
 from epoxy.model.messages import (
     Accept,
@@ -44,7 +44,7 @@ from epoxy.protocol.members.effects import (
     Adopt,
     Ask,
     AskAll,
-    Config,
+    CurrentConfig,
     Keep,
     LoadProgress,
     ReadWish,
@@ -80,7 +80,7 @@ class Bench:
         self.replica = Replica(me, self.store, config or first_epoch((A,)), alarm=print)
         dice = FixedDice()
         self.driver = Driver(self.replica, self.transport, self.clock, dice, Timing(), print)
-        self.member = member.Member(self.driver, self.store, self.line, dice)
+        self.member = member.Membership(self.driver, self.store, self.line, dice)
 
     def answer(self, request: MemberRequest) -> MemberReply:
         replies: list[MemberReply] = []
@@ -176,12 +176,12 @@ def test_who_is_silent_is_missing_from_the_answers_of_all() -> None:
 def test_the_wish_is_a_key_that_a_quorum_knows() -> None:
     bench = Bench()
     assert bench.perform(ReadWish()) == [None]
-    wish = Wish(members=(Member(id=A),))
+    wish = ChangeRequest(members=(Member(id=A),))
     outcomes: list[Outcome] = []
     bench.member.wish(wish, outcomes.append)
     assert isinstance(outcomes[0], Committed)
     assert bench.perform(ReadWish()) == [wish]
-    assert bench.replica.peek(WISH_KEY, use_cache=False) is not None
+    assert bench.replica.peek(CHANGE_REQUEST_KEY, use_cache=False) is not None
 
 
 def test_keys_are_settled_with_a_quorum_and_learned() -> None:
@@ -199,7 +199,7 @@ def test_a_configuration_is_told_to_others_and_adopted_here() -> None:
     assert bench.perform(Tell(to=(A, B), config=two)) == [None]
     assert [(sent.to, sent.requests) for sent in bench.transport.sent] == [(B, (UpdateConfig(config=two),))]
     assert bench.perform(Adopt(config=two)) == [two]
-    assert bench.perform(Config()) == [two]
+    assert bench.perform(CurrentConfig()) == [two]
 
 
 def test_synced_is_told_as_long_as_the_epoch_lasts() -> None:
@@ -228,7 +228,7 @@ def test_one_member_alone_becomes_two_when_the_second_answers_and_copies() -> No
     """The whole way, with the newcomer's half played by hand."""
     bench = Bench()
     bench.member.start()
-    wish = Wish(members=(Member(id=A), Member(id=B)))
+    wish = ChangeRequest(members=(Member(id=A), Member(id=B)))
     bench.member.wish(wish, lambda _: None)
     for _ in range(40):
         bench.clock.advance(300.0)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from epoxy.model.cluster import ReplicaStatus, first_epoch
-from epoxy.model.members import Member, MemberStatus, Wish
+from epoxy.model.members import ChangeRequest, Member, MemberStatus
 from epoxy.model.writes import ConsensusFailed, Outcome, Refused
-from epoxy.node.members.members_admin import MAX_TRIES, Accepted, Look, Roster, Verdict
+from epoxy.node.members.members_admin import MAX_TRIES, Accepted, MembersAdmin, MembersView, Verdict
 from epoxy.protocol.members.change_request import Amendment, Objection
 from tests.node.members.test_member import Bench
 from tests.protocol.keys.harness import A, B, C
@@ -19,15 +19,15 @@ THIRD = Member(id=C, url="http://c")
 class Desk:
     def __init__(self, *members: int) -> None:
         self.bench = Bench(first_epoch(members or (A,)))
-        self.roster = Roster(self.bench.member, lambda _: False)
+        self.roster = MembersAdmin(self.bench.member, lambda _: False)
         self.verdicts: list[Verdict] = []
 
     def order(self, *add: Member, remove: tuple[int, ...] = (), force: bool = False) -> Verdict:
         self.roster.change(Amendment(add=add, remove=remove, force=force), self.verdicts.append)
         return self.verdicts[-1]
 
-    def look(self) -> Look:
-        looks: list[Look] = []
+    def look(self) -> MembersView:
+        looks: list[MembersView] = []
         self.roster.look(looks.append)
         self.bench.clock.advance(60_000)
         return looks[0]
@@ -72,15 +72,15 @@ def test_without_a_quorum_nothing_is_promised() -> None:
 
 
 def test_an_order_that_others_overtake_is_tried_again_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, tried, write = Desk(), 0, Roster._write
+    desk, tried, write = Desk(), 0, MembersAdmin._write
     left = MAX_TRIES - 1
 
-    def late(roster: Roster, wish: Wish, version: int, done: Callable[[Outcome], None]) -> None:
+    def late(roster: MembersAdmin, wish: ChangeRequest, version: int, done: Callable[[Outcome], None]) -> None:
         nonlocal tried
         tried += 1
         write(roster, wish, version + (1 if tried <= left else 0), done)
 
-    monkeypatch.setattr(Roster, "_write", late)
+    monkeypatch.setattr(MembersAdmin, "_write", late)
     assert isinstance(desk.order(SECOND), Accepted)
     assert tried == MAX_TRIES
     left, tried = MAX_TRIES, 0

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, first_epoch
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.store_identity import Guard
+from epoxy.node.members.store_identity import StoreIdentityCheck
 from epoxy.store.member_rows import MemberSpace
 from epoxy.store.memory import MemoryStore
 
@@ -13,10 +13,12 @@ FIRST = first_epoch((ME, OTHER, THIRD))
 WRITTEN = replace(FIRST, epoch=2, replicas=tuple(ReplicaInfo(id=i, identity=100 + i) for i in (ME, OTHER, THIRD)))
 
 
-def guard(store: MemoryStore | None = None, *, identity: int = 101, config: ClusterConfig = FIRST) -> Guard:
+def guard(
+    store: MemoryStore | None = None, *, identity: int = 101, config: ClusterConfig = FIRST
+) -> StoreIdentityCheck:
     store = store or MemoryStore()
     replica = Replica(ME, store, config, alarm=print)
-    return Guard(replica, store, MemberSpace(replica.keyspace, ME), identity)
+    return StoreIdentityCheck(replica, store, MemberSpace(replica.keyspace, ME), identity)
 
 
 def test_the_first_store_met_is_the_one_even_after_a_restart() -> None:

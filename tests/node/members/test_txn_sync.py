@@ -23,7 +23,7 @@ from epoxy.node.keys.replica import Replica
 from epoxy.node.members import config_record
 from epoxy.node.members.key_sync import LONGEST_REST_MS
 from epoxy.node.members.txn_sync import AGAIN_MS, HURRY_MS, Mirror, fitting
-from epoxy.protocol.members.effects import Adopt, Ask, Config, Effect, Replace, Span, Tell
+from epoxy.protocol.members.effects import Adopt, Ask, CurrentConfig, Effect, Replace, Span, Tell
 from epoxy.runtime.flow_failures import FlowFailures
 from epoxy.store.memory import MemoryStore
 from epoxy.store.txn_rows import OrderedSpace
@@ -83,7 +83,7 @@ class Node:
 
     def _elsewhere(self, effect: Effect, done: Callable[[object], None]) -> None:
         match effect:
-            case Config():
+            case CurrentConfig():
                 done(self.replica.config)
             case Ask():
                 assert isinstance(effect.request, ValuesRead | KeptRead)

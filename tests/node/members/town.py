@@ -12,7 +12,7 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.transactions import Executed, Txn, TxnOutcome
 from epoxy.node import service
 from epoxy.node.members.members_admin import Accepted, Verdict
-from epoxy.node.members.store_identity import Guard
+from epoxy.node.members.store_identity import StoreIdentityCheck
 from epoxy.node.process import config
 from epoxy.protocol.members.change_request import Amendment
 from epoxy.store.memory import MemoryStore
@@ -35,7 +35,7 @@ def url_of(me: int) -> str:
 
 
 def settings_of(me: int, founders: Sequence[int]) -> config.Settings:
-    members = tuple(config.Member(id=i, datacenter=f"dc-{i}", url=url_of(i)) for i in founders)
+    members = tuple(config.MemberSetting(id=i, datacenter=f"dc-{i}", url=url_of(i)) for i in founders)
     return config.Settings(
         node=config.NodeSettings(
             id=me,
@@ -180,7 +180,7 @@ class Life:
         return "" if self.reachable(peer) else "gone"
 
     @property
-    def guard(self) -> Guard:
+    def guard(self) -> StoreIdentityCheck:
         assert self.node.member is not None
         return self.node.member.guard
 

@@ -14,7 +14,7 @@ from epoxy.node.process.config import (
     MIN_SECRET_BYTES,
     TABLE,
     Limits,
-    Member,
+    MemberSetting,
     Settings,
     TlsSettings,
     in_force,
@@ -22,7 +22,7 @@ from epoxy.node.process.config import (
     read_secret,
 )
 from epoxy.protocol.placement.config import OF_POOLS, Strategy
-from epoxy.protocol.placement.records import Pool
+from epoxy.protocol.placement.records import EnvoyPool
 
 MEMBERS = """members = [
     { id = 1, datacenter = "us-east-1", url = "http://10.0.0.1:7800" },
@@ -90,7 +90,7 @@ def test_the_least_one_has_to_say(write: Write, tmp_path: Path) -> None:
     assert settings.node.data_dir == tmp_path / "data"
     assert settings.cluster.secret_file == tmp_path / "secret"
     assert settings.cluster.quorum_policy is QuorumPolicy.OPTIMAL
-    assert settings.cluster.members[1] == Member(id=2, datacenter="eu-west-1", url="http://10.0.0.2:7800")
+    assert settings.cluster.members[1] == MemberSetting(id=2, datacenter="eu-west-1", url="http://10.0.0.2:7800")
     assert settings.tls is None
     assert settings.limits == Limits(
         connections=10_000,
@@ -172,7 +172,7 @@ def test_everything_can_come_from_outside(write: Write) -> None:
         "PATH": "/bin",
     }
     settings = load(write(""), environ=environ)
-    assert settings.cluster.members == (Member(id=9, datacenter="dc-9", url="http://10.0.0.9"),)
+    assert settings.cluster.members == (MemberSetting(id=9, datacenter="dc-9", url="http://10.0.0.9"),)
 
 
 def test_what_is_in_force_is_a_file_that_says_the_same(write: Write) -> None:
@@ -214,7 +214,7 @@ def test_a_pool_has_the_settings_of_all_but_for_its_own(write: Write) -> None:
     settings = load(write(SMALLEST + POOLS))
     general, chat = settings.placement, settings.placement.pools["chat"]
     assert (general.samples, chat.samples, chat.max_scan) == (3, 1, general.max_scan)
-    own = settings.placement.of(Pool("prod", "chat"))
+    own = settings.placement.of(EnvoyPool("prod", "chat"))
     assert (own.samples, own.strategy, own.load_bound_percent) == (3, Strategy.RANDOM_FULL_RANGE, 25)
     shown = in_force(settings)["placement"]["pools"]
     assert shown["prod/chat"]["strategy"] == "random_full_range"

@@ -30,7 +30,7 @@ from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.replica import OrderedReplica
 from epoxy.node.txn.transactions import LATE, OWNED, Transactions
 from epoxy.protocol.keys.effects import Timing
-from epoxy.protocol.txn.log import Log
+from epoxy.protocol.txn.log import InstanceLog
 from epoxy.protocol.txn.terms import Part
 from epoxy.runtime.admission import Pending
 from epoxy.store.memory import MemoryStore
@@ -261,7 +261,7 @@ def test_what_depends_on_each_other_is_executed_in_one_transaction() -> None:
     assert at.at[3].space.value(at.stores[3].newest(), b"k") == b"2", "in the order of ids"
 
 
-class CountedLog(Log):
+class CountedLog(InstanceLog):
     """How often somebody looks at an instance."""
 
     looks = 0

@@ -7,28 +7,28 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from epoxy.model.address import Address
-from epoxy.protocol.elect.config import Config, Node, Timing
+from epoxy.protocol.elect.config import ElectConfig, ElectNode, ElectTiming
 from epoxy.protocol.elect.elector import Elector
 from epoxy.protocol.elect.handshake import Party, party_of
 from epoxy.protocol.elect.lists import DIGEST_CHARS, first
-from epoxy.protocol.elect.messages import Accept, Message, Offer
+from epoxy.protocol.elect.messages import Acceptance, Message, Offer
 from epoxy.protocol.elect.terms import (
     Effect,
+    ElectRecord,
     Fence,
     Follow,
     Mode,
-    Open,
+    OpenServer,
     Order,
-    Position,
     Quiesce,
-    Record,
-    Report,
+    ReplicationPosition,
     Save,
     Send,
+    ServerReport,
 )
 from epoxy_sim.elect.admission import admits
 
-TIMING = Timing(
+TIMING = ElectTiming(
     hb_interval_ms=100,
     down_after_ms=1_000,
     lease_ms=700,
@@ -38,15 +38,15 @@ TIMING = Timing(
 )
 
 
-def config_of(names: str, **settings: object) -> Config:
-    nodes = tuple(Node(id=name, control=Address(name, 1), server=Address(name, 2)) for name in names)
-    given = Config(cluster="test", nodes=nodes, initial_primary=names[0], timing=TIMING)
+def config_of(names: str, **settings: object) -> ElectConfig:
+    nodes = tuple(ElectNode(id=name, control=Address(name, 1), server=Address(name, 2)) for name in names)
+    given = ElectConfig(cluster="test", nodes=nodes, initial_primary=names[0], timing=TIMING)
     return replace(given, **settings)
 
 
-def record_of(names: str, **settings: object) -> Record:
+def record_of(names: str, **settings: object) -> ElectRecord:
     """Of a node that has never seen a change of nodes."""
-    return replace(Record(lists=first(config_of(names))), **settings)
+    return replace(ElectRecord(lists=first(config_of(names))), **settings)
 
 
 admitted = lru_cache(admits)
@@ -55,12 +55,12 @@ admitted = lru_cache(admits)
 class Seat:
     """One node: its elector, its disk, its server, and everything it ever sent."""
 
-    def __init__(self, table: "Table", name: str, config: Config) -> None:
+    def __init__(self, table: "Table", name: str, config: ElectConfig) -> None:
         self.table = table
         self.name = name
         self.config = config
-        self.disk: Record | None = None
-        self.report = Report(alive=True, mode=Mode.FENCED)
+        self.disk: ElectRecord | None = None
+        self.report = ServerReport(alive=True, mode=Mode.FENCED)
         self.until_ms = 0
         self.sent: list[tuple[str, Message]] = []
         self.orders: list[Order] = []
@@ -90,7 +90,7 @@ class Seat:
         self.perform(self.elector.report(self.report, self.table.now_ms))
 
     def has(self, history: int, offset: int) -> None:
-        self.report = replace(self.report, position=Position(history, offset))
+        self.report = replace(self.report, position=ReplicationPosition(history, offset))
 
     def receive(self, message: Message) -> None:
         self.perform(self.elector.receive(message, self.table.now_ms))
@@ -115,12 +115,12 @@ class Seat:
             case Fence():
                 self.report = replace(self.report, mode=Mode.FENCED, leader="")
             case Follow():
-                leader = self.table.seats[order.leader].report.position if self.table.copying else Position()
+                leader = self.table.seats[order.leader].report.position if self.table.copying else ReplicationPosition()
                 self.report = replace(
                     self.report, mode=Mode.FOLLOWING, leader=order.leader, position=max(leader, self.report.position)
                 )
-            case Open():
-                history = Position(order.epoch, self.report.position.offset)
+            case OpenServer():
+                history = ReplicationPosition(order.epoch, self.report.position.offset)
                 self.report = replace(self.report, mode=Mode.OPEN, leader="", position=history)
                 self.until_ms = order.until_ms
             case Quiesce():
@@ -138,7 +138,7 @@ class Table:
         self._mail: list[tuple[str, str, Message]] = []
         self.seats = {name: Seat(self, name, self.config) for name in names}
 
-    def seat(self, name: str, config: Config) -> Seat:
+    def seat(self, name: str, config: ElectConfig) -> Seat:
         """Somebody comes to the table."""
         self.seats[name] = Seat(self, name, config)
         return self.seats[name]
@@ -189,8 +189,8 @@ def offer(epoch: int, node: str, history: int = 9, offset: int = 9_999, stage: i
     return Offer(epoch=epoch, node=node, offset=offset, history=history, in_office=False, stage=stage, list=newest)
 
 
-def accepts(table: Table, name: str) -> list[Accept]:
-    return [message for _, message in table[name].sent if isinstance(message, Accept)]
+def accepts(table: Table, name: str) -> list[Acceptance]:
+    return [message for _, message in table[name].sent if isinstance(message, Acceptance)]
 
 
 def leaderless(names: str = "abc", **settings: object) -> Table:

@@ -8,16 +8,26 @@ from epoxy.codec.resp import CommandReader
 from epoxy.model.address import Address
 from epoxy.model.errors import CodecError
 from epoxy.protocol.elect import codec as wire
-from epoxy.protocol.elect.config import Node
-from epoxy.protocol.elect.handshake import Hello
+from epoxy.protocol.elect.config import ElectNode
+from epoxy.protocol.elect.handshake import ElectHello
 from epoxy.protocol.elect.lists import NodeList
-from epoxy.protocol.elect.messages import Accept, Announce, Counted, Handover, Heartbeat, Message, Offer, Role, State
+from epoxy.protocol.elect.messages import (
+    Acceptance,
+    Announce,
+    Counted,
+    Handover,
+    Heartbeat,
+    Message,
+    Offer,
+    Role,
+    ServerState,
+)
 
 numbers = st.integers(0, 2**64 - 1)
 ids = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=32)
 digests = st.text("0123456789abcdef", min_size=16, max_size=16)
 addresses = st.builds(Address, ids, st.integers(1, 65_535))
-nodes = st.builds(Node, id=ids, control=addresses, server=addresses, priority=st.integers(0, 1_000))
+nodes = st.builds(ElectNode, id=ids, control=addresses, server=addresses, priority=st.integers(0, 1_000))
 lists = st.builds(NodeList, nodes=st.lists(nodes, min_size=1, max_size=15).map(tuple), digest=digests, words=digests)
 messages = st.one_of(
     st.builds(
@@ -29,7 +39,7 @@ messages = st.one_of(
         leader_epoch=numbers,
         leader=ids,
         history=numbers,
-        state=st.sampled_from(State),
+        state=st.sampled_from(ServerState),
         stamp=numbers,
         echo=numbers,
         stage=numbers,
@@ -45,7 +55,7 @@ messages = st.one_of(
         stage=numbers,
         list=digests,
     ),
-    st.builds(Accept, epoch=numbers, node=ids, candidate=ids),
+    st.builds(Acceptance, epoch=numbers, node=ids, candidate=ids),
     st.builds(Announce, epoch=numbers, node=ids, address=ids),
     st.builds(Handover, epoch=numbers, node=ids, heir=ids),
     st.builds(
@@ -98,7 +108,7 @@ def test_the_fields_of_the_seed_come_first_in_its_order() -> None:
         leader_epoch=4,
         leader="east-2",
         history=3,
-        state=State.READY,
+        state=ServerState.READY,
         stamp=11,
         echo=12,
         stage=1,
@@ -108,9 +118,9 @@ def test_the_fields_of_the_seed_come_first_in_its_order() -> None:
     assert words(beat)[5:] == [b"4", b"east-2", b"3", b"ready", b"11", b"12", b"1", b"0123456789abcdef"]
     offered = Offer(epoch=6, node="east-1", offset=77, history=3, in_office=False, stage=1, list="0123456789abcdef")
     assert words(offered) == [b"OFFER", b"6", b"east-1", b"77", b"3", b"0", b"1", b"0123456789abcdef"]
-    assert words(Accept(epoch=6, node="b", candidate="a")) == [b"ACCEPT", b"6", b"b", b"a"]
+    assert words(Acceptance(epoch=6, node="b", candidate="a")) == [b"ACCEPT", b"6", b"b", b"a"]
     assert words(Announce(epoch=6, node="a", address="h:1")) == [b"ANNOUNCE", b"6", b"a", b"h:1"]
-    assert wire.encode(Accept(epoch=6, node="b", candidate="a")).startswith(b"*4\r\n$6\r\nACCEPT\r\n$1\r\n6\r\n")
+    assert wire.encode(Acceptance(epoch=6, node="b", candidate="a")).startswith(b"*4\r\n$6\r\nACCEPT\r\n$1\r\n6\r\n")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +166,7 @@ def test_no_frame_brings_the_decoder_down(command: list[bytes]) -> None:
 
 
 def test_a_greeting_and_its_proof() -> None:
-    greeting = Hello(version="2", cluster="c", sender="a", receiver="b", config_hash="f", lists="0:f", nonce="00")
+    greeting = ElectHello(version="2", cluster="c", sender="a", receiver="b", config_hash="f", lists="0:f", nonce="00")
     assert wire.decode_hello(read(wire.encode_hello(greeting))) == (greeting, "")
     assert wire.decode_hello(read(wire.encode_hello(greeting, "abc"))) == (greeting, "abc")
     assert wire.decode_proof(read(wire.encode_proof("abc"))) == "abc"

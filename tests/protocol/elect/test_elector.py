@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.protocol.elect import candidacy, heartbeats
-from epoxy.protocol.elect.config import Config
-from epoxy.protocol.elect.messages import Announce, Heartbeat, Offer, Role, State
-from epoxy.protocol.elect.terms import Fence, Follow, Mode, Position
+from epoxy.protocol.elect.config import ElectConfig
+from epoxy.protocol.elect.messages import Announce, Heartbeat, Offer, Role, ServerState
+from epoxy.protocol.elect.terms import Fence, Follow, Mode, ReplicationPosition
 from tests.protocol.elect.bench import TIMING, Table, accepts, config_of, leaderless, offer, record_of
 
 
@@ -97,7 +97,7 @@ def test_a_voter_lets_go_of_the_old_primary_before_it_votes() -> None:
     table = leaderless("abcde")
     table.run(1_100)
     voter = table["d"]
-    voter.report = replace(voter.report, mode=Mode.FOLLOWING, leader="a", position=Position(1, 1))
+    voter.report = replace(voter.report, mode=Mode.FOLLOWING, leader="a", position=ReplicationPosition(1, 1))
     voter.elector.server = voter.report
     epoch = voter.elector.record.epoch
     voter.receive(offer(epoch + 50, "e"))
@@ -142,7 +142,7 @@ def test_a_node_without_memory_waits_until_enough_others_have_told_theirs() -> N
     assert table.writing() == ["b"]
     table["c"].disk = None
     table["c"].restart()
-    assert table["c"].elector.state(table.now_ms) is State.FRESH
+    assert table["c"].elector.state(table.now_ms) is ServerState.FRESH
     table.run(3_000)
     assert table["c"].elector.fresh
     table["c"].receive(offer(50, "a"))
@@ -159,7 +159,7 @@ def test_the_first_primary_without_its_memory_does_not_lead_with_an_empty_server
     table["b"].has(1, 50)
     table["c"].has(1, 50)
     table["a"].disk = None
-    table["a"].report = replace(table["a"].report, mode=Mode.FENCED, position=Position())
+    table["a"].report = replace(table["a"].report, mode=Mode.FENCED, position=ReplicationPosition())
     table["a"].restart()
     table.run(5_000)
     assert table.writing() == ["b"]
@@ -290,4 +290,4 @@ def test_a_replica_is_fenced_from_the_start() -> None:
     table = Table("abc")
     assert isinstance(table["b"].elector.order, Fence)
     assert table["b"].elector.role is Role.REPLICA
-    assert isinstance(table.config, Config)
+    assert isinstance(table.config, ElectConfig)

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.protocol.elect import candidacy
-from epoxy.protocol.elect.messages import Accept, Announce, Heartbeat, Offer
-from epoxy.protocol.elect.terms import Mode, Open, Save, Send
+from epoxy.protocol.elect.messages import Acceptance, Announce, Heartbeat, Offer
+from epoxy.protocol.elect.terms import Mode, OpenServer, Save, Send
 from tests.protocol.elect.bench import TIMING, Table, accepts, leaderless, offer
 
 
@@ -33,7 +33,7 @@ def test_fault_1_what_cannot_be_saved_is_not_told() -> None:
     table["b"].broken_disk = table["c"].broken_disk = True
     table.run(2_000)
     told = [message for name in "bc" for _, message in table[name].sent]
-    assert not any(isinstance(message, Accept | Offer | Announce) for message in told)
+    assert not any(isinstance(message, Acceptance | Offer | Announce) for message in told)
     assert table.writing() == []
 
 
@@ -56,7 +56,7 @@ def test_fault_2_a_candidate_that_yields_never_announces() -> None:
     assert loser.disk is not None
     assert loser.disk.voted_for == "b"
     for voter in "bd":
-        loser.receive(Accept(epoch=epoch, node=voter, candidate="c"))
+        loser.receive(Acceptance(epoch=epoch, node=voter, candidate="c"))
     assert not loser.elector.leading
     assert not any(isinstance(message, Announce) for _, message in loser.sent)
 
@@ -134,7 +134,7 @@ def test_fault_5_a_primary_that_is_cut_off_fences_itself_before_another_opens(wa
 
 def test_fault_5_an_order_to_open_ends_by_itself() -> None:
     table = Table("abc").begin()
-    orders = [order for order in table["a"].orders if isinstance(order, Open)]
+    orders = [order for order in table["a"].orders if isinstance(order, OpenServer)]
     assert orders
     assert orders[-1].until_ms <= table.now_ms + TIMING.lease_ms
 

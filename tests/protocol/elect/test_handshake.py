@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.protocol.elect import handshake
-from epoxy.protocol.elect.handshake import Party, Refused, party_of
+from epoxy.protocol.elect.handshake import HandshakeRefused, Party, party_of
 from epoxy.protocol.elect.lists import first
 from epoxy_sim.elect.admission import admits, shake_hands
 from tests.protocol.elect.bench import config_of
@@ -31,20 +31,20 @@ def test_two_nodes_of_a_cluster_understand_each_other() -> None:
     ],
 )
 def test_fault_8_and_9_who_does_not_belong_is_refused_with_the_setting(stranger: Party, words: str) -> None:
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(HandshakeRefused, match=words):
         shake_hands(stranger, party("b"))
     assert not admits(party("b"), replace(stranger, known=frozenset("abc")))
 
 
 def test_a_message_for_another_node_is_refused() -> None:
     greeting = handshake.hello(party("a"), "c", b"n" * handshake.NONCE_BYTES)
-    with pytest.raises(Refused, match="looking for 'c'"):
+    with pytest.raises(HandshakeRefused, match="looking for 'c'"):
         handshake.check_hello(party("b"), greeting)
 
 
 def test_another_version_is_refused() -> None:
     greeting = replace(handshake.hello(party("a"), "b", b"n" * handshake.NONCE_BYTES), version="1")
-    with pytest.raises(Refused, match="version '1'"):
+    with pytest.raises(HandshakeRefused, match="version '1'"):
         handshake.check_hello(party("b"), greeting)
 
 
@@ -54,5 +54,5 @@ def test_a_proof_cannot_be_sent_back_or_used_again() -> None:
     proof = handshake.prove(SECRET, "acceptor", first, second)
     handshake.check_proof(SECRET, "acceptor", first, second, proof)
     for side, other in (("dialer", second), ("acceptor", replace(second, nonce="33" * handshake.NONCE_BYTES))):
-        with pytest.raises(Refused):
+        with pytest.raises(HandshakeRefused):
             handshake.check_proof(SECRET, side, first, other, proof)

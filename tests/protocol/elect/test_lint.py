@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.model.address import Address
-from epoxy.protocol.elect.config import MAX_NODES, Config, Node, Timing, fingerprint
+from epoxy.protocol.elect.config import MAX_NODES, ElectConfig, ElectNode, ElectTiming, fingerprint
 from epoxy.protocol.elect.lint import lint
 from epoxy.protocol.elect.lists import list_of
 from tests.protocol.elect.bench import config_of
@@ -12,20 +12,20 @@ from tests.protocol.elect.bench import config_of
 NAMES = "abcdefghijklmnopqrst"
 
 
-def sound(names: str = "abc", **settings: object) -> Config:
-    return replace(config_of(names), timing=Timing(), **settings)
+def sound(names: str = "abc", **settings: object) -> ElectConfig:
+    return replace(config_of(names), timing=ElectTiming(), **settings)
 
 
-def node(name: str, **settings: object) -> Node:
-    return replace(Node(id=name, control=Address(name, 1), server=Address(name, 2)), **settings)
+def node(name: str, **settings: object) -> ElectNode:
+    return replace(ElectNode(id=name, control=Address(name, 1), server=Address(name, 2)), **settings)
 
 
-def with_last(**settings: object) -> Config:
+def with_last(**settings: object) -> ElectConfig:
     return sound(nodes=(*sound().nodes[:2], node("c", **settings)))
 
 
-def timed(**settings: int) -> Config:
-    return replace(sound(), timing=replace(Timing(), **settings))
+def timed(**settings: int) -> ElectConfig:
+    return replace(sound(), timing=replace(ElectTiming(), **settings))
 
 
 def test_a_sound_config_has_no_findings() -> None:
@@ -57,7 +57,7 @@ def test_a_sound_config_has_no_findings() -> None:
         (sound(min_replicas_to_write=3), "cluster.min_replicas_to_write", "from 0 to 2"),
     ],
 )
-def test_what_is_refused_names_its_setting(config: Config, setting: str, words: str) -> None:
+def test_what_is_refused_names_its_setting(config: ElectConfig, setting: str, words: str) -> None:
     refused = [finding for finding in lint(config) if finding.fatal]
     assert [finding.setting for finding in refused] == ([setting] if setting else [])
     assert all(words in finding.text for finding in refused)
@@ -78,7 +78,7 @@ def test_a_first_primary_that_never_leads_is_refused() -> None:
         (sound(nodes=(node("a"), node("b", priority=0), node("c", priority=0))), "nodes.priority", "nobody"),
     ],
 )
-def test_what_is_allowed_and_unwise_is_said(config: Config, setting: str, words: str) -> None:
+def test_what_is_allowed_and_unwise_is_said(config: ElectConfig, setting: str, words: str) -> None:
     (finding,) = lint(config)
     assert (finding.fatal, finding.setting) == (False, setting)
     assert words in finding.text
@@ -90,7 +90,7 @@ def test_a_node_that_never_leads_does_not_make_a_write_safe() -> None:
     assert finding.text.endswith(": 2")
 
 
-def told(config: Config) -> tuple[str, str]:
+def told(config: ElectConfig) -> tuple[str, str]:
     """What two nodes compare before they listen to each other."""
     return fingerprint(config), list_of(config).words
 

@@ -6,14 +6,14 @@ from msgspec.structs import replace
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
 from epoxy.protocol.elect import bootstrap, lists
-from epoxy.protocol.elect.config import Config
-from epoxy.protocol.elect.lists import Floor, Lists, at_start, compatible, first, settled
-from epoxy.protocol.elect.messages import Heartbeat, State
-from epoxy.protocol.elect.state import Mind
-from epoxy.protocol.elect.terms import Mode, Report, Save
+from epoxy.protocol.elect.config import ElectConfig
+from epoxy.protocol.elect.lists import ListFloor, Lists, at_start, compatible, first, settled
+from epoxy.protocol.elect.messages import Heartbeat, ServerState
+from epoxy.protocol.elect.state import ElectorState
+from epoxy.protocol.elect.terms import Mode, Save, ServerReport
 from tests.protocol.elect.bench import TIMING, Table, accepts, config_of, offer
 
-NOTHING = Floor()
+NOTHING = ListFloor()
 
 
 def joint(old: str, new: str) -> Lists:
@@ -43,7 +43,7 @@ def test_addresses_may_change_if_the_list_does_not() -> None:
     assert known.nodes[0].server.host == "elsewhere"
 
 
-def moved_and_more() -> Config:
+def moved_and_more() -> ElectConfig:
     config = config_of("abcd")
     return replace(config, nodes=(replace(config.nodes[0], priority=7), *config.nodes[1:]))
 
@@ -53,7 +53,7 @@ def moved_and_more() -> Config:
     [
         (joint("abc", "abcd"), NOTHING, config_of("abcde"), "is not finished here; one at a time"),
         (joint("abc", "abcd"), NOTHING, config_of("abcde"), "empty its node.data_dir"),
-        (joint("abc", "abcd"), Floor(generation=1, digest="d"), config_of("abc"), "cannot be taken back"),
+        (joint("abc", "abcd"), ListFloor(generation=1, digest="d"), config_of("abc"), "cannot be taken back"),
         (first(config_of("abcde")), NOTHING, config_of("ab"), "keep a majority of the old list (3)"),
         (first(config_of("abc")), NOTHING, config_of("ade"), "of (a, b, c) only a would stay"),
         (
@@ -62,10 +62,17 @@ def moved_and_more() -> Config:
             moved_and_more(),
             "a would change address or priority together with the list",
         ),
-        (first(config_of("abc")), Floor(generation=1, digest="x"), config_of("abcd"), "already gone from (a, b, c) to"),
+        (
+            first(config_of("abc")),
+            ListFloor(generation=1, digest="x"),
+            config_of("abcd"),
+            "already gone from (a, b, c) to",
+        ),
     ],
 )
-def test_anything_else_is_refused_with_the_way_to_do_it(known: Lists, floor: Floor, wanted: Config, words: str) -> None:
+def test_anything_else_is_refused_with_the_way_to_do_it(
+    known: Lists, floor: ListFloor, wanted: ElectConfig, words: str
+) -> None:
     with pytest.raises(ConfigError) as refused:
         at_start(known, floor, wanted)
     assert words in str(refused.value)
@@ -176,7 +183,7 @@ def test_a_leader_of_the_new_list_is_answered_only_behind_the_save() -> None:
     digest = lists.list_of(config_of("abc")).digest
     effects = seat.elector.receive(replace(beat, stage=1, list=digest, stamp=beat.stamp + 1), table.now_ms + 95)
     assert isinstance(effects[0], Save)
-    assert effects[0].record.floor == Floor(generation=1, digest=digest)
+    assert effects[0].record.floor == ListFloor(generation=1, digest=digest)
 
 
 def test_a_node_that_was_away_during_two_changes_is_told() -> None:
@@ -220,7 +227,7 @@ def test_a_newcomer_learns_the_lists_before_it_remembers_anything() -> None:
     table = Table("abc").begin()
     relisted(table, "abcd", "d")
     table.run(3_000)
-    assert table["d"].elector.state(table.now_ms) is State.FRESH
+    assert table["d"].elector.state(table.now_ms) is ServerState.FRESH
     relisted(table, "abcd", "c")
     relisted(table, "abcd", "b")
     table.run(3_000)
@@ -258,7 +265,7 @@ def disk_lost_after_a_change(file: str) -> Table:
     assert (table.writing(), stages(table)) == (["e"], {"a": 1, "b": 2, "c": 1, "d": 2, "e": 2})
     parted(table, "abc", "de")
     table["b"].disk = None
-    table["b"].report = Report(alive=True, mode=Mode.FENCED)
+    table["b"].report = ServerReport(alive=True, mode=Mode.FENCED)
     relisted(table, file, "b")
     table.run(10_000)
     return table
@@ -267,7 +274,7 @@ def disk_lost_after_a_change(file: str) -> Table:
 @pytest.mark.parametrize("file", ["abc", "abcde"])
 def test_a_lost_disk_is_made_good_by_witnesses_of_all_lists_whatever_the_file_says(file: str) -> None:
     table = disk_lost_after_a_change(file)
-    assert table["b"].elector.state(table.now_ms) is State.FRESH
+    assert table["b"].elector.state(table.now_ms) is ServerState.FRESH
     assert table.writing() == []
     assert {table[node].elector.record.leader for node in "ac"} == {"d"}
 
@@ -275,9 +282,9 @@ def test_a_lost_disk_is_made_good_by_witnesses_of_all_lists_whatever_the_file_sa
 def test_witnesses_of_the_own_file_alone_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule above, broken: the story notices."""
 
-    def of_the_own_file(mind: Mind, told: set[str]) -> bool:
+    def of_the_own_file(mind: ElectorState, told: set[str]) -> bool:
         return mind.lists.has_witnesses(told, mind.me, mind.record.floor)
 
     monkeypatch.setattr(bootstrap, "has_witnesses", of_the_own_file)
     table = disk_lost_after_a_change("abc")
-    assert table["b"].elector.state(table.now_ms) is not State.FRESH
+    assert table["b"].elector.state(table.now_ms) is not ServerState.FRESH

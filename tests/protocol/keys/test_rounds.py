@@ -24,7 +24,7 @@ from epoxy.model.writes import Path
 from epoxy.protocol.keys.effects import Answer, EpochChanged, Home, Pause, Tell
 from epoxy.protocol.keys.operations import Conclude, FastVote, Reserve, Reserved
 from epoxy.protocol.keys.rounds import Gathered, classic_rounds, decide, gather
-from epoxy.protocol.keys.terms import Decision, Free, GaveUp, Instance, Offer
+from epoxy.protocol.keys.terms import Decision, Free, GaveUp, KeyInstance, OwnProposal
 from tests.protocol.keys.harness import (
     EXPIRED,
     KEY,
@@ -55,8 +55,8 @@ MINE, OTHERS = prop(b"mine", by=A), prop(b"others", by=C)
 ONE = prop(b"one", 1, by=B, nonce=9, mutable=True)
 TWO = prop(b"two", 2, by=A, mutable=True)
 FAST = Ballot(1, A)
-INSTANCE = Instance(key=KEY, version=1, base=None)
-SECOND = Instance(key=KEY, version=2, base=ONE)
+INSTANCE = KeyInstance(key=KEY, version=1, base=None)
+SECOND = KeyInstance(key=KEY, version=2, base=ONE)
 VOTED = KeyState(vote=fast_vote(MINE))
 START = FastVote(proposal=MINE, base=None)
 OK = AcceptOk()
@@ -79,8 +79,8 @@ def refused(counter: int, by: int = C) -> HigherBallot:
 # Gathering
 
 
-def offer(proposal: Proposal) -> Offer:
-    return Offer(proposal=proposal)
+def offer(proposal: Proposal) -> OwnProposal:
+    return OwnProposal(proposal=proposal)
 
 
 @pytest.mark.parametrize("reply", [NO, Behind(version=0), refused(2), EpochAhead(epoch=1), StaleCommit(version=3)])

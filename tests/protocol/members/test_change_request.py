@@ -3,7 +3,7 @@
 import pytest
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
-from epoxy.model.members import Member, Wish
+from epoxy.model.members import ChangeRequest, Member
 from epoxy.model.quorum import MAX_REPLICAS
 from epoxy.protocol.members.change_request import Amendment, Objection, amended
 
@@ -19,19 +19,21 @@ EVERYBODY = frozenset(range(1, MAX_REPLICAS + 2))
 FIVE = Member(id=5, url="http://5", datacenter="dc-5")
 
 
-def ids(wish: Wish | Objection) -> list[int]:
-    assert isinstance(wish, Wish), wish
+def ids(wish: ChangeRequest | Objection) -> list[int]:
+    assert isinstance(wish, ChangeRequest), wish
     return [member.id for member in wish.members]
 
 
-def wish_for(*wanted: int) -> Wish:
-    return Wish(members=tuple(Member(id=i, url=f"http://{i}") for i in wanted))
+def wish_for(*wanted: int) -> ChangeRequest:
+    return ChangeRequest(members=tuple(Member(id=i, url=f"http://{i}") for i in wanted))
 
 
 def test_the_first_wish_builds_on_those_who_vote() -> None:
     wish = amended(CONFIG, None, Amendment(add=(FIVE,)), EVERYBODY)
     assert ids(wish) == [1, 2, 3, 5]
-    assert wish == Wish(members=(*(Member(id=i, url=f"http://{i}", datacenter=f"dc-{i}") for i in (1, 2, 3)), FIVE))
+    assert wish == ChangeRequest(
+        members=(*(Member(id=i, url=f"http://{i}", datacenter=f"dc-{i}") for i in (1, 2, 3)), FIVE)
+    )
 
 
 def test_the_next_builds_on_the_one_before_even_if_that_is_not_fulfilled_yet() -> None:

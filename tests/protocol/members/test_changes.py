@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
-from epoxy.model.members import Member, MemberStatus, Wish
-from epoxy.protocol.members.changes import Done, Heard, Waiting, next_step
+from epoxy.model.members import ChangeRequest, Member, MemberStatus
+from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Heard, next_step
 
 A, B, C, D, E = 1, 2, 3, 4, 5
 JOINING, LEARNING, ACTIVE, LEAVING = (
@@ -16,8 +16,8 @@ JOINING, LEARNING, ACTIVE, LEAVING = (
 )
 
 
-def wish(*ids: int) -> Wish:
-    return Wish(members=tuple(Member(id=i, url=f"http://{i}") for i in ids))
+def wish(*ids: int) -> ChangeRequest:
+    return ChangeRequest(members=tuple(Member(id=i, url=f"http://{i}") for i in ids))
 
 
 def members(**statuses: ReplicaStatus) -> tuple[ReplicaInfo, ...]:
@@ -71,11 +71,11 @@ def test_from_three_to_five_step_by_step() -> None:
     five = wish(A, B, C, D, E)
     listed = replace(STABLE, epoch=5, replicas=(*STABLE.replicas, *joining(D, E)))
     assert next_step(STABLE, five, {}, A) == listed
-    assert next_step(listed, five, heard(5, A, B, C), A) == Waiting("no word from 4, 5")
+    assert next_step(listed, five, heard(5, A, B, C), A) == ChangeWaiting("no word from 4, 5")
     assert next_step(listed, five, heard(5, A, D, E), A) == LEARNERS
     assert next_step(LEARNERS, five, heard(6, A, B, C, D, E, sources=(A, B)), A) == BOTH
     assert next_step(BOTH, five, heard(7, A, B, C, D, E, synced=(A, D, E)), A) == NEW
-    assert next_step(NEW, five, heard(8, A, B, C, D, E), A) == Done()
+    assert next_step(NEW, five, heard(8, A, B, C, D, E), A) == ChangeDone()
 
 
 def test_who_is_heard_first_learns_first() -> None:
@@ -96,7 +96,7 @@ def test_who_is_heard_first_learns_first() -> None:
     ids=["E is silent", "E has copied from one alone", "no quorum of the new members"],
 )
 def test_no_joint_epoch_before_the_bulk_is_copied(statuses: Heard) -> None:
-    assert isinstance(next_step(LEARNERS, wish(A, B, C, D, E), statuses, A), Waiting)
+    assert isinstance(next_step(LEARNERS, wish(A, B, C, D, E), statuses, A), ChangeWaiting)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_no_joint_epoch_before_the_bulk_is_copied(statuses: Heard) -> None:
     ids=["E is not synced", "too few are", "for another epoch", "nobody is"],
 )
 def test_no_promotion_before_enough_are_synced(statuses: Heard) -> None:
-    assert isinstance(next_step(BOTH, wish(A, B, C, D, E), statuses, A), Waiting)
+    assert isinstance(next_step(BOTH, wish(A, B, C, D, E), statuses, A), ChangeWaiting)
 
 
 def test_one_dead_old_member_does_not_block_growing() -> None:
@@ -159,16 +159,16 @@ def test_a_removal_is_undone_when_the_old_members_are_wanted_back() -> None:
 def test_a_store_that_is_not_the_one_written_down_speaks_for_nobody() -> None:
     liar = {D: MemberStatus(identity=666, epoch=7, synced=True)}
     statuses = {**heard(7, A, B, C, E, synced=(A, B, C, E)), **liar}
-    assert isinstance(next_step(BOTH, wish(A, B, C, D, E), statuses, A), Waiting)
+    assert isinstance(next_step(BOTH, wish(A, B, C, D, E), statuses, A), ChangeWaiting)
 
 
 def test_identities_are_written_down_when_all_voters_were_heard() -> None:
     first = first_epoch((A, B, C))
-    assert next_step(first, None, heard(1, A, B), A) == Done()
+    assert next_step(first, None, heard(1, A, B), A) == ChangeDone()
     step = next_step(first, None, heard(1, A, B, C), A)
     assert isinstance(step, ClusterConfig)
     assert [replica.identity for replica in step.replicas] == [101, 102, 103]
-    assert next_step(step, None, heard(2, A, B, C), A) == Done()
+    assert next_step(step, None, heard(2, A, B, C), A) == ChangeDone()
 
 
 def test_nobody_stays_whose_store_was_never_written_down() -> None:
@@ -176,11 +176,11 @@ def test_nobody_stays_whose_store_was_never_written_down() -> None:
     nameless = replace(STABLE, replicas=(*STABLE.replicas[:2], ReplicaInfo(id=C, url="http://3")))
     grown = replace(nameless, replicas=(*nameless.replicas, *members(D=LEARNING)))
     step = next_step(grown, wish(A, B, C, D), heard(4, A, B, D, sources=(A, B)), A)
-    assert step == Waiting("the store of 3 was never written down")
+    assert step == ChangeWaiting("the store of 3 was never written down")
 
 
 def test_a_member_that_moves_gets_its_new_address() -> None:
-    moved = Wish(members=(Member(id=A, url="http://elsewhere"), Member(id=B), Member(id=C)))
+    moved = ChangeRequest(members=(Member(id=A, url="http://elsewhere"), Member(id=B), Member(id=C)))
     step = next_step(STABLE, moved, {}, A)
     assert isinstance(step, ClusterConfig)
     assert [replica.url for replica in step.replicas] == ["http://elsewhere", "http://2", "http://3"]

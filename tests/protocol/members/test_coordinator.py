@@ -3,15 +3,15 @@
 from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
-from epoxy.model.members import Member, MemberReply, MemberStatus, StatusRead, Wish
+from epoxy.model.members import ChangeRequest, Member, MemberReply, MemberStatus, StatusRead
 from epoxy.protocol.members.coordinator import POLL_MS, steward
-from epoxy.protocol.members.effects import AskAll, Config, Effect, Flow, Publish, ReadWish, Rest, Tell
+from epoxy.protocol.members.effects import AskAll, CurrentConfig, Effect, Flow, Publish, ReadWish, Rest, Tell
 from tests.protocol.members.bench import play
 
 A, B, C = 1, 2, 3
 STABLE = ClusterConfig(epoch=2, coordinator_id=A, replicas=tuple(ReplicaInfo(id=i, identity=100 + i) for i in (A, B)))
 LISTED = replace(STABLE, epoch=3, replicas=(*STABLE.replicas, ReplicaInfo(id=C, status=ReplicaStatus.JOINING)))
-WISH = Wish(members=tuple(Member(id=i) for i in (A, B, C)))
+WISH = ChangeRequest(members=tuple(Member(id=i) for i in (A, B, C)))
 
 
 def hearing(*ids: int, epoch: int = 2) -> dict[int, MemberReply]:
@@ -32,21 +32,21 @@ def asking(*ids: int) -> AskAll:
 
 def test_it_publishes_the_next_configuration_and_tells_everybody_concerned() -> None:
     flow = steward(A)
-    assert flow.send(None) == Config()
+    assert flow.send(None) == CurrentConfig()
     assert flow.send(STABLE) == ReadWish()
     assert flow.send(WISH) == asking(A, B, C)
-    assert flow.send(hearing(A, B)) == Config()
+    assert flow.send(hearing(A, B)) == CurrentConfig()
     assert flow.send(STABLE) == Publish(config=LISTED)
-    assert flow.send(None) == Config()
+    assert flow.send(None) == CurrentConfig()
     assert flow.send(LISTED) == Tell(to=(A, B, C), config=LISTED)
-    assert flow.send(None) == Config(), "and looks again"
+    assert flow.send(None) == CurrentConfig(), "and looks again"
 
 
 def test_a_configuration_that_lost_is_not_announced() -> None:
     flow = steward(A)
     assert last_of(flow, None, STABLE, WISH, hearing(A, B), STABLE) == Publish(config=LISTED)
-    assert flow.send(None) == Config()
-    assert flow.send(STABLE) == Config(), "it looks again"
+    assert flow.send(None) == CurrentConfig()
+    assert flow.send(STABLE) == CurrentConfig(), "it looks again"
 
 
 def test_it_waits_for_those_who_are_not_there_yet() -> None:
@@ -67,10 +67,10 @@ def test_without_a_quorum_it_waits() -> None:
 def test_it_ends_when_there_is_nothing_to_do_and_when_it_has_no_say() -> None:
     play(
         steward(A),
-        (Config(), STABLE),
+        (CurrentConfig(), STABLE),
         (ReadWish(), None),
     )
-    play(steward(C), (Config(), LISTED))
+    play(steward(C), (CurrentConfig(), LISTED))
 
 
 def test_identities_nobody_has_written_down_are_something_to_do() -> None:
@@ -79,8 +79,8 @@ def test_identities_nobody_has_written_down_are_something_to_do() -> None:
     assert last_of(flow, None, nameless, None, hearing(A, B, epoch=1), nameless) == Publish(config=STABLE)
     play(
         steward(A),
-        (Config(), nameless),
+        (CurrentConfig(), nameless),
         (ReadWish(), None),
         (asking(A, B), hearing(A, epoch=1)),
-        (Config(), nameless),
+        (CurrentConfig(), nameless),
     )

@@ -7,6 +7,7 @@ from epoxy.model.members import (
     NO_STAMP,
     ChangelogPage,
     ChangelogRead,
+    ChangeRequest,
     CursorTruncated,
     Member,
     Progress,
@@ -16,7 +17,6 @@ from epoxy.model.members import (
     Unsettled,
     UnsettledPage,
     UnsettledRead,
-    Wish,
 )
 from epoxy.model.messages import EpochAhead, Failed, StaleEpoch
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
@@ -25,7 +25,7 @@ from epoxy.protocol.members.effects import (
     Adopt,
     Ask,
     Changing,
-    Config,
+    CurrentConfig,
     Effect,
     Flow,
     Followed,
@@ -96,7 +96,7 @@ CHANGING = ClusterConfig(
 
 def play(flow: Flow[T], *script: tuple[Effect, object], config: ClusterConfig = CHANGING, changing: bool = True) -> T:
     """The epoch does not change on the way."""
-    return bench.play(flow, *script, asides={Config: config, Changing: changing})
+    return bench.play(flow, *script, asides={CurrentConfig: config, Changing: changing})
 
 
 def calmly(flow: Flow[T], *script: tuple[Effect, object]) -> T:
@@ -297,12 +297,12 @@ def test_a_copy_ends_with_its_epoch() -> None:
     assert not play(
         learning(),
         (LOAD, None),
-        (Config(), CHANGING),
+        (CurrentConfig(), CHANGING),
         look(),
         (snapshot(), page),
         (keep(b"a", cursor=stamp(5), after=b"a", copied=False), 0),
         REST,
-        (Config(), JOINT),
+        (CurrentConfig(), JOINT),
     )
 
 
@@ -415,15 +415,15 @@ def compared(reader: int) -> tuple[tuple[Effect, object], ...]:
 
 def test_in_quiet_times_a_voter_compares_with_the_others_and_settles_its_own_votes_once_an_epoch() -> None:
     own = Ask(to=B, request=UnsettledRead(epoch=8, after=None))
-    assert calmly(learn(B, 7), (Config(), STABLE), (own, QUIET), *compared(B)) == 8
-    assert calmly(learn(B, 8), (Config(), STABLE), *compared(B)) == 8
+    assert calmly(learn(B, 7), (CurrentConfig(), STABLE), (own, QUIET), *compared(B)) == 8
+    assert calmly(learn(B, 8), (CurrentConfig(), STABLE), *compared(B)) == 8
 
 
 def test_while_members_change_everybody_follows_the_voters() -> None:
     learner = ReplicaInfo(id=C, status=ReplicaStatus.LEARNING)
     changing = ClusterConfig(epoch=8, coordinator_id=A, replicas=(ReplicaInfo(id=A), learner))
     script = (*nothing_new(A, C), (Followed(source=A), None))
-    assert play(learn(C, 0), (Config(), changing), *script, config=changing) == 0
+    assert play(learn(C, 0), (CurrentConfig(), changing), *script, config=changing) == 0
 
 
 def test_a_slow_quorum_is_followed_and_the_next_instead_of_one_that_is_silent() -> None:
@@ -432,18 +432,18 @@ def test_a_slow_quorum_is_followed_and_the_next_instead_of_one_that_is_silent() 
     changing = ClusterConfig(epoch=8, coordinator_id=A, replicas=(*voters, learner))
     first, second, third = in_turn((A, B, C), D)
     script = [step for i in (first, second) for step in (*nothing_new(i), (Followed(source=i), None))]
-    assert play(learn(D, 0), (Config(), changing), *script, config=changing) == 0
+    assert play(learn(D, 0), (CurrentConfig(), changing), *script, config=changing) == 0
     begin, (question, _) = nothing_new(first)
     script = [step for i in (second, third) for step in (*nothing_new(i), (Followed(source=i), None))]
     silent = (begin, (question, Failed(reason="timeout")))
-    assert play(learn(D, 0), (Config(), changing), *silent, *script, config=changing) == 0
+    assert play(learn(D, 0), (CurrentConfig(), changing), *silent, *script, config=changing) == 0
 
 
 def test_who_is_wanted_no_longer_is_a_change_from_the_first_moment() -> None:
     """So that everybody is up to date when the joint epoch begins."""
-    wish = Wish(members=(Member(id=A),))
+    wish = ChangeRequest(members=(Member(id=A),))
     assert is_changing(STABLE, wish)
-    assert not is_changing(STABLE, Wish(members=(Member(id=A), Member(id=B))))
+    assert not is_changing(STABLE, ChangeRequest(members=(Member(id=A), Member(id=B))))
     assert not is_changing(STABLE, None)
     assert is_changing(CHANGING, None)
     assert is_changing(JOINT, None)
@@ -456,5 +456,5 @@ def test_two_newcomers_begin_with_different_sources() -> None:
 
 
 def test_who_leaves_or_is_gone_copies_nothing() -> None:
-    assert play(learn(B, 0), (Config(), JOINT)) == 0
-    assert play(learn(9, 0), (Config(), STABLE)) == 0
+    assert play(learn(B, 0), (CurrentConfig(), JOINT)) == 0
+    assert play(learn(9, 0), (CurrentConfig(), STABLE)) == 0

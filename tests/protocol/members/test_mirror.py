@@ -18,7 +18,7 @@ from epoxy.model.messages import EpochAhead, Failed, StaleEpoch
 from epoxy.protocol.members.effects import (
     Adopt,
     Ask,
-    Config,
+    CurrentConfig,
     GiveWay,
     Install,
     LookThrough,
@@ -41,7 +41,7 @@ JOINT = ClusterConfig(epoch=6, coordinator_id=1, replicas=(*OLD, ReplicaInfo(id=
 A, C = (Stretch(until=until, count=1, digest=bytes(16)) for until in (b"a", None))
 SAME = ValuesPage(differing=(), pairs=(), through=None)
 DECIDED = Kept(term=0, commit=OrderedCommit(id=InstanceId(1, 7), command=None, deps=NOTHING))
-ASIDES: dict[type, object] = {Config: JOINT}
+ASIDES: dict[type, object] = {CurrentConfig: JOINT}
 
 
 def read(held: tuple[Stretch, ...], *, epoch: int = 0, after: bytes | None = None) -> ValuesRead:
@@ -60,7 +60,7 @@ def test_who_learns_takes_a_share_of_its_time_and_tells_when_it_has_the_bulk() -
         (LookThrough(after=b"bc", stretches=LEARNING_STRETCHES), (C,)),
         (Ask(to=source, request=read((C,), after=b"bc")), SAME),
         (Mirrored(), None),
-        asides={Config: LEARNING},
+        asides={CurrentConfig: LEARNING},
     )
     assert done
 
@@ -78,7 +78,7 @@ def test_who_gets_nothing_but_news_asks_for_more_without_looking() -> None:
         (Ask(to=source, request=read((), after=b"b")), last),
         (Replace(epoch=5, spans=(Span(b"b", None),), pairs=last.pairs), 1),
         (Mirrored(), None),
-        asides={Config: LEARNING},
+        asides={CurrentConfig: LEARNING},
     )
 
 
@@ -106,12 +106,12 @@ def test_nothing_is_put_in_place_once_the_epoch_is_over() -> None:
     over = ClusterConfig(epoch=7, coordinator_id=1, replicas=JOINT.replicas)
     done = play(
         mirror(SOURCES, again=False),
-        (Config(), JOINT),
-        (Config(), JOINT),
+        (CurrentConfig(), JOINT),
+        (CurrentConfig(), JOINT),
         (LookThrough(after=None, stretches=MAX_STRETCHES), (C,)),
         (Ask(to=source, request=read((C,), epoch=6)), page),
         (Replace(epoch=6, spans=(Span(None, None),), pairs=page.pairs), None),
-        asides={Config: over},
+        asides={CurrentConfig: over},
     )
     assert not done
 

@@ -6,10 +6,10 @@ from random import Random
 from epoxy.codec.tuple import strinc
 from epoxy.ports import KeyValue, Snapshot, Transaction
 from epoxy.protocol.placement import envoys, rows
-from epoxy.protocol.placement.records import EnvoyId, Hello, Pool
+from epoxy.protocol.placement.records import EnvoyId, EnvoyPool, EnvoyRegistration
 from epoxy.store.memory import MemoryStore
 
-POOL = Pool("prod", "web")
+POOL = EnvoyPool("prod", "web")
 NOW_MS = 1_000_000
 
 
@@ -119,8 +119,8 @@ class Loaded:
 
 def hello(
     key: str, *, pool: str = "web", version: int = 1, weight: int = 1, capacity: int = 0, incarnation: str = ""
-) -> Hello:
-    return Hello(
+) -> EnvoyRegistration:
+    return EnvoyRegistration(
         namespace="prod",
         pool=pool,
         envoy_key=key,
@@ -135,7 +135,7 @@ def envoy(key: str) -> EnvoyId:
     return EnvoyId("prod", key)
 
 
-def connect(store: MemoryStore, said: Hello, *, now_ms: int = NOW_MS, v: int = 8) -> envoys.Connected:
+def connect(store: MemoryStore, said: EnvoyRegistration, *, now_ms: int = NOW_MS, v: int = 8) -> envoys.Connected:
     return store.transact(lambda tx: envoys.connect(tx, said, now_ms, v))
 
 
@@ -146,19 +146,19 @@ def crowd(n: int, *, v: int = 8, now_ms: int = NOW_MS) -> MemoryStore:
     return store
 
 
-def ring(view: Snapshot, pool: Pool = POOL) -> list[tuple[int, str]]:
+def ring(view: Snapshot, pool: EnvoyPool = POOL) -> list[tuple[int, str]]:
     """Version and envoy of every row on the ring."""
     prefix = rows.all_hash_rows(pool)
     found = view.range(prefix, strinc(prefix), limit=1_000_000)
     return [(rows.version_of(row, prefix), rows.last_name(row, prefix)) for row, _ in found]
 
 
-def pings(view: Snapshot, pool: Pool = POOL) -> list[str]:
+def pings(view: Snapshot, pool: EnvoyPool = POOL) -> list[str]:
     prefix = rows.all_ping_rows(pool)
     return [rows.last_name(row, prefix) for row, _ in view.range(prefix, strinc(prefix), limit=1_000_000)]
 
 
-def total(view: Snapshot, field: bytes, version: int = 1, pool: Pool = POOL) -> int:
+def total(view: Snapshot, field: bytes, version: int = 1, pool: EnvoyPool = POOL) -> int:
     return rows.as_number(view.get(rows.total_rows(pool, version) + field))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from epoxy.model.errors import ConfigError, InvalidRequest
 from epoxy.protocol.placement.config import RANGES, PlacementConfig
-from epoxy.protocol.placement.records import MAX_NAME_BYTES, Hello
+from epoxy.protocol.placement.records import MAX_NAME_BYTES, EnvoyRegistration
 
 
 def made(name: str, value: int) -> PlacementConfig:
@@ -44,4 +44,4 @@ def test_defaults_are_those_of_the_design() -> None:
 def test_what_an_envoy_says_is_within_limits(wrong: dict[str, str | int]) -> None:
     said: dict[str, str | int] = {"namespace": "n", "pool": "p", "envoy_key": "e"}
     with pytest.raises(InvalidRequest):
-        Hello(**{**said, **wrong})  # type: ignore[arg-type]  # that is the point
+        EnvoyRegistration(**{**said, **wrong})  # type: ignore[arg-type]  # that is the point

@@ -3,7 +3,7 @@ import pytest
 from epoxy.codec.tuple import strinc
 from epoxy.model.errors import Conflict
 from epoxy.protocol.placement import envoys, rows
-from epoxy.protocol.placement.records import Envoy, Pool
+from epoxy.protocol.placement.records import Envoy, EnvoyPool
 from epoxy.protocol.placement.ring import position
 from epoxy.store.memory import MemoryStore
 from tests.protocol.placement.bench import (
@@ -100,7 +100,7 @@ def test_another_version_or_pool_is_told_and_leaves_nothing_behind() -> None:
     assert (changed.was.version, changed.was.pool) == (2, "web")
     assert ring(store.newest()) == []
     assert rows.envoys_of(store.newest(), POOL, None, 9) == ([], None)
-    assert ring(store.newest(), Pool("prod", "api")) == [(1, "a")] * 8
+    assert ring(store.newest(), EnvoyPool("prod", "api")) == [(1, "a")] * 8
 
 
 def test_a_ping_touches_no_row_of_the_ring() -> None:

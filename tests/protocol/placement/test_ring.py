@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from epoxy.codec.tuple import pack
 from epoxy.model.errors import ConfigError
 from epoxy.protocol.placement import ring, rows
-from epoxy.protocol.placement.records import Pool
+from epoxy.protocol.placement.records import EnvoyPool
 from epoxy.protocol.placement.ring import POSITION_BYTES, position, positions
 
 
@@ -45,7 +45,7 @@ def test_positions_are_those_of_their_seeds_and_differ() -> None:
 @given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
 def test_rows_spelled_by_hand_are_those_of_the_tuple_layer(namespace: str, key: str, version: int) -> None:
     assert rows.envoy_rows(namespace, key) == pack((rows.ROOT, rows.ENVOY, namespace, key))
-    pool = Pool(namespace, "web")
+    pool = EnvoyPool(namespace, "web")
     for place in (position(key, 0), b"\x00\xff" * 8, bytes(16), b"\xff" * 16):
         row = rows.hash_row(pool, version, place, key)
         assert rows.owner(row, rows.hash_rows(pool, version)) == key

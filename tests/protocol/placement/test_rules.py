@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from epoxy.protocol.placement import envoys, rows
 from epoxy.protocol.placement.allocator import allocate
 from epoxy.protocol.placement.config import PlacementConfig
-from epoxy.protocol.placement.records import Envoy, Pool
+from epoxy.protocol.placement.records import Envoy, EnvoyPool
 from epoxy.store.memory import MemoryStore
 from tests.protocol.placement.bench import NOW_MS, Dice, connect, envoy, hello, pings, ring, set_slots, total
 
@@ -63,7 +63,7 @@ class Envoys(RuleBasedStateMachine):
     @rule(pool=st.sampled_from(POOLS), seed=st.integers(0, 1000), samples=st.integers(1, 3))
     def allocate(self, pool: str, seed: int, samples: int) -> None:
         config = PlacementConfig(samples=samples, eligible_threshold_ms=100)
-        where = Pool("prod", pool)
+        where = EnvoyPool("prod", pool)
         found = self.store.transact(lambda tx: allocate(tx, where, config, self.now_ms, Dice(seed)))
         if found.envoy_key is not None:
             chosen = self.all()[found.envoy_key]
@@ -84,7 +84,7 @@ class Envoys(RuleBasedStateMachine):
     @invariant()
     def never_expired_with_rows_left(self) -> None:
         view = self.store.newest()
-        on_ring = {key for pool in POOLS for _, key in ring(view, Pool("prod", pool))}
+        on_ring = {key for pool in POOLS for _, key in ring(view, EnvoyPool("prod", pool))}
         for each in self.all().values():
             assert (each.expired_ts is not None) == (each.key in self.expired)
             assert (each.key in on_ring) == (each.expired_ts is None and each.draining_ts is None)
@@ -94,7 +94,7 @@ class Envoys(RuleBasedStateMachine):
         view = self.store.newest()
         for name in POOLS:
             placed = [each for each in self.all().values() if each.pool == name and each.places]
-            pool = Pool("prod", name)
+            pool = EnvoyPool("prod", name)
             assert Counter(ring(view, pool)) == {(each.version, each.key): each.places for each in placed}
             assert sorted(pings(view, pool)) == sorted(each.key for each in placed)
             assert envoys.highest_version(view, pool) == max((each.version for each in placed), default=None)
@@ -107,7 +107,7 @@ class Envoys(RuleBasedStateMachine):
                 placed = [
                     each for each in self.all().values() if each.places and (each.pool, each.version) == (name, version)
                 ]
-                pool = Pool("prod", name)
+                pool = EnvoyPool("prod", name)
                 assert total(view, rows.TOTAL_WEIGHT, version, pool) == sum(each.weight for each in placed)
                 slots = sum(rows.slots(view, each.id) for each in placed)
                 assert total(view, rows.TOTAL_SLOTS, version, pool) == slots
@@ -122,7 +122,7 @@ class Envoys(RuleBasedStateMachine):
         view = self.store.newest()
         alive = sorted(each.id for each in self.all().values() if each.expired_ts is None)
         assert sorted(rows.active_envoys(view, None, 100)[0]) == alive
-        by_pool = [key for name in POOLS for key in rows.envoys_of(view, Pool("prod", name), None, 100)[0]]
+        by_pool = [key for name in POOLS for key in rows.envoys_of(view, EnvoyPool("prod", name), None, 100)[0]]
         assert sorted(by_pool) == [each.key for each in alive]
 
 

@@ -4,7 +4,7 @@ from epoxy.ports import Transaction
 from epoxy.protocol.placement import envoys, rows
 from epoxy.protocol.placement.allocator import Allocation
 from epoxy.protocol.placement.config import PlacementConfig
-from epoxy.protocol.placement.records import EnvoyId, Pool
+from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
 from epoxy.protocol.placement.service import Placement
 from epoxy.store.memory import MemoryStore
 from tests.protocol.placement.bench import NOW_MS, POOL, Clock, Counting, Dice, connect, crowd, envoy, hello, ring
@@ -14,7 +14,7 @@ class Watching:
     def __init__(self) -> None:
         self.seen: list[Allocation] = []
 
-    def allocated(self, pool: Pool, config: PlacementConfig, allocation: Allocation, seconds: float) -> None:
+    def allocated(self, pool: EnvoyPool, config: PlacementConfig, allocation: Allocation, seconds: float) -> None:
         assert pool == POOL
         assert config.samples == 2
         assert seconds >= 0
@@ -148,12 +148,12 @@ def test_pools_may_have_settings_of_their_own() -> None:
     own = PlacementConfig(virtual_nodes=2, samples=1)
     placement, _, _ = made(config=PlacementConfig(pools={"web": own, "prod/web": PlacementConfig(virtual_nodes=3)}))
     assert placement.config.of(POOL).virtual_nodes == 3, "the namespace's own"
-    assert placement.config.of(Pool("test", "web")) is own
-    assert placement.config.of(Pool("test", "other")) is placement.config
+    assert placement.config.of(EnvoyPool("test", "web")) is own
+    assert placement.config.of(EnvoyPool("test", "other")) is placement.config
     placement.connect(hello("a"))
     placement.connect(hello("b", pool="other"))
     assert len(ring(placement.store.newest())) == 3
-    assert len(ring(placement.store.newest(), Pool("prod", "other"))) == 8
+    assert len(ring(placement.store.newest(), EnvoyPool("prod", "other"))) == 8
 
 
 def test_a_version_is_remembered_and_forgotten_when_it_may_have_changed() -> None:

@@ -21,7 +21,7 @@ from epoxy.model.instances import (
 )
 from epoxy.node.txn.replica import OrderedReplica
 from epoxy.protocol.txn.catchup import dependencies_first, known_after, page_of
-from epoxy.protocol.txn.log import Log
+from epoxy.protocol.txn.log import InstanceLog
 from epoxy.store.memory import MemoryStore
 from tests.protocol.txn.cluster import write
 
@@ -114,7 +114,7 @@ def test_what_is_known_after_a_page() -> None:
 # At a replica
 
 
-class CountedLog(Log):
+class CountedLog(InstanceLog):
     """How often somebody looks at an instance, or at what one depends on."""
 
     looks = 0

@@ -26,7 +26,7 @@ from epoxy.model.instances import (
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Path
 from epoxy.node.txn.replica import OrderedReplica
-from epoxy.protocol.txn.coordinator import GaveUp, Settled, TooMuch, submit
+from epoxy.protocol.txn.coordinator import Abandoned, CommandDecided, TooMuch, submit
 from epoxy.protocol.txn.effects import (
     Also,
     Answer,
@@ -71,7 +71,7 @@ def finish_slow(flow: Flow[object], asked: object, deps: Deps) -> None:
     commit = OrderedCommit(id=ID, command=write(), deps=deps)
     assert told == Tell(envelopes={2: commit, 3: commit})
     assert drive(flow) == Home(commit)
-    assert drive(flow) == Settled(Path.SLOW)
+    assert drive(flow) == CommandDecided(Path.SLOW)
 
 
 def test_with_one_peer_silent_and_a_fast_quorum_of_all_the_coordinator_asks_for_votes_itself() -> None:
@@ -94,7 +94,7 @@ def test_who_hears_from_nobody_asks_again_three_times_in_all_and_leaves_it_to_ot
         assert isinstance(again, Also)
         assert again.envelopes == {2: BEGUN, 3: BEGUN}
         assert drive(flow) == Next()
-    assert drive(flow, Expired()) == GaveUp()
+    assert drive(flow, Expired()) == Abandoned()
 
 
 # More than can be said
@@ -162,4 +162,4 @@ def test_one_peer_that_refuses_to_vote_is_not_the_end_and_two_of_three_are() -> 
     assert isinstance(drive(flow), Home)
     assert drive(flow, Voted()) == Next()
     assert drive(flow, Answer(2, Closed(term=1))) == Next(), "the third may still vote"
-    assert drive(flow, Answer(3, Closed(term=1))) == GaveUp()
+    assert drive(flow, Answer(3, Closed(term=1))) == Abandoned()

@@ -18,12 +18,12 @@ from epoxy.model.transactions import (
     Wrong,
     flaw_of,
 )
-from epoxy.protocol.txn.execution import State, execute
+from epoxy.protocol.txn.execution import ExecutionState, execute
 
 
-def state(**values: bytes) -> State:
+def state(**values: bytes) -> ExecutionState:
     held = {key.encode(): value for key, value in values.items()}
-    return State(held.get)
+    return ExecutionState(held.get)
 
 
 def test_operations_see_what_those_before_them_did() -> None:
@@ -83,14 +83,14 @@ def test_compares(compare: Compare, holds: bool) -> None:
     ],
 )
 def test_adding(before: bytes | None, amount: int, expected: Done) -> None:
-    at = State(lambda _: before)
+    at = ExecutionState(lambda _: before)
     assert execute(Txn(then=(Add(key=b"n", amount=amount),)), at).done == (expected,)
     assert bool(at.written) == (expected.wrong is None)
 
 
 @given(st.integers(LEAST, MOST), st.integers(0, MOST), st.booleans())
 def test_sums_are_sums_or_stay(before: int, amount: int, negative: bool) -> None:
-    at = State(lambda _: b"%d" % before)
+    at = ExecutionState(lambda _: b"%d" % before)
     (done,) = execute(Txn(then=(Add(key=b"n", amount=amount, negative=negative),)), at).done
     total = before - amount if negative else before + amount
     assert done.value == (b"%d" % total if LEAST <= total <= MOST else b"%d" % before)

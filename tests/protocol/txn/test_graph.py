@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from epoxy.model.instances import NOTHING, Deps, Instance, InstanceId, Phase
 from epoxy.protocol.txn.graph import plan
-from epoxy.protocol.txn.log import Log
+from epoxy.protocol.txn.log import InstanceLog
 from tests.protocol.txn.cluster import write
 
 IDS = [InstanceId(replica, slot) for replica in (1, 2, 3) for slot in (1, 2, 3)]
@@ -17,8 +17,8 @@ Edges = Mapping[InstanceId, frozenset[InstanceId]]
 edges = st.dictionaries(st.sampled_from(IDS), st.frozensets(st.sampled_from(IDS), max_size=4), min_size=1)
 
 
-def log_of(graph: Edges) -> Log:
-    log = Log()
+def log_of(graph: Edges) -> InstanceLog:
+    log = InstanceLog()
     for instance_id, deps in graph.items():
         rest = Deps(also=tuple(sorted(deps - {instance_id})))
         log.put(Instance(id=instance_id, phase=Phase.COMMITTED, command=write(), deps=rest))
@@ -95,7 +95,7 @@ def test_every_replica_finds_the_same_order(graph: Edges, dice: Random) -> None:
 
 
 def test_a_stretch_stands_for_all_its_slots() -> None:
-    log = Log()
+    log = InstanceLog()
     last = InstanceId(2, 1)
     log.put(Instance(id=last, phase=Phase.COMMITTED, command=write(), deps=Deps(upto=(InstanceId(1, 3),))))
     assert plan(log, last, {}).missing == InstanceId(1, 3), "its end: what comes before it need not be looked at again"
@@ -107,7 +107,7 @@ def test_a_stretch_stands_for_all_its_slots() -> None:
 
 
 def test_long_chains_do_not_recurse() -> None:
-    log = Log()
+    log = InstanceLog()
     for slot in range(1, 5001):
         deps = Deps(also=(InstanceId(1, slot - 1),)) if slot > 1 else NOTHING
         log.put(Instance(id=InstanceId(1, slot), phase=Phase.COMMITTED, command=write(), deps=deps))

@@ -4,7 +4,7 @@ import pytest
 
 from epoxy.model.instances import NOTHING, Deps, Instance, InstanceId, Phase
 from epoxy.protocol.txn.interference import Interference
-from epoxy.protocol.txn.log import Log
+from epoxy.protocol.txn.log import InstanceLog
 from tests.protocol.txn.cluster import read, write
 
 
@@ -13,7 +13,7 @@ def committed(replica: int, slot: int, *, nop: bool = False) -> Instance:
 
 
 def test_floors_rise_over_gaps_that_are_filled() -> None:
-    log = Log()
+    log = InstanceLog()
     for slot in (1, 3, 2):
         log.put(committed(1, slot))
     log.mark_executed(InstanceId(1, 1))
@@ -24,14 +24,14 @@ def test_floors_rise_over_gaps_that_are_filled() -> None:
 
 
 def test_gaps_are_what_is_known_of_and_not_decided() -> None:
-    log = Log()
+    log = InstanceLog()
     log.put(committed(1, 2))
     log.mention(InstanceId(2, 1))
     assert list(log.gaps()) == [InstanceId(1, 1), InstanceId(2, 1)]
 
 
 def test_what_is_executed_by_all_is_forgotten_and_nothing_else() -> None:
-    log = Log()
+    log = InstanceLog()
     for slot in (1, 2):
         log.put(committed(1, slot))
         log.mark_executed(InstanceId(1, slot))
@@ -44,7 +44,7 @@ def test_what_is_executed_by_all_is_forgotten_and_nothing_else() -> None:
 
 
 def test_nothing_interferes_with_nobody() -> None:
-    log = Log()
+    log = InstanceLog()
     log.put(Instance(id=InstanceId(1, 1), phase=Phase.PREACCEPTED, command=write(), deps=NOTHING, initial=NOTHING))
     assert log.interference.outside(InstanceId(2, 1), write(), NOTHING) == {InstanceId(1, 1)}
     log.put(committed(1, 1, nop=True))

@@ -6,7 +6,7 @@ from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.instances import NOTHING, Deps, Instance, InstanceId, OrderedCommit, Phase, Recover, Rival
 from epoxy.model.quorum import quorums
 from epoxy.protocol.txn.effects import Seen
-from epoxy.protocol.txn.recovery import NOP, Check, Learn, Propose, choose, rule_out, weigh
+from epoxy.protocol.txn.recovery import NOP, FastPathCheck, Learn, Propose, choose, rule_out, weigh
 from tests.protocol.txn.cluster import write
 
 ID, OTHER = InstanceId(1, 1), InstanceId(2, 1)
@@ -30,8 +30,8 @@ DONE = Instance(id=ID, phase=Phase.COMMITTED, command=COMMAND, deps=MORE)
         ({2: EQUAL, 3: EQUAL, 4: VOTED}, Propose(COMMAND, MORE)),
         ({2: VOTED, 3: LATER, 4: UNKNOWN}, NOP),
         ({1: EQUAL, 2: EQUAL, 3: EQUAL}, NOP),
-        ({2: EQUAL, 3: EQUAL, 4: EQUAL}, Check(COMMAND, NOTHING, 3)),
-        ({2: EQUAL, 3: ADDED, 4: UNKNOWN}, Check(COMMAND, NOTHING, 1)),
+        ({2: EQUAL, 3: EQUAL, 4: EQUAL}, FastPathCheck(COMMAND, NOTHING, 3)),
+        ({2: EQUAL, 3: ADDED, 4: UNKNOWN}, FastPathCheck(COMMAND, NOTHING, 1)),
         ({2: ADDED, 3: ADDED, 4: UNKNOWN}, NOP),
         ({2: UNKNOWN, 3: UNKNOWN, 4: UNKNOWN}, NOP),
     ],
@@ -44,17 +44,17 @@ def test_what_five_replicas_choose(held: dict[int, Instance], expected: object) 
 def test_seven_replicas_need_two_equal_answers() -> None:
     """n = 7: a quorum of four, e = 2."""
     assert choose(ID, {2: EQUAL, 3: ADDED, 4: ADDED, 5: UNKNOWN}, quorums(7)) == NOP
-    assert choose(ID, {2: EQUAL, 3: EQUAL, 4: ADDED, 5: UNKNOWN}, quorums(7)) == Check(COMMAND, NOTHING, 2)
+    assert choose(ID, {2: EQUAL, 3: EQUAL, 4: ADDED, 5: UNKNOWN}, quorums(7)) == FastPathCheck(COMMAND, NOTHING, 2)
 
 
 def test_a_rival_rules_the_fast_path_out_if_it_is_decided_or_nobody_can_ask_its_coordinator() -> None:
-    asked, check = {3, 4, 5}, Check(COMMAND, NOTHING, 1)
+    asked, check = {3, 4, 5}, FastPathCheck(COMMAND, NOTHING, 1)
     pending = {OTHER: Rival(id=OTHER, is_committed=False)}
     decided = {OTHER: Rival(id=OTHER, is_committed=True)}
-    assert rule_out(decided, Check(COMMAND, NOTHING, 3), asked, quorums(5))
+    assert rule_out(decided, FastPathCheck(COMMAND, NOTHING, 3), asked, quorums(5))
     assert rule_out(pending, check, asked, quorums(5))
     assert not rule_out(pending, check, {2, 4, 5}, quorums(5)), "the rival's coordinator is among those asked"
-    assert not rule_out(pending, Check(COMMAND, NOTHING, 2), asked, quorums(5))
+    assert not rule_out(pending, FastPathCheck(COMMAND, NOTHING, 2), asked, quorums(5))
 
 
 def seen(rival: Instance, waiting: int = 0) -> Seen:
@@ -83,5 +83,5 @@ def seen(rival: Instance, waiting: int = 0) -> Seen:
 def test_what_waiting_ends_with(look: Seen, expected: object) -> None:
     """n = 5: whoever has more than n - f - e = 1 equal answers goes on."""
     request = Recover(id=ID, ballot=Ballot(1, 3))
-    assert weigh(request, Check(COMMAND, NOTHING, 1), look, quorums(5)) == expected
+    assert weigh(request, FastPathCheck(COMMAND, NOTHING, 1), look, quorums(5)) == expected
     assert request.ballot > NO_BALLOT

@@ -7,7 +7,7 @@ from epoxy.model.instances import Closed, Ended, InstanceId, Seal, Sealed, Term
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.protocol.members.changes import promote, undo
 from epoxy.protocol.txn.effects import Also, Answer, Expired, Home, Next, Open
-from epoxy.protocol.txn.log import Log
+from epoxy.protocol.txn.log import InstanceLog
 from epoxy.protocol.txn.terms import SENDS, Part, adopted, close, is_over, part_of, votes_on
 from tests.protocol.txn.cluster import Replicas, drive
 
@@ -64,7 +64,7 @@ def test_votes() -> None:
 
 
 def test_over_when_everything_that_counts_was_executed() -> None:
-    log = Log()
+    log = InstanceLog()
     assert not is_over(None, log)
     assert is_over({}, log)
     log.mark_executed(InstanceId(1, 1))

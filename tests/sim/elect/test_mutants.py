@@ -2,7 +2,7 @@
 
 import pytest
 
-from epoxy_sim.elect.campaign import Setup
+from epoxy_sim.elect.campaign import ElectSetup
 from epoxy_sim.elect.generate import generate
 from epoxy_sim.elect.mutants import AS_DESCRIBED, MUTANTS
 from epoxy_sim.elect.shrink import shrink
@@ -17,14 +17,14 @@ def test_each_of_the_nine_faults_has_its_mutant() -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_fault_is_caught(name: str) -> None:
     """And for what was planted: the seed is harmless without it."""
-    catch = chase(Setup, name)
+    catch = chase(ElectSetup, name)
     assert catch.rule is not None, f"{name} survived {catch.tried} runs"
     assert catch.seed is not None
     assert run(generate(catch.seed)).failure is None
 
 
 def test_the_rules_as_described_break_and_shrink_to_a_short_story() -> None:
-    with Setup(mutant=AS_DESCRIBED).planted():
+    with ElectSetup(mutant=AS_DESCRIBED).planted():
         plan, failure = next(
             (plan, failure) for plan in map(generate, range(100)) if (failure := run(plan).failure) is not None
         )

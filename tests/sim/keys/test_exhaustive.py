@@ -31,38 +31,38 @@ from epoxy.protocol.keys.effects import (
 )
 from epoxy.protocol.keys.operations import HomeOp
 from epoxy.protocol.keys.proposer import propose
-from epoxy_sim.keys.exhaustive import COLUMN_MASK, Tables, World, explore
+from epoxy_sim.keys.exhaustive import COLUMN_MASK, SmallWorld, Tables, explore
 
 THREE = (1, 2, 3)
 
 COMPLETE = [
-    (World(n=3, recoveries=0), 20, 30, 4),
-    (World(n=3, recoveries=1), 488, 1_194, 10),
-    (World(n=3, recoveries=2), 10_715, 34_114, 16),
-    (World(n=3, recoveries=2, commits=True), 14_928, 51_251, 17),
-    (World(n=3, recoveries=2, restarts=1), 39_899, 143_237, 17),
-    (World(n=3, recoveries=2, readers=(3,)), 28_565, 85_244, 16),
-    (World(n=3, proposers=THREE, recoveries=2), 63_875, 195_216, 16),
-    (World(n=3, proposers=THREE, recoveries=2, restarts=1), 245_609, 880_530, 17),
-    (World(n=3, recoveries=2, versions=2, commits=True), 34_968, 126_238, 22),
-    (World(n=3, proposers=THREE, recoveries=1, versions=2, commits=True), 19_637, 54_864, 20),
-    (World(n=4, recoveries=2), 37_979, 146_345, 20),
-    (World(n=4, proposers=THREE, recoveries=1), 6_896, 21_171, 13),
-    (World(n=5, recoveries=1, restarts=1), 13_771, 69_344, 15),
-    (World(n=5, recoveries=2), 272_293, 1_634_106, 22),
-    (World(n=5, proposers=THREE, recoveries=1), 46_523, 205_227, 15),
+    (SmallWorld(n=3, recoveries=0), 20, 30, 4),
+    (SmallWorld(n=3, recoveries=1), 488, 1_194, 10),
+    (SmallWorld(n=3, recoveries=2), 10_715, 34_114, 16),
+    (SmallWorld(n=3, recoveries=2, commits=True), 14_928, 51_251, 17),
+    (SmallWorld(n=3, recoveries=2, restarts=1), 39_899, 143_237, 17),
+    (SmallWorld(n=3, recoveries=2, readers=(3,)), 28_565, 85_244, 16),
+    (SmallWorld(n=3, proposers=THREE, recoveries=2), 63_875, 195_216, 16),
+    (SmallWorld(n=3, proposers=THREE, recoveries=2, restarts=1), 245_609, 880_530, 17),
+    (SmallWorld(n=3, recoveries=2, versions=2, commits=True), 34_968, 126_238, 22),
+    (SmallWorld(n=3, proposers=THREE, recoveries=1, versions=2, commits=True), 19_637, 54_864, 20),
+    (SmallWorld(n=4, recoveries=2), 37_979, 146_345, 20),
+    (SmallWorld(n=4, proposers=THREE, recoveries=1), 6_896, 21_171, 13),
+    (SmallWorld(n=5, recoveries=1, restarts=1), 13_771, 69_344, 15),
+    (SmallWorld(n=5, recoveries=2), 272_293, 1_634_106, 22),
+    (SmallWorld(n=5, proposers=THREE, recoveries=1), 46_523, 205_227, 15),
 ]
 """World, states, transitions, depth. A change of a number is a change of the protocol, or of what is explored."""
 
 COMPLETE_WITH_LARGER_FAST_QUORUMS = [
-    (World(n=3, proposers=THREE, recoveries=2, policy=QuorumPolicy.FAST_PAXOS), 49_580, 155_538, 16),
-    (World(n=4, recoveries=2, policy=QuorumPolicy.FAST_PAXOS), 37_979, 146_345, 20),
-    (World(n=5, recoveries=1, policy=QuorumPolicy.FAST_PAXOS), 3_987, 17_796, 15),
+    (SmallWorld(n=3, proposers=THREE, recoveries=2, policy=QuorumPolicy.FAST_PAXOS), 49_580, 155_538, 16),
+    (SmallWorld(n=4, recoveries=2, policy=QuorumPolicy.FAST_PAXOS), 37_979, 146_345, 20),
+    (SmallWorld(n=5, recoveries=1, policy=QuorumPolicy.FAST_PAXOS), 3_987, 17_796, 15),
 ]
 
 
 @pytest.mark.parametrize(("world", "states", "transitions", "depth"), COMPLETE + COMPLETE_WITH_LARGER_FAST_QUORUMS)
-def test_every_state_keeps_the_promises(world: World, states: int, transitions: int, depth: int) -> None:
+def test_every_state_keeps_the_promises(world: SmallWorld, states: int, transitions: int, depth: int) -> None:
     found = explore(world)
     assert found.violation is None, str(found.violation)
     assert found.complete
@@ -70,7 +70,7 @@ def test_every_state_keeps_the_promises(world: World, states: int, transitions: 
 
 
 def test_a_limit_cuts_off_without_claiming_completeness() -> None:
-    found = explore(World(n=3, recoveries=2), limit_states=1_000)
+    found = explore(SmallWorld(n=3, recoveries=2), limit_states=1_000)
     assert not found.complete
     assert found.violation is None
     assert 1_000 <= found.states < 10_715
@@ -78,7 +78,7 @@ def test_a_limit_cuts_off_without_claiming_completeness() -> None:
 
 
 def test_sorting_the_bystanders_loses_nothing() -> None:
-    world = World(n=5, recoveries=1)
+    world = SmallWorld(n=5, recoveries=1)
     unsorted_tables, sorted_tables = Tables(world), Tables(world)
     everything = {canonical_columns(world, columns) for columns in visited(unsorted_tables, lambda state: state)}
     assert everything == {canonical_columns(world, c) for c in visited(sorted_tables, sorted_tables.canonical)}
@@ -95,7 +95,7 @@ def visited(tables: Tables, canonical: Callable[[int], int]) -> list[tuple[KeySt
     return [tuple(tables.by_number[(s >> shift) & COLUMN_MASK].state for shift in tables.shifts) for s in seen]
 
 
-def canonical_columns(world: World, columns: tuple[KeyState, ...]) -> tuple[KeyState, ...]:
+def canonical_columns(world: SmallWorld, columns: tuple[KeyState, ...]) -> tuple[KeyState, ...]:
     flows = len(world.homes)
     return columns[:flows] + tuple(sorted(columns[flows:], key=str))
 
@@ -206,33 +206,33 @@ AMBIGUOUS = "two proposals cannot both reach a fast quorum"
 TWO_VALUES = "two values decided"
 
 FAULTS = [
-    (no_commit_guard, World(n=3), TWO_VALUES, 9),
-    (no_commit_guard, World(n=5), TWO_VALUES, 12),
-    (proposer_not_excluded, World(n=3), AMBIGUOUS, 5),
-    (proposer_not_excluded, World(n=5), AMBIGUOUS, 6),
-    (rivals_not_subtracted, World(n=5, proposers=THREE), AMBIGUOUS, 8),
-    (recover_highest_ballot, World(n=3), TWO_VALUES, 10),
-    (recover_nothing, World(n=3), TWO_VALUES, 9),
-    (recover_nothing, World(n=3, proposers=(1,), readers=(2,)), "B reads nothing after a was decided", 6),
-    (two_fast_votes, World(n=3, recoveries=0), "A votes twice in the fast round", 3),
-    (two_fast_votes, World(n=3, recoveries=0, invariants=False), TWO_VALUES, 6),
-    (fast_vote_after_promise, World(n=3, proposers=THREE, recoveries=1), TWO_VALUES, 10),
-    (promise_falls, World(n=3, recoveries=2), "the promise of B falls", 5),
-    (promise_falls, World(n=3, recoveries=2, invariants=False), TWO_VALUES, 14),
-    (promise_not_kept, World(n=3, recoveries=2), "the promise of A falls", 6),
-    (promise_not_kept, World(n=3, recoveries=2, invariants=False), TWO_VALUES, 13),
-    (fast_quorum_too_small, World(n=4, recoveries=0), TWO_VALUES, 6),
-    (vote_after_send, World(n=3, recoveries=0), TWO_VALUES, 6),
-    (vote_after_send, World(n=3, proposers=(1,), readers=(2,), restarts=1), TWO_VALUES, 12),
-    (ballot_used_twice, World(n=3), "the promise of A falls", 4),
+    (no_commit_guard, SmallWorld(n=3), TWO_VALUES, 9),
+    (no_commit_guard, SmallWorld(n=5), TWO_VALUES, 12),
+    (proposer_not_excluded, SmallWorld(n=3), AMBIGUOUS, 5),
+    (proposer_not_excluded, SmallWorld(n=5), AMBIGUOUS, 6),
+    (rivals_not_subtracted, SmallWorld(n=5, proposers=THREE), AMBIGUOUS, 8),
+    (recover_highest_ballot, SmallWorld(n=3), TWO_VALUES, 10),
+    (recover_nothing, SmallWorld(n=3), TWO_VALUES, 9),
+    (recover_nothing, SmallWorld(n=3, proposers=(1,), readers=(2,)), "B reads nothing after a was decided", 6),
+    (two_fast_votes, SmallWorld(n=3, recoveries=0), "A votes twice in the fast round", 3),
+    (two_fast_votes, SmallWorld(n=3, recoveries=0, invariants=False), TWO_VALUES, 6),
+    (fast_vote_after_promise, SmallWorld(n=3, proposers=THREE, recoveries=1), TWO_VALUES, 10),
+    (promise_falls, SmallWorld(n=3, recoveries=2), "the promise of B falls", 5),
+    (promise_falls, SmallWorld(n=3, recoveries=2, invariants=False), TWO_VALUES, 14),
+    (promise_not_kept, SmallWorld(n=3, recoveries=2), "the promise of A falls", 6),
+    (promise_not_kept, SmallWorld(n=3, recoveries=2, invariants=False), TWO_VALUES, 13),
+    (fast_quorum_too_small, SmallWorld(n=4, recoveries=0), TWO_VALUES, 6),
+    (vote_after_send, SmallWorld(n=3, recoveries=0), TWO_VALUES, 6),
+    (vote_after_send, SmallWorld(n=3, proposers=(1,), readers=(2,), restarts=1), TWO_VALUES, 12),
+    (ballot_used_twice, SmallWorld(n=3), "the promise of A falls", 4),
     (
         ballot_used_twice,
-        World(n=3, proposers=(1,), readers=(2,), recoveries=2, restarts=1, invariants=False),
+        SmallWorld(n=3, proposers=(1,), readers=(2,), recoveries=2, restarts=1, invariants=False),
         TWO_VALUES,
         18,
     ),
-    (no_behind, World(n=3, proposers=THREE, recoveries=1, versions=2, commits=True), TWO_VALUES, 11),
-    (late_commit_clears_vote, World(n=3, proposers=THREE, recoveries=0, versions=2, commits=True), TWO_VALUES, 12),
+    (no_behind, SmallWorld(n=3, proposers=THREE, recoveries=1, versions=2, commits=True), TWO_VALUES, 11),
+    (late_commit_clears_vote, SmallWorld(n=3, proposers=THREE, recoveries=0, versions=2, commits=True), TWO_VALUES, 12),
 ]
 """Fault, world, what is found, and in how many steps: the shortest way there."""
 
@@ -240,7 +240,7 @@ FAULTS = [
 @pytest.mark.parametrize(("fault", "world", "what", "steps"), FAULTS)
 def test_a_planted_fault_is_found(
     fault: Callable[[pytest.MonkeyPatch], None],
-    world: World,
+    world: SmallWorld,
     what: str,
     steps: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -256,7 +256,7 @@ def test_a_planted_fault_is_found(
 
 def test_a_trace_reads_as_a_story(monkeypatch: pytest.MonkeyPatch) -> None:
     no_commit_guard(monkeypatch)
-    found = explore(World(n=3))
+    found = explore(SmallWorld(n=3))
     assert str(found.violation).splitlines() == [
         "  1. A votes a at (1,A) for itself and sends Accept",
         "  2. B votes a at (1,A)",
@@ -281,7 +281,7 @@ PATIENCE = 0.9
 class Walk:
     """Production's proposers on a random way through a world: any message at any time, again or never."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: SmallWorld, seed: int) -> None:
         self.world = world
         self.choice = random.Random(seed)
         self.states = dict.fromkeys(world.seats, FRESH)
@@ -377,7 +377,7 @@ class Dice:
         return 0.5
 
 
-def strays(world: World, reachable: set[tuple[KeyState, ...]], seeds: range) -> tuple[int, str | None]:
+def strays(world: SmallWorld, reachable: set[tuple[KeyState, ...]], seeds: range) -> tuple[int, str | None]:
     """How many states the walks met, and the first that should not exist."""
     met: set[tuple[KeyState, ...]] = set()
     for seed in seeds:
@@ -395,12 +395,12 @@ def strays(world: World, reachable: set[tuple[KeyState, ...]], seeds: range) -> 
 @pytest.mark.parametrize(
     "world",
     [
-        World(n=3, recoveries=2, restarts=1, commits=True),
-        World(n=3, recoveries=2, versions=2, commits=True),
-        World(n=3, proposers=THREE, recoveries=1, commits=True),
+        SmallWorld(n=3, recoveries=2, restarts=1, commits=True),
+        SmallWorld(n=3, recoveries=2, versions=2, commits=True),
+        SmallWorld(n=3, proposers=THREE, recoveries=1, commits=True),
     ],
 )
-def test_production_reaches_only_visited_states(world: World) -> None:
+def test_production_reaches_only_visited_states(world: SmallWorld) -> None:
     tables = Tables(world)
     reachable = set(visited(tables, tables.canonical))
     met, stray = strays(world, reachable, range(800))
@@ -409,7 +409,7 @@ def test_production_reaches_only_visited_states(world: World) -> None:
 
 
 def test_a_state_that_was_not_visited_is_noticed() -> None:
-    smaller, larger = World(n=3, recoveries=1, commits=True), World(n=3, recoveries=2, commits=True)
+    smaller, larger = SmallWorld(n=3, recoveries=1, commits=True), SmallWorld(n=3, recoveries=2, commits=True)
     tables = Tables(smaller)
     _, stray = strays(larger, set(visited(tables, tables.canonical)), range(100))
     assert stray is not None

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from epoxy.model.writes import Consistency, ReadFailed
 from epoxy.node.keys.driver import Run
 from epoxy.node.keys.quiet_read import QuietRead
-from epoxy.node.keys.uncontended import Standing
+from epoxy.node.keys.uncontended import RoundPlan
 from epoxy.protocol.keys import acceptor, proposer, reader, rounds
 from epoxy.protocol.keys.effects import Context, Flow
 from epoxy_sim import history, linearizability
@@ -329,12 +329,12 @@ def test_a_read_content_with_fewer_than_a_quorum_is_caught(monkeypatch: pytest.M
 
 
 def test_a_quiet_read_content_with_fewer_than_a_quorum_is_caught() -> None:
-    begin = Standing.__init__
+    begin = RoundPlan.__init__
 
-    def hasty(standing: Standing, ctx: Context) -> None:
+    def hasty(standing: RoundPlan, ctx: Context) -> None:
         begin(standing, ctx)
         standing.slow -= 1
 
-    with applied((Patch(Standing, "__init__", hasty),)):
+    with applied((Patch(RoundPlan, "__init__", hasty),)):
         failures = [run(with_neighbours(seed)).failure for seed in range(40, 80)]
     assert {failure.rule for failure in failures if failure is not None} == {"linearizability"}

@@ -4,15 +4,15 @@ import pytest
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim.keys.mutants import planted
-from epoxy_sim.members.exhaustive import World, explore
+from epoxy_sim.members.exhaustive import MembersWorld, explore
 from epoxy_sim.mutation_testing import CHANGES
 
 COMPLETE = [
-    (World(old=(1,), new=(2,), proposers=(1, 2), recoveries=2), 5_002, 20),
-    (World(old=(1,), new=(1, 2), proposers=(1, 2), recoveries=2), 6_124, 20),
-    (World(old=(1, 2), new=(2,), proposers=(1, 2), recoveries=2), 16_837, 21),
-    (World(old=(1, 2), new=(2, 3), proposers=(1, 3), readers=(2,), recoveries=1), 6_829, 21),
-    (World(old=(1, 2, 3), new=(2, 3), proposers=(1, 3), policy=QuorumPolicy.FAST_PAXOS), 19_451, 20),
+    (MembersWorld(old=(1,), new=(2,), proposers=(1, 2), recoveries=2), 5_002, 20),
+    (MembersWorld(old=(1,), new=(1, 2), proposers=(1, 2), recoveries=2), 6_124, 20),
+    (MembersWorld(old=(1, 2), new=(2,), proposers=(1, 2), recoveries=2), 16_837, 21),
+    (MembersWorld(old=(1, 2), new=(2, 3), proposers=(1, 3), readers=(2,), recoveries=1), 6_829, 21),
+    (MembersWorld(old=(1, 2, 3), new=(2, 3), proposers=(1, 3), policy=QuorumPolicy.FAST_PAXOS), 19_451, 20),
     (CHANGES[0], 30_110, 27),
     (CHANGES[1], 55_465, 24),
 ]
@@ -20,7 +20,7 @@ COMPLETE = [
 
 
 @pytest.mark.parametrize(("world", "states", "depth"), COMPLETE)
-def test_every_state_keeps_the_promises(world: World, states: int, depth: int) -> None:
+def test_every_state_keeps_the_promises(world: MembersWorld, states: int, depth: int) -> None:
     found = explore(world)
     assert found.violation is None, str(found.violation)
     assert found.complete
@@ -41,7 +41,7 @@ FOUND = [
 
 @pytest.mark.pure("plants faults")
 @pytest.mark.parametrize(("mutant", "world", "steps"), FOUND)
-def test_a_planted_fault_is_found(mutant: str, world: World, steps: int) -> None:
+def test_a_planted_fault_is_found(mutant: str, world: MembersWorld, steps: int) -> None:
     with planted(mutant):
         found = explore(world)
     assert found.violation is not None

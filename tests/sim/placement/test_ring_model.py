@@ -8,12 +8,12 @@ import pytest
 from epoxy.protocol.placement import envoys, rows
 from epoxy.protocol.placement.allocator import allocate
 from epoxy.protocol.placement.config import PlacementConfig
-from epoxy.protocol.placement.records import EnvoyId, Hello, Pool
+from epoxy.protocol.placement.records import EnvoyId, EnvoyPool, EnvoyRegistration
 from epoxy.store.memory import MemoryStore
 from epoxy_sim.placement.figures import Figures
 from epoxy_sim.placement.ring_model import Play, Ring, Scenario, ideal, play
 
-POOL = Pool("n", "p")
+POOL = EnvoyPool("n", "p")
 
 
 class SameDice:
@@ -35,7 +35,7 @@ def real(scenario: Scenario, seed: int) -> list[int]:
         max_scan=scenario.max_scan,
     )
     for index in range(scenario.envoys):
-        hello = Hello(namespace="n", pool="p", envoy_key=f"envoy-{seed}-{index}")
+        hello = EnvoyRegistration(namespace="n", pool="p", envoy_key=f"envoy-{seed}-{index}")
         store.transact(lambda tx, hello=hello: envoys.connect(tx, hello, 0, scenario.virtual_nodes))  # type: ignore[misc]
     for _ in range(scenario.placements):
         store.transact(lambda tx: allocate(tx, POOL, config, 0, dice))

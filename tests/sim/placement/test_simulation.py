@@ -3,9 +3,9 @@
 import pytest
 
 from epoxy.model.actors import Start
-from epoxy.protocol.placement.records import Pool
+from epoxy.protocol.placement.records import EnvoyPool
 from epoxy_sim.keys.judge import Violation
-from epoxy_sim.placement.campaign import Setup
+from epoxy_sim.placement.campaign import PlacementSetup
 from epoxy_sim.placement.generate import generate
 from epoxy_sim.placement.judge import ActorJudge
 from epoxy_sim.placement.mutants import MUTANTS
@@ -84,8 +84,8 @@ def test_the_next_actor_of_a_name_waits_for_a_clean_up_that_outlasts_its_lease()
 
 
 def test_a_run_is_a_function_of_its_seed() -> None:
-    assert Setup().digest(run(generate(7))) == Setup().digest(run(generate(7), tracing=True))
-    assert Setup().digest(run(generate(7))) != Setup().digest(run(generate(8)))
+    assert PlacementSetup().digest(run(generate(7))) == PlacementSetup().digest(run(generate(7), tracing=True))
+    assert PlacementSetup().digest(run(generate(7))) != PlacementSetup().digest(run(generate(8)))
 
 
 def test_every_planted_fault_has_its_story() -> None:
@@ -96,7 +96,7 @@ def test_every_planted_fault_has_its_story() -> None:
 @pytest.mark.parametrize("name", sorted(CAUGHT))
 def test_a_planted_fault_is_caught(name: str) -> None:
     rule, seed = CAUGHT[name]
-    played = Setup(mutant=name)
+    played = PlacementSetup(mutant=name)
     with played.planted():
         found = played.play(seed)
     assert found.failure is not None
@@ -106,7 +106,7 @@ def test_a_planted_fault_is_caught(name: str) -> None:
 
 @pytest.mark.pure("a fault is planted in the sources")
 def test_a_failure_is_shrunk_to_a_short_story() -> None:
-    setup = Setup(mutant="moved-at-once")
+    setup = PlacementSetup(mutant="moved-at-once")
     with setup.planted():
         shrunk = shrink(generate(108), "one-runner")
     assert shrunk.report.failure is not None
@@ -122,7 +122,7 @@ def told(judge: ActorJudge, asked_us: int, told_us: int, actor: int, *, created:
 
 
 def test_two_actors_of_a_name_need_a_destroy_between_them() -> None:
-    judge = ActorJudge(Pool("n", "p"))
+    judge = ActorJudge(EnvoyPool("n", "p"))
     told(judge, 0, 10, 1)
     with pytest.raises(Violation, match="one-actor"):
         told(judge, 20, 30, 2)
@@ -133,14 +133,14 @@ def test_two_actors_of_a_name_need_a_destroy_between_them() -> None:
 
 
 def test_a_destroy_that_was_never_answered_may_still_happen() -> None:
-    judge = ActorJudge(Pool("n", "p"))
+    judge = ActorJudge(EnvoyPool("n", "p"))
     judge.destroying(0, 5)
     told(judge, 10, 20, 1)
     told(judge, 30, 40, 2)
 
 
 def test_one_owner_one_creation_one_runner() -> None:
-    judge = ActorJudge(Pool("n", "p"))
+    judge = ActorJudge(EnvoyPool("n", "p"))
     told(judge, 0, 10, 1, created=True)
     with pytest.raises(Violation, match="one-creation"):
         told(judge, 20, 30, 1, created=True)
@@ -161,7 +161,7 @@ def start(actor_id: str, generation: int = 1) -> Start:
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_what_ran_is_not_denied(order: tuple[int, int]) -> None:
-    judge = ActorJudge(Pool("n", "p"))
+    judge = ActorJudge(EnvoyPool("n", "p"))
     judge.ran(b"1")
     judge.refused(b"2")
     said = (judge.ran, judge.refused)

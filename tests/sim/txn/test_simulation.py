@@ -5,17 +5,17 @@ import pytest
 from epoxy.model.ballot import Ballot
 from epoxy.model.instances import Deps, Instance, InstanceId, Phase
 from epoxy.model.transactions import Done, Executed, Get, Put, Txn
-from epoxy.protocol.txn.log import Log
+from epoxy.protocol.txn.log import InstanceLog
 from epoxy_sim.campaign import Campaign
 from epoxy_sim.keys.judge import Violation
 from epoxy_sim.protocols import chase
-from epoxy_sim.txn.campaign import Setup
+from epoxy_sim.txn.campaign import TxnSetup
 from epoxy_sim.txn.churn import changing
 from epoxy_sim.txn.generate import generate
 from epoxy_sim.txn.history import Asked, explain
-from epoxy_sim.txn.judge import Judge
+from epoxy_sim.txn.judge import TxnJudge
 from epoxy_sim.txn.mutants import MUTANTS
-from epoxy_sim.txn.plan import Plan, WalkPlan
+from epoxy_sim.txn.plan import TxnPlan, WalkPlan
 from epoxy_sim.txn.shrink import shrink
 from epoxy_sim.txn.simulation import run
 from epoxy_sim.txn.trace_format import describe
@@ -26,7 +26,7 @@ ONE, TWO = InstanceId(1, 1), InstanceId(2, 1)
 
 
 def test_some_seeds_hold() -> None:
-    summary = Campaign(Setup(), 0, 48).run()
+    summary = Campaign(TxnSetup(), 0, 48).run()
     assert summary.failed == []
     assert summary.tally.verdicts["answered"] > 200
     assert summary.tally.paths["fast"] > 0
@@ -60,7 +60,7 @@ def test_sizes_are_those_that_are_asked_for() -> None:
     ],
 )
 def test_planted_faults_are_caught(name: str) -> None:
-    catch = chase(Setup, name, limit_seeds=400)
+    catch = chase(TxnSetup, name, limit_seeds=400)
     assert catch.rule is not None
     assert MUTANTS[name].breaks == catch.breaks
 
@@ -71,7 +71,7 @@ def test_planted_faults_are_caught(name: str) -> None:
 )
 def test_walks_catch_broken_rules_of_told_votes(name: str, since: int) -> None:
     """Within a hundred of them; the seeds are those before the first that is known to."""
-    with Setup(mutant=name).planted():
+    with TxnSetup(mutant=name).planted():
         failures = (walk(seed).failure for seed in range(since, since + 200, 2))
         caught = next((failure for failure in failures if failure is not None), None)
     assert caught is not None
@@ -80,7 +80,7 @@ def test_walks_catch_broken_rules_of_told_votes(name: str, since: int) -> None:
 
 @pytest.mark.pure("plants faults")
 def test_a_failure_is_made_smaller() -> None:
-    setup = Setup(mutant="unequal-is-fast")
+    setup = TxnSetup(mutant="unequal-is-fast")
     with setup.planted():
         plan = next(plan for plan in map(setup.plan, range(0, 40, 2)) if run(plan).failure is not None)
         failure = run(plan).failure
@@ -98,7 +98,7 @@ def test_members_change_and_everything_holds() -> None:
     reports = [run(changing(seed)) for seed in range(24)]
     assert [report.failure for report in reports] == [None] * len(reports)
     assert sum(report.verdicts["terms"] for report in reports) > 20
-    assert {report.plan.n for report in reports if isinstance(report.plan, Plan)} >= {3, 4, 5, 6}
+    assert {report.plan.n for report in reports if isinstance(report.plan, TxnPlan)} >= {3, 4, 5, 6}
 
 
 def test_changes_are_given_up_members_come_back_with_empty_disks_and_some_hear_of_nothing() -> None:
@@ -117,7 +117,7 @@ def test_changes_are_given_up_members_come_back_with_empty_disks_and_some_hear_o
 )
 def test_broken_changes_are_caught(name: str) -> None:
     begin = MUTANTS[name].since // 8 * 8 + 4
-    with Setup(mutant=name).planted():
+    with TxnSetup(mutant=name).planted():
         failures = (run(changing(seed)).failure for seed in range(begin, begin + 400, 8))
         assert next((failure for failure in failures if failure is not None), None) is not None
 
@@ -131,7 +131,7 @@ def committed(instance_id: InstanceId, *deps: InstanceId) -> Instance:
 
 
 def test_two_decisions_are_noticed() -> None:
-    judge = Judge(range(1, 3))
+    judge = TxnJudge(range(1, 3))
     judge.held(1, committed(ONE))
     judge.held(2, committed(ONE))
     with pytest.raises(Violation, match="agreement"):
@@ -139,7 +139,7 @@ def test_two_decisions_are_noticed() -> None:
 
 
 def test_commands_that_do_not_see_each_other_are_noticed() -> None:
-    judge = Judge(range(1, 3))
+    judge = TxnJudge(range(1, 3))
     judge.held(1, committed(ONE))
     judge.held(1, committed(TWO, ONE))
     judge.see_each_other()
@@ -148,7 +148,7 @@ def test_commands_that_do_not_see_each_other_are_noticed() -> None:
         judge.see_each_other()
 
 
-def executes(judge: Judge, replica: int, *instances: Instance) -> None:
+def executes(judge: TxnJudge, replica: int, *instances: Instance) -> None:
     for instance in instances:
         judge.held(replica, instance)
         judge.executes(replica, instance)
@@ -156,7 +156,7 @@ def executes(judge: Judge, replica: int, *instances: Instance) -> None:
 
 
 def test_another_order_and_a_second_execution_are_noticed() -> None:
-    judge, one, two = Judge(range(1, 3)), committed(ONE), committed(TWO, ONE)
+    judge, one, two = TxnJudge(range(1, 3)), committed(ONE), committed(TWO, ONE)
     executes(judge, 1, one, two)
     with pytest.raises(Violation, match="executed twice"):
         judge.executes(1, one)
@@ -166,14 +166,14 @@ def test_another_order_and_a_second_execution_are_noticed() -> None:
 
 
 def test_what_is_lost_is_noticed() -> None:
-    judge = Judge(range(1, 2))
+    judge = TxnJudge(range(1, 2))
     executes(judge, 1, committed(ONE))
     with pytest.raises(Violation, match="durable state lost"):
-        judge.reads(1, Log())
+        judge.reads(1, InstanceLog())
 
 
 def test_what_was_copied_is_not_executed_again() -> None:
-    judge = Judge((1, 2))
+    judge = TxnJudge((1, 2))
     judge.copied(3, 1)
     judge.executes(3, committed(ONE), 2)
     with pytest.raises(Violation, match="executed twice"):
@@ -183,16 +183,16 @@ def test_what_was_copied_is_not_executed_again() -> None:
 
 
 def test_a_term_that_is_lost_is_noticed() -> None:
-    judge = Judge((1,))
+    judge = TxnJudge((1,))
     executes(judge, 1, committed(ONE))
-    judge.reads(1, Log(), 1)
+    judge.reads(1, InstanceLog(), 1)
     judge.held(1, committed(TWO), 2)
     with pytest.raises(Violation, match="durable state lost"):
-        judge.reads(1, Log(), 1)
+        judge.reads(1, InstanceLog(), 1)
 
 
 def test_terms_come_one_after_the_other() -> None:
-    judge = Judge((1,))
+    judge = TxnJudge((1,))
     judge.held(1, committed(ONE))
     judge.held(1, committed(ONE), 1)
     judge.see_each_other()
@@ -207,7 +207,7 @@ def test_terms_come_one_after_the_other() -> None:
 
 
 def test_ballots_that_fall_are_noticed() -> None:
-    judge = Judge(range(1, 2))
+    judge = TxnJudge(range(1, 2))
     judge.held(1, Instance(id=ONE, ballot=Ballot(2, 1)))
     with pytest.raises(Violation, match="ballot falls"):
         judge.held(1, Instance(id=ONE, ballot=Ballot(1, 1)))

@@ -15,9 +15,9 @@ from epoxy.store.embedded.log import (
     SECTOR_BYTES,
     SEGMENT_HEADER_BYTES,
     Header,
-    Log,
-    Position,
+    LogPosition,
     Segment,
+    WriteAheadLog,
     encode_frame,
     encoder,
     open_segment,
@@ -26,7 +26,7 @@ from epoxy.store.embedded.log import (
     write,
 )
 
-BEGUN = Position()
+BEGUN = LogPosition()
 """Where a tree stands that was made and never checkpointed."""
 
 Effects = dict[bytes, bytes | None]
@@ -35,7 +35,7 @@ COMMITS: list[Effects] = [{b"a": b"1", b"b": b"1"}, {b"b": None, b"c": b"2"}, {b
 
 def written(folder: Path, *commits: Effects, segment_bytes: int = 1024) -> Path:
     """The segment of a log with a frame for each of these."""
-    log = Log(folder, BEGUN, segment_bytes)
+    log = WriteAheadLog(folder, BEGUN, segment_bytes)
     for sequence, effects in enumerate(commits, start=10):
         log.write(log.frame(sequence, effects))
     log.close()
@@ -60,25 +60,25 @@ def after(*commits: Effects) -> Effects:
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     written(tmp_path, *COMMITS)
-    assert recover(tmp_path, BEGUN) == (after(*COMMITS), Position(generation=1, frame=3, sequence=12))
+    assert recover(tmp_path, BEGUN) == (after(*COMMITS), LogPosition(generation=1, frame=3, sequence=12))
 
 
 def test_generations_follow_each_other(tmp_path: Path) -> None:
-    log = Log(tmp_path, BEGUN, 512)
+    log = WriteAheadLog(tmp_path, BEGUN, 512)
     reached = []
     for sequence, effects in enumerate(COMMITS):
         log.write(log.frame(sequence, effects))
         reached.append(log.rotate())
     log.close()
-    assert reached == [Position(generation=n + 1, frame=n + 1, sequence=n) for n in range(3)]
-    end = Position(generation=4, frame=3, sequence=2)
+    assert reached == [LogPosition(generation=n + 1, frame=n + 1, sequence=n) for n in range(3)]
+    end = LogPosition(generation=4, frame=3, sequence=2)
     assert recover(tmp_path, BEGUN) == (after(*COMMITS), end)
     assert recover(tmp_path, reached[0]) == (after(*COMMITS[1:]), end)
     assert recover(tmp_path, reached[2]) == ({}, end)
 
 
 def test_dropped_generations_are_gone(tmp_path: Path) -> None:
-    log = Log(tmp_path, BEGUN, 512)
+    log = WriteAheadLog(tmp_path, BEGUN, 512)
     reached = [log.rotate() for _ in range(3)]
     log.drop(reached[1].generation)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{n:016d}.log" for n in (3, 4)]
@@ -133,8 +133,8 @@ def test_a_cut_before_the_next_generation_is_in_order(tmp_path: Path) -> None:
     path = written(tmp_path, *COMMITS)
     path.write_bytes(path.read_bytes()[: bounds(path)[-1] - 1])
     effects, reached = recover(tmp_path, BEGUN)
-    Log(tmp_path, reached, 512).close()
-    assert recover(tmp_path, BEGUN) == (effects, Position(generation=2, frame=2, sequence=11))
+    WriteAheadLog(tmp_path, reached, 512).close()
+    assert recover(tmp_path, BEGUN) == (effects, LogPosition(generation=2, frame=2, sequence=11))
 
 
 # Damage.
@@ -197,7 +197,7 @@ def test_a_gap_in_the_numbers_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lost", [1, 2])
 def test_a_missing_segment_is_refused(tmp_path: Path, lost: int) -> None:
-    log = Log(tmp_path, BEGUN, 512)
+    log = WriteAheadLog(tmp_path, BEGUN, 512)
     for effects in COMMITS:
         log.write(log.frame(1, effects))
         log.rotate()
@@ -208,7 +208,7 @@ def test_a_missing_segment_is_refused(tmp_path: Path, lost: int) -> None:
 
 
 def test_frames_missing_at_the_end_of_an_older_segment_are_refused(tmp_path: Path) -> None:
-    log = Log(tmp_path, BEGUN, 512)
+    log = WriteAheadLog(tmp_path, BEGUN, 512)
     log.write(log.frame(1, COMMITS[0]))
     log.write(log.frame(1, COMMITS[1]))
     log.rotate()
@@ -221,7 +221,7 @@ def test_frames_missing_at_the_end_of_an_older_segment_are_refused(tmp_path: Pat
 
 def test_a_log_that_is_gone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreRefused, match="the log after generation 4 is missing"):
-        recover(tmp_path, Position(generation=4, frame=9, sequence=9))
+        recover(tmp_path, LogPosition(generation=4, frame=9, sequence=9))
 
 
 def test_rows_without_a_tree_are_refused(tmp_path: Path) -> None:

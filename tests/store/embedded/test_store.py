@@ -14,7 +14,7 @@ from epoxy.ports import KeyValue
 from epoxy.store.conflicts import Values
 from epoxy.store.embedded import space
 from epoxy.store.embedded import store as embedded
-from epoxy.store.embedded.log import Position, recover, segments
+from epoxy.store.embedded.log import LogPosition, recover, segments
 from epoxy.store.embedded.store import LOG_BYTES, MAX_LOG_BYTES, EmbeddedStore
 from epoxy.store.embedded.tree import Tree, TreeView
 from epoxy.store.mvcc import Past
@@ -66,13 +66,13 @@ class AcknowledgesBeforeTheSync(EmbeddedStore):
 
 
 class MovesThePositionFirst(EmbeddedStore):
-    def _checkpoint(self, effects: Values, reached: Position) -> None:
+    def _checkpoint(self, effects: Values, reached: LogPosition) -> None:
         self._tree.apply({}, reached)
         super()._checkpoint(effects, reached)
 
 
 class DropsTheLogFirst(EmbeddedStore):
-    def _checkpoint(self, effects: Values, reached: Position) -> None:
+    def _checkpoint(self, effects: Values, reached: LogPosition) -> None:
         self._log.drop(reached.generation)
         super()._checkpoint(effects, reached)
 
@@ -80,7 +80,7 @@ class DropsTheLogFirst(EmbeddedStore):
 class CheckpointsWhatIsNotSynced(EmbeddedStore):
     """The layer that commits go to, instead of the frozen one: ahead of the position it is stored with."""
 
-    def _checkpoint(self, effects: Values, reached: Position) -> None:
+    def _checkpoint(self, effects: Values, reached: LogPosition) -> None:
         newer = self._levels
         super()._checkpoint({**effects, **newer.active.values, **newer.open.values}, reached)
 
@@ -94,26 +94,26 @@ def test_crashes_find(kind: type[EmbeddedStore]) -> None:
         check_crashes(kind, TRIAL)
 
 
-Recovered = tuple[dict[bytes, bytes | None], Position]
+Recovered = tuple[dict[bytes, bytes | None], LogPosition]
 
 
-def replays_nothing(folder: Path, reached: Position | None) -> Recovered:
+def replays_nothing(folder: Path, reached: LogPosition | None) -> Recovered:
     return {}, recover(folder, reached)[1]
 
 
-def forgets_a_row(folder: Path, reached: Position | None) -> Recovered:
+def forgets_a_row(folder: Path, reached: LogPosition | None) -> Recovered:
     effects, at = recover(folder, reached)
     return dict(list(effects.items())[1:]), at
 
 
-def forgets_the_stamps(folder: Path, reached: Position | None) -> Recovered:
+def forgets_the_stamps(folder: Path, reached: LogPosition | None) -> Recovered:
     effects, at = recover(folder, reached)
-    return effects, Position(generation=at.generation, frame=at.frame, sequence=0)
+    return effects, LogPosition(generation=at.generation, frame=at.frame, sequence=0)
 
 
 @pytest.mark.parametrize("broken", [replays_nothing, forgets_a_row, forgets_the_stamps])
 def test_crashes_find_a_start_that(
-    broken: Callable[[Path, Position | None], Recovered], monkeypatch: pytest.MonkeyPatch
+    broken: Callable[[Path, LogPosition | None], Recovered], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "recover", broken)
     with pytest.raises((AssertionError, StoreRefused, ExceptionGroup)):
@@ -139,7 +139,7 @@ def test_commits_of_a_tick_share_a_frame() -> None:
     bench.sync()
     assert told == [b"a", b"b", b"c", b"d"]
     bench.store.close()
-    _, reached = recover(bench.folder / "log", Position())
+    _, reached = recover(bench.folder / "log", LogPosition())
     assert reached.frame == 2
 
 
@@ -174,7 +174,7 @@ def test_what_is_cleared_and_was_never_there_is_not_written() -> None:
     put(bench.store, b"a")
     bench.sync()
     bench.store.close()
-    assert recover(bench.folder / "log", Position())[0] == {b"a": b"v"}
+    assert recover(bench.folder / "log", LogPosition())[0] == {b"a": b"v"}
 
 
 def test_history_lives_as_long_as_somebody_reads_it() -> None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epoxy.model.errors import StoreFailed, StoreRefused
-from epoxy.store.embedded.log import Position
+from epoxy.store.embedded.log import LogPosition
 from epoxy.store.embedded.tree import (
     POSITION_ROW,
     SAMPLED,
@@ -28,7 +28,7 @@ from epoxy.store.embedded.tree import (
 from epoxy.store.limits import MAX_ROW_KEY_BYTES
 
 LAST = b"\xff"
-START = Position()
+START = LogPosition()
 
 # Runs that end around every place where a key is cut: the 511th byte, and every 501 bytes from there on.
 RUNS = st.sampled_from([1, 2, 498, 499, 500, 501, 502, 509, 510, 511, 512, 513, 1010, 1012, 1013, 1014, 1512, 1513])
@@ -107,7 +107,7 @@ def test_rows_of_the_store_itself_are_in_no_range(tree: Tree) -> None:
 
 def test_the_position_comes_with_the_rows(tree: Tree, tmp_path: Path) -> None:
     assert tree.position() is None
-    reached = Position(generation=3, frame=14, sequence=15)
+    reached = LogPosition(generation=3, frame=14, sequence=15)
     tree.apply({b"a": b"v"}, reached)
     tree.close()
     again = Tree(tmp_path)

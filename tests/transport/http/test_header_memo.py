@@ -4,8 +4,8 @@ import pytest
 
 from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.http.header_memo import BLOCK_BYTES, Repetition
-from epoxy.transport.http.phases import Phase
-from epoxy.transport.http.request import Request
+from epoxy.transport.http.phases import ConnectionPhase
+from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.http.response_cache import ANSWER_BYTES
 from epoxy.transport.http.server import HttpLimits
 from tests.transport.http.harness import Client, Door, get, put, until, with_door
@@ -15,7 +15,7 @@ class Registry:
     """A door whose names never change. JSON is another form, and nothing is kept of that, or of `/moving`."""
 
     def __init__(self) -> None:
-        self.seen: list[Request] = []
+        self.seen: list[HttpRequest] = []
 
     def __call__(self, exchange: Exchange) -> None:
         request = exchange.request
@@ -180,7 +180,7 @@ def test_a_head_in_two_pieces_teaches_nothing() -> None:
     async def test(door: Door) -> None:
         client = await door.dial()
         client.send(b"GET /x HTTP/1.1\r\nmy-header: ")
-        await until(lambda: all(one._phase is Phase.HEAD for one in door.connections._open))  # type: ignore[attr-defined]
+        await until(lambda: all(one._phase is ConnectionPhase.HEAD for one in door.connections._open))  # type: ignore[attr-defined]
         assert await body(client, get(b"/x", b"secret: 1")) == b"GET /x "
         assert await body(client, get(b"/y")) == b"GET /y "
         assert await body(client, get(b"/x", b"secret: 1")) == b"GET /x "

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from epoxy.transport.http.server import SLICE_BYTES, Exchange, HttpLimits, Request
+from epoxy.transport.http.server import SLICE_BYTES, Exchange, HttpLimits, HttpRequest
 from tests.transport.http.harness import Door, Keeper, bodies, echo, expect_report, get, put, until, with_door
 
 
 def test_a_request_in_all_its_parts() -> None:
-    seen: list[Request] = []
+    seen: list[HttpRequest] = []
 
     def handler(exchange: Exchange) -> None:
         seen.append(exchange.request)
@@ -23,7 +23,7 @@ def test_a_request_in_all_its_parts() -> None:
 
     with_door(handler, test)
     headers = {b"content-length": b"5", b"x-name": b"One, two"}
-    assert seen == [Request("PUT", b"/v2/kv/a%2Fb", b"mode=put&x=%3F", headers, b"value")]
+    assert seen == [HttpRequest("PUT", b"/v2/kv/a%2Fb", b"mode=put&x=%3F", headers, b"value")]
 
 
 def test_the_shapes_a_request_may_have() -> None:

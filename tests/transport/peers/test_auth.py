@@ -22,7 +22,7 @@ from epoxy.transport.peers.auth import (
     sign,
 )
 from epoxy.transport.peers.frames import PROTOCOL
-from epoxy.transport.peers.signed_header import Claim, Signed
+from epoxy.transport.peers.signed_header import Signed, SignedHeader
 
 SECRET = b"a secret of the whole cluster"
 PATH = b"/v2/epoxy/message"
@@ -41,10 +41,12 @@ class Ground:
         )
         self.nonces: Iterator[int] = count(1)
 
-    def claim(self, *, sender: int = 1, epoch: int = 5, recipient: int = 2, age_ms: int = 0, nonce: int = 0) -> Claim:
-        return Claim(sender, recipient, epoch, self.now_ms - age_ms, nonce or next(self.nonces))
+    def claim(
+        self, *, sender: int = 1, epoch: int = 5, recipient: int = 2, age_ms: int = 0, nonce: int = 0
+    ) -> SignedHeader:
+        return SignedHeader(sender, recipient, epoch, self.now_ms - age_ms, nonce or next(self.nonces))
 
-    def enter(self, claim: Claim, *, secret: bytes = SECRET, path: bytes = PATH, body: bytes = BODY) -> Signed:
+    def enter(self, claim: SignedHeader, *, secret: bytes = SECRET, path: bytes = PATH, body: bytes = BODY) -> Signed:
         value, _ = auth.sign(secret, claim, PATH, BODY)
         return self.verifier.verify({b"authorization": value}, path, body)
 
@@ -61,7 +63,7 @@ def test_a_peer_is_let_in_and_known(ground: Ground) -> None:
 
 def test_the_bytes_of_a_signature() -> None:
     """Written down, so that a change of format is noticed before an upgrade is. The MACs were made with openssl."""
-    value, mac = auth.sign(b"secret", Claim(1, 2, 3, 4, 5, 6), b"/path", b"body")
+    value, mac = auth.sign(b"secret", SignedHeader(1, 2, 3, 4, 5, 6), b"/path", b"body")
     assert value == b"Epoxy v2,1,2,3,4,0000000000000005,0000000000000006," + mac
     assert mac == b"c71129608ca0f7d4149bc6dd4dc0f065836d70f92df6b5e18fa8208eb14abae1"
     assert (

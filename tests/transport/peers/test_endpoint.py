@@ -11,7 +11,7 @@ from epoxy.transport.limits import CHANGELOG_READ_PATH, MESSAGE_PATH
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.auth import OPERATOR, Admits, Verifier
 from epoxy.transport.peers.authenticator import Gate
-from epoxy.transport.peers.signed_header import Claim
+from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.peers.transport import PeerEndpoint, encode_replies, how_many_fit
 from tests.transport.http.harness import Door, until, with_door
 from tests.transport.peers.pair import ME, PEER, SECRET, Replica, accept, read
@@ -31,7 +31,7 @@ def frame(*requests: Request, sender: int = ME, recipient: int = PEER) -> bytes:
 def post(
     body: bytes, *, path: bytes = MESSAGE_PATH, sender: int = ME, secret: bytes = SECRET, age_ms: int = 0
 ) -> bytes:
-    claim = Claim(sender, PEER, 1, NOW_MS - age_ms, next(NONCES))
+    claim = SignedHeader(sender, PEER, 1, NOW_MS - age_ms, next(NONCES))
     return unsigned(body, path, b"authorization: " + auth.sign(secret, claim, path, body)[0])
 
 

@@ -10,28 +10,28 @@ from epoxy.codec import wire
 from epoxy.model.frames import PeerResponse
 from epoxy.model.messages import Behind
 from epoxy.transport.http.exchange import Exchange
-from epoxy.transport.http.request import Answer
+from epoxy.transport.http.request import HttpReply
 from epoxy.transport.http.server import HttpLimits
 from epoxy.transport.peers import frames
 from epoxy.transport.peers.auth import Admits, anybody
 from epoxy.transport.peers.authenticator import Gate
-from epoxy.transport.peers.frames import MAX_FRAME_BYTES, BadFrame, FrameExchange, Frames, Hello
-from epoxy.transport.peers.session import SEAL_BYTES, Seals, Session, greeted
-from epoxy.transport.peers.signed_header import Claim, Signed
+from epoxy.transport.peers.frames import MAX_FRAME_BYTES, BadFrame, FrameExchange, Frames, PeerHello
+from epoxy.transport.peers.session import SEAL_BYTES, PeerSession, Seals, greeted
+from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from epoxy.transport.peers.transport import PeerEndpoint
 from tests.transport.http.harness import Client, Door, door, expect_report, run, until, with_door
 from tests.transport.peers.pair import ME, PEER, SECRET, Replica, accept, read
 from tests.transport.peers.test_endpoint import NONCES, NOW_MS, frame, post, verifier
 
 
-def hello(*, secret: bytes = SECRET, epoch: int = 1, nonce: int = 0) -> Hello:
-    return Hello(b"x", secret, Claim(ME, PEER, epoch, NOW_MS, nonce or next(NONCES)))
+def hello(*, secret: bytes = SECRET, epoch: int = 1, nonce: int = 0) -> PeerHello:
+    return PeerHello(b"x", secret, SignedHeader(ME, PEER, epoch, NOW_MS, nonce or next(NONCES)))
 
 
 class Caller:
     """A peer's end of a connection that was switched."""
 
-    def __init__(self, client: Client, session: Session) -> None:
+    def __init__(self, client: Client, session: PeerSession) -> None:
         self.client = client
         self.session = session
 
@@ -41,7 +41,7 @@ class Caller:
     def send(self, *bodies: bytes) -> None:
         self.client.send(*(self.sealed(body) for body in bodies))
 
-    async def answer(self) -> Answer:
+    async def answer(self) -> HttpReply:
         size = int.from_bytes(await self.client.reader.readexactly(4), "little")
         return frames.read_answer(self.session.answers, await self.client.reader.readexactly(size))
 
@@ -50,7 +50,7 @@ class Caller:
             await self.client.reader.readexactly(1)
 
 
-async def switched(opened: Door, said: Hello | None = None) -> Caller:
+async def switched(opened: Door, said: PeerHello | None = None) -> Caller:
     said = said or hello()
     client = await opened.dial()
     client.send(said.words)
@@ -94,7 +94,7 @@ ANSWER = "b8a56ded240bfe5bc8f47131369e0b3d61715eadf2a3f4449cce93c3156e7725"
 
 def test_the_bytes_of_a_session() -> None:
     """Written down, so that a change of format is noticed before an upgrade is. The MACs were made with openssl."""
-    session = Session(b"secret", b"greeting", bytes(16), Claim(1, 2, 3, 4, 5, 6))
+    session = PeerSession(b"secret", b"greeting", bytes(16), SignedHeader(1, 2, 3, 4, 5, 6))
     assert session.proof.hex() == PROOF
     assert frames.seal_request(session.questions, 3, b"body").hex() == "2c000000" + QUESTION + "0300000000000000"
     assert (
@@ -103,11 +103,11 @@ def test_the_bytes_of_a_session() -> None:
     )
 
 
-def ends() -> tuple[Session, Session]:
+def ends() -> tuple[PeerSession, PeerSession]:
     """Of one connection."""
-    claim = Claim(ME, PEER, 1, NOW_MS, next(NONCES))
+    claim = SignedHeader(ME, PEER, 1, NOW_MS, next(NONCES))
     here = greeted(SECRET, Signed(claim, b"mac"), 7)
-    return here, Session(SECRET, b"mac", here.nonce, claim)
+    return here, PeerSession(SECRET, b"mac", here.nonce, claim)
 
 
 @given(st.integers(0, 1 << 63), st.binary(max_size=200), st.data())
@@ -120,7 +120,7 @@ def test_a_frame_is_heard_as_it_was_said_or_not_at_all(epoch: int, body: bytes, 
     with pytest.raises(BadFrame):
         frames.read_request(ends()[0], frame)
     for other in (bytes(forged), frame[:place], frame + b"x"):
-        fresh = Session(SECRET, b"mac", here.nonce, here.claim)
+        fresh = PeerSession(SECRET, b"mac", here.nonce, here.claim)
         with pytest.raises(BadFrame):
             frames.read_request(fresh, other)
     claim, heard = frames.read_request(here, frame)
@@ -136,8 +136,8 @@ def test_an_answer_is_read_as_it_was_given_or_not_at_all(body: bytes, data: st.D
     forged[place] ^= data.draw(st.integers(1, 255))
     for other in (bytes(forged), frame[:place], frame + b"x"):
         with pytest.raises(BadFrame):
-            frames.read_answer(Session(SECRET, b"mac", here.nonce, here.claim).answers, other)
-    assert frames.read_answer(there.answers, frame) == Answer(200, {}, body, frames.MAX_TOOK_US, 7)
+            frames.read_answer(PeerSession(SECRET, b"mac", here.nonce, here.claim).answers, other)
+    assert frames.read_answer(there.answers, frame) == HttpReply(200, {}, body, frames.MAX_TOOK_US, 7)
 
 
 def test_a_seal_is_good_at_its_own_place_alone() -> None:

@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import pytest
 
-from epoxy.transport.http.request import Answer
+from epoxy.transport.http.request import HttpReply
 from epoxy.transport.peers import frames
 from epoxy.transport.peers.frames import FrameDial
-from epoxy.transport.peers.session import Session, greeted
-from epoxy.transport.peers.signed_header import Claim, Signed
+from epoxy.transport.peers.session import PeerSession, greeted
+from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from tests.transport.http.harness import run, until
 from tests.transport.peers.pair import ME, PEER, SECRET
 from tests.transport.peers.test_endpoint import NOW_MS
@@ -28,7 +28,9 @@ async def gone(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 class Impostor:
     """Listens, and answers a greeting and a question with what it is told to."""
 
-    def __init__(self, welcome: Callable[[Session], bytes], answer: Callable[[Session], bytes] = lambda _: b"") -> None:
+    def __init__(
+        self, welcome: Callable[[PeerSession], bytes], answer: Callable[[PeerSession], bytes] = lambda _: b""
+    ) -> None:
         self.said = hello()
         self._welcome = welcome
         self._answer = answer
@@ -38,7 +40,7 @@ class Impostor:
         self._turns.append(asyncio.current_task())
         greeting = await reader.readuntil(b"\r\n\r\n")
         mac = greeting.partition(b"\r\nconnection")[0].rpartition(b",")[2]
-        session = greeted(SECRET, Signed(Claim(ME, PEER, 1, NOW_MS, 0), mac), 0)
+        session = greeted(SECRET, Signed(SignedHeader(ME, PEER, 1, NOW_MS, 0), mac), 0)
         for byte in self._welcome(session):
             writer.write(bytes((byte,)))
         with suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -59,7 +61,7 @@ class Impostor:
         await asyncio.wait([turn for turn in self._turns if turn is not None])
 
 
-WELCOMES: dict[str, Callable[[Session], bytes]] = {
+WELCOMES: dict[str, Callable[[PeerSession], bytes]] = {
     "no such page": lambda _: b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
     "another protocol": lambda _: b"SSH-2.0\r\n",
     "without end": lambda _: frames.SWITCHING + b"0" * 2000,
@@ -87,7 +89,7 @@ def test_who_does_not_switch_or_prove_itself_is_no_peer(name: str) -> None:
 
 def test_a_welcome_is_no_answer_to_another_greeting() -> None:
     async def story() -> None:
-        recorded = frames.welcome(greeted(SECRET, Signed(Claim(ME, PEER, 1, NOW_MS, 0), b"another mac"), 0))
+        recorded = frames.welcome(greeted(SECRET, Signed(SignedHeader(ME, PEER, 1, NOW_MS, 0), b"another mac"), 0))
         impostor = Impostor(lambda _: recorded)
         dial = await impostor.dialled()
         with pytest.raises(ConnectionError, match="answered"):
@@ -98,11 +100,11 @@ def test_a_welcome_is_no_answer_to_another_greeting() -> None:
     run(story())
 
 
-def sealed_answer(session: Session) -> bytes:
+def sealed_answer(session: PeerSession) -> bytes:
     return frames.seal_answer(session.answers, 200, 5, 7, b"body") + b"body"
 
 
-def mirrored(session: Session) -> bytes:
+def mirrored(session: PeerSession) -> bytes:
     """Sealed the wrong way round, as if it were a question."""
     return frames.seal_answer(session.questions, 200, 5, 7, b"body") + b"body"
 
@@ -110,7 +112,7 @@ def mirrored(session: Session) -> bytes:
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        (sealed_answer, [Answer(200, {}, b"body", 5, 7)]),
+        (sealed_answer, [HttpReply(200, {}, b"body", 5, 7)]),
         (mirrored, [None]),
         (lambda session: sealed_answer(session).replace(b"body", b"lies"), [None]),
         (lambda session: sealed_answer(session) and sealed_answer(session), [None]),
@@ -118,11 +120,13 @@ def mirrored(session: Session) -> bytes:
     ],
     ids=["sealed", "sealed the other way", "changed", "out of order", "not sealed"],
 )
-def test_an_answer_counts_if_it_is_sealed(given: Callable[[Session], bytes], wanted: list[Answer | None]) -> None:
+def test_an_answer_counts_if_it_is_sealed(
+    given: Callable[[PeerSession], bytes], wanted: list[HttpReply | None]
+) -> None:
     """Whatever pieces the welcome comes in."""
 
     async def story() -> None:
-        answers: list[Answer | None] = []
+        answers: list[HttpReply | None] = []
         impostor = Impostor(frames.welcome, given)
         dial = await impostor.dialled()
         await dial.opened
@@ -138,7 +142,7 @@ def test_an_answer_counts_if_it_is_sealed(given: Callable[[Session], bytes], wan
 
 def test_who_is_asked_before_the_connection_is_open_or_after_it_is_lost_does_not_answer() -> None:
     async def story() -> None:
-        answers: list[Answer | None] = []
+        answers: list[HttpReply | None] = []
         impostor = Impostor(frames.welcome)
         dial = await impostor.dialled()
         dial.ask(1, b"question", answers.append)

@@ -26,9 +26,9 @@ from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Gate
-from epoxy.transport.peers.link_context import Identity, World
+from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.member_rpc import MAX_WAITING, QuestionEndpoint, Questions
-from epoxy.transport.peers.signed_header import Claim, Signed
+from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from epoxy.transport.wan.emulation import Link
 from tests.transport.http.harness import Door, door, run, with_door
 from tests.transport.peers.pair import ME, PEER, SECRET
@@ -44,11 +44,11 @@ LOST = Failed(reason="connection lost")
 
 class Answerer:
     def __init__(self) -> None:
-        self.asked: list[tuple[Claim, MemberRequest]] = []
+        self.asked: list[tuple[SignedHeader, MemberRequest]] = []
         self.waiting: list[Callable[[MemberReply], None]] = []
         self.silent = False
 
-    def __call__(self, claim: Claim, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
+    def __call__(self, claim: SignedHeader, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
         self.asked.append((claim, request))
         if self.silent:
             self.waiting.append(answered)
@@ -65,7 +65,7 @@ class Asker:
         self.admits = True
         identity = Identity(ME, SECRET, lambda: 3, lambda: OURS, self._heard)
         self.link = Link(clock)
-        self.questions = Questions(identity, World(clock, SystemDice(), self.link, None))
+        self.questions = Questions(identity, LinkContext(clock, SystemDice(), self.link, None))
         self.questions.follow(links)
 
     def _heard(self, peer: int, store: int) -> bool:
@@ -167,7 +167,7 @@ def test_a_link_that_is_cut_carries_no_questions() -> None:
 
 def post(request: MemberRequest, path: bytes) -> bytes:
     body = wire.encode_member_request(request)
-    claim = Claim(ME, PEER, 1, NOW_MS, next(NONCES), OURS)
+    claim = SignedHeader(ME, PEER, 1, NOW_MS, next(NONCES), OURS)
     return unsigned(body, path, b"authorization: " + auth.sign(SECRET, claim, path, body)[0])
 
 

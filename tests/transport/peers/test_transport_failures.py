@@ -19,8 +19,8 @@ from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.limits import HttpLimits, PeerLimits
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Gate
-from epoxy.transport.peers.link_context import Identity, World
-from epoxy.transport.peers.peer import Peer
+from epoxy.transport.peers.link_context import Identity, LinkContext
+from epoxy.transport.peers.peer import PeerLink
 from epoxy.transport.peers.transport import PeerEndpoint
 from epoxy.transport.wan.emulation import Link
 from tests.transport.http.harness import door, expect_report, run, until
@@ -55,8 +55,8 @@ class Hands(LoopClock):
 def test_who_stood_still_calls_nobody_late_before_looking() -> None:
     async def story() -> None:
         clock = Hands(asyncio.get_running_loop())
-        world = World(clock, SystemDice(), Link(clock), None)
-        peer = Peer(PEER, "http://127.0.0.1:1", Identity(ME, SECRET, lambda: 1), world, PeerLimits())
+        world = LinkContext(clock, SystemDice(), Link(clock), None)
+        peer = PeerLink(PEER, "http://127.0.0.1:1", Identity(ME, SECRET, lambda: 1), world, PeerLimits())
         replies: list[Reply] = []
         peer.send(b"", 1, replies.append)
         for clock.now in (250, 500, 5000):

@@ -10,7 +10,7 @@ import pytest
 from epoxy.ports import Timer
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.auth import OPERATOR, Verifier
-from epoxy.transport.peers.signed_header import Claim
+from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.wan.emulation import Link, LinkAdmin
 from tests.transport.http.harness import Door, with_door
 
@@ -145,7 +145,7 @@ NOW_MS = 1_800_000_000_000
 
 
 def order(body: bytes, *, sender: int = OPERATOR, secret: bytes = SECRET, nonce: int = 1) -> bytes:
-    value, _ = auth.sign(secret, Claim(sender, 1, 0, NOW_MS, nonce), PATH, body)
+    value, _ = auth.sign(secret, SignedHeader(sender, 1, 0, NOW_MS, nonce), PATH, body)
     return b"POST %b HTTP/1.1\r\nauthorization: %b\r\ncontent-length: %d\r\n\r\n%b" % (PATH, value, len(body), body)
 
 

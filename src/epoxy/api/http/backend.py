@@ -7,11 +7,11 @@ from epoxy.model.cluster import ClusterConfig
 from epoxy.model.records import ChangelogEntry, Proposal
 from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
-from epoxy.node.members.lifecycle import Standing
-from epoxy.node.members.members_admin import Roster
+from epoxy.node.members.lifecycle import Lifecycle
+from epoxy.node.members.members_admin import MembersAdmin
 
 
-class Member(Protocol):
+class MembershipBackend(Protocol):
     @property
     def config(self) -> ClusterConfig: ...
 
@@ -21,14 +21,14 @@ class Backend(Protocol):
     def ready(self) -> bool: ...
 
     @property
-    def replica(self) -> Member: ...
+    def replica(self) -> MembershipBackend: ...
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> Lifecycle:
         """Whether it serves clients, and why not."""
 
     @property
-    def roster(self) -> Roster | None:
+    def roster(self) -> MembersAdmin | None:
         """None: its members never change."""
 
     @property

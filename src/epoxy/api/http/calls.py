@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from epoxy.api.http.inputs import Rejected, spelled
+from epoxy.api.http.inputs import BadRequest, spelled
 from epoxy.api.http.records import Record
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Path, Source
@@ -34,7 +34,7 @@ RESULTS: Final = {
 """The word a status is counted under."""
 
 
-class Call:
+class ApiCall:
     """An exchange that is counted. `kind` is what it is counted under."""
 
     __slots__ = ("_began", "_exchange", "_kind", "_observer", "request")
@@ -83,7 +83,7 @@ class Call:
             more.append((b"Retry-After", b"%d" % -(-retry_after_ms // 1000)))
         self.answer(status, body, content_type=JSON, headers=more)
 
-    def reject(self, rejected: Rejected) -> None:
+    def reject(self, rejected: BadRequest) -> None:
         self.fail(rejected.status, rejected.code, rejected.message)
 
     def stream(self, content_type: bytes, headers: Sequence[Header]) -> Stream:
@@ -95,7 +95,7 @@ class Call:
         self._observer.request_handled(self._kind, RESULTS[status], perf_counter() - self._began)
 
 
-Route = Callable[[Call], None]
+Route = Callable[[ApiCall], None]
 
 
 def error_header(code: str) -> Header:

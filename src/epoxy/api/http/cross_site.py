@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from epoxy.api.http.inputs import Rejected, shown
-from epoxy.transport.http.request import Request
+from epoxy.api.http.inputs import BadRequest, shown
+from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.limits import SIGNED_PATHS
 
 Names = Callable[[], Iterable[str]]
@@ -43,7 +43,7 @@ class CrossSiteGuard:
         self._names = names
         self._known: set[bytes] = set()
 
-    def objection(self, request: Request) -> Rejected | None:
+    def objection(self, request: HttpRequest) -> BadRequest | None:
         """Why this request is refused; None: it is not."""
         headers = request.headers
         host = headers.get(b"host", b"")
@@ -100,18 +100,18 @@ def is_same_origin(origin: bytes, host: bytes) -> bool:
     return origin in (b"http://" + host, b"https://" + host)
 
 
-def is_followed_link(request: Request) -> bool:
+def is_followed_link(request: HttpRequest) -> bool:
     """Somebody follows a link to a page of ours: nothing is done, and only that person sees it."""
     headers = request.headers
     document = headers.get(b"sec-fetch-dest") == b"document"
     return document and headers.get(b"sec-fetch-mode") == b"navigate" and request.method in READING
 
 
-def foreign(whose: str) -> Rejected:
+def foreign(whose: str) -> BadRequest:
     message = f"nothing was done: {whose} made a browser send this, and only a page from this address may"
-    return Rejected(403, "cross_site", message)
+    return BadRequest(403, "cross_site", message)
 
 
-def wrong_host(host: bytes) -> Rejected:
+def wrong_host(host: bytes) -> BadRequest:
     message = f"nothing was done: '{shown(host)}' is no name of this node; node.allowed_hosts takes more names"
-    return Rejected(421, "unknown_host", message)
+    return BadRequest(421, "unknown_host", message)

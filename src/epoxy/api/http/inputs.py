@@ -7,7 +7,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_KEY_BYTES
-from epoxy.transport.http.request import Request
+from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.http.response import JSON
 
 MAX_VERSION = (1 << 64) - 1
@@ -23,7 +23,7 @@ Parameters = Mapping[bytes, bytes]
 NO_PARAMETERS: Parameters = {}
 
 
-class Rejected(InvalidRequest):
+class BadRequest(InvalidRequest):
     """A request outside the contract: nothing was done."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -33,12 +33,12 @@ class Rejected(InvalidRequest):
         self.message = message
 
 
-def json_body(request: Request) -> bytes:
+def json_body(request: HttpRequest) -> bytes:
     """Where JSON is wanted its type is demanded: no page of another origin can make a browser send it (cross_site)."""
     media_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if media_type != JSON:
         message = f"the body is JSON and must say so: Content-Type: application/json, not '{shown(media_type)}'"
-        raise Rejected(415, "unsupported_media_type", message)
+        raise BadRequest(415, "unsupported_media_type", message)
     return request.body
 
 
@@ -47,7 +47,9 @@ def unquote(raw: bytes) -> bytes:
         return raw
     if (broken := BROKEN_ESCAPE.search(raw)) is not None:
         at = shown(raw[broken.start() : broken.start() + 3])
-        raise Rejected(400, "bad_encoding", f"'{at}' is not a percent sign and two hexadecimal digits; write % as %25")
+        raise BadRequest(
+            400, "bad_encoding", f"'{at}' is not a percent sign and two hexadecimal digits; write % as %25"
+        )
     return unquote_to_bytes(raw)
 
 
@@ -55,9 +57,9 @@ def key_of(raw: bytes) -> bytes:
     """The key in a path."""
     key = unquote(raw)
     if not 1 <= len(key) <= MAX_KEY_BYTES:
-        raise Rejected(400, "bad_key", f"a key has 1 to {MAX_KEY_BYTES} bytes, not {len(key)}")
+        raise BadRequest(400, "bad_key", f"a key has 1 to {MAX_KEY_BYTES} bytes, not {len(key)}")
     if key >= FIRST_SYSTEM_KEY:
-        raise Rejected(400, "bad_key", "keys that begin with the byte ff are the cluster's own")
+        raise BadRequest(400, "bad_key", "keys that begin with the byte ff are the cluster's own")
     return key
 
 
@@ -77,9 +79,9 @@ def parameters(query: bytes, known: frozenset[bytes]) -> Parameters:
         name, _, value = [unquote(word) for word in part.replace(b"+", b" ").partition(b"=")]
         if name not in known:
             names = ", ".join(sorted(word.decode() for word in known)) or "none"
-            raise Rejected(400, "bad_parameter", f"unknown parameter '{shown(name)}'; there are: {names}")
+            raise BadRequest(400, "bad_parameter", f"unknown parameter '{shown(name)}'; there are: {names}")
         if name in found:
-            raise Rejected(400, "bad_parameter", f"'{shown(name)}' is given twice")
+            raise BadRequest(400, "bad_parameter", f"'{shown(name)}' is given twice")
         found[name] = value
     return found
 
@@ -91,7 +93,7 @@ def number(given: Parameters, name: bytes, *, low: int, high: int) -> int | None
         return None
     value = int(text) if DIGITS.fullmatch(text) else -1
     if not low <= value <= high:
-        raise Rejected(400, "bad_parameter", f"{name.decode()} is a number from {low} to {high}, not '{shown(text)}'")
+        raise BadRequest(400, "bad_parameter", f"{name.decode()} is a number from {low} to {high}, not '{shown(text)}'")
     return value
 
 
@@ -99,14 +101,14 @@ def fragment(given: Parameters, name: bytes) -> bytes:
     """A key, or the beginning of one; empty if it is not given."""
     value = given.get(name, b"")
     if len(value) > MAX_KEY_BYTES:
-        raise Rejected(400, "bad_parameter", f"{name.decode()} has at most {MAX_KEY_BYTES} bytes, not {len(value)}")
+        raise BadRequest(400, "bad_parameter", f"{name.decode()} has at most {MAX_KEY_BYTES} bytes, not {len(value)}")
     return value
 
 
 def choice(name: str, text: bytes, choices: tuple[bytes, ...]) -> bytes:
     if text not in choices:
         words = ", ".join(word.decode() for word in choices)
-        raise Rejected(400, "bad_parameter", f"{name} is one of {words}, not '{shown(text)}'")
+        raise BadRequest(400, "bad_parameter", f"{name} is one of {words}, not '{shown(text)}'")
     return text
 
 

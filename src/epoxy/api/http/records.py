@@ -26,7 +26,7 @@ class Record(Struct, frozen=True, kw_only=True):
     """`transactions` for a key that belongs to them, which has no versions."""
 
 
-class Conflict(Struct, frozen=True, kw_only=True):
+class ConflictRecord(Struct, frozen=True, kw_only=True):
     """Not written, because of what is there."""
 
     error: Problem

@@ -8,11 +8,11 @@ from typing import assert_never
 
 import msgspec
 
-from epoxy.actors.messages import Call as ActorCall
-from epoxy.actors.messages import Destroy, Ensure, Get, Question, Unavailable, Verdict
-from epoxy.client.async_pool import Pool
+from epoxy.actors.messages import CallActor as ActorCall
+from epoxy.actors.messages import Destroy, Ensure, GetActor, OwnerUnavailable, Question, Verdict
+from epoxy.client.async_pool import AsyncPool
 from epoxy.client.calls import JSON, Call
-from epoxy.client.http1 import Answer, parse_url
+from epoxy.client.http1 import HttpResponse, parse_url
 from epoxy.client.routing import NotSent
 from epoxy.codec import json_text
 from epoxy.model.errors import CodecError
@@ -43,15 +43,15 @@ class HttpRelay:
         self._url = url
         self._link = link
         self._tls = tls
-        self._pools: dict[str, Pool] = {}
+        self._pools: dict[str, AsyncPool] = {}
         self._asking: set[asyncio.Task[None]] = set()
 
     def ask(self, label: int, question: Question, answered: Answered) -> None:
         url = self._url(label)
         if url is None:
-            answered(Unavailable(reason=f"datacenter {label}, which owns the actor, is no member of this cluster"))
+            answered(OwnerUnavailable(reason=f"datacenter {label}, which owns the actor, is no member of this cluster"))
         elif len(self._asking) >= MAX_ASKING:
-            answered(Unavailable(reason=f"{MAX_ASKING} questions are asked of other datacenters already"))
+            answered(OwnerUnavailable(reason=f"{MAX_ASKING} questions are asked of other datacenters already"))
         else:
             task = asyncio.get_running_loop().create_task(self._ask(label, url, question, answered))
             self._asking.add(task)
@@ -88,19 +88,21 @@ class HttpRelay:
         outcome = await self._pool(url).ask(call, TIMEOUT_S)
         await crossing(lambda arrive: self._link.back(label, there_ms, arrive))
         if isinstance(outcome, NotSent):
-            return Unavailable(reason=f"datacenter {label}, which owns the actor, cannot be reached: {outcome.reason}")
-        return read(outcome) if isinstance(outcome, Answer) else None
+            return OwnerUnavailable(
+                reason=f"datacenter {label}, which owns the actor, cannot be reached: {outcome.reason}"
+            )
+        return read(outcome) if isinstance(outcome, HttpResponse) else None
 
-    def _pool(self, url: str) -> Pool:
+    def _pool(self, url: str) -> AsyncPool:
         if url not in self._pools:
-            self._pools[url] = Pool(parse_url(url), CONNECT_S, CONNECTIONS, self._tls)
+            self._pools[url] = AsyncPool(parse_url(url), CONNECT_S, CONNECTIONS, self._tls)
         return self._pools[url]
 
 
 def may_repeat(question: Question) -> bool:
     """Whether it does no harm if it arrives twice. A destroy does: the name may have a new actor by the second time."""
     match question:
-        case Get():
+        case GetActor():
             return True
         case Ensure(exclusive=exclusive):
             return not exclusive
@@ -117,7 +119,7 @@ async def crossing(cross: Callable[[Callable[[], None]], None]) -> None:
     await arrived
 
 
-def read(answer: Answer) -> Verdict | None:
+def read(answer: HttpResponse) -> Verdict | None:
     if answer.status != 200:
         return None
     try:

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from epoxy.api.http.backend import Backend
-from epoxy.api.http.calls import Call, Route
+from epoxy.api.http.calls import ApiCall, Route
 from epoxy.api.http.cross_site import CrossSiteGuard, Names
-from epoxy.api.http.inputs import Rejected, shown
+from epoxy.api.http.inputs import BadRequest, shown
 from epoxy.api.http.routes_changes import Changes
-from epoxy.api.http.routes_kv import KEYS, Keys
-from epoxy.api.http.routes_members import Membership
+from epoxy.api.http.routes_kv import KEYS, KeyRoutes
+from epoxy.api.http.routes_members import MembersRoutes
 from epoxy.api.http.routes_status import INSPECT, Condition, not_ready
 from epoxy.api.http.routes_txn import Transact
 from epoxy.api.metrics import Metrics
@@ -42,7 +42,7 @@ class Api:
         self._guard = CrossSiteGuard(names)
         self._observer: Observer = metrics
         self._changes = Changes(node)
-        keys, state, membership = Keys(node), Condition(node, metrics), Membership(node)
+        keys, state, membership = KeyRoutes(node), Condition(node, metrics), MembersRoutes(node)
         self._key = Resource(
             reading("key", keys.get) | {"PUT": ("http_put_key", keys.put), "DELETE": ("http_delete_key", keys.delete)},
             needs_ready=True,
@@ -67,7 +67,7 @@ class Api:
     def __call__(self, exchange: Exchange) -> None:
         path = exchange.request.path
         if (objection := self._guard.objection(exchange.request)) is not None:
-            Call(exchange, "http_refused", self._observer).reject(objection)
+            ApiCall(exchange, "http_refused", self._observer).reject(objection)
         elif path.startswith(KEYS):
             self._serve(exchange, self._key)
         elif (handler := self._extra.get(path)) is not None:
@@ -77,14 +77,14 @@ class Api:
         elif path.startswith(INSPECT):
             self._serve(exchange, self._inspect)
         else:
-            call = Call(exchange, "http_unknown", self._observer)
+            call = ApiCall(exchange, "http_unknown", self._observer)
             call.fail(404, "no_such_route", f"nothing is at '{shown(path)}'; GET /openapi.json lists what there is")
 
     def close(self) -> None:
         """End what would not end by itself, so that the connections can be drained."""
         self._changes.close()
 
-    def _change_members(self, call: Call) -> None:
+    def _change_members(self, call: ApiCall) -> None:
         """Who is asked must have a say; who only wants to know need not."""
         if self._node.ready:
             self._membership.post(call)
@@ -94,7 +94,7 @@ class Api:
     def _serve(self, exchange: Exchange, resource: Resource) -> None:
         method = exchange.request.method
         kind, route = resource.routes.get(method, ("http_unknown", None))
-        call = Call(exchange, kind, self._observer)
+        call = ApiCall(exchange, kind, self._observer)
         if route is None:
             message = f"{shown(method.encode())} is not possible here"
             call.fail(405, "method_not_allowed", message, headers=((b"Allow", resource.allow),))
@@ -103,7 +103,7 @@ class Api:
         else:
             try:
                 route(call)
-            except Rejected as rejected:
+            except BadRequest as rejected:
                 call.reject(rejected)
 
 

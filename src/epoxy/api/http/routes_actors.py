@@ -16,29 +16,29 @@ from typing import Literal, TypeVar, assert_never
 import msgspec
 from msgspec import Struct
 
-from epoxy.actors.messages import Call as ActorCall
+from epoxy.actors.messages import CallActor as ActorCall
 from epoxy.actors.messages import (
     Destroy,
     Ensure,
     Exists,
     Found,
-    Get,
+    GetActor,
     Missing,
+    OwnerUnavailable,
     Question,
     Responded,
     Target,
-    Unavailable,
     Unknown,
     Verdict,
 )
-from epoxy.actors.service import Actors
-from epoxy.api.http.calls import RETRY_AFTER_MS, Call
-from epoxy.api.http.inputs import Parameters, Rejected, choice, json_body, number, parameters
+from epoxy.actors.service import ActorService
+from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
+from epoxy.api.http.inputs import BadRequest, Parameters, choice, json_body, number, parameters
 from epoxy.codec import json_text
-from epoxy.model.actors import MAX_REQUEST_BYTES, Actor, ActorName, check_part, label_of
+from epoxy.model.actors import MAX_REQUEST_BYTES, ActorEntry, ActorName, check_part, label_of
 from epoxy.model.errors import CodecError, InvalidRequest
-from epoxy.protocol.placement.balance import Load
-from epoxy.protocol.placement.records import EnvoyId, Pool
+from epoxy.protocol.placement.balance import EnvoyLoad
+from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
 
 T = TypeVar("T")
 
@@ -110,43 +110,43 @@ class EnvoyPage(Struct, frozen=True, kw_only=True):
 class ActorRoutes:
     """`datacenter` names the one with a label."""
 
-    def __init__(self, actors: Actors, datacenter: Callable[[int], str]) -> None:
+    def __init__(self, actors: ActorService, datacenter: Callable[[int], str]) -> None:
         self._actors = actors
         self._datacenter = datacenter
 
-    def ensure(self, call: Call) -> None:
+    def ensure(self, call: ApiCall) -> None:
         parameters(call.request.query, frozenset())
         given = json_body(call.request)
         try:
             body = json_text.decode(wishes, given)
         except CodecError as error:
-            raise Rejected(400, "bad_request", f"the body is not what it should be: {error}") from error
+            raise BadRequest(400, "bad_request", f"the body is not what it should be: {error}") from error
         name = checked(lambda: ActorName(body.namespace, body.name, body.key))
         first = body.input.encode()
         question = checked(lambda: Ensure(name=name, pool=body.pool, input=first, exclusive=body.mode == "create"))
         self._ask(call, question)
 
-    def get(self, call: Call) -> None:
+    def get(self, call: ApiCall) -> None:
         given = parameters(call.request.query, LISTED)
         if b"id" in given or b"key" in given:
-            self._ask(call, Get(target=target(parameters(call.request.query, WHO))))
+            self._ask(call, GetActor(target=target(parameters(call.request.query, WHO))))
         else:
             self._list(call, given)
 
-    def destroy(self, call: Call) -> None:
+    def destroy(self, call: ApiCall) -> None:
         self._ask(call, Destroy(target=target(parameters(call.request.query, WHO))))
 
-    def request(self, call: Call) -> None:
+    def request(self, call: ApiCall) -> None:
         given = parameters(call.request.query, ASKED)
         whom = target(given)
         body = call.request.body
         if len(body) > MAX_REQUEST_BYTES:
-            raise Rejected(413, "body_too_large", f"a request to an actor has at most {MAX_REQUEST_BYTES} bytes")
+            raise BadRequest(413, "body_too_large", f"a request to an actor has at most {MAX_REQUEST_BYTES} bytes")
         if not switch(given, b"create"):
             self._ask(call, ActorCall(target=whom, body=body))
             return
         if isinstance(whom, str):
-            raise Rejected(400, "bad_parameter", "create=true goes with name and key: an id is for one that exists")
+            raise BadRequest(400, "bad_parameter", "create=true goes with name and key: an id is for one that exists")
         question = Ensure(name=whom, pool=part(given, b"pool"))
 
         def made(verdict: Verdict) -> None:
@@ -154,28 +154,28 @@ class ActorRoutes:
                 self._ask(call, ActorCall(target=verdict.actor.id.hex(), body=body))
             elif isinstance(verdict, Unknown):
                 # The actor may have been made, which asking again finds. The request was passed on to nobody.
-                self._answer(call, question, Unavailable(reason=f"no actor for the request yet: {verdict.reason}"))
+                self._answer(call, question, OwnerUnavailable(reason=f"no actor for the request yet: {verdict.reason}"))
             else:
                 self._answer(call, question, verdict)
 
         self._actors.ask(question, made)
 
-    def relay(self, call: Call) -> None:
+    def relay(self, call: ApiCall) -> None:
         body = json_body(call.request)
         try:
             question = json_text.decode(questions, body)
         except (CodecError, InvalidRequest) as error:
-            raise Rejected(400, "bad_request", str(error)) from error
+            raise BadRequest(400, "bad_request", str(error)) from error
         checked(lambda: self._actors.ask(question, lambda verdict: call.json(200, verdict), relayed=True))
 
-    def envoys(self, call: Call) -> None:
+    def envoys(self, call: ApiCall) -> None:
         given = parameters(call.request.query, ENVOYS)
-        pool = Pool(part(given, b"namespace"), part(given, b"pool"))
+        pool = EnvoyPool(part(given, b"namespace"), part(given, b"pool"))
         hosting = self._actors.hosting
         shown = [envoy_record(load, load.envoy.id in hosting.sessions) for load in hosting.placement.loads(pool)]
         call.json(200, EnvoyPage(envoys=shown))
 
-    def drain(self, call: Call) -> None:
+    def drain(self, call: ApiCall) -> None:
         given = parameters(call.request.query, DRAINED)
         envoy = EnvoyId(part(given, b"namespace"), part(given, b"envoy", ""))
         hosting = self._actors.hosting
@@ -185,7 +185,7 @@ class ActorRoutes:
         else:
             call.fail(404, "not_found", "no such envoy is active in this datacenter")
 
-    def _list(self, call: Call, given: Parameters) -> None:
+    def _list(self, call: ApiCall, given: Parameters) -> None:
         limit = number(given, b"limit", low=1, high=MAX_LIMIT) or DEFAULT_LIMIT
         namespace, name = part(given, b"namespace"), part(given, b"name") if b"name" in given else None
         after = text(given, b"after", "") if b"after" in given else None
@@ -193,10 +193,10 @@ class ActorRoutes:
         last = found[-1].id.hex() if len(found) == limit else None
         call.json(200, ActorPage(actors=[self._record(actor) for actor in found], next=last))
 
-    def _ask(self, call: Call, question: Question) -> None:
+    def _ask(self, call: ApiCall, question: Question) -> None:
         checked(lambda: self._actors.ask(question, lambda verdict: self._answer(call, question, verdict)))
 
-    def _answer(self, call: Call, question: Question, verdict: Verdict) -> None:
+    def _answer(self, call: ApiCall, question: Question, verdict: Verdict) -> None:
         match verdict:
             case Found(actor=actor, created=created):
                 call.json(201 if created else 200, self._record(actor))
@@ -208,14 +208,14 @@ class ActorRoutes:
                 call.answer(200, body)
             case Responded(body=body):
                 call.fail(502, "actor_failed", body.decode(errors="replace"), definite=False)
-            case Unavailable(reason=reason, final=final):
+            case OwnerUnavailable(reason=reason, final=final):
                 call.fail(503, "not_running" if final else "unavailable", reason, retry_after_ms=RETRY_AFTER_MS)
             case Unknown(reason=reason):
                 call.fail(503, "outcome_unknown", f"{reason}; {what_next(question)}", definite=False)
             case _:
                 assert_never(verdict)
 
-    def _record(self, actor: Actor) -> ActorRecord:
+    def _record(self, actor: ActorEntry) -> ActorRecord:
         return ActorRecord(
             id=actor.id.hex(),
             namespace=actor.name.namespace,
@@ -233,7 +233,7 @@ class ActorRoutes:
 def what_next(question: Question) -> str:
     """For those who do not know whether it was done."""
     match question:
-        case Ensure(exclusive=False) | Get():
+        case Ensure(exclusive=False) | GetActor():
             return "asking again is safe"
         case Ensure():
             return "asking again makes no second actor, but may find the one that this made"
@@ -247,7 +247,7 @@ def what_next(question: Question) -> str:
             assert_never(question)
 
 
-def envoy_record(load: Load, connected: bool) -> EnvoyRecord:
+def envoy_record(load: EnvoyLoad, connected: bool) -> EnvoyRecord:
     envoy = load.envoy
     return EnvoyRecord(
         namespace=envoy.namespace,
@@ -267,7 +267,9 @@ def envoy_record(load: Load, connected: bool) -> EnvoyRecord:
 def target(given: Parameters) -> Target:
     if b"id" in given:
         if not given.keys().isdisjoint((b"namespace", b"name", b"key")):
-            raise Rejected(400, "bad_parameter", "an actor is asked for by its id, or by its name and key, not by both")
+            raise BadRequest(
+                400, "bad_parameter", "an actor is asked for by its id, or by its name and key, not by both"
+            )
         return text(given, b"id", "")
     return checked(
         lambda: ActorName(text(given, b"namespace", DEFAULT), text(given, b"name", ""), text(given, b"key", ""))
@@ -285,7 +287,7 @@ def text(given: Parameters, name: bytes, default: str) -> str:
     try:
         return given.get(name, default.encode()).decode()
     except UnicodeDecodeError:
-        raise Rejected(400, "bad_parameter", f"{name.decode()} is not UTF-8") from None
+        raise BadRequest(400, "bad_parameter", f"{name.decode()} is not UTF-8") from None
 
 
 def switch(given: Parameters, name: bytes) -> bool:
@@ -296,7 +298,7 @@ def checked(make: Callable[[], T]) -> T:
     """What the nouns refuse is a mistake of the client's."""
     try:
         return make()
-    except Rejected:
+    except BadRequest:
         raise
     except InvalidRequest as error:
-        raise Rejected(400, "bad_request", str(error)) from error
+        raise BadRequest(400, "bad_request", str(error)) from error

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from epoxy.api.http.backend import Backend
-from epoxy.api.http.calls import RETRY_AFTER_MS, Call, record
-from epoxy.api.http.inputs import Rejected, choice, fragment, parameters, shown
+from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, record
+from epoxy.api.http.inputs import BadRequest, choice, fragment, parameters, shown
 from epoxy.codec.tuple import STAMP_BYTES
 from epoxy.model.records import ChangelogEntry
 from epoxy.node.txn.transactions import is_owned
@@ -42,9 +42,9 @@ class Changes:
 
     def __init__(self, node: Backend) -> None:
         self._node = node
-        self._feeds: set[Feed] = set()
+        self._feeds: set[ChangeFeed] = set()
 
-    def get(self, call: Call) -> None:
+    def get(self, call: ApiCall) -> None:
         given = parameters(call.request.query, PARAMETERS)
         asked = self._cursor(given.get(b"after", b""))
         cursor = self._cursor(call.request.headers.get(b"last-event-id", b"")) or asked
@@ -58,7 +58,7 @@ class Changes:
             call.fail(410, "cursor_gone", GONE)
             return
         stream = call.stream(b"text/event-stream", HEADERS)
-        feed = Feed(self._node, stream, cursor, prefix, follow)
+        feed = ChangeFeed(self._node, stream, cursor, prefix, follow)
         self._feeds.add(feed)
         stream.on_close(lambda: self._feeds.discard(feed))
 
@@ -78,11 +78,11 @@ class Changes:
             cursor = b""
         if len(cursor) != STAMP_BYTES:
             message = f"a cursor is {2 * STAMP_BYTES} hexadecimal digits, or now, not '{shown(text)}'"
-            raise Rejected(400, "bad_parameter", message)
+            raise BadRequest(400, "bad_parameter", message)
         return cursor
 
 
-class Feed:
+class ChangeFeed:
     """One reader."""
 
     def __init__(self, node: Backend, stream: Stream, cursor: bytes | None, prefix: bytes, follow: bool) -> None:

@@ -5,11 +5,11 @@ from functools import partial
 from typing import assert_never
 
 from epoxy.api.http.backend import Backend
-from epoxy.api.http.calls import RETRY_AFTER_MS, Call, Header, error_header, record
+from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, Header, error_header, record
 from epoxy.api.http.inputs import (
     MAX_VERSION,
+    BadRequest,
     Parameters,
-    Rejected,
     choice,
     fragment,
     key_of,
@@ -17,7 +17,7 @@ from epoxy.api.http.inputs import (
     parameters,
     spelled,
 )
-from epoxy.api.http.records import Conflict, Page
+from epoxy.api.http.records import ConflictRecord, Page
 from epoxy.model.records import MAX_VALUE_BYTES, Proposal
 from epoxy.model.writes import (
     Committed,
@@ -68,11 +68,11 @@ OPAQUE = (b"X-Content-Type-Options", b"nosniff")
 """Values are somebody's bytes. A browser must not guess that they are a page or a script of ours."""
 
 
-class Keys:
+class KeyRoutes:
     def __init__(self, node: Backend) -> None:
         self._node = node
 
-    def get(self, call: Call) -> None:
+    def get(self, call: ApiCall) -> None:
         """What this replica knows is answered at once, without a turn of the event loop."""
         request = call.request
         key = key_of(request.path[len(KEYS) :])
@@ -84,25 +84,25 @@ class Keys:
                 return
         self._node.read(key, consistency, partial(answer_read, call, key))
 
-    def put(self, call: Call) -> None:
+    def put(self, call: ApiCall) -> None:
         request = call.request
         key = key_of(request.path[len(KEYS) :])
         given = parameters(request.query, PUT_PARAMETERS)
         mutable = mode_of(given, request.headers) == b"put"
         if_version = number(given, b"if_version", low=0, high=MAX_VERSION)
         if if_version is not None and not mutable:
-            raise Rejected(400, "bad_parameter", "if_version belongs to mode=put: a reserved name has one version")
+            raise BadRequest(400, "bad_parameter", "if_version belongs to mode=put: a reserved name has one version")
         write = Write(key=key, value=body_of(call), mutable=mutable, if_version=if_version)
         self._node.write(write, partial(answer_write, call, key))
 
-    def delete(self, call: Call) -> None:
+    def delete(self, call: ApiCall) -> None:
         key = key_of(call.request.path[len(KEYS) :])
         given = parameters(call.request.query, DELETE_PARAMETERS)
         if_version = number(given, b"if_version", low=0, high=MAX_VERSION)
         write = Write(key=key, value=None, mutable=True, if_version=if_version)
         self._node.write(write, partial(answer_write, call, key))
 
-    def page(self, call: Call) -> None:
+    def page(self, call: ApiCall) -> None:
         given = parameters(call.request.query, PAGE_PARAMETERS)
         limit = number(given, b"limit", low=1, high=MAX_LIMIT) or DEFAULT_LIMIT
         rows = self._node.page(fragment(given, b"prefix"), fragment(given, b"after") or None, limit)
@@ -126,17 +126,17 @@ def mode_of(given: Parameters, headers: Parameters) -> bytes:
         mode for mode in (given.get(b"mode"), headers.get(b"epoxy-mode"), headers.get(b"mode")) if mode is not None
     ]
     if len(set(modes)) > 1:
-        raise Rejected(400, "bad_parameter", "mode is given in two places, and they differ")
+        raise BadRequest(400, "bad_parameter", "mode is given in two places, and they differ")
     return choice("mode", modes[0], MODES) if modes else b"reserve"
 
 
-def body_of(call: Call) -> bytes:
+def body_of(call: ApiCall) -> bytes:
     """An empty value must be said (Content-Length: 0): a name reserved for nothing by a forgotten body stays so."""
     request = call.request
     if not request.body and b"content-length" not in request.headers and b"transfer-encoding" not in request.headers:
-        raise Rejected(411, "length_required", "the value is the body; for an empty one send Content-Length: 0")
+        raise BadRequest(411, "length_required", "the value is the body; for an empty one send Content-Length: 0")
     if len(request.body) > MAX_VALUE_BYTES:
-        raise Rejected(413, "body_too_large", f"the body has more than {MAX_VALUE_BYTES} bytes")
+        raise BadRequest(413, "body_too_large", f"the body has more than {MAX_VALUE_BYTES} bytes")
     return request.body
 
 
@@ -145,7 +145,7 @@ def about(committed: Proposal) -> tuple[Header, ...]:
     return (*told, OF_TRANSACTIONS) if is_of_transactions(committed) else told
 
 
-def answer_read(call: Call, key: bytes, outcome: ReadAnswer) -> None:
+def answer_read(call: ApiCall, key: bytes, outcome: ReadAnswer) -> None:
     match outcome:
         case ReadResult():
             committed = outcome.committed
@@ -165,7 +165,7 @@ def answer_read(call: Call, key: bytes, outcome: ReadAnswer) -> None:
             assert_never(outcome)
 
 
-def answer_write(call: Call, key: bytes, outcome: Outcome) -> None:
+def answer_write(call: ApiCall, key: bytes, outcome: Outcome) -> None:
     match outcome:
         case Committed():
             answer_committed(call, key, outcome)
@@ -177,7 +177,7 @@ def answer_write(call: Call, key: bytes, outcome: Outcome) -> None:
             error = Problem(
                 code="wrong_engine", message="the key belongs to transactions: POST /v2/txn, `epoxy txn`", definite=True
             )
-            call.json(409, Conflict(error=error, committed=None), (error_header("wrong_engine"),))
+            call.json(409, ConflictRecord(error=error, committed=None), (error_header("wrong_engine"),))
         case ImmutableKey():
             answer_conflict(call, key, outcome, "immutable", "the name is reserved, for ever")
         case NothingToDelete():
@@ -192,11 +192,11 @@ def answer_write(call: Call, key: bytes, outcome: Outcome) -> None:
             assert_never(outcome)
 
 
-def turn_away(call: Call, refused: Refused) -> None:
+def turn_away(call: ApiCall, refused: Refused) -> None:
     call.fail(429, "overloaded", f"turned away: {refused.reason}", retry_after_ms=RETRY_AFTER_MS)
 
 
-def answer_committed(call: Call, key: bytes, outcome: Committed) -> None:
+def answer_committed(call: ApiCall, key: bytes, outcome: Committed) -> None:
     proposal = outcome.proposal
     status = 201 if outcome.mine and made_a_key(outcome) else 200
     headers = write_headers(proposal, outcome.path, mine=outcome.mine)
@@ -213,7 +213,11 @@ def made_a_key(outcome: Committed) -> bool:
 
 
 def answer_conflict(
-    call: Call, key: bytes, outcome: ExpectedValueDoesNotMatch | VersionMismatch | ImmutableKey, code: str, words: str
+    call: ApiCall,
+    key: bytes,
+    outcome: ExpectedValueDoesNotMatch | VersionMismatch | ImmutableKey,
+    code: str,
+    words: str,
 ) -> None:
     """What is there comes along, as it is or in JSON."""
     committed = outcome.committed
@@ -221,7 +225,7 @@ def answer_conflict(
     if call.wants_json:
         there = record(key, committed) if committed is not None else None
         error = Problem(code=code, message=words, definite=True)
-        call.json(409, Conflict(error=error, committed=there), headers)
+        call.json(409, ConflictRecord(error=error, committed=there), headers)
     else:
         call.answer(409, (committed.value if committed is not None else None) or b"", headers=headers)
 

@@ -7,14 +7,14 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from epoxy.api.http.backend import Backend
-from epoxy.api.http.calls import RETRY_AFTER_MS, Call
-from epoxy.api.http.inputs import Rejected, choice, json_body, parameters
+from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
+from epoxy.api.http.inputs import BadRequest, choice, json_body, parameters
 from epoxy.codec import json_text
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo
 from epoxy.model.errors import CodecError
-from epoxy.model.members import Member, MemberStatus, Wish
+from epoxy.model.members import ChangeRequest, Member, MemberStatus
 from epoxy.model.writes import ConsensusFailed, Refused
-from epoxy.node.members.members_admin import Accepted, Look, Verdict
+from epoxy.node.members.members_admin import Accepted, MembersView, Verdict
 from epoxy.node.process.config import Invalid, read_url
 from epoxy.protocol.members.change_request import Amendment, Objection
 
@@ -98,12 +98,12 @@ class Ordered(Struct, frozen=True, kw_only=True):
     queued: bool
 
 
-class Membership:
+class MembersRoutes:
     def __init__(self, node: Backend) -> None:
         self._node = node
         self._asked = 0
 
-    def get(self, call: Call) -> None:
+    def get(self, call: ApiCall) -> None:
         given = parameters(call.request.query, KNOWN)
         wants = choice("progress", given.get(b"progress", b"false"), (b"true", b"false")) == b"true"
         config, roster = self._node.replica.config, self._node.roster
@@ -113,11 +113,11 @@ class Membership:
         elif self._admits(call):
             roster.look(partial(self._looked, call))
 
-    def _looked(self, call: Call, look: Look) -> None:
+    def _looked(self, call: ApiCall, look: MembersView) -> None:
         self._asked -= 1
         call.json(200, described(look, self._node))
 
-    def post(self, call: Call) -> None:
+    def post(self, call: ApiCall) -> None:
         parameters(call.request.query, NONE)
         order, roster = read_order(json_body(call.request)), self._node.roster
         if roster is None:
@@ -125,11 +125,11 @@ class Membership:
         elif self._admits(call):
             roster.change(order, partial(self._ordered, call))
 
-    def _ordered(self, call: Call, verdict: Verdict) -> None:
+    def _ordered(self, call: ApiCall, verdict: Verdict) -> None:
         self._asked -= 1
         answer(call, verdict)
 
-    def _admits(self, call: Call) -> bool:
+    def _admits(self, call: ApiCall) -> bool:
         if self._asked >= MAX_ASKED:
             message = f"{MAX_ASKED} questions about members are under way already"
             call.fail(429, "overloaded", message, retry_after_ms=RETRY_AFTER_MS)
@@ -142,26 +142,30 @@ def read_order(body: bytes) -> Amendment:
     try:
         order = json_text.decode(orders, body)
     except CodecError as error:
-        raise Rejected(400, "bad_request", f"the body is no order to add and remove members: {error}") from error
+        raise BadRequest(400, "bad_request", f"the body is no order to add and remove members: {error}") from error
     return Amendment(add=tuple(map(newcomer, order.add)), remove=tuple(map(checked, order.remove)), force=order.force)
 
 
 def newcomer(given: Newcomer) -> Member:
     if len(given.datacenter.encode()) > MAX_DATACENTER:
-        raise Rejected(400, "bad_request", f"a datacenter's name has at most {MAX_DATACENTER} bytes")
+        raise BadRequest(400, "bad_request", f"a datacenter's name has at most {MAX_DATACENTER} bytes")
     try:
         return Member(id=checked(given.id), url=read_url(given.url), datacenter=given.datacenter)
     except Invalid:
-        raise Rejected(400, "bad_request", f"{given.url!r} is no address of a node, as http://10.0.0.1:7800") from None
+        raise BadRequest(
+            400, "bad_request", f"{given.url!r} is no address of a node, as http://10.0.0.1:7800"
+        ) from None
 
 
 def checked(replica: int) -> int:
     if not 1 <= replica < 1 << 32:
-        raise Rejected(400, "bad_request", f"the id of a replica is a number from 1 to {(1 << 32) - 1}, not {replica}")
+        raise BadRequest(
+            400, "bad_request", f"the id of a replica is a number from 1 to {(1 << 32) - 1}, not {replica}"
+        )
     return replica
 
 
-def answer(call: Call, verdict: Verdict) -> None:
+def answer(call: ApiCall, verdict: Verdict) -> None:
     match verdict:
         case Accepted():
             wanted = tuple(member.id for member in verdict.wish.members)
@@ -176,7 +180,7 @@ def answer(call: Call, verdict: Verdict) -> None:
             assert_never(verdict)
 
 
-def members(config: ClusterConfig, wish: Wish | None, node: Backend) -> Members:
+def members(config: ClusterConfig, wish: ChangeRequest | None, node: Backend) -> Members:
     return Members(
         epoch=config.epoch,
         coordinator_id=config.coordinator_id,
@@ -200,7 +204,7 @@ def row(info: ReplicaInfo, node: Backend, progress: Progress | UnsetType = UNSET
     )
 
 
-def described(look: Look, node: Backend) -> Members:
+def described(look: MembersView, node: Backend) -> Members:
     rows = [row(info, node, progress(look.heard.get(info.id))) for info in look.config.replicas]
     plain = members(look.config, look.wish, node)
     return msgspec.structs.replace(plain, replicas=rows, settled=look.settled, waiting=look.waiting)

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Struct
 
 from epoxy.api.http.backend import Backend
-from epoxy.api.http.calls import RETRY_AFTER_MS, Call
-from epoxy.api.http.inputs import Rejected, key_of, parameters, shown, spelled
+from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
+from epoxy.api.http.inputs import BadRequest, key_of, parameters, shown, spelled
 from epoxy.api.http.openapi_actors import document
 from epoxy.api.metrics import CONTENT_TYPE, Metrics
-from epoxy.node.members.lifecycle import State
+from epoxy.node.members.lifecycle import LifecycleState
 from epoxy.transport.http.response import JSON
 
 INSPECT = b"/v2/inspect/"
@@ -25,7 +25,7 @@ NO_PARAMETERS: frozenset[bytes] = frozenset()
 FOR = frozenset((b"for",))
 
 
-CODES = {State.REMOVED: "removed", State.DISPLACED: "displaced", State.STOPPING: "stopping"}
+CODES = {LifecycleState.REMOVED: "removed", LifecycleState.DISPLACED: "displaced", LifecycleState.STOPPING: "stopping"}
 """For those that will not serve again, or not this process."""
 
 
@@ -41,11 +41,11 @@ class Condition:
         self._openapi = msgspec.json.encode(document())
         self._inspecting = 0
 
-    def status(self, call: Call) -> None:
+    def status(self, call: ApiCall) -> None:
         parameters(call.request.query, NO_PARAMETERS)
         call.json(200, self._node.status())
 
-    def inspect(self, call: Call) -> None:
+    def inspect(self, call: ApiCall) -> None:
         parameters(call.request.query, NO_PARAMETERS)
         key = key_of(call.request.path[len(INSPECT) :])
         if self._inspecting >= MAX_INSPECTIONS:
@@ -55,21 +55,21 @@ class Condition:
         self._inspecting += 1
         self._node.inspect(key, partial(self._inspected, call, key))
 
-    def _inspected(self, call: Call, key: bytes, views: Sequence[Any]) -> None:
+    def _inspected(self, call: ApiCall, key: bytes, views: Sequence[Any]) -> None:
         self._inspecting -= 1
         call.json(200, Inspection(key=spelled(key), replicas=list(views)))
 
-    def metrics(self, call: Call) -> None:
+    def metrics(self, call: ApiCall) -> None:
         call.answer(200, self._metrics.text(), content_type=CONTENT_TYPE)
 
-    def healthz(self, call: Call) -> None:
+    def healthz(self, call: ApiCall) -> None:
         call.answer(200, b"ok\n", content_type=TEXT)
 
-    def readyz(self, call: Call) -> None:
+    def readyz(self, call: ApiCall) -> None:
         """Whether it serves keys; `for=transactions`: whether it orders transactions, too."""
         wanted = parameters(call.request.query, FOR).get(b"for", b"keys")
         if wanted not in (b"keys", b"transactions"):
-            raise Rejected(400, "bad_parameter", f"for is keys or transactions, not '{shown(wanted)}'")
+            raise BadRequest(400, "bad_parameter", f"for is keys or transactions, not '{shown(wanted)}'")
         if not self._node.ready:
             not_ready(call, self._node)
         elif wanted == b"transactions" and self._node.txn_waits:
@@ -78,11 +78,11 @@ class Condition:
         else:
             call.answer(200, b"ready\n", content_type=TEXT)
 
-    def openapi(self, call: Call) -> None:
+    def openapi(self, call: ApiCall) -> None:
         call.answer(200, self._openapi, content_type=JSON)
 
 
-def not_ready(call: Call, node: Backend) -> None:
+def not_ready(call: ApiCall, node: Backend) -> None:
     """Definite: whatever was asked for was not begun."""
     code = CODES.get(node.standing.state, "not_ready")
     call.fail(503, code, node.standing.reason, retry_after_ms=RETRY_AFTER_MS)

@@ -4,8 +4,8 @@ from functools import partial
 from typing import assert_never
 
 from epoxy.api.http.backend import Backend
-from epoxy.api.http.calls import RETRY_AFTER_MS, Call
-from epoxy.api.http.inputs import Rejected, json_body, parameters, shown
+from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
+from epoxy.api.http.inputs import BadRequest, json_body, parameters, shown
 from epoxy.codec import txn_json
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import CodecError, Oversized
@@ -16,7 +16,7 @@ class Transact:
     def __init__(self, node: Backend) -> None:
         self._node = node
 
-    def post(self, call: Call) -> None:
+    def post(self, call: ApiCall) -> None:
         parameters(call.request.query, frozenset())
         txn = txn_of(json_body(call.request))
         self._node.txn(txn, partial(answer, call, txn))
@@ -26,15 +26,15 @@ def txn_of(body: bytes) -> Txn:
     try:
         txn = txn_json.decode_txn(body)
     except Oversized as error:
-        raise Rejected(413, "transaction_too_large", str(error)) from error
+        raise BadRequest(413, "transaction_too_large", str(error)) from error
     except CodecError as error:
-        raise Rejected(400, "bad_transaction", str(error)) from error
+        raise BadRequest(400, "bad_transaction", str(error)) from error
     if any(key >= FIRST_SYSTEM_KEY for key in txn.footprint):
-        raise Rejected(400, "bad_key", "keys that begin with the byte ff are the cluster's own")
+        raise BadRequest(400, "bad_key", "keys that begin with the byte ff are the cluster's own")
     return txn
 
 
-def answer(call: Call, txn: Txn, outcome: TxnOutcome) -> None:
+def answer(call: ApiCall, txn: Txn, outcome: TxnOutcome) -> None:
     match outcome:
         case Executed():
             call.json(200, txn_json.executed_json(txn, outcome))

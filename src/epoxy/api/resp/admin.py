@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from epoxy import __version__
-from epoxy.api.resp.command import Arguments, Command, Session, Table, checked_integer
+from epoxy.api.resp.command import Arguments, CommandSpec, RespSession, Table, checked_integer
 from epoxy.api.resp.scan import Pattern
 from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest
@@ -32,44 +32,44 @@ class Room(Protocol):
     password: bytes | None
     table: Table
 
-    def sessions(self) -> Sequence[Session]: ...
+    def sessions(self) -> Sequence[RespSession]: ...
 
     def settings(self) -> dict[str, str]: ...
 
-    def depart(self, session: Session) -> None:
+    def depart(self, session: RespSession) -> None:
         """Close the connection once everything before is answered."""
 
-    def admitted(self, session: Session) -> None:
+    def admitted(self, session: RespSession) -> None:
         """The session has shown the password."""
 
 
-def ping(_session: Session, arguments: Arguments) -> bytes:
+def ping(_session: RespSession, arguments: Arguments) -> bytes:
     if len(arguments) > 2:
         raise InvalidRequest("wrong number of arguments for 'ping' command")
     return resp.bulk(arguments[1]) if len(arguments) == 2 else resp.simple("PONG")
 
 
-def echo(_session: Session, arguments: Arguments) -> bytes:
+def echo(_session: RespSession, arguments: Arguments) -> bytes:
     return resp.bulk(arguments[1])
 
 
-def select(_session: Session, arguments: Arguments) -> bytes:
+def select(_session: RespSession, arguments: Arguments) -> bytes:
     if checked_integer(arguments[1]) != 0:
         raise InvalidRequest("DB index is out of range: there is one, 0")
     return resp.OK
 
 
-def read_consistent(session: Session, _arguments: Arguments) -> bytes:
+def read_consistent(session: RespSession, _arguments: Arguments) -> bytes:
     session.consistent = True
     return resp.OK
 
 
-def read_optimistic(session: Session, _arguments: Arguments) -> bytes:
+def read_optimistic(session: RespSession, _arguments: Arguments) -> bytes:
     session.consistent = False
     return resp.OK
 
 
-def name_client(session: Session, name: bytes) -> None:
+def name_client(session: RespSession, name: bytes) -> None:
     if len(name) > MAX_NAME_BYTES or not all(0x21 <= byte <= 0x7E for byte in name):
         raise InvalidRequest(f"a client's name has up to {MAX_NAME_BYTES} printable characters and no spaces")
     session.name = name
@@ -81,7 +81,7 @@ class Admin:
     def __init__(self, room: Room) -> None:
         self._room = room
 
-    def auth(self, session: Session, arguments: Arguments) -> bytes:
+    def auth(self, session: RespSession, arguments: Arguments) -> bytes:
         if len(arguments) > 3:
             raise InvalidRequest("wrong number of arguments for 'auth' command")
         if self._room.password is None and len(arguments) == 2:
@@ -89,7 +89,7 @@ class Admin:
         user, password = arguments[1:] if len(arguments) == 3 else (b"default", arguments[1])
         return resp.OK if self._let_in(session, user, password) else WRONG_PASSWORD
 
-    def _let_in(self, session: Session, user: bytes, password: bytes) -> bool:
+    def _let_in(self, session: RespSession, user: bytes, password: bytes) -> bool:
         """Without a password the one user there is needs none, as in Redis; others there are not."""
         expected = self._room.password
         if user != b"default" or (expected is not None and not hmac.compare_digest(password, expected)):
@@ -97,7 +97,7 @@ class Admin:
         self._room.admitted(session)
         return True
 
-    def hello(self, session: Session, arguments: Arguments) -> bytes:
+    def hello(self, session: RespSession, arguments: Arguments) -> bytes:
         protocol, options = hello_options(arguments)
         if protocol not in (2, 3):
             return resp.error("NOPROTO this server speaks RESP2 and RESP3")
@@ -110,17 +110,17 @@ class Admin:
         session.protocol = protocol if len(arguments) > 1 else session.protocol
         return greeting(session)
 
-    def reset(self, session: Session, _arguments: Arguments) -> bytes:
+    def reset(self, session: RespSession, _arguments: Arguments) -> bytes:
         session.protocol, session.consistent, session.name = 2, False, b""
         session.leave_multi()
         session.authenticated = self._room.password is None
         return resp.simple("RESET")
 
-    def quit(self, session: Session, _arguments: Arguments) -> bytes:
+    def quit(self, session: RespSession, _arguments: Arguments) -> bytes:
         self._room.depart(session)
         return resp.OK
 
-    def client(self, session: Session, arguments: Arguments) -> bytes:
+    def client(self, session: RespSession, arguments: Arguments) -> bytes:
         match [arguments[1].upper(), *arguments[2:]]:
             case [b"SETNAME", name]:
                 name_client(session, name)
@@ -140,7 +140,7 @@ class Admin:
             case _:
                 raise AssertionError(arguments)
 
-    def config(self, session: Session, arguments: Arguments) -> bytes:
+    def config(self, session: RespSession, arguments: Arguments) -> bytes:
         if arguments[1].upper() != b"GET" or len(arguments) < 3:
             raise unknown_subcommand("CONFIG", arguments[1], ": settings are read here, and changed in epoxy.toml")
         if len(arguments) - 2 > MAX_PATTERNS:
@@ -153,7 +153,7 @@ class Admin:
         }
         return resp.mapping(texts(found.items()), session.protocol)
 
-    def command(self, session: Session, arguments: Arguments) -> bytes:
+    def command(self, session: RespSession, arguments: Arguments) -> bytes:
         everything = {command.name: command for command in self._room.table.values() if command.group != REFUSED}
         if len(arguments) == 1:
             return resp.array([signature(command) for command in everything.values()])
@@ -173,7 +173,7 @@ class Admin:
             case other:
                 raise unknown_subcommand("COMMAND", other)
 
-    def info(self, session: Session, arguments: Arguments) -> bytes:
+    def info(self, session: RespSession, arguments: Arguments) -> bytes:
         wanted = {name.decode("utf-8", "replace").lower() for name in arguments[1:]} - {"default", "all", "everything"}
         sections = {
             "server": {"redis_version": REDIS_VERSION, "redis_mode": "standalone", "epoxy_version": __version__},
@@ -201,7 +201,7 @@ def hello_options(arguments: Arguments) -> tuple[int, dict[bytes, Arguments]]:
     return protocol, options
 
 
-def greeting(session: Session) -> bytes:
+def greeting(session: RespSession) -> bytes:
     words = {"server": "epoxy", "version": REDIS_VERSION, "mode": "standalone", "role": "master"}
     numbers = {"proto": session.protocol, "id": session.id}
     pairs = [*texts(words.items()), *((resp.bulk_text(name), resp.integer(each)) for name, each in numbers.items())]
@@ -212,14 +212,14 @@ def texts(pairs: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
     return [(resp.bulk_text(name), resp.bulk_text(value)) for name, value in pairs]
 
 
-def described(session: Session) -> str:
+def described(session: RespSession) -> str:
     reads = "consistent" if session.consistent else "optimistic"
     where = f"addr={session.address} laddr={session.local_address}"
     who = f"id={session.id} {where} name={session.name.decode('ascii')}"
     return f"{who} db=0 user=default resp={session.protocol} reads={reads}\n"
 
 
-def signature(command: Command) -> bytes:
+def signature(command: CommandSpec) -> bytes:
     """Name, arity, flags, and where its keys are: what clients route by. Of what Redis 7 adds, only the category."""
     flags = [*(["write"] if command.writes else ["readonly"] if command.first_key else []), "fast"]
     places = (command.first_key, command.last_key, 1 if command.first_key else 0)
@@ -229,7 +229,7 @@ def signature(command: Command) -> bytes:
     return resp.array([resp.bulk_text(command.name), resp.integer(command.arity), flagged, *numbers, *more])
 
 
-def documentation(command: Command, session: Session) -> bytes:
+def documentation(command: CommandSpec, session: RespSession) -> bytes:
     pairs = {"summary": command.summary, "since": __version__, "group": command.group}
     return resp.mapping(texts(pairs.items()), session.protocol)
 
@@ -260,22 +260,22 @@ def unknown_subcommand(command: str, name: bytes, hint: str = "") -> InvalidRequ
     return InvalidRequest(f"unknown subcommand or wrong number of arguments for {command} '{said}'{hint}")
 
 
-def refusal(name: str, reason: str) -> Command:
+def refusal(name: str, reason: str) -> CommandSpec:
     """A command Redis has and this door does not: better said plainly than as "unknown"."""
 
-    def run(_session: Session, _arguments: Arguments) -> bytes:
+    def run(_session: RespSession, _arguments: Arguments) -> bytes:
         return resp.error(f"ERR {name.upper()} {reason}")
 
-    return Command(name=name, run=run, arity=-1, summary=f"Not offered: {reason}.", group=REFUSED)
+    return CommandSpec(name=name, run=run, arity=-1, summary=f"Not offered: {reason}.", group=REFUSED)
 
 
-def refusals() -> list[Command]:
+def refusals() -> list[CommandSpec]:
     return [refusal(name, "is refused: no key expires here") for name in NEVER]
 
 
-def commands(room: Room) -> tuple[Command, ...]:
+def commands(room: Room) -> tuple[CommandSpec, ...]:
     admin = Admin(room)
-    on = partial(Command, group="connection")
+    on = partial(CommandSpec, group="connection")
     stranger = partial(on, open_to_strangers=True)
     return (
         on(name="ping", run=ping, arity=-1, summary="PONG, or the argument."),

@@ -49,7 +49,7 @@ class RespNode(Protocol):
     def status(self) -> Struct: ...
 
 
-class Session:
+class RespSession:
     """One client, as its commands see it."""
 
     def __init__(self, node: RespNode, number: int, *, authenticated: bool) -> None:
@@ -91,11 +91,11 @@ class Session:
         raise NotImplementedError
 
 
-Handler = Callable[[Session, Arguments], bytes | None]
+Handler = Callable[[RespSession, Arguments], bytes | None]
 """Returns the reply, or None after a promise. Raises InvalidRequest with what the client did wrong."""
 
 
-class Command(Struct, frozen=True, kw_only=True):
+class CommandSpec(Struct, frozen=True, kw_only=True):
     """`arity` counts the name; negative: at least so many. `first_key` 0: it names no keys; `last_key` counts from the
     end if negative, as in Redis. `alone`: it starts when everything before it is answered, because it looks at more
     than keys it names, or changes how replies are written. `ends_multi`: it is run, not queued, inside a MULTI."""
@@ -121,10 +121,10 @@ class Command(Struct, frozen=True, kw_only=True):
         return count == self.arity or count >= -self.arity > 0
 
 
-Table = dict[bytes, Command]
+Table = dict[bytes, CommandSpec]
 
 
-def table_of(commands: Sequence[Command]) -> Table:
+def table_of(commands: Sequence[CommandSpec]) -> Table:
     """Names are found in any case; the usual two without a detour."""
     upper = {command.name.upper().encode(): command for command in commands}
     return upper | {command.name.encode(): command for command in commands}

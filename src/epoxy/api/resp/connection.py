@@ -16,7 +16,7 @@ from typing import cast
 
 from epoxy.api.resp import admin, increment, scan, transactions
 from epoxy.api.resp import keys as resp_keys
-from epoxy.api.resp.command import Answer, Arguments, Command, RespNode, Session, shown, table_of
+from epoxy.api.resp.command import Answer, Arguments, CommandSpec, RespNode, RespSession, shown, table_of
 from epoxy.api.resp.limits import FLUSH_BYTES, RECITED_BYTES, RESTED_BYTES, STRANGERS, TURN_S
 from epoxy.api.resp.limits import RespLimits as RespLimits
 from epoxy.api.resp.reply_queue import Busy, Promise, Slot
@@ -91,7 +91,7 @@ class RespDoor:
         self._numbers += 1
         return self._numbers
 
-    def sessions(self) -> Sequence[Session]:
+    def sessions(self) -> Sequence[RespSession]:
         return list(self.connections.values())
 
     def settings(self) -> dict[str, str]:
@@ -113,20 +113,20 @@ class RespDoor:
             ("resp_get", "ok"): counts.get(("resp_get", "ok"), 0) + self.lasting.served + self.passing.served
         }
 
-    def count(self, command: Command | None, reply: bytes) -> None:
+    def count(self, command: CommandSpec | None, reply: bytes) -> None:
         failed = reply.startswith(b"-")
         result = RESULTS.get(reply[1 : reply.find(b" ")], "invalid") if failed else "ok"
         self._counts[command.name if command is not None else "unknown", result] += 1
 
-    def depart(self, session: Session) -> None:
+    def depart(self, session: RespSession) -> None:
         self.connections[session.id].leave()
 
-    def admitted(self, session: Session) -> None:
+    def admitted(self, session: RespSession) -> None:
         session.authenticated = True
         self.connections[session.id].reader.limits = self.limits.reader
 
 
-class RespConnection(Session, asyncio.Protocol):
+class RespConnection(RespSession, asyncio.Protocol):
     """Invariants: 1. replies leave in the order of `_slots`, and what is in `_out` comes before them.
     2. commands in `_queue` have not begun.  3. while `_queue` is not empty nothing is read.
     """
@@ -146,7 +146,7 @@ class RespConnection(Session, asyncio.Protocol):
         self._out_bytes = 0
         self._reading: Busy = {}
         self._writing: Busy = {}
-        self._running: tuple[Command, Arguments] | None = None
+        self._running: tuple[CommandSpec, Arguments] | None = None
         self._promised: Promise | None = None
         self._working = self._scheduled = False
         self._clogged = self._paused = self._resting = False
@@ -317,7 +317,7 @@ class RespConnection(Session, asyncio.Protocol):
                 return True
         return False
 
-    def _must_wait(self, command: Command | None, arguments: Arguments) -> bool:
+    def _must_wait(self, command: CommandSpec | None, arguments: Arguments) -> bool:
         """For earlier commands of this connection: to keep within the limits, and because replies must read as if
         commands that share a key ran one after the other."""
         if len(self._slots) >= self._limits.pipeline or self._held >= self._limits.held_bytes:
@@ -333,7 +333,7 @@ class RespConnection(Session, asyncio.Protocol):
             return True
         return command.writes and any(key in self._reading for key in keys)
 
-    def _begin(self, command: Command | None, arguments: Arguments) -> None:
+    def _begin(self, command: CommandSpec | None, arguments: Arguments) -> None:
         try:
             reply = self._run(command, arguments)
         except InvalidRequest as error:
@@ -351,7 +351,7 @@ class RespConnection(Session, asyncio.Protocol):
             self._door.count(command, reply)
             self._reply(reply)
 
-    def _run(self, command: Command | None, arguments: Arguments) -> bytes | None:
+    def _run(self, command: CommandSpec | None, arguments: Arguments) -> bytes | None:
         self._promised = None
         if command is None:
             self.multi_broken = self.multi is not None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from epoxy.api.resp.command import Arguments, Session, checked_integer, checked_key
+from epoxy.api.resp.command import Arguments, RespSession, checked_integer, checked_key
 from epoxy.api.resp.keys import failure, unreadable, write
 from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest
@@ -20,7 +20,7 @@ class Increment:
     region came between. A version names one value only, so an old one costs a try and never a wrong sum. What this node
     holds is not enough to tell a client "no integer", though; that takes a consistent read."""
 
-    def __init__(self, session: Session, key: bytes, delta: int) -> None:
+    def __init__(self, session: RespSession, key: bytes, delta: int) -> None:
         self._node = session.node
         self._key = key
         self._delta = delta
@@ -102,8 +102,8 @@ def added(committed: Proposal | None, delta: int) -> int:
     return total
 
 
-def increment(sign: int) -> Callable[[Session, Arguments], None]:
-    def run(session: Session, arguments: Arguments) -> None:
+def increment(sign: int) -> Callable[[RespSession, Arguments], None]:
+    def run(session: RespSession, arguments: Arguments) -> None:
         delta = checked_integer(arguments[2]) if len(arguments) > 2 else 1
         Increment(session, checked_key(arguments[1]), sign * delta).start()
 

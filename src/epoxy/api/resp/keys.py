@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import assert_never
 
-from epoxy.api.resp.command import Arguments, Command, Session, checked_key, checked_value, shown
+from epoxy.api.resp.command import Arguments, CommandSpec, RespSession, checked_key, checked_value, shown
 from epoxy.api.resp.turns import Ended, Spread, in_turns
 from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest
@@ -38,7 +38,7 @@ EXPIRY = {b"EX", b"PX", b"EXAT", b"PXAT", b"KEEPTTL"}
 Piece = Callable[[bytes | None], bytes]
 
 
-def known(session: Session, key: bytes) -> ReadResult | None:
+def known(session: RespSession, key: bytes) -> ReadResult | None:
     """What this node may answer by itself. A reserved name never changes, so it serves consistent reads as well."""
     if session.watched and key in session.watched:
         return as_watched(session.watched[key])
@@ -54,7 +54,7 @@ def as_watched(value: bytes | None) -> ReadResult:
     return ReadResult(committed=committed, source=Source.CACHE)
 
 
-def get(session: Session, arguments: Arguments) -> bytes | None:
+def get(session: RespSession, arguments: Arguments) -> bytes | None:
     key = checked_key(arguments[1])
     question = resp.bulk(key)
     ready = session.ready.find(question) if not session.watched else None
@@ -69,7 +69,7 @@ def get(session: Session, arguments: Arguments) -> bytes | None:
     return reply
 
 
-def is_ready(session: Session, key: bytes, here: ReadResult) -> bool:
+def is_ready(session: RespSession, key: bytes, here: ReadResult) -> bool:
     """Whether the next GET may be answered with the same without looking: for ever, or until the node tells of a newer
     version. Consistent sessions get here with the first kind alone."""
     committed = here.committed
@@ -78,17 +78,17 @@ def is_ready(session: Session, key: bytes, here: ReadResult) -> bool:
     return not committed.mutable or session.node.stays(key, here)
 
 
-def read_one(piece: Piece) -> Callable[[Session, Arguments], bytes | None]:
+def read_one(piece: Piece) -> Callable[[RespSession, Arguments], bytes | None]:
     """A command that tells something about the value of one key."""
 
-    def run(session: Session, arguments: Arguments) -> bytes | None:
+    def run(session: RespSession, arguments: Arguments) -> bytes | None:
         here = known(session, checked_key(arguments[1]))
         return piece(here.value) if here is not None else ask(session, arguments[1], piece)
 
     return run
 
 
-def ask(session: Session, key: bytes, piece: Piece) -> bytes | None:
+def ask(session: RespSession, key: bytes, piece: Piece) -> bytes | None:
     answer = session.promise()
 
     def heard(outcome: ReadAnswer) -> None:
@@ -108,7 +108,7 @@ class Pieces:
     """One reply out of what several keys hold."""
 
     def __init__(
-        self, session: Session, keys: Sequence[bytes], piece: Piece, whole: Callable[[Sequence[bytes]], bytes]
+        self, session: RespSession, keys: Sequence[bytes], piece: Piece, whole: Callable[[Sequence[bytes]], bytes]
     ) -> None:
         self._session = session
         self._keys = keys
@@ -168,12 +168,12 @@ class Pieces:
         return self._failure if self._failure is not None else self._whole(self._pieces)
 
 
-def mget(session: Session, arguments: Arguments) -> None:
+def mget(session: RespSession, arguments: Arguments) -> None:
     keys = [checked_key(key) for key in arguments[1:]]
     Pieces(session, keys, lambda value: resp.maybe_bulk(value, session.protocol), resp.array).read()
 
 
-def exists(session: Session, arguments: Arguments) -> None:
+def exists(session: RespSession, arguments: Arguments) -> None:
     """A key named twice counts twice, as in Redis."""
     keys = [checked_key(key) for key in arguments[1:]]
     Pieces(session, keys, presence, lambda pieces: resp.integer(pieces.count(b"+"))).read()
@@ -196,13 +196,13 @@ def time_to_live(value: bytes | None) -> bytes:
     return resp.integer(-2 if value is None else -1)
 
 
-def put(session: Session, write: Write, shape: Callable[[Outcome], bytes]) -> bytes | None:
+def put(session: RespSession, write: Write, shape: Callable[[Outcome], bytes]) -> bytes | None:
     answer = session.promise()
     session.node.write(write, lambda outcome: answer(shape(outcome)))
     return None
 
 
-def set_(session: Session, arguments: Arguments) -> bytes | None:
+def set_(session: RespSession, arguments: Arguments) -> bytes | None:
     key, value = checked_key(arguments[1]), checked_value(arguments[2])
     options = [option.upper() for option in arguments[3:]]
     for option in options:
@@ -223,12 +223,12 @@ def check_option(option: bytes) -> None:
         raise InvalidRequest("syntax error")
 
 
-def setnx(session: Session, arguments: Arguments) -> bytes | None:
+def setnx(session: RespSession, arguments: Arguments) -> bytes | None:
     key, value = checked_key(arguments[1]), checked_value(arguments[2])
     return put(session, Write(key=key, value=value), partial(taken, key))
 
 
-def getset(session: Session, arguments: Arguments) -> bytes | None:
+def getset(session: RespSession, arguments: Arguments) -> bytes | None:
     key, value = checked_key(arguments[1]), checked_value(arguments[2])
     return put(session, Write(key=key, value=value, mutable=True), partial(replaced, session, key))
 
@@ -237,14 +237,14 @@ def written(key: bytes, outcome: Outcome) -> bytes:
     return resp.OK if isinstance(outcome, Committed) else failure(key, outcome)
 
 
-def replaced(session: Session, key: bytes, outcome: Outcome) -> bytes:
+def replaced(session: RespSession, key: bytes, outcome: Outcome) -> bytes:
     if not isinstance(outcome, Committed):
         return failure(key, outcome)
     previous = outcome.previous.value if outcome.previous is not None else None
     return resp.maybe_bulk(previous, session.protocol)
 
 
-def won(session: Session, key: bytes, outcome: Outcome) -> bytes:
+def won(session: RespSession, key: bytes, outcome: Outcome) -> bytes:
     """Only the very write that took the name, as in Redis: an equal value of somebody else's is a loss."""
     match outcome:
         case Committed():
@@ -292,11 +292,11 @@ def failure(key: bytes, outcome: Outcome) -> bytes:
             assert_never(outcome)
 
 
-class Deletion:
+class DeletionBatch:
     """Several keys at once, each decided by itself. One that failed is told, with how many were deleted anyway; of
     several the one whose outcome is unknown."""
 
-    def __init__(self, session: Session, keys: Sequence[bytes]) -> None:
+    def __init__(self, session: RespSession, keys: Sequence[bytes]) -> None:
         self._session = session
         self._keys = keys
         self._deleted = 0
@@ -330,20 +330,22 @@ class Deletion:
         return resp.error(f"{message[1:-2].decode()}; {self._deleted} of {len(self._keys)} keys were deleted")
 
 
-def delete(session: Session, arguments: Arguments) -> None:
-    Deletion(session, [checked_key(key) for key in arguments[1:]]).start()
+def delete(session: RespSession, arguments: Arguments) -> None:
+    DeletionBatch(session, [checked_key(key) for key in arguments[1:]]).start()
 
 
-def read(name: str, run: Callable[[Session, Arguments], bytes | None], summary: str, *, many: bool = False) -> Command:
+def read(
+    name: str, run: Callable[[RespSession, Arguments], bytes | None], summary: str, *, many: bool = False
+) -> CommandSpec:
     last, arity = (-1, -2) if many else (1, 2)
-    return Command(name=name, run=run, arity=arity, first_key=1, last_key=last, summary=summary, group="string")
+    return CommandSpec(name=name, run=run, arity=arity, first_key=1, last_key=last, summary=summary, group="string")
 
 
 def write(
-    name: str, run: Callable[[Session, Arguments], bytes | None], arity: int, summary: str, *, many: bool = False
-) -> Command:
+    name: str, run: Callable[[RespSession, Arguments], bytes | None], arity: int, summary: str, *, many: bool = False
+) -> CommandSpec:
     last = -1 if many else 1
-    return Command(
+    return CommandSpec(
         name=name, run=run, arity=arity, first_key=1, last_key=last, summary=summary, group="string", writes=True
     )
 

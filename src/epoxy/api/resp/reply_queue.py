@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from epoxy.api.resp.command import Arguments, Command
+from epoxy.api.resp.command import Arguments, CommandSpec
 from epoxy.api.resp.limits import READ_WEIGHT
 
 Busy = dict[bytes, int]
@@ -23,7 +23,7 @@ class Promise(Slot):
 
     __slots__ = ("_busy", "_filled", "_keys", "command", "weight")
 
-    def __init__(self, command: Command, arguments: Arguments, busy: Busy, filled: "Filled") -> None:
+    def __init__(self, command: CommandSpec, arguments: Arguments, busy: Busy, filled: "Filled") -> None:
         super().__init__(None)
         self.command = command
         self.weight = sum(map(len, arguments))

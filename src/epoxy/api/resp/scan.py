@@ -10,7 +10,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from epoxy.api.resp.command import Answer, Arguments, Command, Handler, RespNode, Session, checked_integer
+from epoxy.api.resp.command import Answer, Arguments, CommandSpec, Handler, RespNode, RespSession, checked_integer
 from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest
 
@@ -132,7 +132,7 @@ def literal_prefix(glob: bytes) -> bytes:
 
 
 def scan(cursors: Cursors) -> Handler:
-    def run(session: Session, arguments: Arguments) -> bytes:
+    def run(session: RespSession, arguments: Arguments) -> bytes:
         after = cursors.place(checked_integer(arguments[1]))
         pattern, count, wanted = scan_options(arguments[2:])
         rows = session.node.page(pattern.prefix, after, count) if wanted else []
@@ -166,7 +166,7 @@ class Count:
         self._after: bytes | None = None
         self._looked_at = self._found = 0
 
-    def ask(self, session: Session, _arguments: Arguments) -> None:
+    def ask(self, session: RespSession, _arguments: Arguments) -> None:
         self._waiting.append((session.node, session.promise()))
         if not self._asked:
             self._begin()
@@ -194,12 +194,12 @@ class Count:
 Asked = tuple[RespNode, Answer]
 
 
-def commands(cursors: Cursors) -> tuple[Command, ...]:
+def commands(cursors: Cursors) -> tuple[CommandSpec, ...]:
     return (
         walk("scan", scan(cursors), -2, "Keys this node holds, a page at a time."),
         walk("dbsize", Count().ask, 1, f"How many keys this node holds, counted up to {MAX_COUNTED} rows."),
     )
 
 
-def walk(name: str, run: Handler, arity: int, summary: str) -> Command:
-    return Command(name=name, run=run, arity=arity, summary=summary, group="generic", alone=True)
+def walk(name: str, run: Handler, arity: int, summary: str) -> CommandSpec:
+    return CommandSpec(name=name, run=run, arity=arity, summary=summary, group="generic", alone=True)

@@ -9,7 +9,15 @@ from functools import partial
 from typing import assert_never
 
 from epoxy.api.resp import keys as resp_keys
-from epoxy.api.resp.command import Arguments, Command, Session, checked_integer, checked_key, checked_value, shown
+from epoxy.api.resp.command import (
+    Arguments,
+    CommandSpec,
+    RespSession,
+    checked_integer,
+    checked_key,
+    checked_value,
+    shown,
+)
 from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest
 from epoxy.model.transactions import (
@@ -37,7 +45,7 @@ QUEUED = resp.simple("QUEUED")
 MAX_QUEUED_BYTES = MAX_TRANSACTION_BYTES + 64 * MAX_PARTS
 """Keys and values as a transaction may have them, with the names and options of its commands."""
 
-Shape = Callable[[Session, Sequence[Done]], bytes]
+Shape = Callable[[RespSession, Sequence[Done]], bytes]
 
 
 class Queued:
@@ -50,7 +58,7 @@ class Queued:
         self.shape = shape
 
 
-def multi(session: Session, _arguments: Arguments) -> bytes:
+def multi(session: RespSession, _arguments: Arguments) -> bytes:
     if session.multi is not None:
         raise InvalidRequest("MULTI calls can not be nested")
     session.multi, session.multi_broken = [], False
@@ -58,14 +66,14 @@ def multi(session: Session, _arguments: Arguments) -> bytes:
     return resp.OK
 
 
-def discard(session: Session, _arguments: Arguments) -> bytes:
+def discard(session: RespSession, _arguments: Arguments) -> bytes:
     if session.multi is None:
         raise InvalidRequest("DISCARD without MULTI")
     session.leave_multi()
     return resp.OK
 
 
-def watch(session: Session, arguments: Arguments) -> bytes | None:
+def watch(session: RespSession, arguments: Arguments) -> bytes | None:
     """What is not known here, or not for certain enough for this session, is asked for as a GET would."""
     if session.multi is not None:
         raise InvalidRequest("WATCH inside MULTI is not allowed")
@@ -82,16 +90,16 @@ def watch(session: Session, arguments: Arguments) -> bytes | None:
             found[key] = here.value
             check_watched(session.watched | found)
     if unknown:
-        Watch(session, unknown, found).ask()
+        WatchedKeys(session, unknown, found).ask()
         return None
     session.watched |= found
     return resp.OK
 
 
-class Watch:
+class WatchedKeys:
     """Keys that others are asked for. Until all are known nothing else of this connection begins."""
 
-    def __init__(self, session: Session, keys: list[bytes], found: dict[bytes, bytes | None]) -> None:
+    def __init__(self, session: RespSession, keys: list[bytes], found: dict[bytes, bytes | None]) -> None:
         self._session = session
         self._keys = keys
         self._found = found
@@ -132,12 +140,12 @@ def check_watched(watched: dict[bytes, bytes | None]) -> None:
         raise InvalidRequest(f"not watched: keys and values would have {size} bytes, and {limit}")
 
 
-def unwatch(session: Session, _arguments: Arguments) -> bytes:
+def unwatch(session: RespSession, _arguments: Arguments) -> bytes:
     session.watched = {}
     return resp.OK
 
 
-def queue(session: Session, command: Command, arguments: Arguments) -> bytes:
+def queue(session: RespSession, command: CommandSpec, arguments: Arguments) -> bytes:
     """A command that cannot be queued spoils the whole, as in Redis. From then on nothing is kept."""
     assert session.multi is not None
     try:
@@ -154,7 +162,7 @@ def queue(session: Session, command: Command, arguments: Arguments) -> bytes:
     return QUEUED
 
 
-def queueable(command: Command, arguments: Arguments) -> Queued:
+def queueable(command: CommandSpec, arguments: Arguments) -> Queued:
     if not command.accepts(len(arguments)):
         raise InvalidRequest(f"wrong number of arguments for '{command.name}' command")
     make = QUEUEABLE.get(command.name)
@@ -163,7 +171,7 @@ def queueable(command: Command, arguments: Arguments) -> Queued:
     return make(command.name, arguments)
 
 
-def check_room(session: Session) -> None:
+def check_room(session: RespSession) -> None:
     """What EXEC would refuse need not be kept until then."""
     if session.multi_operations > MAX_PARTS:
         raise InvalidRequest(f"a transaction has at most {MAX_PARTS} operations")
@@ -171,7 +179,7 @@ def check_room(session: Session) -> None:
         raise InvalidRequest(f"the commands of a transaction have at most {MAX_QUEUED_BYTES} bytes")
 
 
-def exec_(session: Session, _arguments: Arguments) -> bytes | None:
+def exec_(session: RespSession, _arguments: Arguments) -> bytes | None:
     queued, broken, compared = session.multi, session.multi_broken, session.watched
     if queued is None:
         raise InvalidRequest("EXEC without MULTI")
@@ -195,12 +203,12 @@ def compare_with(key: bytes, value: bytes | None) -> Compare:
     return Compare(key=key, absent=True) if value is None else Compare(key=key, values=(value,))
 
 
-def executed(session: Session, queued: list[Queued], answer: Callable[[bytes], None], outcome: TxnOutcome) -> None:
+def executed(session: RespSession, queued: list[Queued], answer: Callable[[bytes], None], outcome: TxnOutcome) -> None:
     session.executing = False
     answer(reply_to(session, queued, outcome))
 
 
-def reply_to(session: Session, queued: list[Queued], outcome: TxnOutcome) -> bytes:
+def reply_to(session: RespSession, queued: list[Queued], outcome: TxnOutcome) -> bytes:
     match outcome:
         case Executed() if outcome.succeeded:
             return resp.array(shaped(session, queued, outcome.done))
@@ -218,7 +226,7 @@ def reply_to(session: Session, queued: list[Queued], outcome: TxnOutcome) -> byt
             assert_never(outcome)
 
 
-def shaped(session: Session, queued: list[Queued], done: Sequence[Done]) -> list[bytes]:
+def shaped(session: RespSession, queued: list[Queued], done: Sequence[Done]) -> list[bytes]:
     replies: list[bytes] = []
     at = 0
     for each in queued:
@@ -282,19 +290,19 @@ def constant(reply: Callable[[Arguments], bytes]) -> "Callable[[str, Arguments],
     return make
 
 
-def bulk_of(session: Session, done: Sequence[Done]) -> bytes:
+def bulk_of(session: RespSession, done: Sequence[Done]) -> bytes:
     return resp.maybe_bulk(done[0].value, session.protocol)
 
 
-def ok_of(_session: Session, _done: Sequence[Done]) -> bytes:
+def ok_of(_session: RespSession, _done: Sequence[Done]) -> bytes:
     return resp.OK
 
 
-def count_of(_session: Session, done: Sequence[Done]) -> bytes:
+def count_of(_session: RespSession, done: Sequence[Done]) -> bytes:
     return resp.integer(sum(each.value is not None for each in done))
 
 
-def sum_of(_session: Session, done: Sequence[Done]) -> bytes:
+def sum_of(_session: RespSession, done: Sequence[Done]) -> bytes:
     (one,) = done
     if one.wrong is not None:
         return resp.error(f"ERR {one.wrong.value}")
@@ -316,7 +324,7 @@ QUEUEABLE: dict[str, Callable[[str, Arguments], Queued]] = {
     "echo": constant(lambda arguments: resp.bulk(arguments[1])),
 }
 
-on = partial(Command, group="transactions", ends_multi=True)
+on = partial(CommandSpec, group="transactions", ends_multi=True)
 
 COMMANDS = (
     on(name="multi", run=multi, arity=1, summary="Begin a transaction."),

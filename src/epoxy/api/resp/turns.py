@@ -6,7 +6,7 @@ from functools import partial
 from time import monotonic
 from typing import Generic, TypeVar
 
-from epoxy.api.resp.command import Answer, Session
+from epoxy.api.resp.command import Answer, RespSession
 from epoxy.api.resp.limits import TURN_S
 from epoxy.codec import resp
 from epoxy.model.errors import StoreFailed
@@ -17,7 +17,7 @@ Ended = Callable[[], None]
 BROKEN = resp.error("ERR internal error, outcome unknown")
 
 
-def in_turns(session: Session, work: Iterator[None], then: Callable[[], None], answer: Answer) -> None:
+def in_turns(session: RespSession, work: Iterator[None], then: Callable[[], None], answer: Answer) -> None:
     """Do one step after the other until the turn is over, and go on in the next: others wait for one turn at most,
     however many keys a command names and however long their values are. Until it is done nothing else of this
     connection begins; if the client leaves, what is left is not done."""
@@ -46,7 +46,7 @@ class Spread(Generic[T]):
 
     def __init__(
         self,
-        session: Session,
+        session: RespSession,
         items: Iterable[T],
         begin: Callable[[T, Ended], None],
         is_full: Callable[[], bool],

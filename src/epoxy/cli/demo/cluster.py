@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from epoxy.cli.demo.desk import Order, Told
-from epoxy.cli.demo.plan import SECRET, Plan
+from epoxy.cli.demo.desk import DemoOrder, DemoReply
+from epoxy.cli.demo.plan import SECRET, DemoPlan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.cli.groups import refuse
 from epoxy.client import Status
@@ -28,7 +28,7 @@ NEWCOMERS = ("new", "removed")
 
 
 class DemoCluster:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: DemoPlan) -> None:
         self.plan = plan
         self.nodes = plan.lay_out()
         self.by_name = {node.datacenter: node for node in self.nodes}
@@ -70,8 +70,8 @@ class DemoCluster:
 
     # Orders.
 
-    def perform(self, order: Order) -> Told:
-        orders: dict[str, Callable[[Order], list[str]]] = {
+    def perform(self, order: DemoOrder) -> DemoReply:
+        orders: dict[str, Callable[[DemoOrder], list[str]]] = {
             "ps": lambda _: [],
             "kill": self._kill,
             "pause": self._pause,
@@ -85,12 +85,12 @@ class DemoCluster:
         try:
             lines = orders[order.verb](order) if order.verb in orders else refuse_order(order)
         except EpoxyError as error:
-            return Told(done=False, lines=[str(error)], demo=self.document())
+            return DemoReply(done=False, lines=[str(error)], demo=self.document())
         except click.UsageError as mistake:
-            return Told(done=False, lines=[mistake.message], demo=self.document())
-        return Told(done=True, lines=lines, demo=self.document())
+            return DemoReply(done=False, lines=[mistake.message], demo=self.document())
+        return DemoReply(done=True, lines=lines, demo=self.document())
 
-    def _kill(self, order: Order) -> list[str]:
+    def _kill(self, order: DemoOrder) -> list[str]:
         node = self._region(order.region)
         pid = node.pid
         if pid is None:
@@ -99,7 +99,7 @@ class DemoCluster:
         node.kill()
         return [f"{node.datacenter} is dead: SIGKILL to pid {pid}, as a power cut would.", *self.consequences()]
 
-    def _pause(self, order: Order) -> list[str]:
+    def _pause(self, order: DemoOrder) -> list[str]:
         node = self._running(order.region)
         if node.paused:
             raise InvalidRequest(f"{node.datacenter} is paused already")
@@ -109,7 +109,7 @@ class DemoCluster:
             *self.consequences(),
         ]
 
-    def _resume(self, order: Order) -> list[str]:
+    def _resume(self, order: DemoOrder) -> list[str]:
         node = self._running(order.region)
         if not node.paused:
             raise InvalidRequest(f"{node.datacenter} is not paused")
@@ -118,7 +118,7 @@ class DemoCluster:
         self._until_in_touch()
         return [f"{node.datacenter} goes on (pid {node.pid}), as if no time had passed.", *self.consequences()]
 
-    def _revive(self, order: Order) -> list[str]:
+    def _revive(self, order: DemoOrder) -> list[str]:
         node = self._region(order.region)
         if node.paused and node.running:
             return self._resume(order)
@@ -141,13 +141,13 @@ class DemoCluster:
             if node.running:
                 self._expected_down.discard(node.datacenter)
 
-    def _cut(self, order: Order) -> list[str]:
+    def _cut(self, order: DemoOrder) -> list[str]:
         links = self._links(order)
         self.cuts |= links
         self._change_links(links, cut=True)
         return [f"Now {between(order)} cut: nothing gets through, in either direction.", *self.consequences()]
 
-    def _heal(self, order: Order) -> list[str]:
+    def _heal(self, order: DemoOrder) -> list[str]:
         links = self._links(order)
         if not links & self.cuts:
             raise InvalidRequest(f"{between(order)} not cut")
@@ -164,7 +164,7 @@ class DemoCluster:
                 near = {self.by_name[name].id for name in self.within_reach(node.datacenter)}
                 node.wait_until(partial(reaches, near), "in touch with the others")
 
-    def _links(self, order: Order) -> set[Link]:
+    def _links(self, order: DemoOrder) -> set[Link]:
         here = self._region(order.region).datacenter
         others = [self._region(name).datacenter for name in order.others] or self.plan.names
         if here in order.others:
@@ -187,7 +187,7 @@ class DemoCluster:
             known = {peer.id for peer in client.status().peers}
         node.change_links(self._secret, cut=theirs & known, heal=rest & known)
 
-    def _add(self, order: Order) -> list[str]:
+    def _add(self, order: DemoOrder) -> list[str]:
         if order.region in self.by_name:
             raise InvalidRequest(f"{order.region} is a member already")
         if order.region not in aws.REGIONS:
@@ -207,7 +207,7 @@ class DemoCluster:
             *self.consequences(),
         ]
 
-    def _remove(self, order: Order) -> list[str]:
+    def _remove(self, order: DemoOrder) -> list[str]:
         node, began = self._region(order.region), time.monotonic()
         epoch = change_members(self._able(but=node), remove=[node.id])
         self._expected_down.add(node.datacenter)
@@ -217,7 +217,7 @@ class DemoCluster:
         took = f"{time.monotonic() - began:.1f} s"
         return [f"{node.datacenter} is no member any more, after {took} (epoch {epoch}).", *self.consequences()]
 
-    def _settle(self, plan: Plan, nodes: list[RegionNode]) -> None:
+    def _settle(self, plan: DemoPlan, nodes: list[RegionNode]) -> None:
         self.plan, self.nodes = plan, nodes
         self.by_name = {node.datacenter: node for node in nodes}
         self._expected_down &= set(self.by_name)
@@ -313,14 +313,14 @@ def reaches(others: set[int], status: Status) -> bool:
     return others <= reached(status)
 
 
-def between(order: Order) -> str:
+def between(order: DemoOrder) -> str:
     if len(order.others) == 1:
         return f"the link between {order.region} and {order.others[0]} is"
     others = ", ".join(order.others) if order.others else "all others"
     return f"the links between {order.region} and {others} are"
 
 
-def refuse_order(order: Order) -> list[str]:
+def refuse_order(order: DemoOrder) -> list[str]:
     raise InvalidRequest(f"this demo knows no order {order.verb!r}")
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from epoxy.cli import output
 from epoxy.cli.demo import desk, show
-from epoxy.cli.demo.desk import Order
+from epoxy.cli.demo.desk import DemoOrder
 from epoxy.cli.demo.plan import HIGHEST_PORT_BASE, REGIONS
 from epoxy.cli.demo.run import Wanted, run_demo
 from epoxy.cli.groups import SETTINGS, Group, Interrupted, refuse
@@ -115,7 +115,7 @@ def for_a_demo(command: Command) -> Command:
     return folder(port_base(json_option(command)))
 
 
-def send(order: Order, **given: Any) -> None:
+def send(order: DemoOrder, **given: Any) -> None:
     before: Meant = click.get_current_context().obj
     folder, port_base = given["folder"] or before.folder, given["port_base"] or before.port_base
     try:
@@ -152,7 +152,7 @@ def ps(**given: Any) -> None:
     Example:
       epoxy demo ps
     """
-    send(Order(verb="ps"), **given)
+    send(DemoOrder(verb="ps"), **given)
 
 
 @demo.command(short_help="A power cut: SIGKILL, no goodbye.")
@@ -165,7 +165,7 @@ def kill(region: str, **given: Any) -> None:
     Example:
       epoxy demo kill eu-west-1
     """
-    send(Order(verb="kill", region=region), **given)
+    send(DemoOrder(verb="kill", region=region), **given)
 
 
 @demo.command(short_help="Start a region again that is down (or paused).")
@@ -178,7 +178,7 @@ def revive(region: str, **given: Any) -> None:
     Example:
       epoxy demo revive eu-west-1
     """
-    send(Order(verb="revive", region=region), **given)
+    send(DemoOrder(verb="revive", region=region), **given)
 
 
 @demo.command(short_help="Neither dead nor alive: connections stay, nobody answers.")
@@ -191,7 +191,7 @@ def pause(region: str, **given: Any) -> None:
     Example:
       epoxy demo pause eu-west-1
     """
-    send(Order(verb="pause", region=region), **given)
+    send(DemoOrder(verb="pause", region=region), **given)
 
 
 @demo.command(short_help="Let a paused region go on.")
@@ -204,7 +204,7 @@ def resume(region: str, **given: Any) -> None:
     Example:
       epoxy demo resume eu-west-1
     """
-    send(Order(verb="resume", region=region), **given)
+    send(DemoOrder(verb="resume", region=region), **given)
 
 
 @demo.command(short_help="Grow: one more region learns everything and joins.")
@@ -219,7 +219,7 @@ def add(region: str, **given: Any) -> None:
       epoxy demo add us-west-2
       epoxy demo add sa-east-1
     """
-    send(Order(verb="add", region=region), **given)
+    send(DemoOrder(verb="add", region=region), **given)
 
 
 @demo.command(short_help="Shrink: a region leaves for good, dead or alive.")
@@ -232,7 +232,7 @@ def remove(region: str, **given: Any) -> None:
     Example:
       epoxy demo remove eu-west-1
     """
-    send(Order(verb="remove", region=region), **given)
+    send(DemoOrder(verb="remove", region=region), **given)
 
 
 @demo.command(short_help="Cut a region off from all others, or from those named.")
@@ -247,7 +247,7 @@ def cut(region: str, others: tuple[str, ...], **given: Any) -> None:
       epoxy demo cut eu-west-1
       epoxy demo cut eu-west-1 us-east-1
     """
-    send(Order(verb="cut", region=region, others=others), **given)
+    send(DemoOrder(verb="cut", region=region, others=others), **given)
 
 
 @demo.command(short_help="Make cut links whole again.")
@@ -262,4 +262,4 @@ def heal(region: str, others: tuple[str, ...], **given: Any) -> None:
       epoxy demo heal eu-west-1
       epoxy demo heal eu-west-1 us-east-1
     """
-    send(Order(verb="heal", region=region, others=others), **given)
+    send(DemoOrder(verb="heal", region=region, others=others), **given)

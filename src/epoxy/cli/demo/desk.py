@@ -28,7 +28,7 @@ READ_S = 2.0
 """For a process on this machine to send two words. The desk serves one at a time, so nobody may hold it up."""
 
 
-class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DemoOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`verb` is one of the sub-commands; `others` narrows a cut or a heal to the links to those."""
 
     verb: str
@@ -36,7 +36,7 @@ class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     others: tuple[str, ...] = ()
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class DemoReply(Struct, frozen=True, kw_only=True):
     """`lines` for people, `demo` for programs; `done` False: refused, and the lines say why."""
 
     done: bool
@@ -54,7 +54,7 @@ class Desk:
         self._socket.bind(str(self._path))
         self._socket.listen()
 
-    def serve(self, perform: Callable[[Order], Told], wait_s: float) -> None:
+    def serve(self, perform: Callable[[DemoOrder], DemoReply], wait_s: float) -> None:
         """At most one order, if one comes in time."""
         self._socket.settimeout(wait_s)
         try:
@@ -70,7 +70,7 @@ class Desk:
         self._path.unlink(missing_ok=True)
 
 
-def read_order(visitor: socket.socket) -> Order:
+def read_order(visitor: socket.socket) -> DemoOrder:
     raw = b""
     while not raw.endswith(b"\n") and len(raw) < MAX_ORDER_BYTES:
         piece = visitor.recv(MAX_ORDER_BYTES)
@@ -78,12 +78,12 @@ def read_order(visitor: socket.socket) -> Order:
             break
         raw += piece
     try:
-        return msgspec.json.decode(raw, type=Order)
+        return msgspec.json.decode(raw, type=DemoOrder)
     except msgspec.MsgspecError:
-        return Order(verb="unreadable")
+        return DemoOrder(verb="unreadable")
 
 
-def ask(path: Path, order: Order, wait_s: float = ANSWER_S) -> Told | None:
+def ask(path: Path, order: DemoOrder, wait_s: float = ANSWER_S) -> DemoReply | None:
     """None: nobody is there any more."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor:
         visitor.settimeout(wait_s)
@@ -96,7 +96,7 @@ def ask(path: Path, order: Order, wait_s: float = ANSWER_S) -> Told | None:
         except OSError:
             return None
     try:
-        return msgspec.json.decode(raw, type=Told)
+        return msgspec.json.decode(raw, type=DemoReply)
     except msgspec.MsgspecError:
         return None
 
@@ -116,7 +116,7 @@ def find(*, folder: Path | None, port_base: int | None) -> Path:
 
 def is_meant(path: Path, folder: Path | None) -> bool:
     try:
-        told = ask(path, Order(verb="ps"), LOOK_S)
+        told = ask(path, DemoOrder(verb="ps"), LOOK_S)
     except Unavailable:
         return folder is None
     return told is not None and (folder is None or told.demo.get("dir") == str(folder.absolute()))

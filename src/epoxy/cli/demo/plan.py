@@ -45,7 +45,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     gone: tuple[int, ...] = ()
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class DemoPlan(Struct, frozen=True, kw_only=True):
     """`regions`: how many there were at first. `added`: whoever came later; `gone`: the ids of those who left."""
 
     folder: Path
@@ -76,11 +76,11 @@ class Plan(Struct, frozen=True, kw_only=True):
         before = {place.name: place for place in (*self.founders, *self.added)}
         return before.get(name) or Place(id=len(before) + 1, name=name)
 
-    def grown(self, place: Place) -> "Plan":
+    def grown(self, place: Place) -> "DemoPlan":
         added = self.added if place in (*self.founders, *self.added) else (*self.added, place)
         return replace(self, added=added, gone=tuple(i for i in self.gone if i != place.id))
 
-    def shrunk(self, replica: int) -> "Plan":
+    def shrunk(self, replica: int) -> "DemoPlan":
         return replace(self, gone=(*self.gone, replica))
 
     def floor_ms(self, here: str, within_reach: Collection[str]) -> float | None:
@@ -122,11 +122,11 @@ def kept_secret(folder: Path) -> Path:
     return secret
 
 
-def plan(folder: Path, *, regions: int | None, port_base: int | None, wan: bool) -> Plan:
+def plan(folder: Path, *, regions: int | None, port_base: int | None, wan: bool) -> DemoPlan:
     """What was asked for, or else what the folder was made for, or else three regions at the usual ports."""
     made = read_manifest(folder)
     if made is None:
-        return Plan(folder=folder, regions=regions or 3, port_base=port_base or PORT_BASE, wan=wan)
+        return DemoPlan(folder=folder, regions=regions or 3, port_base=port_base or PORT_BASE, wan=wan)
     if regions not in (None, made.regions):
         raise ConfigError(f"{folder} holds a demo of {made.regions} regions, not {regions}; choose another --dir")
     if port_base not in (None, made.port_base):
@@ -134,7 +134,7 @@ def plan(folder: Path, *, regions: int | None, port_base: int | None, wan: bool)
             f"{folder} was made with --port-base {made.port_base}, and its members know each other by their addresses;"
             f" use that, or another --dir"
         )
-    return Plan(
+    return DemoPlan(
         folder=folder,
         regions=made.regions,
         port_base=made.port_base,

@@ -15,8 +15,8 @@ import msgspec
 from epoxy.model.errors import InvalidRequest, Unavailable
 from epoxy.testing import ClusterNode, clean_environment
 from epoxy.transport.peers.auth import OPERATOR, sign, wall_ms
-from epoxy.transport.peers.signed_header import Claim
-from epoxy.transport.wan.emulation import Change
+from epoxy.transport.peers.signed_header import SignedHeader
+from epoxy.transport.wan.emulation import LinkChange
 
 LINKS_PATH = "/v2/admin/links"
 LINKS_S = 20.0
@@ -51,8 +51,8 @@ class RegionNode(ClusterNode):
 
     def change_links(self, secret: bytes, *, cut: Iterable[int] = (), heal: Iterable[int] = ()) -> None:
         """Ask the node to change its own side, signed with the cluster's secret."""
-        body = msgspec.json.encode(Change(cut=sorted(cut), heal=sorted(heal)))
-        claim = Claim(OPERATOR, self.id, 1, wall_ms(), secrets.randbits(64))
+        body = msgspec.json.encode(LinkChange(cut=sorted(cut), heal=sorted(heal)))
+        claim = SignedHeader(OPERATOR, self.id, 1, wall_ms(), secrets.randbits(64))
         signature, _ = sign(secret, claim, LINKS_PATH.encode(), body)
         connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=LINKS_S)
         try:

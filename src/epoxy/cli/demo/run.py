@@ -18,8 +18,8 @@ from msgspec import Struct
 from epoxy.cli import output
 from epoxy.cli.demo import show
 from epoxy.cli.demo.cluster import DemoCluster
-from epoxy.cli.demo.desk import Desk, Order, Told
-from epoxy.cli.demo.plan import Plan, plan
+from epoxy.cli.demo.desk import DemoOrder, DemoReply, Desk
+from epoxy.cli.demo.plan import DemoPlan, plan
 from epoxy.cli.demo.region import RegionNode
 
 LOOK_S = 0.1
@@ -42,7 +42,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     as_json: bool
 
 
-class Ended(BaseException):
+class Terminated(BaseException):
     """By a signal. It passes through everything on its way to those who clean up."""
 
     def __init__(self, number: int) -> None:
@@ -63,7 +63,7 @@ def run_demo(wanted: Wanted) -> int:
         demo.start(stack)
         try:
             return demo.run_command(wanted.command) if wanted.command is not None else demo.run_for_ever()
-        except Ended as ended:
+        except Terminated as ended:
             demo.say("")
             return 0 if wanted.command is None else 128 + ended.number
 
@@ -113,7 +113,7 @@ class Demo:
         for node in self.cluster.fallen():
             self._tell_fallen(node)
 
-    def _perform(self, order: Order) -> Told:
+    def _perform(self, order: DemoOrder) -> DemoReply:
         told = self.cluster.perform(order)
         if order.verb != "ps":
             click.echo(
@@ -134,12 +134,12 @@ class Demo:
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
     def end_it(number: int, _: FrameType | None) -> None:
-        raise Ended(number)
+        raise Terminated(number)
 
     before = {number: signal.signal(number, end_it) for number in SIGNALS}
     try:
         yield
-    except Ended as ended:
+    except Terminated as ended:
         raise click.exceptions.Exit(128 + ended.number) from None
     finally:
         for number, handler in before.items():
@@ -174,7 +174,7 @@ def end_command(running: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def progress(planned: Plan) -> Iterator[Callable[[RegionNode], None]]:
+def progress(planned: DemoPlan) -> Iterator[Callable[[RegionNode], None]]:
     """A line that changes on a terminal, a line for each region elsewhere."""
     from rich.console import Console
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from epoxy.cli.demo.plan import PORT_BASE, REGIONS, Plan
+from epoxy.cli.demo.plan import PORT_BASE, REGIONS, DemoPlan
 
 NO_REDIS_CLI = (
     "No redis-cli was found here; any Redis client will do. Debian and Ubuntu: apt install redis-tools; "
@@ -14,7 +14,7 @@ NO_REDIS_CLI = (
 )
 
 
-def welcome(plan: Plan, demo: dict[str, Any], seconds: float, *, kept: bool) -> list[str]:
+def welcome(plan: DemoPlan, demo: dict[str, Any], seconds: float, *, kept: bool) -> list[str]:
     regions = demo["regions"]
     distance = "with the round trips between their AWS regions" if plan.wan else "without a WAN between them"
     first = regions[0]["http"]
@@ -31,7 +31,7 @@ def welcome(plan: Plan, demo: dict[str, Any], seconds: float, *, kept: bool) -> 
     ]
 
 
-def invitation(plan: Plan, demo: dict[str, Any]) -> list[str]:
+def invitation(plan: DemoPlan, demo: dict[str, Any]) -> list[str]:
     tries = (f"  {line}" for line in suggestions(plan, demo["regions"]))
     lacking = [] if redis_cli() else ["", NO_REDIS_CLI]
     return ["", "Try, in a second terminal:", *tries, *lacking, "", "Ctrl-C ends it."]
@@ -43,7 +43,7 @@ def redis_cli() -> str | None:
     return shutil.which("redis-cli") or (str(beside) if beside.exists() else None) or shutil.which("valkey-cli")
 
 
-def suggestions(plan: Plan, regions: Sequence[dict[str, Any]]) -> list[str]:
+def suggestions(plan: DemoPlan, regions: Sequence[dict[str, Any]]) -> list[str]:
     """The first five minutes. Only with programs that are there."""
     epoxy, second, last = our_name(), regions[1], regions[-1]
     here = "" if plan.port_base == PORT_BASE else f" --url {regions[0]['http']}"

@@ -10,12 +10,12 @@ import click
 from epoxy.cli import output
 from epoxy.cli import parameters as options
 from epoxy.cli.groups import SETTINGS
-from epoxy.cli.progress import Watch, watched
+from epoxy.cli.progress import ProgressBar, watched
 from epoxy.cli.sim import results
 from epoxy.cli.sim.mutants import mutants_command
 from epoxy.cli.sim.results import Stage
 from epoxy_sim.campaign import Campaign
-from epoxy_sim.protocols import R, Setup, chase
+from epoxy_sim.protocols import CampaignSetup, R, chase
 from epoxy_sim.search import P, Shrunk
 
 HELD, VIOLATED, INTERRUPTED = 0, 1, 130
@@ -51,12 +51,12 @@ def size_option(machines: str) -> Callable[[Any], Any]:
     return click.option("--n", type=click.IntRange(1, 9), metavar="N", help=words)
 
 
-def mutant_option(setup: type[Setup[P, R]]) -> Callable[[Any], Any]:
+def mutant_option(setup: type[CampaignSetup[P, R]]) -> Callable[[Any], Any]:
     words = f"Plant a fault; `epoxy sim {setup.name}-mutants` lists them."
     return click.option("--mutant", type=options.MutantName(setup.mutants), help=words)
 
 
-def faults_command(setup: type[Setup[P, R]], *, short: str, text: str) -> click.Command:
+def faults_command(setup: type[CampaignSetup[P, R]], *, short: str, text: str) -> click.Command:
     return mutants_command(
         f"{setup.name}-mutants",
         setup.mutants,
@@ -69,7 +69,7 @@ def faults_command(setup: type[Setup[P, R]], *, short: str, text: str) -> click.
 
 def simulate(
     stage: Stage[P, R],
-    setup: Setup[P, R],
+    setup: CampaignSetup[P, R],
     *,
     seeds: range,
     replay: int | None,
@@ -95,15 +95,15 @@ def simulate(
     return INTERRUPTED if summary.interrupted else HELD
 
 
-def shrink_plan(stage: Stage[P, R], setup: Setup[P, R], plan: P, rule: str) -> Shrunk[R]:
+def shrink_plan(stage: Stage[P, R], setup: CampaignSetup[P, R], plan: P, rule: str) -> Shrunk[R]:
     def told(runs: int, best: P) -> None:
         watch.tell(runs, f"{runs:,} runs, {stage.left(best)} left")
 
-    with Watch("shrinking", None) as watch, setup.planted():
+    with ProgressBar("shrinking", None) as watch, setup.planted():
         return stage.shrink(plan, rule, listener=told)
 
 
-def replay_one(stage: Stage[P, R], setup: Setup[P, R], seed: int, *, shrinking: bool, as_json: bool) -> int:
+def replay_one(stage: Stage[P, R], setup: CampaignSetup[P, R], seed: int, *, shrinking: bool, as_json: bool) -> int:
     plan = setup.plan(seed)
     with setup.planted():
         report = setup.run(plan, tracing=True)

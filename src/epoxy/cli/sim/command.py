@@ -12,7 +12,7 @@ from epoxy.cli.sim.campaigns import HELD, VIOLATED
 from epoxy.cli.sim.mutants import mutants
 from epoxy.cli.sim.soak import soak
 from epoxy.model.quorum import QuorumPolicy
-from epoxy_sim.keys.exhaustive import World, explore
+from epoxy_sim.keys.exhaustive import SmallWorld, explore
 from epoxy_sim.keys.mutants import planted
 from epoxy_sim.members import exhaustive as exhaustive_members
 from epoxy_sim.mutation_testing import CHANGES
@@ -70,7 +70,7 @@ def exhaustive(
     """
     if proposers > n:
         raise click.UsageError(f"{proposers} proposers do not fit on {n} replicas: each writes at a replica of its own")
-    world = World(n=n, proposers=tuple(range(1, proposers + 1)), recoveries=recoveries, policy=policy)
+    world = SmallWorld(n=n, proposers=tuple(range(1, proposers + 1)), recoveries=recoveries, policy=policy)
     with output.spinner("visiting every reachable state"), planted(mutant):
         exploration = explore(world)
     words = f"exhaustive, n = {n}, {proposers} proposers, {recoveries} recoveries, {policy.value} quorums"

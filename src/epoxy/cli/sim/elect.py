@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from epoxy.cli.sim import results
 from epoxy.cli.sim.campaigns import campaign_command, faults_command, mutant_option, size_option
 from epoxy_sim.campaign import Tally
-from epoxy_sim.elect.campaign import Setup
+from epoxy_sim.elect.campaign import ElectSetup
 from epoxy_sim.elect.mutants import AS_DESCRIBED
 from epoxy_sim.elect.shrink import shrink
 from epoxy_sim.elect.trace_format import condense, describe
@@ -21,7 +21,7 @@ def rows(tally: Tally, seconds: float) -> Iterator[tuple[str, str]]:
 
 
 STAGE = results.Stage(
-    setup=Setup,
+    setup=ElectSetup,
     shrink=shrink,
     describe=describe,
     condense=condense,
@@ -32,7 +32,7 @@ STAGE = results.Stage(
 elect = campaign_command(
     STAGE,
     "elect",
-    mutant_option(Setup),
+    mutant_option(ElectSetup),
     size_option("Nodes"),
     seeds="0..1000",
     short="Elections: one primary, leases, fencing.",
@@ -61,7 +61,7 @@ as_described = campaign_command(
     """,
 )
 elect_mutants = faults_command(
-    Setup,
+    ElectSetup,
     short="The planted faults of elections.",
     text="""The planted faults of elections: each breaks one rule by name, and every one must be caught.
 

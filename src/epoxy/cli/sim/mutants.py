@@ -8,16 +8,16 @@ import click
 from epoxy.cli import output
 from epoxy.cli import parameters as options
 from epoxy.cli.groups import SETTINGS
-from epoxy.cli.progress import Watch
+from epoxy.cli.progress import ProgressBar
 from epoxy_sim import mutation_testing
 from epoxy_sim.keys.mutants import MUTANTS
 from epoxy_sim.patching import Mutant
-from epoxy_sim.protocols import Catch
+from epoxy_sim.protocols import FaultCatch
 
 LISTED = ("mutant", "what it breaks")
 CAUGHT = ("caught by", "where", "after runs")
 
-Chase = Callable[..., Catch]
+Chase = Callable[..., FaultCatch]
 """Is given a name, and `jobs`."""
 
 
@@ -64,16 +64,16 @@ def listing(mutant: Mutant, also: tuple[str, ...]) -> dict[str, str]:
     return {"mutant": mutant.name, "breaks": mutant.breaks, **{word: getattr(mutant, word) for word in also}}
 
 
-def chase_all(chase: Chase, names: list[str], jobs: int) -> list[Catch]:
-    catches: list[Catch] = []
-    with Watch("mutants", len(names)) as watch:
+def chase_all(chase: Chase, names: list[str], jobs: int) -> list[FaultCatch]:
+    catches: list[FaultCatch] = []
+    with ProgressBar("mutants", len(names)) as watch:
         for name in names:
             catches.append(chase(name, jobs=jobs))
             watch.tell(len(catches), f"{name}: {catches[-1].rule or 'SURVIVED'}")
     return catches
 
 
-def caught(catch: Catch) -> tuple[str, ...]:
+def caught(catch: FaultCatch) -> tuple[str, ...]:
     where = f"seed {catch.seed}" if catch.seed is not None else "every state" if catch.rule else "nowhere"
     return catch.rule or "SURVIVED", where, f"{catch.tried:,}"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from epoxy.cli.sim import results
 from epoxy.cli.sim.campaigns import campaign_command, faults_command, mutant_option, size_option
 from epoxy_sim.campaign import Tally
-from epoxy_sim.placement.campaign import Setup
+from epoxy_sim.placement.campaign import PlacementSetup
 from epoxy_sim.placement.shrink import shrink
 from epoxy_sim.placement.trace_format import condense, describe
 
@@ -18,7 +18,7 @@ def rows(tally: Tally, seconds: float) -> Iterator[tuple[str, str]]:
 
 
 STAGE = results.Stage(
-    setup=Setup,
+    setup=PlacementSetup,
     shrink=shrink,
     describe=describe,
     condense=condense,
@@ -29,7 +29,7 @@ STAGE = results.Stage(
 placement = campaign_command(
     STAGE,
     "placement",
-    mutant_option(Setup),
+    mutant_option(PlacementSetup),
     size_option("Datacenters"),
     seeds="0..500",
     short="Actors: one for a name, on one envoy.",
@@ -44,7 +44,7 @@ placement = campaign_command(
     """,
 )
 placement_mutants = faults_command(
-    Setup,
+    PlacementSetup,
     short="The planted faults of placement.",
     text="""The planted faults of placement: each breaks one rule by name, and every one must be caught.
 

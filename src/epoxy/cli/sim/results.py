@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from epoxy.cli import output
-from epoxy_sim.campaign import Failed, Summary, Tally
+from epoxy_sim.campaign import FailedRun, Summary, Tally
 from epoxy_sim.keys.describe import until_blamed
 from epoxy_sim.keys.exhaustive import Exploration
-from epoxy_sim.protocols import R, Setup
+from epoxy_sim.protocols import CampaignSetup, R
 from epoxy_sim.search import Listener, P, Shrunk
 
 
@@ -29,7 +29,7 @@ class Stage(Struct, Generic[P, R], frozen=True, kw_only=True):
     """What is played, and how it is told: `describe` a plan, `condense` a trace, what is `left` of a plan that is being
     shrunk, the `rows` of a campaign's summary, and `more` of a report in JSON."""
 
-    setup: type[Setup[P, R]]
+    setup: type[CampaignSetup[P, R]]
     shrink: Shrink[P, R]
     describe: Callable[[P], list[str]]
     condense: Callable[[list[str]], list[str]]
@@ -71,7 +71,7 @@ def tally_json(tally: Tally, seconds: float) -> dict[str, Any]:
     }
 
 
-def show_summary(stage: Stage[P, R], summary: Summary[Setup[P, R]], shrunk: Shrunk[R] | None) -> None:
+def show_summary(stage: Stage[P, R], summary: Summary[CampaignSetup[P, R]], shrunk: Shrunk[R] | None) -> None:
     seeds = f"seeds {summary.first_seed}..{summary.first_seed + summary.tally.runs}"
     if summary.interrupted:
         seeds = f"interrupted, {summary.tally.runs:,} runs from seed {summary.first_seed}"
@@ -87,7 +87,7 @@ def show_summary(stage: Stage[P, R], summary: Summary[Setup[P, R]], shrunk: Shru
         output.block("Replay with its full trace", [summary.failed[0].replay])
 
 
-def summary_json(stage: Stage[P, R], summary: Summary[Setup[P, R]], shrunk: Shrunk[R] | None) -> dict[str, Any]:
+def summary_json(stage: Stage[P, R], summary: Summary[CampaignSetup[P, R]], shrunk: Shrunk[R] | None) -> dict[str, Any]:
     return {
         "protocol": summary.setup.protocol,
         **summary.setup.asked(),
@@ -101,12 +101,12 @@ def summary_json(stage: Stage[P, R], summary: Summary[Setup[P, R]], shrunk: Shru
     }
 
 
-def show_failure(failed: Failed) -> None:
+def show_failure(failed: FailedRun) -> None:
     click.secho(f"\nSeed {failed.seed} breaks the rule: {failed.rule}", fg="red", bold=True)
     click.echo(indent(failed.detail, "  "))
 
 
-def show_replay(stage: Stage[P, R], setup: Setup[P, R], seed: int, report: R, shrunk: Shrunk[R] | None) -> None:
+def show_replay(stage: Stage[P, R], setup: CampaignSetup[P, R], seed: int, report: R, shrunk: Shrunk[R] | None) -> None:
     output.block("The plan", stage.describe(report.plan))
     show_trace(stage, report)
     click.echo()
@@ -115,7 +115,7 @@ def show_replay(stage: Stage[P, R], setup: Setup[P, R], seed: int, report: R, sh
 
 
 def replay_json(
-    stage: Stage[P, R], setup: Setup[P, R], seed: int, report: R, shrunk: Shrunk[R] | None
+    stage: Stage[P, R], setup: CampaignSetup[P, R], seed: int, report: R, shrunk: Shrunk[R] | None
 ) -> dict[str, Any]:
     return {
         "protocol": setup.protocol,

@@ -6,7 +6,7 @@ from epoxy.cli.sim import results
 from epoxy.cli.sim.campaigns import campaign_command, faults_command, mutant_option, size_option
 from epoxy_sim.campaign import Tally
 from epoxy_sim.keys.describe import condense
-from epoxy_sim.txn.campaign import Setup
+from epoxy_sim.txn.campaign import TxnSetup
 from epoxy_sim.txn.shrink import shrink
 from epoxy_sim.txn.trace_format import describe
 
@@ -24,7 +24,7 @@ def rows(tally: Tally, _: float) -> Iterator[tuple[str, str]]:
 
 
 STAGE = results.Stage(
-    setup=Setup,
+    setup=TxnSetup,
     shrink=shrink,
     describe=describe,
     condense=condense,
@@ -35,7 +35,7 @@ STAGE = results.Stage(
 ordered = campaign_command(
     STAGE,
     "ordered",
-    mutant_option(Setup),
+    mutant_option(TxnSetup),
     size_option("Replicas"),
     seeds="0..1000",
     short="Transactions over several keys: EPaxos*.",
@@ -51,7 +51,7 @@ ordered = campaign_command(
     """,
 )
 ordered_mutants = faults_command(
-    Setup,
+    TxnSetup,
     short="The planted faults of the ordered engine.",
     text="""The planted faults of the ordered engine: each breaks one rule by name, and every one must be caught.
 

@@ -6,10 +6,10 @@ from functools import partial
 from epoxy.model.members import NO_STAMP, ChangelogRead, MemberReply, SnapshotPage, SnapshotRead
 from epoxy.node.keys.replica import Replica
 from epoxy.ports import Clock, Store, Timer
-from epoxy.protocol.members.retention import Floor, Reader, last_of, may_go
+from epoxy.protocol.members.retention import Reader, RetentionFloor, last_of, may_go
 from epoxy.store.member_rows import MemberSpace
 
-FLOOR = Floor(commits=1_000_000, age_ms=600_000.0)
+FLOOR = RetentionFloor(commits=1_000_000, age_ms=600_000.0)
 """A stream of changes whose reader is gone for ten minutes goes on where it was, and so does one that is gone for days
 where little is written. 10,000 commits a second make this a gigabyte."""
 

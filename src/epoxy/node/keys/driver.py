@@ -15,7 +15,7 @@ from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
 from epoxy.node.keys.quiet_read import QuietRead
 from epoxy.node.keys.replica import Replica
-from epoxy.node.keys.uncontended import Standing, Uncontended
+from epoxy.node.keys.uncontended import RoundPlan, Uncontended
 from epoxy.node.observer import Observer, Unobserved
 from epoxy.ports import Clock, Dice, Timer, Transport
 from epoxy.protocol.keys import reader
@@ -92,7 +92,7 @@ class Driver:
         self.timing = timing
         self.failures = FlowFailures(alarm)
         self.observer: Observer = Unobserved()
-        self._standing: Standing | None = None
+        self._standing: RoundPlan | None = None
         # By key, what begins the writes that wait for the one under way; None: there are none.
         self._queues: dict[bytes, deque[Callable[[], None]] | None] = {}
         self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
@@ -228,10 +228,10 @@ class Driver:
     def _begin(self, write: Write, answered: Callable[[Outcome], None]) -> None:
         Uncontended(self, write, self.current(), self.clock.now_ms(), answered).start()
 
-    def current(self) -> Standing:
+    def current(self) -> RoundPlan:
         standing, config = self._standing, self.replica.config
         if standing is None or standing.config is not config or standing.timing is not self.timing:
-            standing = self._standing = Standing(self._context())
+            standing = self._standing = RoundPlan(self._context())
         return standing
 
     def _context(self) -> Context:

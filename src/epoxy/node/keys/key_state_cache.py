@@ -9,7 +9,7 @@ LARGEST_VALUE = 4096
 """So two generations take 64 MiB at the very most, and some 8 MiB with short values."""
 
 
-class States:
+class KeyStateCache:
     """Two generations: the younger fills up, and takes the older one's place when it is full. A state that is too large
     is not kept, and neither is an older one of the same key: what is found here is always the newest."""
 

@@ -8,7 +8,7 @@ from epoxy.model.writes import Path
 from epoxy.node.observer import Observer, Unobserved
 
 
-class Pace:
+class RoundLatency:
     """An Observer that passes on what it hears. Rounds that failed tell nothing of the time a good one takes."""
 
     def __init__(self) -> None:

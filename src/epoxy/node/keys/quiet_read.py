@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from epoxy.model.errors import StoreFailed
 from epoxy.model.messages import Read, ReadOk, Reply, Request, StaleEpoch
 from epoxy.model.writes import ReadFailed, ReadOutcome, ReadResult, Source
-from epoxy.node.keys.uncontended import Standing
+from epoxy.node.keys.uncontended import RoundPlan
 from epoxy.ports import Timer
 from epoxy.protocol.keys.reader import carry_on, in_flight, linearizable, newest_of, next_version
 from epoxy.protocol.keys.rounds import what_it_missed
@@ -26,7 +26,7 @@ class QuietRead:
     """One read. What is heard after it was answered, or left, counts for nothing."""
 
     def __init__(
-        self, driver: "Driver", key: bytes, standing: Standing, answered: Callable[[ReadOutcome], None]
+        self, driver: "Driver", key: bytes, standing: RoundPlan, answered: Callable[[ReadOutcome], None]
     ) -> None:
         self.driver = driver
         self._standing = standing

@@ -31,7 +31,7 @@ from epoxy.model.messages import (
 )
 from epoxy.model.records import FRESH, ChangelogEntry, KeyState, Proposal
 from epoxy.model.writes import ReadResult, Source
-from epoxy.node.keys.key_state_cache import States
+from epoxy.node.keys.key_state_cache import KeyStateCache
 from epoxy.node.members import config_record
 from epoxy.ports import Store, Transaction
 from epoxy.protocol.keys import acceptor, local
@@ -61,7 +61,7 @@ class Replica:
         self.ordered: Callable[[InTerm], Reply] = not_ordered_here
         """What deals with requests of the ordered engine."""
         self._store = store
-        self._states = States()
+        self._states = KeyStateCache()
         self.keyspace = Keyspace(me)
         self._alarm = alarm
         self.config = config

@@ -17,10 +17,10 @@ from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, Write
 from epoxy.ports import Timer
 from epoxy.protocol.keys.effects import Answer, Context
 from epoxy.protocol.keys.operations import Answered, Conclude, Concluded, FastVote, Reserved, Selected, Unconfirmed
-from epoxy.protocol.keys.proposer import Wish, name_of, pursue, selection
+from epoxy.protocol.keys.proposer import WriteIntent, name_of, pursue, selection
 from epoxy.protocol.keys.reader import nearest_quorum
 from epoxy.protocol.keys.rounds import what_it_missed
-from epoxy.protocol.keys.terms import Offer
+from epoxy.protocol.keys.terms import OwnProposal
 from epoxy.runtime.flow_failures import reason_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ EARLIER_ROUND: Final = -1
 """A flow counts its rounds from 0 on: to it, whatever is heard here belongs to one that is over."""
 
 
-class Standing:
+class RoundPlan:
     """What follows from the configuration for the writes and reads of one replica; worked out once for many of them.
     `asked` are those of whom a linearizable read asks `slow` answers, `asked_ms` how long it waits for them."""
 
@@ -50,7 +50,7 @@ class Standing:
         self.slow = ctx.config.quorums.slow
 
 
-def goes_straight(standing: Standing) -> bool:
+def goes_straight(standing: RoundPlan) -> bool:
     """Who does not vote proposes nothing, and the flow says so."""
     return standing.votes
 
@@ -59,12 +59,12 @@ class Uncontended:
     """One write. `run` is the flow that has taken over, if any has."""
 
     def __init__(
-        self, driver: "Driver", write: Write, standing: Standing, begun_ms: float, answered: Callable[[Outcome], None]
+        self, driver: "Driver", write: Write, standing: RoundPlan, begun_ms: float, answered: Callable[[Outcome], None]
     ) -> None:
         self.key = write.key
         self.begun_ms = begun_ms
         self._driver = driver
-        self._wish = Wish(write, name_of(write, standing.ctx))
+        self._wish = WriteIntent(write, name_of(write, standing.ctx))
         self._standing = standing
         self._answered: Callable[[Outcome], None] | None = answered
         # Who has done what: a handful at most, and one sender counts once.
@@ -101,7 +101,7 @@ class Uncontended:
     def _put_forward(self, selected: FastVote) -> None:
         """My own vote stands, and is durable."""
         wish, standing = self._wish, self._standing
-        wish.offer = Offer(proposal=selected.proposal, made=True)
+        wish.offer = OwnProposal(proposal=selected.proposal, made=True)
         wish.previous = selected.base
         self._proposal = selected.proposal
         if standing.need == 1:

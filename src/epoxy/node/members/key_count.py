@@ -11,7 +11,7 @@ FRESH_MS = 600_000.0
 """For whom it is meant, yesterday's number would do."""
 
 
-class Census:
+class KeyCount:
     def __init__(self, replica: Replica, store: Store, clock: Clock) -> None:
         self.keys = 0
         """As last counted; 0 until it has been, for a part of them would make what is left of a copy seem little."""

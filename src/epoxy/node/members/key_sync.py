@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar, assert_never
 
 from epoxy.codec import wire
-from epoxy.model.cluster import CONFIG_KEY, WISH_KEY
+from epoxy.model.cluster import CHANGE_REQUEST_KEY, CONFIG_KEY
 from epoxy.model.members import ChangelogRead, MemberReply, SnapshotRead
 from epoxy.model.records import KeyState
 from epoxy.node.keys.changelog_gc import Sweeper
@@ -93,8 +93,8 @@ class Copier:
     # As a learner
 
     def is_changing(self) -> bool:
-        found = self._replica.newest(WISH_KEY)
-        wish = wire.decode_wish(found.value) if found is not None and found.value is not None else None
+        found = self._replica.newest(CHANGE_REQUEST_KEY)
+        wish = wire.decode_change_request(found.value) if found is not None and found.value is not None else None
         return is_changing(self._replica.config, wish)
 
     def sources(self, tx: Transaction) -> tuple[int, ...]:

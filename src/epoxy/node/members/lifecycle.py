@@ -7,7 +7,7 @@ from msgspec import Struct
 from epoxy.model.cluster import ClusterConfig, ReplicaStatus
 
 
-class State(enum.Enum):
+class LifecycleState(enum.Enum):
     """Only those who are active or leaving serve clients."""
 
     STARTING = "starting"
@@ -25,8 +25,8 @@ class State(enum.Enum):
     """Another store is on record for this id."""
 
 
-class Standing(Struct, frozen=True, kw_only=True):
-    state: State
+class Lifecycle(Struct, frozen=True, kw_only=True):
+    state: LifecycleState
     reason: str = ""
     """Why clients are not served; empty if they are."""
 
@@ -35,41 +35,41 @@ class Standing(Struct, frozen=True, kw_only=True):
         return not self.reason
 
 
-STARTING = Standing(state=State.STARTING, reason="the node is starting")
-STOPPING = Standing(state=State.STOPPING, reason="the node is stopping")
+STARTING = Lifecycle(state=LifecycleState.STARTING, reason="the node is starting")
+STOPPING = Lifecycle(state=LifecycleState.STOPPING, reason="the node is stopping")
 
 FIRST_EPOCH = 1
 
 PROMOTED = {
-    ReplicaStatus.JOINING: State.JOINING,
-    ReplicaStatus.LEARNING: State.LEARNING,
-    ReplicaStatus.ACTIVE: State.ACTIVE,
-    ReplicaStatus.LEAVING: State.LEAVING,
+    ReplicaStatus.JOINING: LifecycleState.JOINING,
+    ReplicaStatus.LEARNING: LifecycleState.LEARNING,
+    ReplicaStatus.ACTIVE: LifecycleState.ACTIVE,
+    ReplicaStatus.LEAVING: LifecycleState.LEAVING,
 }
 
 
-def standing(config: ClusterConfig, me: int, identity: int, *, may_vote: bool) -> Standing:
+def standing(config: ClusterConfig, me: int, identity: int, *, may_vote: bool) -> Lifecycle:
     """Of replica `me` with the store of this identity."""
     info = config.info(me)
     if info is None:
         return outside(config, me)
     state = PROMOTED[info.status]
     if info.identity not in (0, identity):
-        return Standing(state=State.DISPLACED, reason=displaced(me))
-    if state in (State.JOINING, State.LEARNING):
+        return Lifecycle(state=LifecycleState.DISPLACED, reason=displaced(me))
+    if state in (LifecycleState.JOINING, LifecycleState.LEARNING):
         reason = f"replica {me} is {state.value}: it serves clients once it has copied what the others hold"
-        return Standing(state=state, reason=reason)
+        return Lifecycle(state=state, reason=reason)
     if not may_vote:
-        return Standing(state=State.UNCONFIRMED, reason=unconfirmed(me))
-    return Standing(state=state)
+        return Lifecycle(state=LifecycleState.UNCONFIRMED, reason=unconfirmed(me))
+    return Lifecycle(state=state)
 
 
-def outside(config: ClusterConfig, me: int) -> Standing:
+def outside(config: ClusterConfig, me: int) -> Lifecycle:
     if config.epoch == FIRST_EPOCH:
         reason = f"replica {me} is no member yet: `epoxy members add {me} URL`, at a member, makes it one"
-        return Standing(state=State.NEW, reason=reason)
+        return Lifecycle(state=LifecycleState.NEW, reason=reason)
     reason = f"replica {me} is no member of epoch {config.epoch}: it was removed, and can be stopped"
-    return Standing(state=State.REMOVED, reason=reason)
+    return Lifecycle(state=LifecycleState.REMOVED, reason=reason)
 
 
 def displaced(me: int) -> str:

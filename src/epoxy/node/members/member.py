@@ -8,9 +8,10 @@ from functools import partial
 from typing import assert_never
 
 from epoxy.codec import wire
-from epoxy.model.cluster import CONFIG_KEY, WISH_KEY, ClusterConfig
+from epoxy.model.cluster import CHANGE_REQUEST_KEY, CONFIG_KEY, ClusterConfig
 from epoxy.model.members import (
     ChangelogRead,
+    ChangeRequest,
     KeptRead,
     MemberReply,
     MemberRequest,
@@ -19,17 +20,16 @@ from epoxy.model.members import (
     StatusRead,
     UnsettledRead,
     ValuesRead,
-    Wish,
 )
 from epoxy.model.messages import EpochAhead, Failed, StaleEpoch, UpdateConfig
 from epoxy.model.records import KeyState
 from epoxy.model.writes import Consistency, Outcome, ReadFailed, ReadOutcome, Write
 from epoxy.node.keys.driver import Driver
 from epoxy.node.members.errands import Errand, Settling
-from epoxy.node.members.key_count import Census
+from epoxy.node.members.key_count import KeyCount
 from epoxy.node.members.key_sync import Copier
-from epoxy.node.members.store_identity import Guard
-from epoxy.node.members.txn_sync import Engine, Mirror
+from epoxy.node.members.store_identity import StoreIdentityCheck
+from epoxy.node.members.txn_sync import Mirror, TxnStateSource
 from epoxy.ports import Dice, MemberTransport, Store, Timer, Transaction
 from epoxy.protocol.keys import acceptor, operations
 from epoxy.protocol.members.coordinator import steward
@@ -37,7 +37,7 @@ from epoxy.protocol.members.effects import (
     Adopt,
     Ask,
     AskAll,
-    Config,
+    CurrentConfig,
     Effect,
     HereEffect,
     Install,
@@ -71,9 +71,14 @@ TAKE_OVER = 5
 """Looks without a change of epoch, after which a replica that does not coordinate does it all the same."""
 
 
-class Member:
+class Membership:
     def __init__(
-        self, driver: Driver, store: Store, transport: MemberTransport, dice: Dice, ordered: Engine | None = None
+        self,
+        driver: Driver,
+        store: Store,
+        transport: MemberTransport,
+        dice: Dice,
+        ordered: TxnStateSource | None = None,
     ) -> None:
         """`ordered`: the engine whose state is handed on, too."""
         self.driver = driver
@@ -84,7 +89,7 @@ class Member:
         self._dice = dice
         self.space = MemberSpace(self.replica.keyspace, self.replica.me)
         identity = store.transact(lambda tx: self.space.identity(tx, dice.nonce()))
-        self.guard = Guard(self.replica, store, self.space, identity)
+        self.guard = StoreIdentityCheck(self.replica, store, self.space, identity)
         self.copier = Copier(self.replica, store, self.space, driver.clock)
         self.mirror = (
             Mirror(
@@ -93,7 +98,7 @@ class Member:
             if ordered is not None
             else None
         )
-        self.census = Census(self.replica, store, driver.clock)
+        self.census = KeyCount(self.replica, store, driver.clock)
         self._synced_epoch = self._settled_epoch = 0
         self._stewarding = False
         self._pages: list[Callable[[MemberReply], None]] = []
@@ -113,14 +118,14 @@ class Member:
         self.copier.sweeper.start()
         self._clock.call_later(BEGIN_MS * self._dice.uniform(), self._look)
 
-    def wish(self, wish: Wish, answered: Callable[[Outcome], None]) -> None:
+    def wish(self, wish: ChangeRequest, answered: Callable[[Outcome], None]) -> None:
         """Have these members wanted, and see to it from here."""
 
         def written(outcome: Outcome) -> None:
             self.coordinate()
             answered(outcome)
 
-        self.driver.write(Write(key=WISH_KEY, value=wire.encode_wish(wish), mutable=True), written)
+        self.driver.write(Write(key=CHANGE_REQUEST_KEY, value=wire.encode_change_request(wish), mutable=True), written)
 
     def coordinate(self) -> None:
         if not self._stewarding and self.guard.may_vote:
@@ -230,7 +235,7 @@ class Member:
     def perform(self, effect: Effect, done: Callable[[object], None]) -> None:
         match effect:
             case ReadWish():
-                self.driver.read(WISH_KEY, Consistency.LINEARIZABLE, partial(self._wish_read, done))
+                self.driver.read(CHANGE_REQUEST_KEY, Consistency.LINEARIZABLE, partial(self._wish_read, done))
             case Ask():
                 self._ask(effect.to, effect.request, done)
             case AskAll():
@@ -259,7 +264,7 @@ class Member:
 
     def _perform_here(self, effect: HereEffect, done: Callable[[object], None]) -> None:
         match effect:
-            case Config():
+            case CurrentConfig():
                 done(self.replica.config)
             case Adopt():
                 self.replica.perform(operations.Adopt(config=effect.config), done)
@@ -319,7 +324,7 @@ def not_adopted(epoch: int, config: ClusterConfig) -> StaleEpoch | EpochAhead | 
     return acceptor.wrong_epoch(epoch, config)
 
 
-def wish_of(found: ReadOutcome) -> Wish | bool | None:
+def wish_of(found: ReadOutcome) -> ChangeRequest | bool | None:
     if isinstance(found, ReadFailed):
         return False
-    return wire.decode_wish(found.value) if found.value is not None else None
+    return wire.decode_change_request(found.value) if found.value is not None else None

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from epoxy.codec import wire
-from epoxy.model.cluster import WISH_KEY, ClusterConfig
-from epoxy.model.members import MemberStatus, StatusRead, Wish
+from epoxy.model.cluster import CHANGE_REQUEST_KEY, ClusterConfig
+from epoxy.model.members import ChangeRequest, MemberStatus, StatusRead
 from epoxy.model.writes import Committed, ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
-from epoxy.node.members.member import Member
+from epoxy.node.members.member import Membership
 from epoxy.protocol.members.change_request import Amendment, Objection, amended
-from epoxy.protocol.members.changes import Done, Heard, Waiting, next_step
+from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Heard, next_step
 from epoxy.protocol.members.effects import AskAll
 
 MAX_TRIES = 5
@@ -20,7 +20,7 @@ MAX_TRIES = 5
 class Accepted(Struct, frozen=True, kw_only=True):
     """Written down; the members change when they can. `queued`: another change is under way and is finished first."""
 
-    wish: Wish
+    wish: ChangeRequest
     epoch: int
     queued: bool
 
@@ -28,25 +28,25 @@ class Accepted(Struct, frozen=True, kw_only=True):
 Verdict = Accepted | Objection | Refused | ConsensusFailed
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class MembersView(Struct, frozen=True, kw_only=True):
     """`wish` None: nobody has ever wanted other members. `waiting` is what a change under way waits for; empty: none
     is, or it moves."""
 
     config: ClusterConfig
-    wish: Wish | None
+    wish: ChangeRequest | None
     heard: Heard
     waiting: str
     settled: bool
 
 
-class Roster:
-    def __init__(self, member: Member, reaches: Callable[[int], bool]) -> None:
+class MembersAdmin:
+    def __init__(self, member: Membership, reaches: Callable[[int], bool]) -> None:
         self._member = member
         self._driver = member.driver
         self._replica = member.replica
         self._reaches = reaches
 
-    def look(self, answered: Callable[[Look], None]) -> None:
+    def look(self, answered: Callable[[MembersView], None]) -> None:
         """Ask everybody; those who do not answer in time are missing among the heard."""
         config, wish = self._replica.config, self.wish()
 
@@ -59,10 +59,10 @@ class Roster:
         to = tuple(sorted({*config.everybody, *wanted, self._replica.me}))
         self._member.perform(AskAll(to=to, request=StatusRead()), heard)
 
-    def wish(self) -> Wish | None:
+    def wish(self) -> ChangeRequest | None:
         """The last one this replica has heard of."""
-        found = self._replica.newest(WISH_KEY)
-        return wire.decode_wish(found.value) if found is not None and found.value is not None else None
+        found = self._replica.newest(CHANGE_REQUEST_KEY)
+        return wire.decode_change_request(found.value) if found is not None and found.value is not None else None
 
     def change(self, given: Amendment, answered: Callable[[Verdict], None], tries: int = MAX_TRIES) -> None:
         """Written on top of the last wish, whoever made that: two operators add two members."""
@@ -71,7 +71,7 @@ class Roster:
             if isinstance(outcome, ReadFailed):
                 answered(Refused(reason=outcome.reason))
                 return
-            wish = wire.decode_wish(outcome.value) if outcome.value is not None else None
+            wish = wire.decode_change_request(outcome.value) if outcome.value is not None else None
             version = outcome.committed.version if outcome.committed is not None else 0
             verdict = amended(self._replica.config, wish, given, self._reached())
             if isinstance(verdict, Objection):
@@ -79,7 +79,7 @@ class Roster:
             else:
                 self._write(verdict, version, lambda result: written(verdict, result))
 
-        def written(wish: Wish, outcome: Outcome) -> None:
+        def written(wish: ChangeRequest, outcome: Outcome) -> None:
             match outcome:
                 case Committed():
                     config = self._replica.config
@@ -92,10 +92,10 @@ class Roster:
                 case _:
                     answered(Refused(reason="others change the members at the same time"))
 
-        self._driver.read(WISH_KEY, Consistency.LINEARIZABLE, found)
+        self._driver.read(CHANGE_REQUEST_KEY, Consistency.LINEARIZABLE, found)
 
-    def _write(self, wish: Wish, version: int, done: Callable[[Outcome], None]) -> None:
-        write = Write(key=WISH_KEY, value=wire.encode_wish(wish), mutable=True, if_version=version)
+    def _write(self, wish: ChangeRequest, version: int, done: Callable[[Outcome], None]) -> None:
+        write = Write(key=CHANGE_REQUEST_KEY, value=wire.encode_change_request(wish), mutable=True, if_version=version)
         self._driver.write(write, done)
 
     def _reached(self) -> set[int]:
@@ -107,8 +107,8 @@ def is_under_way(config: ClusterConfig) -> bool:
     return config.is_joint or len(config.active) < len(config.replicas)
 
 
-def looked(config: ClusterConfig, wish: Wish | None, heard: Heard, me: int) -> Look:
+def looked(config: ClusterConfig, wish: ChangeRequest | None, heard: Heard, me: int) -> MembersView:
     step = next_step(config, wish, heard, me)
-    waiting = step.reason if isinstance(step, Waiting) else ""
-    settled = isinstance(step, Done) and not is_under_way(config)
-    return Look(config=config, wish=wish, heard=heard, waiting=waiting, settled=settled)
+    waiting = step.reason if isinstance(step, ChangeWaiting) else ""
+    settled = isinstance(step, ChangeDone) and not is_under_way(config)
+    return MembersView(config=config, wish=wish, heard=heard, waiting=waiting, settled=settled)

@@ -10,7 +10,7 @@ from epoxy.protocol.members.identity import Recognition, may_vote, recognise
 from epoxy.store.member_rows import MemberSpace
 
 
-class Guard:
+class StoreIdentityCheck:
     """`identity` is that of this replica's own store."""
 
     def __init__(self, replica: Replica, store: Store, space: MemberSpace, identity: int) -> None:

@@ -42,7 +42,7 @@ AGAIN_MS, HURRY_MS = 1_000.0, 20.0
 """Between two passes: while a newcomer learns, and in a joint epoch, when all transactions wait for it."""
 
 
-class Engine(Protocol):
+class TxnStateSource(Protocol):
     """What is handed on."""
 
     def is_complete(self, term: int) -> bool:
@@ -65,7 +65,7 @@ class Mirror:
         self,
         replica: Replica,
         store: Store,
-        engine: Engine,
+        engine: TxnStateSource,
         clock: Clock,
         elsewhere: Callable[[Effect, Done], None],
         near: Callable[[], Sequence[int]],

@@ -23,7 +23,7 @@ from epoxy.model.cluster import ClusterConfig, ReplicaInfo
 from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
 from epoxy.node.process import pool_settings
-from epoxy.node.process.toml_file import Source, parse
+from epoxy.node.process.toml_file import TomlSource, parse
 from epoxy.protocol.placement.config import RANGES, RENAMED, PlacementConfig, Strategy
 
 HOST_NAME = re.compile(r"\*|[A-Za-z0-9_]([A-Za-z0-9._-]{0,252})")
@@ -32,7 +32,7 @@ MIN_SECRET_BYTES = 16
 """128 bits: what it takes to make guessing hopeless."""
 
 
-class Member(Struct, frozen=True, kw_only=True):
+class MemberSetting(Struct, frozen=True, kw_only=True):
     id: int
     datacenter: str
     url: str
@@ -51,7 +51,7 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
 
 
 class ClusterSettings(Struct, frozen=True, kw_only=True):
-    members: tuple[Member, ...]
+    members: tuple[MemberSetting, ...]
     quorum_policy: QuorumPolicy
     secret_file: Path
     join: bool = False
@@ -265,7 +265,7 @@ def load(path: Path, *, flags: Mapping[str, str] | None = None, environ: Mapping
     return assemble(source, {section: read_section(source, section, document) for section in TABLE})
 
 
-def check_known(source: Source, section: str, values: Any) -> None:
+def check_known(source: TomlSource, section: str, values: Any) -> None:
     if section not in TABLE:
         for key in (section, *(values if isinstance(values, dict) else ())):
             if key in RENAMED:
@@ -301,7 +301,7 @@ def overrides(environ: Mapping[str, str], flags: Mapping[str, str]) -> dict[str,
     return found
 
 
-def read_section(source: Source, section: str, document: Mapping[str, Any]) -> dict[str, Any] | None:
+def read_section(source: TomlSource, section: str, document: Mapping[str, Any]) -> dict[str, Any] | None:
     given = document.get(section)
     if given is None and section in REQUIRED:
         raise ConfigError(f"{source.name}: section [{section}] is missing")
@@ -310,7 +310,9 @@ def read_section(source: Source, section: str, document: Mapping[str, Any]) -> d
     return read_fields(source, section, TABLE[section], given or {})
 
 
-def read_fields(source: Source, section: str, fields: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, Any]:
+def read_fields(
+    source: TomlSource, section: str, fields: Mapping[str, Field], given: Mapping[str, Any]
+) -> dict[str, Any]:
     values = {}
     for key, field in fields.items():
         if key not in given:
@@ -328,7 +330,7 @@ def read_fields(source: Source, section: str, fields: Mapping[str, Field], given
     return values
 
 
-def assemble(source: Source, sections: Mapping[str, Any]) -> Settings:
+def assemble(source: TomlSource, sections: Mapping[str, Any]) -> Settings:
     node, cluster = sections["node"], sections["cluster"]
     members = read_members(source, cluster["members"])
     me = read_self(source, node, members, join=cluster["join"], encrypted=sections["tls"] is not None)
@@ -367,8 +369,8 @@ def not_allowed(key: str, value: Any) -> str | None:
 
 
 def read_self(
-    source: Source, node: Mapping[str, Any], members: tuple[Member, ...], *, join: bool, encrypted: bool
-) -> Member:
+    source: TomlSource, node: Mapping[str, Any], members: tuple[MemberSetting, ...], *, join: bool, encrypted: bool
+) -> MemberSetting:
     """A node is one of the first members, or says that it joins later: a mistyped id should be neither."""
     me = next((member for member in members if member.id == node["id"]), None)
     where = source.where("node", "id")
@@ -385,12 +387,12 @@ def read_self(
     if node["datacenter"] is None:
         raise ConfigError(f"{where}: node.datacenter is missing: a node that joins says where it is")
     scheme = "https" if encrypted else "http"
-    return Member(
+    return MemberSetting(
         id=node["id"], datacenter=node["datacenter"], url=node["advertise_url"] or f"{scheme}://{node['http']}"
     )
 
 
-def check_schemes(source: Source, members: tuple[Member, ...], tls: TlsSettings | None) -> None:
+def check_schemes(source: TomlSource, members: tuple[MemberSetting, ...], tls: TlsSettings | None) -> None:
     """A node has one port for all: either everybody speaks TLS to it or nobody does."""
     scheme, reason = ("http", "there is no [tls]") if tls is None else ("https", "there is [tls]")
     for member in members:
@@ -399,7 +401,7 @@ def check_schemes(source: Source, members: tuple[Member, ...], tls: TlsSettings 
             raise ConfigError(f"{where}: member {member.id} is at {member.url}, but {reason}: allowed: {scheme}://")
 
 
-def check_doors(source: Source, http: Address, resp: Address | None) -> None:
+def check_doors(source: TomlSource, http: Address, resp: Address | None) -> None:
     """Otherwise the second would find the first one's port taken, and wait for it to be freed, for ever."""
     if resp is None or resp.port != http.port or not resp.port:
         return
@@ -415,7 +417,7 @@ def resolved(host: str) -> set[str]:
         return set()
 
 
-def read_members(source: Source, given: Any) -> tuple[Member, ...]:
+def read_members(source: TomlSource, given: Any) -> tuple[MemberSetting, ...]:
     where = source.where("cluster", "members")
     if not isinstance(given, list) or not 1 <= len(given) <= MAX_REPLICAS:
         raise ConfigError(f"{where}: cluster.members is a list of 1 to {MAX_REPLICAS} tables")
@@ -425,7 +427,7 @@ def read_members(source: Source, given: Any) -> tuple[Member, ...]:
         if not isinstance(entry, dict) or set(entry) != set(MEMBER):
             raise ConfigError(f"{where}: {name} is {entry!r}; allowed: a table of exactly {', '.join(MEMBER)}")
         try:
-            members.append(Member(**{key: field.read(entry[key]) for key, field in MEMBER.items()}))
+            members.append(MemberSetting(**{key: field.read(entry[key]) for key, field in MEMBER.items()}))
         except Invalid:
             allowed = "; ".join(f"{key}: {field.allowed}" for key, field in MEMBER.items())
             raise ConfigError(f"{where}: {name} is {entry!r}; allowed: {allowed}") from None

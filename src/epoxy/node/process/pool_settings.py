@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 
 from epoxy.model.errors import ConfigError
-from epoxy.node.process.toml_file import Source
+from epoxy.node.process.toml_file import TomlSource
 from epoxy.protocol.placement.config import OF_POOLS, RENAMED, PlacementConfig, Strategy
 
 Wrong = Callable[[str, Any], str | None]
 """What is allowed for a setting of [placement], if the value is not."""
 
 
-def read_placement(source: Source, given: Mapping[str, Any], wrong: Wrong) -> PlacementConfig:
+def read_placement(source: TomlSource, given: Mapping[str, Any], wrong: Wrong) -> PlacementConfig:
     """A pool's table says only what differs."""
     where = source.where("placement", "pools")
     if not isinstance(given["pools"], dict):

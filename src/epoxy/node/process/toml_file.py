@@ -12,7 +12,7 @@ HEADER = re.compile(r"\s*\[{1,2}([^\[\]]+)\]{1,2}\s*(?:#.*)?$")
 QUOTES_AND_SPACE = re.compile(r"[\s\"']")
 
 
-class Source:
+class TomlSource:
     """`outside` has the settings that were given elsewhere, by `section.key`, and where."""
 
     def __init__(self, path: Path, text: str) -> None:
@@ -49,10 +49,10 @@ def plain(name: str) -> str:
     return QUOTES_AND_SPACE.sub("", name)
 
 
-def parse(path: Path) -> tuple[Source, dict[str, Any]]:
+def parse(path: Path) -> tuple[TomlSource, dict[str, Any]]:
     try:
         text = path.read_text("utf-8")
-        return Source(path, text), tomllib.loads(text)
+        return TomlSource(path, text), tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

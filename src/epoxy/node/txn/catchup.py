@@ -26,7 +26,7 @@ SILENT_ROUNDS = 4
 """Time-outs of a round after which another replica is asked for the next page."""
 
 
-class Host(Protocol):
+class CatchupHost(Protocol):
     clock: Clock
 
     @property
@@ -45,7 +45,7 @@ class Host(Protocol):
 
 
 class CatchUp:
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: CatchupHost) -> None:
         self.report: Callable[[str], None] = lambda _: None
         """Told in words for a log when it begins, now and then, and when it is done."""
         self.is_far_behind = False

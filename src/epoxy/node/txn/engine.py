@@ -31,9 +31,9 @@ from epoxy.node.txn.replica import OrderedReplica, Results
 from epoxy.node.txn.runs import Run
 from epoxy.node.txn.terms import Terms
 from epoxy.ports import Clock, Dice, Store, Timer, Transport
-from epoxy.protocol.txn.coordinator import Ending, Settled, TooMuch, submit
+from epoxy.protocol.txn.coordinator import CommandDecided, Ending, TooMuch, submit
 from epoxy.protocol.txn.effects import Context, Home, Timing
-from epoxy.protocol.txn.queue import MAX_QUEUED, Flight, Queue, Ticket
+from epoxy.protocol.txn.queue import MAX_QUEUED, Flight, Queue, QueuedTransaction
 from epoxy.protocol.txn.recovery import recover
 from epoxy.protocol.txn.terms import Part, close, last_slots
 from epoxy.protocol.txn.votes import telling
@@ -193,14 +193,14 @@ class OrderedEngine:
             return self.replica.catch_up_later(message.term, request)
         return Closed(term=number)
 
-    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> Ticket | None:
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> QueuedTransaction | None:
         """Answered when it has been executed here and that is durable. With the ticket it may be withdrawn; there is
         none if it was refused at once."""
         reason = flaw_of(txn) or self.refusal
         if reason is not None:
             answered(TxnRefused(reason=reason))
             return None
-        ticket = Ticket(txn, answered)
+        ticket = QueuedTransaction(txn, answered)
         self._queue.add(ticket)
         self._wake()
         self._pump_soon()
@@ -215,7 +215,7 @@ class OrderedEngine:
             return f"this replica missed {self.behind} decisions, and learns them; ask another"
         return f"{MAX_QUEUED} transactions are waiting already" if self._queue.is_full else None
 
-    def withdraw(self, ticket: Ticket) -> bool:
+    def withdraw(self, ticket: QueuedTransaction) -> bool:
         """Whether it was still waiting to be put forward, or again: then it never is, and never answered."""
         return self._queue.withdraw(ticket)
 
@@ -248,7 +248,7 @@ class OrderedEngine:
 
     def _submitted(self, instance_id: InstanceId, ending: Ending | None) -> None:
         self._running.pop(instance_id, None)
-        if isinstance(ending, Settled):
+        if isinstance(ending, CommandDecided):
             self.paths[ending.path] += 1
         elif isinstance(ending, TooMuch):
             self._pause(instance_id)

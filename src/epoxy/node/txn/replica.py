@@ -38,8 +38,8 @@ from epoxy.ports import Store, Transaction
 from epoxy.protocol.txn import acceptor, graph, terms
 from epoxy.protocol.txn.catchup import dependencies_first, page_of
 from epoxy.protocol.txn.effects import Begin, Conclude, HomeOp, Join, Look, Seen
-from epoxy.protocol.txn.execution import State, execute
-from epoxy.protocol.txn.log import Log
+from epoxy.protocol.txn.execution import ExecutionState, execute
+from epoxy.protocol.txn.log import InstanceLog
 from epoxy.protocol.txn.terms import Ends, Part
 from epoxy.protocol.txn.votes import Votes, decides
 from epoxy.store.txn_rows import OrderedSpace, TermArchive
@@ -96,7 +96,9 @@ class OrderedReplica:
     def _begin_term(self) -> None:
         """With what is stored of the term this replica is in."""
         self.rows = self.space.within(self.number)
-        self.log: Log = self.rows.load(self._store.newest(), TermArchive(self._store, self.rows), self.most_held)
+        self.log: InstanceLog = self.rows.load(
+            self._store.newest(), TermArchive(self._store, self.rows), self.most_held
+        )
         self.ends: Ends | None = None
         """How the term ended, once that is known."""
         self.keeps_more = bool(self.space.kept(self._store.newest(), None, self.number, 1))
@@ -364,7 +366,7 @@ class OrderedReplica:
             self._stuck.update(dict.fromkeys(plan.held, plan.missing))
             self.log.mention(plan.missing)
 
-    def _plan(self, root: InstanceId) -> graph.Plan:
+    def _plan(self, root: InstanceId) -> graph.ExecutionPlan:
         """What it depends on beyond the end of the term is found to be nothing on the way."""
         plan = graph.plan(self.log, root, self._stuck)
         while plan.missing is not None and terms.is_beyond(self.ends, plan.missing):
@@ -393,7 +395,7 @@ class OrderedReplica:
     def _apply(self, group: list[InstanceId], before: Instance | None, tx: Transaction) -> dict[InstanceId, Results]:
         if before is not None:
             self.rows.save(tx, before, self.log.get(before.id))
-        state = State(lambda key: self.space.value(tx, key))
+        state = ExecutionState(lambda key: self.space.value(tx, key))
         results: dict[InstanceId, Results] = {}
         for instance_id in group:
             command = self.log.get(instance_id).chosen

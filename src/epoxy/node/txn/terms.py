@@ -14,7 +14,7 @@ from epoxy.ports import Store
 from epoxy.protocol.txn.terms import Part
 
 
-class Host(Protocol):
+class TermHost(Protocol):
     """Whoever runs the flows."""
 
     def run_close(self, done: Callable[[Ended | Sealed | None], None]) -> None: ...
@@ -26,7 +26,7 @@ class Host(Protocol):
 
 
 class Terms:
-    def __init__(self, replica: OrderedReplica, store: Store, host: Host) -> None:
+    def __init__(self, replica: OrderedReplica, store: Store, host: TermHost) -> None:
         self.decided_end: Callable[[int], bytes | None] = lambda _: None
         """What the register of a term's end holds, as far as it is known here."""
         self.decide_end: Callable[[int, bytes, Callable[[bytes | None], None]], None] = lambda _, __, done: done(None)

@@ -25,7 +25,7 @@ from epoxy.model.writes import (
 )
 from epoxy.node.keys.driver import Driver
 from epoxy.node.txn.engine import OrderedEngine
-from epoxy.protocol.txn.queue import Ticket
+from epoxy.protocol.txn.queue import QueuedTransaction
 from epoxy.runtime.admission import Pending
 
 OWNED = b"\xff/ordered"
@@ -125,9 +125,9 @@ class Transactions:
 
     def _claim(self, keys: list[bytes], txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None]) -> None:
         entry.claims = True
-        Claim(keys, partial(self._claimed, txn, entry, done)).ask(self._driver)
+        KeyClaim(keys, partial(self._claimed, txn, entry, done)).ask(self._driver)
 
-    def _claimed(self, txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None], claim: "Claim") -> None:
+    def _claimed(self, txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None], claim: "KeyClaim") -> None:
         for key in claim.won:
             self._remember(key)
         if claim.lost:
@@ -149,7 +149,7 @@ class Entry:
     def __init__(self, engine: OrderedEngine, answered: Callable[[TxnOutcome], None]) -> None:
         self.claims = self.begun = self.is_late = False
         self.done: Callable[[TxnOutcome], None] = answered
-        self.ticket: Ticket | None = None
+        self.ticket: QueuedTransaction | None = None
         self._engine = engine
         self._answered = answered
 
@@ -196,10 +196,10 @@ class Survey:
             self._done(self)
 
 
-class Claim:
+class KeyClaim:
     """Asks for several keys at a time. Done when all are answered."""
 
-    def __init__(self, keys: list[bytes], done: Callable[["Claim"], None]) -> None:
+    def __init__(self, keys: list[bytes], done: Callable[["KeyClaim"], None]) -> None:
         self.won: list[bytes] = []
         self.lost: list[bytes] = []
         self.failed: str | None = None

@@ -3,13 +3,13 @@
 from msgspec.structs import replace
 
 from epoxy.protocol.elect import lists as node_lists
-from epoxy.protocol.elect.lists import Floor, Lists
-from epoxy.protocol.elect.messages import Counted, Heartbeat, State
-from epoxy.protocol.elect.state import Mind
+from epoxy.protocol.elect.lists import ListFloor, Lists
+from epoxy.protocol.elect.messages import Counted, Heartbeat, ServerState
+from epoxy.protocol.elect.state import ElectorState
 from epoxy.protocol.elect.terms import Send
 
 
-def recall(mind: Mind, now_ms: int) -> None:
+def recall(mind: ElectorState, now_ms: int) -> None:
     """A node without memory may have voted a moment ago. It waits until no candidate can count that vote, and until so
     many others have told their epochs that one of them knows who won with it. Where no other node has seen an election,
     there was none to vote in; and where none remembers anything, the cluster is new and has a primary."""
@@ -29,13 +29,13 @@ def recall(mind: Mind, now_ms: int) -> None:
     mind.leading = new and was.leader == mind.me
 
 
-def has_witnesses(mind: Mind, told: set[str]) -> bool:
+def has_witnesses(mind: ElectorState, told: set[str]) -> bool:
     """By the lists the others count, not by those of the own file alone: an old file may have come back with an empty
     disk, and this node may have voted by the list that it does not name."""
     return mind.voted_by.has_witnesses(told, mind.me, mind.record.floor)
 
 
-def may_begin(mind: Mind, *, in_vain: bool) -> bool:
+def may_begin(mind: ElectorState, *, in_vain: bool) -> bool:
     """In a new cluster the first primary must see that all others are new. So these stay as they are until it leads,
     unless that was waited for in vain. Who is told of a change of nodes knows that nothing is new."""
     first = mind.peers.get(mind.config.initial_primary)
@@ -44,13 +44,13 @@ def may_begin(mind: Mind, *, in_vain: bool) -> bool:
     return known and all(peer.was_new for peer in mind.peers.values()) and (led or in_vain)
 
 
-def should_be_told(mind: Mind, heartbeat: Heartbeat) -> bool:
+def should_be_told(mind: ElectorState, heartbeat: Heartbeat) -> bool:
     """Who remembers nothing, and who has the same file and was away while lists changed."""
     behind = heartbeat.stage < mind.lists.stage and heartbeat.list == mind.lists.newest.digest
-    return not mind.fresh and (behind or heartbeat.state is State.FRESH)
+    return not mind.fresh and (behind or heartbeat.state is ServerState.FRESH)
 
 
-def tell(mind: Mind, node: str) -> None:
+def tell(mind: ElectorState, node: str) -> None:
     """By which lists others count, and what a node without memory may have promised."""
     floor, lists = mind.record.floor, mind.lists
     counted = Counted(
@@ -64,7 +64,7 @@ def tell(mind: Mind, node: str) -> None:
     mind.out.append(Send(node, counted))
 
 
-def on_counted(mind: Mind, told: Counted, now_ms: int) -> None:
+def on_counted(mind: ElectorState, told: Counted, now_ms: int) -> None:
     """The lists that count are those of the sender, as far as they go up to the one of the own file. To go on to a
     later stage is always allowed; it takes back no promise."""
     theirs = Lists(stage=told.stage, counted=told.lists)
@@ -72,21 +72,21 @@ def on_counted(mind: Mind, told: Counted, now_ms: int) -> None:
     mind.voted_by = theirs if theirs.stage > mind.voted_by.stage else mind.voted_by
     mind.peers[told.node].told_ms = now_ms
     if mind.fresh and told.floor_generation > mind.record.floor.generation:
-        floor = Floor(generation=told.floor_generation, digest=told.floor_list)
+        floor = ListFloor(generation=told.floor_generation, digest=told.floor_list)
         mind.record = replace(mind.record, floor=floor)
     if lists is not None and (not mind.learned or lists.stage > mind.lists.stage):
         mind.learned = True
         mind.count_by(lists)
 
 
-def known_to(mind: Mind, lists: Lists) -> Lists | None:
+def known_to(mind: ElectorState, lists: Lists) -> Lists | None:
     mine = mind.lists.newest.digest
     if lists.newest.digest == mine:
         return lists
     return node_lists.undone(lists) if lists.is_joint and lists.counted[0].digest == mine else None
 
 
-def is_founded(mind: Mind) -> bool:
+def is_founded(mind: ElectorState) -> bool:
     """The first primary waits until everybody remembers it, and could lose a node from its first write on. Whoever
     remembers nothing when it dies could elect nobody before it is back."""
     return mind.record.leader_epoch > 1 or all(peer.has_joined for peer in mind.peers.values())

@@ -13,9 +13,19 @@ from epoxy.codec import resp
 from epoxy.codec.resp import CRLF
 from epoxy.model.errors import InvalidValue, Truncated, UnknownTag
 from epoxy.protocol.elect.config import MAX_ID_BYTES
-from epoxy.protocol.elect.handshake import Hello
+from epoxy.protocol.elect.handshake import ElectHello
 from epoxy.protocol.elect.lists import DIGEST_CHARS, NodeList
-from epoxy.protocol.elect.messages import Accept, Announce, Counted, Handover, Heartbeat, Message, Offer, Role, State
+from epoxy.protocol.elect.messages import (
+    Acceptance,
+    Announce,
+    Counted,
+    Handover,
+    Heartbeat,
+    Message,
+    Offer,
+    Role,
+    ServerState,
+)
 
 MAX_NUMBER = 2**64 - 1
 MAX_TEXT_BYTES = 256
@@ -51,7 +61,7 @@ def fields(message: Message) -> list[str]:
         case Offer():
             seed = [message.epoch, message.node, message.offset]
             return ["OFFER", *map(str, [*seed, message.history, int(message.in_office), message.stage, message.list])]
-        case Accept():
+        case Acceptance():
             return ["ACCEPT", str(message.epoch), message.node, message.candidate]
         case Announce():
             return ["ANNOUNCE", str(message.epoch), message.node, message.address]
@@ -117,9 +127,9 @@ def offer(words: Sequence[bytes]) -> Offer:
     )
 
 
-def accept(words: Sequence[bytes]) -> Accept:
+def accept(words: Sequence[bytes]) -> Acceptance:
     epoch, node, candidate = exactly(3, "ACCEPT", words)
-    return Accept(epoch=number(epoch), node=identity(node), candidate=identity(candidate))
+    return Acceptance(epoch=number(epoch), node=identity(node), candidate=identity(candidate))
 
 
 def announce(words: Sequence[bytes]) -> Announce:
@@ -157,7 +167,7 @@ READERS: dict[bytes, Callable[[Sequence[bytes]], Message]] = {
 }
 
 
-def encode_hello(greeting: Hello, proof: str | None = None) -> bytes:
+def encode_hello(greeting: ElectHello, proof: str | None = None) -> bytes:
     """The dialer's has no proof yet."""
     return frame(["HELLO", *greeting.words(), *([proof] if proof is not None else [])])
 
@@ -166,13 +176,13 @@ def encode_proof(proof: str) -> bytes:
     return frame(["PROOF", proof])
 
 
-def decode_hello(command: Sequence[bytes]) -> tuple[Hello, str]:
+def decode_hello(command: Sequence[bytes]) -> tuple[ElectHello, str]:
     """With its proof, which is empty in the first one."""
     if len(command) not in (8, 9) or command[0] != b"HELLO":
         raise InvalidValue("expected HELLO with seven or eight fields")
     words = [text(word) for word in command[1:]]
     version, cluster, sender, receiver, config_hash, lists, nonce = words[:7]
-    greeting = Hello(
+    greeting = ElectHello(
         version=version,
         cluster=cluster,
         sender=sender,
@@ -249,8 +259,8 @@ def a_role(word: bytes) -> Role:
         raise InvalidValue(f"{word[:32]!r} is no role") from None
 
 
-def a_state(word: bytes) -> State:
+def a_state(word: bytes) -> ServerState:
     try:
-        return State(text(word))
+        return ServerState(text(word))
     except ValueError:
         raise InvalidValue(f"{word[:32]!r} is no state") from None

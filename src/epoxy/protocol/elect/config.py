@@ -20,7 +20,7 @@ NEVER = 0
 """The priority of a node that votes and is never promoted."""
 
 
-class Node(Struct, frozen=True, kw_only=True):
+class ElectNode(Struct, frozen=True, kw_only=True):
     """`control`: where its agent listens to the other agents. `server`: where clients reach the server beside it."""
 
     id: str
@@ -33,7 +33,7 @@ class Node(Struct, frozen=True, kw_only=True):
         return self.priority != NEVER
 
 
-class Timing(Struct, frozen=True, kw_only=True):
+class ElectTiming(Struct, frozen=True, kw_only=True):
     """Names and defaults of the original text. `lease_ms` is ours: how long a primary may write after the last
     heartbeat of its own that a majority has answered."""
 
@@ -57,29 +57,29 @@ class Timing(Struct, frozen=True, kw_only=True):
         return longest + longest * DRIFT_PERCENT // 100 + 1
 
 
-class Config(Struct, frozen=True, kw_only=True):
+class ElectConfig(Struct, frozen=True, kw_only=True):
     """`initial_primary` leads epoch 1, which nobody had to be elected for. `min_replicas_to_write`: how many replicas
     must keep up for the primary to accept writes."""
 
     cluster: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[ElectNode, ...]
     initial_primary: str
-    timing: Timing = Timing()
+    timing: ElectTiming = ElectTiming()
     min_replicas_to_write: int = 0
 
     @property
     def quorum(self) -> int:
         return len(self.nodes) // 2 + 1
 
-    def node(self, node_id: str) -> Node:
+    def node(self, node_id: str) -> ElectNode:
         return next(node for node in self.nodes if node.id == node_id)
 
     def others(self, me: str) -> tuple[str, ...]:
         return tuple(node.id for node in self.nodes if node.id != me)
 
 
-def fingerprint(config: Config) -> str:
+def fingerprint(config: ElectConfig) -> str:
     """Of what must be the same for all, always: a lease of one is waited for by the others."""
     timing = config.timing
-    times = " ".join(str(getattr(timing, name)) for name in Timing.__struct_fields__)
+    times = " ".join(str(getattr(timing, name)) for name in ElectTiming.__struct_fields__)
     return hashlib.sha256(f"{config.cluster}\n{times}".encode()).hexdigest()

@@ -15,21 +15,40 @@ enough replicas is on one of the voters, and so on the winner.
 """
 
 from epoxy.protocol.elect import bootstrap, candidacy, changes, handover, heartbeats, rules, votes
-from epoxy.protocol.elect.config import Config
-from epoxy.protocol.elect.messages import Accept, Announce, Counted, Handover, Heartbeat, Message, Offer, State
+from epoxy.protocol.elect.config import ElectConfig
+from epoxy.protocol.elect.messages import (
+    Acceptance,
+    Announce,
+    Counted,
+    Handover,
+    Heartbeat,
+    Message,
+    Offer,
+    ServerState,
+)
 from epoxy.protocol.elect.orders import is_done, is_news
-from epoxy.protocol.elect.state import Draw, Mind
-from epoxy.protocol.elect.terms import Effect, Fence, Follow, Mode, Open, Order, Quiesce, Record, Report
+from epoxy.protocol.elect.state import Draw, ElectorState
+from epoxy.protocol.elect.terms import (
+    Effect,
+    ElectRecord,
+    Fence,
+    Follow,
+    Mode,
+    OpenServer,
+    Order,
+    Quiesce,
+    ServerReport,
+)
 
 
-class Elector(Mind):
-    def __init__(self, config: Config, me: str, record: Record | None, now_ms: int, draw: Draw) -> None:
+class Elector(ElectorState):
+    def __init__(self, config: ElectConfig, me: str, record: ElectRecord | None, now_ms: int, draw: Draw) -> None:
         super().__init__(config, me, record, now_ms, draw)
         self.order: Order = Fence()
         self.implausible = 0
         """Messages that were not believed."""
         self._ordered_ms = now_ms
-        self._told_state: State | None = None
+        self._told_state: ServerState | None = None
 
     # What comes in
 
@@ -52,7 +71,7 @@ class Elector(Mind):
                     heartbeats.on_heartbeat(self, message, now_ms)
                 case Offer():
                     votes.on_offer(self, message, now_ms)
-                case Accept():
+                case Acceptance():
                     candidacy.on_accept(self, message, now_ms)
                 case Announce():
                     heartbeats.adopt(self, message.epoch, message.node, now_ms)
@@ -62,7 +81,7 @@ class Elector(Mind):
                     bootstrap.on_counted(self, message, now_ms)
         return self._settle(now_ms)
 
-    def report(self, report: Report, now_ms: int) -> list[Effect]:
+    def report(self, report: ServerReport, now_ms: int) -> list[Effect]:
         """What the server is doing. A primary whose server is gone for certain makes way at once; one whose server does
         not answer no longer says that it leads, and is replaced if that goes on for `down_after_ms`."""
         self.server = report
@@ -119,14 +138,18 @@ class Elector(Mind):
         if self.leading and now_ms < self.lease_end_ms and bootstrap.is_founded(self):
             if self.handing is not None:
                 return Quiesce(min(self.handing.deadline_ms, self.lease_end_ms))
-            return Open(self.record.leader_epoch, self.lease_end_ms)
+            return OpenServer(self.record.leader_epoch, self.lease_end_ms)
         leader = self.peers.get(self.record.leader)
         if self.fresh or self.leading or leader is None or not self.hears(now_ms) or leader.heartbeat is None:
             return Fence()
         follows = self.server.mode is Mode.FOLLOWING and self.server.leader == self.record.leader
         stands = rules.stands_behind(self.record) and self.heard_ms is not None
         stands = stands and rules.may_copy(self.lists, leader.heartbeat.list)
-        return Follow(self.record.leader) if stands and (follows or leader.heartbeat.state is State.OPEN) else Fence()
+        return (
+            Follow(self.record.leader)
+            if stands and (follows or leader.heartbeat.state is ServerState.OPEN)
+            else Fence()
+        )
 
     def _overdue(self, now_ms: int) -> bool:
         late = now_ms - self._ordered_ms >= 2 * self.timing.hb_interval_ms

@@ -2,12 +2,12 @@
 
 from epoxy.protocol.elect import rules
 from epoxy.protocol.elect.candidacy import may_lead
-from epoxy.protocol.elect.messages import Handover, State
-from epoxy.protocol.elect.state import Handing, Mind
+from epoxy.protocol.elect.messages import Handover, ServerState
+from epoxy.protocol.elect.state import ElectorState, Handing
 from epoxy.protocol.elect.terms import Mode
 
 
-def refusal(mind: Mind, heir: str, now_ms: int) -> str | None:
+def refusal(mind: ElectorState, heir: str, now_ms: int) -> str | None:
     """Why there can be no handover to this node, if there cannot."""
     if heir not in {node.id for node in mind.config.nodes}:
         return f"there is no node {heir!r}; there are {', '.join(node.id for node in mind.config.nodes)}"
@@ -24,11 +24,11 @@ def refusal(mind: Mind, heir: str, now_ms: int) -> str | None:
     return None
 
 
-def begin(mind: Mind, heir: str, now_ms: int) -> None:
+def begin(mind: ElectorState, heir: str, now_ms: int) -> None:
     mind.handing = Handing(heir=heir, deadline_ms=now_ms + mind.timing.election_timeout_ms)
 
 
-def retire(mind: Mind, now_ms: int) -> None:
+def retire(mind: ElectorState, now_ms: int) -> None:
     mind.retired = True
     heir = best_peer(mind, now_ms) if mind.is_open(now_ms) else ""
     if heir:
@@ -37,15 +37,17 @@ def retire(mind: Mind, now_ms: int) -> None:
         mind.resign()
 
 
-def best_peer(mind: Mind, now_ms: int) -> str:
+def best_peer(mind: ElectorState, now_ms: int) -> str:
     """Of those heard lately that could lead; empty if there is none."""
     lately = ((node, peer.said_lately(now_ms, mind.timing.fresh_ms)) for node, peer in mind.peers.items())
-    able = [node for node, said in lately if said is not None and said.state not in (State.FRESH, State.DOWN)]
+    able = [
+        node for node, said in lately if said is not None and said.state not in (ServerState.FRESH, ServerState.DOWN)
+    ]
     heirs = [node for node in able if may_lead(mind, node)]
     return min(heirs, key=lambda node: rules.rank(mind.config, node, mind.peers[node].position), default="")
 
 
-def hand_on(mind: Mind, now_ms: int) -> None:
+def hand_on(mind: ElectorState, now_ms: int) -> None:
     """Let go when the heir has everything and writes are held back. When that takes too long, or the heir is gone, take
     it all back; who is about to end lets go all the same."""
     if mind.handing is None:
@@ -61,7 +63,7 @@ def hand_on(mind: Mind, now_ms: int) -> None:
         mind.resign()
 
 
-def tell_heir(mind: Mind, now_ms: int) -> None:
+def tell_heir(mind: ElectorState, now_ms: int) -> None:
     """Once the server is closed for good, not before."""
     if mind.heir and mind.heir != mind.me and rules.may_judge(mind.server):
         mind.tell_all(Handover(epoch=mind.record.leader_epoch, node=mind.me, heir=mind.heir))
@@ -69,7 +71,7 @@ def tell_heir(mind: Mind, now_ms: int) -> None:
         mind.heir = ""
 
 
-def on_handover(mind: Mind, handover: Handover, now_ms: int) -> None:
+def on_handover(mind: ElectorState, handover: Handover, now_ms: int) -> None:
     """The sender led this epoch and has closed. Its heir goes first; the others give it the time of an election."""
     if (handover.epoch, handover.node) != (mind.record.leader_epoch, mind.record.leader):
         return

@@ -14,7 +14,7 @@ import hmac
 
 from msgspec import Struct
 
-from epoxy.protocol.elect.config import Config, fingerprint
+from epoxy.protocol.elect.config import ElectConfig, fingerprint
 from epoxy.protocol.elect.lists import Lists, applied, compatible, unknown
 
 VERSION = "2"
@@ -22,7 +22,7 @@ NONCE_BYTES = 16
 """128 bits are never drawn twice."""
 
 
-class Refused(Exception):
+class HandshakeRefused(Exception):
     """Why a connection was closed before anything was said. It names the setting to look at."""
 
 
@@ -38,7 +38,7 @@ class Party(Struct, frozen=True, kw_only=True):
     """The ids it would speak to."""
 
 
-def party_of(config: Config, me: str, secret: bytes, lists: Lists | None) -> Party:
+def party_of(config: ElectConfig, me: str, secret: bytes, lists: Lists | None) -> Party:
     """`lists`: those that count, as far as this node knows; None: it has no memory, and knows its file alone."""
     return Party(
         cluster=config.cluster,
@@ -50,7 +50,7 @@ def party_of(config: Config, me: str, secret: bytes, lists: Lists | None) -> Par
     )
 
 
-class Hello(Struct, frozen=True, kw_only=True):
+class ElectHello(Struct, frozen=True, kw_only=True):
     version: str
     cluster: str
     sender: str
@@ -63,8 +63,8 @@ class Hello(Struct, frozen=True, kw_only=True):
         return [self.version, self.cluster, self.sender, self.receiver, self.config_hash, self.lists, self.nonce]
 
 
-def hello(party: Party, receiver: str, nonce: bytes) -> Hello:
-    return Hello(
+def hello(party: Party, receiver: str, nonce: bytes) -> ElectHello:
+    return ElectHello(
         version=VERSION,
         cluster=party.cluster,
         sender=party.me,
@@ -75,33 +75,33 @@ def hello(party: Party, receiver: str, nonce: bytes) -> Hello:
     )
 
 
-def check_hello(party: Party, theirs: Hello) -> None:
+def check_hello(party: Party, theirs: ElectHello) -> None:
     if theirs.version != VERSION:
-        raise Refused(f"version {theirs.version!r} of the protocol; this node speaks {VERSION}")
+        raise HandshakeRefused(f"version {theirs.version!r} of the protocol; this node speaks {VERSION}")
     if theirs.cluster != party.cluster:
-        raise Refused(f"cluster.name: {theirs.cluster!r}; this node is in {party.cluster!r}")
+        raise HandshakeRefused(f"cluster.name: {theirs.cluster!r}; this node is in {party.cluster!r}")
     if theirs.receiver != party.me:
-        raise Refused(f"nodes.control: looking for {theirs.receiver!r}; this is {party.me!r}")
+        raise HandshakeRefused(f"nodes.control: looking for {theirs.receiver!r}; this is {party.me!r}")
     if theirs.sender not in party.known:
-        raise Refused(f"nodes.id: {theirs.sender!r} is no other node of this cluster")
+        raise HandshakeRefused(f"nodes.id: {theirs.sender!r} is no other node of this cluster")
     if theirs.config_hash != party.config_hash:
-        raise Refused(f"timing: {theirs.sender!r} has other times (hash {theirs.config_hash[:12]}...)")
+        raise HandshakeRefused(f"timing: {theirs.sender!r} has other times (hash {theirs.config_hash[:12]}...)")
     if not same_lists(party, theirs):
-        raise Refused(
+        raise HandshakeRefused(
             f"nodes: {theirs.sender!r} counts another list ({theirs.lists}; here {party.lists}): give all the same "
             f"file, one after the other"
         )
 
 
-def same_lists(party: Party, theirs: Hello) -> bool:
+def same_lists(party: Party, theirs: ElectHello) -> bool:
     return compatible(party.lists, theirs.lists)
 
 
-def prove(secret: bytes, side: str, first: Hello, second: Hello) -> str:
+def prove(secret: bytes, side: str, first: ElectHello, second: ElectHello) -> str:
     said = "\n".join(["elect", side, *first.words(), *second.words()])
     return hmac.digest(secret, said.encode(), "sha256").hex()
 
 
-def check_proof(secret: bytes, side: str, first: Hello, second: Hello, proof: str) -> None:
+def check_proof(secret: bytes, side: str, first: ElectHello, second: ElectHello, proof: str) -> None:
     if not hmac.compare_digest(prove(secret, side, first, second).encode(), proof.encode()):
-        raise Refused("cluster.secret_file: the other side has another secret")
+        raise HandshakeRefused("cluster.secret_file: the other side has another secret")

@@ -4,14 +4,14 @@ from msgspec.structs import replace
 
 from epoxy.protocol.elect import bootstrap, changes, rules
 from epoxy.protocol.elect.messages import Heartbeat, Role
-from epoxy.protocol.elect.state import Mind
+from epoxy.protocol.elect.state import ElectorState
 from epoxy.protocol.elect.terms import Save, Send
 
 BEHIND = 20
 """By which part of an interval a node waits longer for the leader's heartbeat before it beats by itself."""
 
 
-def on_heartbeat(mind: Mind, heartbeat: Heartbeat, now_ms: int) -> None:
+def on_heartbeat(mind: ElectorState, heartbeat: Heartbeat, now_ms: int) -> None:
     sender = heartbeat.node
     peer = mind.peers[sender]
     peer.heard(heartbeat, now_ms)
@@ -32,7 +32,7 @@ def on_heartbeat(mind: Mind, heartbeat: Heartbeat, now_ms: int) -> None:
             prolong(mind, now_ms)
 
 
-def hear_leader(mind: Mind, heartbeat: Heartbeat, now_ms: int) -> None:
+def hear_leader(mind: ElectorState, heartbeat: Heartbeat, now_ms: int) -> None:
     """A leader that says it does not lead has resigned, and never takes that back. But its server may still be open;
     only when that is over is there nobody to be waited for."""
     if heartbeat.role is Role.PRIMARY:
@@ -44,14 +44,14 @@ def hear_leader(mind: Mind, heartbeat: Heartbeat, now_ms: int) -> None:
         mind.heard_ms, mind.deaf_ms = None, now_ms
 
 
-def beat_along(mind: Mind, now_ms: int) -> None:
+def beat_along(mind: ElectorState, now_ms: int) -> None:
     """A leader that is new is answered at once: it waits for its first lease. And all beat when the leader does: idle
     nodes then wake up once for everybody's heartbeats and not for each."""
     if mind.heard_stamp == 0 or mind.beat_ms - now_ms <= mind.timing.hb_interval_ms // 2:
         mind.beat_ms = now_ms
 
 
-def adopt(mind: Mind, epoch: int, leader: str, now_ms: int) -> None:
+def adopt(mind: ElectorState, epoch: int, leader: str, now_ms: int) -> None:
     """Follow the higher claim, whoever tells of it. Who has lost its memory may hear that it has led itself. Who
     is new in the list may never hear this leader, and has promised it nothing: it waits for nobody."""
     known = leader in mind.peers or (mind.fresh and leader == mind.me)
@@ -67,7 +67,7 @@ def adopt(mind: Mind, epoch: int, leader: str, now_ms: int) -> None:
     mind.heard_ms, mind.heard_stamp = now_ms if counts_here else None, 0
 
 
-def prolong(mind: Mind, now_ms: int) -> None:
+def prolong(mind: ElectorState, now_ms: int) -> None:
     """The lease goes on from what a majority has answered."""
     if mind.leading:
         answered = {node: peer.answered_ms for node, peer in mind.peers.items() if peer.answered_ms is not None}
@@ -75,7 +75,7 @@ def prolong(mind: Mind, now_ms: int) -> None:
         mind.lease_end_ms = max(mind.lease_end_ms, lease_end_ms)
 
 
-def beat(mind: Mind, now_ms: int) -> None:
+def beat(mind: ElectorState, now_ms: int) -> None:
     mind.beat_ms = now_ms + mind.timing.hb_interval_ms
     if mind.answers(now_ms):
         mind.beat_ms += mind.timing.hb_interval_ms // BEHIND
@@ -85,7 +85,7 @@ def beat(mind: Mind, now_ms: int) -> None:
         mind.out.append(Send(node, heartbeat_of(mind, now_ms, echo=mind.heard_stamp) if answers else usual))
 
 
-def heartbeat_of(mind: Mind, now_ms: int, *, echo: int) -> Heartbeat:
+def heartbeat_of(mind: ElectorState, now_ms: int, *, echo: int) -> Heartbeat:
     return Heartbeat(
         epoch=mind.record.epoch,
         node=mind.me,

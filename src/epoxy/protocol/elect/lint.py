@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from epoxy.protocol.elect.config import DRIFT_PERCENT, MAX_ID_BYTES, MAX_NODES, Config, Node
+from epoxy.protocol.elect.config import DRIFT_PERCENT, MAX_ID_BYTES, MAX_NODES, ElectConfig, ElectNode
 
 BEATS_IN_A_LEASE = 2
 """With fewer, one late heartbeat fences a healthy primary."""
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class LintFinding(Struct, frozen=True, kw_only=True):
     """`fatal`: nothing is started. Otherwise it is allowed, and worth a line in the log."""
 
     setting: str
@@ -21,20 +21,20 @@ class Finding(Struct, frozen=True, kw_only=True):
         return f"{self.setting}: {self.text}"
 
 
-def refuse(setting: str, text: str) -> Finding:
-    return Finding(setting=setting, text=text, fatal=True)
+def refuse(setting: str, text: str) -> LintFinding:
+    return LintFinding(setting=setting, text=text, fatal=True)
 
 
-def warn(setting: str, text: str) -> Finding:
-    return Finding(setting=setting, text=text, fatal=False)
+def warn(setting: str, text: str) -> LintFinding:
+    return LintFinding(setting=setting, text=text, fatal=False)
 
 
-def lint(config: Config) -> list[Finding]:
+def lint(config: ElectConfig) -> list[LintFinding]:
     found = [*identities(config), *sizes(config), *addresses(config), *timeouts(config)]
     return found if any(each.fatal for each in found) else [*found, *durability(config)]
 
 
-def identities(config: Config) -> Iterator[Finding]:
+def identities(config: ElectConfig) -> Iterator[LintFinding]:
     ids = [node.id for node in config.nodes]
     for each in dict.fromkeys(ids):
         if not each or not each.isascii() or not each.isprintable() or " " in each:
@@ -51,7 +51,7 @@ def identities(config: Config) -> Iterator[Finding]:
         yield refuse("cluster.initial_primary", f"{config.initial_primary!r} has priority 0 and never leads")
 
 
-def sizes(config: Config) -> Iterator[Finding]:
+def sizes(config: ElectConfig) -> Iterator[LintFinding]:
     count = len(config.nodes)
     if not 1 <= count <= MAX_NODES:
         yield refuse("nodes", f"{count} nodes; from 1 to {MAX_NODES}")
@@ -65,7 +65,7 @@ def sizes(config: Config) -> Iterator[Finding]:
         yield warn("nodes.priority", "only one node may ever lead: there is nobody to fail over to")
 
 
-def addresses(config: Config) -> Iterator[Finding]:
+def addresses(config: ElectConfig) -> Iterator[LintFinding]:
     for setting in ("control", "server"):
         given = [getattr(node, setting) for node in config.nodes]
         for each in dict.fromkeys(given):
@@ -75,12 +75,12 @@ def addresses(config: Config) -> Iterator[Finding]:
         yield from ranges(node)
 
 
-def ranges(node: Node) -> Iterator[Finding]:
+def ranges(node: ElectNode) -> Iterator[LintFinding]:
     if not 0 <= node.priority <= 1_000:
         yield refuse("nodes.priority", f"{node.id} has {node.priority}; from 0 (never lead) to 1000")
 
 
-def timeouts(config: Config) -> Iterator[Finding]:
+def timeouts(config: ElectConfig) -> Iterator[LintFinding]:
     """hb < lease < down_after, each with room for what can go wrong in between."""
     timing = config.timing
     for name in type(timing).__struct_fields__:
@@ -101,7 +101,7 @@ def timeouts(config: Config) -> Iterator[Finding]:
         yield refuse("timing.election_backoff_ms", "ends before it begins")
 
 
-def durability(config: Config) -> Iterator[Finding]:
+def durability(config: ElectConfig) -> Iterator[LintFinding]:
     """A write that is on the primary and m replicas meets every majority of voters if m is large enough. A node that
     never leads does not count: it votes for whoever is there."""
     least = len(config.nodes) - config.quorum + sum(not node.promotable for node in config.nodes)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from epoxy.model.errors import ConfigError
-from epoxy.protocol.elect.config import Config, Node
+from epoxy.protocol.elect.config import ElectConfig, ElectNode
 
 DIGEST_CHARS = 16
 """64 bits tell the lists of operators apart; that nobody else speaks is the business of the secret."""
@@ -31,7 +31,7 @@ class NodeList(Struct, frozen=True, kw_only=True):
     """One list of nodes, as an operator wrote it. `digest` stands for its ids, which is what is counted; `words` for
     all that was written with them."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[ElectNode, ...]
     digest: str
     words: str
 
@@ -80,7 +80,7 @@ class Lists(Struct, frozen=True, kw_only=True):
         return tuple(each.digest for each in self.counted)
 
     @property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[ElectNode, ...]:
         """All that are counted. Of a node in both lists, the newest word."""
         leaving = (node for each in self.counted[:-1] for node in each.nodes if node.id not in self.newest.ids)
         return (*self.newest.nodes, *leaving)
@@ -96,7 +96,7 @@ class Lists(Struct, frozen=True, kw_only=True):
     def has_majority(self, nodes: Iterable[str]) -> bool:
         return all(len(each.ids.intersection(nodes)) >= each.quorum for each in self.counted)
 
-    def has_witnesses(self, nodes: set[str], me: str, floor: "Floor") -> bool:
+    def has_witnesses(self, nodes: set[str], me: str, floor: "ListFloor") -> bool:
         """Whether so many have told what they know that one of them knows of every election this node may have voted
         in. As long as none of them has answered a leader of the new list, there was none without a majority of the old
         one; and who was not in the old one has no part in what it elected."""
@@ -112,7 +112,7 @@ class Lists(Struct, frozen=True, kw_only=True):
         return ",".join(f"{first + i}:{each.words}" for i, each in enumerate(self.counted))
 
 
-class Floor(Struct, frozen=True, kw_only=True):
+class ListFloor(Struct, frozen=True, kw_only=True):
     """The newest list of all leaders this node has answered. It answers and elects nobody behind that again."""
 
     generation: int = 0
@@ -127,7 +127,7 @@ def generation_of(stage: int) -> int:
     return (stage + 1) // 2
 
 
-def list_of(config: Config) -> NodeList:
+def list_of(config: ElectConfig) -> NodeList:
     """Equal for equal lists, in any order of the nodes."""
     nodes = sorted(f"{n.id} {n.control} {n.server} {n.priority}" for n in config.nodes)
     words = [*nodes, config.initial_primary, str(config.min_replicas_to_write)]
@@ -138,16 +138,16 @@ def digest(words: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(words)).encode()).hexdigest()[:DIGEST_CHARS]
 
 
-def unknown(config: Config) -> str:
+def unknown(config: ElectConfig) -> str:
     """What a node without memory says in HELLO."""
     return f"?:{list_of(config).words}"
 
 
-def first(config: Config) -> Lists:
+def first(config: ElectConfig) -> Lists:
     return Lists(stage=0, counted=(list_of(config),))
 
 
-def applied(lists: Lists, config: Config) -> Config:
+def applied(lists: Lists, config: ElectConfig) -> ElectConfig:
     """The config with all nodes that are counted."""
     return replace(config, nodes=lists.nodes)
 
@@ -162,7 +162,7 @@ def undone(lists: Lists) -> Lists:
     return Lists(stage=lists.stage - 1, counted=lists.counted[:1])
 
 
-def at_start(known: Lists | None, floor: Floor, config: Config) -> Lists:
+def at_start(known: Lists | None, floor: ListFloor, config: ElectConfig) -> Lists:
     """What a node counts that remembers these lists and finds this file."""
     wanted = list_of(config)
     if known is None:
@@ -189,7 +189,7 @@ def same_nodes(known: Lists, wanted: NodeList) -> Lists:
     return Lists(stage=known.stage, counted=(*known.counted[:-1], wanted))
 
 
-def begun(known: Lists, floor: Floor, wanted: NodeList) -> Lists:
+def begun(known: Lists, floor: ListFloor, wanted: NodeList) -> Lists:
     """A change begins. What stays must stay as it is, and be enough to keep what was promised."""
     before = known.newest
     if not floor.admits(known.generation + 1, wanted.digest):

@@ -13,7 +13,7 @@ class Role(enum.Enum):
     CANDIDATE = "candidate"
 
 
-class State(enum.Enum):
+class ServerState(enum.Enum):
     """What else a heartbeat says of its sender."""
 
     OPEN = "open"
@@ -41,7 +41,7 @@ class Heartbeat(Struct, frozen=True, kw_only=True):
     leader_epoch: int
     leader: str
     history: int
-    state: State
+    state: ServerState
     stamp: int
     echo: int
     stage: int
@@ -61,7 +61,7 @@ class Offer(Struct, frozen=True, kw_only=True):
     list: str
 
 
-class Accept(Struct, frozen=True, kw_only=True):
+class Acceptance(Struct, frozen=True, kw_only=True):
     """`candidate`: whom it is for, so that a vote that went astray is nobody's."""
 
     epoch: int
@@ -94,4 +94,4 @@ class Counted(Struct, frozen=True, kw_only=True):
     floor_list: str
 
 
-Message = Heartbeat | Offer | Accept | Announce | Handover | Counted
+Message = Heartbeat | Offer | Acceptance | Announce | Handover | Counted

@@ -2,17 +2,17 @@
 
 from typing import assert_never
 
-from epoxy.protocol.elect.terms import Fence, Follow, Mode, Open, Order, Quiesce, Report
+from epoxy.protocol.elect.terms import Fence, Follow, Mode, OpenServer, Order, Quiesce, ServerReport
 
 
-def is_done(order: Order, server: Report) -> bool:
+def is_done(order: Order, server: ServerReport) -> bool:
     """A server is open for an epoch only if its data says so: who deletes everything deletes the mark of the epoch."""
     match order:
         case Fence():
             return server.mode is Mode.FENCED
         case Follow():
             return server.mode is Mode.FOLLOWING and server.leader == order.leader
-        case Open():
+        case OpenServer():
             return server.mode is Mode.OPEN and server.position.history == order.epoch
         case Quiesce():
             return server.mode is Mode.QUIET
@@ -25,7 +25,7 @@ def is_news(wanted: Order, given: Order, overdue: bool, interval_ms: int) -> boo
     if overdue:
         return True
     match wanted, given:
-        case (Open(), Open()) if wanted.epoch == given.epoch:
+        case (OpenServer(), OpenServer()) if wanted.epoch == given.epoch:
             return wanted.until_ms - given.until_ms >= interval_ms // 2
         case (Quiesce(), Quiesce()):
             return wanted.until_ms - given.until_ms >= interval_ms // 2

@@ -1,10 +1,10 @@
 """What an elector knows of another node, all of it from heartbeats."""
 
-from epoxy.protocol.elect.messages import Heartbeat, Role, State
-from epoxy.protocol.elect.terms import Position
+from epoxy.protocol.elect.messages import Heartbeat, Role, ServerState
+from epoxy.protocol.elect.terms import ReplicationPosition
 
 
-class Peer:
+class ElectPeer:
     def __init__(self) -> None:
         self.heartbeat: Heartbeat | None = None
         self.at_ms = 0
@@ -22,8 +22,8 @@ class Peer:
 
     def heard(self, heartbeat: Heartbeat, now_ms: int) -> None:
         self.heartbeat, self.at_ms = heartbeat, now_ms
-        self.was_fresh = self.was_fresh or heartbeat.state is State.FRESH
-        self.has_joined = self.has_joined or heartbeat.state is not State.FRESH
+        self.was_fresh = self.was_fresh or heartbeat.state is ServerState.FRESH
+        self.has_joined = self.has_joined or heartbeat.state is not ServerState.FRESH
         self.has_led = self.has_led or heartbeat.role is Role.PRIMARY
         self.was_new = self.was_new or self.was_fresh or heartbeat.epoch == 1
 
@@ -32,8 +32,12 @@ class Peer:
 
     @property
     def remembers(self) -> bool:
-        return self.heartbeat is not None and self.heartbeat.state is not State.FRESH
+        return self.heartbeat is not None and self.heartbeat.state is not ServerState.FRESH
 
     @property
-    def position(self) -> Position:
-        return Position(self.heartbeat.history, self.heartbeat.offset) if self.heartbeat is not None else Position()
+    def position(self) -> ReplicationPosition:
+        return (
+            ReplicationPosition(self.heartbeat.history, self.heartbeat.offset)
+            if self.heartbeat is not None
+            else ReplicationPosition()
+        )

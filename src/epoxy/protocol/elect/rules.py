@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from epoxy.protocol.elect.config import Config, Timing
-from epoxy.protocol.elect.lists import Floor, Lists, generation_of
-from epoxy.protocol.elect.messages import Heartbeat, State
-from epoxy.protocol.elect.terms import Mode, Position, Record, Report
+from epoxy.protocol.elect.config import ElectConfig, ElectTiming
+from epoxy.protocol.elect.lists import ListFloor, Lists, generation_of
+from epoxy.protocol.elect.messages import Heartbeat, ServerState
+from epoxy.protocol.elect.terms import ElectRecord, Mode, ReplicationPosition, ServerReport
 
 LIFE = 40
 """Bits for milliseconds in a stamp: 34 years. Above them stands the life of the process that made it."""
@@ -40,15 +40,15 @@ def nth_latest(answered_ms: Mapping[str, int], nodes: frozenset[str], n: int) ->
     return sorted((at_ms for node, at_ms in answered_ms.items() if node in nodes), reverse=True)[n - 1]
 
 
-def grants(floor: Floor, stage: int, digest: str) -> bool:
+def grants(floor: ListFloor, stage: int, digest: str) -> bool:
     """Whether a node may answer or elect somebody who counts by these lists. Who has answered a leader of a newer list
     has promised not to: by the old list alone nobody leads any more."""
     return floor.admits(generation_of(stage), digest)
 
 
-def raised(floor: Floor, stage: int, digest: str) -> Floor:
+def raised(floor: ListFloor, stage: int, digest: str) -> ListFloor:
     """What answering such a leader promises."""
-    return Floor(generation=generation_of(stage), digest=digest) if stage else floor
+    return ListFloor(generation=generation_of(stage), digest=digest) if stage else floor
 
 
 def may_copy(lists: Lists, digest: str) -> bool:
@@ -58,32 +58,32 @@ def may_copy(lists: Lists, digest: str) -> bool:
     return digest in lists.digests
 
 
-def heard_lately(heard_ms: int | None, now_ms: int, timing: Timing) -> bool:
+def heard_lately(heard_ms: int | None, now_ms: int, timing: ElectTiming) -> bool:
     return heard_ms is not None and now_ms - heard_ms < timing.down_after_ms
 
 
 def has_closed(heartbeat: Heartbeat) -> bool:
     """Whether its sender's server takes no writes, and will not until it is elected again."""
-    return heartbeat.state in (State.READY, State.DOWN)
+    return heartbeat.state in (ServerState.READY, ServerState.DOWN)
 
 
-def stands_behind(record: Record) -> bool:
+def stands_behind(record: ElectRecord) -> bool:
     """Whether this node still answers for the leader it knows. A vote for another in a later epoch ends that for good:
     that election may be won without this node hearing of it."""
     return record.leader_epoch >= record.epoch or record.voted_for == record.leader
 
 
-def is_worse(candidate: Position, mine: Position) -> bool:
+def is_worse(candidate: ReplicationPosition, mine: ReplicationPosition) -> bool:
     """Whether the candidate lacks something that this node has."""
     return candidate < mine
 
 
-def rank(config: Config, node: str, position: Position) -> tuple[int, int, int, str]:
+def rank(config: ElectConfig, node: str, position: ReplicationPosition) -> tuple[int, int, int, str]:
     """The best comes first: most data, then the operator's wish, then the lowest id."""
     return -position.history, -position.offset, -config.node(node).priority, node
 
 
-def may_judge(report: Report) -> bool:
+def may_judge(report: ServerReport) -> bool:
     """A vote compares positions, so the own one must be known and must not grow behind it."""
     return report.alive and report.mode is Mode.FENCED
 
@@ -94,16 +94,16 @@ def is_plausible(epoch: int, seen: int) -> bool:
     return epoch <= seen + MOST_MISSED
 
 
-def is_new(epoch: int, record: Record) -> bool:
+def is_new(epoch: int, record: ElectRecord) -> bool:
     return epoch > record.epoch
 
 
-def is_repeated(epoch: int, candidate: str, record: Record) -> bool:
+def is_repeated(epoch: int, candidate: str, record: ElectRecord) -> bool:
     """The vote was given, and the answer perhaps lost."""
     return epoch == record.epoch and record.voted_for == candidate
 
 
-def is_higher_claim(epoch: int, record: Record) -> bool:
+def is_higher_claim(epoch: int, record: ElectRecord) -> bool:
     return epoch > record.leader_epoch and epoch >= record.epoch
 
 
@@ -111,12 +111,12 @@ def next_epoch(seen: Sequence[int]) -> int:
     return max(seen) + 1
 
 
-def after_restart(record: Record | None) -> Record | None:
+def after_restart(record: ElectRecord | None) -> ElectRecord | None:
     """What a start goes by. None: this node has no memory, and must behave accordingly."""
     return record
 
 
-def silent_until(now_ms: int, timing: Timing) -> int:
+def silent_until(now_ms: int, timing: ElectTiming) -> int:
     """Whom this node has heard before it started, it does not know: it might have been the primary, a moment ago."""
     return now_ms + timing.down_after_ms
 

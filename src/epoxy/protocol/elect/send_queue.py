@@ -8,7 +8,7 @@ overtaken by a higher one.
 from epoxy.protocol.elect.messages import Message
 
 
-class Outbox:
+class SendQueue:
     """Invariant: at most one message of each of the six kinds."""
 
     def __init__(self) -> None:

@@ -7,17 +7,17 @@ from msgspec.structs import replace
 
 from epoxy.protocol.elect import lists as node_lists
 from epoxy.protocol.elect import rules
-from epoxy.protocol.elect.config import Config
+from epoxy.protocol.elect.config import ElectConfig
 from epoxy.protocol.elect.lists import Lists
-from epoxy.protocol.elect.messages import Message, Role, State
-from epoxy.protocol.elect.peer import Peer
-from epoxy.protocol.elect.terms import Effect, Mode, Record, Report, Save, Send
+from epoxy.protocol.elect.messages import Message, Role, ServerState
+from epoxy.protocol.elect.peer import ElectPeer
+from epoxy.protocol.elect.terms import Effect, ElectRecord, Mode, Save, Send, ServerReport
 
 Draw = Callable[[int, int], int]
 """A number between two, both included. The only chance there is in an election."""
 
 
-class Campaign(Struct, kw_only=True):
+class Candidacy(Struct, kw_only=True):
     epoch: int
     votes: set[str]
     deadline_ms: int
@@ -31,21 +31,23 @@ class Handing(Struct, frozen=True, kw_only=True):
     deadline_ms: int
 
 
-class Mind:
+class ElectorState:
     """Invariants: 1. `record` is never ahead of the last Save among the effects given out. 2. `leading` begins with a
     won election, or with epoch 1 where nobody remembers anything, and never again after it has ended."""
 
-    def __init__(self, config: Config, me: str, record: Record | None, now_ms: int, draw: Draw) -> None:
+    def __init__(self, config: ElectConfig, me: str, record: ElectRecord | None, now_ms: int, draw: Draw) -> None:
         self.timing = config.timing
         self.me = me
         self.draw = draw
-        self.peers: dict[str, Peer] = {}
+        self.peers: dict[str, ElectPeer] = {}
         remembered = rules.after_restart(record)
         self.fresh = remembered is None
-        self.record = remembered if remembered is not None else Record(leader_epoch=0, leader=config.initial_primary)
+        self.record = (
+            remembered if remembered is not None else ElectRecord(leader_epoch=0, leader=config.initial_primary)
+        )
         self.learned = not self.fresh
         """Whether it knows which lists count. Who has no memory knows its file alone, until somebody tells."""
-        self.server = Report(alive=False, mode=Mode.OPEN)
+        self.server = ServerReport(alive=False, mode=Mode.OPEN)
         self.started_ms = now_ms
         self.out: list[Effect] = []
         self.config = config
@@ -70,7 +72,7 @@ class Mind:
             list. Under the new one such a copy must not count."""
 
         self.seen = max(self.record.epoch, self.record.leader_epoch)
-        self.campaign: Campaign | None = None
+        self.campaign: Candidacy | None = None
         self.rest_ms = now_ms
         self.ready_ms: int | None = None
         self.beat_ms = now_ms
@@ -117,18 +119,18 @@ class Mind:
         stands = rules.stands_behind(self.record) and not self.fresh
         return stands and rules.heard_lately(self.heard_ms, now_ms, self.timing)
 
-    def state(self, now_ms: int) -> State:
+    def state(self, now_ms: int) -> ServerState:
         if self.fresh:
-            return State.FRESH
+            return ServerState.FRESH
         if self.is_open(now_ms):
-            return State.OPEN
+            return ServerState.OPEN
         if self.hears(now_ms) or self.server.mode is not Mode.FENCED:
-            return State.BUSY
-        return State.READY if rules.may_judge(self.server) else State.DOWN
+            return ServerState.BUSY
+        return ServerState.READY if rules.may_judge(self.server) else ServerState.DOWN
 
     # What several rooms do
 
-    def save(self, record: Record) -> None:
+    def save(self, record: ElectRecord) -> None:
         self.record = record
         self.out.append(Save(record))
 
@@ -139,7 +141,7 @@ class Mind:
             if not self.fresh:
                 self.out.append(Save(self.record))
         self.config = node_lists.applied(lists, self.config)
-        self.peers = {node: self.peers.get(node) or Peer() for node in self.config.others(self.me)}
+        self.peers = {node: self.peers.get(node) or ElectPeer() for node in self.config.others(self.me)}
 
     def tell_all(self, message: Message) -> None:
         self.out += [Send(node, message) for node in self.peers]

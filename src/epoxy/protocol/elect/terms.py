@@ -4,11 +4,11 @@ import enum
 
 from msgspec import Struct
 
-from epoxy.protocol.elect.lists import Floor, Lists
+from epoxy.protocol.elect.lists import ListFloor, Lists
 from epoxy.protocol.elect.messages import Message
 
 
-class Record(Struct, frozen=True, kw_only=True):
+class ElectRecord(Struct, frozen=True, kw_only=True):
     """What must survive a crash. `epoch` is the highest this node has voted in or followed: it has promised to stand
     behind nobody below it. `voted_for` is empty if it followed without having voted. `lists`: under which lists of
     nodes it was made; None in a record of before there was a way to change them. `floor`: what was promised about
@@ -19,7 +19,7 @@ class Record(Struct, frozen=True, kw_only=True):
     leader_epoch: int = 1
     leader: str = ""
     lists: Lists | None = None
-    floor: Floor = Floor()
+    floor: ListFloor = ListFloor()
 
 
 class Mode(enum.Enum):
@@ -31,7 +31,7 @@ class Mode(enum.Enum):
     """Open, and holding writes back for a handover."""
 
 
-class Position(Struct, frozen=True, order=True):
+class ReplicationPosition(Struct, frozen=True, order=True):
     """How much a server has: the epoch of its last write, then the offset. Offsets of different epochs count different
     things."""
 
@@ -39,14 +39,14 @@ class Position(Struct, frozen=True, order=True):
     offset: int = 0
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class ServerReport(Struct, frozen=True, kw_only=True):
     """What the agent saw of its server. `leader` is whom it follows. A server that is not alive is FENCED if it is gone
     for certain; one that merely does not answer may still take writes."""
 
     alive: bool
     mode: Mode
     leader: str = ""
-    position: Position = Position()
+    position: ReplicationPosition = ReplicationPosition()
 
 
 class Send(Struct, frozen=True):
@@ -57,7 +57,7 @@ class Send(Struct, frozen=True):
 class Save(Struct, frozen=True):
     """Nothing behind it in a list of effects may happen before this is durable; if it cannot be, nothing may."""
 
-    record: Record
+    record: ElectRecord
 
 
 class Fence(Struct, frozen=True):
@@ -68,7 +68,7 @@ class Follow(Struct, frozen=True):
     leader: str
 
 
-class Open(Struct, frozen=True):
+class OpenServer(Struct, frozen=True):
     """Take writes as the primary of `epoch`, until the clock of this machine says `until_ms`, and not a moment longer
     even if no other order comes."""
 
@@ -82,5 +82,5 @@ class Quiesce(Struct, frozen=True):
     until_ms: int
 
 
-Order = Fence | Follow | Open | Quiesce
+Order = Fence | Follow | OpenServer | Quiesce
 Effect = Send | Save | Order

@@ -12,7 +12,7 @@ from epoxy.protocol.keys.operations import Answered, FastVote, Reserved, Select,
 from epoxy.protocol.keys.preconditions import judge, winner
 from epoxy.protocol.keys.reader import linearizable
 from epoxy.protocol.keys.rounds import adopt, decide, learned
-from epoxy.protocol.keys.terms import Decision, GaveUp, Instance, Offer
+from epoxy.protocol.keys.terms import Decision, GaveUp, KeyInstance, OwnProposal
 
 OVERTAKEN = "overtaken"
 
@@ -21,14 +21,14 @@ MAX_ROUNDS_LOST = 100
 one client's wait, not the system's progress."""
 
 
-class Wish:
+class WriteIntent:
     """A write on its way. `offer` is what is or was put forward for it, None once that has lost for certain; `previous`
     is the version before that one."""
 
     def __init__(self, write: Write, proposal_id: ProposalId) -> None:
         self.write = write
         self.proposal_id = proposal_id
-        self.offer: Offer | None = None
+        self.offer: OwnProposal | None = None
         self.previous: Proposal | None = None
         self.travelled = Path.LOCAL
 
@@ -40,11 +40,11 @@ class Wish:
 
 def propose(write: Write, ctx: Context) -> Flow[Outcome]:
     """From the vote at home to the answer."""
-    return (yield from pursue(Wish(write, name_of(write, ctx)), ctx))
+    return (yield from pursue(WriteIntent(write, name_of(write, ctx)), ctx))
 
 
 def pursue(
-    wish: Wish, ctx: Context, selected: Selected | None = None, news: AlreadyCommitted | StaleEpoch | None = None
+    wish: WriteIntent, ctx: Context, selected: Selected | None = None, news: AlreadyCommitted | StaleEpoch | None = None
 ) -> Flow[Outcome]:
     """A write that lost its version to another looks again, and so does one whose epoch changed under it. Whoever has
     begun it elsewhere says what came of that: what was selected at home, or what a round met."""
@@ -60,7 +60,7 @@ def pursue(
     return ConsensusFailed(reason=f"lost {MAX_ROUNDS_LOST} rounds to other writers")
 
 
-def take_in(wish: Wish, news: AlreadyCommitted | StaleEpoch, ctx: Context) -> Flow[Outcome | None]:
+def take_in(wish: WriteIntent, news: AlreadyCommitted | StaleEpoch, ctx: Context) -> Flow[Outcome | None]:
     if isinstance(news, StaleEpoch):
         raise EpochChanged(news.config)
     decision = yield from learned(ctx, wish.write.key, news, Path.FAST)
@@ -74,7 +74,7 @@ def name_of(write: Write, ctx: Context) -> ProposalId:
     return ProposalId(ctx.me, ctx.dice.nonce())
 
 
-def try_once(wish: Wish, ctx: Context, selected: Selected | None = None) -> Flow[Outcome | None]:
+def try_once(wish: WriteIntent, ctx: Context, selected: Selected | None = None) -> Flow[Outcome | None]:
     """One look at home, unless somebody has taken it, and what follows from it. None: look again. What was put forward
     before is settled before anything else is said: somebody else may have finished it. Until it is, home has not moved,
     and judges as before."""
@@ -94,17 +94,17 @@ def try_once(wish: Wish, ctx: Context, selected: Selected | None = None) -> Flow
             return (yield from put_forward(wish, found, ctx))
 
 
-def selection(wish: Wish, ctx: Context) -> Select:
+def selection(wish: WriteIntent, ctx: Context) -> Select:
     return Select(
         write=wish.write, proposal_id=wish.proposal_id, offered=wish.offered, me=ctx.me, epoch=ctx.config.epoch
     )
 
 
-def put_forward(wish: Wish, start: FastVote | Reserved, ctx: Context) -> Flow[Outcome | None]:
+def put_forward(wish: WriteIntent, start: FastVote | Reserved, ctx: Context) -> Flow[Outcome | None]:
     instance = instance_of(wish.write.key, start)
     if wish.offered != instance.version:
         # Otherwise it was put forward before the epoch changed, and stays so.
-        wish.offer = Offer(proposal=propose_value(wish.write, wish.proposal_id, instance.version))
+        wish.offer = OwnProposal(proposal=propose_value(wish.write, wish.proposal_id, instance.version))
         wish.previous = instance.base
     assert wish.offer is not None
     decision = yield from decide(ctx, instance, wish.offer, start)
@@ -113,7 +113,7 @@ def put_forward(wish: Wish, start: FastVote | Reserved, ctx: Context) -> Flow[Ou
     return (yield from settled(wish, decision, ctx))
 
 
-def settled(wish: Wish, decision: Decision, ctx: Context) -> Flow[Outcome | None]:
+def settled(wish: WriteIntent, decision: Decision, ctx: Context) -> Flow[Outcome | None]:
     """Whose is the version this write was put forward for? None: somebody else's, for certain."""
     wish.travelled = further(wish.travelled, decision.path)
     if wish.offer is not None and wish.offer.made:
@@ -164,9 +164,9 @@ def confirm(write: Write, ctx: Context) -> Flow[Outcome | None]:
     return None
 
 
-def instance_of(key: bytes, start: FastVote | Reserved) -> Instance:
+def instance_of(key: bytes, start: FastVote | Reserved) -> KeyInstance:
     version = start.proposal.version if isinstance(start, FastVote) else start.version
-    return Instance(key=key, version=version, base=start.base)
+    return KeyInstance(key=key, version=version, base=start.base)
 
 
 def further(a: Path, b: Path) -> Path:

@@ -12,7 +12,7 @@ from epoxy.protocol.keys.local import at_home
 from epoxy.protocol.keys.operations import Cache, Peek
 from epoxy.protocol.keys.recovery import still_counts
 from epoxy.protocol.keys.rounds import adopt, classic_rounds, gather, learned
-from epoxy.protocol.keys.terms import Decision, Free, GaveUp, Instance
+from epoxy.protocol.keys.terms import Decision, Free, GaveUp, KeyInstance
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ def settle(key: bytes, replies: list[ReadOk], ctx: Context) -> Flow[ReadOutcome]
         return ReadResult(committed=committed, source=Source.QUORUM)
     if committed is not None:
         yield from learned(ctx, key, AlreadyCommitted(committed=committed), Path.SLOW)
-    instance = Instance(key=key, version=version, base=committed)
+    instance = KeyInstance(key=key, version=version, base=committed)
     outcome = yield from classic_rounds(ctx, instance, None, None)
     match outcome:
         case Decision():

@@ -31,7 +31,7 @@ from epoxy.protocol.keys.effects import Also, Answer, Context, EpochChanged, Exp
 from epoxy.protocol.keys.local import at_home
 from epoxy.protocol.keys.operations import Adopt, Conclude, Concluded, FastVote, Reserve, Reserved
 from epoxy.protocol.keys.recovery import choose
-from epoxy.protocol.keys.terms import Decision, Free, GaveUp, Instance, Offer
+from epoxy.protocol.keys.terms import Decision, Free, GaveUp, KeyInstance, OwnProposal
 
 Oks = Mapping[int, Reply]
 
@@ -123,7 +123,9 @@ def what_it_missed(
             return None
 
 
-def decide(ctx: Context, instance: Instance, mine: Offer, start: FastVote | Reserved) -> Flow[Decision | GaveUp]:
+def decide(
+    ctx: Context, instance: KeyInstance, mine: OwnProposal, start: FastVote | Reserved
+) -> Flow[Decision | GaveUp]:
     """Get the instance decided, with my proposal if that is still possible."""
     if isinstance(start, FastVote):
         mine.made = True
@@ -136,7 +138,7 @@ def decide(ctx: Context, instance: Instance, mine: Offer, start: FastVote | Rese
     return decision
 
 
-def fast_round(ctx: Context, instance: Instance, mine: Proposal) -> Flow[Decision | None]:
+def fast_round(ctx: Context, instance: KeyInstance, mine: Proposal) -> Flow[Decision | None]:
     """Proposer, step 2. My own vote stands since the selection. None: the fast quorum is out of reach, or I have
     promised somebody a classic ballot meanwhile."""
     if not ctx.votes:
@@ -162,7 +164,7 @@ def fast_round(ctx: Context, instance: Instance, mine: Proposal) -> Flow[Decisio
 
 
 def classic_rounds(
-    ctx: Context, instance: Instance, mine: Offer | None, reserved: Reserved | None
+    ctx: Context, instance: KeyInstance, mine: OwnProposal | None, reserved: Reserved | None
 ) -> Flow[Decision | Free | GaveUp]:
     """Proposer, steps 3 to 5, until something is decided. Without a value of its own this is a recovery."""
     if not ctx.votes:
@@ -187,7 +189,7 @@ def classic_rounds(
 
 
 def classic_round(
-    ctx: Context, instance: Instance, mine: Offer | None, reserved: Reserved
+    ctx: Context, instance: KeyInstance, mine: OwnProposal | None, reserved: Reserved
 ) -> Flow[Decision | Free | Ballot]:
     """Phase 1 and phase 2 at one ballot. A ballot as the result is the highest one met: try above it."""
     ballot, epoch, slow = reserved.ballot, ctx.config.epoch, ctx.config.quorums.slow

@@ -6,7 +6,7 @@ from epoxy.model.records import Proposal, Settled
 from epoxy.model.writes import Path
 
 
-class Instance(Struct, frozen=True, kw_only=True):
+class KeyInstance(Struct, frozen=True, kw_only=True):
     """(key, version), and `base`: the version before, for replicas that missed it."""
 
     key: bytes
@@ -14,7 +14,7 @@ class Instance(Struct, frozen=True, kw_only=True):
     base: Proposal | None
 
 
-class Offer(Struct, kw_only=True):
+class OwnProposal(Struct, kw_only=True):
     """My own proposal, and whether it has been put forward: from then on anybody may finish it, and I may not say that
     it lost without knowing whose its version became."""
 

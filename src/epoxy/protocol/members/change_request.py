@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable
 from msgspec import Struct
 
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.members import Member, Wish
+from epoxy.model.members import ChangeRequest, Member
 from epoxy.model.quorum import MAX_REPLICAS, quorums
 from epoxy.protocol.members.changes import numbered
 
@@ -25,7 +25,9 @@ class Objection(Struct, frozen=True, kw_only=True):
     words: str
 
 
-def amended(config: ClusterConfig, wish: Wish | None, given: Amendment, reached: Container[int]) -> Wish | Objection:
+def amended(
+    config: ClusterConfig, wish: ChangeRequest | None, given: Amendment, reached: Container[int]
+) -> ChangeRequest | Objection:
     """`reached`: the members that answer now."""
     before = wanted_before(config, wish)
     objection = first_objection(before, given)
@@ -34,10 +36,10 @@ def amended(config: ClusterConfig, wish: Wish | None, given: Amendment, reached:
     after = {i: member for i, member in before.items() if i not in given.remove}
     after |= {member.id: member for member in given.add}
     objection = size_objection(after, before, given, reached)
-    return objection or Wish(members=tuple(after[i] for i in sorted(after)))
+    return objection or ChangeRequest(members=tuple(after[i] for i in sorted(after)))
 
 
-def wanted_before(config: ClusterConfig, wish: Wish | None) -> dict[int, Member]:
+def wanted_before(config: ClusterConfig, wish: ChangeRequest | None) -> dict[int, Member]:
     """Those wanted last, on which the next wish builds: one that waits is not forgotten. The first are the voters."""
     if wish is not None:
         return {member.id: member for member in wish.members}

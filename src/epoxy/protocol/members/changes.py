@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
-from epoxy.model.members import Member, MemberStatus, Wish
+from epoxy.model.members import ChangeRequest, Member, MemberStatus
 from epoxy.model.quorum import MAX_REPLICAS, quorums
 
 Heard = Mapping[int, MemberStatus]
@@ -27,20 +27,20 @@ Heard = Mapping[int, MemberStatus]
 NEWCOMERS = (ReplicaStatus.JOINING, ReplicaStatus.LEARNING)
 
 
-class Waiting(Struct, frozen=True):
+class ChangeWaiting(Struct, frozen=True):
     """Nothing to publish before somebody has come further."""
 
     reason: str
 
 
-class Done(Struct, frozen=True):
+class ChangeDone(Struct, frozen=True):
     """The members are those wanted."""
 
 
-Step = ClusterConfig | Waiting | Done
+Step = ClusterConfig | ChangeWaiting | ChangeDone
 
 
-def next_step(config: ClusterConfig, wish: Wish | None, heard: Heard, me: int) -> Step:
+def next_step(config: ClusterConfig, wish: ChangeRequest | None, heard: Heard, me: int) -> Step:
     """What `me`, as coordinator, does now. Without a wish it only writes down whose stores the members are."""
     heard = {i: status for i, status in heard.items() if is_genuine(config, i, status)}
     if config.is_joint:
@@ -48,7 +48,7 @@ def next_step(config: ClusterConfig, wish: Wish | None, heard: Heard, me: int) -
     if wish is None:
         return identify(config, heard, me)
     if len({*config.everybody, *wanted(wish)}) > MAX_REPLICAS:
-        return Waiting(f"more than {MAX_REPLICAS} replicas, old and new together")
+        return ChangeWaiting(f"more than {MAX_REPLICAS} replicas, old and new together")
     listed = listed_members(config, wish)
     if listed != config.replicas:
         return following(config, me, replicas=identified(listed, heard))
@@ -56,13 +56,13 @@ def next_step(config: ClusterConfig, wish: Wish | None, heard: Heard, me: int) -
     if any(i in heard for i in unknown):
         return following(config, me, replicas=welcomed(config.replicas, heard))
     if unknown:
-        return Waiting(f"no word from {numbered(unknown)}")
+        return ChangeWaiting(f"no word from {numbered(unknown)}")
     if set(config.active) == wanted(wish):
         return identify(config, heard, me)
     return begin_joint(config, wish, heard, me)
 
 
-def wanted(wish: Wish) -> set[int]:
+def wanted(wish: ChangeRequest) -> set[int]:
     return {member.id for member in wish.members}
 
 
@@ -79,7 +79,7 @@ def following(config: ClusterConfig, me: int, **changes: object) -> ClusterConfi
 # Stable
 
 
-def listed_members(config: ClusterConfig, wish: Wish) -> tuple[ReplicaInfo, ...]:
+def listed_members(config: ClusterConfig, wish: ChangeRequest) -> tuple[ReplicaInfo, ...]:
     """Voters stay as they are; newcomers are listed, with the address everybody needs to reach them, or dropped."""
     named = {member.id: member for member in wish.members}
     kept = {
@@ -128,18 +128,18 @@ def welcomed(replicas: tuple[ReplicaInfo, ...], heard: Heard) -> tuple[ReplicaIn
 def identify(config: ClusterConfig, heard: Heard, me: int) -> Step:
     """As soon as all voters have been heard, once in the life of a cluster."""
     if all(replica.identity for replica in config.replicas) or not all(i in heard for i in config.voters):
-        return Done()
+        return ChangeDone()
     return following(config, me, replicas=identified(config.replicas, heard))
 
 
-def begin_joint(config: ClusterConfig, wish: Wish, heard: Heard, me: int) -> Step:
+def begin_joint(config: ClusterConfig, wish: ChangeRequest, heard: Heard, me: int) -> Step:
     new = wanted(wish)
     nameless = [i for i in config.active if i in new and not identity_of(config, i, heard)]
     if nameless:
-        return Waiting(f"the store of {numbered(nameless)} was never written down")
+        return ChangeWaiting(f"the store of {numbered(nameless)} was never written down")
     ready = {i for i in new if i in heard and is_ready(config, i, heard[i])}
     if not enough(new, new - set(config.active), ready):
-        return Waiting(f"{numbered(ready)} of {numbered(new)} have copied the bulk")
+        return ChangeWaiting(f"{numbered(ready)} of {numbered(new)} have copied the bulk")
     members = {
         replica.id: replace(replica, status=ReplicaStatus.ACTIVE if replica.id in new else ReplicaStatus.LEAVING)
         for replica in identified(config.replicas, heard)
@@ -170,14 +170,14 @@ def enough(members: set[int], added: set[int], who: Container[int]) -> bool:
 # Joint
 
 
-def end_joint(config: ClusterConfig, wish: Wish | None, heard: Heard, me: int) -> Step:
+def end_joint(config: ClusterConfig, wish: ChangeRequest | None, heard: Heard, me: int) -> Step:
     assert config.previous is not None
     added = set(config.active) - set(config.previous)
     if wish is not None and is_abandoned(config, added, wanted(wish)):
         return undo(config, wanted(wish), me)
     synced = {i for i in config.active if i in heard and is_synced(config, heard[i])}
     if not enough(set(config.active), added, synced):
-        return Waiting(f"{numbered(synced)} of {numbered(config.active)} are synced")
+        return ChangeWaiting(f"{numbered(synced)} of {numbered(config.active)} are synced")
     return promote(config, me)
 
 

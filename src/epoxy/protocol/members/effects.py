@@ -12,7 +12,7 @@ from epoxy.model.records import ChangelogEntry
 T = TypeVar("T")
 
 
-class Config(Struct, frozen=True):
+class CurrentConfig(Struct, frozen=True):
     """Resumed with the configuration in force here."""
 
 
@@ -163,7 +163,7 @@ class Mirrored(Struct, frozen=True):
 
 MirrorEffect = LookThrough | Replace | Preserve | Install | Mirrored
 CopyEffect = Changing | LoadProgress | Summarise | Keep | Repair | GiveWay | Followed
-HereEffect = Config | Adopt | CopyEffect | Synced | Rest
+HereEffect = CurrentConfig | Adopt | CopyEffect | Synced | Rest
 Effect = HereEffect | ReadWish | Ask | AskAll | Tell | Publish | Settle | MirrorEffect
 
 Flow = Generator[Effect, Any, T]

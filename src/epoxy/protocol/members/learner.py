@@ -14,6 +14,7 @@ from epoxy.model.cluster import ClusterConfig, ReplicaStatus
 from epoxy.model.members import (
     ChangelogPage,
     ChangelogRead,
+    ChangeRequest,
     CursorTruncated,
     Progress,
     SnapshotPage,
@@ -21,7 +22,6 @@ from epoxy.model.members import (
     Stretch,
     UnsettledPage,
     UnsettledRead,
-    Wish,
 )
 from epoxy.model.messages import EpochAhead, StaleEpoch
 from epoxy.protocol.members.digest import NOTHING
@@ -29,7 +29,7 @@ from epoxy.protocol.members.effects import (
     Adopt,
     Ask,
     Changing,
-    Config,
+    CurrentConfig,
     Flow,
     Followed,
     GiveWay,
@@ -63,7 +63,7 @@ def learn(me: int, settled_epoch: int) -> Flow[int]:
     """One pass: sync if the epoch is joint and I am of the new side, otherwise copy from a slow quorum of the voters
     while members change, or compare with all of them, and once in each epoch, settle my own votes of the epochs before:
     whoever they were for may have left. Returns the last epoch for which that is done."""
-    config: ClusterConfig = yield Config()
+    config: ClusterConfig = yield CurrentConfig()
     info = config.info(me)
     if info is None or info.status is ReplicaStatus.LEAVING:
         return settled_epoch
@@ -85,7 +85,7 @@ def learn(me: int, settled_epoch: int) -> Flow[int]:
     return settled_epoch
 
 
-def is_changing(config: ClusterConfig, wish: Wish | None) -> bool:
+def is_changing(config: ClusterConfig, wish: ChangeRequest | None) -> bool:
     """Or somebody wants it to."""
     under_way = config.is_joint or len(config.active) < len(config.replicas)
     return under_way or (wish is not None and tuple(member.id for member in wish.members) != config.active)
@@ -128,7 +128,7 @@ def read_on(config: ClusterConfig, me: int, source: int, progress: Progress | No
 
 def lasts(config: ClusterConfig) -> Flow[bool]:
     """Whether the epoch is still this one."""
-    now: ClusterConfig = yield Config()
+    now: ClusterConfig = yield CurrentConfig()
     return now.epoch == config.epoch
 
 

@@ -24,7 +24,7 @@ from epoxy.model.messages import EpochAhead, StaleEpoch
 from epoxy.protocol.members.effects import (
     Adopt,
     Ask,
-    Config,
+    CurrentConfig,
     Flow,
     GiveWay,
     Install,
@@ -43,7 +43,7 @@ LEARNING_STRETCHES = MAX_PAGE_ROWS // STRETCH_ROWS
 def mirror(sources: Sequence[int], *, again: bool) -> Flow[bool]:
     """One pass of a newcomer over those it may copy from, until one has given all; whether one did. `again`: most of it
     should be here already."""
-    config: ClusterConfig = yield Config()
+    config: ClusterConfig = yield CurrentConfig()
     share = WHOLE_SHARE if config.is_joint else FOLLOWING_SHARE if again else LEARNING_SHARE
     for source in sources:
         if not (yield from copy_values(config, source, share)):

@@ -30,7 +30,7 @@ class Reader(Struct, frozen=True, kw_only=True):
     asked_ms: float
 
 
-class Floor(Struct, frozen=True, kw_only=True):
+class RetentionFloor(Struct, frozen=True, kw_only=True):
     """What is kept although no member reads it, for those who follow changes: at least the rows of so many commits, and
     all that were made in the last so many milliseconds."""
 

@@ -14,7 +14,7 @@ from epoxy.codec.tuple import pack_bytes, strinc
 from epoxy.ports import Dice, KeyValue, Snapshot, Transaction
 from epoxy.protocol.placement import rows
 from epoxy.protocol.placement.config import PlacementConfig
-from epoxy.protocol.placement.records import EnvoyId, Pool
+from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
 
 Name = Callable[[bytes, bytes], str]
 
@@ -48,7 +48,7 @@ class Search:
     """One allocation under way: what it reads, and what it may still afford. The budget is shared by all samples and by
     the way around the end of the ring, so a drained pool costs no more than `max_scan` rows."""
 
-    def __init__(self, tx: Transaction, pool: Pool, version: int, config: PlacementConfig, now_ms: int) -> None:
+    def __init__(self, tx: Transaction, pool: EnvoyPool, version: int, config: PlacementConfig, now_ms: int) -> None:
         self.view: Snapshot = tx.snapshot if config.use_snapshot_read else tx
         self.pool = pool
         self.version = version
@@ -119,7 +119,7 @@ class Search:
 
 
 def allocate(
-    tx: Transaction, pool: Pool, config: PlacementConfig, now_ms: int, dice: Dice, version: int | None = None
+    tx: Transaction, pool: EnvoyPool, config: PlacementConfig, now_ms: int, dice: Dice, version: int | None = None
 ) -> Allocation:
     """By hash. `version`: the highest one, if it is known."""
     if version is None and (version := discover(tx, pool, config)) is None:
@@ -143,7 +143,7 @@ def pivot(dice: Dice) -> bytes:
     return (dice.nonce() << 64 | dice.nonce()).to_bytes(16, "big")
 
 
-def discover(tx: Transaction, pool: Pool, config: PlacementConfig) -> int | None:
+def discover(tx: Transaction, pool: EnvoyPool, config: PlacementConfig) -> int | None:
     """The highest version: that of the first row by pings."""
     prefix = rows.all_ping_rows(pool)
     view = tx.snapshot if config.use_snapshot_read else tx
@@ -194,5 +194,5 @@ def reserve(tx: Transaction, search: Search, chosen: Candidate) -> None:
     tx.add(rows.total_rows(search.pool, search.version) + rows.TOTAL_SLOTS, 1)
 
 
-def envoy_id(pool: Pool, allocation: Allocation) -> EnvoyId | None:
+def envoy_id(pool: EnvoyPool, allocation: Allocation) -> EnvoyId | None:
     return None if allocation.envoy_key is None else EnvoyId(pool.namespace, allocation.envoy_key)

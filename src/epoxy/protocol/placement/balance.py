@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from epoxy.ports import Snapshot
 from epoxy.protocol.placement import rows
-from epoxy.protocol.placement.records import Envoy, Pool
+from epoxy.protocol.placement.records import Envoy, EnvoyPool
 
 PAGE_ENVOYS = 1000
 """Read at a time. All of a pool are looked at, so this is for once in a while."""
@@ -18,26 +18,26 @@ class Excess(Struct, frozen=True, order=True):
     envoy_key: str
 
 
-class Load(Struct, frozen=True):
+class EnvoyLoad(Struct, frozen=True):
     envoy: Envoy
     slots: int
 
 
-def loads(view: Snapshot, pool: Pool) -> list[Load]:
+def loads(view: Snapshot, pool: EnvoyPool) -> list[EnvoyLoad]:
     """Of all envoys of a pool that are not expired."""
-    found: list[Load] = []
+    found: list[EnvoyLoad] = []
     after: bytes | None = None
     while True:
         page, after = rows.envoys_of(view, pool, after, PAGE_ENVOYS)
         for key in page:
             envoy = rows.load(view, pool.namespace, key)
             if envoy is not None:
-                found.append(Load(envoy, rows.slots(view, envoy.id)))
+                found.append(EnvoyLoad(envoy, rows.slots(view, envoy.id)))
         if after is None:
             return found
 
 
-def excesses(view: Snapshot, pool: Pool, bound_percent: int, limit: int) -> list[Excess]:
+def excesses(view: Snapshot, pool: EnvoyPool, bound_percent: int, limit: int) -> list[Excess]:
     """What should move, the most first, `limit` actors altogether. A bound of 0 is the default one."""
     held = loads(view, pool)
     placed = [load for load in held if load.envoy.places]

@@ -5,7 +5,7 @@ import enum
 from msgspec import Struct
 
 from epoxy.model.errors import ConfigError
-from epoxy.protocol.placement.records import Pool
+from epoxy.protocol.placement.records import EnvoyPool
 
 
 class Strategy(enum.Enum):
@@ -64,7 +64,7 @@ class PlacementConfig(Struct, frozen=True, kw_only=True):
     rebalance_at_once: int = 0
     pools: dict[str, "PlacementConfig"] = {}
 
-    def of(self, pool: Pool) -> "PlacementConfig":
+    def of(self, pool: EnvoyPool) -> "PlacementConfig":
         """The settings that a pool's allocations follow."""
         if not self.pools:
             return self

@@ -9,7 +9,7 @@ from msgspec import Struct
 from epoxy.codec.tuple import strinc
 from epoxy.ports import Snapshot, Transaction
 from epoxy.protocol.placement import rows
-from epoxy.protocol.placement.records import Envoy, EnvoyId, Hello, Pool
+from epoxy.protocol.placement.records import Envoy, EnvoyId, EnvoyPool, EnvoyRegistration
 from epoxy.protocol.placement.ring import positions
 
 FORGET_AFTER_MS = 3_600_000
@@ -33,7 +33,7 @@ class InUse(Struct, frozen=True, kw_only=True):
     last_ping_ts: int
 
 
-def holder_of(tx: Transaction, hello: Hello) -> InUse | None:
+def holder_of(tx: Transaction, hello: EnvoyRegistration) -> InUse | None:
     """The other process that has the key of this one. An envoy that is not expired may run actors, whether it is
     connected or not; two processes under one key would run the same ones, with the same generation. One that did not
     say which process it is, as SDKs without incarnations, holds nothing."""
@@ -46,7 +46,7 @@ def holder_of(tx: Transaction, hello: Hello) -> InUse | None:
     return InUse(holder=holder, last_ping_ts=known.last_ping_ts)
 
 
-def connect(tx: Transaction, hello: Hello, now_ms: int, virtual_nodes: int) -> Connected:
+def connect(tx: Transaction, hello: EnvoyRegistration, now_ms: int, virtual_nodes: int) -> Connected:
     """Idempotent, and heals rows that are missing. One that is draining stays off the ring; but draining is for a
     process, and ends with it."""
     known = rows.load(tx, hello.namespace, hello.envoy_key)
@@ -60,7 +60,7 @@ def connect(tx: Transaction, hello: Hello, now_ms: int, virtual_nodes: int) -> C
     create_ts = now_ms if known is None or revived else known.create_ts
     rows.describe(tx, hello, create_ts, now_ms)
     tx.set(rows.active_row(hello.id, create_ts), b"")
-    pool = Pool(hello.namespace, hello.pool)
+    pool = EnvoyPool(hello.namespace, hello.pool)
     tx.set(rows.active_by_pool_row(pool, create_ts, hello.envoy_key), b"")
     if known is not None and known.expired_ts is not None:
         tx.clear(rows.envoy_rows(hello.namespace, hello.envoy_key) + rows.EXPIRED_TS)
@@ -103,7 +103,7 @@ def withdraw(tx: Transaction, envoy: Envoy) -> None:
         lower_meta(tx, pool)
 
 
-def lower_meta(tx: Transaction, pool: Pool) -> None:
+def lower_meta(tx: Transaction, pool: EnvoyPool) -> None:
     """The highest version that is left. Asked only when an envoy of the highest one goes."""
     prefix = rows.all_hash_rows(pool)
     first = tx.range(prefix, strinc(prefix), limit=1)
@@ -113,7 +113,7 @@ def lower_meta(tx: Transaction, pool: Pool) -> None:
         tx.set(rows.meta_row(pool), rows.number(version))
 
 
-def highest_version(view: Snapshot, pool: Pool) -> int | None:
+def highest_version(view: Snapshot, pool: EnvoyPool) -> int | None:
     value = view.get(rows.meta_row(pool))
     return rows.as_number(value) if value is not None else None
 
@@ -200,6 +200,6 @@ def add_slots(tx: Transaction, envoy: EnvoyId, delta: int) -> None:
     tx.add(prefix + rows.SLOTS, delta)
     if tx.get(prefix + rows.VIRTUAL_NODES) is None:
         return
-    pool = Pool(envoy.namespace, (tx.get(prefix + rows.POOL_NAME) or b"").decode())
+    pool = EnvoyPool(envoy.namespace, (tx.get(prefix + rows.POOL_NAME) or b"").decode())
     version = rows.as_number(tx.get(prefix + rows.VERSION))
     tx.add(rows.total_rows(pool, version) + rows.TOTAL_SLOTS, delta)

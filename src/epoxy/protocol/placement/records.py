@@ -16,7 +16,7 @@ MAX_CAPACITY = 1_000_000
 MAX_VERSION = 2**31 - 1
 
 
-class Pool(Struct, frozen=True):
+class EnvoyPool(Struct, frozen=True):
     """Envoys that can take each other's place."""
 
     namespace: str
@@ -36,7 +36,7 @@ class KeyInUse(InvalidRequest):
         self.retry = retry
 
 
-class Hello(Struct, frozen=True, kw_only=True):
+class EnvoyRegistration(Struct, frozen=True, kw_only=True):
     """What an envoy says of itself when it connects. `weight` is its size beside others; `capacity` the most actors it
     takes (0: no limit); `incarnation` tells its process from others with the same key.
 
@@ -72,8 +72,8 @@ class Hello(Struct, frozen=True, kw_only=True):
         return EnvoyId(self.namespace, self.envoy_key)
 
     @property
-    def pool_id(self) -> Pool:
-        return Pool(self.namespace, self.pool)
+    def pool_id(self) -> EnvoyPool:
+        return EnvoyPool(self.namespace, self.pool)
 
 
 class Envoy(Struct, frozen=True, kw_only=True):
@@ -101,8 +101,8 @@ class Envoy(Struct, frozen=True, kw_only=True):
         return EnvoyId(self.namespace, self.key)
 
     @property
-    def pool_id(self) -> Pool:
-        return Pool(self.namespace, self.pool)
+    def pool_id(self) -> EnvoyPool:
+        return EnvoyPool(self.namespace, self.pool)
 
     def is_fresh(self, now_ms: int, threshold_ms: int) -> bool:
         return self.last_ping_ts >= now_ms - threshold_ms

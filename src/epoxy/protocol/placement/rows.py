@@ -20,7 +20,7 @@ from functools import lru_cache
 
 from epoxy.codec.tuple import escape, pack, strinc, unpack
 from epoxy.ports import Snapshot, Transaction
-from epoxy.protocol.placement.records import Envoy, EnvoyId, Hello, Pool
+from epoxy.protocol.placement.records import Envoy, EnvoyId, EnvoyPool, EnvoyRegistration
 
 # The codes are part of the format: never renumber. 1 and 2 are the layouts of a replica's own rows.
 ROOT = 3
@@ -75,41 +75,41 @@ def envoy_rows(namespace: str, envoy_key: str) -> bytes:
 
 
 @lru_cache(CACHED)
-def hash_rows(pool: Pool, version: int) -> bytes:
+def hash_rows(pool: EnvoyPool, version: int) -> bytes:
     return pack((ROOT, HASH, pool.namespace, pool.name, -version))
 
 
 @lru_cache(CACHED)
-def ping_rows(pool: Pool, version: int) -> bytes:
+def ping_rows(pool: EnvoyPool, version: int) -> bytes:
     return pack((ROOT, PINGS, pool.namespace, pool.name, -version))
 
 
 @lru_cache(CACHED)
-def all_ping_rows(pool: Pool) -> bytes:
+def all_ping_rows(pool: EnvoyPool) -> bytes:
     return pack((ROOT, PINGS, pool.namespace, pool.name))
 
 
 @lru_cache(CACHED)
-def all_hash_rows(pool: Pool) -> bytes:
+def all_hash_rows(pool: EnvoyPool) -> bytes:
     return pack((ROOT, HASH, pool.namespace, pool.name))
 
 
 @lru_cache(CACHED)
-def meta_row(pool: Pool) -> bytes:
+def meta_row(pool: EnvoyPool) -> bytes:
     return pack((ROOT, POOL, pool.namespace, pool.name)) + HIGHEST_VERSION
 
 
 @lru_cache(CACHED)
-def total_rows(pool: Pool, version: int) -> bytes:
+def total_rows(pool: EnvoyPool, version: int) -> bytes:
     """Without the field. The nested tuple keeps them apart from the pool's own fields."""
     return pack((ROOT, POOL, pool.namespace, pool.name, (-version,)))
 
 
-def hash_row(pool: Pool, version: int, position: bytes, envoy_key: str) -> bytes:
+def hash_row(pool: EnvoyPool, version: int, position: bytes, envoy_key: str) -> bytes:
     return hash_rows(pool, version) + pack((position, envoy_key))
 
 
-def ping_row(pool: Pool, version: int, ping_ts: int, envoy_key: str) -> bytes:
+def ping_row(pool: EnvoyPool, version: int, ping_ts: int, envoy_key: str) -> bytes:
     return ping_rows(pool, version) + pack((ping_ts, envoy_key))
 
 
@@ -117,11 +117,11 @@ def active_row(envoy: EnvoyId, create_ts: int) -> bytes:
     return pack((ROOT, ACTIVE, envoy.namespace, create_ts, envoy.key))
 
 
-def active_pool_rows(pool: Pool) -> bytes:
+def active_pool_rows(pool: EnvoyPool) -> bytes:
     return pack((ROOT, ACTIVE_BY_POOL, pool.namespace, pool.name))
 
 
-def active_by_pool_row(pool: Pool, create_ts: int, envoy_key: str) -> bytes:
+def active_by_pool_row(pool: EnvoyPool, create_ts: int, envoy_key: str) -> bytes:
     return active_pool_rows(pool) + pack((create_ts, envoy_key))
 
 
@@ -199,7 +199,7 @@ def load(view: Snapshot, namespace: str, envoy_key: str) -> Envoy | None:
     )
 
 
-def describe(tx: Transaction, hello: Hello, create_ts: int, now_ms: int) -> None:
+def describe(tx: Transaction, hello: EnvoyRegistration, create_ts: int, now_ms: int) -> None:
     """Write what an envoy says of itself."""
     prefix = envoy_rows(hello.namespace, hello.envoy_key)
     tx.set(prefix + POOL_NAME, hello.pool.encode())
@@ -230,7 +230,7 @@ def latest_time(view: Snapshot) -> int:
     return as_number(view.get(CLOCK_ROW))
 
 
-def envoys_of(view: Snapshot, pool: Pool, after: bytes | None, limit: int) -> tuple[list[str], bytes | None]:
+def envoys_of(view: Snapshot, pool: EnvoyPool, after: bytes | None, limit: int) -> tuple[list[str], bytes | None]:
     """A page of a pool's active envoys, oldest first, and where the next one begins."""
     prefix = active_pool_rows(pool)
     rows = view.range(after or prefix, strinc(prefix), limit=limit)

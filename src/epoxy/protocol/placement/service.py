@@ -7,11 +7,11 @@ from typing import Protocol, TypeVar
 from epoxy.ports import Clock, Dice, Store, Timer, Transaction
 from epoxy.protocol.placement import envoys, rows, strategies
 from epoxy.protocol.placement.allocator import Allocation
-from epoxy.protocol.placement.balance import Load, loads
+from epoxy.protocol.placement.balance import EnvoyLoad, loads
 from epoxy.protocol.placement.config import PlacementConfig
 from epoxy.protocol.placement.envoys import Connected, InUse
 from epoxy.protocol.placement.expiry import LEASE_FACTOR, ExpireScheduler, Lease, LostTimeouts, Sweep
-from epoxy.protocol.placement.records import EnvoyId, Hello, Pool
+from epoxy.protocol.placement.records import EnvoyId, EnvoyPool, EnvoyRegistration
 
 REMEMBERED_MS = 1000
 """How long a pool's highest version is believed without a look. Only where several processes share a store can it be
@@ -31,8 +31,8 @@ Leaving = Callable[[Transaction, EnvoyId], None]
 """Does what has to be done in the very transaction that expires an envoy."""
 
 
-class Observer(Protocol):
-    def allocated(self, pool: Pool, config: PlacementConfig, allocation: Allocation, seconds: float) -> None: ...
+class PlacementObserver(Protocol):
+    def allocated(self, pool: EnvoyPool, config: PlacementConfig, allocation: Allocation, seconds: float) -> None: ...
 
 
 class Placement:
@@ -47,7 +47,7 @@ class Placement:
         clock: Clock,
         dice: Dice,
         epoch_ms: int,
-        observer: Observer | None = None,
+        observer: PlacementObserver | None = None,
         owner: int = 0,
     ) -> None:
         self.store = store
@@ -66,7 +66,7 @@ class Placement:
         self._no_expiry_before_ms = epoch_ms + config.eligible_threshold_ms
         self._lost = LostTimeouts(clock, config.eligible_threshold_ms, self.suspect)
         self._lease = Lease(store, SWEEP, owner, clock)
-        self._versions: dict[Pool, tuple[int, int]] = {}
+        self._versions: dict[EnvoyPool, tuple[int, int]] = {}
         self._timer: Timer | None = None
         self._took_s = 0.0
 
@@ -90,7 +90,7 @@ class Placement:
 
     # Envoys
 
-    def connect(self, hello: Hello) -> Connected | InUse:
+    def connect(self, hello: EnvoyRegistration) -> Connected | InUse:
         places = self.config.of(hello.pool_id).virtual_nodes
 
         def body(tx: Transaction, now_ms: int) -> Connected | InUse:
@@ -144,12 +144,12 @@ class Placement:
                 self.store.when_durable(partial(told, envoy))
         return did_expire
 
-    def loads(self, pool: Pool) -> list[Load]:
+    def loads(self, pool: EnvoyPool) -> list[EnvoyLoad]:
         return loads(self.store.durable(), pool)
 
     # Allocations
 
-    def choose(self, tx: Transaction, pool: Pool) -> Allocation:
+    def choose(self, tx: Transaction, pool: EnvoyPool) -> Allocation:
         """Inside the caller's transaction, which writes down what the envoy was chosen for. `chosen` afterwards."""
         began_ms, now_ms = self._clock.now_ms(), self.now_ms()
         version = self._version(tx, pool, now_ms) if self.config.pool_meta else None
@@ -159,14 +159,14 @@ class Placement:
         self._took_s = (self._clock.now_ms() - began_ms) / 1000
         return allocation
 
-    def chosen(self, pool: Pool, allocation: Allocation) -> None:
+    def chosen(self, pool: EnvoyPool, allocation: Allocation) -> None:
         """After the commit. Whatever this does, the allocation stands."""
         for envoy_key in allocation.stale:
             self.suspect(EnvoyId(pool.namespace, envoy_key))
         if self._observer is not None:
             self._observer.allocated(pool, self.config.of(pool), allocation, self._took_s)
 
-    def allocate(self, pool: Pool) -> Allocation:
+    def allocate(self, pool: EnvoyPool) -> Allocation:
         """An envoy, and nothing written down but its slot."""
         allocation = self.store.transact(lambda tx: self.choose(tx, pool))
         self.chosen(pool, allocation)
@@ -176,7 +176,7 @@ class Placement:
         if self.now_ms() >= self._no_expiry_before_ms:
             self.scheduler.try_enqueue(envoy)
 
-    def _version(self, tx: Transaction, pool: Pool, now_ms: int) -> int | None:
+    def _version(self, tx: Transaction, pool: EnvoyPool, now_ms: int) -> int | None:
         remembered = self._versions.get(pool)
         if remembered is not None and now_ms - remembered[1] < REMEMBERED_MS:
             return remembered[0]

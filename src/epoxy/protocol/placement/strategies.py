@@ -8,14 +8,14 @@ from epoxy.ports import Dice, Transaction
 from epoxy.protocol.placement import allocator, rows
 from epoxy.protocol.placement.allocator import Allocation, Candidate, Search
 from epoxy.protocol.placement.config import PlacementConfig, Strategy
-from epoxy.protocol.placement.records import Pool
+from epoxy.protocol.placement.records import EnvoyPool
 
 PAGE_ROWS = 1000
 """Rows of a pool read at a time by the strategy that reads them all."""
 
 
 def allocate(
-    tx: Transaction, pool: Pool, config: PlacementConfig, now_ms: int, dice: Dice, version: int | None = None
+    tx: Transaction, pool: EnvoyPool, config: PlacementConfig, now_ms: int, dice: Dice, version: int | None = None
 ) -> Allocation:
     match config.strategy:
         case Strategy.HASH:

@@ -34,13 +34,13 @@ from epoxy.model.instances import (
     ValidateOk,
     Voted,
 )
-from epoxy.protocol.txn.log import Log, is_void
+from epoxy.protocol.txn.log import InstanceLog, is_void
 
 Step = tuple[Instance, OrderedReply]
 InstanceRequest = PreAccept | OrderedAccept | OrderedCommit | Recover | Validate
 
 
-def step(log: Log, message: InstanceRequest) -> Step:
+def step(log: InstanceLog, message: InstanceRequest) -> Step:
     state = log.get(message.id)
     if log.is_forgotten(message.id):
         return state, Forgotten()
@@ -71,7 +71,7 @@ def commit_of(state: Instance) -> OrderedCommit:
     return OrderedCommit(id=state.id, command=state.chosen, deps=state.deps)
 
 
-def pre_accept(log: Log, state: Instance, message: PreAccept) -> Step:
+def pre_accept(log: InstanceLog, state: Instance, message: PreAccept) -> Step:
     """Rule 2. Once for each instance, and only before anybody recovers it. A resend gets the same answer."""
     if state.ballot != NO_BALLOT or state.phase is Phase.ACCEPTED:
         return state, Overtaken(ballot=state.ballot)
@@ -145,7 +145,7 @@ def joined(state: Instance, ballot: Ballot) -> Instance:
     return replace(state, ballot=ballot)
 
 
-def validate(log: Log, state: Instance, message: Validate) -> Step:
+def validate(log: InstanceLog, state: Instance, message: Validate) -> Step:
     """Rule 7. From here on this replica names the command to others that interfere with it: whoever comes later must
     not slip past a command that is about to be decided."""
     if state.ballot != message.ballot:
@@ -160,7 +160,7 @@ def remembered(state: Instance, message: Validate) -> Instance:
     return replace(state, command=message.command, initial=message.deps)
 
 
-def rivals(log: Log, message: Validate) -> list[Rival]:
+def rivals(log: InstanceLog, message: Validate) -> list[Rival]:
     """Commands that interfere, are not in its dependencies, and do not have it among theirs."""
     found: list[Rival] = []
     for instance_id in sorted(log.outside(message.id, message.command, message.deps)):
@@ -174,7 +174,7 @@ def rivals(log: Log, message: Validate) -> list[Rival]:
 # What a coordinator does at its own replica
 
 
-def begin(log: Log, instance_id: InstanceId, command: Command) -> tuple[Instance, PreAccept | Overloaded]:
+def begin(log: InstanceLog, instance_id: InstanceId, command: Command) -> tuple[Instance, PreAccept | Overloaded]:
     """Rule 1. Its own answer is what it sends."""
     state = Instance(id=instance_id, command=command)
     deps = log.initial(state)

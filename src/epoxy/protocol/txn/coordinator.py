@@ -26,13 +26,13 @@ SENDS = 3
 """How often a command is put to replicas that do not answer before it is left to whoever will recover it."""
 
 
-class Settled(Struct, frozen=True):
+class CommandDecided(Struct, frozen=True):
     """Decided; how far it had to travel."""
 
     path: Path
 
 
-class GaveUp(Struct, frozen=True):
+class Abandoned(Struct, frozen=True):
     """Somebody else is at it, or nobody answers. It may be decided yet."""
 
 
@@ -40,7 +40,7 @@ class TooMuch(Struct, frozen=True):
     """Never begun: this replica is too far behind."""
 
 
-Ending = Settled | GaveUp | TooMuch
+Ending = CommandDecided | Abandoned | TooMuch
 
 
 def submit(instance_id: InstanceId, command: Command, ctx: Context) -> Flow[Ending]:
@@ -54,9 +54,9 @@ def submit(instance_id: InstanceId, command: Command, ctx: Context) -> Flow[Endi
     if poll.is_fast:
         return (yield from finish_fast(instance_id, ctx))
     if poll.overtaken or not poll.is_enough:
-        return GaveUp()
+        return Abandoned()
     decided = yield from decide(instance_id, NO_BALLOT, command, poll.union, ctx)
-    return Settled(Path.SLOW) if decided is True else GaveUp()
+    return CommandDecided(Path.SLOW) if decided is True else Abandoned()
 
 
 class Poll:
@@ -128,16 +128,16 @@ def finish_fast(instance_id: InstanceId, ctx: Context) -> Flow[Ending]:
     """Kept at home before anybody is told of it: a coordinator that forgot would take it back."""
     result: OrderedCommit | Decided | Overtaken = yield Home(Conclude(id=instance_id))
     if isinstance(result, Overtaken):
-        return GaveUp()
+        return Abandoned()
     commit = result.commit if isinstance(result, Decided) else result
     yield spread(commit, ctx)
-    return Settled(Path.FAST)
+    return CommandDecided(Path.FAST)
 
 
 def learn(commit: OrderedCommit, ctx: Context) -> Flow[Ending]:
     yield Home(commit)
     yield spread(commit, ctx)
-    return Settled(Path.SLOW)
+    return CommandDecided(Path.SLOW)
 
 
 def spread(commit: OrderedCommit, ctx: Context) -> Tell:

@@ -12,7 +12,7 @@ LONGEST_NUMBER = 20
 """Digits and sign of 64 bits. Redis takes no spaces, no plus and no leading zeros; neither do we."""
 
 
-class State:
+class ExecutionState:
     """Values as they were, under those that were written since."""
 
     def __init__(self, read: Read) -> None:
@@ -26,7 +26,7 @@ class State:
         self.written[key] = value
 
 
-def execute(txn: Txn, state: State) -> Executed:
+def execute(txn: Txn, state: ExecutionState) -> Executed:
     seen = tuple([state.get(compare.key) for compare in txn.compares])
     found = tuple([state.get(key) for key in txn.reads])
     succeeded = all(compare.holds(value) for compare, value in zip(txn.compares, seen, strict=True))
@@ -35,7 +35,7 @@ def execute(txn: Txn, state: State) -> Executed:
     return Executed(succeeded=succeeded, seen=seen, done=done, found=found)
 
 
-def perform(operation: Operation, state: State) -> Done:
+def perform(operation: Operation, state: ExecutionState) -> Done:
     before = state.get(operation.key)
     match operation:
         case Get():
@@ -51,7 +51,7 @@ def perform(operation: Operation, state: State) -> Done:
     return Done(value=before)
 
 
-def add(operation: Add, before: bytes | None, state: State) -> Done:
+def add(operation: Add, before: bytes | None, state: ExecutionState) -> Done:
     number = number_of(before)
     if number is None:
         return Done(value=before, wrong=Wrong.NOT_A_NUMBER)

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from epoxy.model.instances import NOTHING, InstanceId
-from epoxy.protocol.txn.log import Log
+from epoxy.protocol.txn.log import InstanceLog
 
 
-class Plan(Struct, frozen=True):
+class ExecutionPlan(Struct, frozen=True):
     """Groups to execute, one after the other, each in one piece. `missing`: what has to be decided first for the
     rest, of which `held` were met on the way."""
 
@@ -35,7 +35,7 @@ class Visit:
 class Walk:
     """`stuck`: what some wait for, until it is decided."""
 
-    def __init__(self, log: Log, stuck: Mapping[InstanceId, InstanceId]) -> None:
+    def __init__(self, log: InstanceLog, stuck: Mapping[InstanceId, InstanceId]) -> None:
         self.groups: list[list[InstanceId]] = []
         self.stack: list[InstanceId] = []
         """Entered and not closed. Each of them leads to whatever the walk has come to, so if that is missing, all of
@@ -89,11 +89,11 @@ class Walk:
             self.groups.append(in_order(group[::-1]))
 
 
-def plan(log: Log, root: InstanceId, stuck: Mapping[InstanceId, InstanceId]) -> Plan:
+def plan(log: InstanceLog, root: InstanceId, stuck: Mapping[InstanceId, InstanceId]) -> ExecutionPlan:
     """What has to be executed for `root`, itself included."""
     walk = Walk(log, stuck)
     missing = walk.from_root(root)
-    return Plan(walk.groups, missing, walk.stack)
+    return ExecutionPlan(walk.groups, missing, walk.stack)
 
 
 def in_order(group: list[InstanceId]) -> list[InstanceId]:

@@ -21,7 +21,7 @@ class Archive(Protocol):
         """Slots of one replica, both ends included."""
 
 
-class Log:
+class InstanceLog:
     def __init__(self, archive: Archive | None = None) -> None:
         """Without an archive everything is held in memory."""
         self.archive = archive

@@ -28,7 +28,7 @@ MAX_QUEUED = 4096
 """Little's law: 20,000 a second, and nobody should wait longer than a fifth of a second before the journey begins."""
 
 
-class Ticket:
+class QueuedTransaction:
     """A transaction, and whoever waits for it."""
 
     __slots__ = ("answered", "txn")
@@ -41,7 +41,7 @@ class Ticket:
 class Flight:
     """A command on its way, and those who wait for it."""
 
-    def __init__(self, command: Command, tickets: list[Ticket]) -> None:
+    def __init__(self, command: Command, tickets: list[QueuedTransaction]) -> None:
         self.command = command
         self.tickets = tickets
 
@@ -52,7 +52,7 @@ class Flight:
         answer_all([(ticket, outcome) for ticket in self.tickets])
 
 
-def answer_all(answers: Iterable[tuple[Ticket, TxnOutcome]]) -> None:
+def answer_all(answers: Iterable[tuple[QueuedTransaction, TxnOutcome]]) -> None:
     """One that raises must not silence those after it."""
     first: Exception | None = None
     for ticket, outcome in answers:
@@ -67,7 +67,7 @@ def answer_all(answers: Iterable[tuple[Ticket, TxnOutcome]]) -> None:
 class Queue:
     def __init__(self, replicas: int) -> None:
         self.share(replicas)
-        self._waiting: deque[Ticket] = deque()
+        self._waiting: deque[QueuedTransaction] = deque()
         self._flights: dict[InstanceId, Command] = {}
         self._bytes = 0
         self._keys: dict[bytes, list[int]] = {}
@@ -88,14 +88,14 @@ class Queue:
     def in_flight(self) -> int:
         return len(self._flights)
 
-    def add(self, ticket: Ticket) -> None:
+    def add(self, ticket: QueuedTransaction) -> None:
         self._waiting.append(ticket)
 
-    def again(self, tickets: Iterable[Ticket]) -> None:
+    def again(self, tickets: Iterable[QueuedTransaction]) -> None:
         """What came to nothing is first in line."""
         self._waiting.extendleft(reversed(list(tickets)))
 
-    def withdraw(self, ticket: Ticket) -> bool:
+    def withdraw(self, ticket: QueuedTransaction) -> bool:
         """Whether it was waiting. Those who give up are mostly the first in line."""
         try:
             self._waiting.remove(ticket)
@@ -103,7 +103,7 @@ class Queue:
             return False
         return True
 
-    def emptied(self) -> list[Ticket]:
+    def emptied(self) -> list[QueuedTransaction]:
         """Those who wait in vain: none of them was put forward, or it came to nothing."""
         waited = list(self._waiting)
         self._waiting.clear()
@@ -141,8 +141,8 @@ class Queue:
         interfere with it."""
         if not self._waiting or len(self._flights) >= MAX_IN_FLIGHT:
             return None
-        chosen: list[Ticket] = []
-        kept: list[Ticket] = []
+        chosen: list[QueuedTransaction] = []
+        kept: list[QueuedTransaction] = []
         held: dict[bytes, bool] = {}
         size = self._bytes
         while self._waiting and len(chosen) < MAX_BATCH and len(kept) < MAX_BATCH:

@@ -60,7 +60,7 @@ class Propose(Struct, frozen=True):
     deps: Deps
 
 
-class Check(Struct, frozen=True):
+class FastPathCheck(Struct, frozen=True):
     """It may have been decided on the fast path: ask the quorum whether it can have been. `equal` replicas of it took
     the command as it was sent."""
 
@@ -71,7 +71,7 @@ class Check(Struct, frozen=True):
 
 NOP = Propose(None, NOTHING)
 
-Choice = Learn | Propose | Check
+Choice = Learn | Propose | FastPathCheck
 
 
 def choose(instance_id: InstanceId, held: Mapping[int, Instance], quorums: Quorums) -> Choice:
@@ -92,7 +92,7 @@ def choose(instance_id: InstanceId, held: Mapping[int, Instance], quorums: Quoru
     command, deps = equal[0].command, equal[0].deps
     assert command is not None
     assert deps is not None
-    return Check(command, deps, len(equal))
+    return FastPathCheck(command, deps, len(equal))
 
 
 def coordinator_answered(instance_id: InstanceId, held: Mapping[int, Instance]) -> bool:
@@ -104,7 +104,7 @@ def took_as_sent(each: Instance) -> bool:
     return each.phase is Phase.PREACCEPTED and each.deps == each.initial
 
 
-def rule_out(rivals: Mapping[InstanceId, Rival], check: Check, asked: set[int], quorums: Quorums) -> bool:
+def rule_out(rivals: Mapping[InstanceId, Rival], check: FastPathCheck, asked: set[int], quorums: Quorums) -> bool:
     """Rule 7: whether some rival proves that the fast path was not taken."""
     if any(rival.is_committed for rival in rivals.values()):
         return True
@@ -134,7 +134,7 @@ def recover_at(request: Recover, own: Instance, ctx: Context) -> Flow[bool | Bal
     if not isinstance(held, dict):
         return held if held is not None else False
     choice = choose(request.id, held, ctx.config.quorums)
-    verdict = (yield from check(request, choice, set(held), ctx)) if isinstance(choice, Check) else choice
+    verdict = (yield from check(request, choice, set(held), ctx)) if isinstance(choice, FastPathCheck) else choice
     if verdict is None:
         return False
     if isinstance(verdict, Learn):
@@ -164,7 +164,7 @@ def gather(request: Recover, own: Instance, ctx: Context) -> Flow[dict[int, Inst
     return held
 
 
-def check(request: Recover, choice: Check, asked: set[int], ctx: Context) -> Flow[Propose | Learn | None]:
+def check(request: Recover, choice: FastPathCheck, asked: set[int], ctx: Context) -> Flow[Propose | Learn | None]:
     """Rule 7. None: somebody joined a higher ballot, or is silent."""
     validate = Validate(id=request.id, ballot=request.ballot, command=choice.command, deps=choice.deps)
     own: OrderedReply = yield Home(validate)
@@ -212,7 +212,7 @@ def told_late(request: Recover, event: Answer, asked: set[int]) -> Propose | Lea
 
 
 def wait(
-    request: Recover, choice: Check, rivals: tuple[InstanceId, ...], asked: set[int], ctx: Context
+    request: Recover, choice: FastPathCheck, rivals: tuple[InstanceId, ...], asked: set[int], ctx: Context
 ) -> Flow[Propose | Learn | None]:
     """Until the rivals are decided, or one of those who recover them gives way. Both may wait for each other: the one
     that more replicas took as it was sent goes on."""
@@ -237,7 +237,7 @@ def wait(
             yield Also(envelopes={}, timer_ms=ctx.timing.round_timeout_ms)
 
 
-def weigh(request: Recover, choice: Check, seen: Seen, quorums: Quorums) -> Propose | Learn | None:
+def weigh(request: Recover, choice: FastPathCheck, seen: Seen, quorums: Quorums) -> Propose | Learn | None:
     mine, *rivals = seen.instances
     if mine.is_committed:
         return Learn(commit_of(mine))

@@ -12,7 +12,7 @@ from epoxy.model.cluster import ClusterConfig
 from epoxy.model.instances import Ended, InstanceId, Seal, Sealed, Term
 from epoxy.model.quorum import Quorums
 from epoxy.protocol.txn.effects import Also, Context, Expired, Flow, Home, Next, Open
-from epoxy.protocol.txn.log import Log
+from epoxy.protocol.txn.log import InstanceLog
 
 Ends = dict[int, int]
 """The last slot of each replica in a term."""
@@ -68,12 +68,12 @@ def adopted(term: Term, config: ClusterConfig, me: int) -> Term:
     return term
 
 
-def is_over(ends: Ends | None, log: Log) -> bool:
+def is_over(ends: Ends | None, log: InstanceLog) -> bool:
     """Whether everything that counts in the term was executed here."""
     return ends is not None and all(log.executed.get(replica, 0) >= slot for replica, slot in ends.items())
 
 
-def last_slots(log: Log) -> tuple[InstanceId, ...]:
+def last_slots(log: InstanceLog) -> tuple[InstanceId, ...]:
     return tuple([InstanceId(replica, slot) for replica, slot in sorted(log.highest.items()) if slot])
 
 

@@ -13,7 +13,7 @@ Post = Callable[[Callable[[], None]], object]
 """Runs a function on the owner's thread, soon. May be called from any thread: `loop.call_soon_threadsafe`."""
 
 
-class Lane(Protocol):
+class IoThread(Protocol):
     def submit(
         self,
         job: Callable[[], T],

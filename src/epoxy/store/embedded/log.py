@@ -46,7 +46,7 @@ encoder = Encoder()
 decoder = Decoder(tuple[int, dict[bytes, bytes | None]])
 
 
-class Position(Struct, frozen=True, kw_only=True):
+class LogPosition(Struct, frozen=True, kw_only=True):
     """How far the store has come: the last whole generation, its last frame, and the last stamp."""
 
     generation: int = 0
@@ -116,11 +116,11 @@ class Segment:
         os.close(self._descriptor)
 
 
-class Log:
+class WriteAheadLog:
     """The segments that are not in the tree yet; the newest is written. Frames are made by one thread and written by
     another, one after the other; `drop` is a third's."""
 
-    def __init__(self, folder: Path, reached: Position, segment_bytes: int) -> None:
+    def __init__(self, folder: Path, reached: LogPosition, segment_bytes: int) -> None:
         """Starts the generation after `reached`."""
         self._folder = folder
         self._segment_bytes = segment_bytes
@@ -140,12 +140,12 @@ class Log:
         self.syncs.end()
         return size
 
-    def rotate(self) -> Position:
+    def rotate(self) -> LogPosition:
         """Start the next generation; how far the one before it reaches."""
         closed = self._segment
         if closed.broken:
             raise OSError("the log ends in a frame that could not be written")
-        reached = Position(generation=closed.header.generation, frame=closed.next_frame - 1, sequence=self._sequence)
+        reached = LogPosition(generation=closed.header.generation, frame=closed.next_frame - 1, sequence=self._sequence)
         self._segment = Segment.create(self._folder, reached.generation + 1, reached.frame + 1, self._segment_bytes)
         closed.close()
         return reached
@@ -160,16 +160,18 @@ class Log:
         self._segment.close()
 
 
-def recover(folder: Path, reached: Position | None) -> tuple[dict[bytes, bytes | None], Position]:
+def recover(folder: Path, reached: LogPosition | None) -> tuple[dict[bytes, bytes | None], LogPosition]:
     """What the log adds to a tree that has reached this position (None: to a tree that was never written), and the
     position with it. Nothing on the disk is changed."""
     ahead = [
-        (generation, path) for generation, path in segments(folder) if generation > (reached or Position()).generation
+        (generation, path)
+        for generation, path in segments(folder)
+        if generation > (reached or LogPosition()).generation
     ]
     if reached is not None and not ahead:
         raise StoreRefused(f"{folder}: the log after generation {reached.generation} is missing")
     effects: dict[bytes, bytes | None] = {}
-    at = reached or Position()
+    at = reached or LogPosition()
     for generation, path in ahead:
         header, data = open_segment(path)
         if (header.generation, generation, header.first_frame) != (at.generation + 1, at.generation + 1, at.frame + 1):
@@ -177,11 +179,11 @@ def recover(folder: Path, reached: Position | None) -> tuple[dict[bytes, bytes |
                 f"{path}: begins with frame {header.first_frame} of generation {header.generation}, "
                 f"but frame {at.frame + 1} of generation {at.generation + 1} is next"
             )
-        at = Position(generation=generation, frame=at.frame, sequence=at.sequence)
+        at = LogPosition(generation=generation, frame=at.frame, sequence=at.sequence)
         for frame in frames(path, header, data):
             sequence, changed = decode(path, frame)
             effects.update(changed)
-            at = Position(generation=generation, frame=frame.number, sequence=sequence)
+            at = LogPosition(generation=generation, frame=frame.number, sequence=sequence)
     if reached is None and at.frame:
         raise StoreRefused(f"{folder}: a log with rows beside a tree that was never written")
     return effects, at

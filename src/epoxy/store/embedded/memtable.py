@@ -173,7 +173,7 @@ class Levels:
         return rows
 
 
-class View:
+class StoreView:
     """The store at one moment: levels, with everything undone that was changed from `later` on."""
 
     __slots__ = ("_later", "_levels")

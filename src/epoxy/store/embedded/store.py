@@ -20,9 +20,9 @@ from epoxy.model.errors import Conflict, StoreFailed, StoreRefused
 from epoxy.ports import Snapshot
 from epoxy.store.buffer import BufferedTransaction, WriteBuffer, stamp
 from epoxy.store.conflicts import Values
-from epoxy.store.embedded.io_thread import Lane, Post, SwiftLane, ThreadLane
-from epoxy.store.embedded.log import Log, Position, recover, sync_folder
-from epoxy.store.embedded.memtable import NOTHING, Layer, Levels, Replaced, View
+from epoxy.store.embedded.io_thread import IoThread, Post, SwiftLane, ThreadLane
+from epoxy.store.embedded.log import LogPosition, WriteAheadLog, recover, sync_folder
+from epoxy.store.embedded.memtable import NOTHING, Layer, Levels, Replaced, StoreView
 from epoxy.store.embedded.space import cause_of
 from epoxy.store.embedded.tree import Tree, TreeView
 from epoxy.store.mvcc import Readers
@@ -43,7 +43,7 @@ until it has caught up: callers wait for their acknowledgements, and so the log 
 
 
 class EmbeddedTransaction(BufferedTransaction):
-    def __init__(self, store: "EmbeddedStore", view: View) -> None:
+    def __init__(self, store: "EmbeddedStore", view: StoreView) -> None:
         super().__init__(view)
         self.view = view
         self._store: EmbeddedStore | None = store
@@ -67,7 +67,7 @@ class EmbeddedStore(Transactor):
         post: Post,
         schedule: Post,
         on_failure: Callable[[StoreFailed], None],
-        lane: Callable[[str, Post], Lane] | None = None,
+        lane: Callable[[str, Post], IoThread] | None = None,
         log_bytes: int = LOG_BYTES,
     ) -> None:
         try:
@@ -83,7 +83,7 @@ class EmbeddedStore(Transactor):
         self._levels = Levels(Layer(), NOTHING, Layer(), Layer(replayed), self._tree.view())
         self._durable = self._levels.durable()
         # Shared by all who look between two flushes: it is asked for with every read.
-        self._durable_view: View | None = None
+        self._durable_view: StoreView | None = None
         self._readers: Readers[Replaced] = Readers()
         self._durable_readers: Readers[Replaced] = Readers()
         self._sequence = reached.sequence
@@ -99,7 +99,7 @@ class EmbeddedStore(Transactor):
 
     def begin(self) -> EmbeddedTransaction:
         self._assert_alive()
-        return EmbeddedTransaction(self, View(self._levels, self._readers.join()))
+        return EmbeddedTransaction(self, StoreView(self._levels, self._readers.join()))
 
     def newest(self) -> Snapshot:
         if self._dead is not None:
@@ -117,7 +117,7 @@ class EmbeddedStore(Transactor):
     def durable(self) -> Snapshot:
         if self._durable_view is None:
             self._assert_alive()
-            self._durable_view = View(self._durable, self._durable_readers.join())
+            self._durable_view = StoreView(self._durable, self._durable_readers.join())
         return self._durable_view
 
     def newest_stamp(self) -> int:
@@ -250,7 +250,7 @@ class EmbeddedStore(Transactor):
         self._writing = True
         self._writer.submit(self._log.rotate, self._frozen, self._fail)
 
-    def _frozen(self, reached: Position) -> None:
+    def _frozen(self, reached: LogPosition) -> None:
         if self._dead is not None:
             return
         self._writing = False
@@ -258,7 +258,7 @@ class EmbeddedStore(Transactor):
         self._checkpointer.submit(lambda: self._checkpoint(effects, reached), self._checkpointed, self._fail)
         self._flush()
 
-    def _checkpoint(self, effects: Values, reached: Position) -> None:
+    def _checkpoint(self, effects: Values, reached: LogPosition) -> None:
         self._tree.apply(effects, reached)
         self._log.drop(reached.generation)
 
@@ -292,7 +292,7 @@ class EmbeddedStore(Transactor):
             raise StoreFailed(self._dead)
 
 
-def open_folder(folder: Path, log_bytes: int) -> tuple[Tree, Log, dict[bytes, bytes | None], Position]:
+def open_folder(folder: Path, log_bytes: int) -> tuple[Tree, WriteAheadLog, dict[bytes, bytes | None], LogPosition]:
     """Tree and log, what the log is ahead, and how far it reaches. The next segment is there before the older ones may
     go, so a tree that was ever written always has a log behind it."""
     log_folder, tree_folder = folder / LOG_FOLDER, folder / TREE_FOLDER
@@ -305,7 +305,7 @@ def open_folder(folder: Path, log_bytes: int) -> tuple[Tree, Log, dict[bytes, by
         sync_folder(tree_folder)
         written = tree.position()
         replayed, reached = recover(log_folder, written)
-        log = Log(log_folder, reached, log_bytes)
+        log = WriteAheadLog(log_folder, reached, log_bytes)
         undo.callback(log.close)
         if written is None:
             tree.apply({}, reached)

@@ -28,7 +28,7 @@ from epoxy.codec.tuple import strinc
 from epoxy.model.errors import StoreFailed, StoreRefused
 from epoxy.ports import KeyValue
 from epoxy.store.conflicts import Values
-from epoxy.store.embedded.log import Position
+from epoxy.store.embedded.log import LogPosition
 from epoxy.store.limits import FIRST_RESERVED_KEY
 
 STEM_BYTES = 511
@@ -57,7 +57,7 @@ POSITION_ROW = FIRST_RESERVED_KEY + b"/position"
 BRANCHES_ROW = FIRST_RESERVED_KEY + b"/branches"
 
 encoder = Encoder()
-position_decoder = Decoder(Position)
+position_decoder = Decoder(LogPosition)
 
 Row = tuple[bytes, bytes | None]
 
@@ -132,7 +132,7 @@ class Tree:
         if WARM_PIECE < file.stat().st_size <= memory_of_the_machine() // 2:
             Thread(target=warm, args=(file,), name="epoxy-warm", daemon=True).start()
 
-    def position(self) -> Position | None:
+    def position(self) -> LogPosition | None:
         """How far the log is contained here; None in a tree that was never written."""
         try:
             with self._environment.begin() as transaction:
@@ -147,7 +147,7 @@ class Tree:
         except lmdb.Error as error:
             raise StoreFailed(f"the tree cannot be read: {error}") from error
 
-    def apply(self, effects: Values, reached: Position) -> None:
+    def apply(self, effects: Values, reached: LogPosition) -> None:
         """A checkpoint: the effects and how far they reach, in one synced transaction. Runs beside the event loop."""
         try:
             with self._environment.begin(write=True) as transaction:

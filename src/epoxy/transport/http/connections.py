@@ -15,7 +15,7 @@ TRIALS = 64
 With one more the oldest goes, so that nobody who says nothing keeps a peer out."""
 
 
-class Connection(Protocol):
+class OpenConnection(Protocol):
     def sweep(self, now: float) -> None:
         """Hang up if a limit on time is over."""
 
@@ -70,16 +70,16 @@ class Connections:
         self.peers = Budget()
         self.draining = False
         self.ready = ReadyAnswers()
-        self._open: set[Connection] = set()
-        self._vouched: set[Connection] = set()
-        self._trials: dict[Connection, None] = {}
+        self._open: set[OpenConnection] = set()
+        self._vouched: set[OpenConnection] = set()
+        self._trials: dict[OpenConnection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._empty: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: OpenConnection) -> bool:
         """False: one too many, on trial. It is swept like the others until it has gone."""
         self._open.add(connection)
         if self._timer is None:
@@ -93,12 +93,12 @@ class Connections:
             oldest.abort()
         return False
 
-    def vouch(self, connection: Connection) -> None:
+    def vouch(self, connection: OpenConnection) -> None:
         """It is a peer's."""
         self._vouched.add(connection)
         self._trials.pop(connection, None)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: OpenConnection) -> None:
         self._open.discard(connection)
         self._vouched.discard(connection)
         self._trials.pop(connection, None)

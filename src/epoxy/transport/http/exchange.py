@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from epoxy.transport.http import response
-from epoxy.transport.http.request import Request
+from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.http.response import Headers
 from epoxy.transport.peers.frames import FrameHandler
-from epoxy.transport.peers.session import Session
+from epoxy.transport.peers.session import PeerSession
 
 Handler = Callable[["Exchange"], None]
 Heir = asyncio.Protocol
@@ -35,7 +35,7 @@ class Owner(Protocol):
     def follow(self, stream: "Stream") -> None:
         """This answer goes on until further notice."""
 
-    def switch(self, exchange: "Exchange", session: Session, handler: FrameHandler) -> None:
+    def switch(self, exchange: "Exchange", session: PeerSession, handler: FrameHandler) -> None:
         """Go on with frames, for this handler."""
 
     def flowing(self, exchange: "Exchange") -> bool:
@@ -51,7 +51,7 @@ class Exchange:
 
     __slots__ = ("_connection", "_pieces", "answered", "close", "request", "size", "stream_open", "unsent")
 
-    def __init__(self, request: Request, connection: Owner, close: bool) -> None:
+    def __init__(self, request: HttpRequest, connection: Owner, close: bool) -> None:
         self.request = request
         self.close = close
         self.size = self.unsent = 0
@@ -101,7 +101,7 @@ class Exchange:
             self._connection.follow(stream)
         return stream
 
-    def switch(self, session: Session, handler: FrameHandler) -> None:
+    def switch(self, session: PeerSession, handler: FrameHandler) -> None:
         """Instead of an answer: this connection goes on with frames (`frames.py`)."""
         assert not self.answered, "one answer for each request"
         self.answered = True

@@ -7,7 +7,7 @@ from typing import assert_never
 from epoxy.transport.limits import HttpLimits
 
 
-class Phase(Enum):
+class ConnectionPhase(Enum):
     REQUEST = auto()
     HEAD = auto()
     BODY = auto()
@@ -15,16 +15,16 @@ class Phase(Enum):
     """The last request of this connection has been read, or refused. More is dropped unread."""
 
 
-def patience_s(phase: Phase, limits: HttpLimits, *, waits_for_us: bool) -> float:
+def patience_s(phase: ConnectionPhase, limits: HttpLimits, *, waits_for_us: bool) -> float:
     """`waits_for_us`: earlier requests are not answered yet."""
     match phase:
-        case Phase.REQUEST:
+        case ConnectionPhase.REQUEST:
             return math.inf if waits_for_us else limits.idle_timeout_s
-        case Phase.HEAD:
+        case ConnectionPhase.HEAD:
             return limits.head_timeout_s
-        case Phase.BODY:
+        case ConnectionPhase.BODY:
             return limits.body_timeout_s
-        case Phase.NOTHING:
+        case ConnectionPhase.NOTHING:
             return math.inf
         case _:
             assert_never(phase)

@@ -6,7 +6,7 @@ Apart from those who make them, which are compiled: a compiled record loses its 
 from msgspec import Struct
 
 
-class Request(Struct, frozen=True):
+class HttpRequest(Struct, frozen=True):
     method: str
     path: bytes
     """As it was sent, still percent-encoded, without the query."""
@@ -16,7 +16,7 @@ class Request(Struct, frozen=True):
     body: bytes
 
 
-class Answer(Struct, frozen=True):
+class HttpReply(Struct, frozen=True):
     """As the one who asked sees it. A frame has no headers, and says what they would in two numbers."""
 
     status: int

@@ -26,12 +26,12 @@ from epoxy.transport.http.goodbye import LEAVE_S
 from epoxy.transport.http.header_memo import GET, TARGET, Repetition
 from epoxy.transport.http.incoming import Incoming, Refusal
 from epoxy.transport.http.listener import Listener, listen
-from epoxy.transport.http.phases import Phase, patience_s
-from epoxy.transport.http.request import Request as Request
+from epoxy.transport.http.phases import ConnectionPhase, patience_s
+from epoxy.transport.http.request import HttpRequest as HttpRequest
 from epoxy.transport.limits import SIGNED_PATHS
 from epoxy.transport.limits import HttpLimits as HttpLimits
 from epoxy.transport.peers.frames import PROTOCOL, FrameHandler, FrameServer
-from epoxy.transport.peers.session import Session
+from epoxy.transport.peers.session import PeerSession
 
 SLICE_BYTES = 16 << 10
 """The parser cannot be stopped in the middle of a piece, and the shortest request has 18 bytes: a piece of this size
@@ -47,7 +47,7 @@ its way at that moment reads it as the answer, and it is a true one; one that is
 something to say, and throws it away."""
 
 BODY_HEADERS = (b"content-length", b"transfer-encoding")
-NO_REQUEST = Request(method="", path=b"", query=b"", headers={}, body=b"")
+NO_REQUEST = HttpRequest(method="", path=b"", query=b"", headers={}, body=b"")
 
 
 class StopReading(Exception):
@@ -70,10 +70,10 @@ class HttpServer(asyncio.Protocol):
         self._turn_ends = 0.0
         self._turn_is_fresh = False
         self._stream: Stream | None = None
-        self._switch: tuple[Session, FrameHandler] | None = None
+        self._switch: tuple[PeerSession, FrameHandler] | None = None
         self._repetition = Repetition()
         self._begun = 0
-        self._phase = Phase.REQUEST
+        self._phase = ConnectionPhase.REQUEST
         self._backlog = b""
         self._account = Account(connections.strangers)
         self._feeding = self._choked = self._paused = self._owes_continue = self._lingers = self._hung_up = False
@@ -91,7 +91,7 @@ class HttpServer(asyncio.Protocol):
             self.vouch()
         self._parser = httptools.HttpRequestParser(self)
         self._on_trial = not self._connections.admit(self)  # First: it sets the time that limits count from.
-        self._expect(Phase.REQUEST)
+        self._expect(ConnectionPhase.REQUEST)
         if self._connections.draining:
             self._refuse(*LAST_WORD)
             self._steer()
@@ -102,22 +102,22 @@ class HttpServer(asyncio.Protocol):
         self._account.add(-self._account.bytes)
 
     def _let_go(self) -> None:
-        self._phase = Phase.NOTHING
+        self._phase = ConnectionPhase.NOTHING
         self._backlog = b""
         self._drop_exchanges()
         del self._parser
 
     def data_received(self, data: bytes) -> None:
-        if self._phase is Phase.NOTHING:
+        if self._phase is ConnectionPhase.NOTHING:
             return
         if self._backlog:
             self._backlog += data
             return
-        fresh = self._phase is Phase.REQUEST
+        fresh = self._phase is ConnectionPhase.REQUEST
         if fresh:
             if data.startswith(GET) and self._repeat(data):
                 return
-            self._expect(Phase.HEAD)
+            self._expect(ConnectionPhase.HEAD)
         try:
             self._read(data, fresh)
         except Refusal as refusal:
@@ -127,7 +127,7 @@ class HttpServer(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """A client that has said all it has to say may still want its answers."""
-        self._phase = Phase.NOTHING
+        self._phase = ConnectionPhase.NOTHING
         self._backlog = b""
         self._lingers = False
         return bool(self._exchanges) and self._stream is None and self._transport.can_write_eof()
@@ -146,22 +146,24 @@ class HttpServer(asyncio.Protocol):
     # The parser calls these.
 
     def on_message_begin(self) -> None:
-        if self._phase is Phase.NOTHING:
+        if self._phase is ConnectionPhase.NOTHING:
             raise StopReading
         self._begun += 1
         self._incoming = Incoming(self._limits)
-        self._expect(Phase.HEAD)
+        self._expect(ConnectionPhase.HEAD)
 
     def on_url(self, url: bytes) -> None:
         self._incoming.add_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._incoming.count_head(len(name) + len(value) + 4)
-        if self._phase is not Phase.BODY:  # A trailer. Nobody here wants one, and it must not pass for a header.
+        if (
+            self._phase is not ConnectionPhase.BODY
+        ):  # A trailer. Nobody here wants one, and it must not pass for a header.
             self._incoming.add_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._expect(Phase.BODY)
+        self._expect(ConnectionPhase.BODY)
         incoming = self._incoming
         headers = incoming.headers
         if self._parser.should_upgrade() and not headers.keys().isdisjoint(BODY_HEADERS):
@@ -191,7 +193,7 @@ class HttpServer(asyncio.Protocol):
         last = not self._parser.should_keep_alive() or self._parser.should_upgrade() or self._connections.draining
         if b"connection" in incoming.headers and self._parser.get_http_version() == "1.0":
             last = True  # Its client wants `keep-alive` said back, or waits for the end: it gets the end.
-        exchange = Exchange(Request(method, path, query, incoming.headers, incoming.body), self, last)
+        exchange = Exchange(HttpRequest(method, path, query, incoming.headers, incoming.body), self, last)
         exchange.size = incoming.head_size + incoming.body_size
         self._take(exchange)
 
@@ -231,7 +233,7 @@ class HttpServer(asyncio.Protocol):
             self._connections.ready.keep(request.path, answer)
             self._repetition.lasting |= request.headers is self._repetition.headers
 
-    def switch(self, exchange: Exchange, session: Session, handler: FrameHandler) -> None:
+    def switch(self, exchange: Exchange, session: PeerSession, handler: FrameHandler) -> None:
         first = exchange is self._exchanges[0] and not self._deferred
         if first and exchange.request.headers.get(b"upgrade", b"").lower() == PROTOCOL:
             self._switch = session, handler
@@ -244,7 +246,7 @@ class HttpServer(asyncio.Protocol):
 
     def follow(self, stream: Stream) -> None:
         self._stream = stream
-        self._expect(Phase.NOTHING)
+        self._expect(ConnectionPhase.NOTHING)
         self.advance()
 
     def leave(self, exchange: Exchange, heir: Heir) -> None:
@@ -260,10 +262,10 @@ class HttpServer(asyncio.Protocol):
         heir.connection_made(self._transport)
 
     def drain(self) -> None:
-        if self._phase is not Phase.REQUEST:
+        if self._phase is not ConnectionPhase.REQUEST:
             return
         if self._exchanges:
-            self._expect(Phase.NOTHING)
+            self._expect(ConnectionPhase.NOTHING)
             self._exchanges[-1].close = True
         else:
             self._refuse(*LAST_WORD)
@@ -277,10 +279,10 @@ class HttpServer(asyncio.Protocol):
         if now > self._write_deadline:
             self._transport.abort()
         elif now > self._read_deadline:
-            if self._phase in (Phase.HEAD, Phase.BODY):
+            if self._phase in (ConnectionPhase.HEAD, ConnectionPhase.BODY):
                 self._refuse(408, "timeout", "the request took too long to arrive")
                 self._steer()
-            elif self._on_trial and self._phase is Phase.REQUEST:
+            elif self._on_trial and self._phase is ConnectionPhase.REQUEST:
                 self._refuse(*self._crowded())
                 self._steer()
             else:
@@ -302,7 +304,7 @@ class HttpServer(asyncio.Protocol):
         path, _, query = target.partition(b"#")[0].partition(b"?")
         self._feeding = True
         self._begin_turn()
-        self._take(Exchange(Request("GET", path, query, repetition.headers, b""), self, False))
+        self._take(Exchange(HttpRequest("GET", path, query, repetition.headers, b""), self, False))
         self._feeding = False
         self._steer()
         return True
@@ -316,7 +318,7 @@ class HttpServer(asyncio.Protocol):
 
     def _take(self, exchange: Exchange) -> None:
         self._exchanges.append(exchange)
-        self._expect(Phase.NOTHING if exchange.close else Phase.REQUEST)
+        self._expect(ConnectionPhase.NOTHING if exchange.close else ConnectionPhase.REQUEST)
         if self._unserved or not self._may_serve:
             self._unserved.append(exchange)
         else:
@@ -343,21 +345,21 @@ class HttpServer(asyncio.Protocol):
     def _read(self, data: bytes, fresh: bool) -> None:
         """`fresh`: it begins a request."""
         before = self._incoming
-        if self._phase is Phase.BODY:
+        if self._phase is ConnectionPhase.BODY:
             before.count_framing(len(data))
         self._begun = 0
         self._begin_turn()
         self._feed(data)
-        if self._phase is Phase.HEAD and self._incoming is before:
+        if self._phase is ConnectionPhase.HEAD and self._incoming is before:
             before.count_unfinished(len(data))
-        elif fresh and self._begun == 1 and self._phase is Phase.REQUEST and not self._backlog:
+        elif fresh and self._begun == 1 and self._phase is ConnectionPhase.REQUEST and not self._backlog:
             self._repetition.learn(data, self._incoming.url, self._incoming.headers)
 
     def _feed(self, data: bytes) -> None:
         self._feeding = True
         view = memoryview(data)
         for start in range(0, len(data), SLICE_BYTES):
-            if self._phase is Phase.NOTHING:
+            if self._phase is ConnectionPhase.NOTHING:
                 break
             if self._full:
                 self._backlog = bytes(view[start:])
@@ -381,10 +383,10 @@ class HttpServer(asyncio.Protocol):
                 case _:
                     raise
         except httptools.HttpParserError as error:
-            if self._phase is not Phase.NOTHING:
+            if self._phase is not ConnectionPhase.NOTHING:
                 self._refuse(400, "bad_request", f"not HTTP/1.1: {error}")
 
-    def _become_frames(self, session: Session, handler: FrameHandler, already: bytes) -> None:
+    def _become_frames(self, session: PeerSession, handler: FrameHandler, already: bytes) -> None:
         """From here on another object has this connection, with what it holds."""
         self._connections.forget(self)
         self._account.add(-self._account.bytes)
@@ -406,7 +408,7 @@ class HttpServer(asyncio.Protocol):
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         """The last answer of this connection, in its turn."""
-        self._expect(Phase.NOTHING)
+        self._expect(ConnectionPhase.NOTHING)
         self._backlog = b""
         self._lingers = True
         exchange = Exchange(NO_REQUEST, self, True)
@@ -445,10 +447,10 @@ class HttpServer(asyncio.Protocol):
             or self._account.bytes >= self._limits.pipelined_bytes
         )
 
-    def _expect(self, phase: Phase) -> None:
+    def _expect(self, phase: ConnectionPhase) -> None:
         self._phase = phase
         timeout_s = patience_s(phase, self._limits, waits_for_us=bool(self._exchanges))
-        if self._on_trial and phase is not Phase.NOTHING:
+        if self._on_trial and phase is not ConnectionPhase.NOTHING:
             timeout_s = self._limits.trial_s
         self._read_deadline = self._connections.now + timeout_s
 
@@ -457,17 +459,17 @@ class HttpServer(asyncio.Protocol):
         while self._backlog and not self._full:
             backlog, self._backlog = self._backlog, b""
             self._feed(backlog)
-        if self._phase is Phase.NOTHING and not self._exchanges:
+        if self._phase is ConnectionPhase.NOTHING and not self._exchanges:
             self._hang_up()
             return
         self._keep_promise()
         if self._unserved and self._has_room and not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._turn)
-        if (self._full and self._phase is not Phase.NOTHING) != self._paused:
+        if (self._full and self._phase is not ConnectionPhase.NOTHING) != self._paused:
             self._toggle_reading()
-        elif self._phase is Phase.REQUEST and not self._exchanges:
-            self._expect(Phase.REQUEST)
+        elif self._phase is ConnectionPhase.REQUEST and not self._exchanges:
+            self._expect(ConnectionPhase.REQUEST)
 
     def _toggle_reading(self) -> None:
         self._paused = not self._paused

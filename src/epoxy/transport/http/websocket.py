@@ -33,7 +33,7 @@ CLOSE_S = 5.0
 """For the other side to say goodbye."""
 
 
-class Listener(Protocol):
+class WebSocketListener(Protocol):
     def heard(self, message: bytes) -> None: ...
 
     def lost(self) -> None:
@@ -43,14 +43,14 @@ class Listener(Protocol):
 class WebSocket(asyncio.Protocol):
     """One connection. `listener` is told what comes."""
 
-    def __init__(self, listen: Callable[["WebSocket"], Listener]) -> None:
+    def __init__(self, listen: Callable[["WebSocket"], WebSocketListener]) -> None:
         self._framing = Framing(Side.SERVER, state=State.OPEN, max_size=MAX_MESSAGE_BYTES)
         self._pieces: list[bytes] = []
         self._backlog = b""
         self._scheduled = self._paused = False
         self._transport: asyncio.Transport | None = None
         self._listen = listen
-        self._listener: Listener | None = None
+        self._listener: WebSocketListener | None = None
 
     def send(self, message: bytes) -> None:
         if self._transport is None or self._framing.state is not State.OPEN:
@@ -137,7 +137,7 @@ class WebSocket(asyncio.Protocol):
                 self._transport.close()
 
 
-def accept(exchange: Exchange, listen: Callable[[WebSocket], Listener]) -> None:
+def accept(exchange: Exchange, listen: Callable[[WebSocket], WebSocketListener]) -> None:
     """The handshake, or a definite answer why not."""
     asked = exchange.request.headers
     key = asked.get(b"sec-websocket-key", b"")

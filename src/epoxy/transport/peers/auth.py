@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from epoxy.model.cluster import ClusterConfig
-from epoxy.transport.peers.signed_header import Claim, Signed
+from epoxy.transport.peers.signed_header import Signed, SignedHeader
 
 WINDOW_MS = 30_000
 """How far two clocks may be apart, with what a request spends on its way. Unattended, they drift a second a day."""
@@ -60,7 +60,7 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def sign(secret: bytes, claim: Claim, path: bytes, body: bytes) -> tuple[bytes, bytes]:
+def sign(secret: bytes, claim: SignedHeader, path: bytes, body: bytes) -> tuple[bytes, bytes]:
     """The value of the authorization header, and the MAC in it that the answer's is made with."""
     words = claim.words()
     mac = request_mac(secret, words, path, body)
@@ -148,7 +148,7 @@ class Verifier:
             raise Unauthenticated("a repetition")
         return Signed(claim, mac)
 
-    def check_part(self, claim: Claim) -> None:
+    def check_part(self, claim: SignedHeader) -> None:
         if claim.sender != OPERATOR and not self._admits(claim.sender, claim.epoch):
             raise Unauthenticated(f"replica {claim.sender} has no part in epoch {claim.epoch}")
 
@@ -167,7 +167,7 @@ class Verifier:
         return MAC_HEADER, b"%b,%b" % (store, mac)
 
 
-def read_authorization(value: bytes) -> tuple[Claim, bytes, bytes]:
+def read_authorization(value: bytes) -> tuple[SignedHeader, bytes, bytes]:
     """The claim, the words it was read from, and the MAC. One spelling only, so the words may be signed as they are."""
     words, _, mac = value.removeprefix(SCHEME).rpartition(b",")
     fields = words.split(b",")
@@ -175,7 +175,7 @@ def read_authorization(value: bytes) -> tuple[Claim, bytes, bytes]:
         raise Unauthenticated("peers sign their requests with the cluster's secret; this one is not signed")
     try:
         sender, recipient, epoch, time_ms = map(int, fields[:4])
-        claim = Claim(sender, recipient, epoch, time_ms, int(fields[4], 16), int(fields[5], 16))
+        claim = SignedHeader(sender, recipient, epoch, time_ms, int(fields[4], 16), int(fields[5], 16))
     except ValueError:
         raise Unauthenticated("a signature that cannot be read") from None
     if claim.words() != words:

@@ -7,8 +7,8 @@ from epoxy.transport.http.incoming import Refusal
 from epoxy.transport.http.response import Headers
 from epoxy.transport.peers.auth import OPERATOR, Unauthenticated, Verifier
 from epoxy.transport.peers.frames import FrameExchange
-from epoxy.transport.peers.session import Session, greeted
-from epoxy.transport.peers.signed_header import Claim, Signed
+from epoxy.transport.peers.session import PeerSession, greeted
+from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from epoxy.transport.wan.emulation import Link
 
 LOST_STATUS = 504
@@ -16,11 +16,11 @@ LOST_STATUS = 504
 
 CUT = "this link is cut on purpose"
 
-Recognises = Callable[[Claim], bool | None]
+Recognises = Callable[[SignedHeader], bool | None]
 """Whether the sender's store is the one it should be, and on record. None: it is nobody's, but it is answered."""
 
 
-def everybody(claim: Claim) -> bool:  # noqa: ARG001
+def everybody(claim: SignedHeader) -> bool:  # noqa: ARG001
     return True
 
 
@@ -66,7 +66,7 @@ class Gate:
             return None
         return signed if known else Signed(signed.claim, signed.mac, known=False)
 
-    def welcome(self, signed: Signed) -> Session:
+    def welcome(self, signed: Signed) -> PeerSession:
         """Whoever was admitted may go on with frames."""
         return greeted(self._verifier.secret, signed, self._verifier.store)
 
@@ -89,7 +89,7 @@ class Gate:
         else:
             exchange.respond(200, body, took_us, self._verifier.store if known else 0)
 
-    def _hear(self, claim: Claim) -> bool:
+    def _hear(self, claim: SignedHeader) -> bool:
         if self._link is not None and not self._link.hears(claim.sender):
             raise Refusal(LOST_STATUS, "link_cut", CUT)
         recognised = self._recognises(claim)

@@ -9,13 +9,13 @@ from typing import cast
 import httptools
 
 from epoxy.codec.wire import MAX_ENCODED_BYTES
-from epoxy.transport.http.request import Answer
+from epoxy.transport.http.request import HttpReply
 
 MAX_HEAD_BYTES = 4 << 10
 """An answer between peers has five short headers."""
 
 
-Answered = Callable[[Answer | None], None]
+Answered = Callable[[HttpReply | None], None]
 """None: the connection was lost first."""
 
 
@@ -113,9 +113,9 @@ class Dial(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self.hand_over(Answer(self._parser.get_status_code(), self._headers, body))
+        self.hand_over(HttpReply(self._parser.get_status_code(), self._headers, body))
 
-    def hand_over(self, answer: Answer) -> None:
+    def hand_over(self, answer: HttpReply) -> None:
         if not self._waiting:
             self.abort()  # An answer that nobody asked for: whoever is there does not speak our protocol.
             return

@@ -21,12 +21,12 @@ from typing import cast
 from epoxy.codec.wire import MAX_ENCODED_BYTES
 from epoxy.transport.http import response
 from epoxy.transport.http.connections import Account, Connections
-from epoxy.transport.http.request import Answer
+from epoxy.transport.http.request import HttpReply
 from epoxy.transport.limits import STREAM_PATH, HttpLimits
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.dial import Answered, Dial, report
-from epoxy.transport.peers.session import NONCE_BYTES, SEAL_BYTES, Seals, Session
-from epoxy.transport.peers.signed_header import Claim
+from epoxy.transport.peers.session import NONCE_BYTES, SEAL_BYTES, PeerSession, Seals
+from epoxy.transport.peers.signed_header import SignedHeader
 
 log = logging.getLogger("epoxy.peers")
 
@@ -61,7 +61,7 @@ def greeting(host: bytes, signature: bytes) -> bytes:
     )
 
 
-def welcome(session: Session) -> bytes:
+def welcome(session: PeerSession) -> bytes:
     return b"%b%b,%b\r\n\r\n" % (SWITCHING, session.nonce.hex().encode(), session.proof.hex().encode())
 
 
@@ -113,7 +113,7 @@ def seal_request(seals: Seals, epoch: int, body: bytes) -> bytes:
     return (EPOCH_END + len(body)).to_bytes(4, "little") + seals.next(head, body) + head
 
 
-def read_request(session: Session, frame: bytes) -> tuple[Claim, bytes]:
+def read_request(session: PeerSession, frame: bytes) -> tuple[SignedHeader, bytes]:
     """Who says this, and what."""
     head, body = frame[SEAL_BYTES:EPOCH_END], frame[EPOCH_END:]
     if len(head) < 8 or not session.questions.fits(frame[:SEAL_BYTES], head, body):
@@ -126,12 +126,12 @@ def seal_answer(seals: Seals, status: int, took_us: int, store: int, body: bytes
     return (STORE_END + len(body)).to_bytes(4, "little") + seals.next(head, body) + head
 
 
-def read_answer(seals: Seals, frame: bytes) -> Answer:
+def read_answer(seals: Seals, frame: bytes) -> HttpReply:
     head, body = frame[SEAL_BYTES:STORE_END], frame[STORE_END:]
     if len(frame) < STORE_END or not seals.fits(frame[:SEAL_BYTES], head, body):
         raise BadFrame("an answer is not sealed for its place")
     status, took_us = int.from_bytes(head[:2], "little"), int.from_bytes(head[2:6], "little")
-    return Answer(status, NO_HEADERS, body, took_us, int.from_bytes(head[6:], "little"))
+    return HttpReply(status, NO_HEADERS, body, took_us, int.from_bytes(head[6:], "little"))
 
 
 class FrameExchange:
@@ -139,7 +139,7 @@ class FrameExchange:
 
     __slots__ = ("_server", "answer", "answered", "body", "claim", "size", "status", "store", "took_us")
 
-    def __init__(self, server: "FrameServer", claim: Claim, body: bytes, size: int) -> None:
+    def __init__(self, server: "FrameServer", claim: SignedHeader, body: bytes, size: int) -> None:
         self.claim = claim
         self.body = body
         self.size = size
@@ -167,7 +167,12 @@ class FrameServer(asyncio.Protocol):
     """The server's end of a connection that was switched to frames. Whoever is there has proved to be a peer."""
 
     def __init__(
-        self, session: Session, handler: FrameHandler, limits: HttpLimits, connections: Connections, account: Account
+        self,
+        session: PeerSession,
+        handler: FrameHandler,
+        limits: HttpLimits,
+        connections: Connections,
+        account: Account,
     ) -> None:
         self._session = session
         self._handler = handler
@@ -301,23 +306,23 @@ class FrameServer(asyncio.Protocol):
                 exchange.fail(500, "internal", "a bug; the log has more", definite=False)
 
 
-class Hello:
+class PeerHello:
     """How a connection begins, and what its keys are made of."""
 
-    def __init__(self, host: bytes, secret: bytes, claim: Claim) -> None:
+    def __init__(self, host: bytes, secret: bytes, claim: SignedHeader) -> None:
         self._secret = secret
         self._claim = claim
         signature, self._mac = auth.sign(secret, claim, STREAM_PATH, b"")
         self.words = greeting(host, signature)
 
-    def session(self, head: bytes) -> Session | None:
+    def session(self, head: bytes) -> PeerSession | None:
         """Of the answer's head. None: whoever is there does not hold our secret, or does not answer us."""
         given, _, proof = head.removeprefix(SWITCHING).partition(b",")
         try:
             nonce = bytes.fromhex(given.decode("ascii"))
         except ValueError:
             return None
-        session = Session(self._secret, self._mac, nonce, self._claim)
+        session = PeerSession(self._secret, self._mac, nonce, self._claim)
         held = hmac.compare_digest(proof, session.proof.hex().encode())
         return session if held and len(nonce) == NONCE_BYTES else None
 
@@ -325,13 +330,13 @@ class Hello:
 class FrameDial(Dial):
     """The client's end. It is open when the other end has switched, and proved who it is."""
 
-    def __init__(self, drained: Callable[[], None], hello: Callable[[], Hello]) -> None:
+    def __init__(self, drained: Callable[[], None], hello: Callable[[], PeerHello]) -> None:
         super().__init__(drained)
         self._greet = hello
-        self._hello: Hello | None = None
+        self._hello: PeerHello | None = None
         self._frames = Frames()
         self._greeting = b""
-        self._session: Session | None = None
+        self._session: PeerSession | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)

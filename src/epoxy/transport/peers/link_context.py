@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from epoxy.ports import Clock, Dice
 from epoxy.transport.peers import auth
-from epoxy.transport.peers.signed_header import Claim
+from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.wan.emulation import Link
 
 Heard = Callable[[int, int], bool]
@@ -33,11 +33,11 @@ class Identity(Struct, frozen=True):
     heard: Heard = from_anybody
     wall_ms: Callable[[], int] = auth.wall_ms
 
-    def claim(self, recipient: int, nonce: int) -> Claim:
-        return Claim(self.me, recipient, self.epoch(), self.wall_ms(), nonce, self.store())
+    def claim(self, recipient: int, nonce: int) -> SignedHeader:
+        return SignedHeader(self.me, recipient, self.epoch(), self.wall_ms(), nonce, self.store())
 
 
-class World(Struct, frozen=True):
+class LinkContext(Struct, frozen=True):
     """What the link needs from outside."""
 
     clock: Clock

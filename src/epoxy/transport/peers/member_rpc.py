@@ -10,15 +10,15 @@ from epoxy.model.errors import CodecError
 from epoxy.model.members import ChangelogRead, MemberReply, MemberRequest
 from epoxy.model.messages import Failed
 from epoxy.transport.http.exchange import Exchange
-from epoxy.transport.http.request import Answer
+from epoxy.transport.http.request import HttpReply
 from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, PeerLimits
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.authenticator import LOST_STATUS, Gate
 from epoxy.transport.peers.dial import Dial
-from epoxy.transport.peers.link_context import Identity, World
-from epoxy.transport.peers.peer import Refused, check_answer
-from epoxy.transport.peers.reconnect import Lanes, Told
-from epoxy.transport.peers.signed_header import Claim, Signed
+from epoxy.transport.peers.link_context import Identity, LinkContext
+from epoxy.transport.peers.peer import PeerRefused, check_answer
+from epoxy.transport.peers.reconnect import Lanes, LinkObserver
+from epoxy.transport.peers.signed_header import Signed, SignedHeader
 
 MAX_WAITING = 8
 """Questions under way to one member: a learner has one, a coordinator one, a person who looks a few. One that has left
@@ -30,14 +30,14 @@ MAX_REASON = 1000
 """Characters of a refusal that are passed on; the schema carries a few more."""
 
 Answered = Callable[[MemberReply], None]
-Answers = Callable[[Claim, MemberRequest, Answered], None]
+Answers = Callable[[SignedHeader, MemberRequest, Answered], None]
 """A member: what it is asked, and by whom."""
 
 
 class Questions:
     """`ports.MemberTransport` on real links."""
 
-    def __init__(self, identity: Identity, world: World) -> None:
+    def __init__(self, identity: Identity, world: LinkContext) -> None:
         self._identity = identity
         self._world = world
         self._members: dict[int, Questioned] = {}
@@ -65,12 +65,12 @@ class Questions:
 class Questioned:
     """One member, and the connection to it."""
 
-    def __init__(self, member: int, url: str, identity: Identity, world: World) -> None:
+    def __init__(self, member: int, url: str, identity: Identity, world: LinkContext) -> None:
         self.url = url
         self._member = member
         self._identity = identity
         self._world = world
-        self._lanes = Lanes(url, world.ssl, world.dice, LIMITS, Told(lambda: None, lambda _: None))
+        self._lanes = Lanes(url, world.ssl, world.dice, LIMITS, LinkObserver(lambda: None, lambda _: None))
         self._lanes.start()
 
     def close(self) -> None:
@@ -102,17 +102,17 @@ class Questioned:
         dial.abort()
         return True
 
-    def _heard(self, mac: bytes, there_ms: float, answered: Answered, answer: Answer | None) -> None:
+    def _heard(self, mac: bytes, there_ms: float, answered: Answered, answer: HttpReply | None) -> None:
         if answer is None:
             answered(Failed(reason="connection lost"))
         elif answer.status != LOST_STATUS:
             self._world.link.back(self._member, there_ms, lambda: answered(self._reply(mac, answer)))
 
-    def _reply(self, mac: bytes, answer: Answer) -> MemberReply:
+    def _reply(self, mac: bytes, answer: HttpReply) -> MemberReply:
         try:
             check_answer(self._identity, self._member, mac, answer)
             return wire.decode_member_reply(answer.body)
-        except (CodecError, Refused) as error:
+        except (CodecError, PeerRefused) as error:
             return Failed(reason=f"answered {answer.status}: {error}"[:MAX_REASON])
 
 

@@ -24,16 +24,16 @@ from epoxy.codec import wire
 from epoxy.model.errors import CodecError
 from epoxy.model.messages import Reply
 from epoxy.ports import Timer
-from epoxy.transport.http.request import Answer
+from epoxy.transport.http.request import HttpReply
 from epoxy.transport.http.response import message_of
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.authenticator import LOST_STATUS
 from epoxy.transport.peers.batch import Answered, Batch, Envelope, Shortest, fail, tell
 from epoxy.transport.peers.dial import Dial
-from epoxy.transport.peers.frames import FrameDial, Hello
-from epoxy.transport.peers.link_context import Identity, World
-from epoxy.transport.peers.reconnect import Lanes, Told
+from epoxy.transport.peers.frames import FrameDial, PeerHello
+from epoxy.transport.peers.link_context import Identity, LinkContext
+from epoxy.transport.peers.reconnect import Lanes, LinkObserver
 
 log = logging.getLogger("epoxy.peers")
 
@@ -44,23 +44,23 @@ MAX_REASONS = 16
 """Told between two times that a peer was reachable. What it answers is its own, and may differ each time."""
 
 
-class State(Enum):
+class LinkState(Enum):
     HOPING = "hoping"
     UP = "up"
     DOWN = "down"
 
 
-class Peer:
-    def __init__(self, peer: int, url: str, identity: Identity, world: World, limits: PeerLimits) -> None:
+class PeerLink:
+    def __init__(self, peer: int, url: str, identity: Identity, world: LinkContext, limits: PeerLimits) -> None:
         self.id = peer
-        self.state = State.HOPING
+        self.state = LinkState.HOPING
         self.rtt = Shortest()
         self.messages_sent = 0
         self.batches_sent = 0
         self._identity = identity
         self._world = world
         self._limits = limits
-        self._lanes = Lanes(url, world.ssl, world.dice, limits, Told(self._ready, self._failed), self._dial)
+        self._lanes = Lanes(url, world.ssl, world.dice, limits, LinkObserver(self._ready, self._failed), self._dial)
         # Looked at for every message: a field of a record takes longer.
         self._queue_messages, self._queue_most = limits.queue_messages, limits.queue_bytes
         self._queue: deque[Envelope] = deque()
@@ -94,17 +94,17 @@ class Peer:
         self._expire(math.inf)
 
     def _end(self) -> None:
-        self.state = State.DOWN
+        self.state = LinkState.DOWN
         self._closed = True
 
     @property
     def reachable(self) -> bool:
-        return self.state is State.UP
+        return self.state is LinkState.UP
 
     def send(self, requests: bytes, count: int, answered: Answered | None) -> None:
         """`count` encoded requests. That they wait is counted from the last tick: a clock for each costs more."""
         envelope = (requests, count, answered, self._ticked_ms)
-        if self.state is State.DOWN:
+        if self.state is LinkState.DOWN:
             fail(envelope, "unreachable")
         elif len(self._queue) >= self._queue_messages or self._queue_bytes >= self._queue_most:
             fail(envelope, "queue full")
@@ -126,7 +126,7 @@ class Peer:
         if now_ms - before_ms < 2 * self._limits.tick_ms:
             self._expire(now_ms - self._limits.timeout_ms)
         # Else it was we who stood still, and answers that came meanwhile are not read yet: the next tick looks again.
-        every_ms = self._limits.tick_ms if self.state is State.DOWN else self._limits.probe_ms
+        every_ms = self._limits.tick_ms if self.state is LinkState.DOWN else self._limits.probe_ms
         if now_ms - self._probed_ms >= every_ms:
             self._probe()
 
@@ -135,9 +135,9 @@ class Peer:
     def _dial(self, drained: Callable[[], None]) -> Dial:
         return FrameDial(drained, self._hello)
 
-    def _hello(self) -> Hello:
+    def _hello(self) -> PeerHello:
         claim = self._identity.claim(self.id, self._world.dice.nonce())
-        return Hello(self._lanes.netloc, self._identity.secret, claim)
+        return PeerHello(self._lanes.netloc, self._identity.secret, claim)
 
     # Leaving.
 
@@ -220,7 +220,7 @@ class Peer:
 
     # Coming back.
 
-    def _heard(self, batch: Batch, left_s: float, answer: Answer | None) -> None:
+    def _heard(self, batch: Batch, left_s: float, answer: HttpReply | None) -> None:
         batch.dial = None
         if answer is None:
             self._finish(batch)
@@ -228,13 +228,13 @@ class Peer:
         elif answer.status != LOST_STATUS:
             self._world.link.back(self.id, batch.there_ms, partial(self._back, batch, left_s, answer))
 
-    def _back(self, batch: Batch, left_s: float, answer: Answer) -> None:
+    def _back(self, batch: Batch, left_s: float, answer: HttpReply) -> None:
         if batch.over:
             return
         self._finish(batch)
         try:
             replies = self._replies(batch, answer)
-        except (CodecError, Refused) as error:
+        except (CodecError, PeerRefused) as error:
             if answer.status < 500:
                 self._went_down(f"answered {answer.status}: {error}")
             batch.fail(f"answered {answer.status}: {error}")
@@ -245,11 +245,11 @@ class Peer:
         if self._queue and not (self._gathering is not None and self._is_lazy):
             self._flush_soon()
 
-    def _replies(self, batch: Batch, answer: Answer) -> Sequence[Reply]:
+    def _replies(self, batch: Batch, answer: HttpReply) -> Sequence[Reply]:
         check_store(self._identity, self.id, answer, answer.store)
         replies = wire.decode_peer_response(answer.body).replies
         if len(replies) > sum([envelope[1] for envelope in batch.envelopes]):
-            raise Refused("more replies than requests")
+            raise PeerRefused("more replies than requests")
         return replies
 
     def _hand_over(self, batch: Batch, replies: Sequence[Reply]) -> None:
@@ -270,7 +270,7 @@ class Peer:
         self._queue.extendleft(reversed(rest))
         self._queue_bytes += sum(len(envelope[0]) for envelope in rest)
 
-    def _measure(self, answer: Answer, elapsed_ms: float) -> None:
+    def _measure(self, answer: HttpReply, elapsed_ms: float) -> None:
         """What the peer spent on its disk is no part of the distance."""
         self.rtt.add(max(0.0, elapsed_ms - answer.took_us / 1000), self._world.clock.now_ms())
 
@@ -302,7 +302,7 @@ class Peer:
             fail(envelope, reason)
 
     def _ready(self) -> None:
-        if self.state is not State.UP:
+        if self.state is not LinkState.UP:
             self._probe()
         self._flush_soon()
 
@@ -311,9 +311,9 @@ class Peer:
         self._give_up("unreachable")
 
     def _went_up(self) -> None:
-        if self.state is not State.UP:
+        if self.state is not LinkState.UP:
             log.info("replica %d is reachable", self.id)
-            self.state = State.UP
+            self.state = LinkState.UP
             self.trouble = ""
             self._told.clear()
 
@@ -321,7 +321,7 @@ class Peer:
         """Each new reason is told once: behind "connection refused" may come a certificate or a clock."""
         if self._closed:
             return
-        self.state = State.DOWN
+        self.state = LinkState.DOWN
         self.trouble = reason
         kind = NUMBERS.sub("#", reason)
         if kind not in self._told and len(self._told) < MAX_REASONS:
@@ -329,26 +329,26 @@ class Peer:
             log.warning("replica %d is unreachable: %s", self.id, reason)
 
 
-class Refused(Exception):
+class PeerRefused(Exception):
     """The peer, or whoever is there, answered something else than replies."""
 
 
-def check_answer(identity: Identity, peer: int, mac: bytes, answer: Answer) -> None:
+def check_answer(identity: Identity, peer: int, mac: bytes, answer: HttpReply) -> None:
     """Of an answer in HTTP, which proves itself; a frame's seal has done that."""
     header = answer.headers.get(auth.MAC_HEADER, b"")
     store = auth.store_of(identity.secret, mac, answer.status, header, answer.body) if answer.status == 200 else 0
     if store is None:
-        raise Refused("not signed with the cluster's secret")
+        raise PeerRefused("not signed with the cluster's secret")
     check_store(identity, peer, answer, store)
 
 
-def check_store(identity: Identity, peer: int, answer: Answer, store: int) -> None:
+def check_store(identity: Identity, peer: int, answer: HttpReply, store: int) -> None:
     """What another store than the peer's own has to say counts for nothing: `membership.identity`."""
     if answer.status != 200:
-        raise Refused(words_of(answer))
+        raise PeerRefused(words_of(answer))
     if not identity.heard(peer, store):
-        raise Refused(f"another store is on record for replica {peer}")
+        raise PeerRefused(f"another store is on record for replica {peer}")
 
 
-def words_of(answer: Answer) -> str:
+def words_of(answer: HttpReply) -> str:
     return message_of(answer.body)

@@ -12,7 +12,7 @@ from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers.dial import Dial, report
 
 
-class Told(Struct, frozen=True):
+class LinkObserver(Struct, frozen=True):
     """Who is told what of the connections."""
 
     ready: Callable[[], None]
@@ -28,7 +28,7 @@ class Lanes:
         ssl: tls.SSLContext | None,
         dice: Dice,
         limits: PeerLimits,
-        told: Told,
+        told: LinkObserver,
         make: Callable[[Callable[[], None]], Dial] = Dial,
     ) -> None:
         """`make`: a connection of the kind that is wanted, for whom to tell that it can take more."""

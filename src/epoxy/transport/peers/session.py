@@ -15,7 +15,7 @@ import hmac
 import os
 
 from epoxy.transport.peers import auth
-from epoxy.transport.peers.signed_header import Claim, Signed
+from epoxy.transport.peers.signed_header import Signed, SignedHeader
 
 SEAL_BYTES = 32
 
@@ -44,10 +44,10 @@ class Seals:
         return hmac.compare_digest(seal, self.next(head, body))
 
 
-class Session:
+class PeerSession:
     """One end's view. `claim` is that of the one who greeted, and `store` that of the one who was."""
 
-    def __init__(self, secret: bytes, greeting: bytes, nonce: bytes, claim: Claim, store: int = 0) -> None:
+    def __init__(self, secret: bytes, greeting: bytes, nonce: bytes, claim: SignedHeader, store: int = 0) -> None:
         self.claim = claim
         self.store = store
         self.nonce = nonce
@@ -55,11 +55,11 @@ class Session:
         self.questions = Seals(derived(secret, b"questions", greeting, nonce))
         self.answers = Seals(derived(secret, b"answers", greeting, nonce))
 
-    def of_epoch(self, epoch: int) -> Claim:
+    def of_epoch(self, epoch: int) -> SignedHeader:
         """Who speaks, now that its epoch is this one."""
         claim = self.claim
         if claim.epoch != epoch:
-            claim = Claim(claim.sender, claim.recipient, epoch, claim.time_ms, claim.nonce, claim.store)
+            claim = SignedHeader(claim.sender, claim.recipient, epoch, claim.time_ms, claim.nonce, claim.store)
             self.claim = claim
         return claim
 
@@ -69,6 +69,6 @@ def derived(secret: bytes, way: bytes, greeting: bytes, nonce: bytes) -> bytes:
     return hmac.digest(secret, b"%b\n%b\n%b" % (way, greeting, nonce), "sha256")
 
 
-def greeted(secret: bytes, signed: Signed, store: int) -> Session:
+def greeted(secret: bytes, signed: Signed, store: int) -> PeerSession:
     """`signed`: the greeting, which was verified."""
-    return Session(secret, signed.mac, os.urandom(NONCE_BYTES), signed.claim, store)
+    return PeerSession(secret, signed.mac, os.urandom(NONCE_BYTES), signed.claim, store)

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Claim(Struct, frozen=True):
+class SignedHeader(Struct, frozen=True):
     """What a request says of itself."""
 
     sender: int
@@ -28,7 +28,7 @@ class Claim(Struct, frozen=True):
 class Signed(Struct, frozen=True):
     """A request as it was let in, and what its answer is signed with."""
 
-    claim: Claim
+    claim: SignedHeader
     mac: bytes
     known: bool = True
     """Whether the sender's store is on record here; an answer to one that is not names no store of ours."""

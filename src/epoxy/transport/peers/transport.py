@@ -17,15 +17,15 @@ from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.limits import STREAM_PATH, PeerLimits
 from epoxy.transport.peers.authenticator import Gate
 from epoxy.transport.peers.frames import FrameExchange
-from epoxy.transport.peers.link_context import Heard, Identity, World, from_anybody, nobodys
-from epoxy.transport.peers.peer import Peer
-from epoxy.transport.peers.signed_header import Claim, Signed
+from epoxy.transport.peers.link_context import Heard, Identity, LinkContext, from_anybody, nobodys
+from epoxy.transport.peers.peer import PeerLink
+from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from epoxy.transport.wan.emulation import Link
 
 Handle = Callable[[Sequence[Request], Callable[[Sequence[Reply]], None]], None]
 """A replica: requests in order, and a reply to each, once all they rest on is durable."""
 
-Reception = Callable[[Claim], Handle]
+Reception = Callable[[SignedHeader], Handle]
 
 TOOK_HEADER = b"epoxy-took-us"
 """What a frame says in a number."""
@@ -57,9 +57,9 @@ class Peers:
         self._clock = clock
         self._timer: Timer | None = None
         self.identity = Identity(me, secret, epoch, store, heard)
-        self.world = World(clock, dice, link or Link(clock), ssl)
+        self.world = LinkContext(clock, dice, link or Link(clock), ssl)
         self._urls: dict[int, str] = {}
-        self._peers: dict[int, Peer] = {}
+        self._peers: dict[int, PeerLink] = {}
         self._last: Request | None = None
         self._encoded = b""
         self.follow(links)
@@ -78,7 +78,7 @@ class Peers:
         for peer, url in links.items():
             if peer not in self._peers:
                 self._urls[peer] = url
-                self._peers[peer] = Peer(peer, url, self.identity, self.world, self._limits)
+                self._peers[peer] = PeerLink(peer, url, self.identity, self.world, self._limits)
                 if self._timer is not None:
                     self._peers[peer].start()
 
@@ -169,7 +169,7 @@ class PeerEndpoint:
     def _answer(
         self,
         exchange: Exchange | FrameExchange,
-        claim: Claim,
+        claim: SignedHeader,
         body: bytes,
         answered: Callable[[Sequence[Reply]], None],
     ) -> None:

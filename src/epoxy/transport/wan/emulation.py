@@ -83,7 +83,7 @@ class Link:
         return {str(peer): cut for peer, cut in sorted(self._cuts.items())}
 
 
-class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LinkChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The body of a request to change links. Whoever is named in both is healed first."""
 
     heal: list[int] = []
@@ -92,7 +92,7 @@ class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hears: bool = False
 
 
-changes = msgspec.json.Decoder(Change)
+changes = msgspec.json.Decoder(LinkChange)
 
 
 class LinkAdmin:
@@ -123,7 +123,7 @@ class LinkAdmin:
             body = msgspec.json.encode({"cut": self._link.state()})
             exchange.respond(200, body, content_type=JSON, headers=(self._verifier.answer(signed, 200, body),))
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: LinkChange) -> None:
         for peer in change.heal:
             self._link.heal(peer)
         for peer in change.cut:

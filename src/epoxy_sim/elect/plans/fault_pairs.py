@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from random import Random
 
-from epoxy.protocol.elect.config import Timing
-from epoxy_sim.elect.plan import Fault, Kind
+from epoxy.protocol.elect.config import ElectTiming
+from epoxy_sim.elect.plan import ElectFault, Kind
 
-Story = Callable[[Random, int, int, int], list[Fault]]
+Story = Callable[[Random, int, int, int], list[ElectFault]]
 """Dice, nodes, when it begins, and `down_after_ms`, which is the unit of everything here."""
 
 
-def ambush(dice: Random, n: int, timing: Timing, until_ms: int) -> tuple[Fault, ...]:
+def ambush(dice: Random, n: int, timing: ElectTiming, until_ms: int) -> tuple[ElectFault, ...]:
     story = dice.choice(STORIES)
     down_ms = timing.down_after_ms
     begins = range(2 * down_ms, max(2 * down_ms + 1, until_ms - 3 * down_ms), 5 * down_ms)
@@ -18,31 +18,31 @@ def ambush(dice: Random, n: int, timing: Timing, until_ms: int) -> tuple[Fault, 
     return tuple(sorted((fault for fault in faults if fault.at_ms < until_ms), key=lambda fault: fault.at_ms))
 
 
-def fault(kind: Kind, at_ms: float, for_ms: float, *target: int) -> Fault:
-    return Fault(at_ms=int(at_ms), kind=kind, target=target, for_ms=int(for_ms))
+def fault(kind: Kind, at_ms: float, for_ms: float, *target: int) -> ElectFault:
+    return ElectFault(at_ms=int(at_ms), kind=kind, target=target, for_ms=int(for_ms))
 
 
-def duel(dice: Random, n: int, at_ms: int, down_ms: int) -> list[Fault]:
+def duel(dice: Random, n: int, at_ms: int, down_ms: int) -> list[ElectFault]:
     """The primary dies, two successors do not hear each other, and a voter forgets."""
     one, other, *voters = dice.sample(range(1, n + 1), k=n)
     traps = [fault(Kind.CRASH_ON_VOTE, at_ms, 3 * down_ms, voter) for voter in voters]
     return [fault(Kind.CRASH, at_ms, 3 * down_ms, 0), fault(Kind.APART, at_ms, 2.5 * down_ms, one, other), *traps]
 
 
-def comes_back(dice: Random, n: int, at_ms: int, down_ms: int) -> list[Fault]:  # noqa: ARG001
+def comes_back(dice: Random, n: int, at_ms: int, down_ms: int) -> list[ElectFault]:  # noqa: ARG001
     """The primary is gone for just about as long as it takes to replace it."""
     kind = dice.choice((Kind.PARTITION, Kind.ONE_WAY, Kind.PAUSE))
     return [fault(kind, at_ms, dice.uniform(0.95, 1.35) * down_ms, 0)]
 
 
-def long_tail(dice: Random, n: int, at_ms: int, down_ms: int) -> list[Fault]:  # noqa: ARG001
+def long_tail(dice: Random, n: int, at_ms: int, down_ms: int) -> list[ElectFault]:  # noqa: ARG001
     """The primary is cut off with writes nobody else has. About when it is back, its successor dies."""
     away_ms = dice.uniform(1.2, 1.4) * down_ms
     death_ms = at_ms + away_ms + dice.uniform(-0.1, 0.05) * down_ms
     return [fault(Kind.PARTITION, at_ms, away_ms, 0), fault(Kind.CRASH, death_ms, 2.5 * down_ms, 0)]
 
 
-def half_deaf(dice: Random, n: int, at_ms: int, down_ms: int) -> list[Fault]:
+def half_deaf(dice: Random, n: int, at_ms: int, down_ms: int) -> list[ElectFault]:
     """One node does not hear the primary for long. Then another one's agent is restarted, and the primary sleeps."""
     deaf, restarted = dice.sample(range(1, n + 1), k=2)
     then_ms = at_ms + dice.uniform(0.95, 1.5) * down_ms
@@ -53,7 +53,7 @@ def half_deaf(dice: Random, n: int, at_ms: int, down_ms: int) -> list[Fault]:
     ]
 
 
-def staggered(dice: Random, n: int, at_ms: int, down_ms: int) -> list[Fault]:
+def staggered(dice: Random, n: int, at_ms: int, down_ms: int) -> list[ElectFault]:
     """Agents lose the primary's one after the other, and their servers do not."""
     nodes = dice.sample(range(1, n + 1), k=n)
     steps_ms = [dice.uniform(0, 0.4) * down_ms for _ in nodes[: n // 2 + 1]]
@@ -64,7 +64,7 @@ def staggered(dice: Random, n: int, at_ms: int, down_ms: int) -> list[Fault]:
     ]
 
 
-def amnesia(dice: Random, n: int, at_ms: int, down_ms: int) -> list[Fault]:
+def amnesia(dice: Random, n: int, at_ms: int, down_ms: int) -> list[ElectFault]:
     """The primary is replaced; its successor is cut off, the old one returns, and a voter has lost its disk. The next
     disk is lost when this one has been filled again."""
     wiped = dice.randint(1, n)

@@ -4,15 +4,15 @@ from random import Random
 
 from msgspec.structs import replace
 
-from epoxy_sim.elect.plan import Fault, Kind, Plan, Roll
+from epoxy_sim.elect.plan import ElectFault, ElectPlan, Kind, Roll
 
 
-def changed(dice: Random, plan: Plan) -> Plan:
+def changed(dice: Random, plan: ElectPlan) -> ElectPlan:
     """One plan in three tells a story."""
     return dice.choice((with_rolls, with_rolls, with_rolls, with_rolls, left_behind, last_copy))(dice, plan)
 
 
-def with_rolls(dice: Random, plan: Plan) -> Plan:
+def with_rolls(dice: Random, plan: ElectPlan) -> ElectPlan:
     """One or two changes of nodes, under the same trouble. A list of two survives the loss of no disk."""
     nodes, rolls = tuple(range(1, plan.n + 1)), []
     at_ms = plan.timing.down_after_ms
@@ -32,7 +32,7 @@ def with_rolls(dice: Random, plan: Plan) -> Plan:
     )
 
 
-def draw_roll(dice: Random, before: tuple[int, ...], at_ms: int, plan: Plan) -> Roll:
+def draw_roll(dice: Random, before: tuple[int, ...], at_ms: int, plan: ElectPlan) -> Roll:
     """Nodes join, leave, or both. A majority of the old list stays, or all of it but one. Whose vote is still needed is
     not stopped before the change is over; a lost disk is loss enough."""
     wiped = any(fault.kind is Kind.WIPE for fault in plan.faults)
@@ -52,13 +52,13 @@ def draw_roll(dice: Random, before: tuple[int, ...], at_ms: int, plan: Plan) -> 
     )
 
 
-def sized(plan: Plan, n: int, machines: int) -> Plan:
+def sized(plan: ElectPlan, n: int, machines: int) -> ElectPlan:
     """The same plan with so many nodes on its first list, all alike, and so many machines."""
     fitting = (*plan.skew, *(1.0,) * machines)[:machines]
     return replace(plan, n=n, priorities=(100,) * machines, skew=fitting, odd=0, begun=False)
 
 
-def left_behind(dice: Random, plan: Plan) -> Plan:
+def left_behind(dice: Random, plan: ElectPlan) -> ElectPlan:
     """Five become three, and one of the three hears only those who leave. These are a majority of the old list with it,
     and those who stay are one of the new list without it."""
     down_ms = plan.timing.down_after_ms
@@ -66,13 +66,13 @@ def left_behind(dice: Random, plan: Plan) -> Plan:
     stays, apart = dice.sample((2, 3), k=2)
     gap_ms = int(dice.uniform(0.4, 1.2) * down_ms)
     roll = Roll(at_ms=at_ms, nodes=(1, 2, 3), order=(apart, stays, 1), gap_ms=gap_ms, min_replicas=0, stay=True)
-    faults = (Fault(at_ms=at_ms + gap_ms - 1, kind=Kind.APART, target=(apart, 1, stays), for_ms=9 * down_ms),)
+    faults = (ElectFault(at_ms=at_ms + gap_ms - 1, kind=Kind.APART, target=(apart, 1, stays), for_ms=9 * down_ms),)
     return replace(
         sized(plan, 5, 5), rolls=(roll,), min_replicas=0, faults=faults, faults_end_ms=at_ms + gap_ms + 9 * down_ms
     )
 
 
-def last_copy(dice: Random, plan: Plan) -> Plan:
+def last_copy(dice: Random, plan: ElectPlan) -> ElectPlan:
     """One of three is replaced. The servers that stay lose their primary for a moment, one that leaves does not; then
     the primary is lost."""
     down_ms = plan.timing.down_after_ms
@@ -82,8 +82,8 @@ def last_copy(dice: Random, plan: Plan) -> Plan:
     lonely_ms = at_ms + gap_ms + int(dice.uniform(0.0, 2.0) * down_ms)
     gone_ms = lonely_ms + int(dice.uniform(0.2, 0.6) * down_ms)
     faults = (
-        Fault(at_ms=lonely_ms, kind=Kind.SERVER_CRASH, target=(1, 4), for_ms=down_ms),
-        Fault(at_ms=gone_ms, kind=Kind.CRASH, target=(0,), for_ms=4 * down_ms),
+        ElectFault(at_ms=lonely_ms, kind=Kind.SERVER_CRASH, target=(1, 4), for_ms=down_ms),
+        ElectFault(at_ms=gone_ms, kind=Kind.CRASH, target=(0,), for_ms=4 * down_ms),
     )
     return replace(
         sized(plan, 3, 4), rolls=(roll,), min_replicas=1, pace_ms=20, faults=faults, faults_end_ms=gone_ms + 5 * down_ms
