@@ -140,7 +140,7 @@ def test_survivors_are_shown_and_make_the_status(capsys: pytest.CaptureFixture[s
     assert command.report([lost, seen], as_json=False) == 1
     told = capsys.readouterr().out
     assert f"--- {change.path}" in told
-    assert "| consensus | 2 | 1 | 0 | 1 |" in told
+    assert "| protocol/keys | 2 | 1 | 0 | 1 |" in told
     assert command.report([seen], as_json=True) == 0
 
 

@@ -35,7 +35,7 @@ from epoxy.node.members.lifecycle import STARTING, STOPPING, standing
 from epoxy.node.members.member import Membership
 from epoxy.node.members.members_admin import MembersAdmin
 from epoxy.node.process.config import Limits, Settings
-from epoxy.node.status import PeerStatus, ReplicaStatus, ReplicaView
+from epoxy.node.status import NodeReport, PeerStatus, ReplicaView
 from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.transactions import LATE, Transactions, is_owned
 from epoxy.ports import Clock, Dice, MemberTransport, Store, Timer, Transport
@@ -340,12 +340,12 @@ class Node:
         for replica in sorted(waiting):
             self._ask(replica, [Inspect(key=key)], partial(heard, replica))
 
-    def status(self) -> ReplicaStatus:
+    def status(self) -> NodeReport:
         config = self.replica.config
         sizes = config.quorums
         spare = self._spare()
         committed = sum(self.paths.values())
-        return ReplicaStatus(
+        return NodeReport(
             id=self.me,
             datacenter=self.settings.node.datacenter,
             pid=os.getpid(),

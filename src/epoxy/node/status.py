@@ -17,7 +17,7 @@ class PeerStatus(Struct, frozen=True, kw_only=True):
     """Why it is not reachable, in the words of the last failure."""
 
 
-class ReplicaStatus(Struct, frozen=True, kw_only=True):
+class NodeReport(Struct, frozen=True, kw_only=True):
     """`tolerated_failures`: how many more replicas may fail before nothing can be decided; negative: nothing can now.
     `floor_ms`: the round trip to the nearest fast quorum, below which no fresh key commits. `state` and `reason`: see
     `standing`. `joint`: two sets of members must agree, for a moment. `epoch_age_s`: since when this process knows of

@@ -62,7 +62,7 @@ def test_runs_have_everything_in_them() -> None:
         for word, count in report.answers.items():
             answers[word] = answers.get(word, 0) + count
     assert {"found", "exists", "missing", "unknown"} <= answers.keys()
-    assert {"call-responded", "call-unavailable", "call-unknown"} <= answers.keys()
+    assert {"call-responded", "call-ownerunavailable", "call-unknown"} <= answers.keys()
     assert {"kill-envoy", "cut-envoy", "drain-envoy", "fail-actors", "twin-envoy", "crash", "partition"} <= faults
 
 
