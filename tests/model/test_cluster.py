@@ -20,7 +20,7 @@ def members(*statuses: ReplicaStatus) -> tuple[ReplicaInfo, ...]:
 def test_only_active_replicas_vote_but_everybody_hears() -> None:
     config = ClusterConfig(epoch=4, coordinator_id=2, replicas=members(ACTIVE, JOINING, LEARNING, LEAVING, ACTIVE))
     assert config.active == (1, 5)
-    assert config.everybody == (1, 2, 3, 4, 5)
+    assert config.replica_ids == (1, 2, 3, 4, 5)
     assert config.quorums == quorums(2)
 
 

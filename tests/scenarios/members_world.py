@@ -104,10 +104,10 @@ class Place:
 
 class MembersWorld(LetterTable):
     def __init__(self, config: ClusterConfig, say: Callable[[str], None]) -> None:
-        super().__init__(say, config.everybody)
+        super().__init__(say, config.replica_ids)
         self.config = config
-        self.stores = {i: MemoryStore() for i in config.everybody}
-        self.places = {i: Place(self, i, self.stores[i], config) for i in config.everybody}
+        self.stores = {i: MemoryStore() for i in config.replica_ids}
+        self.places = {i: Place(self, i, self.stores[i], config) for i in config.replica_ids}
 
     # What a script asks for
 

@@ -58,10 +58,10 @@ class Steady:
 
 class OrderedWorld(LetterTable):
     def __init__(self, config: ClusterConfig, say: Callable[[str], None]) -> None:
-        super().__init__(say, config.everybody)
+        super().__init__(say, config.replica_ids)
         self.config = config
-        self.stores = {i: MemoryStore() for i in config.everybody}
-        self.replicas = {i: self._replica(i) for i in config.everybody}
+        self.stores = {i: MemoryStore() for i in config.replica_ids}
+        self.replicas = {i: self._replica(i) for i in config.replica_ids}
         self.running: list[Running] = []
         self._asked: dict[InstanceId, Command] = {}
         """Of clients who wait, by what was put forward for them."""

@@ -191,7 +191,7 @@ class Stage:
     def joint(self, replicas: str) -> None:
         """From the voters to all: the learner becomes one of them."""
         before = self.changing.config
-        members = tuple(ReplicaInfo(id=i) for i in before.everybody)
+        members = tuple(ReplicaInfo(id=i) for i in before.replica_ids)
         config = ClusterConfig(epoch=before.epoch + 1, coordinator_id=1, replicas=members, previous=before.electorate)
         self.changing.adopt(config, [self._replica(who) for who in replicas])
 

@@ -91,7 +91,7 @@ class Witness(Protocol):
 class World(Table):
     def __init__(self, config: ClusterConfig, say: Callable[[str], None]) -> None:
         super().__init__(say)
-        self.replicas = {i: Replica(id=i, config=config) for i in config.everybody}
+        self.replicas = {i: Replica(id=i, config=config) for i in config.replica_ids}
         self.witness: Witness | None = None
         self._decided: dict[int, Proposal] = {}
 

@@ -81,7 +81,7 @@ class ClusterConfig(Struct, frozen=True, kw_only=True, dict=True):
         return tuple(replica.id for replica in self.replicas if replica.status is ReplicaStatus.ACTIVE)
 
     @cached_property
-    def everybody(self) -> tuple[int, ...]:
+    def replica_ids(self) -> tuple[int, ...]:
         """Those who hear of commits: learners too."""
         return tuple(replica.id for replica in self.replicas)
 

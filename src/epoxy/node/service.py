@@ -318,7 +318,7 @@ class Node:
 
     def inspect(self, key: bytes, answered: Callable[[list[ReplicaView]], None]) -> None:
         """Ask every replica; those that do not answer in time are shown as silent."""
-        waiting = set(self.replica.config.everybody)
+        waiting = set(self.replica.config.replica_ids)
         views: dict[int, ReplicaView] = {}
 
         def heard(replica: int, reply: Reply) -> None:

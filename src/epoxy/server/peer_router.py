@@ -51,7 +51,7 @@ class Neighbours:
         self._questions.stop()
 
     def ids(self) -> frozenset[int]:
-        return frozenset(self._replica.config.everybody) - {self._replica.me}
+        return frozenset(self._replica.config.replica_ids) - {self._replica.me}
 
     def doors(self, secret: bytes, *, certificates: bool) -> dict[bytes, Handler]:
         verifier = Verifier(self._replica.me, secret, store=self.identity)
@@ -98,7 +98,7 @@ class Neighbours:
     def _has_left(self, claim: SignedHeader) -> bool:
         """A stranger with a newer epoch than ours may be a member we have not heard of; any other is none."""
         config = self._replica.config
-        return claim.sender not in config.everybody and claim.epoch <= config.epoch
+        return claim.sender not in config.replica_ids and claim.epoch <= config.epoch
 
     def _reception(self, claim: SignedHeader) -> Handle:
         if self._has_left(claim):

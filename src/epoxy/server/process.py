@@ -294,9 +294,9 @@ class Process:
 def check_members(settings: Settings, in_force: ClusterConfig) -> None:
     """The file says who is in epoch 1, once. A data directory remembers; quorums counted in two ways do not meet."""
     given = settings.first_config()
-    same = (given.everybody, given.quorum_policy) == (in_force.everybody, in_force.quorum_policy)
+    same = (given.replica_ids, given.quorum_policy) == (in_force.replica_ids, in_force.quorum_policy)
     if in_force.epoch == given.epoch and not same:
-        was = f"{', '.join(map(str, in_force.everybody))} with {in_force.quorum_policy.value} quorums"
+        was = f"{', '.join(map(str, in_force.replica_ids))} with {in_force.quorum_policy.value} quorums"
         raise ConfigError(
             f"cluster.members or cluster.quorum_policy: not those this data directory was made with: {was}"
         )

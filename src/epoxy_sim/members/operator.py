@@ -86,4 +86,4 @@ class MembersChange:
             return False
         config = self.newest()
         members = tuple(member.id for member in wire.decode_change_request(wished.value).members)
-        return not config.is_joint and config.active == config.everybody == members
+        return not config.is_joint and config.active == config.replica_ids == members

@@ -133,7 +133,7 @@ class Life:
     def holds(self, members: tuple[int, ...]) -> bool:
         """It knows these members alone, and orders transactions with them."""
         config = self.node.replica.config
-        is_quiet = config.everybody == members and not config.is_joint
+        is_quiet = config.replica_ids == members and not config.is_joint
         return is_quiet and self.node.ordered.replica.part.value == "open"
 
     def alarm(self, text: str) -> None:

@@ -468,7 +468,7 @@ def test_a_node_that_joins_later_says_so_and_where_it_is(write: Write) -> None:
     settings = load(write(NEWCOMER.replace("[node]", '[node]\ndatacenter = "sa-east-1"\nhttp = "10.0.0.4:7800"')))
     assert (settings.node.id, settings.node.datacenter, settings.cluster.join) == (4, "sa-east-1", True)
     assert settings.node.advertise_url == "http://10.0.0.4:7800"
-    assert settings.first_config().everybody == (1, 2, 3), "epoch 1 is that of all others"
+    assert settings.first_config().replica_ids == (1, 2, 3), "epoch 1 is that of all others"
     assert settings.datacenter_of(4) == "sa-east-1"
 
 

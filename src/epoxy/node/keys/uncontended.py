@@ -41,7 +41,7 @@ class RoundPlan:
         self.epoch = ctx.config.epoch
         self.votes = ctx.votes
         self.others = ctx.others()
-        self.listeners = tuple([replica for replica in ctx.config.everybody if replica != ctx.me])
+        self.listeners = tuple([replica for replica in ctx.config.replica_ids if replica != ctx.me])
         self.need = ctx.config.quorums.fast
         self.ballot = fast_ballot(ctx.me)
         nearest = nearest_quorum(ctx)

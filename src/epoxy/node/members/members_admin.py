@@ -56,7 +56,7 @@ class MembersAdmin:
             answered(looked(self._replica.config, self.wish(), told, self._replica.me))
 
         wanted = {member.id for member in wish.members} if wish is not None else set()
-        to = tuple(sorted({*config.everybody, *wanted, self._replica.me}))
+        to = tuple(sorted({*config.replica_ids, *wanted, self._replica.me}))
         self._member.perform(AskAll(to=to, request=StatusRead()), heard)
 
     def wish(self) -> ChangeRequest | None:
@@ -100,7 +100,7 @@ class MembersAdmin:
 
     def _reached(self) -> set[int]:
         me = self._replica.me
-        return {i for i in self._replica.config.everybody if i == me or self._reaches(i)}
+        return {i for i in self._replica.config.replica_ids if i == me or self._reaches(i)}
 
 
 def is_under_way(config: ClusterConfig) -> bool:

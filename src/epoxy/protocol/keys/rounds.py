@@ -227,7 +227,7 @@ def learned(ctx: Context, key: bytes, decided: AlreadyCommitted, path: Path) -> 
 def spread(ctx: Context, key: bytes, proposal: Proposal) -> Tell:
     """Commit to everybody, learners too. Fire and forget: whoever misses it will be told when it matters."""
     commit = Commit(key=key, epoch=ctx.config.epoch, proposal=proposal)
-    return Tell(envelopes={replica: (commit,) for replica in ctx.config.everybody if replica != ctx.me})
+    return Tell(envelopes={replica: (commit,) for replica in ctx.config.replica_ids if replica != ctx.me})
 
 
 def adopt(ctx: Context, change: EpochChanged) -> Flow[Context]:

@@ -47,7 +47,7 @@ def next_step(config: ClusterConfig, wish: ChangeRequest | None, heard: Heard, m
         return end_joint(config, wish, heard, me)
     if wish is None:
         return identify(config, heard, me)
-    if len({*config.everybody, *wanted(wish)}) > MAX_REPLICAS:
+    if len({*config.replica_ids, *wanted(wish)}) > MAX_REPLICAS:
         return ChangeWaiting(f"more than {MAX_REPLICAS} replicas, old and new together")
     listed = listed_members(config, wish)
     if listed != config.replicas:

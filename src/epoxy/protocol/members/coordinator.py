@@ -43,7 +43,7 @@ def is_quiet(config: ClusterConfig, wish: ChangeRequest | None, me: int) -> bool
 
 def hear(config: ClusterConfig, wish: ChangeRequest | None) -> Flow[Heard]:
     """Everybody's word; who is behind is told."""
-    everybody = set(config.everybody) | ({member.id for member in wish.members} if wish is not None else set())
+    everybody = set(config.replica_ids) | ({member.id for member in wish.members} if wish is not None else set())
     replies = yield AskAll(to=tuple(sorted(everybody)), request=StatusRead())
     heard = {i: reply for i, reply in replies.items() if isinstance(reply, MemberStatus)}
     behind = tuple(i for i, status in heard.items() if status.epoch < config.epoch)
@@ -57,4 +57,4 @@ def announce(before: ClusterConfig) -> Flow[None]:
     from the first message of another epoch."""
     config: ClusterConfig = yield CurrentConfig()
     if config.epoch > before.epoch:
-        yield Tell(to=tuple(sorted({*before.everybody, *config.everybody})), config=config)
+        yield Tell(to=tuple(sorted({*before.replica_ids, *config.replica_ids})), config=config)

@@ -52,7 +52,7 @@ class Unauthenticated(Exception):
 def peer_secret(secret: bytes, config: ClusterConfig) -> bytes:
     """What replicas sign with: the cluster's secret, and who was in it and how they counted when it began. Replicas
     whose files disagree on that would count quorums that do not meet, so they must not understand each other."""
-    ids = ",".join(map(str, config.everybody))
+    ids = ",".join(map(str, config.replica_ids))
     return hmac.digest(secret, f"peers\n{ids}\n{config.quorum_policy.value}".encode(), "sha256")
 
 
