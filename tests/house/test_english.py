@@ -1,0 +1,134 @@
+"""Texts name a mechanism, not a person: `whoever` and `nobody` stand for a subject that the sentence should name."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.house.test_house import ROOT
+
+PERSONS = re.compile(r"whoever|nobody", re.IGNORECASE)
+"""Identifiers and strings included."""
+
+LIMITS = {
+    "CONTRIBUTING.md": 2,
+    "docs/architecture.md": 3,
+    "docs/benchmarks.md": 6,
+    "docs/clients.md": 2,
+    "docs/decisions/0001-record-decisions.md": 1,
+    "docs/decisions/0004-bare-codec.md": 2,
+    "docs/decisions/0005-store-port.md": 2,
+    "docs/decisions/0006-names-that-were-deleted.md": 1,
+    "docs/decisions/0007-lineage.md": 1,
+    "docs/decisions/0008-home-operations-and-flows.md": 1,
+    "docs/decisions/0009-simulation-runs-production-code.md": 1,
+    "docs/decisions/0011-transport.md": 2,
+    "docs/decisions/0012-clients.md": 2,
+    "docs/decisions/0013-embedded-store.md": 6,
+    "docs/decisions/0014-ready-answers.md": 2,
+    "docs/decisions/0015-compiled-modules.md": 2,
+    "docs/decisions/0016-fencing-a-server.md": 3,
+    "docs/decisions/0017-epochs.md": 1,
+    "docs/decisions/0019-the-uncontended-write.md": 3,
+    "docs/decisions/0020-frames-between-peers.md": 2,
+    "docs/decisions/0021-actors-belong-to-a-datacenter.md": 1,
+    "docs/decisions/0023-the-ordered-engine.md": 3,
+    "docs/decisions/0024-one-key-one-engine.md": 1,
+    "docs/decisions/0025-who-belongs-to-a-cluster.md": 3,
+    "docs/decisions/0026-keys-of-a-connection.md": 4,
+    "docs/decisions/0027-terms.md": 1,
+    "docs/decisions/0030-decisions-for-the-absent.md": 2,
+    "docs/decisions/0031-increments-take-turns-at-home.md": 1,
+    "docs/decisions/0032-adds-interfere.md": 4,
+    "docs/decisions/0033-lists-of-nodes.md": 1,
+    "docs/decisions/0034-the-lease-of-a-worker.md": 1,
+    "docs/decisions/README.md": 1,
+    "docs/glossary.md": 5,
+    "docs/guarantees.md": 3,
+    "docs/operating-elect.md": 4,
+    "docs/operating-members.md": 5,
+    "docs/operating.md": 10,
+    "docs/protocol/elect.md": 21,
+    "docs/protocol/http.md": 2,
+    "docs/protocol/membership.md": 10,
+    "docs/protocol/ordered.md": 12,
+    "docs/protocol/peers.md": 7,
+    "docs/protocol/per-key.md": 9,
+    "docs/protocol/placement.md": 10,
+    "docs/protocol/why-not-as-described.md": 1,
+    "docs/protocol/wire.md": 1,
+    "docs/testing.md": 15,
+    "src/epoxy": 9,
+    "src/epoxy/actors": 4,
+    "src/epoxy/agent": 11,
+    "src/epoxy/api": 3,
+    "src/epoxy/api/http": 10,
+    "src/epoxy/api/resp": 4,
+    "src/epoxy/cli": 20,
+    "src/epoxy/cli/demo": 13,
+    "src/epoxy/cli/sim": 2,
+    "src/epoxy/client": 14,
+    "src/epoxy/codec": 7,
+    "src/epoxy/model": 8,
+    "src/epoxy/node": 6,
+    "src/epoxy/node/keys": 8,
+    "src/epoxy/node/members": 11,
+    "src/epoxy/node/process": 3,
+    "src/epoxy/node/txn": 9,
+    "src/epoxy/protocol/elect": 36,
+    "src/epoxy/protocol/keys": 9,
+    "src/epoxy/protocol/members": 19,
+    "src/epoxy/protocol/placement": 7,
+    "src/epoxy/protocol/txn": 18,
+    "src/epoxy/runtime": 2,
+    "src/epoxy/server": 5,
+    "src/epoxy/store": 10,
+    "src/epoxy/store/embedded": 5,
+    "src/epoxy/transport": 6,
+    "src/epoxy/transport/http": 19,
+    "src/epoxy/transport/peers": 23,
+    "src/epoxy/transport/wan": 1,
+    "src/epoxy_sim": 5,
+    "src/epoxy_sim/elect": 9,
+    "src/epoxy_sim/elect/plans": 1,
+    "src/epoxy_sim/keys": 9,
+    "src/epoxy_sim/members/plans": 2,
+    "src/epoxy_sim/placement": 10,
+    "src/epoxy_sim/txn": 9,
+}
+"""What is left, by room. Numbers fall, none rises."""
+
+
+def read_texts() -> dict[str, str]:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    paths = [*pages, *(ROOT / "src").rglob("*.py")]
+    return {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in paths}
+
+
+def room_of(name: str) -> str:
+    """The package of a module; a page counts by itself."""
+    return str(Path(name).parent) if name.startswith("src/") else name
+
+
+def persons(texts: Mapping[str, str]) -> Counter[str]:
+    counts = Counter[str]()
+    for name, text in texts.items():
+        counts[room_of(name)] += len(PERSONS.findall(text))
+    return +counts
+
+
+def over_limit(counts: Mapping[str, int], limits: Mapping[str, int]) -> dict[str, int]:
+    return {room: count for room, count in counts.items() if count > limits.get(room, 0)}
+
+
+def test_sentences_have_the_mechanism_as_their_subject() -> None:
+    texts = read_texts()
+    assert {"README.md", "src/epoxy/ports.py", "docs/protocol/per-key.md"} <= texts.keys()
+    assert over_limit(persons(texts), LIMITS) == {}
+
+
+def test_a_person_where_a_mechanism_should_be_is_seen() -> None:
+    texts = {"src/a/b.py": "# Nobody asks.\nwhoever_asks = 1\n", "src/a/c.py": "'nobody'", "docs/d.md": "anybody"}
+    assert persons(texts) == {"src/a": 3}
+    assert over_limit(persons(texts), {"src/a": 2}) == {"src/a": 3}
+    assert over_limit(persons(texts), {"src/a": 3}) == {}
