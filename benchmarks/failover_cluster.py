@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import msgspec
 
-from epoxy.agent.redis import NOWHERE, encode
-from epoxy.agent.replies import Reply, ReplyReader
+from epoxy.agent.connection import ReplyReader
+from epoxy.agent.redis import NOWHERE, Reply, encode
 from epoxy.agent.sentinel import AgentStatus
 from epoxy.testing import free_ports
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.failover_cluster import PATIENCE_S, ask, wait_for
 from epoxy.agent import redis
-from epoxy.agent.replies import ServerError
+from epoxy.agent.redis import ServerError
 from epoxy.agent.watchdog import PASSWORD, clock_ms
 from epoxy.protocol.elect.terms import Fence, Follow, Mode, OpenServer, Quiesce
 from tests.protocol.elect.bench import config_of

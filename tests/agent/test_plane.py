@@ -10,8 +10,7 @@ import pytest
 from epoxy.agent import data_plane as planes
 from epoxy.agent.connection import ServerConnection
 from epoxy.agent.data_plane import Plane, ServerProcess, identify
-from epoxy.agent.redis import Command
-from epoxy.agent.replies import Reply
+from epoxy.agent.redis import Command, Reply
 from epoxy.agent.settings import load
 from epoxy.agent.watchdog import clock_ms
 from epoxy.protocol.elect.terms import (

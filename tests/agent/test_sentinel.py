@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from epoxy.agent.replies import Reply, ReplyReader, ServerError
+from epoxy.agent.connection import ReplyReader
+from epoxy.agent.redis import Reply, ServerError
 from epoxy.agent.sentinel import AgentStatus, NodeStatus, SentinelSession, SentinelSource, failover_proof
 from tests.protocol.elect.bench import config_of
 

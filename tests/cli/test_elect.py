@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.agent.disk import Disk
-from epoxy.agent.replies import Reply, ServerError
+from epoxy.agent.redis import Reply, ServerError
 from epoxy.agent.sentinel import AgentStatus, NodeStatus
 from epoxy.agent.settings import load
 from epoxy.cli import elect_query

@@ -1,31 +1,55 @@
-"""A connection to the server beside the agent: commands in, replies out, in order."""
+"""A connection to the server beside the agent: commands out, replies in, in order."""
 
 import asyncio
 from collections import deque
 from typing import cast
 
-from epoxy.agent.redis import Command, encode
-from epoxy.agent.replies import Reply, ReplyReader, ServerError
+import hiredis
+
+from epoxy.agent.redis import Command, Reply, ServerError, encode
 from epoxy.model.address import Address
-from epoxy.model.errors import CodecError
+from epoxy.model.errors import CodecError, InvalidValue, Oversized
 
 CONNECT_S = 1.0
-"""A server on the same machine or the same rack takes a millisecond."""
+"""A server on the same machine or in the same rack takes a millisecond."""
 
 MAX_WAITING = 256
-"""Commands without an answer. An agent asks a few in each heartbeat; a server this far behind does not answer."""
+"""Commands without a reply. An agent sends a few with each heartbeat; a server this far behind does not answer."""
+
+MAX_REPLY_BYTES = 1 << 20
+"""A full INFO has about 10 KiB."""
+
+INCOMPLETE = object()
 
 
 class ServerGone(Exception):
-    """The connection ended, or could not be made. `refused`: nobody listens there."""
+    """The connection ended, or could not be made. `refused`: no process listens at the address."""
 
     def __init__(self, words: str, *, refused: bool = False) -> None:
         super().__init__(words)
         self.refused = refused
 
 
+class ReplyReader:
+    """Replies out of a byte stream, parsed by hiredis; each is limited to MAX_REPLY_BYTES."""
+
+    def __init__(self) -> None:
+        self._reader = hiredis.Reader(protocolError=InvalidValue, replyError=ServerError, notEnoughData=INCOMPLETE)
+        self._unfinished_bytes = 0
+
+    def feed(self, data: bytes) -> list[Reply]:
+        self._reader.feed(data)
+        replies: list[Reply] = []
+        while (reply := self._reader.gets()) is not INCOMPLETE:
+            replies.append(cast(Reply, reply))
+        self._unfinished_bytes = self._reader.len() if replies else self._unfinished_bytes + len(data)
+        if self._unfinished_bytes > MAX_REPLY_BYTES:
+            raise Oversized(f"a reply of more than {MAX_REPLY_BYTES} bytes")
+        return replies
+
+
 class ServerConnection(asyncio.Protocol):
-    """What was sent is answered in this order, or not at all when the connection is lost."""
+    """Replies come in the order of the commands, or not at all when the connection is lost."""
 
     def __init__(self) -> None:
         self.lost = asyncio.get_running_loop().create_future()
@@ -42,7 +66,7 @@ class ServerConnection(asyncio.Protocol):
                 waiting = self._waiting.popleft()
                 if not waiting.done():
                     waiting.set_result(reply)
-        except (CodecError, ValueError, IndexError):
+        except (CodecError, IndexError):
             self.close()
 
     def connection_lost(self, _: Exception | None) -> None:
@@ -63,7 +87,7 @@ class ServerConnection(asyncio.Protocol):
         return not self.lost.done() and self._transport is not None and not self._transport.is_closing()
 
     def send(self, *commands: Command) -> list[asyncio.Future[Reply]]:
-        """In one piece, so that a server carries them out without anything in between."""
+        """All in one write, so that the server runs them without another client's command in between."""
         if not self.is_open or len(self._waiting) + len(commands) > MAX_WAITING:
             raise ServerGone("the connection to the server is not usable")
         assert self._transport is not None
@@ -73,7 +97,7 @@ class ServerConnection(asyncio.Protocol):
         return futures
 
     async def ask(self, *commands: Command) -> list[Reply]:
-        """Answers come in order: with the last one all are there."""
+        """Replies come in order, so when the last has arrived all have."""
         futures = self.send(*commands)
         await futures[-1]
         return [future.result() for future in futures]
@@ -85,7 +109,7 @@ async def connect(address: Address, user: str, password: str) -> ServerConnectio
         async with asyncio.timeout(CONNECT_S):
             _, connection = await loop.create_connection(ServerConnection, address.host, address.port)
     except ConnectionRefusedError as error:
-        raise ServerGone(f"{address}: nobody listens", refused=True) from error
+        raise ServerGone(f"{address}: connection refused", refused=True) from error
     except (OSError, TimeoutError) as error:
         raise ServerGone(f"{address}: cannot be reached: {error}") from error
     if password:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from epoxy.agent import redis
 from epoxy.agent.connection import ServerConnection, ServerGone, connect
-from epoxy.agent.replies import Reply, ServerError
+from epoxy.agent.redis import Reply, ServerError
 from epoxy.agent.settings import AgentSettings
 from epoxy.agent.watchdog import PASSWORD, clock_ms
 from epoxy.protocol.elect.orders import is_done

@@ -7,7 +7,6 @@ The epoch of the last write is in the data itself, under a key that the first wr
 
 from collections.abc import Mapping
 
-from epoxy.agent.replies import Reply, ServerError
 from epoxy.codec import resp
 from epoxy.model.address import Address
 from epoxy.protocol.elect.codec import MAX_NUMBER
@@ -30,12 +29,17 @@ EPOCH_KEY = "epoxy:elect:epoch"
 MAX_DIGITS = len(str(MAX_NUMBER))
 
 Command = tuple[str | int, ...]
+Reply = bytes | int | None | list["Reply"] | Exception
 LOOK: tuple[Command, ...] = (("INFO", "replication"), ("GET", EPOCH_KEY))
 LET_GO: tuple[Command, ...] = (("CLIENT", "KILL", "TYPE", "normal"), ("CLIENT", "KILL", "TYPE", "pubsub"))
 """What a Sentinel sends with every REPLICAOF. Clients that do not take -READONLY for a reason to look for the primary
 look for it when their connection ends. The agent's own connection stays, and so do replicas."""
 
 FENCE: tuple[Command, ...] = (("REPLICAOF", NOWHERE.host, NOWHERE.port), ("CLIENT", "UNPAUSE"))
+
+
+class ServerError(Exception):
+    """An error reply of the server."""
 
 
 def encode(command: Command) -> bytes:

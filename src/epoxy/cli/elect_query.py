@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import click
 
-from epoxy.agent.redis import encode
-from epoxy.agent.replies import Reply, ReplyReader, ServerError
+from epoxy.agent.connection import ReplyReader
+from epoxy.agent.redis import Reply, ServerError, encode
 from epoxy.model.errors import CodecError
 
 PATIENCE_S = 3.0

@@ -2,7 +2,8 @@
 
 import pytest
 
-from epoxy.agent.replies import MAX_REPLY_BYTES, ReplyReader, ServerError
+from epoxy.agent.connection import MAX_REPLY_BYTES, ReplyReader
+from epoxy.agent.redis import ServerError
 from epoxy.model.errors import InvalidValue, Oversized
 
 STREAM = b"+OK\r\n:42\r\n$5\r\na\r\nbc\r\n$-1\r\n*2\r\n$1\r\nx\r\n:7\r\n-ERR no\r\n"
