@@ -252,7 +252,7 @@ def test_every_runner_passes_on_that_the_store_failed_and_answers_nobody(runner:
 
 @pytest.mark.pure("plants a fault in the member")
 @pytest.mark.parametrize(
-    ("name", "flow"), [("learn", "learner"), ("steward", "steward"), ("mirror", "mirror")], ids=lambda each: each
+    ("name", "flow"), [("learn", "learner"), ("coordinate", "steward"), ("mirror", "mirror")], ids=lambda each: each
 )
 def test_a_flow_that_must_run_for_ever_is_begun_again(name: str, flow: str) -> None:
     room: Any = txn_sync if name == "mirror" else member
@@ -281,7 +281,7 @@ def test_a_wish_that_cannot_be_read_here_is_reported_and_not_known() -> None:
     failures = bench.driver.failures
     reports = Reports(failures)
     bench.replica.learn(CHANGE_REQUEST_KEY, prop(b"\xff written by a later version", mutable=True))
-    assert bench.perform(membership_effects.ReadWish()) == [False]
+    assert bench.perform(membership_effects.ReadChangeRequest()) == [False]
     assert reports.flows == ["steward"]
     assert failures.count["steward"] == 1
 

@@ -29,7 +29,7 @@ from epoxy.protocol.txn.effects import (
     Timing,
 )
 from epoxy.protocol.txn.recovery import recover
-from epoxy.protocol.txn.votes import telling
+from epoxy.protocol.txn.votes import vote_broadcast
 from epoxy.store.memory import MemoryStore
 from tests.scenarios import ordered_prose as words
 from tests.scenarios.prose import name
@@ -223,7 +223,7 @@ class OrderedWorld(LetterTable):
 
     def _tell_vote(self, voter: int, request: object, reply: object) -> None:
         """A vote is durable at once here, so the voter counts it at once."""
-        told = telling(voter, self.config.voters, request, reply)
+        told = vote_broadcast(voter, self.config.voters, request, reply)
         if told is not None:
             if told.others:
                 self.say(f"{name(voter)} tells {' '.join(map(name, told.others))} of its vote")

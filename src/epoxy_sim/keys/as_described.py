@@ -19,11 +19,11 @@ from epoxy.node.keys import uncontended
 from epoxy.node.keys.uncontended import RoundPlan
 from epoxy.protocol.keys import acceptor, local, recovery, rounds
 from epoxy.protocol.keys.effects import Context, Flow
-from epoxy.protocol.keys.local import at_home, propose_value, take_ballot
+from epoxy.protocol.keys.local import proposal_for, run_local, take_ballot
 from epoxy.protocol.keys.operations import Conclude, Concluded, FastVote, Select, Selected
-from epoxy.protocol.keys.preconditions import judge
+from epoxy.protocol.keys.preconditions import check_preconditions
 from epoxy.protocol.keys.recovery import Promises
-from epoxy.protocol.keys.rounds import gather, learned, spread
+from epoxy.protocol.keys.rounds import broadcast_commit, gather, learn_locally
 from epoxy.protocol.keys.terms import Decision, KeyInstance
 from epoxy_sim.keys.exhaustive_world import Rules
 from epoxy_sim.keys.judge import Judge
@@ -41,12 +41,12 @@ def select(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState
     """Ballot selection only reads: the proposer votes later, through the same handler as everybody."""
     if op.offered and state.committed is not None and state.version >= op.offered:
         return state, AlreadyCommitted(committed=state.committed, lineage=state.lineage)
-    verdict = judge(op.write, state.committed, confirmed=False)
+    verdict = check_preconditions(op.write, state.committed, confirmed=False)
     if verdict is not None:
         return state, verdict
     if state.promised != NO_BALLOT:
         return take_ballot(state, op.me, NO_BALLOT)
-    proposal = propose_value(op.write, op.proposal_id, state.next_version)
+    proposal = proposal_for(op.write, op.proposal_id, state.next_version)
     return state, FastVote(proposal=proposal, base=state.committed)
 
 
@@ -67,12 +67,12 @@ def fast_round(ctx: Context, instance: KeyInstance, mine: Proposal) -> Flow[Deci
     request = Accept(key=instance.key, epoch=ctx.config.epoch, ballot=fast_ballot(ctx.me), proposal=mine)
     got = yield from gather(ctx, request, ctx.config.active, need=ctx.config.quorums.fast, own={}, base=instance.base)
     if got.decided is not None:
-        return (yield from learned(ctx, instance.key, got.decided, Path.FAST))
+        return (yield from learn_locally(ctx, instance.key, got.decided, Path.FAST))
     if not got.reached:
         return None
-    result = yield from at_home(Conclude(key=instance.key, proposal=mine, epoch=ctx.config.epoch))
+    result = yield from run_local(Conclude(key=instance.key, proposal=mine, epoch=ctx.config.epoch))
     if isinstance(result, Concluded):
-        yield spread(ctx, instance.key, mine)
+        yield broadcast_commit(ctx, instance.key, mine)
         return Decision(committed=mine, path=Path.FAST)
     return None
 

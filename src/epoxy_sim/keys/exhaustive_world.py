@@ -267,7 +267,7 @@ class Rules:
     ) -> Iterator[Outcome]:
         """Proposer, step 4."""
         flow = talk.flows[f]
-        mine = home.propose_value(self.write(flow), flow.proposal_id, request.version)
+        mine = home.proposal_for(self.write(flow), flow.proposal_id, request.version)
         for chosen, quorum in self.choices(flow.home, tuple(oks.items())):
             if chosen is None and flow.reads:
                 yield self.free(talk, f, column, quorum)

@@ -124,9 +124,9 @@ ALL = (
     mutant(
         "first-empty-read-wins",
         "the first answer is believed",
-        Patch(reader, "ask_everybody", mutations.first_answer_wins),
+        Patch(reader, "read_any_value", mutations.first_answer_wins),
     ),
-    mutant("cache-miss", "not found is cached", Patch(reader, "ask_everybody", mutations.cache_not_found)),
+    mutant("cache-miss", "not found is cached", Patch(reader, "read_any_value", mutations.cache_not_found)),
     mutant("stale-linearizable-read", "votes in flight are ignored", Patch(reader, "in_flight", mutations.never)),
     mutant(
         "no-behind",
@@ -156,7 +156,7 @@ ALL = (
         "forgotten-is-lost",
         "a version nobody remembers counts as somebody else's",
         Patch(preconditions, "winner", mutations.remember_only_the_newest),
-        Patch(proposer, "ask_whose", mutations.nobody_asked),
+        Patch(proposer, "ask_for_winner", mutations.nobody_asked),
         workload="mutable",
     ),
     mutant(

@@ -216,4 +216,4 @@ def cache_not_found(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
     return found
 
 
-ask_everybody = reader.ask_everybody
+ask_everybody = reader.read_any_value

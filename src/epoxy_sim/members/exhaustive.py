@@ -353,7 +353,7 @@ class MembersSearch:
         synced = {i for i in self.world.new if not wants or self.column(state, i).state.committed is not None}
         heard = {i: MemberStatus(identity=0, epoch=JOINT, synced=i in synced) for i in self.world.new}
         done = {i for i, status in heard.items() if changes.is_synced(joint, status)}
-        return changes.enough(set(self.world.new), set(self.world.new) - set(self.world.old), done)
+        return changes.is_enough(set(self.world.new), set(self.world.new) - set(self.world.old), done)
 
     def holds(self, column: MembersColumn, joint: ClusterConfig, freed: bool) -> bool:
         """Whether there is something there that a member must hold before it is synced."""

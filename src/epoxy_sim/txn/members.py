@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, both_sides
 from epoxy.model.members import Pair
-from epoxy.protocol.members.changes import enough, promote, undo
+from epoxy.protocol.members.changes import is_enough, promote, undo
 from epoxy.protocol.members.effects import Span
 from epoxy.store.txn_pages import ValueSpace
 from epoxy_sim.txn.judge import TxnJudge
@@ -130,7 +130,7 @@ class Members:
             return
         synced = {life.machine.id for life in heard if life.engine.terms.is_complete(config.term)}
         added = set(config.active) - set(config.previous)
-        if enough(set(config.active), added, synced):
+        if is_enough(set(config.active), added, synced):
             self._publish(promote(config, config.coordinator_id))
 
     # Newcomers

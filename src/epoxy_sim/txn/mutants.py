@@ -49,18 +49,21 @@ ALL = (
         Patch(coordinator, "submit", mutations.commit_the_union),
     ),
     mutant(
-        "skip-validate", "recovers without validating", Patch(recovery, "check", mutations.believe_at_once), since=300
+        "skip-validate",
+        "recovers without validating",
+        Patch(recovery, "check_fast_path", mutations.believe_at_once),
+        since=300,
     ),
     mutant(
         "validate-forgets",
         "validates and does not remember the command",
-        Patch(acceptor, "remembered", mutations.keep_nothing_in_mind),
+        Patch(acceptor, "remember_command", mutations.keep_nothing_in_mind),
         since=300,
     ),
     mutant(
         "rivals-ignored",
         "does not wait for rivals",
-        Patch(recovery, "weigh", mutations.rivals_do_not_matter),
+        Patch(recovery, "check_rivals", mutations.rivals_do_not_matter),
         Patch(recovery, "rule_out", mutations.never),
         since=430,
     ),

@@ -40,7 +40,7 @@ from epoxy.protocol.txn.recovery import FastPathCheck, Learn, Propose
 from epoxy.protocol.txn.votes import Votes
 from epoxy.store.txn_rows import TermSpace
 
-_conclude, _submitted, _weigh = acceptor.conclude, OrderedEngine._submitted, recovery.weigh
+_conclude, _submitted, _weigh = acceptor.conclude, OrderedEngine._submitted, recovery.check_rivals
 _count, _decides = Votes.count, votes.decides
 
 
@@ -61,7 +61,7 @@ def pre_accept_again(log: InstanceLog, state: Instance, message: PreAccept) -> a
     """Whatever ballot was joined meanwhile."""
     more = log.outside(message.id, message.command, message.deps)
     after = replace(acceptor.pre_accepted(message, message.deps.plus(more)), ballot=state.ballot)
-    return after, PreAcceptOk(also=acceptor.added(after))
+    return after, PreAcceptOk(also=acceptor.added_deps(after))
 
 
 def keep_nothing_in_mind(state: Instance, message: Validate) -> Instance:
@@ -96,12 +96,12 @@ def commit_the_union(instance_id: InstanceId, command: Command, ctx: Context) ->
     """Answers that differ are merged, and the result counts as fast."""
     begun: PreAccept = yield Home(Begin(id=instance_id, command=command))
     poll = Poll(begun.deps, ctx)
-    yield from coordinator.ask(poll, begun, ctx)
+    yield from coordinator.collect_answers(poll, begun, ctx)
     if poll.decided is not None or poll.overtaken or not poll.is_enough:
         return Abandoned()
     commit = OrderedCommit(id=instance_id, command=command, deps=poll.union)
     yield Home(commit)
-    yield coordinator.spread(commit, ctx)
+    yield coordinator.broadcast_commit(commit, ctx)
     return CommandDecided(Path.FAST)
 
 

@@ -41,7 +41,7 @@ from epoxy.protocol.txn.effects import (
     Timing,
 )
 from epoxy.protocol.txn.recovery import recover
-from epoxy.protocol.txn.votes import telling
+from epoxy.protocol.txn.votes import vote_broadcast
 from epoxy.store.memory import MemoryStore
 from epoxy_sim.keys.judge import Violation
 from epoxy_sim.keys.simulation import Failure
@@ -338,7 +338,7 @@ class Scramble:
 
     def _tell_vote(self, voter: int, request: object, reply: object) -> None:
         """To the others, and to itself: its own counts when it is durable."""
-        told = telling(voter, self.config.voters, request, reply)
+        told = vote_broadcast(voter, self.config.voters, request, reply)
         if told is not None:
             flow = f"{NAMES[voter]} tells of its vote for {told.vote.id}"
             for to in (voter, *told.others):

@@ -47,7 +47,7 @@ from epoxy.protocol.members.effects import (
     CurrentConfig,
     Keep,
     LoadProgress,
-    ReadWish,
+    ReadChangeRequest,
     Rest,
     Settle,
     Synced,
@@ -175,12 +175,12 @@ def test_who_is_silent_is_missing_from_the_answers_of_all() -> None:
 
 def test_the_wish_is_a_key_that_a_quorum_knows() -> None:
     bench = Bench()
-    assert bench.perform(ReadWish()) == [None]
+    assert bench.perform(ReadChangeRequest()) == [None]
     wish = ChangeRequest(members=(Member(id=A),))
     outcomes: list[Outcome] = []
     bench.member.wish(wish, outcomes.append)
     assert isinstance(outcomes[0], Committed)
-    assert bench.perform(ReadWish()) == [wish]
+    assert bench.perform(ReadChangeRequest()) == [wish]
     assert bench.replica.peek(CHANGE_REQUEST_KEY, use_cache=False) is not None
 
 

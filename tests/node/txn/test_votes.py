@@ -21,7 +21,7 @@ from epoxy.model.instances import (
 from epoxy.model.transactions import Add, Executed, Txn
 from epoxy.node.txn import replica as ordered_replica
 from epoxy.node.txn.engine import OrderedEngine
-from epoxy.protocol.txn.votes import Votes, telling
+from epoxy.protocol.txn.votes import Votes, vote_broadcast
 from tests.node.txn import test_engine
 from tests.node.txn.test_engine import Cluster
 from tests.protocol.txn.cluster import Replicas, write
@@ -152,7 +152,7 @@ def whatever_i_voted_for(state: Instance, voters: Set[int], _ballot: Ballot, me:
 
 def tell_at_once(self: OrderedEngine, request: object, reply: object) -> None:
     """Before it is durable."""
-    told = telling(self.me, self.replica.voters, request, reply)
+    told = vote_broadcast(self.me, self.replica.voters, request, reply)
     if told is not None:
         self._told_vote(InTerm(term=self.replica.number, request=told.vote), told.others)
 

@@ -13,7 +13,7 @@ from epoxy.model.writes import (
     Write,
 )
 from epoxy.protocol.keys.operations import Answered, Unconfirmed, Verdict
-from epoxy.protocol.keys.preconditions import judge, winner
+from epoxy.protocol.keys.preconditions import check_preconditions, winner
 from tests.protocol.keys.harness import KEY, prop
 
 LOCAL, SLOW = Path.LOCAL, Path.SLOW
@@ -92,8 +92,8 @@ TABLE: list[tuple[Write, Proposal | None, Verdict, Verdict]] = [
 
 @pytest.mark.parametrize(("write", "committed", "at_home", "confirmed"), TABLE)
 def test_the_verdict(write: Write, committed: Proposal | None, at_home: Verdict, confirmed: Verdict) -> None:
-    assert judge(write, committed, confirmed=False) == at_home
-    assert judge(write, committed, confirmed=True) == confirmed
+    assert check_preconditions(write, committed, confirmed=False) == at_home
+    assert check_preconditions(write, committed, confirmed=True) == confirmed
 
 
 def test_a_quorum_leaves_nothing_unconfirmed() -> None:

@@ -246,13 +246,13 @@ OVERTAKEN = Answer(B, decided(theirs(30), Settled(29, ProposalId(B, 1))))
 def test_a_write_overtaken_too_long_ago_cannot_be_told_no() -> None:
     bench = Bench()
     result = bench.run(propose(PUT, bench.context()), OVERTAKEN, Answer(B, remembers()), Answer(C, remembers()))
-    assert result == ConsensusFailed(reason="overtaken: nobody remembers whose version 1 was")
+    assert result == ConsensusFailed(reason="overtaken: no replica remembers whose version 1 was")
 
 
 def test_nobody_is_waited_for_for_ever_to_remember() -> None:
     bench = Bench()
     result = bench.run(propose(PUT, bench.context()), OVERTAKEN, Answer(C, remembers()), EXPIRED)
-    assert result == ConsensusFailed(reason="overtaken: nobody remembers whose version 1 was")
+    assert result == ConsensusFailed(reason="overtaken: no replica remembers whose version 1 was")
 
 
 def test_what_one_replica_slept_through_another_remembers() -> None:

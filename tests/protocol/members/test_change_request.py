@@ -5,7 +5,7 @@ import pytest
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.members import ChangeRequest, Member
 from epoxy.model.quorum import MAX_REPLICAS
-from epoxy.protocol.members.change_request import Amendment, Objection, amended
+from epoxy.protocol.members.change_request import Amendment, Objection, apply_amendment
 
 CONFIG = ClusterConfig(
     epoch=3,
@@ -29,7 +29,7 @@ def wish_for(*wanted: int) -> ChangeRequest:
 
 
 def test_the_first_wish_builds_on_those_who_vote() -> None:
-    wish = amended(CONFIG, None, Amendment(add=(FIVE,)), EVERYBODY)
+    wish = apply_amendment(CONFIG, None, Amendment(add=(FIVE,)), EVERYBODY)
     assert ids(wish) == [1, 2, 3, 5]
     assert wish == ChangeRequest(
         members=(*(Member(id=i, url=f"http://{i}", datacenter=f"dc-{i}") for i in (1, 2, 3)), FIVE)
@@ -37,13 +37,13 @@ def test_the_first_wish_builds_on_those_who_vote() -> None:
 
 
 def test_the_next_builds_on_the_one_before_even_if_that_is_not_fulfilled_yet() -> None:
-    assert ids(amended(CONFIG, wish_for(1, 2, 3, 4), Amendment(add=(FIVE,)), EVERYBODY)) == [1, 2, 3, 4, 5]
-    assert ids(amended(CONFIG, wish_for(1, 2, 3, 4), Amendment(remove=(4,)), EVERYBODY)) == [1, 2, 3]
+    assert ids(apply_amendment(CONFIG, wish_for(1, 2, 3, 4), Amendment(add=(FIVE,)), EVERYBODY)) == [1, 2, 3, 4, 5]
+    assert ids(apply_amendment(CONFIG, wish_for(1, 2, 3, 4), Amendment(remove=(4,)), EVERYBODY)) == [1, 2, 3]
 
 
 def test_to_replace_is_one_change_and_the_address_may_stay() -> None:
     at_the_same_place = Member(id=5, url="http://3")
-    assert ids(amended(CONFIG, None, Amendment(add=(at_the_same_place,), remove=(3,)), EVERYBODY)) == [1, 2, 5]
+    assert ids(apply_amendment(CONFIG, None, Amendment(add=(at_the_same_place,), remove=(3,)), EVERYBODY)) == [1, 2, 5]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_to_replace_is_one_change_and_the_address_may_stay() -> None:
     ],
 )
 def test_what_is_objected_to(given: Amendment, code: str, words: str) -> None:
-    objection = amended(CONFIG, None, given, EVERYBODY)
+    objection = apply_amendment(CONFIG, None, given, EVERYBODY)
     assert isinstance(objection, Objection)
     assert objection.code == code
     assert words in objection.words
@@ -74,12 +74,14 @@ def test_what_is_objected_to(given: Amendment, code: str, words: str) -> None:
 def test_those_who_stay_must_be_able_to_decide() -> None:
     """Of 1, 2 and 3 the last does not answer: without 2, nobody could decide anything."""
     there = frozenset((1, 2))
-    objection = amended(CONFIG, None, Amendment(remove=(2,)), there)
+    objection = apply_amendment(CONFIG, None, Amendment(remove=(2,)), there)
     assert isinstance(objection, Objection)
     assert (objection.code, objection.words) == (
         "would_lose_quorum",
         "of 1, 3 only 1 can be reached, and 2 are needed to decide anything",
     )
-    assert ids(amended(CONFIG, None, Amendment(remove=(3,)), there)) == [1, 2]
-    assert ids(amended(CONFIG, None, Amendment(remove=(2,), force=True), there)) == [1, 3]
-    assert ids(amended(CONFIG, None, Amendment(add=(FIVE,), remove=(3,)), there)) == [1, 2, 5], "newcomers are there"
+    assert ids(apply_amendment(CONFIG, None, Amendment(remove=(3,)), there)) == [1, 2]
+    assert ids(apply_amendment(CONFIG, None, Amendment(remove=(2,), force=True), there)) == [1, 3]
+    assert ids(apply_amendment(CONFIG, None, Amendment(add=(FIVE,), remove=(3,)), there)) == [1, 2, 5], (
+        "newcomers are there"
+    )

@@ -4,8 +4,8 @@ from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.members import ChangeRequest, Member, MemberReply, MemberStatus, StatusRead
-from epoxy.protocol.members.coordinator import POLL_MS, steward
-from epoxy.protocol.members.effects import AskAll, CurrentConfig, Effect, Flow, Publish, ReadWish, Rest, Tell
+from epoxy.protocol.members.coordinator import POLL_MS, coordinate
+from epoxy.protocol.members.effects import AskAll, CurrentConfig, Effect, Flow, Publish, ReadChangeRequest, Rest, Tell
 from tests.protocol.members.bench import play
 
 A, B, C = 1, 2, 3
@@ -31,9 +31,9 @@ def asking(*ids: int) -> AskAll:
 
 
 def test_it_publishes_the_next_configuration_and_tells_everybody_concerned() -> None:
-    flow = steward(A)
+    flow = coordinate(A)
     assert flow.send(None) == CurrentConfig()
-    assert flow.send(STABLE) == ReadWish()
+    assert flow.send(STABLE) == ReadChangeRequest()
     assert flow.send(WISH) == asking(A, B, C)
     assert flow.send(hearing(A, B)) == CurrentConfig()
     assert flow.send(STABLE) == Publish(config=LISTED)
@@ -43,44 +43,44 @@ def test_it_publishes_the_next_configuration_and_tells_everybody_concerned() -> 
 
 
 def test_a_configuration_that_lost_is_not_announced() -> None:
-    flow = steward(A)
+    flow = coordinate(A)
     assert last_of(flow, None, STABLE, WISH, hearing(A, B), STABLE) == Publish(config=LISTED)
     assert flow.send(None) == CurrentConfig()
     assert flow.send(STABLE) == CurrentConfig(), "it looks again"
 
 
 def test_it_waits_for_those_who_are_not_there_yet() -> None:
-    flow = steward(A)
+    flow = coordinate(A)
     assert last_of(flow, None, LISTED, WISH, hearing(A, B, epoch=3), LISTED) == Rest(delay_ms=POLL_MS)
 
 
 def test_who_is_behind_is_told() -> None:
-    flow = steward(A)
+    flow = coordinate(A)
     assert last_of(flow, None, LISTED, WISH, hearing(A, epoch=3) | hearing(B, epoch=2)) == Tell(to=(B,), config=LISTED)
 
 
 def test_without_a_quorum_it_waits() -> None:
-    flow = steward(A)
+    flow = coordinate(A)
     assert last_of(flow, None, STABLE, False) == Rest(delay_ms=POLL_MS)
 
 
 def test_it_ends_when_there_is_nothing_to_do_and_when_it_has_no_say() -> None:
     play(
-        steward(A),
+        coordinate(A),
         (CurrentConfig(), STABLE),
-        (ReadWish(), None),
+        (ReadChangeRequest(), None),
     )
-    play(steward(C), (CurrentConfig(), LISTED))
+    play(coordinate(C), (CurrentConfig(), LISTED))
 
 
 def test_identities_nobody_has_written_down_are_something_to_do() -> None:
     nameless = replace(STABLE, epoch=1, replicas=tuple(ReplicaInfo(id=i) for i in (A, B)))
-    flow = steward(A)
+    flow = coordinate(A)
     assert last_of(flow, None, nameless, None, hearing(A, B, epoch=1), nameless) == Publish(config=STABLE)
     play(
-        steward(A),
+        coordinate(A),
         (CurrentConfig(), nameless),
-        (ReadWish(), None),
+        (ReadChangeRequest(), None),
         (asking(A, B), hearing(A, epoch=1)),
         (CurrentConfig(), nameless),
     )

@@ -38,7 +38,16 @@ from epoxy.protocol.members.effects import (
     Synced,
     Tell,
 )
-from epoxy.protocol.members.learner import CALM_SHARE, LEARNING_SHARE, compare, copy, in_turn, is_changing, learn, sync
+from epoxy.protocol.members.learner import (
+    CALM_SHARE,
+    LEARNING_SHARE,
+    compare,
+    copy,
+    is_changing,
+    learn,
+    sources_in_order,
+    sync,
+)
 from tests.protocol.members import bench
 
 T = TypeVar("T")
@@ -310,7 +319,7 @@ def test_a_copy_ends_with_its_epoch() -> None:
 
 
 def handiest(reader: int, *late: int) -> list[tuple[Effect, object]]:
-    others = [source for source in in_turn((A, B, C), reader) if source != reader]
+    others = [source for source in sources_in_order((A, B, C), reader) if source != reader]
     return [(LoadProgress(source=source), None if source in late else COPIED) for source in others]
 
 
@@ -430,7 +439,7 @@ def test_a_slow_quorum_is_followed_and_the_next_instead_of_one_that_is_silent() 
     voters = tuple(ReplicaInfo(id=i) for i in (A, B, C))
     learner = ReplicaInfo(id=D, status=ReplicaStatus.LEARNING)
     changing = ClusterConfig(epoch=8, coordinator_id=A, replicas=(*voters, learner))
-    first, second, third = in_turn((A, B, C), D)
+    first, second, third = sources_in_order((A, B, C), D)
     script = [step for i in (first, second) for step in (*nothing_new(i), (Followed(source=i), None))]
     assert play(learn(D, 0), (CurrentConfig(), changing), *script, config=changing) == 0
     begin, (question, _) = nothing_new(first)
@@ -450,9 +459,9 @@ def test_who_is_wanted_no_longer_is_a_change_from_the_first_moment() -> None:
 
 
 def test_two_newcomers_begin_with_different_sources() -> None:
-    assert [in_turn((1, 2, 3), me)[0] for me in (1, 2, 3, 4, 5)] == [1, 2, 3, 1, 2]
-    assert in_turn((1, 2, 3), 2) == [2, 3, 1]
-    assert in_turn((1, 4), 4) == [4, 1]
+    assert [sources_in_order((1, 2, 3), me)[0] for me in (1, 2, 3, 4, 5)] == [1, 2, 3, 1, 2]
+    assert sources_in_order((1, 2, 3), 2) == [2, 3, 1]
+    assert sources_in_order((1, 4), 4) == [4, 1]
 
 
 def test_who_leaves_or_is_gone_copies_nothing() -> None:

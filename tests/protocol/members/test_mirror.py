@@ -29,7 +29,7 @@ from epoxy.protocol.members.effects import (
     Tell,
 )
 from epoxy.protocol.members.learner import FOLLOWING_SHARE, LEARNING_SHARE
-from epoxy.protocol.members.mirror import LEARNING_STRETCHES, handiest, is_learning, mirror
+from epoxy.protocol.members.mirror import LEARNING_STRETCHES, is_learning, mirror, nearest_sources
 from tests.protocol.members.bench import play
 
 ME, NEXT = 4, 1
@@ -143,6 +143,6 @@ def test_only_those_who_learn_are_learning() -> None:
 
 
 def test_who_is_near_and_answers_is_asked_first_and_the_silent_are_not_waited_for() -> None:
-    assert handiest(JOINT, ME, (2, ME, 9, 1)) == [2, 1]
-    assert handiest(JOINT, ME, ()) == [1, 2, 3]
-    assert handiest(JOINT, 1, ()) == [2, 3]
+    assert nearest_sources(JOINT, ME, (2, ME, 9, 1)) == [2, 1]
+    assert nearest_sources(JOINT, ME, ()) == [1, 2, 3]
+    assert nearest_sources(JOINT, 1, ()) == [2, 3]

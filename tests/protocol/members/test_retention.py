@@ -11,7 +11,7 @@ from epoxy.protocol.members.retention import (
     before,
     last_of,
     learners,
-    may_go,
+    removable,
 )
 
 JOINING, LEARNING, LEAVING = ReplicaStatus.JOINING, ReplicaStatus.LEARNING, ReplicaStatus.LEAVING
@@ -35,7 +35,7 @@ def gone(
     members: ClusterConfig, *, newest: bytes = NEWEST, aged: bytes | None = None, commits: int = 0, **readers: Reader
 ) -> bytes:
     asked = {int(name[1:]): each for name, each in readers.items()}
-    return may_go(members, asked, NOW_MS, newest=newest, aged=newest if aged is None else aged, commits=commits)
+    return removable(members, asked, NOW_MS, newest=newest, aged=newest if aged is None else aged, commits=commits)
 
 
 def test_without_readers_everything_may_go() -> None:

@@ -6,7 +6,7 @@ from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.instances import NOTHING, Deps, Instance, InstanceId, OrderedCommit, Phase, Recover, Rival
 from epoxy.model.quorum import quorums
 from epoxy.protocol.txn.effects import Seen
-from epoxy.protocol.txn.recovery import NOP, FastPathCheck, Learn, Propose, choose, rule_out, weigh
+from epoxy.protocol.txn.recovery import NOP, FastPathCheck, Learn, Propose, check_rivals, choose, rule_out
 from tests.protocol.txn.cluster import write
 
 ID, OTHER = InstanceId(1, 1), InstanceId(2, 1)
@@ -83,5 +83,5 @@ def seen(rival: Instance, waiting: int = 0) -> Seen:
 def test_what_waiting_ends_with(look: Seen, expected: object) -> None:
     """n = 5: whoever has more than n - f - e = 1 equal answers goes on."""
     request = Recover(id=ID, ballot=Ballot(1, 3))
-    assert weigh(request, FastPathCheck(COMMAND, NOTHING, 1), look, quorums(5)) == expected
+    assert check_rivals(request, FastPathCheck(COMMAND, NOTHING, 1), look, quorums(5)) == expected
     assert request.ballot > NO_BALLOT

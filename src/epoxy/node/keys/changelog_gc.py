@@ -6,7 +6,7 @@ from functools import partial
 from epoxy.model.members import NO_STAMP, ChangelogRead, MemberReply, SnapshotPage, SnapshotRead
 from epoxy.node.keys.replica import Replica
 from epoxy.ports import Clock, Store, Timer
-from epoxy.protocol.members.retention import Reader, RetentionFloor, last_of, may_go
+from epoxy.protocol.members.retention import Reader, RetentionFloor, last_of, removable
 from epoxy.store.member_rows import MemberSpace
 
 FLOOR = RetentionFloor(commits=1_000_000, age_ms=600_000.0)
@@ -74,7 +74,9 @@ class Sweeper:
     def _through(self, now_ms: float) -> bytes:
         newest = last_of(self._store.newest_stamp())
         aged = self._aged(now_ms, newest)
-        return may_go(self._replica.config, self.readers, now_ms, newest=newest, aged=aged, commits=self.floor.commits)
+        return removable(
+            self._replica.config, self.readers, now_ms, newest=newest, aged=aged, commits=self.floor.commits
+        )
 
     def _aged(self, now_ms: float, newest: bytes) -> bytes:
         """How old a row is is not written down: it is as old as the first look that saw it. After a start everything is

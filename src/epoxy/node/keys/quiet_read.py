@@ -1,8 +1,8 @@
 """A linearizable read of a key that nobody is writing: a quorum is asked once, and all it knows of is committed.
 
 As for writes (`uncontended.py`), that is nearly every one, so it is told once more, as callbacks that pass one object
-along, with the rules of `consensus.reader`. Whatever else happens is left to the flow (`reader.carry_on`): a vote in
-flight, a new epoch, too few answers, two electorates.
+along, with the rules of `keys.reader`. Whatever else happens is left to the flow (`reader.resume_linearizable`):
+a vote in flight, a new epoch, too few answers, two electorates.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from epoxy.model.messages import Read, ReadOk, Reply, Request, StaleEpoch
 from epoxy.model.writes import ReadFailed, ReadOutcome, ReadResult, Source
 from epoxy.node.keys.uncontended import RoundPlan
 from epoxy.ports import Timer
-from epoxy.protocol.keys.reader import carry_on, in_flight, linearizable, newest_of, next_version
-from epoxy.protocol.keys.rounds import what_it_missed
+from epoxy.protocol.keys.reader import in_flight, linearizable, newest_of, next_version, resume_linearizable
+from epoxy.protocol.keys.rounds import missing_before
 from epoxy.runtime.flow_failures import reason_of
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class QuietRead:
 
     def _help(self, sender: int, reply: Reply) -> bool:
         """A replica that missed a change of members is told of it, once, with the question again."""
-        missing = what_it_missed(reply, self._standing.ctx, self._request, None)
+        missing = missing_before(reply, self._standing.ctx, self._request, None)
         if missing is None or sender in self._helped:
             return False
         self._helped.append(sender)
@@ -128,4 +128,4 @@ class QuietRead:
     def _leave_it(self, replies: list[ReadOk] | None, news: StaleEpoch | None) -> None:
         """To the flow, which knows what to do next."""
         self._close()
-        self.driver.reading(carry_on(self._request.key, self._standing.ctx, replies, news), self.answered)
+        self.driver.reading(resume_linearizable(self._request.key, self._standing.ctx, replies, news), self.answered)

@@ -1,8 +1,8 @@
 """A write while nothing stands in its way: a vote at home, those of a fast quorum, the commit at home.
 
 That is nearly every write, so it is told here once more, as callbacks that pass one object along, with the rules of
-`consensus`. Whatever else happens is left to the flow (`proposer.pursue`), which takes over with what is known by then:
-another selection at home, somebody's decision, a new epoch, a quorum out of reach, a promise made meanwhile.
+`protocol.keys`. Whatever else happens is left to the flow (`proposer.run_write`), which takes over with what is known
+by then: another selection at home, somebody's decision, a new epoch, a quorum out of reach, a promise made meanwhile.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,9 @@ from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, Write
 from epoxy.ports import Timer
 from epoxy.protocol.keys.effects import Answer, Context
 from epoxy.protocol.keys.operations import Answered, Conclude, Concluded, FastVote, Reserved, Selected, Unconfirmed
-from epoxy.protocol.keys.proposer import WriteIntent, name_of, pursue, selection
+from epoxy.protocol.keys.proposer import WriteIntent, new_proposal_id, run_write, selection
 from epoxy.protocol.keys.reader import nearest_quorum
-from epoxy.protocol.keys.rounds import what_it_missed
+from epoxy.protocol.keys.rounds import missing_before
 from epoxy.protocol.keys.terms import OwnProposal
 from epoxy.runtime.flow_failures import reason_of
 
@@ -64,7 +64,7 @@ class Uncontended:
         self.key = write.key
         self.begun_ms = begun_ms
         self._driver = driver
-        self._wish = WriteIntent(write, name_of(write, standing.ctx))
+        self._wish = WriteIntent(write, new_proposal_id(write, standing.ctx))
         self._standing = standing
         self._answered: Callable[[Outcome], None] | None = answered
         # Who has done what: a handful at most, and one sender counts once.
@@ -139,7 +139,7 @@ class Uncontended:
     def _help(self, sender: int, reply: Reply) -> bool:
         """A replica that missed something is sent it, once, with the request again."""
         assert self._request is not None
-        missing = what_it_missed(reply, self._standing.ctx, self._request, self._wish.previous)
+        missing = missing_before(reply, self._standing.ctx, self._request, self._wish.previous)
         if missing is None or sender in self._helped:
             return False
         self._helped.append(sender)
@@ -201,7 +201,7 @@ class Uncontended:
     def _leave_it(self, selected: Selected | None, news: AlreadyCommitted | StaleEpoch | None) -> None:
         """To the flow, which knows what to do next."""
         self._close()
-        self.run = self._driver.flow(pursue(self._wish, self._standing.ctx, selected, news), self._finished)
+        self.run = self._driver.flow(run_write(self._wish, self._standing.ctx, selected, news), self._finished)
         self.run.start()
 
     def _finished(self, outcome: Outcome) -> None:

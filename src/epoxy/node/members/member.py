@@ -32,7 +32,7 @@ from epoxy.node.members.store_identity import StoreIdentityCheck
 from epoxy.node.members.txn_sync import Mirror, TxnStateSource
 from epoxy.ports import Dice, MemberTransport, Store, Timer, Transaction
 from epoxy.protocol.keys import acceptor, operations
-from epoxy.protocol.members.coordinator import steward
+from epoxy.protocol.members.coordinator import coordinate
 from epoxy.protocol.members.effects import (
     Adopt,
     Ask,
@@ -45,7 +45,7 @@ from epoxy.protocol.members.effects import (
     Mirrored,
     Preserve,
     Publish,
-    ReadWish,
+    ReadChangeRequest,
     Replace,
     Rest,
     Settle,
@@ -130,7 +130,7 @@ class Membership:
     def coordinate(self) -> None:
         if not self._stewarding and self.guard.may_vote:
             self._stewarding = True
-            flow = steward(self.replica.me)
+            flow = coordinate(self.replica.me)
             Errand(self.driver.failures, "steward", self.perform, flow, None, self._stewarded).start()
 
     # As a source
@@ -234,7 +234,7 @@ class Membership:
 
     def perform(self, effect: Effect, done: Callable[[object], None]) -> None:
         match effect:
-            case ReadWish():
+            case ReadChangeRequest():
                 self.driver.read(CHANGE_REQUEST_KEY, Consistency.LINEARIZABLE, partial(self._wish_read, done))
             case Ask():
                 self._ask(effect.to, effect.request, done)

@@ -9,7 +9,7 @@ from epoxy.model.cluster import CHANGE_REQUEST_KEY, ClusterConfig
 from epoxy.model.members import ChangeRequest, MemberStatus, StatusRead
 from epoxy.model.writes import Committed, ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
 from epoxy.node.members.member import Membership
-from epoxy.protocol.members.change_request import Amendment, Objection, amended
+from epoxy.protocol.members.change_request import Amendment, Objection, apply_amendment
 from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Heard, next_step
 from epoxy.protocol.members.effects import AskAll
 
@@ -73,7 +73,7 @@ class MembersAdmin:
                 return
             wish = wire.decode_change_request(outcome.value) if outcome.value is not None else None
             version = outcome.committed.version if outcome.committed is not None else 0
-            verdict = amended(self._replica.config, wish, given, self._reached())
+            verdict = apply_amendment(self._replica.config, wish, given, self._reached())
             if isinstance(verdict, Objection):
                 answered(verdict)
             else:

@@ -31,7 +31,7 @@ from epoxy.protocol.members.effects import (
     Preserve,
     Replace,
 )
-from epoxy.protocol.members.mirror import handiest, is_learning, mirror
+from epoxy.protocol.members.mirror import is_learning, mirror, nearest_sources
 from epoxy.runtime.flow_failures import FlowFailures
 from epoxy.store.txn_pages import ValueSpace
 
@@ -131,7 +131,7 @@ class Mirror:
             self._has_bulk = False
         elif not self._running:
             self._running = True
-            sources = handiest(self._replica.config, self._replica.me, self._near())
+            sources = nearest_sources(self._replica.config, self._replica.me, self._near())
             flow = mirror(sources, again=self._has_bulk)
             Errand(self._failures, "mirror", self.perform, flow, None, self._passed).start()
 

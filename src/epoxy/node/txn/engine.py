@@ -36,7 +36,7 @@ from epoxy.protocol.txn.effects import Context, Home, Timing
 from epoxy.protocol.txn.queue import MAX_QUEUED, Flight, Queue, QueuedTransaction
 from epoxy.protocol.txn.recovery import recover
 from epoxy.protocol.txn.terms import Part, close, last_slots
-from epoxy.protocol.txn.votes import telling
+from epoxy.protocol.txn.votes import vote_broadcast
 from epoxy.runtime.flow_failures import FlowFailures
 
 LOOKS = 4
@@ -172,7 +172,7 @@ class OrderedEngine:
 
     def _tell_vote(self, request: object, reply: object) -> None:
         """Once it is durable."""
-        told = telling(self.me, self.replica.voters, request, reply)
+        told = vote_broadcast(self.me, self.replica.voters, request, reply)
         if told is not None:
             message = InTerm(term=self.replica.number, request=told.vote)
             self._store.when_durable(partial(self._told_vote, message, told.others))

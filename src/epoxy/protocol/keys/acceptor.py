@@ -49,7 +49,7 @@ def step(state: KeyState, message: KeyRequest, config: ClusterConfig) -> Step:
 
 
 def wrong_epoch(epoch: int, config: ClusterConfig) -> StaleEpoch | EpochAhead | None:
-    """Quorums of different epochs need not meet, so nobody votes outside its own."""
+    """Quorums of different epochs need not intersect, so a replica votes in its own epoch only."""
     if epoch < config.epoch:
         return StaleEpoch(config=config)
     if epoch > config.epoch:
@@ -58,7 +58,7 @@ def wrong_epoch(epoch: int, config: ClusterConfig) -> StaleEpoch | EpochAhead | 
 
 
 def wrong_version(state: KeyState, version: int) -> AlreadyCommitted | Behind | None:
-    """Rules 1 and 2: requests are for the one version this key is working on."""
+    """Rules 1 and 2: a request must be for the version after the committed one."""
     return already_decided(state, version) or missed_a_commit(state, version)
 
 
@@ -70,14 +70,14 @@ def already_decided(state: KeyState, version: int) -> AlreadyCommitted | None:
 
 
 def missed_a_commit(state: KeyState, version: int) -> Behind | None:
-    """Rule 2. Entering a version without the one before would overwrite what may be the last vote for it."""
+    """Rule 2. Voting on a version without knowing the one before would overwrite what may be the last vote for that."""
     committed = state.committed
     known = committed.version if committed is not None else 0
     return Behind(version=known) if version > known + 1 else None
 
 
 def prepare(state: KeyState, message: Prepare) -> Step:
-    """Rule 3, phase 1b. A promise says nothing about the vote: the two are kept apart."""
+    """Rule 3, phase 1b. A promise leaves the vote as it is."""
     if message.ballot <= state.promised:
         return state, HigherBallot(ballot=state.promised)
     return promise(state, message), PrepareOk(vote=state.vote)
@@ -95,8 +95,8 @@ def accept(state: KeyState, message: Accept) -> Step:
 
 
 def refuse_fast(state: KeyState, message: Accept) -> HigherBallot | None:
-    """Rule 4. One vote for each replica in the fast round, or two fast quorums could both succeed. A resend is not a
-    second vote."""
+    """Rule 4. A replica votes once in the fast round, or two fast quorums could both succeed. A resend is answered like
+    the first request."""
     if state.promised.counter >= FIRST_CLASSIC_COUNTER:
         return HigherBallot(ballot=state.promised)
     if state.vote is not None and state.vote != vote_for(message):
@@ -114,14 +114,14 @@ def vote_for(message: Accept) -> Vote:
 
 
 def vote(state: KeyState, message: Accept) -> KeyState:
-    """A classic vote is also a promise. A fast one is not: it leaves the way open for any classic ballot."""
+    """A classic vote is also a promise. A fast vote is not: any classic ballot may follow it."""
     promised = state.promised if message.ballot.counter == FAST_COUNTER else message.ballot
     return KeyState(committed=state.committed, lineage=state.lineage, promised=promised, vote=vote_for(message))
 
 
 def learn(state: KeyState, proposal: Proposal) -> Step:
-    """Rule 6. A decision is safe to learn whatever was promised; a second decision for one instance is not a
-    decision but a bug, and nothing is overwritten by it."""
+    """Rule 6. A decision is safe to learn whatever was promised. A second decision for one instance is a bug, and
+    overwrites nothing."""
     if state.committed is None or (proposal.version > state.version and not state.is_final):
         return commit(state, proposal), CommitOk()
     if proposal.version < state.version:
@@ -132,7 +132,7 @@ def learn(state: KeyState, proposal: Proposal) -> Step:
 
 
 def commit(state: KeyState, proposal: Proposal) -> KeyState:
-    """The in-flight state belonged to the version now decided, so it goes."""
+    """Promise and vote belonged to the version that is now decided, and are dropped."""
     return KeyState(committed=proposal, lineage=lineage_after(state))
 
 

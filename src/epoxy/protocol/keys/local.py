@@ -1,7 +1,7 @@
-"""What a flow does at its own replica: each operation is one transaction there.
+"""Operations of a flow at its own replica, each one transaction.
 
-`Select` and `Conclude` are where a proposer is also an acceptor, and where the small fast quorums are paid for: it
-votes for itself before it asks anybody, and it commits a fast round only if it has promised nothing since.
+In `Select` and `Conclude` a proposer is also an acceptor. Two rules there make the small fast quorums safe: it votes
+for itself before it asks other replicas, and it commits a fast round only if it has promised nothing since.
 """
 
 from typing import Any, assert_never
@@ -24,11 +24,10 @@ from epoxy.protocol.keys.operations import (
     Select,
     Selected,
 )
-from epoxy.protocol.keys.preconditions import judge
+from epoxy.protocol.keys.preconditions import check_preconditions
 
 
 def perform(state: KeyState, op: KeyOp, config: ClusterConfig) -> tuple[KeyState, object]:
-    """One home transaction."""
     if op.epoch != config.epoch and not isinstance(op, Commit):
         return state, StaleEpoch(config=config)
     match op:
@@ -45,25 +44,25 @@ def perform(state: KeyState, op: KeyOp, config: ClusterConfig) -> tuple[KeyState
 
 
 def select(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState, Selected]:
-    """Proposer, step 1: one transaction looks, decides and votes."""
+    """Proposer, step 1: one transaction reads the state, checks the preconditions and votes."""
     if op.offered and state.committed is not None and state.version >= op.offered:
         return state, AlreadyCommitted(committed=state.committed, lineage=state.lineage)
-    verdict = judge(op.write, state.committed, confirmed=False)
+    verdict = check_preconditions(op.write, state.committed, confirmed=False)
     if verdict is not None:
         return state, verdict
     if not state.is_untouched or not may_be_fast(config):
         return take_ballot(state, op.me, NO_BALLOT)
-    proposal = propose_value(op.write, op.proposal_id, state.next_version)
+    proposal = proposal_for(op.write, op.proposal_id, state.next_version)
     vote = Accept(key=op.key, epoch=op.epoch, ballot=fast_ballot(op.me), proposal=proposal)
     return acceptor.vote(state, vote), FastVote(proposal=proposal, base=state.committed)
 
 
 def may_be_fast(config: ClusterConfig) -> bool:
-    """Not while joint: a recovery counts the fast votes of one electorate, and then there are two."""
+    """Not in a joint epoch: it has two electorates, and a recovery can count the fast votes of one only."""
     return config.previous is None
 
 
-def propose_value(write: Write, proposal_id: ProposalId, version: int) -> Proposal:
+def proposal_for(write: Write, proposal_id: ProposalId, version: int) -> Proposal:
     return Proposal(value=write.value, version=version, mutable=write.mutable, proposal_id=proposal_id)
 
 
@@ -71,7 +70,7 @@ def reserve(state: KeyState, op: Reserve) -> tuple[KeyState, Reserved | AlreadyC
     decided = acceptor.already_decided(state, op.version)
     if decided is not None:
         return state, decided
-    assert op.version == state.next_version, "a flow teaches its home the version before it works on the next"
+    assert op.version == state.next_version, "a flow commits a version locally before it works on the next"
     return take_ballot(state, op.me, op.above)
 
 
@@ -82,8 +81,8 @@ def take_ballot(state: KeyState, me: int, above: Ballot) -> tuple[KeyState, Rese
 
 
 def conclude(state: KeyState, op: Conclude) -> tuple[KeyState, Concluded | AlreadyCommitted | HigherBallot]:
-    """Proposer, step 5 after a fast round. Whoever recovers with my promise in hand has ruled me out, so a promise made
-    since I asked for votes forbids the commit. Do not optimise this re-read away."""
+    """Proposer, step 5 after a fast round. A recovery that has this replica's promise has ruled its proposal out, so a
+    promise made since the vote forbids the commit. Do not optimise this re-read away."""
     decided = acceptor.already_decided(state, op.proposal.version)
     if decided is not None:
         return state, decided
@@ -96,7 +95,7 @@ def promised_since(state: KeyState) -> bool:
     return state.promised.is_classic
 
 
-def at_home(op: HomeOp) -> Flow[Any]:
+def run_local(op: HomeOp) -> Flow[Any]:
     result = yield Home(op)
     if isinstance(result, StaleEpoch):
         raise EpochChanged(result.config)

@@ -1,6 +1,6 @@
-"""What a flow asks of its own replica, one transaction each, and what it is told.
+"""Operations of a flow at its own replica, one transaction each, and their results.
 
-Records stand apart from the functions that use them, here and in `terms`: compiled modules cannot define them.
+These records are apart from the functions that use them, as in `terms`, because compiled modules cannot define records.
 """
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ class Answered(Struct, frozen=True):
 
 
 class Unconfirmed(Struct, frozen=True):
-    """The answer depends on whether this is still the truth: ask a quorum."""
+    """The answer depends on whether this version is still the newest: ask a quorum."""
 
 
 Verdict = Answered | Unconfirmed | None
@@ -28,7 +28,7 @@ Verdict = Answered | Unconfirmed | None
 
 class Select(Struct, frozen=True, kw_only=True):
     """Begin a write: answer it, vote for it in the fast round, or reserve a classic ballot. `offered` is the version it
-    was put forward for already, 0 if none: that one must be settled before anything else is said."""
+    was already proposed for, 0 if none: the write is not answered before the winner of that version is known."""
 
     write: Write
     proposal_id: ProposalId
@@ -42,7 +42,8 @@ class Select(Struct, frozen=True, kw_only=True):
 
 
 class Reserve(Struct, frozen=True, kw_only=True):
-    """Promise myself the next classic ballot of an instance. Durable first, so that no ballot is ever used twice."""
+    """Promise the next classic ballot of an instance to this replica. Durable before use, so that no ballot is used
+    twice."""
 
     key: bytes
     version: int
@@ -60,21 +61,21 @@ class Conclude(Struct, frozen=True, kw_only=True):
 
 
 class Peek(Struct, frozen=True, kw_only=True):
-    """What this replica would answer a local reader: committed, legacy, or cached."""
+    """Read the committed, legacy or cached value of this replica."""
 
     key: bytes
     use_cache: bool
 
 
 class Cache(Struct, frozen=True, kw_only=True):
-    """Keep a value found elsewhere."""
+    """Cache a value that another replica has answered."""
 
     key: bytes
     proposal: Proposal
 
 
 class Adopt(Struct, frozen=True, kw_only=True):
-    """Move to a newer configuration. Only ever upwards. Resumed with the configuration then in force."""
+    """Adopt a configuration if it is newer. Resumed with the configuration then in force."""
 
     config: ClusterConfig
 
@@ -84,14 +85,14 @@ HomeOp = KeyOp | Peek | Cache | Adopt
 
 
 class FastVote(Struct, frozen=True, kw_only=True):
-    """My own vote stands at (1, me)."""
+    """This replica has voted at (1, me)."""
 
     proposal: Proposal
     base: Proposal | None
 
 
 class Reserved(Struct, frozen=True, kw_only=True):
-    """My own promise stands at this ballot; `vote` is what I had voted for. `base` is the version before."""
+    """This replica has promised this ballot; `vote` is its last vote. `base` is the version before."""
 
     ballot: Ballot
     version: int

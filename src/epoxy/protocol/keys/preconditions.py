@@ -1,7 +1,7 @@
-"""What a committed value means to a client's write.
+"""Preconditions of a client's write: what the committed value of its key allows.
 
-A register's committed version only rises, and an immutable value never changes, so some answers can be given from what
-this replica holds, however old. The others need the truth of a quorum first.
+The committed version of a mutable key only rises, and an immutable value never changes, so some answers follow from
+what this replica holds, however old. The others need the newest version of a quorum first.
 """
 
 from epoxy.model.records import Proposal, ProposalId, Settled
@@ -18,13 +18,13 @@ from epoxy.model.writes import (
 from epoxy.protocol.keys.operations import Answered, Unconfirmed, Verdict
 
 
-def judge(write: Write, committed: Proposal | None, *, confirmed: bool) -> Verdict:
-    """May this write propose on top of `committed`? `confirmed`: a quorum says that is the newest version."""
+def check_preconditions(write: Write, committed: Proposal | None, *, confirmed: bool) -> Verdict:
+    """Whether this write may propose on top of `committed`. `confirmed`: a quorum knows no newer version."""
     path = Path.SLOW if confirmed else Path.LOCAL
     if committed is not None and not committed.mutable:
-        return Answered(met_immutable(write, committed, path))
+        return Answered(immutable_key_outcome(write, committed, path))
     if not write.mutable:
-        return judge_reserve(write, committed, confirmed=confirmed)
+        return check_reserve(write, committed, confirmed=confirmed)
     version = committed.version if committed is not None else 0
     if write.if_version is not None and write.if_version != version:
         hopeless = write.if_version < version or confirmed
@@ -34,18 +34,18 @@ def judge(write: Write, committed: Proposal | None, *, confirmed: bool) -> Verdi
     return None
 
 
-def judge_reserve(write: Write, committed: Proposal | None, *, confirmed: bool) -> Verdict:
-    """A name whose mutable value was deleted is free again; one that holds a value may have been deleted since."""
+def check_reserve(write: Write, committed: Proposal | None, *, confirmed: bool) -> Verdict:
+    """A deleted mutable key is free again; one that holds a value here may have been deleted since."""
     if committed is None or committed.is_tombstone:
         return None
-    return Answered(met_value(write, committed, Path.SLOW)) if confirmed else Unconfirmed()
+    return Answered(taken_key_outcome(write, committed, Path.SLOW)) if confirmed else Unconfirmed()
 
 
-def met_immutable(write: Write, committed: Proposal, path: Path) -> Outcome:
-    return ImmutableKey(committed=committed, path=path) if write.mutable else met_value(write, committed, path)
+def immutable_key_outcome(write: Write, committed: Proposal, path: Path) -> Outcome:
+    return ImmutableKey(committed=committed, path=path) if write.mutable else taken_key_outcome(write, committed, path)
 
 
-def met_value(write: Write, committed: Proposal, path: Path) -> Outcome:
+def taken_key_outcome(write: Write, committed: Proposal, path: Path) -> Outcome:
     if committed.value == write.value:
         return Committed(proposal=committed, mine=False, path=path)
     return ExpectedValueDoesNotMatch(committed=committed, path=path)
@@ -56,7 +56,8 @@ def is_absent(committed: Proposal | None) -> bool:
 
 
 def winner(version: int, committed: Proposal, lineage: tuple[Settled, ...]) -> ProposalId | None:
-    """Whose write became `version`. None: it was overtaken too long ago to tell, so its writer cannot be told "no"."""
+    """Whose write became `version`. None: the lineage no longer reaches back to it, so its writer may not be told that
+    it lost."""
     if committed.version == version:
         return committed.proposal_id
     return next((settled.proposal_id for settled in lineage if settled.version == version), None)

@@ -1,4 +1,4 @@
-"""One client write, told from top to bottom."""
+"""The flow of one client write."""
 
 import msgspec
 
@@ -7,23 +7,23 @@ from epoxy.model.messages import AlreadyCommitted, Inspect, Inspected, StaleEpoc
 from epoxy.model.records import Proposal, ProposalId
 from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, ReadFailed, Refused, Write
 from epoxy.protocol.keys.effects import Answer, Context, EpochChanged, Expired, Flow, Next, Open
-from epoxy.protocol.keys.local import at_home, propose_value
+from epoxy.protocol.keys.local import proposal_for, run_local
 from epoxy.protocol.keys.operations import Answered, FastVote, Reserved, Select, Selected, Unconfirmed
-from epoxy.protocol.keys.preconditions import judge, winner
+from epoxy.protocol.keys.preconditions import check_preconditions, winner
 from epoxy.protocol.keys.reader import linearizable
-from epoxy.protocol.keys.rounds import adopt, decide, learned
+from epoxy.protocol.keys.rounds import adopt, decide, learn_locally
 from epoxy.protocol.keys.terms import Decision, GaveUp, KeyInstance, OwnProposal
 
 OVERTAKEN = "overtaken"
 
 MAX_ROUNDS_LOST = 100
-"""Versions a mutable write may lose to others before it gives up. Each loss is somebody else's success, so this bounds
-one client's wait, not the system's progress."""
+"""Versions a mutable write may lose to others before it gives up. Each loss is another write's success, so this bounds
+the wait of one client, not the progress of the system."""
 
 
 class WriteIntent:
-    """A write on its way. `offer` is what is or was put forward for it, None once that has lost for certain; `previous`
-    is the version before that one."""
+    """A write under way. `offer` is its latest proposal, None once that has lost for certain; `previous` is the version
+    before the proposed one."""
 
     def __init__(self, write: Write, proposal_id: ProposalId) -> None:
         self.write = write
@@ -39,18 +39,21 @@ class WriteIntent:
 
 
 def propose(write: Write, ctx: Context) -> Flow[Outcome]:
-    """From the vote at home to the answer."""
-    return (yield from pursue(WriteIntent(write, name_of(write, ctx)), ctx))
+    return (yield from run_write(WriteIntent(write, new_proposal_id(write, ctx)), ctx))
 
 
-def pursue(
-    wish: WriteIntent, ctx: Context, selected: Selected | None = None, news: AlreadyCommitted | StaleEpoch | None = None
+def run_write(
+    intent: WriteIntent,
+    ctx: Context,
+    selected: Selected | None = None,
+    news: AlreadyCommitted | StaleEpoch | None = None,
 ) -> Flow[Outcome]:
-    """A write that lost its version to another looks again, and so does one whose epoch changed under it. Whoever has
-    begun it elsewhere says what came of that: what was selected at home, or what a round met."""
+    """Try until the write is answered: again after it lost its version to another write, and after a change of epoch.
+    `node.keys.uncontended`, which begins writes without a flow, hands over what came of that: the result of `Select`,
+    or the reply that ended its round."""
     for _ in range(MAX_ROUNDS_LOST):
         try:
-            answer = yield from (take_in(wish, news, ctx) if news is not None else try_once(wish, ctx, selected))
+            answer = yield from (apply_news(intent, news, ctx) if news is not None else try_once(intent, ctx, selected))
         except EpochChanged as change:
             ctx = yield from adopt(ctx, change)
             answer = None
@@ -60,77 +63,76 @@ def pursue(
     return ConsensusFailed(reason=f"lost {MAX_ROUNDS_LOST} rounds to other writers")
 
 
-def take_in(wish: WriteIntent, news: AlreadyCommitted | StaleEpoch, ctx: Context) -> Flow[Outcome | None]:
+def apply_news(intent: WriteIntent, news: AlreadyCommitted | StaleEpoch, ctx: Context) -> Flow[Outcome | None]:
     if isinstance(news, StaleEpoch):
         raise EpochChanged(news.config)
-    decision = yield from learned(ctx, wish.write.key, news, Path.FAST)
-    return (yield from settled(wish, decision, ctx))
+    decision = yield from learn_locally(ctx, intent.write.key, news, Path.FAST)
+    return (yield from resolve_winner(intent, decision, ctx))
 
 
-def name_of(write: Write, ctx: Context) -> ProposalId:
-    """New for each write; but a configuration is named by its epoch, so that what names it can be told from itself."""
+def new_proposal_id(write: Write, ctx: Context) -> ProposalId:
+    """New for each write, except that the id of a configuration follows from its epoch."""
     if write.key == CONFIG_KEY:
         return ProposalId(ctx.me, (write.if_version or 0) + 1)
     return ProposalId(ctx.me, ctx.dice.nonce())
 
 
-def try_once(wish: WriteIntent, ctx: Context, selected: Selected | None = None) -> Flow[Outcome | None]:
-    """One look at home, unless somebody has taken it, and what follows from it. None: look again. What was put forward
-    before is settled before anything else is said: somebody else may have finished it. Until it is, home has not moved,
-    and judges as before."""
-    if not ctx.votes and not wish.offered:
+def try_once(intent: WriteIntent, ctx: Context, selected: Selected | None = None) -> Flow[Outcome | None]:
+    """Select locally, unless that is done already (`selected`), and act on the result. None: try again. A proposal made
+    in an earlier try is resolved first, because another replica may have finished it."""
+    if not ctx.votes and not intent.offered:
         return Refused(reason=f"replica {ctx.me} is not an active member")
-    found: Selected = selected if selected is not None else (yield from at_home(selection(wish, ctx)))
+    found: Selected = selected if selected is not None else (yield from run_local(selection(intent, ctx)))
     match found:
         case Answered():
-            return travelled_at_least(found.outcome, wish.travelled)
+            return with_path_at_least(found.outcome, intent.travelled)
         case Unconfirmed():
-            wish.travelled = Path.SLOW
-            return (yield from confirm(wish.write, ctx))
+            intent.travelled = Path.SLOW
+            return (yield from confirm_with_quorum(intent.write, ctx))
         case AlreadyCommitted():
             decision = Decision(committed=found.committed, lineage=found.lineage, path=Path.SLOW)
-            return (yield from settled(wish, decision, ctx))
+            return (yield from resolve_winner(intent, decision, ctx))
         case FastVote() | Reserved():
-            return (yield from put_forward(wish, found, ctx))
+            return (yield from propose_next_version(intent, found, ctx))
 
 
-def selection(wish: WriteIntent, ctx: Context) -> Select:
+def selection(intent: WriteIntent, ctx: Context) -> Select:
     return Select(
-        write=wish.write, proposal_id=wish.proposal_id, offered=wish.offered, me=ctx.me, epoch=ctx.config.epoch
+        write=intent.write, proposal_id=intent.proposal_id, offered=intent.offered, me=ctx.me, epoch=ctx.config.epoch
     )
 
 
-def put_forward(wish: WriteIntent, start: FastVote | Reserved, ctx: Context) -> Flow[Outcome | None]:
-    instance = instance_of(wish.write.key, start)
-    if wish.offered != instance.version:
-        # Otherwise it was put forward before the epoch changed, and stays so.
-        wish.offer = OwnProposal(proposal=propose_value(wish.write, wish.proposal_id, instance.version))
-        wish.previous = instance.base
-    assert wish.offer is not None
-    decision = yield from decide(ctx, instance, wish.offer, start)
+def propose_next_version(intent: WriteIntent, start: FastVote | Reserved, ctx: Context) -> Flow[Outcome | None]:
+    instance = instance_of(intent.write.key, start)
+    if intent.offered != instance.version:
+        # Otherwise it was proposed before the epoch changed, and remains so.
+        intent.offer = OwnProposal(proposal=proposal_for(intent.write, intent.proposal_id, instance.version))
+        intent.previous = instance.base
+    assert intent.offer is not None
+    decision = yield from decide(ctx, instance, intent.offer, start)
     if isinstance(decision, GaveUp):
         return ConsensusFailed(reason=decision.reason)
-    return (yield from settled(wish, decision, ctx))
+    return (yield from resolve_winner(intent, decision, ctx))
 
 
-def settled(wish: WriteIntent, decision: Decision, ctx: Context) -> Flow[Outcome | None]:
-    """Whose is the version this write was put forward for? None: somebody else's, for certain."""
-    wish.travelled = further(wish.travelled, decision.path)
-    if wish.offer is not None and wish.offer.made:
-        version = wish.offer.proposal.version
+def resolve_winner(intent: WriteIntent, decision: Decision, ctx: Context) -> Flow[Outcome | None]:
+    """Whose write became the version this one was proposed for. None: another one's, for certain."""
+    intent.travelled = longer_path(intent.travelled, decision.path)
+    if intent.offer is not None and intent.offer.made:
+        version = intent.offer.proposal.version
         won = winner(version, decision.committed, decision.lineage)
         if won is None:
-            won = yield from ask_whose(wish.write.key, version, ctx)
+            won = yield from ask_for_winner(intent.write.key, version, ctx)
         if won is None:
-            return ConsensusFailed(reason=f"{OVERTAKEN}: nobody remembers whose version {version} was")
-        if is_mine(won, wish.proposal_id):
-            return Committed(proposal=wish.offer.proposal, mine=True, path=wish.travelled, previous=wish.previous)
-    wish.offer = None
+            return ConsensusFailed(reason=f"{OVERTAKEN}: no replica remembers whose version {version} was")
+        if is_mine(won, intent.proposal_id):
+            return Committed(proposal=intent.offer.proposal, mine=True, path=intent.travelled, previous=intent.previous)
+    intent.offer = None
     return None
 
 
-def ask_whose(key: bytes, version: int, ctx: Context) -> Flow[ProposalId | None]:
-    """A replica that slept through a version does not remember it; the others may."""
+def ask_for_winner(key: bytes, version: int, ctx: Context) -> Flow[ProposalId | None]:
+    """Ask the other replicas for the winner of a version that is not in the lineage here."""
     others = ctx.others()
     yield Open(envelopes=dict.fromkeys(others, (Inspect(key=key),)), timer_ms=ctx.timing.round_timeout_ms)
     for _ in others:
@@ -146,21 +148,21 @@ def ask_whose(key: bytes, version: int, ctx: Context) -> Flow[ProposalId | None]
 
 
 def is_mine(won: ProposalId, proposal_id: ProposalId) -> bool:
-    """Compared by name, not by value: finishing somebody else's write is not winning."""
+    """By proposal id, not by value: finishing another write of an equal value is not winning."""
     return won == proposal_id
 
 
-def confirm(write: Write, ctx: Context) -> Flow[Outcome | None]:
-    """Ask a quorum for the truth, and answer from it, or bring it home and go on (None)."""
-    truth = yield from linearizable(write.key, ctx)
-    if isinstance(truth, ReadFailed):
-        return ConsensusFailed(reason=truth.reason)
-    verdict = judge(write, truth.committed, confirmed=True)
+def confirm_with_quorum(write: Write, ctx: Context) -> Flow[Outcome | None]:
+    """Read the newest version from a quorum, and answer by it, or commit it locally and go on (None)."""
+    newest = yield from linearizable(write.key, ctx)
+    if isinstance(newest, ReadFailed):
+        return ConsensusFailed(reason=newest.reason)
+    verdict = check_preconditions(write, newest.committed, confirmed=True)
     if isinstance(verdict, Answered):
         return verdict.outcome
     assert verdict is None, "nothing is left unconfirmed by a quorum"
-    if truth.committed is not None:
-        yield from learned(ctx, write.key, AlreadyCommitted(committed=truth.committed), Path.SLOW)
+    if newest.committed is not None:
+        yield from learn_locally(ctx, write.key, AlreadyCommitted(committed=newest.committed), Path.SLOW)
     return None
 
 
@@ -169,12 +171,12 @@ def instance_of(key: bytes, start: FastVote | Reserved) -> KeyInstance:
     return KeyInstance(key=key, version=version, base=start.base)
 
 
-def further(a: Path, b: Path) -> Path:
+def longer_path(a: Path, b: Path) -> Path:
     return max(a, b, key=(Path.LOCAL, Path.FAST, Path.SLOW).index)
 
 
-def travelled_at_least(outcome: Outcome, path: Path) -> Outcome:
-    """A loser answers from its own replica in the end, but it took a round to get there."""
+def with_path_at_least(outcome: Outcome, path: Path) -> Outcome:
+    """A write that lost a round is answered locally in the end; its path is still that of the round."""
     if path is Path.LOCAL or isinstance(outcome, ConsensusFailed | Refused):
         return outcome
     return msgspec.structs.replace(outcome, path=path)

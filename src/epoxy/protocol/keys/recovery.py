@@ -1,10 +1,10 @@
-"""Which value an earlier round may have chosen.
+"""The choice rule: which value an earlier round may have chosen.
 
-A recovery holds the promises of a quorum Q. Nobody in Q will vote below its ballot again, so what an earlier round has
-chosen, or still could choose, is limited to what Q has seen plus what those outside Q may have done.
+A recovery holds the promises of a quorum Q. No member of Q votes below its ballot again, so what an earlier round has
+chosen, or still can choose, follows from the votes seen in Q and from what the replicas outside Q may have done.
 
-Votes of sealed epochs are left out, whatever their ballot: what those epochs chose, a quorum holds as committed. In all
-the others every quorum has a majority of the electorate in it, so they are one and the same Paxos.
+Votes of sealed epochs are left out, whatever their ballot: what those epochs chose is committed at a quorum. In all
+other epochs every quorum contains a majority of the electorate, so together they are one run of Paxos.
 """
 
 from collections import Counter
@@ -14,11 +14,12 @@ from epoxy.model.cluster import ClusterConfig
 from epoxy.model.records import Proposal, Vote
 
 Promises = Mapping[int, Vote | None]
-"""What each replica of Q had voted for when it promised."""
+"""By replica of Q: its vote when it promised."""
 
 
 def choose(promises: Promises, config: ClusterConfig) -> Proposal | None:
-    """The proposal that must be carried on, or None: nothing earlier was or will be chosen, the choice is free."""
+    """The proposal that must be taken over, or None: no earlier round has chosen or will choose one, the choice is
+    free."""
     votes = [vote for vote in promises.values() if vote is not None and still_counts(vote, config)]
     classic = [vote for vote in votes if vote.ballot.is_classic]
     if classic:
@@ -30,7 +31,7 @@ def choose(promises: Promises, config: ClusterConfig) -> Proposal | None:
 
 
 def assert_unambiguous(possible: list[int]) -> None:
-    """The quorums' third invariant at work."""
+    """By the third invariant of `Quorums`."""
     assert len(possible) <= 1, "two proposals cannot both reach a fast quorum: see model.quorum"
 
 
@@ -40,24 +41,24 @@ def highest(votes: list[Vote]) -> Vote:
 
 
 def still_counts(vote: Vote, config: ClusterConfig) -> bool:
-    """Not those of sealed epochs. A straggler there may have cast one at a ballot above all that was chosen since."""
+    """Not those of sealed epochs: a replica left behind there may have voted at a ballot above all chosen since."""
     return vote.epoch > config.sealed
 
 
 def proposers(fast: list[Vote]) -> set[int]:
-    """The fast ballot (1, p) names its proposer p, who voted for itself before it asked anybody."""
+    """The fast ballot (1, p) names its proposer p, which voted for itself before it asked other replicas."""
     return {vote.ballot.replica_id for vote in fast}
 
 
 def candidates(fast: list[Vote], promises: Promises) -> list[int]:
     """Proposers that may have committed in the fast round: those not in Q. One in Q had not committed when it promised,
-    and its own commit transaction will refuse to now."""
+    and since then its commit guard (`local.conclude`) refuses to."""
     return sorted(proposers(fast) - promises.keys())
 
 
 def potential(proposer: int, fast: list[Vote], promises: Promises, config: ClusterConfig) -> int:
-    """How many fast votes a proposer can have at most: those seen in Q, and everybody outside Q except the other
-    proposers we know of, who voted for themselves. While joint, all of them are old members."""
+    """The most fast votes a proposer can have: those seen in Q, and all of the electorate outside Q except other known
+    proposers, which voted for themselves."""
     outside = set(config.electorate) - promises.keys()
     others = (proposers(fast) & outside) - {proposer}
     seen = Counter(vote.ballot.replica_id for vote in fast)[proposer]

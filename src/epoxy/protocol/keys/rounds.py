@@ -1,4 +1,4 @@
-"""Rounds: ask replicas, count, and get one instance decided."""
+"""Rounds: send requests, count the replies, until one instance is decided."""
 
 from collections.abc import Mapping, Sequence
 
@@ -28,7 +28,7 @@ from epoxy.model.messages import (
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Path
 from epoxy.protocol.keys.effects import Also, Answer, Context, EpochChanged, Expired, Flow, Next, Open, Pause, Tell
-from epoxy.protocol.keys.local import at_home
+from epoxy.protocol.keys.local import run_local
 from epoxy.protocol.keys.operations import Adopt, Conclude, Concluded, FastVote, Reserve, Reserved
 from epoxy.protocol.keys.recovery import choose
 from epoxy.protocol.keys.terms import Decision, Free, GaveUp, KeyInstance, OwnProposal
@@ -37,7 +37,7 @@ Oks = Mapping[int, Reply]
 
 
 class Gathered:
-    """The count of one round: `need` of those `asked`, or of each of the `sides` its own number."""
+    """Replies of one round. It needs `need` of the `asked` replicas, or a quorum of each of the `sides`."""
 
     def __init__(self, *, need: int, asked: int, oks: dict[int, Reply], sides: tuple[Side, ...] | None = None) -> None:
         self.need = need
@@ -55,7 +55,7 @@ class Gathered:
 
     @property
     def settled(self) -> bool:
-        """Nothing that can still arrive would change what to do."""
+        """No reply that may still arrive would change the result."""
         return self.decided is not None or self.reached or self.is_out_of_reach
 
     @property
@@ -89,10 +89,10 @@ def gather(
     base: Proposal | None,
     is_first_try: bool = False,
 ) -> Flow[Gathered]:
-    """Send to all, and return as soon as the outcome of the round is known, or its timer rings. `own` are answers this
-    replica has given itself already. A replica that missed something is sent it, once, with the request again. While
-    joint, both sides must agree, whatever `need` says: then there are only slow rounds. What has another way if this
-    one fails is a first try, and waits as long as a fast round."""
+    """Send to all, and return as soon as the result of the round is known, or its timer rings. `own` are replies this
+    replica has already given itself. A replica that misses a commit or a configuration is sent it, once, followed by
+    the request again. In a joint epoch both sides must reach a slow quorum, whatever `need` says. `is_first_try`: the
+    caller has another way if this fails, so the round waits no longer than a fast one."""
     got = Gathered(need=need, asked=len(to) + len(own), oks=dict(own), sides=ctx.config.sides)
     is_fast = isinstance(request, Accept) and request.ballot.is_fast
     if not got.settled:
@@ -102,7 +102,7 @@ def gather(
         event: Answer | Expired = yield Next()
         if isinstance(event, Expired):
             break
-        missing = what_it_missed(event.reply, ctx, request, base)
+        missing = missing_before(event.reply, ctx, request, base)
         if missing is not None and event.sender not in got.helped:
             got.helped.add(event.sender)
             yield Also(envelopes={event.sender: (missing, request)})
@@ -111,7 +111,7 @@ def gather(
     return got
 
 
-def what_it_missed(
+def missing_before(
     reply: Reply, ctx: Context, request: Prepare | Accept | Read, base: Proposal | None
 ) -> Request | None:
     match reply:
@@ -126,7 +126,7 @@ def what_it_missed(
 def decide(
     ctx: Context, instance: KeyInstance, mine: OwnProposal, start: FastVote | Reserved
 ) -> Flow[Decision | GaveUp]:
-    """Get the instance decided, with my proposal if that is still possible."""
+    """Get the instance decided, with this write's proposal if that is still possible."""
     if isinstance(start, FastVote):
         mine.made = True
         fast = yield from fast_round(ctx, instance, mine.proposal)
@@ -139,8 +139,8 @@ def decide(
 
 
 def fast_round(ctx: Context, instance: KeyInstance, mine: Proposal) -> Flow[Decision | None]:
-    """Proposer, step 2. My own vote stands since the selection. None: the fast quorum is out of reach, or I have
-    promised somebody a classic ballot meanwhile."""
+    """Proposer, step 2. This replica has voted in `Select`. None: the fast quorum is out of reach, or this replica has
+    promised a classic ballot since."""
     if not ctx.votes:
         return None
     ballot, epoch = fast_ballot(ctx.me), ctx.config.epoch
@@ -149,13 +149,13 @@ def fast_round(ctx: Context, instance: KeyInstance, mine: Proposal) -> Flow[Deci
         ctx, request, ctx.others(), need=ctx.config.quorums.fast, own={ctx.me: AcceptOk()}, base=instance.base
     )
     if got.decided is not None:
-        return (yield from learned(ctx, instance.key, got.decided, Path.FAST))
+        return (yield from learn_locally(ctx, instance.key, got.decided, Path.FAST))
     if not got.reached:
         return None
-    result = yield from at_home(Conclude(key=instance.key, proposal=mine, epoch=epoch))
+    result = yield from run_local(Conclude(key=instance.key, proposal=mine, epoch=epoch))
     match result:
         case Concluded():
-            yield spread(ctx, instance.key, mine)
+            yield broadcast_commit(ctx, instance.key, mine)
             return Decision(committed=mine, path=Path.FAST)
         case AlreadyCommitted():
             return Decision(committed=result.committed, lineage=result.lineage, path=Path.FAST)
@@ -166,7 +166,7 @@ def fast_round(ctx: Context, instance: KeyInstance, mine: Proposal) -> Flow[Deci
 def classic_rounds(
     ctx: Context, instance: KeyInstance, mine: OwnProposal | None, reserved: Reserved | None
 ) -> Flow[Decision | Free | GaveUp]:
-    """Proposer, steps 3 to 5, until something is decided. Without a value of its own this is a recovery."""
+    """Proposer, steps 3 to 5, until something is decided. Without a proposal (`mine`) this is a recovery."""
     if not ctx.votes:
         return GaveUp(f"replica {ctx.me} is not an active member")
     above, silent = NO_BALLOT, 0
@@ -174,7 +174,7 @@ def classic_rounds(
         if attempt:
             yield Pause(delay_ms=ctx.backoff_ms(attempt - 1), key=instance.key, version=instance.version)
         if reserved is None:
-            held = yield from at_home(
+            held = yield from run_local(
                 Reserve(key=instance.key, version=instance.version, above=above, me=ctx.me, epoch=ctx.config.epoch)
             )
             if isinstance(held, AlreadyCommitted):
@@ -191,13 +191,13 @@ def classic_rounds(
 def classic_round(
     ctx: Context, instance: KeyInstance, mine: OwnProposal | None, reserved: Reserved
 ) -> Flow[Decision | Free | Ballot]:
-    """Phase 1 and phase 2 at one ballot. A ballot as the result is the highest one met: try above it."""
+    """Phase 1 and phase 2 at one ballot. A ballot as the result: refused, and the next try must be above it."""
     ballot, epoch, slow = reserved.ballot, ctx.config.epoch, ctx.config.quorums.slow
     ask = Prepare(key=instance.key, epoch=epoch, ballot=ballot, version=instance.version)
     own = {ctx.me: PrepareOk(vote=reserved.vote)}
     promises = yield from gather(ctx, ask, ctx.others(), need=slow, own=own, base=instance.base)
     if promises.decided is not None:
-        return (yield from learned(ctx, instance.key, promises.decided, Path.SLOW))
+        return (yield from learn_locally(ctx, instance.key, promises.decided, Path.SLOW))
     if not promises.reached:
         return promises.highest
     chosen = choose({i: ok.vote for i, ok in promises.oks.items() if isinstance(ok, PrepareOk)}, ctx.config)
@@ -208,28 +208,29 @@ def classic_round(
     vote = Accept(key=instance.key, epoch=epoch, ballot=ballot, proposal=chosen)
     votes = yield from gather(ctx, vote, ctx.config.voters, need=slow, own={}, base=instance.base)
     if votes.decided is not None:
-        return (yield from learned(ctx, instance.key, votes.decided, Path.SLOW))
+        return (yield from learn_locally(ctx, instance.key, votes.decided, Path.SLOW))
     if not votes.reached:
         return votes.highest
-    decided = yield from learned(ctx, instance.key, AlreadyCommitted(committed=chosen), Path.SLOW)
-    yield spread(ctx, instance.key, chosen)
+    decided = yield from learn_locally(ctx, instance.key, AlreadyCommitted(committed=chosen), Path.SLOW)
+    yield broadcast_commit(ctx, instance.key, chosen)
     return decided
 
 
-def learned(ctx: Context, key: bytes, decided: AlreadyCommitted, path: Path) -> Flow[Decision]:
-    """A decision is kept at home before anybody is told of it."""
-    result = yield from at_home(Commit(key=key, epoch=ctx.config.epoch, proposal=decided.committed))
+def learn_locally(ctx: Context, key: bytes, decided: AlreadyCommitted, path: Path) -> Flow[Decision]:
+    """Commit a decision locally; only then is anything else done with it."""
+    result = yield from run_local(Commit(key=key, epoch=ctx.config.epoch, proposal=decided.committed))
     if isinstance(result, CommitConflict):
         raise InvariantViolation(f"two values for {key!r}: {result.committed} and {decided.committed}")
     return Decision(committed=decided.committed, lineage=decided.lineage, path=path)
 
 
-def spread(ctx: Context, key: bytes, proposal: Proposal) -> Tell:
-    """Commit to everybody, learners too. Fire and forget: whoever misses it will be told when it matters."""
+def broadcast_commit(ctx: Context, key: bytes, proposal: Proposal) -> Tell:
+    """Commit to all other replicas, learners too. No reply is awaited: a replica that misses it answers `Behind` later,
+    and is sent it then."""
     commit = Commit(key=key, epoch=ctx.config.epoch, proposal=proposal)
     return Tell(envelopes={replica: (commit,) for replica in ctx.config.replica_ids if replica != ctx.me})
 
 
 def adopt(ctx: Context, change: EpochChanged) -> Flow[Context]:
-    config = yield from at_home(Adopt(config=change.config))
+    config = yield from run_local(Adopt(config=change.config))
     return msgspec.structs.replace(ctx, config=config)

@@ -1,4 +1,4 @@
-"""What the rounds of one instance speak of."""
+"""Records of the rounds of one instance."""
 
 from msgspec import Struct
 
@@ -15,15 +15,15 @@ class KeyInstance(Struct, frozen=True, kw_only=True):
 
 
 class OwnProposal(Struct, kw_only=True):
-    """My own proposal, and whether it has been put forward: from then on anybody may finish it, and I may not say that
-    it lost without knowing whose its version became."""
+    """The proposal of this write. Once it is `made`, other replicas may finish it, so the write has not lost before the
+    winner of its version is known."""
 
     proposal: Proposal
     made: bool = False
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """Something decided at the instance, or above it."""
+    """The decision of the instance, or of a later version."""
 
     committed: Proposal
     lineage: tuple[Settled, ...] = ()
@@ -31,10 +31,10 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 class Free(Struct, frozen=True):
-    """A recovery without a value of its own found that nothing was chosen, and that nothing earlier can be any more."""
+    """Recovery without a proposal of its own: nothing was chosen in an earlier round, and nothing can be any more."""
 
 
 class GaveUp(Struct, frozen=True):
-    """Out of retries. Whatever was put forward may still be decided."""
+    """Out of retries. What was proposed may still be decided."""
 
     reason: str

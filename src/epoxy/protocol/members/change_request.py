@@ -7,7 +7,7 @@ from msgspec import Struct
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.members import ChangeRequest, Member
 from epoxy.model.quorum import MAX_REPLICAS, quorums
-from epoxy.protocol.members.changes import numbered
+from epoxy.protocol.members.changes import format_ids
 
 
 class Amendment(Struct, frozen=True, kw_only=True):
@@ -25,11 +25,11 @@ class Objection(Struct, frozen=True, kw_only=True):
     words: str
 
 
-def amended(
+def apply_amendment(
     config: ClusterConfig, wish: ChangeRequest | None, given: Amendment, reached: Container[int]
 ) -> ChangeRequest | Objection:
     """`reached`: the members that answer now."""
-    before = wanted_before(config, wish)
+    before = requested_before(config, wish)
     objection = first_objection(before, given)
     if objection is not None:
         return objection
@@ -39,7 +39,7 @@ def amended(
     return objection or ChangeRequest(members=tuple(after[i] for i in sorted(after)))
 
 
-def wanted_before(config: ClusterConfig, wish: ChangeRequest | None) -> dict[int, Member]:
+def requested_before(config: ClusterConfig, wish: ChangeRequest | None) -> dict[int, Member]:
     """Those wanted last, on which the next wish builds: one that waits is not forgotten. The first are the voters."""
     if wish is not None:
         return {member.id: member for member in wish.members}
@@ -52,17 +52,21 @@ def first_objection(before: dict[int, Member], given: Amendment) -> Objection | 
         return Objection(code="nothing_to_do", words="nobody to add and nobody to remove")
     for replica in given.remove:
         if replica not in before:
-            return Objection(code="unknown_member", words=f"{replica} is none of the members: {numbered(before)}")
+            return Objection(code="unknown_member", words=f"{replica} is none of the members: {format_ids(before)}")
     for member in given.add:
         if member.id in before:
             words = f"{member.id} is a member already, or on its way; a machine with another disk needs a new id"
             return Objection(code="already_member", words=words)
         if not member.url:
             return Objection(code="no_address", words=f"the address of {member.id} is missing")
-    return twice(member.id for member in given.add) or twice(given.remove) or shared_address(before, given)
+    return (
+        duplicate_objection(member.id for member in given.add)
+        or duplicate_objection(given.remove)
+        or address_objection(before, given)
+    )
 
 
-def twice(ids: Iterable[int]) -> Objection | None:
+def duplicate_objection(ids: Iterable[int]) -> Objection | None:
     seen: set[int] = set()
     for i in ids:
         if i in seen:
@@ -71,7 +75,7 @@ def twice(ids: Iterable[int]) -> Objection | None:
     return None
 
 
-def shared_address(before: dict[int, Member], given: Amendment) -> Objection | None:
+def address_objection(before: dict[int, Member], given: Amendment) -> Objection | None:
     """Of one who leaves it may be taken over."""
     taken = {member.url: i for i, member in before.items() if i not in given.remove}
     for member in given.add:
@@ -91,8 +95,7 @@ def size_objection(
     there = [i for i in after if i not in before or i in reached]
     needed = quorums(len(after)).slow
     if len(there) < needed and not given.force:
-        words = (
-            f"of {numbered(after)} only {numbered(there)} can be reached, and {needed} are needed to decide anything"
-        )
+        reachable = f"of {format_ids(after)} only {format_ids(there)} can be reached"
+        words = f"{reachable}, and {needed} are needed to decide anything"
         return Objection(code="would_lose_quorum", words=words)
     return None

@@ -51,12 +51,12 @@ def next_step(config: ClusterConfig, wish: ChangeRequest | None, heard: Heard, m
         return ChangeWaiting(f"more than {MAX_REPLICAS} replicas, old and new together")
     listed = listed_members(config, wish)
     if listed != config.replicas:
-        return following(config, me, replicas=identified(listed, heard))
+        return next_config(config, me, replicas=record_identities(listed, heard))
     unknown = [replica.id for replica in config.replicas if replica.status is ReplicaStatus.JOINING]
     if any(i in heard for i in unknown):
-        return following(config, me, replicas=welcomed(config.replicas, heard))
+        return next_config(config, me, replicas=admit_joining(config.replicas, heard))
     if unknown:
-        return ChangeWaiting(f"no word from {numbered(unknown)}")
+        return ChangeWaiting(f"no word from {format_ids(unknown)}")
     if set(config.active) == wanted(wish):
         return identify(config, heard, me)
     return begin_joint(config, wish, heard, me)
@@ -72,7 +72,7 @@ def is_genuine(config: ClusterConfig, replica_id: int, status: MemberStatus) -> 
     return info is None or info.identity in (0, status.identity)
 
 
-def following(config: ClusterConfig, me: int, **changes: object) -> ClusterConfig:
+def next_config(config: ClusterConfig, me: int, **changes: object) -> ClusterConfig:
     return replace(config, epoch=config.epoch + 1, coordinator_id=me, **changes)
 
 
@@ -83,7 +83,7 @@ def listed_members(config: ClusterConfig, wish: ChangeRequest) -> tuple[ReplicaI
     """Voters stay as they are; newcomers are listed, with the address everybody needs to reach them, or dropped."""
     named = {member.id: member for member in wish.members}
     kept = {
-        replica.id: readdressed(replica, named.get(replica.id))
+        replica.id: update_address(replica, named.get(replica.id))
         for replica in config.replicas
         if replica.id in named or replica.status is ReplicaStatus.ACTIVE
     }
@@ -91,7 +91,7 @@ def listed_members(config: ClusterConfig, wish: ChangeRequest) -> tuple[ReplicaI
     return in_order(kept | joining)
 
 
-def readdressed(replica: ReplicaInfo, member: Member | None) -> ReplicaInfo:
+def update_address(replica: ReplicaInfo, member: Member | None) -> ReplicaInfo:
     """A member may move. What the wish does not say stays."""
     if member is None:
         return replica
@@ -106,7 +106,7 @@ def in_order(replicas: Mapping[int, ReplicaInfo]) -> tuple[ReplicaInfo, ...]:
     return tuple(replicas[i] for i in sorted(replicas))
 
 
-def identified(replicas: tuple[ReplicaInfo, ...], heard: Heard) -> tuple[ReplicaInfo, ...]:
+def record_identities(replicas: tuple[ReplicaInfo, ...], heard: Heard) -> tuple[ReplicaInfo, ...]:
     """An identity is written down once, and never changed: another store under that id is another replica."""
     return tuple(
         replace(replica, identity=heard[replica.id].identity)
@@ -116,12 +116,12 @@ def identified(replicas: tuple[ReplicaInfo, ...], heard: Heard) -> tuple[Replica
     )
 
 
-def welcomed(replicas: tuple[ReplicaInfo, ...], heard: Heard) -> tuple[ReplicaInfo, ...]:
+def admit_joining(replicas: tuple[ReplicaInfo, ...], heard: Heard) -> tuple[ReplicaInfo, ...]:
     return tuple(
         replace(replica, status=ReplicaStatus.LEARNING, identity=heard[replica.id].identity)
         if replica.status is ReplicaStatus.JOINING and replica.id in heard
         else replica
-        for replica in identified(replicas, heard)
+        for replica in record_identities(replicas, heard)
     )
 
 
@@ -129,22 +129,22 @@ def identify(config: ClusterConfig, heard: Heard, me: int) -> Step:
     """As soon as all voters have been heard, once in the life of a cluster."""
     if all(replica.identity for replica in config.replicas) or not all(i in heard for i in config.voters):
         return ChangeDone()
-    return following(config, me, replicas=identified(config.replicas, heard))
+    return next_config(config, me, replicas=record_identities(config.replicas, heard))
 
 
 def begin_joint(config: ClusterConfig, wish: ChangeRequest, heard: Heard, me: int) -> Step:
     new = wanted(wish)
     nameless = [i for i in config.active if i in new and not identity_of(config, i, heard)]
     if nameless:
-        return ChangeWaiting(f"the store of {numbered(nameless)} was never written down")
+        return ChangeWaiting(f"the store of {format_ids(nameless)} was never written down")
     ready = {i for i in new if i in heard and is_ready(config, i, heard[i])}
-    if not enough(new, new - set(config.active), ready):
-        return ChangeWaiting(f"{numbered(ready)} of {numbered(new)} have copied the bulk")
+    if not is_enough(new, new - set(config.active), ready):
+        return ChangeWaiting(f"{format_ids(ready)} of {format_ids(new)} have copied the bulk")
     members = {
         replica.id: replace(replica, status=ReplicaStatus.ACTIVE if replica.id in new else ReplicaStatus.LEAVING)
-        for replica in identified(config.replicas, heard)
+        for replica in record_identities(config.replicas, heard)
     }
-    return following(config, me, replicas=in_order(members), previous=config.active)
+    return next_config(config, me, replicas=in_order(members), previous=config.active)
 
 
 def identity_of(config: ClusterConfig, replica_id: int, heard: Heard) -> int:
@@ -161,7 +161,7 @@ def is_ready(config: ClusterConfig, replica_id: int, status: MemberStatus) -> bo
     return sum(voter in held for voter in config.electorate) >= config.quorums.slow
 
 
-def enough(members: set[int], added: set[int], who: Container[int]) -> bool:
+def is_enough(members: set[int], added: set[int], who: Container[int]) -> bool:
     """All who are added, and a slow quorum of the new members: one dead replica does not block a change."""
     count = sum(member in who for member in members)
     return all(member in who for member in added) and count >= quorums(len(members)).slow
@@ -176,8 +176,8 @@ def end_joint(config: ClusterConfig, wish: ChangeRequest | None, heard: Heard, m
     if wish is not None and is_abandoned(config, added, wanted(wish)):
         return undo(config, wanted(wish), me)
     synced = {i for i in config.active if i in heard and is_synced(config, heard[i])}
-    if not enough(set(config.active), added, synced):
-        return ChangeWaiting(f"{numbered(synced)} of {numbered(config.active)} are synced")
+    if not is_enough(set(config.active), added, synced):
+        return ChangeWaiting(f"{format_ids(synced)} of {format_ids(config.active)} are synced")
     return promote(config, me)
 
 
@@ -195,7 +195,7 @@ def promote(config: ClusterConfig, me: int) -> ClusterConfig:
     """The new members alone. What the epochs before the joint one chose is copied, so their votes end here."""
     voters = tuple(replica for replica in config.replicas if replica.status is ReplicaStatus.ACTIVE)
     term = config.term + 1
-    return following(config, me, replicas=voters, previous=None, sealed=sealed_by(config), term=term, since=term)
+    return next_config(config, me, replicas=voters, previous=None, sealed=sealed_by(config), term=term, since=term)
 
 
 def sealed_by(config: ClusterConfig) -> int:
@@ -213,8 +213,8 @@ def undo(config: ClusterConfig, new: set[int], me: int) -> ClusterConfig:
         for replica in config.replicas
         if replica.id in old | new
     }
-    return following(config, me, replicas=in_order(members), previous=None, term=config.term + 1)
+    return next_config(config, me, replicas=in_order(members), previous=None, term=config.term + 1)
 
 
-def numbered(replicas: Iterable[int]) -> str:
+def format_ids(replicas: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(replicas))) or "nobody"

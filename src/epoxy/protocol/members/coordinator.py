@@ -4,25 +4,25 @@ before must decide, so the worst they do to each other is to come second."""
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.members import ChangeRequest, MemberStatus, StatusRead
 from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Heard, next_step
-from epoxy.protocol.members.effects import AskAll, CurrentConfig, Flow, Publish, ReadWish, Rest, Tell
+from epoxy.protocol.members.effects import AskAll, CurrentConfig, Flow, Publish, ReadChangeRequest, Rest, Tell
 
 POLL_MS = 200.0
 """Between two looks at members who are not there yet: little against the seconds a copy takes, and few messages."""
 
 
-def steward(me: int) -> Flow[None]:
+def coordinate(me: int) -> Flow[None]:
     """Until the members are those wanted, or this replica has no say any more."""
     while True:
         config: ClusterConfig = yield CurrentConfig()
         if me not in config.voters:
             return
-        wish: ChangeRequest | bool | None = yield ReadWish()
+        wish: ChangeRequest | bool | None = yield ReadChangeRequest()
         if isinstance(wish, bool):
             yield Rest(delay_ms=POLL_MS)
             continue
         if is_quiet(config, wish, me):
             return
-        heard = yield from hear(config, wish)
+        heard = yield from poll_members(config, wish)
         config = yield CurrentConfig()
         step = next_step(config, wish, heard, me)
         match step:
@@ -41,7 +41,7 @@ def is_quiet(config: ClusterConfig, wish: ChangeRequest | None, me: int) -> bool
     return is_identified and isinstance(next_step(config, wish, {}, me), ChangeDone)
 
 
-def hear(config: ClusterConfig, wish: ChangeRequest | None) -> Flow[Heard]:
+def poll_members(config: ClusterConfig, wish: ChangeRequest | None) -> Flow[Heard]:
     """Everybody's word; who is behind is told."""
     everybody = set(config.replica_ids) | ({member.id for member in wish.members} if wish is not None else set())
     replies = yield AskAll(to=tuple(sorted(everybody)), request=StatusRead())

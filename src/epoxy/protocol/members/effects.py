@@ -16,7 +16,7 @@ class CurrentConfig(Struct, frozen=True):
     """Resumed with the configuration in force here."""
 
 
-class ReadWish(Struct, frozen=True):
+class ReadChangeRequest(Struct, frozen=True):
     """Resumed with what a quorum says the wish register holds: a Wish, None if there never was one; False if no quorum
     answered."""
 
@@ -164,7 +164,7 @@ class Mirrored(Struct, frozen=True):
 MirrorEffect = LookThrough | Replace | Preserve | Install | Mirrored
 CopyEffect = Changing | LoadProgress | Summarise | Keep | Repair | GiveWay | Followed
 HereEffect = CurrentConfig | Adopt | CopyEffect | Synced | Rest
-Effect = HereEffect | ReadWish | Ask | AskAll | Tell | Publish | Settle | MirrorEffect
+Effect = HereEffect | ReadChangeRequest | Ask | AskAll | Tell | Publish | Settle | MirrorEffect
 
 Flow = Generator[Effect, Any, T]
 """What an effect resumes with depends on the effect, which Python's generator types cannot say: hence Any."""

@@ -74,7 +74,7 @@ def learn(me: int, settled_epoch: int) -> Flow[int]:
         settled_epoch = config.epoch
     share = FOLLOWING_SHARE if me in config.voters else LEARNING_SHARE
     held = {me} & set(config.electorate)
-    for source in in_turn(config.electorate, me):
+    for source in sources_in_order(config.electorate, me):
         if source == me:
             continue
         if not (yield Changing()):
@@ -96,18 +96,20 @@ def copy(config: ClusterConfig, me: int, source: int, share: float) -> Flow[bool
     changes: then something else may be more urgent, and what was brought so far is kept."""
     progress: Progress | None = yield LoadProgress(source=source)
     for _ in range(MAX_SNAPSHOTS):
-        copied = yield from read_on(config, me, source, progress, share)
+        copied = yield from read_pages(config, me, source, progress, share)
         if copied is not None:
             return copied
         progress = None
     return False
 
 
-def read_on(config: ClusterConfig, me: int, source: int, progress: Progress | None, share: float) -> Flow[bool | None]:
+def read_pages(
+    config: ClusterConfig, me: int, source: int, progress: Progress | None, share: float
+) -> Flow[bool | None]:
     """To the end of its changelog. False: the source fell silent, or the epoch is over. None: the place to go on from
     is gone."""
     blind = False
-    while (yield from lasts(config)):
+    while (yield from is_current(config)):
         request = yield from next_page(me, progress, blind)
         page = yield Ask(to=source, request=request)
         if isinstance(page, CursorTruncated):
@@ -118,7 +120,7 @@ def read_on(config: ClusterConfig, me: int, source: int, progress: Progress | No
         progress = after_page(progress, request, page)
         if page.entries or isinstance(page, SnapshotPage):
             news: int = yield Keep(source=source, entries=page.entries, progress=progress)
-            blind = is_news(news, page)
+            blind = is_mostly_new(news, page)
             if share < WHOLE_SHARE:
                 yield GiveWay(share=share)
         if isinstance(page, ChangelogPage) and not page.more:
@@ -126,7 +128,7 @@ def read_on(config: ClusterConfig, me: int, source: int, progress: Progress | No
     return False
 
 
-def lasts(config: ClusterConfig) -> Flow[bool]:
+def is_current(config: ClusterConfig) -> Flow[bool]:
     """Whether the epoch is still this one."""
     now: ClusterConfig = yield CurrentConfig()
     return now.epoch == config.epoch
@@ -146,14 +148,14 @@ def compare(me: int, source: int) -> Flow[bool]:
         if not isinstance(page, SnapshotPage):
             return False
         news: int = (yield Repair(entries=page.entries)) if page.entries else 0
-        blind = is_news(news, page)
+        blind = is_mostly_new(news, page)
         progress = after_page(progress, request, page)
         yield GiveWay(share=LEARNING_SHARE if blind else CALM_SHARE)
     yield Keep(source=source, entries=(), progress=progress)
     return True
 
 
-def is_news(news: int, page: SnapshotPage | ChangelogPage) -> bool:
+def is_mostly_new(news: int, page: SnapshotPage | ChangelogPage) -> bool:
     """Most of a page was: this replica is far behind, by an outage say. It need not look at what it holds beyond that
     page, and it should hurry. Commits on their way to it are a few of a page."""
     return bool(page.entries) and 2 * news > len(page.entries)
@@ -187,7 +189,7 @@ def sync(config: ClusterConfig, me: int) -> Flow[bool]:
     """Settle and copy what a slow quorum of the old members holds, each of them after it has adopted the joint epoch.
     In this order: what is settled there while its list is read is in its changelog by the time that is read."""
     done: set[int] = set()
-    for source in (yield from handiest(config, me)):
+    for source in (yield from copied_first(config, me)):
         settled = yield from settle(config, source)
         if settled is None:
             return False
@@ -199,10 +201,10 @@ def sync(config: ClusterConfig, me: int) -> Flow[bool]:
     return False
 
 
-def handiest(config: ClusterConfig, me: int) -> Flow[list[int]]:
+def copied_first(config: ClusterConfig, me: int) -> Flow[list[int]]:
     """The old members, first those whose snapshot is copied: the others would take long."""
     late: list[int] = []
-    for source in (turns := in_turn(config.electorate, me)):
+    for source in (turns := sources_in_order(config.electorate, me)):
         if source != me:
             progress: Progress | None = yield LoadProgress(source=source)
             if progress is None or not progress.copied:
@@ -210,7 +212,7 @@ def handiest(config: ClusterConfig, me: int) -> Flow[list[int]]:
     return [source for source in turns if source not in late] + late
 
 
-def in_turn(electorate: tuple[int, ...], me: int) -> list[int]:
+def sources_in_order(electorate: tuple[int, ...], me: int) -> list[int]:
     """Myself first, which costs least, then round the circle from me: not everybody asks the same one first, and two
     newcomers of neighbouring ids do not."""
     return sorted(electorate, key=lambda replica: (replica != me, (replica - me) % len(electorate), replica))

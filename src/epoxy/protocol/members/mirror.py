@@ -35,7 +35,7 @@ from epoxy.protocol.members.effects import (
     Span,
     Tell,
 )
-from epoxy.protocol.members.learner import FOLLOWING_SHARE, LEARNING_SHARE, WHOLE_SHARE, lasts
+from epoxy.protocol.members.learner import FOLLOWING_SHARE, LEARNING_SHARE, WHOLE_SHARE, is_current
 
 LEARNING_STRETCHES = MAX_PAGE_ROWS // STRETCH_ROWS
 
@@ -56,7 +56,7 @@ def mirror(sources: Sequence[int], *, again: bool) -> Flow[bool]:
     return False
 
 
-def handiest(config: ClusterConfig, me: int, near: Sequence[int]) -> list[int]:
+def nearest_sources(config: ClusterConfig, me: int, near: Sequence[int]) -> list[int]:
     """The members whose values may be copied: those within reach, the nearest first. Everybody, if nobody is: in a
     joint epoch all transactions wait, and one who is silent would be waited for, too."""
     members = [each for each in config.electorate if each != me]
@@ -73,11 +73,11 @@ def copy_values(config: ClusterConfig, source: int, share: float) -> Flow[bool]:
     epoch, stretches = (config.epoch, MAX_STRETCHES) if config.is_joint else (0, LEARNING_STRETCHES)
     after: bytes | None = None
     blind = False
-    while (yield from lasts(config)):
+    while (yield from is_current(config)):
         held: tuple[Stretch, ...] = () if blind else (yield LookThrough(after=after, stretches=stretches))
         page = yield Ask(to=source, request=ValuesRead(epoch=epoch, after=after, held=held))
         if not isinstance(page, ValuesPage):
-            yield from set_right(config, source, page)
+            yield from reconcile_epoch(config, source, page)
             return False
         news: int | None = 0
         if page.differing:
@@ -96,10 +96,10 @@ def differing_spans(after: bytes | None, held: tuple[Stretch, ...], page: Values
     """Nothing beyond the end of the page: there the source has more."""
     ends = [stretch.until for stretch in held] or [None]
     begins = [after, *ends]
-    return tuple(Span(begins[place], nearer(ends[place], page.through)) for place in page.differing)
+    return tuple(Span(begins[place], lower_end(ends[place], page.through)) for place in page.differing)
 
 
-def nearer(end: bytes | None, other: bytes | None) -> bytes | None:
+def lower_end(end: bytes | None, other: bytes | None) -> bytes | None:
     """None is beyond everything."""
     if end is None or other is None:
         return other if end is None else end
@@ -111,7 +111,7 @@ def copy_kept(config: ClusterConfig, source: int) -> Flow[bool]:
     while True:
         page = yield Ask(to=source, request=KeptRead(epoch=config.epoch, after=after))
         if not isinstance(page, KeptPage):
-            yield from set_right(config, source, page)
+            yield from reconcile_epoch(config, source, page)
             return False
         if page.kept and not (yield Preserve(epoch=config.epoch, kept=page.kept)):
             return False
@@ -120,7 +120,7 @@ def copy_kept(config: ClusterConfig, source: int) -> Flow[bool]:
         after = KeptId(term=page.kept[-1].term, id=page.kept[-1].commit.id)
 
 
-def set_right(config: ClusterConfig, source: int, reply: object) -> Flow[None]:
+def reconcile_epoch(config: ClusterConfig, source: int, reply: object) -> Flow[None]:
     """One of us lives in another epoch."""
     if isinstance(reply, StaleEpoch):
         yield Adopt(config=reply.config)

@@ -38,7 +38,7 @@ class RetentionFloor(Struct, frozen=True, kw_only=True):
     age_ms: float
 
 
-def may_go(
+def removable(
     config: ClusterConfig, readers: Mapping[int, Reader], now_ms: float, *, newest: bytes, aged: bytes, commits: int
 ) -> bytes:
     """Rows up to this stamp. `aged` are those older than the floor asks for, `commits` is how many it keeps."""

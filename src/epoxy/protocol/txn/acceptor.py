@@ -47,7 +47,7 @@ def step(log: InstanceLog, message: InstanceRequest) -> Step:
     if isinstance(message, OrderedCommit):
         return learn(state, message)
     if state.is_committed:
-        return state, decided(state, message)
+        return state, reply_decided(state, message)
     match message:
         case PreAccept():
             return pre_accept(log, state, message)
@@ -61,7 +61,7 @@ def step(log: InstanceLog, message: InstanceRequest) -> Step:
             assert_never(message)
 
 
-def decided(state: Instance, message: InstanceRequest) -> OrderedReply:
+def reply_decided(state: Instance, message: InstanceRequest) -> OrderedReply:
     """A decision is for ever, whatever ballot somebody asks in."""
     return RecoverOk(held=state) if isinstance(message, Recover) else Decided(commit=commit_of(state))
 
@@ -76,21 +76,21 @@ def pre_accept(log: InstanceLog, state: Instance, message: PreAccept) -> Step:
     if state.ballot != NO_BALLOT or state.phase is Phase.ACCEPTED:
         return state, Overtaken(ballot=state.ballot)
     if state.phase is Phase.PREACCEPTED:
-        return state, PreAcceptOk(also=added(state))
+        return state, PreAcceptOk(also=added_deps(state))
     if log.is_far_beyond(message.deps):
         return state, Overloaded()
     more = log.outside(message.id, message.command, message.deps)
     if len(more) > MAX_DEPENDENCIES:
         return state, Overloaded()
     after = pre_accepted(message, message.deps.plus(more))
-    return after, PreAcceptOk(also=added(after))
+    return after, PreAcceptOk(also=added_deps(after))
 
 
 def pre_accepted(message: PreAccept, deps: Deps) -> Instance:
     return Instance(id=message.id, phase=Phase.PREACCEPTED, command=message.command, deps=deps, initial=message.deps)
 
 
-def added(state: Instance) -> tuple[InstanceId, ...]:
+def added_deps(state: Instance) -> tuple[InstanceId, ...]:
     """What this replica knew beyond what was sent."""
     assert state.deps is not None
     assert state.initial is not None
@@ -153,10 +153,10 @@ def validate(log: InstanceLog, state: Instance, message: Validate) -> Step:
     found = rivals(log, message)
     if len(found) > MAX_DEPENDENCIES:
         return state, Overloaded()
-    return remembered(state, message), ValidateOk(rivals=tuple(found))
+    return remember_command(state, message), ValidateOk(rivals=tuple(found))
 
 
-def remembered(state: Instance, message: Validate) -> Instance:
+def remember_command(state: Instance, message: Validate) -> Instance:
     return replace(state, command=message.command, initial=message.deps)
 
 

@@ -48,9 +48,9 @@ def submit(instance_id: InstanceId, command: Command, ctx: Context) -> Flow[Endi
     if isinstance(begun, Overloaded):
         return TooMuch()
     poll = Poll(begun.deps, ctx)
-    yield from ask(poll, begun, ctx)
+    yield from collect_answers(poll, begun, ctx)
     if poll.decided is not None:
-        return (yield from learn(poll.decided, ctx))
+        return (yield from adopt_decision(poll.decided, ctx))
     if poll.is_fast:
         return (yield from finish_fast(instance_id, ctx))
     if poll.overtaken or not poll.is_enough:
@@ -104,7 +104,7 @@ class Poll:
                 self.refused.add(sender)
 
 
-def ask(poll: Poll, request: PreAccept, ctx: Context) -> Flow[None]:
+def collect_answers(poll: Poll, request: PreAccept, ctx: Context) -> Flow[None]:
     """Until the answers settle what to do. When the timer rings, a slow quorum is enough."""
     if poll.settled:
         return
@@ -130,17 +130,17 @@ def finish_fast(instance_id: InstanceId, ctx: Context) -> Flow[Ending]:
     if isinstance(result, Overtaken):
         return Abandoned()
     commit = result.commit if isinstance(result, Decided) else result
-    yield spread(commit, ctx)
+    yield broadcast_commit(commit, ctx)
     return CommandDecided(Path.FAST)
 
 
-def learn(commit: OrderedCommit, ctx: Context) -> Flow[Ending]:
+def adopt_decision(commit: OrderedCommit, ctx: Context) -> Flow[Ending]:
     yield Home(commit)
-    yield spread(commit, ctx)
+    yield broadcast_commit(commit, ctx)
     return CommandDecided(Path.SLOW)
 
 
-def spread(commit: OrderedCommit, ctx: Context) -> Tell:
+def broadcast_commit(commit: OrderedCommit, ctx: Context) -> Tell:
     return Tell(envelopes=ctx.to_others(commit))
 
 
@@ -160,7 +160,7 @@ def decide(
     if not isinstance(result, OrderedCommit):
         return result
     # A quorum has it on its disks, so it may be told before this replica has: not so in `finish_fast`.
-    yield spread(result, ctx)
+    yield broadcast_commit(result, ctx)
     yield Home(result)
     return True
 

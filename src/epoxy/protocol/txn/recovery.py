@@ -28,7 +28,7 @@ from epoxy.model.instances import (
 )
 from epoxy.model.quorum import Quorums
 from epoxy.protocol.txn.acceptor import commit_of, is_settled_for
-from epoxy.protocol.txn.coordinator import decide, spread
+from epoxy.protocol.txn.coordinator import broadcast_commit, decide
 from epoxy.protocol.txn.effects import (
     Also,
     Answer,
@@ -104,11 +104,11 @@ def took_as_sent(each: Instance) -> bool:
     return each.phase is Phase.PREACCEPTED and each.deps == each.initial
 
 
-def rule_out(rivals: Mapping[InstanceId, Rival], check: FastPathCheck, asked: set[int], quorums: Quorums) -> bool:
+def rule_out(rivals: Mapping[InstanceId, Rival], choice: FastPathCheck, asked: set[int], quorums: Quorums) -> bool:
     """Rule 7: whether some rival proves that the fast path was not taken."""
     if any(rival.is_committed for rival in rivals.values()):
         return True
-    return check.equal == len(asked) - quorums.e and any(each.replica_id not in asked for each in rivals)
+    return choice.equal == len(asked) - quorums.e and any(each.replica_id not in asked for each in rivals)
 
 
 def recover(instance_id: InstanceId, ctx: Context) -> Flow[bool]:
@@ -134,12 +134,14 @@ def recover_at(request: Recover, own: Instance, ctx: Context) -> Flow[bool | Bal
     if not isinstance(held, dict):
         return held if held is not None else False
     choice = choose(request.id, held, ctx.config.quorums)
-    verdict = (yield from check(request, choice, set(held), ctx)) if isinstance(choice, FastPathCheck) else choice
+    verdict = (
+        (yield from check_fast_path(request, choice, set(held), ctx)) if isinstance(choice, FastPathCheck) else choice
+    )
     if verdict is None:
         return False
     if isinstance(verdict, Learn):
         yield Home(verdict.commit)
-        yield spread(verdict.commit, ctx)
+        yield broadcast_commit(verdict.commit, ctx)
         return True
     return (yield from decide(request.id, request.ballot, verdict.command, verdict.deps, ctx))
 
@@ -164,7 +166,9 @@ def gather(request: Recover, own: Instance, ctx: Context) -> Flow[dict[int, Inst
     return held
 
 
-def check(request: Recover, choice: FastPathCheck, asked: set[int], ctx: Context) -> Flow[Propose | Learn | None]:
+def check_fast_path(
+    request: Recover, choice: FastPathCheck, asked: set[int], ctx: Context
+) -> Flow[Propose | Learn | None]:
     """Rule 7. None: somebody joined a higher ballot, or is silent."""
     validate = Validate(id=request.id, ballot=request.ballot, command=choice.command, deps=choice.deps)
     own: OrderedReply = yield Home(validate)
@@ -183,7 +187,7 @@ def check(request: Recover, choice: FastPathCheck, asked: set[int], ctx: Context
             case ValidateOk(rivals=found):
                 missing.discard(event.sender)
                 rivals.update({r.id: r for r in found if r.is_committed or r.id not in rivals})
-            case _ if (late := told_late(request, event, asked)) is not None:
+            case _ if (late := late_answer(request, event, asked)) is not None:
                 return late
             case Overtaken():
                 return None
@@ -193,10 +197,10 @@ def check(request: Recover, choice: FastPathCheck, asked: set[int], ctx: Context
         return Propose(choice.command, choice.deps)
     if rule_out(rivals, choice, asked, ctx.config.quorums):
         return NOP
-    return (yield from wait(request, choice, tuple(sorted(rivals)), asked, ctx))
+    return (yield from wait_for_rivals(request, choice, tuple(sorted(rivals)), asked, ctx))
 
 
-def told_late(request: Recover, event: Answer, asked: set[int]) -> Propose | Learn | None:
+def late_answer(request: Recover, event: Answer, asked: set[int]) -> Propose | Learn | None:
     """A replica outside the quorum answers after all. What it says may settle everything."""
     if isinstance(event.reply, Decided):
         return Learn(event.reply.commit)
@@ -211,7 +215,7 @@ def told_late(request: Recover, event: Answer, asked: set[int]) -> Propose | Lea
     return NOP if event.sender == request.id.replica_id else None
 
 
-def wait(
+def wait_for_rivals(
     request: Recover, choice: FastPathCheck, rivals: tuple[InstanceId, ...], asked: set[int], ctx: Context
 ) -> Flow[Propose | Learn | None]:
     """Until the rivals are decided, or one of those who recover them gives way. Both may wait for each other: the one
@@ -221,14 +225,14 @@ def wait(
     yield Also(envelopes={}, timer_ms=ctx.timing.round_timeout_ms)
     while True:
         seen: Seen = yield Home(Look(ids=(request.id, *rivals)))
-        verdict = weigh(request, choice, seen, ctx.config.quorums)
+        verdict = check_rivals(request, choice, seen, ctx.config.quorums)
         if verdict is not None:
             return verdict
         if seen.instances[0].ballot != request.ballot:
             return None
         event = yield Next(watching=rivals)
         if isinstance(event, Answer):
-            late = told_late(request, event, asked)
+            late = late_answer(request, event, asked)
             if late is not None:
                 return late
         elif isinstance(event, Expired):
@@ -237,7 +241,7 @@ def wait(
             yield Also(envelopes={}, timer_ms=ctx.timing.round_timeout_ms)
 
 
-def weigh(request: Recover, choice: FastPathCheck, seen: Seen, quorums: Quorums) -> Propose | Learn | None:
+def check_rivals(request: Recover, choice: FastPathCheck, seen: Seen, quorums: Quorums) -> Propose | Learn | None:
     mine, *rivals = seen.instances
     if mine.is_committed:
         return Learn(commit_of(mine))

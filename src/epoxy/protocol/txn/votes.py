@@ -22,20 +22,20 @@ def decides(state: Instance, voters: Set[int], ballot: Ballot, me: int, slow: in
     return is_voted and me in voters and len(voters) >= slow
 
 
-class Telling(Struct, frozen=True):
+class VoteBroadcast(Struct, frozen=True):
     """A vote that was just given. When it is durable, the voter itself counts it, and these others hear of it."""
 
     vote: OrderedVote
     others: tuple[int, ...]
 
 
-def telling(me: int, voters: Iterable[int], request: object, reply: object) -> Telling | None:
+def vote_broadcast(me: int, voters: Iterable[int], request: object, reply: object) -> VoteBroadcast | None:
     """None: that was no vote. Whoever asked for it has its answer; the others need not wait for what comes of that."""
     if not isinstance(request, OrderedAccept) or not isinstance(reply, Voted):
         return None
     asker = request.ballot.replica_id or request.id.replica_id
     vote = OrderedVote(sender=me, id=request.id, ballot=request.ballot)
-    return Telling(vote, tuple([voter for voter in voters if voter not in (me, asker)]))
+    return VoteBroadcast(vote, tuple([voter for voter in voters if voter not in (me, asker)]))
 
 
 class Votes:
