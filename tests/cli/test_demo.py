@@ -63,7 +63,7 @@ def test_every_region_gets_settings_that_a_node_accepts(tmp_path: Path, wan: boo
         assert settings.node.resp is not None
         assert settings.node.resp.port == NOWHERE + 10 * i + 1
         assert [member.datacenter for member in settings.cluster.members] == list(made.names)
-        assert settings.emulate_wan is wan
+        assert settings.wan.emulate is wan
         assert settings.cluster.secret_file.stat().st_mode & 0o077 == 0
 
 
@@ -74,7 +74,7 @@ def test_a_region_that_comes_later_names_the_first_ones_and_has_an_id_of_its_own
     settings = load(made.furnish(place).config)
     assert (settings.node.id, settings.node.datacenter, settings.cluster.join) == (4, "us-west-2", True)
     assert [member.id for member in settings.cluster.members] == [1, 2, 3]
-    assert (settings.node.http.port, settings.emulate_wan) == (NOWHERE + 30, True)
+    assert (settings.node.http.port, settings.wan.emulate) == (NOWHERE + 30, True)
 
 
 def test_who_came_and_who_went_is_remembered(tmp_path: Path) -> None:

@@ -112,7 +112,8 @@ def test_a_bad_file_is_one_line_with_its_place(config: Path) -> None:
     config.write_text(FILE.replace("secret_file", "secretfile"))
     result = run(config)
     known = ", ".join(TABLE["cluster"])
-    assert result.stderr == f"epoxy: {config}, line 5: unknown setting cluster.secretfile; known: {known}\n"
+    words = f"unknown setting cluster.secretfile; known: {known}; did you mean secret_file?"
+    assert result.stderr == f"epoxy: {config}, line 5: {words}\n"
 
 
 def test_no_secret(config: Path) -> None:

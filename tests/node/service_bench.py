@@ -56,7 +56,6 @@ def settings_of(n: int, *, writes_in_flight: int = 100, reads_in_flight: int = 1
             request_timeout_ms=TIMEOUT_MS,
             peer_queue=100,
         ),
-        emulate_wan=False,
     )
 
 

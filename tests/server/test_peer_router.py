@@ -56,7 +56,7 @@ class World:
             },
         )()
         monkeypatch.setattr(asyncio, "get_running_loop", lambda: loop)
-        settings = replace(settings_of(n), emulate_wan=False)
+        settings = settings_of(n)
         self.link = Link(self.clock)
         self.node = Node(settings, MemoryStore(), self.peers, self.clock, FixedDice(), print, self.questions)
         handle = self.node.replica.handle_all

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
-from epoxy.node.process.config import MIN_SECRET_BYTES, Field, Invalid, file_path, read_fields, secret_in, text, whole
+from epoxy.node.process.secret_files import MIN_SECRET_BYTES, secret_in
+from epoxy.node.process.sections import FilePath, Text, known, read_address, read_section, settings_of
 from epoxy.node.process.toml_file import TomlSource, parse
 from epoxy.protocol.elect.config import ElectConfig, ElectNode, ElectTiming
 from epoxy.protocol.elect.lint import LintFinding, lint
@@ -37,60 +38,72 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
     findings: tuple[LintFinding, ...]
 
 
-def read_address(value: Any) -> Address:
-    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
-    if not host.strip("[] ") or not port.isdecimal() or not 0 < int(port) <= 65_535:
-        raise Invalid
-    return Address(host.strip("[]"), int(port))
+def read_agent_address(value: Any) -> Address:
+    address = read_address(value)
+    if not address.port:
+        raise ValueError
+    return address
 
 
 def read_backoff(value: Any) -> tuple[int, int]:
     found = BACKOFF.fullmatch(value) if isinstance(value, str) else None
     if found is None:
-        raise Invalid
+        raise ValueError
     return int(found[1]), int(found[2])
 
 
-def read_switch(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise Invalid
-    return value
-
-
-def address(default: Any = ...) -> Field:
-    allowed = 'an address, as "10.0.0.1:7900"'
-    return Field(read_address, allowed) if default is ... else Field(read_address, allowed, default)
-
-
+AgentAddress = Annotated[
+    Address, Meta(description='an address, as "10.0.0.1:7900"', extra={"read": read_agent_address})
+]
+Backoff = Annotated[tuple[int, int], Meta(description='two numbers, as "1000-5000"', extra={"read": read_backoff})]
+Milliseconds = Annotated[int, Meta(ge=1, le=HOUR_MS)]
 TIMES = ElectTiming()
-TABLE: dict[str, dict[str, Field]] = {
-    "node": {
-        "id": text(),
-        "data_dir": file_path(),
-        "listen": address(None),
-        "clients": address(),
-        "metrics": address(None),
-    },
-    "server": {
-        "address": address(None),
-        "user": text(default=""),
-        "password_file": file_path(None),
-        "kill_hung": Field(read_switch, "true or false", False),
-    },
-    "cluster": {
-        "name": text(),
-        "secret_file": file_path(),
-        "initial_primary": text(),
-        "min_replicas_to_write": whole(0, 100, 0),
-    },
-    "timing": {
-        "hb_interval_ms": whole(1, HOUR_MS, TIMES.hb_interval_ms),
-        "down_after_ms": whole(1, HOUR_MS, TIMES.down_after_ms),
-        "lease_ms": whole(1, HOUR_MS, None),
-        "election_timeout_ms": whole(1, HOUR_MS, None),
-        "election_backoff_ms": Field(read_backoff, 'two numbers, as "1000-5000"', None),
-    },
+
+
+class NodeSection(Struct, frozen=True, kw_only=True):
+    id: Text
+    data_dir: FilePath
+    listen: AgentAddress | None = None
+    clients: AgentAddress
+    metrics: AgentAddress | None = None
+
+
+class ServerSection(Struct, frozen=True, kw_only=True):
+    address: AgentAddress | None = None
+    user: Text = ""
+    password_file: FilePath | None = None
+    kill_hung: bool = False
+
+
+class ClusterSection(Struct, frozen=True, kw_only=True):
+    name: Text
+    secret_file: FilePath
+    initial_primary: Text
+    min_replicas_to_write: Annotated[int, Meta(ge=0, le=100)] = 0
+
+
+class TimingSection(Struct, frozen=True, kw_only=True):
+    hb_interval_ms: Milliseconds = TIMES.hb_interval_ms
+    down_after_ms: Milliseconds = TIMES.down_after_ms
+    lease_ms: Milliseconds | None = None
+    election_timeout_ms: Milliseconds | None = None
+    election_backoff_ms: Backoff | None = None
+
+
+class NodesEntry(Struct, frozen=True, kw_only=True):
+    id: Text
+    control: AgentAddress
+    server: AgentAddress
+    priority: Annotated[int, Meta(ge=0, le=1_000)] = 100
+
+
+TABLE = {
+    "node": settings_of(NodeSection),
+    "server": settings_of(ServerSection),
+    "cluster": settings_of(ClusterSection),
+    "timing": settings_of(TimingSection),
 }
+NODE = settings_of(NodesEntry)
 HINTS = {
     "elect_port_base": 'there are no shards: each node has one port for agents, control = "host:port" in [[nodes]]',
     "election_backoff_min_ms": 'written as one setting, election_backoff_ms = "1000-5000"',
@@ -98,15 +111,13 @@ HINTS = {
 }
 """For names of the original text, and of messages, that are no settings."""
 
-NODE = {"id": text(), "control": address(), "server": address(), "priority": whole(0, 1_000, 100)}
-
 
 def load(path: Path) -> AgentSettings:
     source, document = parse(path)
     for section in document:
         if section not in (*TABLE, "nodes"):
             raise ConfigError(f"{source.where(section)}: unknown section [{section}]; known: {', '.join(TABLE)}, nodes")
-    sections = {section: read_section(source, section, document) for section in TABLE}
+    sections = {section: checked_section(source, section, document) for section in TABLE}
     config = read_config(sections, read_nodes(source, document.get("nodes")))
     findings = lint(config)
     for finding in findings:
@@ -132,15 +143,15 @@ def load(path: Path) -> AgentSettings:
     )
 
 
-def read_section(source: TomlSource, section: str, document: Mapping[str, Any]) -> dict[str, Any]:
+def checked_section(source: TomlSource, section: str, document: Mapping[str, Any]) -> dict[str, Any]:
     given = document.get(section, {})
     if not isinstance(given, dict):
         raise ConfigError(f"{source.where(section)}: {section} is a section, written [{section}]")
     for key in given:
         if key not in TABLE[section]:
-            hint = HINTS.get(key) or f"known: {', '.join(TABLE[section])}"
+            hint = HINTS.get(key) or known(key, TABLE[section])
             raise ConfigError(f"{source.where(section, key)}: unknown setting {section}.{key}; {hint}")
-    return read_fields(source, section, TABLE[section], given)
+    return read_section(source, section, TABLE[section], given)
 
 
 def read_nodes(source: TomlSource, given: Any) -> tuple[ElectNode, ...]:
@@ -150,7 +161,7 @@ def read_nodes(source: TomlSource, given: Any) -> tuple[ElectNode, ...]:
     for entry in given:
         if not isinstance(entry, dict) or not set(entry) <= set(NODE):
             raise ConfigError(f"{source.where('nodes')}: nodes: {entry!r}; allowed: {', '.join(NODE)}")
-        nodes.append(ElectNode(**read_fields(source, "nodes", NODE, entry)))
+        nodes.append(ElectNode(**read_section(source, "nodes", NODE, entry)))
     return tuple(nodes)
 
 

@@ -140,7 +140,7 @@ class Node:
             Membership(self.driver, store, questions, dice, self.ordered.terms) if questions is not None else None
         )
         self.roster = MembersAdmin(self.member, links.reachable) if self.member is not None else None
-        self._backfill = Backfill(self.replica.keyspace, store, clock) if settings.backfill else None
+        self._backfill = Backfill(self.replica.keyspace, store, clock) if settings.store.backfill else None
 
     def start(self) -> None:
         """A peer may be absent, once the others have met this node's store."""

@@ -71,7 +71,7 @@ class Neighbours:
         """One that is no member, or not yet, has nobody to talk to; it is told when it becomes one."""
         config, me = self._replica.config, self._replica.me
         others = [info for info in config.replicas if info.id != me] if config.info(me) is not None else []
-        if self._node.settings.emulate_wan:
+        if self._node.settings.wan.emulate:
             self._link.measure({info.id: self._rtt_ms(info.id) for info in others})
         links = {info.id: info.url for info in others}
         self._connect(self._links | links)

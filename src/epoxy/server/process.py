@@ -20,10 +20,11 @@ from epoxy.model.cluster import ClusterConfig, ReplicaStatus
 from epoxy.model.errors import ConfigError, EpoxyError, StoreFailed
 from epoxy.model.messages import Reply, Request
 from epoxy.node.process import descriptors, signals
-from epoxy.node.process.config import Settings, is_open_to_others, read_resp_password, read_secret
+from epoxy.node.process.config import Settings
 from epoxy.node.process.exits import EXIT_STORE
 from epoxy.node.process.listening import listen
 from epoxy.node.process.logs import LOGGER
+from epoxy.node.process.secret_files import is_open_to_others, read_resp_password, read_secret
 from epoxy.node.service import Node
 from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
@@ -340,7 +341,7 @@ def check_readable(name: str, path: Path | None) -> None:
 def check_regions(settings: Settings) -> None:
     """Members that are added later and have other names are as near as they really are."""
     for name in (settings.node.datacenter, *(member.datacenter for member in settings.cluster.members)):
-        if settings.emulate_wan and name not in aws.REGIONS:
+        if settings.wan.emulate and name not in aws.REGIONS:
             known = ", ".join(aws.REGIONS)
             raise ConfigError(f"wan.emulate: no round trips are known for {name!r}; allowed: {known}")
 

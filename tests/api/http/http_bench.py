@@ -284,7 +284,6 @@ def settings(me: int, ids: Sequence[int]) -> Settings:
             request_timeout_ms=10_000,
             peer_queue=1000,
         ),
-        emulate_wan=False,
     )
 
 

@@ -53,7 +53,6 @@ def settings_of(me: int, founders: Sequence[int]) -> config.Settings:
         ),
         tls=None,
         limits=LIMITS,
-        emulate_wan=False,
     )
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
 from epoxy.node.process.config import (
-    MIN_SECRET_BYTES,
     TABLE,
     Limits,
     MemberSetting,
@@ -19,8 +19,8 @@ from epoxy.node.process.config import (
     TlsSettings,
     in_force,
     load,
-    read_secret,
 )
+from epoxy.node.process.secret_files import MIN_SECRET_BYTES, read_secret
 from epoxy.protocol.placement.config import OF_POOLS, Strategy
 from epoxy.protocol.placement.records import EnvoyPool
 
@@ -100,7 +100,7 @@ def test_the_least_one_has_to_say(write: Write, tmp_path: Path) -> None:
         request_timeout_ms=10_000,
         peer_queue=10_000,
     )
-    assert not settings.emulate_wan
+    assert not settings.wan.emulate
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_the_least_one_has_to_say(write: Write, tmp_path: Path) -> None:
         ("node", "advertise_url", '"https://a.example/"', lambda s: s.node.advertise_url == "https://a.example"),
         ("cluster", "quorum_policy", '"fast-paxos"', lambda s: s.cluster.quorum_policy is QuorumPolicy.FAST_PAXOS),
         ("cluster", "secret_file", '"/etc/x"', lambda s: s.cluster.secret_file == Path("/etc/x")),
-        ("store", "driver", '"embedded"', lambda s: s.store_driver == "embedded"),
+        ("store", "driver", '"embedded"', lambda s: s.store.driver == "embedded"),
         ("limits", "connections", "1", lambda s: s.limits.connections == 1),
         ("limits", "connections", "100_000", lambda s: s.limits.connections == 100_000),
         ("limits", "pipeline", "100000", lambda s: s.limits.pipeline == 100_000),
@@ -125,8 +125,8 @@ def test_the_least_one_has_to_say(write: Write, tmp_path: Path) -> None:
         ("limits", "peer_queue", "16", lambda s: s.limits.peer_queue == 16),
         ("limits", "changelog_commits", "0", lambda s: s.limits.changelog_commits == 0),
         ("limits", "changelog_minutes", "60", lambda s: s.limits.changelog_minutes == 60),
-        ("store", "backfill", "true", lambda s: s.backfill),
-        ("wan", "emulate", "true", lambda s: s.emulate_wan),
+        ("store", "backfill", "true", lambda s: s.store.backfill),
+        ("wan", "emulate", "true", lambda s: s.wan.emulate),
     ],
 )
 def test_a_setting_is_read(write: Write, section: str, key: str, value: str, read: Callable[[Settings], bool]) -> None:
@@ -159,7 +159,7 @@ def test_a_flag_beats_a_variable_and_that_beats_the_file(write: Write) -> None:
     assert load(path).node.http.port == 1
     assert load(path, environ=environ).node.http.port == 2
     both = load(path, environ=environ, flags={"node.http": "127.0.0.1:3"})
-    assert (both.node.http.port, both.emulate_wan, both.limits.pipeline) == (3, True, 7)
+    assert (both.node.http.port, both.wan.emulate, both.limits.pipeline) == (3, True, 7)
 
 
 def test_everything_can_come_from_outside(write: Write) -> None:
@@ -228,7 +228,7 @@ def test_a_pool_has_the_settings_of_all_but_for_its_own(write: Write) -> None:
         ("samples = 9", "placement.pools.chat.samples is 9; allowed: a whole number from 1 to 8"),
         (
             "sweep_every_s = 9",
-            "placement.pools.chat.sweep_every_s is no setting of a pool; there are: strategy",
+            "placement.pools.chat.sweep_every_s is no setting of a pool; known: strategy",
         ),
         ("colour = 9", "placement.pools.chat.colour is no setting of a pool"),
     ],
@@ -375,8 +375,8 @@ def test_what_is_known_is_told_of_the_section_that_was_meant(write: Write) -> No
     path = write(SMALLEST)
     told = [refusal(path, environ={"EPOXY_TLS_CRT": "x"}), refusal(path, flags={"tls.crt": "x"})]
     assert [each.partition("known: ")[2] for each in told] == [
-        "EPOXY_TLS_CERT, EPOXY_TLS_KEY, EPOXY_TLS_CA",
-        "tls.cert, tls.key, tls.ca",
+        "EPOXY_TLS_CERT, EPOXY_TLS_KEY, EPOXY_TLS_CA; did you mean EPOXY_TLS_CERT?",
+        "tls.cert, tls.key, tls.ca; did you mean tls.cert?",
     ]
 
 
@@ -514,13 +514,16 @@ def misfits(text: str) -> list[str]:
     found = sorted(rows.keys() ^ settings.keys())
     for name in rows.keys() & settings.keys():
         field = settings[name]
-        default = f"`{shown(field.default)}`" if isinstance(field.default, str | int | Address) else "none"
+        has_default = isinstance(field.default, str | int | Address | Enum) and field.default != ""
+        default = f"`{shown(field.default)}`" if has_default else "none"
         if field.allowed not in rows[name][0].replace("`", "") or not rows[name][1].startswith(default):
             found.append(name)
     return found
 
 
 def shown(value: object) -> str:
+    if isinstance(value, Enum):
+        return str(value.value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -15,7 +15,7 @@ from epoxy.model.errors import CodecError
 from epoxy.model.members import ChangeRequest, Member, MemberStatus
 from epoxy.model.writes import ConsensusFailed, Refused
 from epoxy.node.members.members_admin import Accepted, MembersView, Verdict
-from epoxy.node.process.config import Invalid, read_url
+from epoxy.node.process.sections import read_url
 from epoxy.protocol.members.change_request import Amendment, Objection
 
 KNOWN = frozenset((b"progress",))
@@ -151,7 +151,7 @@ def newcomer(given: Newcomer) -> Member:
         raise BadRequest(400, "bad_request", f"a datacenter's name has at most {MAX_DATACENTER} bytes")
     try:
         return Member(id=checked(given.id), url=read_url(given.url), datacenter=given.datacenter)
-    except Invalid:
+    except ValueError:
         raise BadRequest(
             400, "bad_request", f"{given.url!r} is no address of a node, as http://10.0.0.1:7800"
         ) from None

@@ -1,0 +1,40 @@
+"""Secrets in files: what is read, and what is refused in one line."""
+
+from pathlib import Path
+
+import pytest
+
+from epoxy.model.address import Address
+from epoxy.model.errors import ConfigError
+from epoxy.node.process.config import ClusterSettings, NodeSettings, Settings
+from epoxy.node.process.secret_files import is_open_to_others, read_resp_password
+
+
+def with_password(path: Path | None) -> Settings:
+    node = NodeSettings(id=1, data_dir=Path("unused"), http=Address("h", 0), resp_password_file=path)
+    return Settings(node=node, cluster=ClusterSettings(members=(), secret_file=Path("unused")))
+
+
+def test_a_password_is_read_without_the_line_end(tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text("sésame\n", "utf-8")
+    assert read_resp_password(with_password(path)) == "sésame"
+    assert read_resp_password(with_password(None)) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(b" \n", "0 bytes; at least 1"), (b"abc\xff", r"is not UTF-8 \(byte 3\)")]
+)
+def test_a_password_that_is_none(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "password"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"^node\.resp_password_file .*password: {words}$"):
+        read_resp_password(with_password(path))
+
+
+def test_a_file_that_others_may_read_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.touch(0o600)
+    assert not is_open_to_others(path)
+    path.chmod(0o640)
+    assert is_open_to_others(path)
