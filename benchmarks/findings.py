@@ -74,7 +74,7 @@ class Counted(Struct, frozen=True, kw_only=True):
 
 
 class Local(Struct, frozen=True, kw_only=True):
-    """Answers that need nobody else, over all regions."""
+    """Answers from one node alone, over all regions."""
 
     ours: dict[str, Summary]
     counted: dict[str, Counted]

@@ -42,7 +42,7 @@ def sections(findings: Findings) -> Iterator[str]:
     yield floor_table(findings.emulated.ours, findings.emulated.floors)
     yield "### A region killed\n"
     yield killed_table(findings.killed)
-    yield "### Answers that need nobody else\n"
+    yield "### Answers from one node alone\n"
     yield local_table(findings.local)
 
 
@@ -60,7 +60,7 @@ def circumstances(findings: Findings) -> str:
         )
         for name, part in (
             ("5 regions, fresh keys", findings.five.conditions),
-            ("answers that need nobody else", findings.local.conditions),
+            ("answers from one node alone", findings.local.conditions),
             ("3 regions, fresh keys", findings.three.conditions),
             ("nodes' own delay", findings.emulated.conditions),
             ("a region killed", findings.killed.conditions),

@@ -4,7 +4,7 @@
                    every region as leader; with 5 regions and with 3
     emulated       ours with the delays that nodes emulate themselves, as in the demo
     killed         ours, each region in turn ended by SIGKILL while the others write
-    local          reserving again what is reserved, and reading it: what should need nobody else
+    local          reserving again what is reserved, and reading it: what one node should answer alone
 
 Both systems' links go through the same delay proxy, and what cannot be is refused: a commit below its floor, a link
 that carried nothing. Everything runs on the loopback; every process that is started is ended by its pid. A whole run
@@ -241,7 +241,7 @@ def survivor(region: str, victim: str, kills: Sequence[Kill]) -> Survivor:
     )
 
 
-# Answers that need nobody else.
+# Answers from one node alone.
 
 
 async def local(ours: EpoxyCluster, theirs: EtcdCluster, plan: Plan, folder: Path) -> Local:
@@ -365,7 +365,7 @@ async def measure(binary: Path, plan: Plan, folder: Path) -> Findings:
     ):
         adds, version = await proxy_adds_ms(ours), await theirs.version()
         five = await fresh(ours, theirs, plan, folder, quiet)
-        say("answers that need nobody else")
+        say("answers from one node alone")
         at_home = await local(ours, theirs, plan, folder)
     say("starting three regions of each")
     async with (
