@@ -123,7 +123,7 @@ class ActorsDoor:
 
     def _able(self, refuse: Callable[[str, str], None]) -> bool:
         if not self._node.ready:
-            standing = self._node.standing
+            standing = self._node.lifecycle
             refuse(CODES.get(standing.state, "not_ready"), standing.reason)
         elif self._node.me > MAX_LABEL:
             refuse("not_ready", f"a node with an id above {MAX_LABEL} has no label for actors")

@@ -110,7 +110,7 @@ class Process:
             self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm, questions)
             check_members(settings, self.node.replica.config)
             warn(settings, self._data_dir, self._certificate_flaw())
-            self.node.pace.then = self.metrics.tally
+            self.node.latency.then = self.metrics.tally
             self.node.longest_sync_ms = self._store.longest_sync_ms
             self.node.failures.report = self._flow_failed
             self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
@@ -248,7 +248,7 @@ class Process:
         peers = (replica.id for replica in config.replicas if replica.id != self.settings.node.id)
         rtts = {str(peer): rtt / 1000 for peer in peers if (rtt := self._peers.rtt_ms(peer)) is not None}
         return Gauges(
-            changelog_rows=self.node.changes_kept(),
+            changelog_rows=self.node.feed.kept(),
             repaired_keys=self.node.repaired,
             replicas={status.value: statuses.count(status) for status in ReplicaStatus},
             peer_rtt_seconds=rtts,

@@ -82,9 +82,9 @@ class FakeNode:
         self.me = 1
         self.settings = settings(1, (1, 2, 3))
         self.ready = True
-        self.standing = Lifecycle(state=LifecycleState.ACTIVE)
+        self.lifecycle = Lifecycle(state=LifecycleState.ACTIVE)
         self.txn_waits = ""
-        self.roster: MembersAdmin | None = None
+        self.members_admin: MembersAdmin | None = None
         self.replica = SimpleNamespace(config=first_epoch((1, 2, 3)))
         self.outcome: Outcome | None = None
         self.reading: ReadAnswer | None = None

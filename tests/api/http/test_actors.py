@@ -47,7 +47,7 @@ class Place(Keys):
         super().__init__()
         self.me = label
         self.ready = True
-        self.standing = STARTING
+        self.lifecycle = STARTING
         self.values = world
         self.settings = SimpleNamespace(
             node=SimpleNamespace(datacenter=f"dc-{label}"), datacenter_of=lambda label: f"dc-{label}"

@@ -368,6 +368,6 @@ def test_a_reader_that_stops_reading_is_hung_up_on() -> None:
         with socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_S) as stalled:
             stalled.sendall(b"GET /v2/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert stalled.recv(1) == b"H"
-            while cluster.call(lambda: len(served.node._listeners)):
+            while cluster.call(lambda: len(served.node.feed._listeners)):
                 assert served.ask("GET", "/v2/kv/k00").status == 200
         assert served.ask("GET", "/v2/changes?follow=false").status == 200

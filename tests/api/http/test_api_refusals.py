@@ -160,7 +160,7 @@ def test_a_method_that_is_not_possible(door: Door, method: str, target: str, all
     [("GET", "/v2/kv/k"), ("PUT", "/v2/kv/k"), ("GET", "/v2/kv"), ("GET", "/v2/changes"), ("GET", "/v2/inspect/k")],
 )
 def test_a_node_that_is_not_ready(door: Door, method: str, target: str) -> None:
-    door.node.ready, door.node.standing = False, STARTING
+    door.node.ready, door.node.lifecycle = False, STARTING
     answer = door.ask(method, target, b"v")
     assert answer.status == 503
     assert answer.error() == told("not_ready", "the node is starting", retry_after_ms=1000)

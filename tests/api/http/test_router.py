@@ -14,7 +14,7 @@ from tests.api.http.http_bench import FakeNode, Wire, ask, proposal, request
 
 def test_health_does_not_depend_on_being_ready(door: Door) -> None:
     assert (door.ask("GET", "/readyz").status, door.ask("GET", "/readyz").body) == (200, b"ready\n")
-    door.node.ready, door.node.standing = False, STARTING
+    door.node.ready, door.node.lifecycle = False, STARTING
     assert (door.ask("GET", "/healthz").status, door.ask("GET", "/healthz").body) == (200, b"ok\n")
     assert door.ask("GET", "/v2/status").json() == {"id": 1, "ready": False}
     answer = door.ask("GET", "/readyz")

@@ -58,7 +58,7 @@ class FakeRoster(MembersAdmin):
 class Door:
     def __init__(self) -> None:
         self.node = FakeNode()
-        self.node.roster = self.roster = FakeRoster()
+        self.node.members_admin = self.roster = FakeRoster()
         self.api = build_api(self.node, Metrics())
 
     def get(self, target: str) -> Any:
@@ -163,7 +163,7 @@ def test_what_is_said_to_an_order(door: Door, verdict: Verdict, status: int, cod
     ],
 )
 def test_who_has_no_say_shows_the_members_and_takes_no_orders(door: Door, state: LifecycleState, code: str) -> None:
-    door.node.ready, door.node.standing = False, Lifecycle(state=state, reason="why not")
+    door.node.ready, door.node.lifecycle = False, Lifecycle(state=state, reason="why not")
     assert door.get("/v2/members")["epoch"] == 1
     answer = door.order(remove=[2])
     assert (answer.status, answer.error()["code"], answer.error()["message"]) == (503, code, "why not")

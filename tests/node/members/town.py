@@ -93,7 +93,7 @@ class Town:
         for me in add:
             self.start(me)
         verdicts: list[Verdict] = []
-        roster = self.lives[at].node.roster
+        roster = self.lives[at].node.members_admin
         assert roster is not None
         wanted = tuple(Member(id=me, url=url_of(me), datacenter=f"dc-{me}") for me in add)
         roster.change(Amendment(add=wanted, remove=tuple(remove), force=True), verdicts.append)

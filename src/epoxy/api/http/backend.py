@@ -24,11 +24,11 @@ class Backend(Protocol):
     def replica(self) -> MembershipBackend: ...
 
     @property
-    def standing(self) -> Lifecycle:
+    def lifecycle(self) -> Lifecycle:
         """Whether it serves clients, and why not."""
 
     @property
-    def roster(self) -> MembersAdmin | None:
+    def members_admin(self) -> MembersAdmin | None:
         """None: its members never change."""
 
     @property

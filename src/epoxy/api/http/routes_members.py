@@ -106,7 +106,7 @@ class MembersRoutes:
     def get(self, call: ApiCall) -> None:
         given = parameters(call.request.query, KNOWN)
         wants = choice("progress", given.get(b"progress", b"false"), (b"true", b"false")) == b"true"
-        config, roster = self._node.replica.config, self._node.roster
+        config, roster = self._node.replica.config, self._node.members_admin
         if not wants or roster is None:
             wish = roster.wish() if roster is not None else None
             call.json(200, members(config, wish, self._node))
@@ -119,7 +119,7 @@ class MembersRoutes:
 
     def post(self, call: ApiCall) -> None:
         parameters(call.request.query, NONE)
-        order, roster = read_order(json_body(call.request)), self._node.roster
+        order, roster = read_order(json_body(call.request)), self._node.members_admin
         if roster is None:
             call.fail(501, "not_implemented", "this node has no part in changing members")
         elif self._admits(call):

@@ -84,5 +84,5 @@ class Condition:
 
 def not_ready(call: ApiCall, node: Backend) -> None:
     """Definite: whatever was asked for was not begun."""
-    code = CODES.get(node.standing.state, "not_ready")
-    call.fail(503, code, node.standing.reason, retry_after_ms=RETRY_AFTER_MS)
+    code = CODES.get(node.lifecycle.state, "not_ready")
+    call.fail(503, code, node.lifecycle.reason, retry_after_ms=RETRY_AFTER_MS)

@@ -3,10 +3,10 @@
 import msgspec
 
 from epoxy.model.writes import Path as Way
-from epoxy.node.service import (
+from epoxy.node.service import RETIME_EVERY_MS
+from epoxy.node.timing import (
     LONGEST_BACKOFF_MS,
     LONGEST_HEDGE_MS,
-    RETIME_EVERY_MS,
     SHORTEST_BACKOFF_MS,
     SHORTEST_HEDGE_MS,
     SHORTEST_ROUND_MS,
@@ -45,12 +45,12 @@ def test_timers_stay_within_bounds() -> None:
 def test_a_busy_cluster_is_not_taken_for_a_silent_one() -> None:
     world = World()
     for _ in range(10):
-        world.node.pace.proposal_done("Committed", Way.FAST, 0.25)
+        world.node.latency.proposal_done("Committed", Way.FAST, 0.25)
     timing = retimed(world, _2=1.0, _3=1.0)
     assert (timing.hedge_ms, timing.round_timeout_ms) == (750.0, 1500.0)
     timing = retimed(world, _2=1.0, _3=1.0)
     assert (timing.hedge_ms, timing.round_timeout_ms) == (1.5 + SHORTEST_HEDGE_MS, SHORTEST_ROUND_MS)
-    world.node.pace.proposal_done("Committed", Way.FAST, 60.0)
+    world.node.latency.proposal_done("Committed", Way.FAST, 60.0)
     timing = retimed(world, _2=1.0, _3=1.0)
     assert (timing.hedge_ms, timing.round_timeout_ms) == (LONGEST_HEDGE_MS, 2 * LONGEST_HEDGE_MS)
 

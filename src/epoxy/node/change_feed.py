@@ -1,0 +1,67 @@
+"""Commits of this replica, for readers of its changelog and for caches: announced when they are durable."""
+
+from collections.abc import Callable
+from functools import partial
+
+from epoxy.model.records import ChangelogEntry, KeyState
+from epoxy.node.keys.replica import Replica
+from epoxy.ports import Store
+from epoxy.protocol.members.retention import commit_of
+
+
+class ChangeFeed:
+    def __init__(self, replica: Replica, store: Store) -> None:
+        self._keyspace = replica.keyspace
+        self._store = store
+        self._listeners: list[Callable[[], None]] = []
+        self._overwrite_listeners: list[Callable[[bytes], None]] = []
+        self._announcing = self._more = False
+        replica.commit_watchers.append(self._committed)
+
+    def changes(self, after: bytes | None, limit: int) -> list[tuple[bytes, ChangelogEntry]]:
+        """Rows of the changelog behind the cursor `after`, or from the oldest that is kept."""
+        begin = after if after is not None else self.gone()
+        return self._keyspace.changelog(self._store.durable(), begin, limit)
+
+    def gone(self) -> bytes:
+        """The cursor of the newest row that is no longer kept."""
+        return self._keyspace.truncated(self._store.durable())
+
+    def kept(self) -> int:
+        """How many commits are kept: the difference of two numbers, so that a scrape of metrics reads no rows."""
+        return self._store.newest_stamp() - commit_of(self.gone())
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """`listener` is called when `changes` may have more; returns the function that ends that."""
+        self._listeners.append(listener)
+        return partial(self._listeners.remove, listener)
+
+    def on_overwrite(self, listener: Callable[[bytes], None]) -> None:
+        """`listener` is called with a key before the first reader is shown a newer version of it."""
+        self._overwrite_listeners.append(listener)
+
+    def _committed(self, key: bytes, before: KeyState, _after: KeyState) -> None:
+        """One announcement for many commits: listeners read on from where they are. It is made even if nothing listens
+        yet: a listener that comes before the sync does not find this commit in `changes`, and needs the call."""
+        if before.committed is not None:
+            self._store.when_durable(partial(self._overwritten, key))
+        if self._announcing:
+            self._more = True
+        else:
+            self._announce_when_durable()
+
+    def _overwritten(self, key: bytes) -> None:
+        for listener in self._overwrite_listeners:
+            listener(key)
+
+    def _announce_when_durable(self) -> None:
+        self._announcing, self._more = True, False
+        self._store.when_durable(self._announce)
+
+    def _announce(self) -> None:
+        """Commits since `when_durable` was called may need another sync, and then another announcement."""
+        self._announcing = False
+        if self._more:
+            self._announce_when_durable()
+        for listener in list(self._listeners):
+            listener()

@@ -1,0 +1,104 @@
+"""What a node reports: about itself (`/v2/status`), and about a key at every replica (`/v2/inspect`)."""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from epoxy.model.cluster import ReplicaInfo, Side
+from epoxy.model.messages import Failed, Inspect, Inspected, Reply
+from epoxy.model.writes import Path
+from epoxy.node.status import NodeReport, PeerStatus, ReplicaView
+from epoxy.node.timing import floor_ms
+
+if TYPE_CHECKING:
+    from epoxy.node.service import Node
+
+
+def report_of(node: "Node") -> NodeReport:
+    config, engine = node.replica.config, node.ordered
+    tolerated = tolerated_failures(node)
+    committed = sum(node.paths.values())
+    now_ms = node.clock.now_ms()
+    return NodeReport(
+        id=node.me,
+        datacenter=node.settings.node.datacenter,
+        pid=os.getpid(),
+        epoch=config.epoch,
+        ready=node.ready,
+        state=node.lifecycle.state.value,
+        reason=node.lifecycle.reason,
+        joint=config.is_joint,
+        epoch_age_s=(now_ms - node.epoch_began_ms) / 1000,
+        available=tolerated >= 0,
+        tolerated_failures=tolerated,
+        fast_path_share=node.paths[Path.FAST] / committed if committed else None,
+        floor_ms=rounded(floor_ms(config, node.me, node.links)),
+        quorum_policy=config.quorum_policy.value,
+        replicas=config.quorums.n,
+        slow_quorum=config.quorums.slow,
+        fast_quorum=config.quorums.fast,
+        txn_fast_path_share=node.transactions.fast_share,
+        txn_term=engine.replica.number,
+        txn_state=engine.state,
+        txn_behind=engine.behind,
+        txn_kept=engine.replica.kept,
+        txn_kept_for=engine.replica.kept_for,
+        writes_in_flight=node.in_flight,
+        uptime_s=(now_ms - node.started_ms) / 1000,
+        peers=[peer_status(node, info) for info in config.replicas if info.id != node.me],
+        longest_sync_ms=rounded(node.longest_sync_ms()),
+        invariant_violations=node.violations,
+    )
+
+
+def tolerated_failures(node: "Node") -> int:
+    """How many more replicas may fail; in a joint epoch, on the side that tolerates fewer."""
+    config = node.replica.config
+    sides = config.sides or (Side(frozenset(config.active), config.quorums.slow),)
+    reached = {peer for peer in config.voters if peer == node.me or node.links.reachable(peer)}
+    return min([len(reached & side.members) - side.need for side in sides])
+
+
+def peer_status(node: "Node", info: ReplicaInfo) -> PeerStatus:
+    return PeerStatus(
+        id=info.id,
+        datacenter=node.datacenter_of(info.id),
+        url=info.url,
+        rtt_ms=rounded(node.links.rtt_ms(info.id)),
+        reachable=node.links.reachable(info.id),
+        status=info.status.value,
+        trouble=node.links.trouble(info.id),
+    )
+
+
+def inspect(node: "Node", key: bytes, answered: Callable[[list[ReplicaView]], None]) -> None:
+    """What every replica holds for a key. One that does not answer within a round is listed without it."""
+    waiting = set(node.replica.config.replica_ids)
+    views: dict[int, ReplicaView] = {}
+
+    def heard(replica: int, reply: Reply) -> None:
+        if replica not in waiting:
+            return
+        waiting.discard(replica)
+        held = reply if isinstance(reply, Inspected) else None
+        reason = reply.reason if isinstance(reply, Failed) else ""
+        views[replica] = ReplicaView(id=replica, datacenter=node.datacenter_of(replica), held=held, reason=reason)
+        if not waiting:
+            timer.cancel()
+            answered([views[i] for i in sorted(views)])
+
+    def give_up() -> None:
+        for replica in sorted(waiting):
+            heard(replica, Failed(reason="no answer in time"))
+
+    timer = node.clock.call_later(node.driver.timing.round_timeout_ms, give_up)
+    for replica in sorted(waiting):
+        if replica == node.me:
+            node.replica.handle([Inspect(key=key)], partial(heard, replica))
+        else:
+            node.links.send(replica, [Inspect(key=key)], partial(heard, replica))
+
+
+def rounded(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else round(milliseconds, 3)
