@@ -23,7 +23,7 @@ from epoxy.model.writes import (
     Source,
     Write,
 )
-from epoxy.node.change_feed import ChangeFeed
+from epoxy.node.commit_feed import CommitFeed
 from epoxy.node.keys.backfill import Backfill
 from epoxy.node.keys.driver import UNBEGUN, Change, Driver
 from epoxy.node.keys.latency import RoundLatency
@@ -93,7 +93,7 @@ class Node:
         self.transactions = Transactions(self.ordered, self.driver, self._txns)
         self._listing = Listing(self.replica, store, self.transactions)
         self.page, self.count = self._listing.page, self._listing.count
-        self.feed = ChangeFeed(self.replica, store)
+        self.feed = CommitFeed(self.replica, store)
         self.changes, self.changes_gone, self.on_change = self.feed.changes, self.feed.gone, self.feed.on_change
         self.on_overwrite = self.feed.on_overwrite
         self._store = store

@@ -9,7 +9,7 @@ from epoxy.ports import Store
 from epoxy.protocol.members.retention import commit_of
 
 
-class ChangeFeed:
+class CommitFeed:
     def __init__(self, replica: Replica, store: Store) -> None:
         self._keyspace = replica.keyspace
         self._store = store
