@@ -23,7 +23,7 @@ from benchmarks.plausible import above_floor, all_answered, sendable
 from benchmarks.stats import percentile
 from epoxy import Add, AsyncClient, Status
 from epoxy.cli.demo.cluster import DemoCluster
-from epoxy.cli.demo.desk import DemoOrder
+from epoxy.cli.demo.control import DemoOrder
 from epoxy.cli.demo.plan import DemoPlan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.model.errors import EpoxyError

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.stats import percentile
 from epoxy import Add, AsyncClient
 from epoxy.cli.demo.cluster import DemoCluster
-from epoxy.cli.demo.desk import DemoOrder
+from epoxy.cli.demo.control import DemoOrder
 from epoxy.cli.demo.plan import DemoPlan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.model.errors import EpoxyError

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from epoxy.cli.demo import desk, show
+from epoxy.cli.demo import control, show
 from epoxy.cli.demo.cluster import DemoCluster, check_ports
-from epoxy.cli.demo.desk import DemoOrder, DemoReply, Desk
+from epoxy.cli.demo.control import ControlSocket, DemoOrder, DemoReply
 from epoxy.cli.demo.plan import REGIONS, DemoPlan, plan
 from epoxy.cli.main import run
 from epoxy.model.errors import ConfigError, InvalidRequest, Unavailable
@@ -29,7 +29,7 @@ def a_plan(folder: Path, size: int = 3, *, wan: bool = True) -> DemoPlan:
 @pytest.fixture(autouse=True)
 def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Demos of other people are none of a test's business. Sockets want short paths."""
-    monkeypatch.setattr(desk, "folder_of_user", lambda: tmp_path)
+    monkeypatch.setattr(control, "folder_of_user", lambda: tmp_path)
 
 
 # The plan.
@@ -183,7 +183,7 @@ def test_a_port_in_use_is_named(cluster: DemoCluster) -> None:
         check_ports(cluster.nodes)
 
 
-# The desk.
+# The control.
 
 
 def test_an_order_is_asked_and_answered(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_an_order_is_asked_and_answered(tmp_path: Path) -> None:
         heard.append(order)
         return told
 
-    office = Desk(1234)
+    office = ControlSocket(1234)
 
     def serve_two() -> None:
         for _ in range(2):
@@ -202,12 +202,12 @@ def test_an_order_is_asked_and_answered(tmp_path: Path) -> None:
 
     server = threading.Thread(target=serve_two, daemon=True)
     server.start()
-    path = desk.find(folder=tmp_path, port_base=None)
-    assert desk.ask(path, DemoOrder(verb="cut", region="a", others=("b",))) == told
+    path = control.find(folder=tmp_path, port_base=None)
+    assert control.ask(path, DemoOrder(verb="cut", region="a", others=("b",))) == told
     server.join()
     office.close()
     assert heard == [DemoOrder(verb="ps"), DemoOrder(verb="cut", region="a", others=("b",))]
-    assert desk.ask(path, DemoOrder(verb="ps")) is None
+    assert control.ask(path, DemoOrder(verb="ps")) is None
 
 
 def test_a_demo_that_was_killed_leaves_nothing_to_believe(tmp_path: Path) -> None:
@@ -215,8 +215,8 @@ def test_a_demo_that_was_killed_leaves_nothing_to_believe(tmp_path: Path) -> Non
     dead.bind(str(tmp_path / "1234.sock"))
     dead.close()
     with pytest.raises(InvalidRequest, match="no demo is running; `epoxy demo` starts one"):
-        desk.find(folder=None, port_base=None)
-    Desk(1234).close()
+        control.find(folder=None, port_base=None)
+    ControlSocket(1234).close()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -224,7 +224,7 @@ def test_gibberish_is_no_order() -> None:
     here, there = socket.socketpair()
     with here, there:
         there.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        assert desk.read_order(here) == DemoOrder(verb="unreadable")
+        assert control.read_order(here) == DemoOrder(verb="unreadable")
 
 
 # The command line.
@@ -236,8 +236,8 @@ def test_an_order_that_is_interrupted_is_carried_out_all_the_same(
     def interrupt(_: Path, __: DemoOrder) -> DemoReply:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(desk, "find", lambda **_: Path("1234.sock"))
-    monkeypatch.setattr(desk, "ask", interrupt)
+    monkeypatch.setattr(control, "find", lambda **_: Path("1234.sock"))
+    monkeypatch.setattr(control, "ask", interrupt)
     assert run(["demo", "add", "us-west-2"]) == 130
     assert "interrupted; the demo goes on with it" in capsys.readouterr().err
 

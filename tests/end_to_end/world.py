@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from epoxy.cli.demo.cluster import DemoCluster
-from epoxy.cli.demo.desk import DemoOrder
+from epoxy.cli.demo.control import DemoOrder
 from epoxy.cli.demo.plan import PORTS_APART, DemoPlan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.client import Status

@@ -4,6 +4,7 @@ Each test builds a small package named `epoxy` in a temporary folder, with every
 import and lets import-linter judge it by the contracts of our own pyproject.toml.
 """
 
+import ast
 import subprocess
 import sys
 import tomllib
@@ -86,3 +87,18 @@ def test_every_impure_module_is_caught_in_every_pure_room(tmp_path: Path) -> Non
         (room, name) for room in PURE for name in FORBIDDEN if f"{room} is not allowed to import {name}" not in report
     ]
     assert not missed, report
+
+
+def imports_simulator(source: str) -> bool:
+    nodes = list(ast.walk(ast.parse(source)))
+    named = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    named |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return any(name.split(".")[0] == "epoxy_sim" for name in named)
+
+
+def test_of_the_command_line_only_its_simulation_commands_import_the_simulator() -> None:
+    modules = [path for path in (ROOT / "src" / "epoxy").rglob("*.py") if imports_simulator(path.read_text("utf-8"))]
+    assert modules
+    assert {path.parent.relative_to(ROOT / "src") for path in modules} == {Path("epoxy/cli/sim")}
+    assert imports_simulator("from epoxy_sim.world import World\n")
+    assert not imports_simulator("import epoxy_similar\n")

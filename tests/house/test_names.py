@@ -30,7 +30,6 @@ KNOWN_DOUBLES = {
     "Context",
     "EnvoyPage",
     "Expired",
-    "Field",
     "Home",
     "Inspection",
     "Members",
@@ -94,7 +93,6 @@ def glossary_words(text: str) -> set[str]:
 
 
 RENAMES = {
-    "desk": "cli/demo/control.py",
     "door": "agent/sentinel_server.py",
     "errands": "runtime/flow.py",
     "goodbye": "transport/http/shutdown.py",

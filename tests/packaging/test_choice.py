@@ -12,8 +12,8 @@ from shutil import copytree
 import pytest
 
 import epoxy
-from epoxy.cli import parameters
 from epoxy.cli.main import run
+from epoxy.cli.sim import parameters
 
 TESTS = Path(__file__).resolve().parents[1]
 WHICH = """import epoxy; from importlib.util import find_spec

@@ -26,7 +26,7 @@ class Benches(Group):
         return super().parse_args(ctx, args if args and args[0] in self.list_commands(ctx) else ["load", *args])
 
 
-@click.group(cls=Benches, rooms={"placement": "placement_bench"}, context_settings=SETTINGS)
+@click.group(cls=Benches, rooms={"placement": "sim.placement_bench"}, context_settings=SETTINGS)
 def bench() -> None:
     """Load against a running cluster, and other measurements."""
 

@@ -11,7 +11,6 @@ import pytest
 
 from epoxy.cli.main import run
 from epoxy.cli.progress import ProgressBar
-from epoxy_sim.campaign import Tally
 from epoxy_sim.keys.mutants import MUTANTS
 from tests.cli.status import status_of
 
@@ -98,11 +97,11 @@ def test_a_replay_may_be_shrunk(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_interrupt_tells_what_is_known(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(_: ProgressBar, tally: Tally, __: float) -> None:
-        if tally.runs >= 8:
+    def interrupt(_: ProgressBar, done: int, __: str) -> None:
+        if done >= 8:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(ProgressBar, "__call__", interrupt)
+    monkeypatch.setattr(ProgressBar, "tell", interrupt)
     assert status_of(["sim", "per-key", "--seeds", "0..1000", "--jobs", "1"]) == 130
     assert "interrupted, 16 runs from seed 0: held" in capsys.readouterr().out
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from epoxy.cli.demo.desk import DemoOrder, DemoReply
+from epoxy.cli.demo.control import DemoOrder, DemoReply
 from epoxy.cli.demo.plan import SECRET, DemoPlan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.cli.groups import refuse

@@ -9,8 +9,8 @@ import click
 from msgspec import Struct
 
 from epoxy.cli import output
-from epoxy.cli.demo import desk, show
-from epoxy.cli.demo.desk import DemoOrder
+from epoxy.cli.demo import control, show
+from epoxy.cli.demo.control import DemoOrder
 from epoxy.cli.demo.plan import HIGHEST_PORT_BASE, REGIONS
 from epoxy.cli.demo.run import Wanted, run_demo
 from epoxy.cli.groups import SETTINGS, Group, Interrupted, refuse
@@ -119,11 +119,11 @@ def send(order: DemoOrder, **given: Any) -> None:
     before: Meant = click.get_current_context().obj
     folder, port_base = given["folder"] or before.folder, given["port_base"] or before.port_base
     try:
-        path = desk.find(folder=folder, port_base=port_base)
+        path = control.find(folder=folder, port_base=port_base)
     except InvalidRequest as error:
         raise click.UsageError(str(error)) from error
     try:
-        told = desk.ask(path, order)
+        told = control.ask(path, order)
     except EpoxyError as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from epoxy.cli import output
 from epoxy.cli.demo import show
 from epoxy.cli.demo.cluster import DemoCluster
-from epoxy.cli.demo.desk import DemoOrder, DemoReply, Desk
+from epoxy.cli.demo.control import ControlSocket, DemoOrder, DemoReply
 from epoxy.cli.demo.plan import DemoPlan, plan
 from epoxy.cli.demo.region import RegionNode
 
@@ -82,8 +82,8 @@ class Demo:
         began = time.monotonic()
         with progress(self.cluster.plan) as tell:
             self.cluster.start(tell)
-        self._desk = Desk(self.cluster.plan.port_base)
-        stack.callback(self._desk.close)
+        self._control = ControlSocket(self.cluster.plan.port_base)
+        stack.callback(self._control.close)
         document = self.cluster.document()
         if self._wanted.as_json:
             output.emit_json(document)
@@ -109,7 +109,7 @@ class Demo:
         return running.returncode if running.returncode >= 0 else 128 - running.returncode
 
     def _attend(self) -> None:
-        self._desk.serve(self._perform, LOOK_S)
+        self._control.serve(self._perform, LOOK_S)
         for node in self.cluster.fallen():
             self._tell_fallen(node)
 

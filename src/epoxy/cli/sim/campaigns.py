@@ -8,15 +8,16 @@ from typing import Any
 import click
 
 from epoxy.cli import output
-from epoxy.cli import parameters as options
 from epoxy.cli.groups import SETTINGS
-from epoxy.cli.progress import ProgressBar, watched
+from epoxy.cli.progress import ProgressBar
+from epoxy.cli.sim import parameters as options
 from epoxy.cli.sim import results
 from epoxy.cli.sim.mutants import mutants_command
 from epoxy.cli.sim.results import Stage
-from epoxy_sim.campaign import Campaign
+from epoxy_sim.campaign import Campaign, S, Summary, Tally
 from epoxy_sim.protocols import CampaignSetup, R, chase
 from epoxy_sim.search import P, Shrunk
+from epoxy_sim.worker_pool import WorkerDied
 
 HELD, VIOLATED, INTERRUPTED = 0, 1, 130
 
@@ -82,7 +83,7 @@ def simulate(
     if replay is not None:
         return replay_one(stage, setup, replay, shrinking=bool(shrinking), as_json=as_json)
     campaign = Campaign(setup, seeds.start, seeds.stop, jobs=jobs, minutes=minutes, keep_going=keep_going)
-    summary = watched(setup.title, campaign)
+    summary = run_with_progress(setup.title, campaign)
     shrunk = None
     if summary.failed and shrinking is not False and not summary.interrupted:
         shrunk = shrink_plan(stage, setup, setup.plan(summary.failed[0].seed), summary.failed[0].rule)
@@ -93,6 +94,18 @@ def simulate(
     if summary.failed:
         return VIOLATED
     return INTERRUPTED if summary.interrupted else HELD
+
+
+def run_with_progress(title: str, campaign: Campaign[S]) -> Summary[S]:
+    def told(tally: Tally, seconds: float) -> None:
+        bar.tell(tally.runs, results.progress_words(tally, seconds))
+
+    campaign.listener = told
+    try:
+        with ProgressBar(title, campaign.end - campaign.first if campaign.minutes is None else None) as bar:
+            return campaign.run()
+    except WorkerDied as died:
+        raise click.ClickException(str(died)) from died
 
 
 def shrink_plan(stage: Stage[P, R], setup: CampaignSetup[P, R], plan: P, rule: str) -> Shrunk[R]:

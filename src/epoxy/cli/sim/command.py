@@ -5,9 +5,9 @@ import sys
 import click
 
 from epoxy.cli import output
-from epoxy.cli import parameters as options
 from epoxy.cli.groups import SETTINGS, Group
 from epoxy.cli.sim import elect, keys, placement, results, txn
+from epoxy.cli.sim import parameters as options
 from epoxy.cli.sim.campaigns import HELD, VIOLATED
 from epoxy.cli.sim.mutants import mutants
 from epoxy.cli.sim.soak import soak

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from epoxy.cli import parameters as options
+from epoxy.cli.sim import parameters as options
 from epoxy.cli.sim import results
 from epoxy.cli.sim.campaigns import campaign_command
 from epoxy_sim.campaign import Tally

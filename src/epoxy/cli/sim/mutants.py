@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 import click
 
 from epoxy.cli import output
-from epoxy.cli import parameters as options
 from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import ProgressBar
+from epoxy.cli.sim import parameters as options
 from epoxy_sim import mutation_testing
 from epoxy_sim.keys.mutants import MUTANTS
 from epoxy_sim.patching import Mutant

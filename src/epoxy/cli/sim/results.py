@@ -55,6 +55,13 @@ def hours_per_minute(tally: Tally, seconds: float) -> float:
     return tally.virtual_hours / (seconds / 60) if seconds else 0.0
 
 
+def progress_words(tally: Tally, seconds: float) -> str:
+    rate = tally.runs / seconds if seconds else 0.0
+    hours = hours_per_minute(tally, seconds)
+    failures = "no failure" if not tally.failures else f"{tally.failures:,} failed"
+    return f"{tally.runs:,} runs, {rate:,.0f} a second, {failures}, {hours:,.1f} virtual hours a minute"
+
+
 def show_tally(stage: Stage[P, R], tally: Tally, seconds: float) -> None:
     output.row("runs", f"{tally.runs:,} in {seconds:,.1f} s")
     for label, words in stage.rows(tally, seconds):

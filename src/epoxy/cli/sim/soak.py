@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from epoxy.cli import output
-from epoxy.cli import parameters as options
 from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import ProgressBar
 from epoxy.cli.sim import keys, results
+from epoxy.cli.sim import parameters as options
 from epoxy_sim.soak import BadSummary, Soak, SoakSummary
 from epoxy_sim.worker_pool import WorkerDied
 
@@ -57,12 +57,11 @@ def soak(minutes: float | None, path: Path, jobs: int, as_json: bool) -> None:
 
 
 def run(path: Path, jobs: int, minutes: float | None) -> SoakSummary:
-    with ProgressBar("soak", None) as watch:
-        return Soak(path, jobs=jobs, minutes=minutes, listener=lambda so_far: tell_progress(watch, so_far)).run()
+    def told(so_far: SoakSummary) -> None:
+        bar.tell(so_far.tally.runs, results.progress_words(so_far.tally, so_far.real_seconds))
 
-
-def tell_progress(watch: ProgressBar, so_far: SoakSummary) -> None:
-    watch(so_far.tally, so_far.real_seconds)
+    with ProgressBar("soak", None) as bar:
+        return Soak(path, jobs=jobs, minutes=minutes, listener=told).run()
 
 
 def tell(summary: SoakSummary, path: Path) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import click
 
-from epoxy.cli import charts, output, target
+from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import ProgressBar
+from epoxy.cli.sim import charts
 from epoxy.protocol.placement.config import PlacementConfig
 from epoxy_sim.placement.figures import Check, Figures, Table
 from epoxy_sim.placement.ring_model import Scenario

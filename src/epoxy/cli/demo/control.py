@@ -44,7 +44,7 @@ class DemoReply(Struct, frozen=True, kw_only=True):
     demo: dict[str, Any]
 
 
-class Desk:
+class ControlSocket:
     """The demo's side."""
 
     def __init__(self, port_base: int) -> None:
