@@ -96,7 +96,7 @@ class Agent:
             handover_s = self.settings.config.timing.election_timeout_ms / 1000
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(handover_s + RETIRE_S):
-                    while not self.elector.has_made_way:
+                    while not self.elector.has_stepped_down:
                         await asyncio.sleep(RETIRE_LOOK_S)
                     await asyncio.sleep(RETIRE_LOOK_S)
         self._listener.close()
@@ -131,7 +131,7 @@ class Agent:
 
     def _introduce(self) -> Party:
         settings, elector = self.settings, self.elector
-        lists = elector.lists if elector.learned else None
+        lists = elector.lists if elector.knows_lists else None
         return party_of(settings.config, settings.me, settings.secret, lists)
 
     def _meet(self) -> None:
@@ -252,9 +252,9 @@ class Agent:
         if elector.is_open(now_ms):
             return elector.me
         leader = elector.peers.get(elector.record.leader)
-        if leader is None or not elector.hears(now_ms):
+        if leader is None or not elector.has_live_primary(now_ms):
             return None
-        said = leader.said_lately(now_ms, self.settings.config.timing.down_after_ms)
+        said = leader.heartbeat_within(self.settings.config.timing.down_after_ms, now_ms)
         return elector.record.leader if said is not None and said.state is ServerState.OPEN else None
 
     def status(self) -> AgentStatus:
@@ -270,7 +270,7 @@ class Agent:
             leader_epoch=elector.record.leader_epoch,
             leader=elector.record.leader,
             role=elector.role.value,
-            state=elector.state(now_ms).value,
+            state=elector.server_state(now_ms).value,
             lease_ms=max(0, elector.lease_end_ms - now_ms),
             quorum=lists.newest.quorum,
             min_replicas_to_write=config.min_replicas_to_write,
@@ -297,7 +297,7 @@ class Agent:
             control=str(node.control),
             priority=node.priority,
             role=elector.role.value if mine else said.role.value if said is not None else "unknown",
-            state=elector.state(now_ms).value if mine else said.state.value if said is not None else "unknown",
+            state=elector.server_state(now_ms).value if mine else said.state.value if said is not None else "unknown",
             epoch=elector.record.epoch if mine else said.epoch if said is not None else 0,
             history=position.history if mine else said.history if said is not None else 0,
             offset=position.offset if mine else said.offset if said is not None else 0,

@@ -59,7 +59,7 @@ class AsDescribed:
     def leading(self) -> bool:
         return self.role is Role.PRIMARY
 
-    has_made_way = True
+    has_stepped_down = True
 
     def retire(self, now_ms: int) -> list[Effect]:  # noqa: ARG002
         return []

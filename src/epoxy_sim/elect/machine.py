@@ -32,7 +32,7 @@ class Brain(Protocol):
     leading: bool
 
     @property
-    def has_made_way(self) -> bool: ...
+    def has_stepped_down(self) -> bool: ...
 
     def tick(self, now_ms: int) -> list[Effect]: ...
     def receive(self, message: Message, now_ms: int) -> list[Effect]: ...
@@ -74,7 +74,7 @@ class ElectMachine:
     @property
     def party(self) -> Party:
         agent = self.agent
-        lists = agent.lists if isinstance(agent, Elector) and agent.learned else None
+        lists = agent.lists if isinstance(agent, Elector) and agent.knows_lists else None
         if self._party is None or (lists, self.config) != self._known:
             self._known = lists, self.config
             self._party = party_of(self.config, self.name, SECRET, lists)
@@ -144,7 +144,7 @@ class ElectMachine:
         """As soon as it has made way; whoever waits for it kills it when the fault is over."""
         if self.agent is None or life != self.life:
             return
-        if self.agent.has_made_way:
+        if self.agent.has_stepped_down:
             self.crash_agent()
         else:
             self.cluster.world.after(HUNG_US, lambda: self.run(lambda: self._leave(life)))

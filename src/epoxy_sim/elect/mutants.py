@@ -20,14 +20,13 @@ ALL = (
     mutant(
         "1-votes-not-kept",
         "a restart forgets its vote",
-        Patch(rules, "after_restart", mutations.votes_forgotten),
-        Patch(rules, "silent_until", mutations.at_once),
+        Patch(ElectorState, "__init__", mutations.start_without_votes),
         since=120,
     ),
     mutant(
         "2-candidate-votes-twice",
         "a candidate that yields goes on",
-        Patch(votes, "stop_standing", mutations.nothing),
+        Patch(votes, "on_offer", mutations.vote_and_stand),
         Patch(ElectorState, "resign", mutations.resign_and_stand),
     ),
     mutant(
@@ -65,7 +64,7 @@ ALL = (
     mutant("7-full-queue", "a full queue drops what is new", Patch(SendQueue, "put", mutations.drop_the_new)),
     mutant("8-anyone-may-speak", "no secret is asked for", Patch(handshake, "check_proof", mutations.nothing)),
     mutant(
-        "9-any-config", "peers with another list are heard", Patch(handshake, "same_lists", mutations.always), since=100
+        "9-any-config", "peers with another list are heard", Patch(lists, "compatible", mutations.always), since=100
     ),
     mutant("no-judgement", "a voter does not compare positions", Patch(rules, "is_worse", mutations.never), since=210),
     mutant(
@@ -76,11 +75,20 @@ ALL = (
     mutant(
         "memory-invented",
         "a node without memory votes",
-        Patch(rules, "after_restart", mutations.invent_memory),
+        Patch(ElectorState, "__init__", mutations.start_with_invented_record),
         since=480,
     ),
-    mutant("deaf-for-nothing", "a restart votes at once", Patch(rules, "silent_until", mutations.at_once), since=120),
-    mutant("begun-too-early", "the first primary waits for nobody", Patch(bootstrap, "is_founded", mutations.always)),
+    mutant(
+        "deaf-for-nothing",
+        "a restart votes at once",
+        Patch(ElectorState, "__init__", mutations.start_at_once),
+        since=120,
+    ),
+    mutant(
+        "begun-too-early",
+        "the first primary does not wait for the others",
+        Patch(bootstrap, "is_founded", mutations.always),
+    ),
     mutant("quorum-too-small", "half of the nodes elect", Patch(NodeList, "quorum", property(mutations.one_less))),
     mutant(
         "epoch-reused", "a candidate does not raise the epoch", Patch(rules, "next_epoch", mutations.same_epoch_again)

@@ -9,16 +9,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from epoxy.protocol.elect import candidacy, heartbeats, rules, votes
-from epoxy.protocol.elect.config import ElectConfig, ElectTiming
+from epoxy.protocol.elect.config import ElectConfig
 from epoxy.protocol.elect.lists import ListFloor, Lists, NodeList
 from epoxy.protocol.elect.messages import Heartbeat, Message, Offer
 from epoxy.protocol.elect.send_queue import SendQueue
-from epoxy.protocol.elect.state import ElectorState
+from epoxy.protocol.elect.state import Draw, ElectorState
 from epoxy.protocol.elect.terms import ElectRecord, ReplicationPosition
 
 _is_new, _is_repeated, _lease_end = rules.is_new, rules.is_repeated, rules.lease_end
 _nth_latest = rules.nth_latest
-_on_heartbeat, _would_win, _resign = heartbeats.on_heartbeat, candidacy.would_win, ElectorState.resign
+_on_heartbeat, _on_offer, _would_win = heartbeats.on_heartbeat, votes.on_offer, candidacy.would_win
+_init, _resign = ElectorState.__init__, ElectorState.resign
 
 FULL = 8
 """Small, so that it fills within a run."""
@@ -38,27 +39,44 @@ def never(*_: object) -> bool:
     return False
 
 
-def votes_forgotten(record: ElectRecord | None) -> ElectRecord | None:
-    """What was followed is on the disk, what was voted for is not."""
-    if record is None:
-        return None
-    return replace(record, epoch=record.leader_epoch, voted_for="")
+def start_without_votes(
+    self: ElectorState, config: ElectConfig, me: str, record: ElectRecord | None, now_ms: int, draw: Draw
+) -> None:
+    """Of the record only the leader was kept, and the restart waits for it no longer."""
+    kept = replace(record, epoch=record.leader_epoch, voted_for="") if record is not None else None
+    start_at_once(self, config, me, kept, now_ms, draw)
 
 
-def at_once(now_ms: int, timing: ElectTiming) -> int:
-    return now_ms
+def start_at_once(
+    self: ElectorState, config: ElectConfig, me: str, record: ElectRecord | None, now_ms: int, draw: Draw
+) -> None:
+    _init(self, config, me, record, now_ms, draw)
+    if self.record.leader != me:
+        self.leader_assumed_until_ms = now_ms
 
 
-def vote_unseeing(mind: ElectorState, offer: Offer, now_ms: int) -> bool:
-    if _is_repeated(offer.epoch, offer.node, mind.record):
+def start_with_invented_record(
+    self: ElectorState, config: ElectConfig, me: str, record: ElectRecord | None, now_ms: int, draw: Draw
+) -> None:
+    _init(self, config, me, record or ElectRecord(leader=INITIAL), now_ms, draw)
+
+
+def vote_unseeing(state: ElectorState, offer: Offer, now_ms: int) -> bool:
+    if _is_repeated(offer.epoch, offer.node, state.record):
         return True
-    may = _is_new(offer.epoch, mind.record) or votes.should_yield(mind, offer)
-    return may and not votes.lacks(mind, offer)
+    may = _is_new(offer.epoch, state.record) or votes.should_yield(state, offer)
+    return may and not votes.lacks(state, offer)
 
 
-def stand_alone(mind: ElectorState, ready: list[str]) -> bool:
+def stand_alone(state: ElectorState, ready: list[str]) -> bool:
     """That it hears no primary itself is enough."""
-    return not mind.leading or _would_win(mind, ready)
+    return not state.leading or _would_win(state, ready)
+
+
+def vote_and_stand(state: ElectorState, offer: Offer, now_ms: int) -> None:
+    campaign = state.campaign
+    _on_offer(state, offer, now_ms)
+    state.campaign = campaign
 
 
 def resign_and_stand(self: ElectorState) -> None:
@@ -72,10 +90,10 @@ def stay(self: ElectorState) -> None:
     self.campaign = None
 
 
-def believe_announcements_alone(mind: ElectorState, heartbeat: Heartbeat, now_ms: int) -> None:
-    known = (mind.record.leader_epoch, mind.record.leader)
-    if (heartbeat.leader_epoch, heartbeat.leader) == known or heartbeat.leader_epoch <= mind.record.leader_epoch:
-        _on_heartbeat(mind, heartbeat, now_ms)
+def believe_announcements_alone(state: ElectorState, heartbeat: Heartbeat, now_ms: int) -> None:
+    known = (state.record.leader_epoch, state.record.leader)
+    if (heartbeat.leader_epoch, heartbeat.leader) == known or heartbeat.leader_epoch <= state.record.leader_epoch:
+        _on_heartbeat(state, heartbeat, now_ms)
 
 
 def for_ever(answered_ms: Mapping[str, int], lists: Lists, lease_ms: int) -> int:
@@ -87,12 +105,12 @@ def twice_as_long(answered_ms: Mapping[str, int], lists: Lists, lease_ms: int) -
     return end_ms + lease_ms if end_ms else 0
 
 
-def count_the_heard(mind: ElectorState, now_ms: int) -> None:
+def count_the_heard(state: ElectorState, now_ms: int) -> None:
     """Who is heard may not hear."""
-    if mind.leading:
-        heard = {node: peer.at_ms for node, peer in mind.peers.items() if peer.heartbeat is not None}
-        lease_end_ms = _lease_end({**heard, mind.me: now_ms}, mind.lists, mind.timing.lease_ms)
-        mind.lease_end_ms = max(mind.lease_end_ms, lease_end_ms)
+    if state.leading:
+        heard = {node: peer.at_ms for node, peer in state.peers.items() if peer.heartbeat is not None}
+        lease_end_ms = _lease_end({**heard, state.me: now_ms}, state.lists, state.timing.lease_ms)
+        state.lease_end_ms = max(state.lease_end_ms, lease_end_ms)
 
 
 def fewer_bytes(candidate: ReplicationPosition, mine: ReplicationPosition) -> bool:
@@ -107,14 +125,6 @@ def drop_the_new(self: SendQueue, message: Message) -> None:
     waiting: Any = self._waiting
     if len(waiting) < FULL:
         waiting[len(waiting)] = message
-
-
-def invent_memory(record: ElectRecord | None) -> ElectRecord | None:
-    return record if record is not None else ElectRecord(leader=INITIAL)
-
-
-def any_life(life: int, value: int, started_ms: int) -> int | None:
-    return started_ms + (value & ((1 << rules.LIFE) - 1))
 
 
 def same_epoch_again(seen: list[int]) -> int:

@@ -73,7 +73,7 @@ class Seat:
 
     @property
     def party(self) -> Party:
-        lists = self.elector.lists if self.elector.learned else None
+        lists = self.elector.lists if self.elector.knows_lists else None
         return party_of(self.config, self.name, b"a secret of a table", lists)
 
     def restart(self) -> None:

@@ -142,7 +142,7 @@ def test_a_node_without_memory_waits_until_enough_others_have_told_theirs() -> N
     assert table.writing() == ["b"]
     table["c"].disk = None
     table["c"].restart()
-    assert table["c"].elector.state(table.now_ms) is ServerState.FRESH
+    assert table["c"].elector.server_state(table.now_ms) is ServerState.FRESH
     table.run(3_000)
     assert table["c"].elector.fresh
     table["c"].receive(offer(50, "a"))
@@ -215,7 +215,7 @@ def test_an_epoch_that_cannot_be_is_not_believed(field: str) -> None:
     for name in "ab":
         table[name].receive(replace(said, **{field: 2**64 - 1}))
     assert [table[name].elector.implausible for name in "ab"] == [1, 1]
-    assert table["b"].elector.seen == 1
+    assert table["b"].elector.highest_epoch == 1
     table.absent.add("a")
     table["a"].report = replace(table["a"].report, alive=False)
     table.run(3_000)

@@ -26,7 +26,7 @@ def test_two_nodes_of_a_cluster_understand_each_other() -> None:
         (party("a", secret=b"a guess of the same kind"), "cluster.secret_file"),
         (party("a", cluster="other"), "cluster.name"),
         (party("z"), "nodes.id"),
-        (party("a", config_hash="another"), "timing: 'a' has other times"),
+        (party("a", config_hash="another"), "timing: 'a' has other timing"),
         (party("a", "abcde"), "nodes: 'a' counts another list"),
     ],
 )

@@ -45,7 +45,7 @@ def test_a_sound_config_has_no_findings() -> None:
         (with_last(server=Address("b", 2)), "nodes.server", "b:2 is there 2 times"),
         (with_last(priority=-1), "nodes.priority", "from 0"),
         (sound(cluster="my cluster"), "cluster.name", "without spaces"),
-        (sound(initial_primary="z"), "cluster.initial_primary", "none of the nodes"),
+        (sound(initial_primary="z"), "cluster.initial_primary", "not one of the nodes"),
         (with_last(priority=0), "", ""),
         (sound(NAMES[: MAX_NODES + 1]), "nodes", "from 1 to 15"),
         (timed(lease_ms=400), "timing.lease_ms", "more than two hb_interval_ms"),
@@ -75,7 +75,11 @@ def test_a_first_primary_that_never_leads_is_refused() -> None:
         (sound("ab"), "nodes", "N=2 has no fault tolerance"),
         (sound("abcd"), "nodes", "no more failures than N=3"),
         (sound("abcde", min_replicas_to_write=1), "cluster.min_replicas_to_write", "too few"),
-        (sound(nodes=(node("a"), node("b", priority=0), node("c", priority=0))), "nodes.priority", "nobody"),
+        (
+            sound(nodes=(node("a"), node("b", priority=0), node("c", priority=0))),
+            "nodes.priority",
+            "no other node to fail over to",
+        ),
     ],
 )
 def test_what_is_allowed_and_unwise_is_said(config: ElectConfig, setting: str, words: str) -> None:

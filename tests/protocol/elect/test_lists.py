@@ -173,7 +173,7 @@ def test_an_answer_to_a_leader_of_the_new_list_is_a_promise_and_durable_before_i
     leaving.look()
     leaving.receive(offer(epoch + 50, "d"))
     assert [vote.candidate for vote in accepts(table, "e")] == ["b"]
-    assert leaving.elector.is_left_behind
+    assert leaving.elector.is_outdated
 
 
 def test_a_leader_of_the_new_list_is_answered_only_behind_the_save() -> None:
@@ -227,7 +227,7 @@ def test_a_newcomer_learns_the_lists_before_it_remembers_anything() -> None:
     table = Table("abc").begin()
     relisted(table, "abcd", "d")
     table.run(3_000)
-    assert table["d"].elector.state(table.now_ms) is ServerState.FRESH
+    assert table["d"].elector.server_state(table.now_ms) is ServerState.FRESH
     relisted(table, "abcd", "c")
     relisted(table, "abcd", "b")
     table.run(3_000)
@@ -274,7 +274,7 @@ def disk_lost_after_a_change(file: str) -> Table:
 @pytest.mark.parametrize("file", ["abc", "abcde"])
 def test_a_lost_disk_is_made_good_by_witnesses_of_all_lists_whatever_the_file_says(file: str) -> None:
     table = disk_lost_after_a_change(file)
-    assert table["b"].elector.state(table.now_ms) is ServerState.FRESH
+    assert table["b"].elector.server_state(table.now_ms) is ServerState.FRESH
     assert table.writing() == []
     assert {table[node].elector.record.leader for node in "ac"} == {"d"}
 
@@ -282,9 +282,9 @@ def test_a_lost_disk_is_made_good_by_witnesses_of_all_lists_whatever_the_file_sa
 def test_witnesses_of_the_own_file_alone_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule above, broken: the story notices."""
 
-    def of_the_own_file(mind: ElectorState, told: set[str]) -> bool:
-        return mind.lists.has_witnesses(told, mind.me, mind.record.floor)
+    def of_the_own_file(state: ElectorState, told: set[str]) -> bool:
+        return state.lists.has_witnesses(told, state.me, state.record.floor)
 
     monkeypatch.setattr(bootstrap, "has_witnesses", of_the_own_file)
     table = disk_lost_after_a_change("abc")
-    assert table["b"].elector.state(table.now_ms) is not ServerState.FRESH
+    assert table["b"].elector.server_state(table.now_ms) is not ServerState.FRESH

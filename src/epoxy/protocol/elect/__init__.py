@@ -1,2 +1,2 @@
-"""Who writes: one primary among servers that replicate by themselves. Pure: time, messages and reports in; messages,
-what must be durable, and orders to the server out."""
+"""Leader election among servers that replicate by themselves. Pure: time, messages and server reports in; messages,
+records to save and orders to the server out."""

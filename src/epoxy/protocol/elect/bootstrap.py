@@ -1,4 +1,4 @@
-"""Nodes without a memory: those that have lost it, and those of a cluster that has just begun."""
+"""Nodes without a record: those that lost their disk, and those of a new cluster."""
 
 from msgspec.structs import replace
 
@@ -9,84 +9,86 @@ from epoxy.protocol.elect.state import ElectorState
 from epoxy.protocol.elect.terms import Send
 
 
-def recall(mind: ElectorState, now_ms: int) -> None:
-    """A node without memory may have voted a moment ago. It waits until no candidate can count that vote, and until so
-    many others have told their epochs that one of them knows who won with it. Where no other node has seen an election,
-    there was none to vote in; and where none remembers anything, the cluster is new and has a primary."""
-    if not mind.fresh:
+def join(state: ElectorState, now_ms: int) -> None:
+    """Begin to take part in elections. A node without a record may have voted just before it lost it, so it waits until
+    no candidate can count that vote any more, and until enough others have reported their epochs that one of them
+    knows every election won with it. There is nothing to wait for if no other node has seen an election yet. If no
+    other node has a record either, the cluster is new and `initial_primary` leads it."""
+    if not state.fresh:
         return
-    recalled_ms = mind.started_ms + mind.timing.recall_ms
-    begins = may_begin(mind, in_vain=now_ms >= recalled_ms)
-    told = {node for node, peer in mind.peers.items() if peer.remembers and (peer.told_ms or -1) >= recalled_ms}
-    if not begins and (now_ms < recalled_ms or not has_witnesses(mind, told)):
+    rejoin_ms = state.started_ms + state.timing.rejoin_ms
+    begins = may_begin(state, timed_out=now_ms >= rejoin_ms)
+    witnesses = {node for node, peer in state.peers.items() if peer.has_record and (peer.lists_ms or -1) >= rejoin_ms}
+    if not begins and (now_ms < rejoin_ms or not has_witnesses(state, witnesses)):
         return
-    mind.fresh, mind.learned = False, True
-    was = mind.record
-    epoch = max(mind.seen, was.epoch)
-    voted_for = was.voted_for if epoch == was.epoch else ""
-    mind.save(replace(was, epoch=epoch, voted_for=voted_for, leader_epoch=max(1, was.leader_epoch)))
-    new = begins and epoch == 1 and all(peer.was_fresh for peer in mind.peers.values())
-    mind.leading = new and was.leader == mind.me
+    state.fresh, state.knows_lists = False, True
+    before = state.record
+    epoch = max(state.highest_epoch, before.epoch)
+    voted_for = before.voted_for if epoch == before.epoch else ""
+    state.save(replace(before, epoch=epoch, voted_for=voted_for, leader_epoch=max(1, before.leader_epoch)))
+    new = begins and epoch == 1 and all(peer.was_fresh for peer in state.peers.values())
+    state.leading = new and before.leader == state.me
 
 
-def has_witnesses(mind: ElectorState, told: set[str]) -> bool:
-    """By the lists the others count, not by those of the own file alone: an old file may have come back with an empty
-    disk, and this node may have voted by the list that it does not name."""
-    return mind.voted_by.has_witnesses(told, mind.me, mind.record.floor)
+def has_witnesses(state: ElectorState, nodes: set[str]) -> bool:
+    """By the lists that the others count, not by the node's own file: if an old file comes back with an empty disk, the
+    node may have voted by a list that its file does not name."""
+    return state.reported_lists.has_witnesses(nodes, state.me, state.record.floor)
 
 
-def may_begin(mind: ElectorState, *, in_vain: bool) -> bool:
-    """In a new cluster the first primary must see that all others are new. So these stay as they are until it leads,
-    unless that was waited for in vain. Who is told of a change of nodes knows that nothing is new."""
-    first = mind.peers.get(mind.config.initial_primary)
+def may_begin(state: ElectorState, *, timed_out: bool) -> bool:
+    """The first primary of a new cluster must see that all others are new. So the others stay fresh until it leads, or
+    until they have waited `rejoin_ms` for it. A node that was sent lists (`COUNTED`) knows that the cluster is not
+    new."""
+    first = state.peers.get(state.config.initial_primary)
     led = first is None or first.has_led
-    known = mind.learned or all(peer.was_fresh for peer in mind.peers.values())
-    return known and all(peer.was_new for peer in mind.peers.values()) and (led or in_vain)
+    known = state.knows_lists or all(peer.was_fresh for peer in state.peers.values())
+    return known and all(peer.was_new for peer in state.peers.values()) and (led or timed_out)
 
 
-def should_be_told(mind: ElectorState, heartbeat: Heartbeat) -> bool:
-    """Who remembers nothing, and who has the same file and was away while lists changed."""
-    behind = heartbeat.stage < mind.lists.stage and heartbeat.list == mind.lists.newest.digest
-    return not mind.fresh and (behind or heartbeat.state is ServerState.FRESH)
+def needs_lists(state: ElectorState, heartbeat: Heartbeat) -> bool:
+    """Whether the sender has no record, or has the same file and was away while the lists changed."""
+    behind = heartbeat.stage < state.lists.stage and heartbeat.list == state.lists.newest.digest
+    return not state.fresh and (behind or heartbeat.state is ServerState.FRESH)
 
 
-def tell(mind: ElectorState, node: str) -> None:
-    """By which lists others count, and what a node without memory may have promised."""
-    floor, lists = mind.record.floor, mind.lists
+def send_lists(state: ElectorState, node: str) -> None:
+    floor, lists = state.record.floor, state.lists
     counted = Counted(
-        epoch=mind.record.epoch,
-        node=mind.me,
+        epoch=state.record.epoch,
+        node=state.me,
         stage=lists.stage,
         lists=lists.counted,
         floor_generation=floor.generation,
         floor_list=floor.digest,
     )
-    mind.out.append(Send(node, counted))
+    state.effects.append(Send(node, counted))
 
 
-def on_counted(mind: ElectorState, told: Counted, now_ms: int) -> None:
-    """The lists that count are those of the sender, as far as they go up to the one of the own file. To go on to a
-    later stage is always allowed; it takes back no promise."""
-    theirs = Lists(stage=told.stage, counted=told.lists)
-    lists = known_to(mind, theirs)
-    mind.voted_by = theirs if theirs.stage > mind.voted_by.stage else mind.voted_by
-    mind.peers[told.node].told_ms = now_ms
-    if mind.fresh and told.floor_generation > mind.record.floor.generation:
-        floor = ListFloor(generation=told.floor_generation, digest=told.floor_list)
-        mind.record = replace(mind.record, floor=floor)
-    if lists is not None and (not mind.learned or lists.stage > mind.lists.stage):
-        mind.learned = True
-        mind.count_by(lists)
+def on_counted(state: ElectorState, counted: Counted, now_ms: int) -> None:
+    """Adopt the sender's lists as far as they lead to the list of this node's file. Going on to a later stage is always
+    safe: it takes back no promise."""
+    theirs = Lists(stage=counted.stage, counted=counted.lists)
+    lists = leading_here(state, theirs)
+    state.reported_lists = theirs if theirs.stage > state.reported_lists.stage else state.reported_lists
+    state.peers[counted.node].lists_ms = now_ms
+    if state.fresh and counted.floor_generation > state.record.floor.generation:
+        floor = ListFloor(generation=counted.floor_generation, digest=counted.floor_list)
+        state.record = replace(state.record, floor=floor)
+    if lists is not None and (not state.knows_lists or lists.stage > state.lists.stage):
+        state.knows_lists = True
+        state.use_lists(lists)
 
 
-def known_to(mind: ElectorState, lists: Lists) -> Lists | None:
-    mine = mind.lists.newest.digest
+def leading_here(state: ElectorState, lists: Lists) -> Lists | None:
+    """The lists, cut where they go beyond the one of this node's file; None if they do not contain it."""
+    mine = state.lists.newest.digest
     if lists.newest.digest == mine:
         return lists
     return node_lists.undone(lists) if lists.is_joint and lists.counted[0].digest == mine else None
 
 
-def is_founded(mind: ElectorState) -> bool:
-    """The first primary waits until everybody remembers it, and could lose a node from its first write on. Whoever
-    remembers nothing when it dies could elect nobody before it is back."""
-    return mind.record.leader_epoch > 1 or all(peer.has_joined for peer in mind.peers.values())
+def is_founded(state: ElectorState) -> bool:
+    """The first primary opens its server when every node has a record. If it opened with a majority and died, a node
+    without a record could not vote, and the rest could elect no primary before it came back."""
+    return state.record.leader_epoch > 1 or all(peer.has_joined for peer in state.peers.values())

@@ -1,4 +1,4 @@
-"""What every node of a cluster must agree on. Of the list of nodes, `lists.py` says what else may be."""
+"""What every node of a cluster must agree on. `lists.py` says how the list of nodes may change."""
 
 import hashlib
 
@@ -7,21 +7,22 @@ from msgspec import Struct
 from epoxy.model.address import Address
 
 MAX_ID_BYTES = 32
-"""The original text's limit. An id stands in every frame."""
+"""The limit of the original text. An id is in every frame."""
 
 MAX_NODES = 15
-"""Every node sends to every other: beyond this the heartbeats alone would be a load, and seven may fail already."""
+"""Every node sends to every other: with more of them heartbeats alone would be a load, and 15 nodes tolerate seven
+failures."""
 
 DRIFT_PERCENT = 5
-"""By how much a lease must be shorter than the silence after which another is elected. Two clocks that run 1 % off in
-opposite directions need 2; the rest is for fencing a server that answers slowly."""
+"""By how much a lease must be shorter than the silence after which another node is elected. Two clocks that run 1 % off
+in opposite directions need 2; the rest is for fencing a server that answers slowly."""
 
 NEVER = 0
 """The priority of a node that votes and is never promoted."""
 
 
 class ElectNode(Struct, frozen=True, kw_only=True):
-    """`control`: where its agent listens to the other agents. `server`: where clients reach the server beside it."""
+    """`control`: where its agent listens for other agents. `server`: where clients reach its server."""
 
     id: str
     control: Address
@@ -34,8 +35,8 @@ class ElectNode(Struct, frozen=True, kw_only=True):
 
 
 class ElectTiming(Struct, frozen=True, kw_only=True):
-    """Names and defaults of the original text. `lease_ms` is ours: how long a primary may write after the last
-    heartbeat of its own that a majority has answered."""
+    """Names and defaults of the original text. `lease_ms` is ours: how long a primary may write after it sent the last
+    heartbeat that a majority has answered."""
 
     hb_interval_ms: int = 200
     down_after_ms: int = 5_000
@@ -46,20 +47,20 @@ class ElectTiming(Struct, frozen=True, kw_only=True):
 
     @property
     def fresh_ms(self) -> int:
-        """How long a heartbeat speaks for its sender when votes are looked for: four may be late or lost."""
+        """How long a heartbeat is taken as its sender's current state before an election: four may be late or lost."""
         return min(4 * self.hb_interval_ms, self.down_after_ms)
 
     @property
-    def recall_ms(self) -> int:
-        """After this nothing that was promised before a start can matter any more: no lease runs, no candidate waits,
-        even by clocks that drift."""
+    def rejoin_ms(self) -> int:
+        """After this time no promise from before a restart matters any more: no lease runs, and no candidate counts
+        votes, even with clocks that drift."""
         longest = max(self.down_after_ms, self.election_timeout_ms)
         return longest + longest * DRIFT_PERCENT // 100 + 1
 
 
 class ElectConfig(Struct, frozen=True, kw_only=True):
-    """`initial_primary` leads epoch 1, which nobody had to be elected for. `min_replicas_to_write`: how many replicas
-    must keep up for the primary to accept writes."""
+    """`initial_primary` leads epoch 1 without an election. `min_replicas_to_write`: how many replicas must keep up for
+    the primary to accept writes."""
 
     cluster: str
     nodes: tuple[ElectNode, ...]
@@ -79,7 +80,7 @@ class ElectConfig(Struct, frozen=True, kw_only=True):
 
 
 def fingerprint(config: ElectConfig) -> str:
-    """Of what must be the same for all, always: a lease of one is waited for by the others."""
+    """Of what must be equal on all nodes: each waits for the leases of the others."""
     timing = config.timing
     times = " ".join(str(getattr(timing, name)) for name in ElectTiming.__struct_fields__)
     return hashlib.sha256(f"{config.cluster}\n{times}".encode()).hexdigest()

@@ -1,18 +1,18 @@
-"""Who may speak on the control port: a handshake of three lines, in which both sides prove the cluster's secret.
+"""The handshake on the control port: three lines, in which both sides prove that they hold the cluster's secret.
 
     dialer    HELLO 2 <cluster> <dialer> <acceptor> <config hash> <lists> <nonce>
     acceptor  HELLO 2 <cluster> <acceptor> <dialer> <config hash> <lists> <nonce> <proof>
     dialer    PROOF <proof>
 
 A proof is an HMAC-SHA256 under the secret over both HELLOs and the side it is from, so it can be neither replayed nor
-sent back to where it came from. The hash of the config and the lists of nodes are compared before anything is proved:
-nodes with other times, or that count lists which do not follow each other, do not listen to each other, and the
-operator must read which is which.
+reflected. The hash of the config and the lists of nodes are compared first: nodes with different timing, or whose lists
+do not follow each other, refuse each other, and the error names the setting for the operator.
 """
 
 import hmac
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from epoxy.protocol.elect.config import ElectConfig, fingerprint
 from epoxy.protocol.elect.lists import Lists, applied, compatible, unknown
@@ -23,11 +23,11 @@ NONCE_BYTES = 16
 
 
 class HandshakeRefused(Exception):
-    """Why a connection was closed before anything was said. It names the setting to look at."""
+    """Why a handshake failed. Names the setting to look at."""
 
 
 class Party(Struct, frozen=True, kw_only=True):
-    """One side's view of who it is."""
+    """One side of a handshake."""
 
     cluster: str
     me: str
@@ -35,11 +35,11 @@ class Party(Struct, frozen=True, kw_only=True):
     lists: str
     secret: bytes
     known: frozenset[str]
-    """The ids it would speak to."""
+    """The ids of the nodes it accepts."""
 
 
 def party_of(config: ElectConfig, me: str, secret: bytes, lists: Lists | None) -> Party:
-    """`lists`: those that count, as far as this node knows; None: it has no memory, and knows its file alone."""
+    """`lists`: those that count; None for a node without a record, which knows only its file."""
     return Party(
         cluster=config.cluster,
         me=me,
@@ -59,8 +59,10 @@ class ElectHello(Struct, frozen=True, kw_only=True):
     lists: str
     nonce: str
 
-    def words(self) -> list[str]:
-        return [self.version, self.cluster, self.sender, self.receiver, self.config_hash, self.lists, self.nonce]
+    def words(self) -> tuple[str, ...]:
+        """In the order of the wire."""
+        words: tuple[str, ...] = astuple(self)
+        return words
 
 
 def hello(party: Party, receiver: str, nonce: bytes) -> ElectHello:
@@ -83,18 +85,14 @@ def check_hello(party: Party, theirs: ElectHello) -> None:
     if theirs.receiver != party.me:
         raise HandshakeRefused(f"nodes.control: looking for {theirs.receiver!r}; this is {party.me!r}")
     if theirs.sender not in party.known:
-        raise HandshakeRefused(f"nodes.id: {theirs.sender!r} is no other node of this cluster")
+        raise HandshakeRefused(f"nodes.id: {theirs.sender!r} is not another node of this cluster")
     if theirs.config_hash != party.config_hash:
-        raise HandshakeRefused(f"timing: {theirs.sender!r} has other times (hash {theirs.config_hash[:12]}...)")
-    if not same_lists(party, theirs):
+        raise HandshakeRefused(f"timing: {theirs.sender!r} has other timing (hash {theirs.config_hash[:12]}...)")
+    if not compatible(party.lists, theirs.lists):
         raise HandshakeRefused(
-            f"nodes: {theirs.sender!r} counts another list ({theirs.lists}; here {party.lists}): give all the same "
-            f"file, one after the other"
+            f"nodes: {theirs.sender!r} counts another list ({theirs.lists}; here {party.lists}): give all "
+            f"agents the same file, by a rolling restart"
         )
-
-
-def same_lists(party: Party, theirs: ElectHello) -> bool:
-    return compatible(party.lists, theirs.lists)
 
 
 def prove(secret: bytes, side: str, first: ElectHello, second: ElectHello) -> str:
@@ -104,4 +102,4 @@ def prove(secret: bytes, side: str, first: ElectHello, second: ElectHello) -> st
 
 def check_proof(secret: bytes, side: str, first: ElectHello, second: ElectHello, proof: str) -> None:
     if not hmac.compare_digest(prove(secret, side, first, second).encode(), proof.encode()):
-        raise HandshakeRefused("cluster.secret_file: the other side has another secret")
+        raise HandshakeRefused("cluster.secret_file: the other side has a different secret")

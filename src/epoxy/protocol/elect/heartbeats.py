@@ -1,4 +1,4 @@
-"""What heartbeats say and do: who leads, who answers for it, and until when it may write."""
+"""What heartbeats say and do: who leads, who answers the leader, and until when it may write."""
 
 from msgspec.structs import replace
 
@@ -7,96 +7,96 @@ from epoxy.protocol.elect.messages import Heartbeat, Role
 from epoxy.protocol.elect.state import ElectorState
 from epoxy.protocol.elect.terms import Save, Send
 
-BEHIND = 20
-"""By which part of an interval a node waits longer for the leader's heartbeat before it beats by itself."""
+LATE_FRACTION = 20
+"""A follower sends its heartbeat by itself when the leader's is late by this fraction of an interval."""
 
 
-def on_heartbeat(mind: ElectorState, heartbeat: Heartbeat, now_ms: int) -> None:
+def on_heartbeat(state: ElectorState, heartbeat: Heartbeat, now_ms: int) -> None:
     sender = heartbeat.node
-    peer = mind.peers[sender]
+    peer = state.peers[sender]
     peer.heard(heartbeat, now_ms)
-    if bootstrap.should_be_told(mind, heartbeat):
-        bootstrap.tell(mind, sender)
-    changes.learn(mind, heartbeat)
-    mind.seen = max(mind.seen, heartbeat.leader_epoch)
-    adopt(mind, heartbeat.leader_epoch, heartbeat.leader, now_ms)
+    if bootstrap.needs_lists(state, heartbeat):
+        bootstrap.send_lists(state, sender)
+    changes.adopt_settled(state, heartbeat)
+    state.highest_epoch = max(state.highest_epoch, heartbeat.leader_epoch)
+    adopt(state, heartbeat.leader_epoch, heartbeat.leader, now_ms)
     claim = (heartbeat.leader_epoch, heartbeat.leader)
-    if claim != (mind.record.leader_epoch, mind.record.leader):
+    if claim != (state.record.leader_epoch, state.record.leader):
         return
-    if sender == mind.record.leader:
-        hear_leader(mind, heartbeat, now_ms)
-    elif mind.leading and heartbeat.echo:
-        said_ms = rules.stamped_ms(mind.life, heartbeat.echo, mind.started_ms)
-        if said_ms is not None:
-            peer.answered_ms = max(said_ms, peer.answered_ms or 0)
-            prolong(mind, now_ms)
+    if sender == state.record.leader:
+        hear_leader(state, heartbeat, now_ms)
+    elif state.leading and heartbeat.echo:
+        sent_ms = rules.stamped_ms(state.life, heartbeat.echo, state.started_ms)
+        if sent_ms is not None:
+            peer.answered_ms = max(sent_ms, peer.answered_ms or 0)
+            prolong(state, now_ms)
 
 
-def hear_leader(mind: ElectorState, heartbeat: Heartbeat, now_ms: int) -> None:
-    """A leader that says it does not lead has resigned, and never takes that back. But its server may still be open;
-    only when that is over is there nobody to be waited for."""
+def hear_leader(state: ElectorState, heartbeat: Heartbeat, now_ms: int) -> None:
+    """A leader that says it does not lead has resigned for good, but its server may still be open. Only when that is
+    closed too does the wait for this leader end."""
     if heartbeat.role is Role.PRIMARY:
-        if not changes.promise(mind, heartbeat):
+        if not changes.promise(state, heartbeat):
             return
-        beat_along(mind, now_ms)
-        mind.heard_ms, mind.heard_stamp = now_ms, heartbeat.stamp
+        beat_along(state, now_ms)
+        state.leader_heard_ms, state.leader_stamp = now_ms, heartbeat.stamp
     elif rules.has_closed(heartbeat):
-        mind.heard_ms, mind.deaf_ms = None, now_ms
+        state.leader_heard_ms, state.leader_assumed_until_ms = None, now_ms
 
 
-def beat_along(mind: ElectorState, now_ms: int) -> None:
-    """A leader that is new is answered at once: it waits for its first lease. And all beat when the leader does: idle
-    nodes then wake up once for everybody's heartbeats and not for each."""
-    if mind.heard_stamp == 0 or mind.beat_ms - now_ms <= mind.timing.hb_interval_ms // 2:
-        mind.beat_ms = now_ms
+def beat_along(state: ElectorState, now_ms: int) -> None:
+    """Answer a new leader at once: it waits for its first lease. Otherwise beat when the leader does, so that an idle
+    node wakes up once for all heartbeats and not once for each."""
+    if state.leader_stamp == 0 or state.next_beat_ms - now_ms <= state.timing.hb_interval_ms // 2:
+        state.next_beat_ms = now_ms
 
 
-def adopt(mind: ElectorState, epoch: int, leader: str, now_ms: int) -> None:
-    """Follow the higher claim, whoever tells of it. Who has lost its memory may hear that it has led itself. Who
-    is new in the list may never hear this leader, and has promised it nothing: it waits for nobody."""
-    known = leader in mind.peers or (mind.fresh and leader == mind.me)
-    if not known or not rules.is_higher_claim(epoch, mind.record):
+def adopt(state: ElectorState, epoch: int, leader: str, now_ms: int) -> None:
+    """Follow the higher claim, whichever node reports it. A node that lost its record may learn that it led itself. A
+    node that is new in the list may never hear this leader and has promised it nothing, so it does not wait for it."""
+    known = leader in state.peers or (state.fresh and leader == state.me)
+    if not known or not rules.is_higher_claim(epoch, state.record):
         return
-    voted_for = mind.record.voted_for if epoch == mind.record.epoch else ""
-    mind.record = replace(mind.record, epoch=epoch, voted_for=voted_for, leader_epoch=epoch, leader=leader)
-    if not mind.fresh:
-        mind.out.append(Save(mind.record))
-    mind.resign()
-    mind.heir = ""
-    counts_here = mind.me in mind.lists.counted[0].ids
-    mind.heard_ms, mind.heard_stamp = now_ms if counts_here else None, 0
+    voted_for = state.record.voted_for if epoch == state.record.epoch else ""
+    state.record = replace(state.record, epoch=epoch, voted_for=voted_for, leader_epoch=epoch, leader=leader)
+    if not state.fresh:
+        state.effects.append(Save(state.record))
+    state.resign()
+    state.heir = ""
+    counts_here = state.me in state.lists.counted[0].ids
+    state.leader_heard_ms, state.leader_stamp = now_ms if counts_here else None, 0
 
 
-def prolong(mind: ElectorState, now_ms: int) -> None:
-    """The lease goes on from what a majority has answered."""
-    if mind.leading:
-        answered = {node: peer.answered_ms for node, peer in mind.peers.items() if peer.answered_ms is not None}
-        lease_end_ms = rules.lease_end({**answered, mind.me: now_ms}, mind.lists, mind.timing.lease_ms)
-        mind.lease_end_ms = max(mind.lease_end_ms, lease_end_ms)
+def prolong(state: ElectorState, now_ms: int) -> None:
+    """The lease is extended from what a majority has answered."""
+    if state.leading:
+        answered = {node: peer.answered_ms for node, peer in state.peers.items() if peer.answered_ms is not None}
+        lease_end_ms = rules.lease_end({**answered, state.me: now_ms}, state.lists, state.timing.lease_ms)
+        state.lease_end_ms = max(state.lease_end_ms, lease_end_ms)
 
 
-def beat(mind: ElectorState, now_ms: int) -> None:
-    mind.beat_ms = now_ms + mind.timing.hb_interval_ms
-    if mind.answers(now_ms):
-        mind.beat_ms += mind.timing.hb_interval_ms // BEHIND
-    usual = heartbeat_of(mind, now_ms, echo=0)
-    for node in mind.peers:
-        answers = node == mind.record.leader and mind.answers(now_ms)
-        mind.out.append(Send(node, heartbeat_of(mind, now_ms, echo=mind.heard_stamp) if answers else usual))
+def beat(state: ElectorState, now_ms: int) -> None:
+    state.next_beat_ms = now_ms + state.timing.hb_interval_ms
+    if state.answers(now_ms):
+        state.next_beat_ms += state.timing.hb_interval_ms // LATE_FRACTION
+    usual = heartbeat_of(state, now_ms, echo=0)
+    for node in state.peers:
+        answers = node == state.record.leader and state.answers(now_ms)
+        state.effects.append(Send(node, heartbeat_of(state, now_ms, echo=state.leader_stamp) if answers else usual))
 
 
-def heartbeat_of(mind: ElectorState, now_ms: int, *, echo: int) -> Heartbeat:
+def heartbeat_of(state: ElectorState, now_ms: int, *, echo: int) -> Heartbeat:
     return Heartbeat(
-        epoch=mind.record.epoch,
-        node=mind.me,
-        role=mind.role,
-        offset=mind.server.position.offset,
-        leader_epoch=mind.record.leader_epoch,
-        leader=mind.record.leader,
-        history=mind.server.position.history,
-        state=mind.state(now_ms),
-        stamp=rules.stamp(mind.life, now_ms, mind.started_ms),
+        epoch=state.record.epoch,
+        node=state.me,
+        role=state.role,
+        offset=state.server.position.offset,
+        leader_epoch=state.record.leader_epoch,
+        leader=state.record.leader,
+        history=state.server.position.history,
+        state=state.server_state(now_ms),
+        stamp=rules.stamp(state.life, now_ms, state.started_ms),
         echo=echo,
-        stage=mind.lists.stage,
-        list=mind.lists.newest.digest,
+        stage=state.lists.stage,
+        list=state.lists.newest.digest,
     )

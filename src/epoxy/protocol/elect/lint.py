@@ -1,4 +1,4 @@
-"""What is wrong with a config, before anything starts. Each finding names the setting it is about."""
+"""Checks of a config before anything starts. Each finding names its setting."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ BEATS_IN_A_LEASE = 2
 
 
 class LintFinding(Struct, frozen=True, kw_only=True):
-    """`fatal`: nothing is started. Otherwise it is allowed, and worth a line in the log."""
+    """`fatal`: the agent does not start. Otherwise it is a warning in the log."""
 
     setting: str
     text: str
@@ -38,15 +38,15 @@ def identities(config: ElectConfig) -> Iterator[LintFinding]:
     ids = [node.id for node in config.nodes]
     for each in dict.fromkeys(ids):
         if not each or not each.isascii() or not each.isprintable() or " " in each:
-            yield refuse("nodes.id", f"{each!r} has to be printable ASCII without spaces")
+            yield refuse("nodes.id", f"{each!r} must be printable ASCII without spaces")
         if len(each.encode()) > MAX_ID_BYTES:
             yield refuse("nodes.id", f"{each!r} has {len(each.encode())} bytes; at most {MAX_ID_BYTES}")
         if ids.count(each) > 1:
             yield refuse("nodes.id", f"{each!r} is there {ids.count(each)} times; ids are unique")
     if not config.cluster or not config.cluster.isascii() or not config.cluster.isprintable() or " " in config.cluster:
-        yield refuse("cluster.name", f"{config.cluster!r} has to be printable ASCII without spaces")
+        yield refuse("cluster.name", f"{config.cluster!r} must be printable ASCII without spaces")
     if config.initial_primary not in ids:
-        yield refuse("cluster.initial_primary", f"{config.initial_primary!r} is none of the nodes")
+        yield refuse("cluster.initial_primary", f"{config.initial_primary!r} is not one of the nodes")
     elif not config.node(config.initial_primary).promotable:
         yield refuse("cluster.initial_primary", f"{config.initial_primary!r} has priority 0 and never leads")
 
@@ -56,13 +56,13 @@ def sizes(config: ElectConfig) -> Iterator[LintFinding]:
     if not 1 <= count <= MAX_NODES:
         yield refuse("nodes", f"{count} nodes; from 1 to {MAX_NODES}")
     if count == 1:
-        yield warn("nodes", "N=1 has no fault tolerance: there is nobody to fail over to")
+        yield warn("nodes", "N=1 has no fault tolerance: there is no other node to fail over to")
     elif count == 2:
         yield warn("nodes", "N=2 has no fault tolerance: either node going down stops all writes")
     elif count % 2 == 0:
         yield warn("nodes", f"N={count} tolerates no more failures than N={count - 1}; use an odd number")
     if sum(node.promotable for node in config.nodes) == 1 and count > 1:
-        yield warn("nodes.priority", "only one node may ever lead: there is nobody to fail over to")
+        yield warn("nodes.priority", "only one node may ever lead: there is no other node to fail over to")
 
 
 def addresses(config: ElectConfig) -> Iterator[LintFinding]:
@@ -81,7 +81,7 @@ def ranges(node: ElectNode) -> Iterator[LintFinding]:
 
 
 def timeouts(config: ElectConfig) -> Iterator[LintFinding]:
-    """hb < lease < down_after, each with room for what can go wrong in between."""
+    """hb < lease < down_after, each with a margin."""
     timing = config.timing
     for name in type(timing).__struct_fields__:
         if getattr(timing, name) < 1:
@@ -96,14 +96,14 @@ def timeouts(config: ElectConfig) -> Iterator[LintFinding]:
             f"{timing.lease_ms} ms; below {most}, so that it runs out before down_after_ms by any clock",
         )
     if timing.election_timeout_ms <= timing.hb_interval_ms:
-        yield refuse("timing.election_timeout_ms", "has to be longer than hb_interval_ms")
+        yield refuse("timing.election_timeout_ms", "must be longer than hb_interval_ms")
     if timing.election_backoff_min_ms > timing.election_backoff_max_ms:
         yield refuse("timing.election_backoff_ms", "ends before it begins")
 
 
 def durability(config: ElectConfig) -> Iterator[LintFinding]:
-    """A write that is on the primary and m replicas meets every majority of voters if m is large enough. A node that
-    never leads does not count: it votes for whoever is there."""
+    """A write that is on the primary and m replicas is on a node of every majority if m is large enough. A node that
+    never leads does not count: it votes without comparing data."""
     least = len(config.nodes) - config.quorum + sum(not node.promotable for node in config.nodes)
     asked = config.min_replicas_to_write
     if asked < 0 or asked > max(0, len(config.nodes) - 1):

@@ -1,13 +1,13 @@
-"""Which nodes count, and how one list of nodes gives way to another.
+"""Which nodes count, and how one list of nodes replaces another.
 
-Lists have generations: the first is 0, and every change makes the next. A node counts one list, or, while a change is
-under way, the old one and the new one: then a majority is one of both. The stage says which: 2g for the list of
-generation g alone, 2g + 1 for those of g and g + 1. Majorities of neighbouring stages always share a node.
+Lists have generations: the first is 0, and every change makes the next. A node counts one list or, during a change, the
+old one and the new one: then a majority is one of each. The stage says which: 2g for the list of generation g alone, 2g
++ 1 for those of g and g + 1. Majorities of neighbouring stages always share a node.
 
-Who is started with another list than it remembers counts both from then on. A list counts alone once a primary that
-was elected by both is in office: everybody who answers it has promised, durably, to answer and elect nobody who counts
-only an older list (`Record.floor`), and those are a majority of the old one. So nobody can be elected by the old list
-alone any more.
+A node that is started with another list than the one in its record counts both from then on. A list counts alone once a
+primary elected by both is in office: every node that answers it has durably promised to answer and elect no node that
+counts only an older list (`ElectRecord.floor`), and those nodes are a majority of the old one. So no node can be
+elected by the old list alone any more.
 """
 
 import hashlib
@@ -20,16 +20,18 @@ from epoxy.model.errors import ConfigError
 from epoxy.protocol.elect.config import ElectConfig, ElectNode
 
 DIGEST_CHARS = 16
-"""64 bits tell the lists of operators apart; that nobody else speaks is the business of the secret."""
+"""64 bits tell the lists of operators apart. It need not withstand an attacker: the handshake proves the secret."""
 
 
-ELSE = " (if the others have gone on without this node: empty its node.data_dir; it joins like one that lost its disk)"
-"""What helps a node whose record is too old for the way to the new list."""
+RECORD_TOO_OLD = (
+    " (if the others have gone on without this node: empty its node.data_dir; it joins like one that lost its disk)"
+)
+"""What to do with a node whose record is too old for the change."""
 
 
 class NodeList(Struct, frozen=True, kw_only=True):
-    """One list of nodes, as an operator wrote it. `digest` stands for its ids, which is what is counted; `words` for
-    all that was written with them."""
+    """One list of nodes, as an operator wrote it. `digest`: of its ids, which is what majorities count; `words`: of all
+    settings of the list."""
 
     nodes: tuple[ElectNode, ...]
     digest: str
@@ -45,19 +47,19 @@ class NodeList(Struct, frozen=True, kw_only=True):
 
     @property
     def witnesses(self) -> int:
-        """Of so many others, one knows of every election that was won with the vote of somebody else."""
+        """Of this many other nodes, one knows every election that was won with a given node's vote."""
         return len(self.nodes) - len(self.nodes) // 2
 
     @property
     def copies(self) -> int:
-        """What so many nodes have is with one voter of every majority. A node that never leads does not count: it votes
-        for whoever is there."""
+        """Data on this many nodes is on a node of every majority. A node that never leads does not count: it votes
+        without comparing data."""
         never = sum(not node.promotable for node in self.nodes)
         return min(len(self.nodes), len(self.nodes) - self.quorum + 1 + never)
 
 
 class Lists(Struct, frozen=True, kw_only=True):
-    """`counted`: the list in force, and behind it the one that is to follow it, if there is one."""
+    """`counted`: the list in force and, during a change, the one that will replace it."""
 
     stage: int
     counted: tuple[NodeList, ...]
@@ -72,7 +74,6 @@ class Lists(Struct, frozen=True, kw_only=True):
 
     @property
     def generation(self) -> int:
-        """Of the newest list."""
         return generation_of(self.stage)
 
     @property
@@ -81,7 +82,7 @@ class Lists(Struct, frozen=True, kw_only=True):
 
     @property
     def nodes(self) -> tuple[ElectNode, ...]:
-        """All that are counted. Of a node in both lists, the newest word."""
+        """All nodes that are counted. For a node in both lists, the newer entry."""
         leaving = (node for each in self.counted[:-1] for node in each.nodes if node.id not in self.newest.ids)
         return (*self.newest.nodes, *leaving)
 
@@ -97,9 +98,9 @@ class Lists(Struct, frozen=True, kw_only=True):
         return all(len(each.ids.intersection(nodes)) >= each.quorum for each in self.counted)
 
     def has_witnesses(self, nodes: set[str], me: str, floor: "ListFloor") -> bool:
-        """Whether so many have told what they know that one of them knows of every election this node may have voted
-        in. As long as none of them has answered a leader of the new list, there was none without a majority of the old
-        one; and who was not in the old one has no part in what it elected."""
+        """Whether these nodes together know every election that this node may have voted in. Until one of them has
+        answered a leader of the new list, no election was won without a majority of the old one; and a node that was
+        not in the old list had no part in its elections."""
         old = self.counted[0]
         if floor.generation < self.generation:
             return len(old.ids & nodes) >= old.witnesses
@@ -113,7 +114,8 @@ class Lists(Struct, frozen=True, kw_only=True):
 
 
 class ListFloor(Struct, frozen=True, kw_only=True):
-    """The newest list of all leaders this node has answered. It answers and elects nobody behind that again."""
+    """The newest list of all leaders this node has answered. It answers and elects no node that counts only older
+    ones."""
 
     generation: int = 0
     digest: str = ""
@@ -139,7 +141,7 @@ def digest(words: Iterable[str]) -> str:
 
 
 def unknown(config: ElectConfig) -> str:
-    """What a node without memory says in HELLO."""
+    """What a node without a record sends in HELLO."""
     return f"?:{list_of(config).words}"
 
 
@@ -163,7 +165,7 @@ def undone(lists: Lists) -> Lists:
 
 
 def at_start(known: Lists | None, floor: ListFloor, config: ElectConfig) -> Lists:
-    """What a node counts that remembers these lists and finds this file."""
+    """The lists that a node counts, given those of its record and those of its file."""
     wanted = list_of(config)
     if known is None:
         return first(config)
@@ -173,35 +175,35 @@ def at_start(known: Lists | None, floor: ListFloor, config: ElectConfig) -> List
         return begun(known, floor, wanted)
     if wanted.ids != known.counted[0].ids:
         raise ConfigError(
-            f"nodes: the change from {told(known.counted[0])} to {told(known.newest)} is not finished here; one at a "
-            f"time: start this node with one of these two lists first{ELSE}"
+            f"nodes: the change from {named(known.counted[0])} to {named(known.newest)} is not finished here; one at a "
+            f"time: start this node with one of these two lists first{RECORD_TOO_OLD}"
         )
     if floor.generation >= known.generation:
         raise ConfigError(
-            f"nodes: the change to {told(known.newest)} has taken effect and cannot be taken back: start this node "
+            f"nodes: the change to {named(known.newest)} has taken effect and cannot be taken back: start this node "
             f"with that list, and change it again when `epoxy elect status` shows that the change is over"
         )
     return undone(known)
 
 
 def same_nodes(known: Lists, wanted: NodeList) -> Lists:
-    """Addresses, priorities and the like may be others, as long as all nodes say so at once: HELLO looks after that."""
+    """Addresses and priorities may differ, if all nodes change them at once: HELLO compares them."""
     return Lists(stage=known.stage, counted=(*known.counted[:-1], wanted))
 
 
 def begun(known: Lists, floor: ListFloor, wanted: NodeList) -> Lists:
-    """A change begins. What stays must stay as it is, and be enough to keep what was promised."""
+    """A change begins. The nodes that stay must keep their settings, and be enough to keep what was promised."""
     before = known.newest
     if not floor.admits(known.generation + 1, wanted.digest):
         raise ConfigError(
-            f"nodes: the cluster has already gone from {told(before)} to another list than {told(wanted)}: start this "
-            f"node with the file of the others"
+            f"nodes: the cluster has already gone from {named(before)} to another list than {named(wanted)}: start "
+            f"this node with the file of the others"
         )
     staying = before.ids & wanted.ids
     if len(staying) < before.quorum and len(before.ids - wanted.ids) > 1:
         raise ConfigError(
-            f"nodes: of {told(before)} only {', '.join(sorted(staying))} would stay; keep a majority of the old list "
-            f"({before.quorum}), let that take effect, and replace the others then{ELSE}"
+            f"nodes: of {named(before)} only {', '.join(sorted(staying))} would stay; keep a majority of the old list "
+            f"({before.quorum}), let that take effect, and replace the others then{RECORD_TOO_OLD}"
         )
     here = {node.id: node for node in wanted.nodes}
     moved = sorted(node.id for node in before.nodes if node.id in staying and here[node.id] != node)
@@ -213,13 +215,14 @@ def begun(known: Lists, floor: ListFloor, wanted: NodeList) -> Lists:
     return Lists(stage=known.stage + 1, counted=(before, wanted))
 
 
-def told(nodes: NodeList) -> str:
+def named(nodes: NodeList) -> str:
     return f"({', '.join(sorted(nodes.ids))})"
 
 
 def compatible(mine: str, theirs: str) -> bool:
-    """Two HELLOs: both have the same file, or count one list in common, and none of one generation that differs. Who
-    has no memory (?) knows its file and not the generation; who was away while lists changed will be told."""
+    """Compares the `lists` of two HELLOs: both have the same file, or count a list in common and no two different lists
+    of one generation. A node without a record (?) knows its file but not its generation; a node that was away while
+    lists changed is sent the new ones later."""
     ours, others = (dict(word.partition(":")[::2] for word in words.split(",")) for words in (mine, theirs))
     if mine.rpartition(":")[2] == theirs.rpartition(":")[2]:
         return True

@@ -1,4 +1,4 @@
-"""What agents tell each other. The fields of the original text come first, in its order; ours follow them."""
+"""The messages between agents. Their fields are in the order of the wire: those of the original text first."""
 
 import enum
 
@@ -14,25 +14,25 @@ class Role(enum.Enum):
 
 
 class ServerState(enum.Enum):
-    """What else a heartbeat says of its sender."""
+    """What a heartbeat says of its sender's server."""
 
     OPEN = "open"
     """A primary whose server takes writes."""
     READY = "ready"
-    """Hears no primary, its server follows nobody: what it says of its position stays so, and it may vote."""
+    """Hears no primary, and its server is fenced: its position does not change, and it may vote."""
     DOWN = "down"
-    """Its server is gone, and takes no writes for certain."""
+    """Its server is gone, so it certainly takes no writes."""
     FRESH = "fresh"
-    """Remembers nothing: it neither votes nor answers for anybody."""
+    """Has no record: it neither votes nor answers a leader."""
     BUSY = "busy"
     """None of these."""
 
 
 class Heartbeat(Struct, frozen=True, kw_only=True):
-    """`epoch`: the highest its sender has voted in or followed. `leader` leads `leader_epoch`, as far as it knows.
-    `history`: the epoch of the last write in its server's data. `stamp`: its clock. `echo`: the newest stamp it had
-    from the receiver, as long as it stands behind the receiver as leader of `leader_epoch`; else 0. `stage` and `list`:
-    which lists of nodes its sender counts, and the newest of them."""
+    """`epoch`: the highest its sender has voted in or followed. `leader` leads `leader_epoch`, as far as the sender
+    knows. `history`: the epoch of the last write in its server's data. `stamp`: its clock. `echo`: the newest stamp of
+    the receiver's, while the sender supports the receiver as leader of `leader_epoch`; else 0. `stage` and `list`:
+    which lists of nodes the sender counts, and the newest of them."""
 
     epoch: int
     node: str
@@ -49,8 +49,8 @@ class Heartbeat(Struct, frozen=True, kw_only=True):
 
 
 class Offer(Struct, frozen=True, kw_only=True):
-    """`in_office`: the candidate is the primary, and its lease is running. It wants a new epoch, not another leader.
-    `stage` and `list`: by which lists of nodes it counts its votes."""
+    """`in_office`: the candidate is the primary, its lease is running, and it wants a new epoch. `stage` and `list`: by
+    which lists of nodes it counts its votes."""
 
     epoch: int
     node: str
@@ -62,7 +62,7 @@ class Offer(Struct, frozen=True, kw_only=True):
 
 
 class Acceptance(Struct, frozen=True, kw_only=True):
-    """`candidate`: whom it is for, so that a vote that went astray is nobody's."""
+    """`candidate`: whom the vote is for, so that one that is delivered to another node is not counted."""
 
     epoch: int
     node: str
@@ -76,7 +76,7 @@ class Announce(Struct, frozen=True, kw_only=True):
 
 
 class Handover(Struct, frozen=True, kw_only=True):
-    """A primary that has closed says who should be next, so that the others let it go first."""
+    """A primary that has closed its server names its successor, so that the others let it stand first."""
 
     epoch: int
     node: str
@@ -84,7 +84,7 @@ class Handover(Struct, frozen=True, kw_only=True):
 
 
 class Counted(Struct, frozen=True, kw_only=True):
-    """For a node without memory: which lists of nodes the sender counts, and which it has promised not to go behind."""
+    """For a node without a record: which lists of nodes the sender counts, and its floor."""
 
     epoch: int
     node: str

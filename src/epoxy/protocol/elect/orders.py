@@ -1,4 +1,4 @@
-"""Orders to a server: whether one was carried out, and whether another must be given."""
+"""Whether an order to a server was carried out, and whether another must be given."""
 
 from typing import assert_never
 
@@ -6,7 +6,7 @@ from epoxy.protocol.elect.terms import Fence, Follow, Mode, OpenServer, Order, Q
 
 
 def is_done(order: Order, server: ServerReport) -> bool:
-    """A server is open for an epoch only if its data says so: who deletes everything deletes the mark of the epoch."""
+    """A server is open for an epoch only if its data has the mark of the epoch: a FLUSHALL deletes that too."""
     match order:
         case Fence():
             return server.mode is Mode.FENCED
@@ -21,7 +21,8 @@ def is_done(order: Order, server: ServerReport) -> bool:
 
 
 def is_news(wanted: Order, given: Order, overdue: bool, interval_ms: int) -> bool:
-    """A lease that goes on is told when it has grown by half a heartbeat; what was not done is ordered again."""
+    """A prolonged lease is passed on when it has grown by half a heartbeat; an order that was not carried out is
+    repeated."""
     if overdue:
         return True
     match wanted, given:

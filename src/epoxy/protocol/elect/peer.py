@@ -5,39 +5,38 @@ from epoxy.protocol.elect.terms import ReplicationPosition
 
 
 class ElectPeer:
+    """What it has reported since this agent started."""
+
     def __init__(self) -> None:
         self.heartbeat: Heartbeat | None = None
         self.at_ms = 0
         self.was_fresh = False
-        """Whether it has said, in this life of ours, that it remembers nothing."""
+        """Whether it has ever reported that it has no record."""
         self.was_new = False
-        """The same, or that it has not seen an election yet."""
+        """The same, or that it has seen no election yet."""
         self.has_joined = False
-        """Whether it has said, in this life of ours, that it remembers something."""
+        """Whether it has ever reported that it has a record."""
         self.has_led = False
-        self.told_ms: int | None = None
-        """When it said, to a node without memory, which lists count."""
+        self.lists_ms: int | None = None
+        """When it last sent the lists that count, to this node without a record."""
         self.answered_ms: int | None = None
-        """The latest of our heartbeats that it answered for us as the leader we are now."""
+        """When the latest heartbeat was sent that it has answered to this node as the current leader."""
 
     def heard(self, heartbeat: Heartbeat, now_ms: int) -> None:
         self.heartbeat, self.at_ms = heartbeat, now_ms
-        self.was_fresh = self.was_fresh or heartbeat.state is ServerState.FRESH
-        self.has_joined = self.has_joined or heartbeat.state is not ServerState.FRESH
+        self.was_fresh = self.was_fresh or not self.has_record
+        self.has_joined = self.has_joined or self.has_record
         self.has_led = self.has_led or heartbeat.role is Role.PRIMARY
         self.was_new = self.was_new or self.was_fresh or heartbeat.epoch == 1
 
-    def said_lately(self, now_ms: int, within_ms: int) -> Heartbeat | None:
-        return self.heartbeat if self.heartbeat is not None and now_ms - self.at_ms < within_ms else None
+    def heartbeat_within(self, within_ms: int, now_ms: int) -> Heartbeat | None:
+        return self.heartbeat if now_ms - self.at_ms < within_ms else None
 
     @property
-    def remembers(self) -> bool:
+    def has_record(self) -> bool:
         return self.heartbeat is not None and self.heartbeat.state is not ServerState.FRESH
 
     @property
     def position(self) -> ReplicationPosition:
-        return (
-            ReplicationPosition(self.heartbeat.history, self.heartbeat.offset)
-            if self.heartbeat is not None
-            else ReplicationPosition()
-        )
+        heartbeat = self.heartbeat
+        return ReplicationPosition(heartbeat.history, heartbeat.offset) if heartbeat else ReplicationPosition()

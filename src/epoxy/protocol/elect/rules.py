@@ -1,36 +1,36 @@
-"""The rules an elector decides by: functions of values, each with a reason to exist."""
+"""The rules an elector decides by, as functions of values."""
 
 from collections.abc import Mapping, Sequence
 
-from epoxy.protocol.elect.config import ElectConfig, ElectTiming
+from epoxy.protocol.elect.config import ElectConfig
 from epoxy.protocol.elect.lists import ListFloor, Lists, generation_of
 from epoxy.protocol.elect.messages import Heartbeat, ServerState
 from epoxy.protocol.elect.terms import ElectRecord, Mode, ReplicationPosition, ServerReport
 
 LIFE = 40
-"""Bits for milliseconds in a stamp: 34 years. Above them stands the life of the process that made it."""
+"""Bits for milliseconds in a stamp: 34 years. Above them is the life of the process that made it."""
 
 MOST_MISSED = 1 << 24
-"""Epochs a node can have missed: with an election every second, for half a year. There are 2**64."""
+"""Epochs that a node can have missed: one election each second for half a year. There are 2**64."""
 
 LIVES = 1 << 23
 """With this many lives to draw from, a stamp has 63 bits."""
 
 
 def stamp(life: int, now_ms: int, started_ms: int) -> int:
-    """A clock may begin again at zero after a reboot. What somebody heard of an earlier life must not pass for news of
-    this one."""
+    """The clock may restart at zero after a reboot, so a stamp contains the life of its process: an echo of an earlier
+    life must not count in this one."""
     return (life << LIFE) | (now_ms - started_ms)
 
 
 def stamped_ms(life: int, value: int, started_ms: int) -> int | None:
-    """When this life made the stamp; None if it was another."""
+    """When this process made the stamp; None if an earlier one made it."""
     return started_ms + (value & ((1 << LIFE) - 1)) if value >> LIFE == life else None
 
 
 def lease_end(answered_ms: Mapping[str, int], lists: Lists, lease_ms: int) -> int:
-    """A majority of every list that counts has heard something the primary said at this time or later; itself it hears
-    now. None of them votes for another before `down_after_ms` of silence, and the lease is shorter."""
+    """A majority of every list that counts has heard a heartbeat the primary sent at this time or later; it hears
+    itself now. None of them votes for another node before `down_after_ms` of silence, and the lease is shorter."""
     if not lists.has_majority(answered_ms):
         return 0
     return min(nth_latest(answered_ms, each.ids, each.quorum) for each in lists.counted) + lease_ms
@@ -41,56 +41,51 @@ def nth_latest(answered_ms: Mapping[str, int], nodes: frozenset[str], n: int) ->
 
 
 def grants(floor: ListFloor, stage: int, digest: str) -> bool:
-    """Whether a node may answer or elect somebody who counts by these lists. Who has answered a leader of a newer list
-    has promised not to: by the old list alone nobody leads any more."""
+    """Whether a node may answer or elect a node that counts by these lists. Having answered a leader of a newer list,
+    it has promised not to: no node leads by the old list alone any more."""
     return floor.admits(generation_of(stage), digest)
 
 
 def raised(floor: ListFloor, stage: int, digest: str) -> ListFloor:
-    """What answering such a leader promises."""
+    """The floor after answering a leader that counts by these lists."""
     return ListFloor(generation=generation_of(stage), digest=digest) if stage else floor
 
 
 def may_copy(lists: Lists, digest: str) -> bool:
-    """Whether a server may follow a leader of this newest list. One that is not in the leader's list must not: its copy
-    would count for an acknowledgement, and it has no vote in what follows. Who does not know the list yet may be such
-    a one."""
+    """Whether a server may follow a leader with this newest list. A server that is not in the leader's list must not:
+    its copy would count for an acknowledgement, and it has no vote in what follows. A node that does not know the list
+    yet may not be in it."""
     return digest in lists.digests
 
 
-def heard_lately(heard_ms: int | None, now_ms: int, timing: ElectTiming) -> bool:
-    return heard_ms is not None and now_ms - heard_ms < timing.down_after_ms
-
-
 def has_closed(heartbeat: Heartbeat) -> bool:
-    """Whether its sender's server takes no writes, and will not until it is elected again."""
+    """Whether the sender's server takes no writes, and will not until it is elected again."""
     return heartbeat.state in (ServerState.READY, ServerState.DOWN)
 
 
-def stands_behind(record: ElectRecord) -> bool:
-    """Whether this node still answers for the leader it knows. A vote for another in a later epoch ends that for good:
+def supports_leader(record: ElectRecord) -> bool:
+    """Whether this node still answers the leader it knows. A vote for another node in a later epoch ends that for good:
     that election may be won without this node hearing of it."""
     return record.leader_epoch >= record.epoch or record.voted_for == record.leader
 
 
 def is_worse(candidate: ReplicationPosition, mine: ReplicationPosition) -> bool:
-    """Whether the candidate lacks something that this node has."""
     return candidate < mine
 
 
 def rank(config: ElectConfig, node: str, position: ReplicationPosition) -> tuple[int, int, int, str]:
-    """The best comes first: most data, then the operator's wish, then the lowest id."""
+    """The best comes first: most data, then the operator's priority, then the lowest id."""
     return -position.history, -position.offset, -config.node(node).priority, node
 
 
 def may_judge(report: ServerReport) -> bool:
-    """A vote compares positions, so the own one must be known and must not grow behind it."""
+    """A vote compares positions, so this node's must be known, and must not grow after the vote."""
     return report.alive and report.mode is Mode.FENCED
 
 
 def is_plausible(epoch: int, seen: int) -> bool:
-    """An election raises the epoch by one. Who tells of one far above all others is broken or lies, and whoever went
-    along could never stand again: there would be no epoch left."""
+    """An election raises the epoch by one. A node that reports one far above all others is faulty or lies; following it
+    would leave no epochs for later elections."""
     return epoch <= seen + MOST_MISSED
 
 
@@ -99,7 +94,7 @@ def is_new(epoch: int, record: ElectRecord) -> bool:
 
 
 def is_repeated(epoch: int, candidate: str, record: ElectRecord) -> bool:
-    """The vote was given, and the answer perhaps lost."""
+    """The vote was given before; its answer may have been lost."""
     return epoch == record.epoch and record.voted_for == candidate
 
 
@@ -111,16 +106,6 @@ def next_epoch(seen: Sequence[int]) -> int:
     return max(seen) + 1
 
 
-def after_restart(record: ElectRecord | None) -> ElectRecord | None:
-    """What a start goes by. None: this node has no memory, and must behave accordingly."""
-    return record
-
-
-def silent_until(now_ms: int, timing: ElectTiming) -> int:
-    """Whom this node has heard before it started, it does not know: it might have been the primary, a moment ago."""
-    return now_ms + timing.down_after_ms
-
-
 def counts(now_ms: int, deadline_ms: int) -> bool:
-    """A vote that comes too late may have been forgotten by a voter that lost its disk."""
+    """A vote that arrives too late may have been forgotten by a voter that lost its disk."""
     return now_ms < deadline_ms

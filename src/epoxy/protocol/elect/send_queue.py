@@ -1,8 +1,8 @@
-"""What waits for the connection to one peer: of each kind the newest, and nothing else.
+"""The messages that wait for the connection to one peer: the newest of each kind.
 
-A heartbeat is worth nothing once there is a later one, and so is an offer, a vote or an announcement of an earlier
-epoch. So the box is never full, nothing new is refused for something old, and an announcement stays until it is sent or
-overtaken by a higher one.
+A heartbeat is worthless once there is a later one, and so is an offer, a vote or an announcement of an earlier epoch.
+So the queue is never full, a new message is never refused because of an old one, and an announcement stays until it is
+sent or replaced by one of a higher epoch.
 """
 
 from epoxy.protocol.elect.messages import Message
@@ -19,7 +19,7 @@ class SendQueue:
         self._waiting[type(message)] = message if before is None or message.epoch >= before.epoch else before
 
     def take(self) -> list[Message]:
-        """Everything, in the order in which it was put."""
+        """All messages, in the order in which they were put."""
         taken = list(self._waiting.values())
         self._waiting.clear()
         return taken

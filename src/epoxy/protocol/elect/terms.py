@@ -1,4 +1,4 @@
-"""What an elector remembers, what it is told of its server, and what it asks for."""
+"""What an elector saves, what is reported to it of its server, and the effects it asks for."""
 
 import enum
 
@@ -9,10 +9,9 @@ from epoxy.protocol.elect.messages import Message
 
 
 class ElectRecord(Struct, frozen=True, kw_only=True):
-    """What must survive a crash. `epoch` is the highest this node has voted in or followed: it has promised to stand
-    behind nobody below it. `voted_for` is empty if it followed without having voted. `lists`: under which lists of
-    nodes it was made; None in a record of before there was a way to change them. `floor`: what was promised about
-    lists."""
+    """What must survive a crash. `epoch`: the highest this node has voted in or followed; it supports no leader below
+    it. `voted_for`: empty if it followed without having voted. `lists`: the lists of nodes it counts; None in a record
+    of a version that could not change them. `floor`: what it has promised about lists."""
 
     epoch: int = 1
     voted_for: str = ""
@@ -24,7 +23,7 @@ class ElectRecord(Struct, frozen=True, kw_only=True):
 
 class Mode(enum.Enum):
     FENCED = "fenced"
-    """Refuses writes and follows nobody."""
+    """Refuses writes and replicates from no server."""
     FOLLOWING = "following"
     OPEN = "open"
     QUIET = "quiet"
@@ -32,16 +31,16 @@ class Mode(enum.Enum):
 
 
 class ReplicationPosition(Struct, frozen=True, order=True):
-    """How much a server has: the epoch of its last write, then the offset. Offsets of different epochs count different
-    things."""
+    """How much data a server has: the epoch of its last write, then the offset. Offsets of different epochs are not
+    comparable."""
 
     history: int = 0
     offset: int = 0
 
 
 class ServerReport(Struct, frozen=True, kw_only=True):
-    """What the agent saw of its server. `leader` is whom it follows. A server that is not alive is FENCED if it is gone
-    for certain; one that merely does not answer may still take writes."""
+    """What the agent saw of its server. `leader`: the node it follows. A server that is not alive is FENCED if it is
+    certainly gone; one that merely does not answer may still take writes."""
 
     alive: bool
     mode: Mode
@@ -55,7 +54,7 @@ class Send(Struct, frozen=True):
 
 
 class Save(Struct, frozen=True):
-    """Nothing behind it in a list of effects may happen before this is durable; if it cannot be, nothing may."""
+    """Later effects of the list wait until this is durable; if that fails, they must not happen."""
 
     record: ElectRecord
 
@@ -69,15 +68,15 @@ class Follow(Struct, frozen=True):
 
 
 class OpenServer(Struct, frozen=True):
-    """Take writes as the primary of `epoch`, until the clock of this machine says `until_ms`, and not a moment longer
-    even if no other order comes."""
+    """Take writes as the primary of `epoch` until `until_ms` on this machine's clock, and no longer even if no other
+    order comes."""
 
     epoch: int
     until_ms: int
 
 
 class Quiesce(Struct, frozen=True):
-    """Hold writes back without refusing them: a handover is about to begin."""
+    """Hold writes back without refusing them, before a handover."""
 
     until_ms: int
 

@@ -1,4 +1,4 @@
-"""Whom a node votes for: nobody while it hears a primary, and nobody who lacks what it has."""
+"""When a node votes: only while it hears no primary, and only for a candidate that has at least its own data."""
 
 from msgspec.structs import replace
 
@@ -8,43 +8,40 @@ from epoxy.protocol.elect.state import ElectorState
 from epoxy.protocol.elect.terms import ReplicationPosition, Send
 
 
-def on_offer(mind: ElectorState, offer: Offer, now_ms: int) -> None:
-    if mind.fresh or not would_vote(mind, offer, now_ms):
+def on_offer(state: ElectorState, offer: Offer, now_ms: int) -> None:
+    """A vote ends the node's own candidacy in the same step, so a candidacy that yielded is never announced."""
+    if state.fresh or not would_vote(state, offer, now_ms):
         return
-    if not rules.is_repeated(offer.epoch, offer.node, mind.record):
-        mind.save(replace(mind.record, epoch=offer.epoch, voted_for=offer.node))
-        stop_standing(mind)
-        if offer.node != mind.record.leader:
-            mind.resign()
-        mind.rest_ms = now_ms + mind.timing.election_timeout_ms
-    mind.out.append(Send(offer.node, Acceptance(epoch=offer.epoch, node=mind.me, candidate=offer.node)))
+    if not rules.is_repeated(offer.epoch, offer.node, state.record):
+        state.save(replace(state.record, epoch=offer.epoch, voted_for=offer.node))
+        state.campaign = None
+        if offer.node != state.record.leader:
+            state.resign()
+        state.next_candidacy_ms = now_ms + state.timing.election_timeout_ms
+    state.effects.append(Send(offer.node, Acceptance(epoch=offer.epoch, node=state.me, candidate=offer.node)))
 
 
-def would_vote(mind: ElectorState, offer: Offer, now_ms: int) -> bool:
-    if rules.is_repeated(offer.epoch, offer.node, mind.record):
+def would_vote(state: ElectorState, offer: Offer, now_ms: int) -> bool:
+    if rules.is_repeated(offer.epoch, offer.node, state.record):
         return True
-    if not rules.grants(mind.record.floor, offer.stage, offer.list):
+    if not rules.grants(state.record.floor, offer.stage, offer.list):
         return False
-    if not rules.is_new(offer.epoch, mind.record) and not should_yield(mind, offer):
+    if not rules.is_new(offer.epoch, state.record) and not should_yield(state, offer):
         return False
-    if mind.hears(now_ms):
-        return offer.in_office and offer.node == mind.record.leader and mind.heard_ms is not None
-    return rules.may_judge(mind.server) and not lacks(mind, offer)
+    if state.has_live_primary(now_ms):
+        return offer.in_office and offer.node == state.record.leader and state.leader_heard_ms is not None
+    return rules.may_judge(state.server) and not lacks(state, offer)
 
 
-def lacks(mind: ElectorState, offer: Offer) -> bool:
-    """A node that never leads would block everybody with what it alone has, so it does not judge."""
-    return mind.promotable and rules.is_worse(ReplicationPosition(offer.history, offer.offset), mind.server.position)
+def lacks(state: ElectorState, offer: Offer) -> bool:
+    """Whether the candidate lacks data that this node has. A node that never leads does not compare: data that it alone
+    has would block every election."""
+    return state.promotable and rules.is_worse(ReplicationPosition(offer.history, offer.offset), state.server.position)
 
 
-def should_yield(mind: ElectorState, offer: Offer) -> bool:
-    """Two candidates in one epoch: the worse takes its own vote back, which nobody but itself has counted."""
-    if mind.campaign is None or mind.campaign.epoch != offer.epoch or mind.record.epoch != offer.epoch:
+def should_yield(state: ElectorState, offer: Offer) -> bool:
+    """Of two candidates in one epoch the worse withdraws the vote for itself, which no other node has counted."""
+    if state.campaign is None or state.campaign.epoch != offer.epoch or state.record.epoch != offer.epoch:
         return False
-    theirs = rules.rank(mind.config, offer.node, ReplicationPosition(offer.history, offer.offset))
-    return theirs < rules.rank(mind.config, mind.me, mind.server.position)
-
-
-def stop_standing(mind: ElectorState) -> None:
-    """In the same step as the vote: this candidacy is over and will never be announced."""
-    mind.campaign = None
+    theirs = rules.rank(state.config, offer.node, ReplicationPosition(offer.history, offer.offset))
+    return theirs < rules.rank(state.config, state.me, state.server.position)
