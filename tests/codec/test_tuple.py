@@ -1,10 +1,7 @@
 """Our tuple keys are FoundationDB's, byte for byte, and sort like the tuples they stand for."""
 
 import enum
-import math
-import struct
 import types
-from typing import Any
 
 import fdb
 import fdb.tuple as reference
@@ -12,39 +9,22 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from epoxy.codec.tuple import (
-    MAX_DEPTH,
-    STAMP_BYTES,
-    Float32,
-    Item,
-    Versionstamp,
-    escape,
-    pack,
-    pack_bytes,
-    range_of,
-    strinc,
-    unpack,
-)
+from epoxy.codec.tuple import MAX_DEPTH, Item, escape, pack, pack_bytes, strinc, unpack
 from epoxy.model.errors import CodecError, InvalidRequest, NonCanonical, Oversized, Truncated, UnknownTag
 
 # The reference looks for the values of a database in its versionstamps; that class comes with the native library, which
 # we do without. Nothing is an instance of this one.
 fdb.impl = types.SimpleNamespace(Value=type("Value", (), {}))
 
-# From the published specification of the tuple layer, one line for each of its test cases and worked examples.
+# From the published specification of the tuple layer: its test cases and worked examples, as far as we have the types.
 PUBLISHED: list[tuple[tuple[Item, ...], bytes]] = [
     ((b"foo\x00bar",), b"\x01foo\x00\xffbar\x00"),
     (("F\u00d4O\u0000bar",), b"\x02F\xc3\x94O\x00\xffbar\x00"),
-    (((b"foo\x00bar", None, ()),), b"\x05\x01foo\x00\xffbar\x00\x00\xff\x05\x00\x00"),
+    (((b"foo\x00bar", ()),), b"\x05\x01foo\x00\xffbar\x00\x05\x00\x00"),
     (((),), b"\x05\x00"),
-    (((None,),), b"\x05\x00\xff\x00"),
     ((-5551212,), b"\x11\xabK\x93"),
     ((-1,), b"\x13\xfe"),
     ((0,), b"\x14"),
-    ((Float32(-42.0),), b"\x20\x3d\xd7\xff\xff"),
-    ((None,), b"\x00"),
-    ((False,), b"\x26"),
-    ((True,), b"\x27"),
 ]
 
 INTEGERS = st.integers(-(1 << 70), 1 << 70) | st.builds(
@@ -53,39 +33,16 @@ INTEGERS = st.integers(-(1 << 70), 1 << 70) | st.builds(
     st.integers(0, 2039),
     st.integers(-2, 2),
 )
-STAMPS = st.builds(
-    Versionstamp,
-    st.binary(min_size=STAMP_BYTES, max_size=STAMP_BYTES).filter(lambda stamp: stamp != b"\xff" * STAMP_BYTES),
-    st.integers(0, 0xFFFF),
-)
 LEAVES: st.SearchStrategy[Item] = (
-    st.none()
-    | st.binary(max_size=6)
+    st.binary(max_size=6)
     | st.lists(st.sampled_from((b"\x00", b"\xff", b"\x00\xff", b"a")), max_size=4).map(b"".join)
     | st.text(max_size=4)
     | INTEGERS
-    | st.booleans()
-    | st.floats(allow_nan=False)
-    | st.floats(width=32, allow_nan=False).map(Float32)
-    | STAMPS
 )
 ITEMS: st.SearchStrategy[Item] = st.recursive(
     LEAVES, lambda children: st.lists(children, max_size=3).map(tuple), max_leaves=6
 )
 TUPLES = st.lists(ITEMS, max_size=4).map(tuple)
-
-
-def theirs(item: Item) -> Any:
-    """The same item in the reference's types."""
-    match item:
-        case Float32():
-            return reference.SingleFloat(item.value)
-        case Versionstamp():
-            return reference.Versionstamp(item.stamp, item.user_version)
-        case tuple():
-            return tuple(map(theirs, item))
-        case _:
-            return item
 
 
 @pytest.mark.parametrize(
@@ -97,10 +54,9 @@ def test_published_vectors(items: tuple[Item, ...], packed: bytes) -> None:
 
 
 @given(TUPLES)
-@example((math.inf, -math.inf, -0.0, 0.0))
 @example(((1 << 64) - 1, 1 - (1 << 64), 1 << 64, -(1 << 64), (1 << 64) - 2))
 def test_bytes_are_those_of_the_reference(items: tuple[Item, ...]) -> None:
-    assert pack(items) == reference.pack(theirs(items))
+    assert pack(items) == reference.pack(items)
 
 
 @given(TUPLES)
@@ -108,23 +64,16 @@ def test_unpack_is_the_inverse_of_pack(items: tuple[Item, ...]) -> None:
     back = unpack(pack(items))
     assert back == items
     assert pack(back) == pack(items)
-    assert theirs(back) == reference.unpack(pack(items))
+    assert back == reference.unpack(pack(items))
 
 
 @given(TUPLES, TUPLES)
 @example((b"",), (b"\x00",))
-@example(((),), ((None,),))
+@example(((),), ((0,),))
 @example((-(1 << 64),), (1 - (1 << 64),))
 def test_bytes_sort_like_tuples(one: tuple[Item, ...], other: tuple[Item, ...]) -> None:
     ours = (pack(one) > pack(other)) - (pack(one) < pack(other))
-    assert ours == reference.compare(theirs(one), theirs(other))
-
-
-@given(st.floats())
-def test_doubles_keep_every_bit(value: float) -> None:
-    assert pack((value,)) == reference.pack((value,))
-    (back,) = unpack(pack((value,)))
-    assert struct.pack(">d", back) == struct.pack(">d", value)
+    assert ours == reference.compare(one, other)
 
 
 @given(st.binary(max_size=40))
@@ -135,7 +84,7 @@ def test_what_decodes_is_what_we_would_have_written(data: bytes) -> None:
         items = unpack(data)
     except CodecError:
         return
-    assert pack(items) == data or b"\x20" in data, "only the many spellings of a float's NaN may differ"
+    assert pack(items) == data
 
 
 @given(TUPLES, st.data())
@@ -155,13 +104,9 @@ def test_a_cut_tuple_is_a_shorter_tuple_or_refused(items: tuple[Item, ...], data
         (b"\x01abc\x00\xff", Truncated),
         (b"\x02abc", Truncated),
         (b"\x05\x01a\x00", Truncated),
-        (b"\x05\x00\xff", Truncated),
         (b"\x16\x01", Truncated),
         (b"\x1d", Truncated),
         (b"\x1d\x09\x01", Truncated),
-        (b"\x20\x80\x00\x00", Truncated),
-        (b"\x21\x80", Truncated),
-        (b"\x33" + bytes(11), Truncated),
         (b"\x15\x00", NonCanonical),
         (b"\x16\x00\x01", NonCanonical),
         (b"\x12\xff\xfe", NonCanonical),
@@ -172,6 +117,12 @@ def test_a_cut_tuple_is_a_shorter_tuple_or_refused(items: tuple[Item, ...], data
         (b"\x0b\xf6\xff" + bytes(8), NonCanonical),
         (b"\x02\xff\x00", NonCanonical),
         (b"\x02\xc0\x80\x00", NonCanonical),
+        (b"\x00", UnknownTag),
+        (b"\x05\x00\xff", UnknownTag),
+        (b"\x20\x80\x00\x00\x00", UnknownTag),
+        (b"\x21" + bytes(8), UnknownTag),
+        (b"\x26", UnknownTag),
+        (b"\x33" + bytes(12), UnknownTag),
         (b"\x03", UnknownTag),
         (b"\x04", UnknownTag),
         (b"\x22", UnknownTag),
@@ -204,6 +155,8 @@ def test_what_has_no_place_in_a_key() -> None:
         pack(("\ud800",))
     with pytest.raises(TypeError):
         pack(({},))  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        pack((True,))
 
 
 def test_subclasses_pack_like_their_bases() -> None:
@@ -220,15 +173,6 @@ def test_subclasses_pack_like_their_bases() -> None:
 @given(st.binary(max_size=20))
 def test_the_shortcut_for_bytes(value: bytes) -> None:
     assert pack_bytes(value) == pack((value,)) == b"\x01" + escape(value) + b"\x00"
-
-
-@given(TUPLES, TUPLES)
-def test_a_range_holds_the_longer_tuples_alone(prefix: tuple[Item, ...], other: tuple[Item, ...]) -> None:
-    begin, end = range_of(prefix)
-    assert (begin, end) == ((slice_ := reference.range(theirs(prefix))).start, slice_.stop)
-    assert begin <= pack((*prefix, *other, 0)) < end
-    longer = len(other) > len(prefix) and pack(other[: len(prefix)]) == pack(prefix)
-    assert (begin <= pack(other) < end) == longer
 
 
 @given(st.binary(min_size=1, max_size=5).filter(lambda prefix: prefix.strip(b"\xff")), st.binary(max_size=5))

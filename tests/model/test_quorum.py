@@ -2,7 +2,7 @@
 
 import pytest
 
-from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy, Quorums, Target, quorums
+from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy, Quorums, quorums
 
 OPTIMAL = QuorumPolicy.OPTIMAL
 FAST_PAXOS = QuorumPolicy.FAST_PAXOS
@@ -61,19 +61,6 @@ def test_the_optimal_fast_quorum_cannot_be_smaller(n: int) -> None:
 
 def test_optimal_is_the_default() -> None:
     assert quorums(5) == quorums(5, OPTIMAL)
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("n", range(1, 10))
-def test_excluding_the_sender_subtracts_one_but_any_stays_one(n: int, policy: QuorumPolicy) -> None:
-    q = quorums(n, policy)
-    sizes = {target: (q.size(target), q.size(target, excluding_sender=True)) for target in Target}
-    assert sizes == {
-        Target.FAST: (q.fast, q.fast - 1),
-        Target.SLOW: (q.slow, q.slow - 1),
-        Target.ALL: (n, n - 1),
-        Target.ANY: (1, 1),
-    }
 
 
 @pytest.mark.parametrize(

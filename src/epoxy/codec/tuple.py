@@ -1,28 +1,24 @@
-"""Tuples as keys: bytes that sort the way the tuples do. The encoding is FoundationDB's tuple layer.
+"""Tuples as keys: bytes that sort the way the tuples do. The encoding is FoundationDB's tuple layer, with the types
+that rows of our stores have:
 
-    00  None                     0c-13  negative integer, one's complement, 8 to 1 bytes
-    01  bytes, 00 ends it,       14     zero
-        00 inside is 00 ff       15-1c  positive integer, big endian, 1 to 8 bytes
-    02  UTF-8 string, as bytes   1d     positive integer of more bytes, their count first
-    05  nested tuple, 00 ends    20 21  float, double: the sign bit flipped, all bits of a negative one
-        it, None inside 00 ff    26 27  False, True
-    0b  negative integer of      33     versionstamp: 10 bytes of the store, 2 of the caller
-        more bytes, count first
+    01  bytes, 00 ends it,       0c-13  negative integer, one's complement, 8 to 1 bytes
+        00 inside is 00 ff       14     zero
+    02  UTF-8 string, as bytes   15-1c  positive integer, big endian, 1 to 8 bytes
+    05  nested tuple, 00 ends    1d     positive integer of more bytes, their count first
+        it                       0b     negative integer of more bytes, count first
 
 Decoding is strict: what `pack` would not have written is refused, so two different keys never mean the same tuple.
 """
 
-import struct
 from collections.abc import Iterable
 from typing import TypeAlias
-
-from msgspec import Struct
 
 from epoxy.codec.quoting import escape as escape
 from epoxy.codec.quoting import pack_bytes as pack_bytes
 from epoxy.model.errors import CodecError, InvalidRequest, NonCanonical, Oversized, Truncated, UnknownTag
 
 STAMP_BYTES = 10
+"""Of a versionstamp (33), which the store writes behind a packed prefix, followed by two bytes of the caller's."""
 
 MAX_DEPTH = 32
 """Nothing we store nests deeper than 2. The bound keeps hostile bytes from exhausting the interpreter's stack."""
@@ -30,25 +26,7 @@ MAX_DEPTH = 32
 MAX_INTEGER_BYTES = 255
 """The length of a long integer is one byte."""
 
-
-class Float32(Struct, frozen=True):
-    """A single-precision number: Python's own floats are doubles."""
-
-    value: float
-
-
-class Versionstamp(Struct, frozen=True, order=True):
-    """`stamp` rises with every commit of the store; `user_version` orders rows of one commit."""
-
-    stamp: bytes
-    user_version: int = 0
-
-    def __post_init__(self) -> None:
-        assert len(self.stamp) == STAMP_BYTES, self
-        assert 0 <= self.user_version <= 0xFFFF, self
-
-
-Item: TypeAlias = "bytes | int | str | bool | float | Float32 | Versionstamp | tuple[Item, ...] | None"
+Item: TypeAlias = "bytes | int | str | tuple[Item, ...]"
 
 _LONG_NEGATIVE, _ZERO, _LONG_POSITIVE = 0x0B, 0x14, 0x1D
 
@@ -70,12 +48,6 @@ def unpack(data: bytes) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def range_of(prefix: Iterable[Item]) -> tuple[bytes, bytes]:
-    """Begin and end around every tuple that is longer than `prefix` and starts with it."""
-    packed = pack(prefix)
-    return packed + b"\x00", packed + b"\xff"
-
-
 def strinc(prefix: bytes) -> bytes:
     """The first key after every key that starts with these bytes."""
     kept = prefix.rstrip(b"\xff")
@@ -85,37 +57,19 @@ def strinc(prefix: bytes) -> bytes:
 
 
 def _encode(item: Item, depth: int) -> bytes:
-    kind = type(item)
-    if kind is bytes:
-        return pack_bytes(item)  # type: ignore[arg-type]  # mypy does not narrow through `type`, which is the fast test
-    if kind is int:
-        return _encode_integer(item)  # type: ignore[arg-type]
-    return _encode_rare(item, depth)
-
-
-def _encode_rare(item: Item, depth: int) -> bytes:
     match item:
-        case None:
-            return b"\x00\xff" if depth else b"\x00"
-        case bool():
-            return b"\x27" if item else b"\x26"
         case bytes():
             return pack_bytes(item)
-        case int():
+        case int() if not isinstance(item, bool):
             return _encode_integer(int(item))
         case str():
             return b"\x02" + escape(_utf8(item)) + b"\x00"
-        case float():
-            return b"\x21" + _flip(struct.pack(">d", item))
-        case Float32():
-            return b"\x20" + _flip(struct.pack(">f", item.value))
-        case Versionstamp():
-            return b"\x33" + item.stamp + item.user_version.to_bytes(2, "big")
         case tuple() if depth < MAX_DEPTH:
             return b"\x05" + b"".join([_encode(child, depth + 1) for child in item]) + b"\x00"
         case tuple():
             raise Oversized(f"tuples nested deeper than {MAX_DEPTH}")
-    raise TypeError(f"{type(item).__name__} has no place in a key")
+        case _:
+            raise TypeError(f"{type(item).__name__} has no place in a key")
 
 
 def _encode_integer(value: int) -> bytes:
@@ -139,26 +93,11 @@ def _utf8(text: str) -> bytes:
         raise CodecError("a string with half a surrogate pair has no UTF-8") from error
 
 
-def _flip(raw: bytes) -> bytes:
-    """IEEE 754 bytes whose unsigned order is the order of the numbers."""
-    if raw[0] & 0x80:
-        return bytes(byte ^ 0xFF for byte in raw)
-    return bytes((raw[0] ^ 0x80,)) + raw[1:]
-
-
-def _unflip(raw: bytes) -> bytes:
-    if raw[0] & 0x80:
-        return bytes((raw[0] ^ 0x80,)) + raw[1:]
-    return bytes(byte ^ 0xFF for byte in raw)
-
-
 def _decode(data: bytes, position: int, depth: int) -> tuple[Item, int]:
     """The item that starts at `position`, and where the next one does."""
     code = data[position]
     position += 1
     match code:
-        case 0x00:
-            return None, position
         case 0x01:
             return _decode_bytes(data, position)
         case 0x02:
@@ -167,25 +106,6 @@ def _decode(data: bytes, position: int, depth: int) -> tuple[Item, int]:
             return _decode_nested(data, position, depth + 1)
         case _ if _LONG_NEGATIVE <= code <= _LONG_POSITIVE:
             return _decode_integer(data, position, code)
-        case _:
-            return _decode_fixed(data, position, code)
-
-
-def _decode_fixed(data: bytes, position: int, code: int) -> tuple[Item, int]:
-    match code:
-        case 0x26:
-            return False, position
-        case 0x27:
-            return True, position
-        case 0x20:
-            raw, position = _take(data, position, 4)
-            return Float32(struct.unpack(">f", _unflip(raw))[0]), position
-        case 0x21:
-            raw, position = _take(data, position, 8)
-            return struct.unpack(">d", _unflip(raw))[0], position
-        case 0x33:
-            raw, position = _take(data, position, STAMP_BYTES + 2)
-            return Versionstamp(raw[:STAMP_BYTES], int.from_bytes(raw[STAMP_BYTES:], "big")), position
         case _:
             raise UnknownTag(f"no tuple item starts with {code:#04x}")
 
@@ -220,14 +140,10 @@ def _decode_nested(data: bytes, position: int, depth: int) -> tuple[tuple[Item, 
         raise Oversized(f"tuples nested deeper than {MAX_DEPTH}")
     items: list[Item] = []
     while position < len(data):
-        if data[position]:
-            item, position = _decode(data, position, depth)
-            items.append(item)
-        elif data[position + 1 : position + 2] == b"\xff":
-            items.append(None)
-            position += 2
-        else:
+        if not data[position]:
             return tuple(items), position + 1
+        item, position = _decode(data, position, depth)
+        items.append(item)
     raise Truncated("a nested tuple has no end")
 
 

@@ -5,8 +5,8 @@ Slow quorums are majorities. A fast quorum is n - e: the fast path still works w
 `optimal` is the known optimum for leaderless consensus whose proposers are replicas themselves,
 n >= max(2e + f - 1, 2f + 1) (Ryabinin, Gotsman, Sutra, "Revisiting Lower Bounds for Two-Step Consensus"). It needs only
 2*fast + slow > 2n - 2, where Fast Paxos (Lamport 2006, section 2.2) needs > 2n. Two rules of the proposer buy the
-difference of 2: it votes for itself before it asks anybody, and it does not commit after promising a classic ballot,
-so a recovery can rule out every proposer it has heard from, and subtract those it has heard of.
+difference of 2: it votes for itself before it asks other replicas, and it does not commit after promising a classic
+ballot. So a recovery can rule out every proposer whose promise it has, and subtract the votes of those it knows of.
 
 `fast-paxos` keeps Lamport's sizes. The recovery rule is safe under both.
 """
@@ -17,21 +17,12 @@ from typing import assert_never
 from msgspec import Struct
 
 MAX_REPLICAS = 64
-"""A vote is one WAN message for each replica; nobody runs more datacenters than this. Bounds every tally."""
+"""Far more datacenters than a cluster has: a vote is one WAN message for each. Bounds every count of replicas."""
 
 
 class QuorumPolicy(enum.Enum):
     OPTIMAL = "optimal"
     FAST_PAXOS = "fast-paxos"
-
-
-class Target(enum.Enum):
-    """How many responses a fan-out waits for."""
-
-    FAST = "fast"
-    SLOW = "slow"
-    ALL = "all"
-    ANY = "any"
 
 
 class Quorums(Struct, frozen=True):
@@ -58,21 +49,6 @@ class Quorums(Struct, frozen=True):
     def e(self) -> int:
         """Replicas that may be missing while the fast path works."""
         return self.n - self.fast
-
-    def size(self, target: Target, *, excluding_sender: bool = False) -> int:
-        """Responses to wait for. A sender that does not ask itself already has its own; `Any` stays one response."""
-        match target:
-            case Target.ANY:
-                return 1
-            case Target.FAST:
-                size = self.fast
-            case Target.SLOW:
-                size = self.slow
-            case Target.ALL:
-                size = self.n
-            case _:
-                assert_never(target)
-        return size - 1 if excluding_sender else size
 
 
 def assert_quorums_meet(sizes: Quorums) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from epoxy.codec.tuple import unpack
+from epoxy.codec.tuple import pack
 from epoxy.model import quorum, records
 from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import ClusterConfig
@@ -181,7 +181,8 @@ def forget_what_was_in_flight(store: MemoryStore, keep: int = 0) -> dict[bytes, 
 
 
 def is_a_vote(row: bytes) -> bool:
-    return not row.startswith(FIRST_RESERVED_KEY) and unpack(row)[2] == VOTES
+    """The layout and the replica take two bytes each."""
+    return not row.startswith(FIRST_RESERVED_KEY) and row.startswith(pack((VOTES,)), 4)
 
 
 survivors = MemoryStore.survivors

@@ -74,7 +74,7 @@ def seal_the_joint_epoch_too(config: ClusterConfig) -> int:
     return config.epoch
 
 
-def straight_to_the_new(config: ClusterConfig, wish: ChangeRequest, heard: changes.Heard, me: int) -> changes.Step:
+def straight_to_the_new(config: ClusterConfig, wish: ChangeRequest, heard: changes.Statuses, me: int) -> changes.Step:
     """Without a joint epoch: broadcast the new members, and let everybody use whichever it has."""
     step = begin_joint(config, wish, heard, me)
     if not isinstance(step, ClusterConfig):

@@ -49,7 +49,7 @@ def test_to_replace_is_one_change_and_the_address_may_stay() -> None:
 @pytest.mark.parametrize(
     ("given", "code", "words"),
     [
-        (Amendment(), "nothing_to_do", "nobody to add"),
+        (Amendment(), "nothing_to_do", "no member to add"),
         (Amendment(remove=(9,)), "unknown_member", "9 is none of the members: 1, 2, 3"),
         (Amendment(remove=(3, 3)), "named_twice", "3 is named twice"),
         (Amendment(add=(Member(id=3, url="http://x"),)), "already_member", "3 is a member already"),

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.members import ChangeRequest, Member, MemberStatus
-from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Heard, next_step
+from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Statuses, next_step
 
 A, B, C, D, E = 1, 2, 3, 4, 5
 JOINING, LEARNING, ACTIVE, LEAVING = (
@@ -53,7 +53,7 @@ def config(
     )
 
 
-def heard(epoch: int, *ids: int, sources: tuple[int, ...] = (), synced: tuple[int, ...] = ()) -> Heard:
+def heard(epoch: int, *ids: int, sources: tuple[int, ...] = (), synced: tuple[int, ...] = ()) -> Statuses:
     return {i: MemberStatus(identity=identity_of(i), epoch=epoch, sources=sources, synced=i in synced) for i in ids}
 
 
@@ -95,7 +95,7 @@ def test_who_is_heard_first_learns_first() -> None:
     ],
     ids=["E is silent", "E has copied from one alone", "no quorum of the new members"],
 )
-def test_no_joint_epoch_before_the_bulk_is_copied(statuses: Heard) -> None:
+def test_no_joint_epoch_before_the_bulk_is_copied(statuses: Statuses) -> None:
     assert isinstance(next_step(LEARNERS, wish(A, B, C, D, E), statuses, A), ChangeWaiting)
 
 
@@ -109,7 +109,7 @@ def test_no_joint_epoch_before_the_bulk_is_copied(statuses: Heard) -> None:
     ],
     ids=["E is not synced", "too few are", "for another epoch", "nobody is"],
 )
-def test_no_promotion_before_enough_are_synced(statuses: Heard) -> None:
+def test_no_promotion_before_enough_are_synced(statuses: Statuses) -> None:
     assert isinstance(next_step(BOTH, wish(A, B, C, D, E), statuses, A), ChangeWaiting)
 
 
@@ -176,7 +176,7 @@ def test_nobody_stays_whose_store_was_never_written_down() -> None:
     nameless = replace(STABLE, replicas=(*STABLE.replicas[:2], ReplicaInfo(id=C, url="http://3")))
     grown = replace(nameless, replicas=(*nameless.replicas, *members(D=LEARNING)))
     step = next_step(grown, wish(A, B, C, D), heard(4, A, B, D, sources=(A, B)), A)
-    assert step == ChangeWaiting("the store of 3 was never written down")
+    assert step == ChangeWaiting("the identity of the store of 3 is not recorded")
 
 
 def test_a_member_that_moves_gets_its_new_address() -> None:

@@ -10,7 +10,7 @@ from epoxy.model.members import ChangeRequest, MemberStatus, StatusRead
 from epoxy.model.writes import Committed, ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
 from epoxy.node.members.member import Membership
 from epoxy.protocol.members.change_request import Amendment, Objection, apply_amendment
-from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Heard, next_step
+from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Statuses, next_step
 from epoxy.protocol.members.effects import AskAll
 
 MAX_TRIES = 5
@@ -34,7 +34,7 @@ class MembersView(Struct, frozen=True, kw_only=True):
 
     config: ClusterConfig
     wish: ChangeRequest | None
-    heard: Heard
+    heard: Statuses
     waiting: str
     settled: bool
 
@@ -107,7 +107,7 @@ def is_under_way(config: ClusterConfig) -> bool:
     return config.is_joint or len(config.active) < len(config.replicas)
 
 
-def looked(config: ClusterConfig, wish: ChangeRequest | None, heard: Heard, me: int) -> MembersView:
+def looked(config: ClusterConfig, wish: ChangeRequest | None, heard: Statuses, me: int) -> MembersView:
     step = next_step(config, wish, heard, me)
     waiting = step.reason if isinstance(step, ChangeWaiting) else ""
     settled = isinstance(step, ChangeDone) and not is_under_way(config)

@@ -1,1 +1,1 @@
-"""Changing members, pure: what comes next, what a learner asks for, whose store this is."""
+"""Changing members, pure: the steps of a change, copying to new members, identities of stores."""

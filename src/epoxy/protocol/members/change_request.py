@@ -1,4 +1,4 @@
-"""From what an operator asks for to the wish that is written down, or to a word about why not."""
+"""Turns what an operator asks for into the change request that is written to its register, or into an objection."""
 
 from collections.abc import Container, Iterable
 
@@ -11,7 +11,7 @@ from epoxy.protocol.members.changes import format_ids
 
 
 class Amendment(Struct, frozen=True, kw_only=True):
-    """Who shall come and who shall go, in one change. `force`: even if too few of those who stay can be reached now."""
+    """Members to add and to remove in one change. `force`: even if too few of those that stay can be reached now."""
 
     add: tuple[Member, ...] = ()
     remove: tuple[int, ...] = ()
@@ -19,17 +19,17 @@ class Amendment(Struct, frozen=True, kw_only=True):
 
 
 class Objection(Struct, frozen=True, kw_only=True):
-    """Nothing was written."""
+    """Why an amendment is refused. Nothing was written."""
 
     code: str
     words: str
 
 
 def apply_amendment(
-    config: ClusterConfig, wish: ChangeRequest | None, given: Amendment, reached: Container[int]
+    config: ClusterConfig, request: ChangeRequest | None, given: Amendment, reached: Container[int]
 ) -> ChangeRequest | Objection:
     """`reached`: the members that answer now."""
-    before = requested_before(config, wish)
+    before = requested_before(config, request)
     objection = first_objection(before, given)
     if objection is not None:
         return objection
@@ -39,17 +39,17 @@ def apply_amendment(
     return objection or ChangeRequest(members=tuple(after[i] for i in sorted(after)))
 
 
-def requested_before(config: ClusterConfig, wish: ChangeRequest | None) -> dict[int, Member]:
-    """Those wanted last, on which the next wish builds: one that waits is not forgotten. The first are the voters."""
-    if wish is not None:
-        return {member.id: member for member in wish.members}
+def requested_before(config: ClusterConfig, request: ChangeRequest | None) -> dict[int, Member]:
+    """The members requested last, so that a request still waiting is kept; without one, the active members."""
+    if request is not None:
+        return {member.id: member for member in request.members}
     infos = [info for info in config.replicas if info.id in config.active]
     return {info.id: Member(id=info.id, url=info.url, datacenter=info.datacenter) for info in infos}
 
 
 def first_objection(before: dict[int, Member], given: Amendment) -> Objection | None:
     if not given.add and not given.remove:
-        return Objection(code="nothing_to_do", words="nobody to add and nobody to remove")
+        return Objection(code="nothing_to_do", words="no member to add and none to remove")
     for replica in given.remove:
         if replica not in before:
             return Objection(code="unknown_member", words=f"{replica} is none of the members: {format_ids(before)}")
@@ -76,7 +76,7 @@ def duplicate_objection(ids: Iterable[int]) -> Objection | None:
 
 
 def address_objection(before: dict[int, Member], given: Amendment) -> Objection | None:
-    """Of one who leaves it may be taken over."""
+    """An address may be taken over from a member that leaves."""
     taken = {member.url: i for i, member in before.items() if i not in given.remove}
     for member in given.add:
         if member.url in taken:

@@ -1,30 +1,30 @@
-"""The coordinator of a change. Any voter may be one, several may be at once: each step is a configuration that the one
-before must decide, so the worst they do to each other is to come second."""
+"""The coordinator of a change. Any voter may be one, and several at once: each step is a configuration that the one
+before must decide, so a second coordinator can only find its step taken."""
 
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.members import ChangeRequest, MemberStatus, StatusRead
-from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Heard, next_step
+from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Statuses, next_step
 from epoxy.protocol.members.effects import AskAll, CurrentConfig, Flow, Publish, ReadChangeRequest, Rest, Tell
 
 POLL_MS = 200.0
-"""Between two looks at members who are not there yet: little against the seconds a copy takes, and few messages."""
+"""Between two polls of members that are not ready yet: little against the seconds a copy takes, and few messages."""
 
 
 def coordinate(me: int) -> Flow[None]:
-    """Until the members are those wanted, or this replica has no say any more."""
+    """Runs until the members are those requested, or this replica is not a voter any more."""
     while True:
         config: ClusterConfig = yield CurrentConfig()
         if me not in config.voters:
             return
-        wish: ChangeRequest | bool | None = yield ReadChangeRequest()
-        if isinstance(wish, bool):
+        request: ChangeRequest | bool | None = yield ReadChangeRequest()
+        if isinstance(request, bool):
             yield Rest(delay_ms=POLL_MS)
             continue
-        if is_quiet(config, wish, me):
+        if is_quiet(config, request, me):
             return
-        heard = yield from poll_members(config, wish)
+        statuses = yield from poll_members(config, request)
         config = yield CurrentConfig()
-        step = next_step(config, wish, heard, me)
+        step = next_step(config, request, statuses, me)
         match step:
             case ChangeDone():
                 return
@@ -35,26 +35,26 @@ def coordinate(me: int) -> Flow[None]:
                 yield from announce(config)
 
 
-def is_quiet(config: ClusterConfig, wish: ChangeRequest | None, me: int) -> bool:
-    """Nothing is left to do, whatever anybody says: nobody need be asked."""
+def is_quiet(config: ClusterConfig, request: ChangeRequest | None, me: int) -> bool:
+    """Nothing is left to do, whatever the members' statuses are, so they need not be polled."""
     is_identified = all(replica.identity for replica in config.replicas)
-    return is_identified and isinstance(next_step(config, wish, {}, me), ChangeDone)
+    return is_identified and isinstance(next_step(config, request, {}, me), ChangeDone)
 
 
-def poll_members(config: ClusterConfig, wish: ChangeRequest | None) -> Flow[Heard]:
-    """Everybody's word; who is behind is told."""
-    everybody = set(config.replica_ids) | ({member.id for member in wish.members} if wish is not None else set())
-    replies = yield AskAll(to=tuple(sorted(everybody)), request=StatusRead())
-    heard = {i: reply for i, reply in replies.items() if isinstance(reply, MemberStatus)}
-    behind = tuple(i for i, status in heard.items() if status.epoch < config.epoch)
+def poll_members(config: ClusterConfig, request: ChangeRequest | None) -> Flow[Statuses]:
+    """The statuses of all members, old and requested. Those in an older epoch are sent the configuration."""
+    asked = set(config.replica_ids) | ({member.id for member in request.members} if request is not None else set())
+    replies = yield AskAll(to=tuple(sorted(asked)), request=StatusRead())
+    statuses = {i: reply for i, reply in replies.items() if isinstance(reply, MemberStatus)}
+    behind = tuple(i for i, status in statuses.items() if status.epoch < config.epoch)
     if behind:
         yield Tell(to=behind, config=config)
-    return heard
+    return statuses
 
 
 def announce(before: ClusterConfig) -> Flow[None]:
-    """To the members of both, so that those who leave know it and those who come can begin. Who misses it learns of it
-    from the first message of another epoch."""
+    """Send the new configuration to the members of both epochs, so that leaving members stop and new ones begin. A
+    member that misses it learns of it from the first message of another epoch."""
     config: ClusterConfig = yield CurrentConfig()
     if config.epoch > before.epoch:
         yield Tell(to=tuple(sorted({*before.replica_ids, *config.replica_ids})), config=config)

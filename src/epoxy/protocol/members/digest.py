@@ -1,7 +1,7 @@
-"""What two replicas compare instead of what they hold.
+"""Digests of stretches of keys, which two replicas compare instead of the keys themselves.
 
-The digest is over the keys of a stretch in their order, each with what is committed for it: the whole of it, the value
-too. It leaves out what may differ between replicas that hold the same: lineage, promises and votes.
+A digest covers the keys of a stretch in their order, each with all of its committed proposal, the value too. It leaves
+out what may differ between replicas that hold the same decisions: lineage, promises and votes.
 """
 
 from collections.abc import Sequence
@@ -20,29 +20,29 @@ def digest(entries: Sequence[ChangelogEntry]) -> bytes:
 
 
 def fingerprint(entry: ChangelogEntry) -> bytes:
-    """Lengths first, so that no two sequences of entries look the same."""
+    """Lengths first, so that different sequences of entries never give the same bytes."""
     key, committed = entry.key, entry.committed
-    value, name = committed.value, committed.proposal_id
+    value, proposal_id = committed.value, committed.proposal_id
     return b"%d %d %d %d %d %d %b%b" % (
         len(key),
         -1 if value is None else len(value),
         committed.version,
         committed.mutable,
-        name.replica_id,
-        name.nonce,
+        proposal_id.replica_id,
+        proposal_id.nonce,
         key,
         value or b"",
     )
 
 
 NOTHING = stretch((), None)
-"""Said by a reader that has not looked: send all there is."""
+"""Of a reader that did not summarise what it holds: send all there is."""
 
 
 def pairs_digest(pairs: Sequence[Pair]) -> bytes:
     """Of the ordered engine, whose values have no versions."""
-    told = [b"%d %d %b%b" % (len(pair.key), len(pair.value), pair.key, pair.value) for pair in pairs]
-    return blake2b(b"".join(told), digest_size=DIGEST_BYTES).digest()
+    rows = [b"%d %d %b%b" % (len(pair.key), len(pair.value), pair.key, pair.value) for pair in pairs]
+    return blake2b(b"".join(rows), digest_size=DIGEST_BYTES).digest()
 
 
 def pairs_stretch(pairs: Sequence[Pair], until: bytes | None) -> Stretch:

@@ -1,12 +1,12 @@
-"""Whose store is this?
+"""Identities of stores, which keep a replica that lost its disk from voting under its old id.
 
-A replica that lost its disk has forgotten its votes and promises. Under its old id and with an empty store it would
-agree to the opposite of what it agreed to before, and an acknowledged write is lost. So every store draws an identity
-when it is made, and a replica is its id and that identity together.
+Such a replica has forgotten its votes and promises. With an empty store it could vote against what it agreed to before,
+and an acknowledged write would be lost. So every store draws an identity when it is made, and a replica is its id and
+that identity together.
 
-The configuration holds the identities of its members. Only the first configuration comes from a file, and knows none:
-until they are in, each replica writes down whom it has met, and a store votes once a majority of the others has written
-it down. Two stores of one id would need two such majorities, and the two have a replica in common.
+The configuration holds the identities of its members. Only the first configuration comes from a file, and has none:
+until they are recorded in it, each replica notes the identities it meets, and a store votes once a majority of the
+other voters has noted it. Two stores of one id would need two such majorities, which have a replica in common.
 """
 
 import enum
@@ -16,13 +16,13 @@ from epoxy.model.cluster import ClusterConfig
 from epoxy.protocol.members.changes import NEWCOMERS
 
 Noted = Mapping[int, int]
-"""Replica id -> the identity this replica has written down for it."""
+"""Replica id -> the identity this replica has noted for it."""
 
 
 class Recognition(enum.Enum):
     KNOWN = "known"
     NEW = "new"
-    """Nobody is on record under this id. Write the identity down, durably, and only then deal with it."""
+    """No store is on record under this id. Note its identity, durably, before anything else."""
     IMPOSTOR = "impostor"
     """Another store is on record. Neither its requests nor its replies count."""
 
@@ -35,8 +35,8 @@ def recognise(config: ClusterConfig, noted: Noted, replica_id: int, identity: in
 
 
 def identity_on_record(config: ClusterConfig, noted: Noted, replica_id: int) -> int:
-    """The configuration goes first: an id that was removed may be given to another machine, and what was noted of the
-    one before does not speak for a newcomer. That has no vote until its identity is in the configuration."""
+    """The configuration goes before notes: a removed id may be given to another machine, and a note about the old one
+    does not apply to a newcomer, which has no vote until its identity is in the configuration."""
     info = config.info(replica_id)
     if info is None:
         return noted.get(replica_id, 0)
@@ -44,7 +44,7 @@ def identity_on_record(config: ClusterConfig, noted: Noted, replica_id: int) -> 
 
 
 def may_vote(config: ClusterConfig, me: int, identity: int, noted_by: Set[int]) -> bool:
-    """Whether this replica's own store may speak for it. `noted_by`: who has said that it wrote the identity down."""
+    """Whether this replica may vote with its store. `noted_by`: the replicas that have noted its identity."""
     info = config.info(me)
     if info is not None and info.identity:
         return info.identity == identity

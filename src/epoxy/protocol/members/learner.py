@@ -1,13 +1,13 @@
-"""How a replica comes to hold what the others hold.
+"""How a replica copies what the other replicas hold.
 
-`copy` follows one source: a snapshot of its keys, page by page, then its changelog from where it stood when the
-snapshot began, up to the tail. How far it has come is kept with what it brought, so a crash costs one page. A reader
-that holds keys already tells a digest of them, and is sent a page only if the source's is another.
+`copy` follows one source: a snapshot of its keys, page by page, then its changelog from where it was when the snapshot
+began, up to the tail. Progress is stored together with the rows, so a crash costs one page. A reader that already holds
+keys sends a digest of them, and gets a page only if the source's digest differs.
 
-`compare` is the same for quiet times: no changelog, and at a walk. What it finds is repaired.
+`compare` is anti-entropy: without changelog, slowly, while no members change. What differs is repaired.
 
-`sync` is what a member of the new side does in a joint epoch. One source is not enough for that: a Commit may have
-missed it, and a value that was chosen may be committed nowhere yet. See docs/protocol/membership.md.
+`sync` is for members of the new side in a joint epoch. One source is not enough there: it may have missed a Commit, and
+a chosen value may be committed nowhere yet. See docs/protocol/membership.md.
 """
 
 from epoxy.model.cluster import ClusterConfig, ReplicaStatus
@@ -43,26 +43,26 @@ from epoxy.protocol.members.effects import (
 )
 
 MAX_SNAPSHOTS = 3
-"""Snapshots in one go. A source that throws its changelog away faster than its keys can be copied is left for later."""
+"""Snapshots in one pass. A source that truncates its changelog faster than its keys are copied is left for later."""
 
 LEARNING_SHARE = 0.5
-"""Of a learner's time. The other half is for those it serves, and while it rests, so does its source, which spends less
-on a page than the learner does."""
+"""Of a learner's time. The other half is for its clients, and while it pauses, so does its source, which spends less on
+a page than the learner does."""
 
 FOLLOWING_SHARE = 0.1
-"""... of one that votes. It holds nearly everything already and has clients; newcomers take longer anyway."""
+"""Of a voter's time. It holds nearly everything already and has clients; newcomers take longer anyway."""
 
 CALM_SHARE = 0.01
-"""Of a replica's time in quiet times. Each is also asked by the others, about as often as it asks: 2 % in all."""
+"""Of a replica's time while no members change. It serves about as many pages as it asks for: 2 % in all."""
 
 WHOLE_SHARE = 1.0
-"""While an epoch is joint, everybody waits for the end of it."""
+"""In a joint epoch: there is no fast round and no transaction before it ends."""
 
 
 def learn(me: int, settled_epoch: int) -> Flow[int]:
-    """One pass: sync if the epoch is joint and I am of the new side, otherwise copy from a slow quorum of the voters
-    while members change, or compare with all of them, and once in each epoch, settle my own votes of the epochs before:
-    whoever they were for may have left. Returns the last epoch for which that is done."""
+    """One pass: sync in a joint epoch; otherwise copy from a slow quorum of the voters while members change, or compare
+    with all of them. Once in each epoch, a voter also settles its own votes of earlier epochs, because their proposers
+    may have left. Returns the last epoch for which that is done."""
     config: ClusterConfig = yield CurrentConfig()
     info = config.info(me)
     if info is None or info.status is ReplicaStatus.LEAVING:
@@ -85,10 +85,10 @@ def learn(me: int, settled_epoch: int) -> Flow[int]:
     return settled_epoch
 
 
-def is_changing(config: ClusterConfig, wish: ChangeRequest | None) -> bool:
-    """Or somebody wants it to."""
+def is_changing(config: ClusterConfig, request: ChangeRequest | None) -> bool:
+    """Whether members change, or a change is requested."""
     under_way = config.is_joint or len(config.active) < len(config.replicas)
-    return under_way or (wish is not None and tuple(member.id for member in wish.members) != config.active)
+    return under_way or (request is not None and tuple(member.id for member in request.members) != config.active)
 
 
 def copy(config: ClusterConfig, me: int, source: int, share: float) -> Flow[bool]:
@@ -106,11 +106,11 @@ def copy(config: ClusterConfig, me: int, source: int, share: float) -> Flow[bool
 def read_pages(
     config: ClusterConfig, me: int, source: int, progress: Progress | None, share: float
 ) -> Flow[bool | None]:
-    """To the end of its changelog. False: the source fell silent, or the epoch is over. None: the place to go on from
-    is gone."""
-    blind = False
+    """Pages of a source, to the end of its changelog. False: the source does not answer, or the epoch is over. None:
+    the rows to go on from are gone."""
+    unsummarised = False
     while (yield from is_current(config)):
-        request = yield from next_page(me, progress, blind)
+        request = yield from next_page(me, progress, unsummarised)
         page = yield Ask(to=source, request=request)
         if isinstance(page, CursorTruncated):
             yield Keep(source=source, entries=(), progress=None)
@@ -120,7 +120,7 @@ def read_pages(
         progress = after_page(progress, request, page)
         if page.entries or isinstance(page, SnapshotPage):
             news: int = yield Keep(source=source, entries=page.entries, progress=progress)
-            blind = is_mostly_new(news, page)
+            unsummarised = is_mostly_new(news, page)
             if share < WHOLE_SHARE:
                 yield GiveWay(share=share)
         if isinstance(page, ChangelogPage) and not page.more:
@@ -135,37 +135,36 @@ def is_current(config: ClusterConfig) -> Flow[bool]:
 
 
 def compare(me: int, source: int) -> Flow[bool]:
-    """Whether everything the source holds is held here; left when members change. Nothing is remembered on the way: to
-    look at what is the same a second time costs little. At the end it is, so that a change of members need not begin
-    with a snapshot."""
+    """Whether everything the source holds is held here; ends when members change. Progress is stored only at the end,
+    so that a change of members need not begin with a snapshot: to compare equal keys again costs little."""
     progress: Progress | None = None
-    blind = False
+    unsummarised = False
     while progress is None or not progress.copied:
         if (yield Changing()):
             return False
-        request = yield from next_page(me, progress, blind)
+        request = yield from next_page(me, progress, unsummarised)
         page = yield Ask(to=source, request=request)
         if not isinstance(page, SnapshotPage):
             return False
         news: int = (yield Repair(entries=page.entries)) if page.entries else 0
-        blind = is_mostly_new(news, page)
+        unsummarised = is_mostly_new(news, page)
         progress = after_page(progress, request, page)
-        yield GiveWay(share=LEARNING_SHARE if blind else CALM_SHARE)
+        yield GiveWay(share=LEARNING_SHARE if unsummarised else CALM_SHARE)
     yield Keep(source=source, entries=(), progress=progress)
     return True
 
 
 def is_mostly_new(news: int, page: SnapshotPage | ChangelogPage) -> bool:
-    """Most of a page was: this replica is far behind, by an outage say. It need not look at what it holds beyond that
-    page, and it should hurry. Commits on their way to it are a few of a page."""
+    """Most of a page was new: this replica is far behind, after an outage for example. It need not summarise the next
+    stretch, and should not be slow. Commits still on their way make up a few rows of a page."""
     return bool(page.entries) and 2 * news > len(page.entries)
 
 
-def next_page(me: int, progress: Progress | None, blind: bool) -> Flow[SnapshotRead | ChangelogRead]:
+def next_page(me: int, progress: Progress | None, unsummarised: bool) -> Flow[SnapshotRead | ChangelogRead]:
     if progress is not None and progress.copied:
         return ChangelogRead(reader=me, store=progress.store, after=progress.cursor)
     after = progress.after if progress is not None else None
-    held: Stretch = NOTHING if blind else (yield Summarise(after=after))
+    held: Stretch = NOTHING if unsummarised else (yield Summarise(after=after))
     return SnapshotRead(reader=me, store=progress.store if progress is not None else 0, after=after, held=held)
 
 
@@ -181,13 +180,13 @@ def after_page(
 
 
 def first_cursor(progress: Progress | None, page: SnapshotPage) -> bytes:
-    """What is learned there while the snapshot is on its way stands in the changelog beyond the first page's cursor."""
+    """What the source learns while its snapshot is copied is in its changelog beyond the first page's cursor."""
     return progress.cursor if progress is not None else page.cursor
 
 
 def sync(config: ClusterConfig, me: int) -> Flow[bool]:
-    """Settle and copy what a slow quorum of the old members holds, each of them after it has adopted the joint epoch.
-    In this order: what is settled there while its list is read is in its changelog by the time that is read."""
+    """Settle and copy what a slow quorum of the old members holds, each after it has adopted the joint epoch. Settling
+    comes first, so that its decisions are in the source's changelog by the time that is read."""
     done: set[int] = set()
     for source in (yield from copied_first(config, me)):
         settled = yield from settle(config, source)
@@ -202,19 +201,19 @@ def sync(config: ClusterConfig, me: int) -> Flow[bool]:
 
 
 def copied_first(config: ClusterConfig, me: int) -> Flow[list[int]]:
-    """The old members, first those whose snapshot is copied: the others would take long."""
+    """The old members, first those whose snapshot is copied already: the others take long."""
     late: list[int] = []
-    for source in (turns := sources_in_order(config.electorate, me)):
+    for source in (order := sources_in_order(config.electorate, me)):
         if source != me:
             progress: Progress | None = yield LoadProgress(source=source)
             if progress is None or not progress.copied:
                 late.append(source)
-    return [source for source in turns if source not in late] + late
+    return [source for source in order if source not in late] + late
 
 
 def sources_in_order(electorate: tuple[int, ...], me: int) -> list[int]:
-    """Myself first, which costs least, then round the circle from me: not everybody asks the same one first, and two
-    newcomers of neighbouring ids do not."""
+    """This replica first, which costs least, then the others in a circle from its id, so that replicas do not all ask
+    the same source first, not even two newcomers of neighbouring ids."""
     return sorted(electorate, key=lambda replica: (replica != me, (replica - me) % len(electorate), replica))
 
 
@@ -223,7 +222,7 @@ def is_enough(config: ClusterConfig, done: set[int]) -> bool:
 
 
 def settle(config: ClusterConfig, source: int) -> Flow[bool | None]:
-    """Have every vote decided that the source gave before this epoch and knows no decision of. None: the epoch is
+    """Get every vote decided that the source gave before this epoch and knows no decision of. None: the epoch is
     over."""
     after: bytes | None = None
     while True:

@@ -1,9 +1,9 @@
-"""How a newcomer comes to hold what the ordered engine has made of its transactions.
+"""How a newcomer copies the values of the ordered engine.
 
-The bulk is copied while it learns, from one who votes, and what is executed there meanwhile is not waited for. In the
-joint epoch transactions stand still: the term has ended, and whoever has executed everything up to its end holds the
-values that the next one begins with. The same pass again brings the differences, and with them goes what the source
-remembers of instances, so that a newcomer can help members that were away. See docs/protocol/ordered.md.
+Most of them are copied from a voter while the newcomer learns, without waiting for what is executed there meanwhile. In
+the joint epoch no transactions are executed: the term has ended, and a replica that has executed everything up to its
+end holds the values that the next term begins with. A second pass copies the differences, and the decided instances the
+source still keeps, so that the newcomer can serve members that were away. See docs/protocol/ordered.md.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ LEARNING_STRETCHES = MAX_PAGE_ROWS // STRETCH_ROWS
 
 
 def mirror(sources: Sequence[int], *, again: bool) -> Flow[bool]:
-    """One pass of a newcomer over those it may copy from, until one has given all; whether one did. `again`: most of it
+    """One pass of a newcomer over its sources, until one of them is copied whole; whether one was. `again`: most values
     should be here already."""
     config: ClusterConfig = yield CurrentConfig()
     share = WHOLE_SHARE if config.is_joint else FOLLOWING_SHARE if again else LEARNING_SHARE
@@ -57,8 +57,8 @@ def mirror(sources: Sequence[int], *, again: bool) -> Flow[bool]:
 
 
 def nearest_sources(config: ClusterConfig, me: int, near: Sequence[int]) -> list[int]:
-    """The members whose values may be copied: those within reach, the nearest first. Everybody, if nobody is: in a
-    joint epoch all transactions wait, and one who is silent would be waited for, too."""
+    """The members whose values may be copied: those within reach, the nearest first; all of them, if none is. In a
+    joint epoch all transactions wait, so no time is lost on a member that does not answer."""
     members = [each for each in config.electorate if each != me]
     return [each for each in near if each in members] or members
 
@@ -69,12 +69,13 @@ def is_learning(config: ClusterConfig, me: int) -> bool:
 
 
 def copy_values(config: ClusterConfig, source: int, share: float) -> Flow[bool]:
-    """From the first key to the last; False: the source fell silent, is not there yet, or the epoch is over."""
+    """From the first key to the last. False: the source does not answer, has not ended its term yet, or the epoch is
+    over."""
     epoch, stretches = (config.epoch, MAX_STRETCHES) if config.is_joint else (0, LEARNING_STRETCHES)
     after: bytes | None = None
-    blind = False
+    unsummarised = False
     while (yield from is_current(config)):
-        held: tuple[Stretch, ...] = () if blind else (yield LookThrough(after=after, stretches=stretches))
+        held: tuple[Stretch, ...] = () if unsummarised else (yield LookThrough(after=after, stretches=stretches))
         page = yield Ask(to=source, request=ValuesRead(epoch=epoch, after=after, held=held))
         if not isinstance(page, ValuesPage):
             yield from reconcile_epoch(config, source, page)
@@ -85,7 +86,7 @@ def copy_values(config: ClusterConfig, source: int, share: float) -> Flow[bool]:
             news = yield Replace(epoch=config.epoch, spans=spans, pairs=page.pairs)
         if news is None or page.through is None:
             return news is not None
-        blind = 2 * news > len(page.pairs)
+        unsummarised = 2 * news > len(page.pairs)
         after = page.through
         if share < WHOLE_SHARE:
             yield GiveWay(share=share)
@@ -93,14 +94,14 @@ def copy_values(config: ClusterConfig, source: int, share: float) -> Flow[bool]:
 
 
 def differing_spans(after: bytes | None, held: tuple[Stretch, ...], page: ValuesPage) -> tuple[Span, ...]:
-    """Nothing beyond the end of the page: there the source has more."""
+    """The spans to replace, none of them beyond the end of the page: the source has more there."""
     ends = [stretch.until for stretch in held] or [None]
     begins = [after, *ends]
     return tuple(Span(begins[place], lower_end(ends[place], page.through)) for place in page.differing)
 
 
 def lower_end(end: bytes | None, other: bytes | None) -> bytes | None:
-    """None is beyond everything."""
+    """The lower of two keys; None is beyond every key."""
     if end is None or other is None:
         return other if end is None else end
     return min(end, other)
@@ -121,7 +122,7 @@ def copy_kept(config: ClusterConfig, source: int) -> Flow[bool]:
 
 
 def reconcile_epoch(config: ClusterConfig, source: int, reply: object) -> Flow[None]:
-    """One of us lives in another epoch."""
+    """Adopt or send the newer configuration, if the source is in another epoch."""
     if isinstance(reply, StaleEpoch):
         yield Adopt(config=reply.config)
     elif isinstance(reply, EpochAhead):

@@ -1,7 +1,7 @@
-"""Which rows of a replica's changelog may go.
+"""Which rows of a replica's changelog may be removed.
 
-Snapshots make all of them dispensable, so nothing is lost by a row that goes too early: whoever wanted to read it
-begins with a snapshot. What these rules save is that work, and streams of changes that would break.
+Every row can be replaced by a snapshot, so removing one too early loses nothing: its reader begins with a snapshot.
+These rules save that work, and keep streams of changes from breaking.
 """
 
 from collections.abc import Mapping
@@ -13,26 +13,26 @@ from epoxy.model.members import NO_STAMP
 from epoxy.protocol.members.changes import NEWCOMERS
 
 FOLLOWER_PATIENCE_MS = 60_000.0
-"""A member that is not new here and has not asked for so long is not reading. If it comes back too late, it compares
-what it holds, which costs it little."""
+"""A member, not a newcomer, that has not read for so long does not count as a reader. If it comes back later than that,
+it compares digests, which costs little."""
 
 PINNED_COMMITS = 10_000_000
-"""Some 2 GB. A newcomer that has not read on while so much was committed will not, and must not fill the disk."""
+"""Some 2 GB. A newcomer that has not read while so much was committed must not fill the disk."""
 
 INDEX_BITS = 16
 """Of a stamp: the rows of one commit. The bits above count commits."""
 
 
 class Reader(Struct, frozen=True, kw_only=True):
-    """Where a member stands in this changelog, and when it last asked."""
+    """A member's place in this changelog, and when it last read."""
 
     cursor: bytes
     asked_ms: float
 
 
 class RetentionFloor(Struct, frozen=True, kw_only=True):
-    """What is kept although no member reads it, for those who follow changes: at least the rows of so many commits, and
-    all that were made in the last so many milliseconds."""
+    """What is kept for streams of changes although no member reads it: at least the rows of so many commits, and all
+    rows of the last so many milliseconds."""
 
     commits: int
     age_ms: float
@@ -41,14 +41,14 @@ class RetentionFloor(Struct, frozen=True, kw_only=True):
 def removable(
     config: ClusterConfig, readers: Mapping[int, Reader], now_ms: float, *, newest: bytes, aged: bytes, commits: int
 ) -> bytes:
-    """Rows up to this stamp. `aged` are those older than the floor asks for, `commits` is how many it keeps."""
+    """Rows up to this stamp. `aged`: the newest old enough for the floor, `commits`: how many the floor keeps."""
     unread = min(newest, wanted_by_learners(config, readers), wanted_by_followers(config, readers, now_ms))
     pinned = max(unread, before(newest, PINNED_COMMITS))
     return min(pinned, aged, before(newest, commits))
 
 
 def wanted_by_learners(config: ClusterConfig, readers: Mapping[int, Reader]) -> bytes:
-    """All of them are on record, so one that nobody has heard of has not begun: it pins everything."""
+    """All learners are in the configuration, so one that is not among the readers has not begun: it pins all rows."""
     return min([readers[i].cursor if i in readers else NO_STAMP for i in learners(config)], default=LAST_STAMP)
 
 
@@ -58,13 +58,13 @@ def wanted_by_followers(config: ClusterConfig, readers: Mapping[int, Reader], no
 
 
 def learners(config: ClusterConfig) -> list[int]:
-    """Those who are being added."""
+    """Members that are being added."""
     old = config.previous if config.previous is not None else config.active
     return [r.id for r in config.replicas if r.status in NEWCOMERS or (r.id in config.active and r.id not in old)]
 
 
 def before(newest: bytes, commits: int) -> bytes:
-    """The last stamp that is not among the newest so many commits."""
+    """The last stamp before the newest so many commits."""
     return last_of(commit_of(newest) - commits)
 
 
