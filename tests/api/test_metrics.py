@@ -1,14 +1,18 @@
 """What Prometheus is told: the names of the interface, and figures that add up."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from epoxy.api.counters import BUCKETS
-from epoxy.api.metrics import Gauges, Metrics, snake_case
-from epoxy.model.cluster import first_epoch
+from epoxy.api.counters import BUCKETS, Counters
+from epoxy.api.metrics import Metrics, snake_case
+from epoxy.model.cluster import ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.messages import Behind, ConfigOk, Read, ReadOk, UpdateConfig
 from epoxy.model.writes import Path
 from epoxy.node.observer import Observer, Unobserved
+from tests.node.service_bench import World
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -49,10 +53,10 @@ def test_the_names_are_those_of_the_interface() -> None:
 
 def test_proposals_by_outcome_and_path() -> None:
     metrics = Metrics()
-    metrics.proposal_done("Committed", Path.FAST, 0.07)
-    metrics.proposal_done("Committed", Path.FAST, 0.07)
-    metrics.proposal_done("ExpectedValueDoesNotMatch", Path.SLOW, 0.3, prepares=3, retries=2, bumps=1)
-    metrics.proposal_done("ConsensusFailed", None, 14.0, prepares=11, retries=10, bumps=4)
+    metrics.counters.proposal_done("Committed", Path.FAST, 0.07)
+    metrics.counters.proposal_done("Committed", Path.FAST, 0.07)
+    metrics.counters.proposal_done("ExpectedValueDoesNotMatch", Path.SLOW, 0.3, prepares=3, retries=2, bumps=1)
+    metrics.counters.proposal_done("ConsensusFailed", None, 14.0, prepares=11, retries=10, bumps=4)
     found = samples(metrics)
     assert found["epoxy_proposals_total", (("path", "fast"), ("result", "committed"))] == 2
     assert found["epoxy_proposals_total", (("path", "slow"), ("result", "expected_value_does_not_match"))] == 1
@@ -68,9 +72,9 @@ def test_proposals_by_outcome_and_path() -> None:
 
 def test_requests_by_type_and_result() -> None:
     metrics = Metrics()
-    metrics.request_handled("Prepare", "PrepareOk", 0.001)
-    metrics.request_handled("Prepare", "HigherBallot", 0.001)
-    metrics.request_handled("http_get_key", "ok", 0.0001)
+    metrics.counters.request_handled("Prepare", "PrepareOk", 0.001)
+    metrics.counters.request_handled("Prepare", "HigherBallot", 0.001)
+    metrics.counters.request_handled("http_get_key", "ok", 0.0001)
     found = samples(metrics)
     assert found["epoxy_requests_total", (("request_type", "prepare"), ("result", "prepare_ok"))] == 1
     assert found["epoxy_requests_total", (("request_type", "prepare"), ("result", "higher_ballot"))] == 1
@@ -88,7 +92,7 @@ def test_requests_that_came_together() -> None:
         ReadOk(committed=None, vote=None),
         ConfigOk(epoch=1),
     ]
-    metrics.requests_handled([*reads, UpdateConfig(config=first_epoch((1,)))], replies, 0.002)
+    metrics.counters.requests_handled([*reads, UpdateConfig(config=first_epoch((1,)))], replies, 0.002)
     found = samples(metrics)
     assert found["epoxy_requests_total", (("request_type", "read"), ("result", "read_ok"))] == 2
     assert found["epoxy_requests_total", (("request_type", "read"), ("result", "behind"))] == 1
@@ -101,28 +105,52 @@ def test_requests_that_came_together() -> None:
 @pytest.mark.parametrize(("seconds", "smallest"), [(0.0, "0.0001"), (0.1, "0.1"), (0.1001, "0.15"), (99.0, "+Inf")])
 def test_a_duration_is_in_its_bucket_and_all_above(seconds: float, smallest: str) -> None:
     metrics = Metrics()
-    metrics.proposal_done("Committed", Path.FAST, seconds)
+    metrics.counters.proposal_done("Committed", Path.FAST, seconds)
     found = samples(metrics)
     bounds = [*map(str, BUCKETS), "+Inf"]
     counts = [found["epoxy_proposal_duration_seconds_bucket", (("le", bound),)] for bound in bounds]
     assert counts == [0] * bounds.index(smallest) + [1] * (len(bounds) - bounds.index(smallest))
 
 
-def test_gauges_are_looked_up_when_asked() -> None:
-    now = Gauges()
-    metrics = Metrics(lambda: now)
-    assert ("epoxy_changelog_rows", ()) not in samples(metrics), "unknown is not zero"
-    now = Gauges(
-        changelog_rows=7,
-        repaired_keys=5,
-        replicas={"active": 3, "learning": 1},
-        txn_term=2,
-        txn_behind=7,
-        txn_kept=9,
-        txn_learned=8,
-        txn_open=True,
-        peer_rtt_seconds={"2": 0.0714},
+def node_with(**attributes: Any) -> Any:
+    """As much of a node as the families of a test read; all others find zeros."""
+    replicas = [ReplicaInfo(id=i, status=status) for i, status in enumerate(attributes.pop("statuses", ()), start=1)]
+    rtts = attributes.pop("rtts", {})
+    engine = SimpleNamespace(
+        replica=SimpleNamespace(number=attributes.pop("term", 0), kept=attributes.pop("kept", 0)),
+        is_open=attributes.pop("is_open", False),
+        behind=attributes.pop("behind", 0),
+        catchup=SimpleNamespace(learned=attributes.pop("learned", 0)),
     )
+    standard: dict[str, Any] = {
+        "me": 1,
+        "feed": SimpleNamespace(kept=lambda: 0),
+        "replica": SimpleNamespace(config=SimpleNamespace(replicas=replicas)),
+        "links": SimpleNamespace(rtt_ms=rtts.get),
+        "ordered": engine,
+        "failures": SimpleNamespace(count={}),
+        "repaired": 0,
+        "refused": {},
+        "violations": 0,
+    }
+    return SimpleNamespace(**(standard | attributes))
+
+
+def test_gauges_are_looked_up_when_asked() -> None:
+    assert ("epoxy_changelog_rows", ()) not in samples(Metrics()), "unknown is not zero"
+    active, learning = ReplicaStatus.ACTIVE, ReplicaStatus.LEARNING
+    node = node_with(
+        statuses=(active, active, active, learning),
+        rtts={1: 0.0, 2: 71.4},
+        term=2,
+        behind=7,
+        kept=9,
+        learned=8,
+        is_open=True,
+    )
+    metrics = Metrics(node)
+    assert samples(metrics)["epoxy_changelog_rows", ()] == 0
+    node.feed.kept, node.repaired = (lambda: 7), 5
     found = samples(metrics)
     assert found["epoxy_changelog_rows", ()] == 7
     assert found["epoxy_repaired_keys_total", ()] == 5
@@ -132,34 +160,43 @@ def test_gauges_are_looked_up_when_asked() -> None:
     assert (found["epoxy_txn_behind", ()], found["epoxy_txn_learned_total", ()]) == (7, 8)
     assert found["epoxy_txn_kept", ()] == 9
     assert found["epoxy_peer_rtt_seconds", (("peer", "2"),)] == 0.0714
+    assert ("epoxy_peer_rtt_seconds", (("peer", "1"),)) not in found, "a node is not its own peer"
+    assert ("epoxy_peer_rtt_seconds", (("peer", "3"),)) not in found, "never measured"
 
 
 def test_what_others_count_is_added() -> None:
     mine, theirs = ("http_get_key", "ok"), ("resp_get", "ok")
-    metrics = Metrics(lambda: Gauges(refused={"writes_in_flight": 5}, requests={mine: 10, theirs: 3}))
-    metrics.request_handled(*mine, 0.1)
+    node = node_with(refused={"writes_in_flight": 5}, failures=SimpleNamespace(count={"write": 2}))
+    metrics = Metrics(node, lambda: {mine: 10, theirs: 3})
+    metrics.counters.request_handled(*mine, 0.1)
     found = samples(metrics)
     assert found["epoxy_refused_total", (("limit", "writes_in_flight"),)] == 5
+    assert found["epoxy_flow_failures_total", (("flow", "write"),)] == 2
     assert found["epoxy_requests_total", (("request_type", "http_get_key"), ("result", "ok"))] == 11
     assert found["epoxy_requests_total", (("request_type", "resp_get"), ("result", "ok"))] == 3
     assert found["epoxy_request_duration_seconds_count", (("request_type", "http_get_key"),)] == 1
 
 
 def test_violations_are_there_before_the_first() -> None:
-    metrics = Metrics()
-    assert samples(metrics)["epoxy_invariant_violations_total", ()] == 0
-    metrics.invariant_violation("two values for one instance")
-    assert samples(metrics)["epoxy_invariant_violations_total", ()] == 1
+    node = node_with()
+    assert samples(Metrics(node))["epoxy_invariant_violations_total", ()] == 0
+    node.violations += 1
+    assert samples(Metrics(node))["epoxy_invariant_violations_total", ()] == 1
 
 
-def test_both_are_observers() -> None:
-    observers: list[Observer] = [Metrics(), Unobserved()]
+def test_a_node_has_everything_that_is_read_from_it() -> None:
+    found = samples(Metrics(World(3).node))
+    assert found["epoxy_replicas", (("status", "active"),)] == 3
+    assert found["epoxy_invariant_violations_total", ()] == 0
+    assert found["epoxy_refused_total", (("limit", "reads_in_flight"),)] == 0
+
+
+def test_counters_observe_writes() -> None:
+    observers: list[Observer] = [Counters(), Unobserved()]
     for observer in observers:
         observer.proposal_done("Committed", None, 0.1)
-        observer.request_handled("Read", "ReadOk", 0.1)
-        observer.invariant_violation("planted")
-    assert isinstance(observers[0], Metrics)
-    assert samples(observers[0])["epoxy_invariant_violations_total", ()] == 1
+    assert isinstance(observers[0], Counters)
+    assert observers[0].proposals == {("Committed", "none"): 1}
 
 
 @pytest.mark.parametrize(

@@ -58,12 +58,6 @@ class Ear(Unobserved):
     ) -> None:
         self.heard.append((outcome, path, seconds, prepares, retries, bumps))
 
-    def request_handled(self, request_type: str, result: str, seconds: float) -> None:
-        self.heard.append((request_type, result, seconds))
-
-    def invariant_violation(self, text: str) -> None:
-        self.heard.append(text)
-
 
 def test_the_pace_is_that_of_fast_rounds_since_the_last_look() -> None:
     pace = RoundLatency()
@@ -80,6 +74,4 @@ def test_everything_heard_is_passed_on() -> None:
     pace, ear = RoundLatency(), Ear()
     pace.then = ear
     pace.proposal_done("Committed", Path.FAST, 0.1, prepares=1, retries=2, bumps=3)
-    pace.request_handled("Read", "ReadOk", 0.2)
-    pace.invariant_violation("planted")
-    assert ear.heard == [("Committed", Path.FAST, 0.1, 1, 2, 3), ("Read", "ReadOk", 0.2), "planted"]
+    assert ear.heard == [("Committed", Path.FAST, 0.1, 1, 2, 3)]

@@ -1,4 +1,4 @@
-"""What a node counts, on the way of every write and every frame: an entry of a dict or a list is raised by one."""
+"""Counters of the hot paths, where every write and every frame passes: counting raises an entry of a dict or a list."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -7,26 +7,25 @@ from itertools import accumulate
 from epoxy.model.writes import Path
 
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 3, 10)
-"""Seconds. From an answer at home (0.1 ms) over the round trips between continents (close together from 50 to 300 ms)
-to the last retry of a write that nobody answers (16 s)."""
+"""Seconds. From a local answer (0.1 ms) over the round trips between continents (close together from 50 to 300 ms) to
+the last retry of a write that gets no answers (16 s)."""
 
 NO_PATH = "none"
 
 
 class Histogram:
-    """Durations by bucket."""
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS) + 1)
+    def __init__(self, bounds: tuple[float, ...] = BUCKETS) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
 
-    def observe(self, seconds: float, count: int = 1) -> None:
-        self.counts[bisect_left(BUCKETS, seconds)] += count
-        self.sum += seconds * count
+    def observe(self, value: float, count: int = 1) -> None:
+        self.counts[bisect_left(self.bounds, value)] += count
+        self.sum += value * count
 
     def buckets(self) -> list[tuple[str, float]]:
         """As Prometheus has them: each includes those below."""
-        return list(zip((*map(str, BUCKETS), "+Inf"), accumulate(self.counts), strict=True))
+        return list(zip((*map(str, self.bounds), "+Inf"), accumulate(self.counts), strict=True))
 
 
 class Counters:
@@ -35,7 +34,7 @@ class Counters:
     def __init__(self) -> None:
         self.proposals: dict[tuple[str, str], int] = {}
         self.proposal_seconds = Histogram()
-        self.prepares = self.retries = self.bumps = self.violations = 0
+        self.prepares = self.retries = self.bumps = 0
         self.requests: dict[tuple[str, str], int] = {}
         self.request_seconds: dict[str, Histogram] = {}
 
@@ -53,7 +52,7 @@ class Counters:
         self._handled(request_type, result, seconds, 1)
 
     def requests_handled(self, requests: Sequence[object], replies: Sequence[object], seconds: float) -> None:
-        """Requests that came together and whose replies left together, so each took as long."""
+        """Requests of one frame, whose replies left in one frame: each took as long."""
         pairs: dict[tuple[type, type], int] = {}
         for request, reply in zip(requests, replies, strict=True):
             pair = (type(request), type(reply))
@@ -69,5 +68,6 @@ class Counters:
             histogram = self.request_seconds[request_type] = Histogram()
         histogram.observe(seconds, count)
 
-    def invariant_violation(self, text: str) -> None:  # noqa: ARG002 (the log has the text)
-        self.violations += 1
+    def took(self, path: Path) -> int:
+        """Writes that took this path."""
+        return sum(count for (_, taken), count in self.proposals.items() if taken == path.value)

@@ -1,12 +1,13 @@
-"""Prometheus metrics of one node.
+"""Prometheus metrics of one node. Their names are part of the interface.
 
-Everything that Prometheus wants to see in another shape than it is counted (`tally.py`) is made when it asks. The names
-are part of the interface.
+To add one: count where it happens, in an attribute that can be reached from the node (or in `Counters`), and add a line
+to `FAMILIES`. Nothing is kept up to date for Prometheus: values are read when it scrapes.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -14,147 +15,136 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from epoxy.api.counters import Counters
+from epoxy.api.counters import Counters, Histogram
+from epoxy.model.cluster import ReplicaStatus
 from epoxy.model.writes import Path
+from epoxy.node.service import Node
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4.encode()
 
-
-class Gauges(Struct, frozen=True, kw_only=True):
-    """What is looked up when somebody asks, instead of being kept up to date."""
-
-    changelog_rows: int | None = None
-    """None: nobody has counted."""
-    repaired_keys: int = 0
-    """Found missing, or behind, by comparing with another replica."""
-    replicas: Mapping[str, int] = {}
-    """By status."""
-    peer_rtt_seconds: Mapping[str, float] = {}
-    """By peer; those never heard of are left out."""
-    txn_term: int = 0
-    txn_open: bool = False
-    """Which term of the ordered engine this node is in, and whether it orders transactions now."""
-    txn_behind: int = 0
-    txn_learned: int = 0
-    """Decisions of others that it has missed, and those that it has learned afterwards."""
-    txn_kept: int = 0
-    """Decisions that it keeps for others, who have not executed them."""
-    refused: Mapping[str, int] = {}
-    """By the limit that was reached."""
-    flow_failures: Mapping[str, int] = {}
-    """By the name of the flow."""
-    requests: Mapping[tuple[str, str], int] = {}
-    """By type and result, on top of those counted here: a door that is too fast for that counts them itself."""
+Requests = Mapping[tuple[str, str], int]
+"""Counts by type and result."""
 
 
 class Metrics(Collector):
-    """An Observer that Prometheus can ask."""
+    """`counters` are for the hot paths. `requests` returns what the fastest paths count themselves. Without a node, as
+    in tests of a door, there are only the counters."""
 
-    def __init__(self, gauges: Callable[[], Gauges] = Gauges) -> None:
-        self.gauges = gauges
-        self.tally = Counters()
+    def __init__(self, node: Node | None = None, requests: Callable[[], Requests] = dict) -> None:
+        self.counters = Counters()
+        self.node = node
+        self.requests = requests
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
-    def proposal_done(
-        self, outcome: str, path: Path | None, seconds: float, *, prepares: int = 0, retries: int = 0, bumps: int = 0
-    ) -> None:
-        self.tally.proposal_done(outcome, path, seconds, prepares=prepares, retries=retries, bumps=bumps)
-
-    def request_handled(self, request_type: str, result: str, seconds: float) -> None:
-        self.tally.request_handled(request_type, result, seconds)
-
-    def requests_handled(self, requests: Sequence[object], replies: Sequence[object], seconds: float) -> None:
-        self.tally.requests_handled(requests, replies, seconds)
-
-    def invariant_violation(self, text: str) -> None:
-        self.tally.invariant_violation(text)
-
-    def took(self, path: Path) -> int:
-        """Writes that took this path."""
-        return sum(count for (_, taken), count in self.tally.proposals.items() if taken == path.value)
-
-    def include(self, others: Collector) -> None:
-        """Of another part of the node, on the same page."""
-        self._registry.register(others)
+    def include(self, collector: Collector) -> None:
+        """Another part's metrics, on the same page."""
+        self._registry.register(collector)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        now = self.gauges()
-        yield from self._proposal_families()
-        yield from self._request_families(now)
-        yield from self._gauge_families(now)
-        yield counter(
-            "invariant_violations", "Broken invariants seen. Anything but 0 is an emergency", self.tally.violations
-        )
-
-    def _proposal_families(self) -> Iterator[Metric]:
-        yield labelled("proposals", "Writes answered, by outcome and path", ("result", "path"), self.tally.proposals)
-        seconds = HistogramMetricFamily("epoxy_proposal_duration_seconds", "From a write to its answer")
-        seconds.add_metric((), self.tally.proposal_seconds.buckets(), self.tally.proposal_seconds.sum)
-        yield seconds
-        yield counter("fast_path", "Writes settled in the fast round", self.took(Path.FAST))
-        yield counter("slow_path", "Writes settled in a classic round", self.took(Path.SLOW))
-        yield counter("prepare", "Prepare rounds begun", self.tally.prepares)
-        yield counter("prepare_retry", "Prepare rounds after a write's first", self.tally.retries)
-        yield counter("ballot_bump", "Ballots raised above somebody else's", self.tally.bumps)
-
-    def _request_families(self, now: Gauges) -> Iterator[Metric]:
-        counts = Counter(self.tally.requests) + Counter(now.requests)
-        yield labelled("requests", "Requests of clients and peers", ("request_type", "result"), counts)
-        refused = CounterMetricFamily("epoxy_refused", "Turned away, by the limit that was reached", labels=("limit",))
-        for limit, count in now.refused.items():
-            refused.add_metric((limit,), count)
-        yield refused
-        failures = CounterMetricFamily(
-            "epoxy_flow_failures", "Flows that ended with an exception, by a fault of this node", labels=("flow",)
-        )
-        for flow, count in now.flow_failures.items():
-            failures.add_metric((flow,), count)
-        yield failures
-        seconds = HistogramMetricFamily(
-            "epoxy_request_duration_seconds", "From a request to its answer", labels=("request_type",)
-        )
-        for request_type, histogram in self.tally.request_seconds.items():
-            seconds.add_metric((snake_case(request_type),), histogram.buckets(), histogram.sum)
-        yield seconds
-
-    def _gauge_families(self, now: Gauges) -> Iterator[Metric]:
-        rows = GaugeMetricFamily("epoxy_changelog_rows", "Rows of this replica's changelog")
-        if now.changelog_rows is not None:
-            rows.add_metric((), now.changelog_rows)
-        yield rows
-        yield counter("repaired_keys", "Keys learned by comparing with another replica", now.repaired_keys)
-        replicas = GaugeMetricFamily("epoxy_replicas", "Members of the cluster", labels=("status",))
-        for status, count in now.replicas.items():
-            replicas.add_metric((status,), count)
-        yield replicas
-        yield GaugeMetricFamily("epoxy_txn_term", "The term of the ordered engine this node is in", now.txn_term)
-        yield GaugeMetricFamily("epoxy_txn_open", "1 while this node orders transactions", now.txn_open)
-        yield GaugeMetricFamily("epoxy_txn_behind", "Decisions executed elsewhere and not here", now.txn_behind)
-        yield GaugeMetricFamily("epoxy_txn_kept", "Decisions kept for members that lack them", now.txn_kept)
-        yield counter("txn_learned", "Decisions that were missed and learned afterwards", now.txn_learned)
-        rtt = GaugeMetricFamily("epoxy_peer_rtt_seconds", "Round trip to a peer", labels=("peer",))
-        for peer, seconds in now.peer_rtt_seconds.items():
-            rtt.add_metric((peer,), seconds)
-        yield rtt
+        for family in FAMILIES:
+            yield family.collect(self)
 
 
-def counter(name: str, words: str, value: int) -> Metric:
-    """Prometheus adds `_total` to its name."""
-    return CounterMetricFamily(f"epoxy_{name}", words, value)
+class Family(Struct, frozen=True):
+    """`read` returns a number or a Histogram, or for a family with labels a mapping from their values to those. None:
+    not known now."""
 
+    kind: Any
+    name: str
+    help: str
+    read: Callable[[Metrics], Any]
+    labels: tuple[str, ...] = ()
 
-def labelled(name: str, words: str, labels: tuple[str, str], counts: Mapping[tuple[str, str], int]) -> Metric:
-    family = CounterMetricFamily(f"epoxy_{name}", words, labels=labels)
-    for values, count in counts.items():
-        family.add_metric([snake_case(value) for value in values], count)
-    return family
+    def collect(self, metrics: Metrics) -> Any:
+        made = self.kind(f"epoxy_{self.name}", self.help, labels=self.labels)
+        found = self.read(metrics)
+        for values, sample in ((found or {}) if self.labels else {(): found}).items():
+            names = [snake_case(value) for value in ((values,) if isinstance(values, str) else values)]
+            if isinstance(sample, Histogram):
+                made.add_metric(names, sample.buckets(), sample.sum)
+            elif sample is not None:
+                made.add_metric(names, sample)
+        return made
 
 
 def snake_case(name: str) -> str:
     """Types are counted under their own names (PrepareOk); labels are written as Prometheus does (prepare_ok)."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def of_node(read: Callable[[Node], Any]) -> Callable[[Metrics], Any]:
+    return lambda metrics: read(metrics.node) if metrics.node is not None else None
+
+
+def replicas_by_status(node: Node) -> dict[str, int]:
+    statuses = [replica.status for replica in node.replica.config.replicas]
+    return {status.value: statuses.count(status) for status in ReplicaStatus}
+
+
+def peer_rtts(node: Node) -> dict[str, float]:
+    """Peers that were never measured are left out."""
+    rtts = {replica.id: node.links.rtt_ms(replica.id) for replica in node.replica.config.replicas}
+    return {str(peer): rtt / 1000 for peer, rtt in rtts.items() if rtt is not None and peer != node.me}
+
+
+COUNTER, GAUGE, HISTOGRAM = CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+FAMILIES = (
+    Family(
+        COUNTER, "proposals", "Writes answered, by outcome and path", lambda m: m.counters.proposals, ("result", "path")
+    ),
+    Family(HISTOGRAM, "proposal_duration_seconds", "From a write to its answer", lambda m: m.counters.proposal_seconds),
+    Family(COUNTER, "fast_path", "Writes settled in the fast round", lambda m: m.counters.took(Path.FAST)),
+    Family(COUNTER, "slow_path", "Writes settled in a classic round", lambda m: m.counters.took(Path.SLOW)),
+    Family(COUNTER, "prepare", "Prepare rounds begun", lambda m: m.counters.prepares),
+    Family(COUNTER, "prepare_retry", "Prepare rounds after a write's first", lambda m: m.counters.retries),
+    Family(COUNTER, "ballot_bump", "Ballots raised above another proposer's", lambda m: m.counters.bumps),
+    Family(
+        COUNTER,
+        "requests",
+        "Requests of clients and peers",
+        lambda m: Counter(m.counters.requests) + Counter(m.requests()),
+        ("request_type", "result"),
+    ),
+    Family(COUNTER, "refused", "Requests refused, by the limit reached", of_node(lambda n: n.refused), ("limit",)),
+    Family(
+        COUNTER,
+        "flow_failures",
+        "Flows that ended with an exception: a bug",
+        of_node(lambda n: n.failures.count),
+        ("flow",),
+    ),
+    Family(
+        HISTOGRAM,
+        "request_duration_seconds",
+        "From a request to its answer",
+        lambda m: m.counters.request_seconds,
+        ("request_type",),
+    ),
+    Family(GAUGE, "changelog_rows", "Rows of this replica's changelog", of_node(lambda n: n.feed.kept())),
+    Family(COUNTER, "repaired_keys", "Keys learned by comparing with another replica", of_node(lambda n: n.repaired)),
+    Family(GAUGE, "replicas", "Members of the cluster", of_node(replicas_by_status), ("status",)),
+    Family(GAUGE, "txn_term", "The term of the ordered engine here", of_node(lambda n: n.ordered.replica.number)),
+    Family(GAUGE, "txn_open", "1 while this node orders transactions", of_node(lambda n: n.ordered.is_open)),
+    Family(GAUGE, "txn_behind", "Decisions executed elsewhere and not here", of_node(lambda n: n.ordered.behind)),
+    Family(GAUGE, "txn_kept", "Decisions kept for members that lack them", of_node(lambda n: n.ordered.replica.kept)),
+    Family(
+        COUNTER,
+        "txn_learned",
+        "Decisions missed and learned afterwards",
+        of_node(lambda n: n.ordered.catchup.learned),
+    ),
+    Family(GAUGE, "peer_rtt_seconds", "Round trip to a peer", of_node(peer_rtts), ("peer",)),
+    Family(
+        COUNTER,
+        "invariant_violations",
+        "Broken invariants. Not 0: an emergency",
+        of_node(lambda n: n.violations),
+    ),
+)
+"""Prometheus adds `_total` to a counter's name."""

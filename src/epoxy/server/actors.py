@@ -95,7 +95,7 @@ class ActorsDoor:
     def _serve(self, resource: dict[str, tuple[str, Route]], exchange: Exchange) -> None:
         method = exchange.request.method
         kind, route = resource.get(method, ("http_unknown", None))
-        call = ApiCall(exchange, kind, self._metrics)
+        call = ApiCall(exchange, kind, self._metrics.counters)
         if route is None:
             message = f"{shown(method.encode())} is not possible here"
             allow = ", ".join(sorted(resource)).encode()

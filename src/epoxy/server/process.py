@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from epoxy.api.http.router import build_api
-from epoxy.api.metrics import Gauges, Metrics
+from epoxy.api.metrics import Metrics, Requests
 from epoxy.api.resp.connection import RespDoor, RespLimits
-from epoxy.model.cluster import ClusterConfig, ReplicaStatus
+from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import ConfigError, EpoxyError, StoreFailed
 from epoxy.model.messages import Reply, Request
 from epoxy.node.process import descriptors, signals
@@ -90,7 +90,6 @@ class Process:
                 on_failure=self._store_failed,
             )
             undo.callback(self._store.close)
-            self.metrics = Metrics(self._gauges)
             clock, dice = LoopClock(self._loop), SystemDice()
             self._link = Link(clock)
             self._peers = Peers(
@@ -110,7 +109,8 @@ class Process:
             self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm, questions)
             check_members(settings, self.node.replica.config)
             warn(settings, self._data_dir, self._certificate_flaw())
-            self.node.latency.then = self.metrics.tally
+            self.metrics = Metrics(self.node, self._requests)
+            self.node.latency.then = self.metrics.counters
             self.node.longest_sync_ms = self._store.longest_sync_ms
             self.node.failures.report = self._flow_failed
             self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
@@ -230,7 +230,7 @@ class Process:
         begun_s = time.monotonic()
 
         def reply_to_peer(replies: Sequence[Reply]) -> None:
-            self.metrics.tally.requests_handled(requests, replies, time.monotonic() - begun_s)
+            self.metrics.counters.requests_handled(requests, replies, time.monotonic() - begun_s)
             answered(replies)
 
         self.node.replica.handle_all(requests, reply_to_peer)
@@ -242,25 +242,9 @@ class Process:
         for url in (node.advertise_url, info.url if info is not None else ""):
             yield urlsplit(url).hostname or ""
 
-    def _gauges(self) -> Gauges:
-        config = self.node.replica.config
-        statuses = [replica.status for replica in config.replicas]
-        peers = (replica.id for replica in config.replicas if replica.id != self.settings.node.id)
-        rtts = {str(peer): rtt / 1000 for peer in peers if (rtt := self._peers.rtt_ms(peer)) is not None}
-        return Gauges(
-            changelog_rows=self.node.feed.kept(),
-            repaired_keys=self.node.repaired,
-            replicas={status.value: statuses.count(status) for status in ReplicaStatus},
-            peer_rtt_seconds=rtts,
-            txn_term=self.node.ordered.replica.number,
-            txn_open=self.node.ordered.is_open,
-            txn_behind=self.node.ordered.behind,
-            txn_kept=self.node.ordered.replica.kept,
-            txn_learned=self.node.ordered.catchup.learned,
-            refused=self.node.refused,
-            flow_failures=self.node.failures.count,
-            requests=self._resp.requests() | {("http_get_key", "ok"): self._connections.ready.served},
-        )
+    def _requests(self) -> Requests:
+        """Those that the doors count themselves."""
+        return self._resp.requests() | {("http_get_key", "ok"): self._connections.ready.served}
 
     def _certificate_flaw(self) -> str | None:
         if self._doors_tls is None or self._links_tls is None:
@@ -269,7 +253,6 @@ class Process:
         return tls.flaw_of(self._doors_tls, self._links_tls, host)
 
     def _alarm(self, text: str) -> None:
-        self.metrics.invariant_violation(text)
         LOGGER.critical("invariant violated", extra={"detail": text}, exc_info=sys.exc_info()[0] is not None)
 
     def _flow_failed(self, flow: str, error: Exception) -> None:

@@ -7,11 +7,11 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from epoxy.api.counters import Counters
 from epoxy.api.http.inputs import BadRequest, spelled
 from epoxy.api.http.records import Record
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Path, Source
-from epoxy.node.observer import Observer
 from epoxy.node.txn.transactions import is_of_transactions
 from epoxy.transport.http.exchange import Exchange, Stream
 from epoxy.transport.http.response import JSON, problem
@@ -39,7 +39,7 @@ class ApiCall:
 
     __slots__ = ("_began", "_exchange", "_kind", "_observer", "request")
 
-    def __init__(self, exchange: Exchange, kind: str, observer: Observer) -> None:
+    def __init__(self, exchange: Exchange, kind: str, observer: Counters) -> None:
         self.request = exchange.request
         self._exchange = exchange
         self._kind = kind

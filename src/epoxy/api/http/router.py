@@ -18,7 +18,6 @@ from epoxy.api.http.routes_members import MembersRoutes
 from epoxy.api.http.routes_status import INSPECT, Condition, not_ready
 from epoxy.api.http.routes_txn import Transact
 from epoxy.api.metrics import Metrics
-from epoxy.node.observer import Observer
 from epoxy.transport.http.exchange import Exchange, Handler
 
 
@@ -40,7 +39,7 @@ class Api:
     def __init__(self, node: Backend, metrics: Metrics, extra: Mapping[bytes, Handler], names: Names) -> None:
         self._node = node
         self._guard = CrossSiteGuard(names)
-        self._observer: Observer = metrics
+        self._observer = metrics.counters
         self._changes = Changes(node)
         keys, state, membership = KeyRoutes(node), Condition(node, metrics), MembersRoutes(node)
         self._key = Resource(

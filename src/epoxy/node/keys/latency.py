@@ -29,9 +29,3 @@ class RoundLatency:
             self._seconds += seconds
             self._count += 1
         self.then.proposal_done(outcome, path, seconds, prepares=prepares, retries=retries, bumps=bumps)
-
-    def request_handled(self, request_type: str, result: str, seconds: float) -> None:
-        self.then.request_handled(request_type, result, seconds)
-
-    def invariant_violation(self, text: str) -> None:
-        self.then.invariant_violation(text)
