@@ -18,7 +18,7 @@ from epoxy.model.records import Proposal, ProposalId
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.transport.http.server import serve_http
 from epoxy.transport.peers.auth import Verifier
-from epoxy.transport.peers.authenticator import Gate
+from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.transport import PeerEndpoint, Peers
 
 SECRET = b"of a cluster that exists for a minute"
@@ -61,7 +61,9 @@ async def turn(peers: Peers, work: Sequence[tuple[Accept, Commit]]) -> None:
 
 async def measure() -> None:
     loop = asyncio.get_running_loop()
-    doors = [await serve_http(PeerEndpoint(agree, Gate(Verifier(peer, SECRET))), "127.0.0.1", 0) for peer in PEERS]
+    doors = [
+        await serve_http(PeerEndpoint(agree, Authenticator(Verifier(peer, SECRET))), "127.0.0.1", 0) for peer in PEERS
+    ]
     ports = [door.sockets[0].getsockname()[1] for door in doors]
     links = {peer: f"http://127.0.0.1:{port}" for peer, port in zip(PEERS, ports, strict=True)}
     peers = Peers(1, SECRET, links, epoch=lambda: 1, clock=LoopClock(loop), dice=SystemDice())

@@ -33,14 +33,14 @@ class Followed(HandLinks):
         super().__init__()
         self.links: dict[int, str] = {}
 
-    def follow(self, links: Mapping[int, str]) -> None:
+    def set_links(self, links: Mapping[int, str]) -> None:
         self.links = dict(links)
 
     def ask(self, *_: object) -> None:
         raise AssertionError("nobody is asked here")
 
     def stop(self) -> None:
-        self.follow({})
+        self.set_links({})
 
 
 class World:
@@ -71,11 +71,11 @@ class World:
 
     def hear(self, *requests: Request, sender: int = 2, epoch: int = 1, store: int = 102) -> Sequence[Reply] | None:
         """None: another store than the one on record."""
-        claim = SignedHeader(sender, ME, epoch, 0, 0, store)
-        if self.neighbours._recognises(claim) is False:
+        header = SignedHeader(sender, ME, epoch, 0, 0, store)
+        if self.neighbours._recognises(header) is False:
             return None
         replies: list[Reply] = []
-        self.neighbours._reception(claim)(requests, replies.extend)
+        self.neighbours._handler_for(header)(requests, replies.extend)
         return replies
 
     def ask(self, sender: int, epoch: int) -> MemberReply:

@@ -8,7 +8,7 @@ from hypothesis import settings
 
 from epoxy.model.errors import Conflict, StoreFailed
 from epoxy.store.memory import SEQUENCE_ROW, MemoryStore
-from epoxy.store.mvcc import Past
+from epoxy.store.mvcc import UndoRecord
 from tests.store.bench import MemoryBench
 from tests.store.conformance import Bench, StoreConformance, put, rows
 from tests.store.model import check_random_histories
@@ -185,7 +185,7 @@ def test_a_late_write_does_not_reach_what_was_committed() -> None:
 
 
 def pasts() -> int:
-    return sum(type(thing) is Past for thing in gc.get_objects())
+    return sum(type(thing) is UndoRecord for thing in gc.get_objects())
 
 
 def test_history_lives_as_long_as_somebody_reads_it() -> None:

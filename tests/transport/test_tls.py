@@ -10,7 +10,7 @@ import trustme
 from epoxy.model.messages import AcceptOk, Failed
 from epoxy.transport.tls import client_context, flaw_of, server_context
 from tests.transport.http.harness import run
-from tests.transport.peers.pair import HASTY, PEER, Replica, accept, peers_to, replica_door
+from tests.transport.peers.pair import HASTY, PEER, Replica, accept, peers_to, replica_server
 
 
 class Office:
@@ -43,12 +43,12 @@ def theirs(tmp_path: Path) -> Office:
 
 
 def test_both_sides_show_certificates(ours: Office) -> None:
-    server = server_context(*ours.issue("127.0.0.1"), ours.ca)
+    serving = server_context(*ours.issue("127.0.0.1"), ours.ca)
     client = client_context(*ours.issue("peer-1"), ours.ca)
 
     async def story() -> None:
-        strict = replica_door(Replica(), ssl=server, certificates=True)
-        async with strict as door, peers_to(door.port, scheme="https", ssl=client) as caller:
+        strict = replica_server(Replica(), ssl=serving, certificates=True)
+        async with strict as server, peers_to(server.port, scheme="https", ssl=client) as caller:
             assert await caller.send(accept(1)) == AcceptOk()
             assert await caller.send(accept(2, size=1 << 20)) == AcceptOk()
 
@@ -57,16 +57,19 @@ def test_both_sides_show_certificates(ours: Office) -> None:
 
 def test_a_peer_without_a_certificate_is_let_in_only_where_none_is_asked_for(ours: Office) -> None:
     replica = Replica()
-    server = server_context(*ours.issue("127.0.0.1"), ours.ca)
+    serving = server_context(*ours.issue("127.0.0.1"), ours.ca)
     client = client_context(None, None, ours.ca)
 
     async def story() -> None:
-        strict = replica_door(replica, ssl=server, certificates=True)
-        async with strict as door, peers_to(door.port, scheme="https", ssl=client, limits=HASTY) as caller:
+        strict = replica_server(replica, ssl=serving, certificates=True)
+        async with strict as server, peers_to(server.port, scheme="https", ssl=client, limits=HASTY) as caller:
             assert isinstance(await caller.send(accept(1)), Failed)
             assert not caller.peers.reachable(PEER)
         assert replica.asked == []
-        async with replica_door(replica, ssl=server) as door, peers_to(door.port, scheme="https", ssl=client) as caller:
+        async with (
+            replica_server(replica, ssl=serving) as server,
+            peers_to(server.port, scheme="https", ssl=client) as caller,
+        ):
             assert await caller.send(accept(2)) == AcceptOk()
 
     run(story())
@@ -74,12 +77,12 @@ def test_a_peer_without_a_certificate_is_let_in_only_where_none_is_asked_for(our
 
 def test_a_stranger_s_certificate_is_worse_than_none(ours: Office, theirs: Office) -> None:
     replica = Replica()
-    server = server_context(*ours.issue("127.0.0.1"), ours.ca)
+    serving = server_context(*ours.issue("127.0.0.1"), ours.ca)
     client = client_context(*theirs.issue("peer-1"), ours.ca)
 
     async def story() -> None:
         peers = partial(peers_to, scheme="https", ssl=client, limits=HASTY)
-        async with replica_door(replica, ssl=server) as door, peers(door.port) as caller:
+        async with replica_server(replica, ssl=serving) as server, peers(server.port) as caller:
             assert isinstance(await caller.send(accept()), Failed)
 
     run(story())
@@ -90,12 +93,12 @@ def test_a_stranger_s_certificate_is_worse_than_none(ours: Office, theirs: Offic
 def test_a_server_that_cannot_prove_its_name_is_sent_nothing(ours: Office, theirs: Office, fault: str) -> None:
     replica = Replica()
     office, name = (theirs, "127.0.0.1") if fault == "another authority" else (ours, "example.org")
-    server = None if fault == "no TLS" else server_context(*office.issue(name))
+    serving = None if fault == "no TLS" else server_context(*office.issue(name))
     client = client_context(None, None, ours.ca)
 
     async def story() -> None:
         peers = partial(peers_to, scheme="https", ssl=client, limits=HASTY)
-        async with replica_door(replica, ssl=server) as door, peers(door.port) as caller:
+        async with replica_server(replica, ssl=serving) as server, peers(server.port) as caller:
             assert await caller.send(accept()) == Failed(reason="unreachable")
 
     run(story())

@@ -11,8 +11,8 @@ from epoxy.node.service import Node
 from epoxy.transport.http.exchange import Handler
 from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, MESSAGE_PATH, STREAM_PATH
 from epoxy.transport.peers.auth import Verifier
-from epoxy.transport.peers.authenticator import Gate
-from epoxy.transport.peers.member_rpc import QuestionEndpoint, Questions
+from epoxy.transport.peers.authenticator import Authenticator
+from epoxy.transport.peers.member_rpc import MemberRpcClient, MemberRpcEndpoint
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.peers.transport import Handle, PeerEndpoint, Peers
 from epoxy.transport.wan import aws
@@ -27,7 +27,7 @@ UNCONFIRMED = Failed(reason="most of the others have not met this store yet")
 
 
 class Neighbours:
-    def __init__(self, node: Node, peers: Peers, questions: Questions, link: Link, handle: Handle) -> None:
+    def __init__(self, node: Node, peers: Peers, questions: MemberRpcClient, link: Link, handle: Handle) -> None:
         assert node.member is not None, "only a node that is on its own has no neighbours"
         self._node = node
         self._replica = node.replica
@@ -55,9 +55,9 @@ class Neighbours:
 
     def doors(self, secret: bytes, *, certificates: bool) -> dict[bytes, Handler]:
         verifier = Verifier(self._replica.me, secret, store=self.identity)
-        gate = Gate(verifier, link=self._link, certificates=certificates, recognises=self._recognises)
-        messages = PeerEndpoint(self._handle, gate, reception=self._reception)
-        questions = QuestionEndpoint(self._answer, gate)
+        authenticator = Authenticator(verifier, link=self._link, certificates=certificates, recognises=self._recognises)
+        messages = PeerEndpoint(self._handle, authenticator, handler_for=self._handler_for)
+        questions = MemberRpcEndpoint(self._answer, authenticator)
         return {MESSAGE_PATH: messages, STREAM_PATH: messages, MEMBER_PATH: questions, CHANGELOG_READ_PATH: questions}
 
     # Links
@@ -83,8 +83,8 @@ class Neighbours:
         self._connect(self._links)
 
     def _connect(self, links: Mapping[int, str]) -> None:
-        self._peers.follow(links)
-        self._questions.follow(links)
+        self._peers.set_links(links)
+        self._questions.set_links(links)
 
     def _rtt_ms(self, replica: int) -> float:
         here, there = self._node.settings.node.datacenter, self._node.datacenter_of(replica)
@@ -92,16 +92,16 @@ class Neighbours:
 
     # Who is heard
 
-    def _recognises(self, claim: SignedHeader) -> bool | None:
-        return None if self._has_left(claim) else self._guard.admits(claim.sender, claim.store)
+    def _recognises(self, header: SignedHeader) -> bool | None:
+        return None if self._has_left(header) else self._guard.admits(header.sender, header.store)
 
-    def _has_left(self, claim: SignedHeader) -> bool:
+    def _has_left(self, header: SignedHeader) -> bool:
         """A stranger with a newer epoch than ours may be a member we have not heard of; any other is none."""
         config = self._replica.config
-        return claim.sender not in config.replica_ids and claim.epoch <= config.epoch
+        return header.sender not in config.replica_ids and header.epoch <= config.epoch
 
-    def _reception(self, claim: SignedHeader) -> Handle:
-        if self._has_left(claim):
+    def _handler_for(self, header: SignedHeader) -> Handle:
+        if self._has_left(header):
             return self._turn_away
         return self._handle if self._guard.may_vote else self._listen
 
@@ -116,8 +116,8 @@ class Neighbours:
         else:
             self._handle((), lambda _: answered([UNCONFIRMED] * len(requests)))
 
-    def _answer(self, claim: SignedHeader, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
-        if self._has_left(claim):
+    def _answer(self, header: SignedHeader, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
+        if self._has_left(header):
             self._handle((), lambda _: answered(StaleEpoch(config=self._replica.config)))
         else:
             self._member.answer(request, answered)

@@ -39,7 +39,7 @@ from epoxy.transport.http.listener import Listener
 from epoxy.transport.http.server import serve_http
 from epoxy.transport.limits import HttpLimits, PeerLimits
 from epoxy.transport.peers.auth import Verifier, peer_secret
-from epoxy.transport.peers.member_rpc import Questions
+from epoxy.transport.peers.member_rpc import MemberRpcClient
 from epoxy.transport.peers.transport import Peers
 from epoxy.transport.wan import aws
 from epoxy.transport.wan.emulation import Link, LinkAdmin
@@ -103,9 +103,9 @@ class Process:
                 ssl=self._links_tls,
                 link=self._link,
                 store=lambda: self.neighbours.identity,
-                heard=lambda peer, store: self.neighbours.heard(peer, store),
+                accepts_answer=lambda peer, store: self.neighbours.heard(peer, store),
             )
-            questions = Questions(self._peers.identity, self._peers.world)
+            questions = MemberRpcClient(self._peers.identity, self._peers.context)
             self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm, questions)
             check_members(settings, self.node.replica.config)
             warn(settings, self._data_dir, self._certificate_flaw())
@@ -128,7 +128,7 @@ class Process:
             self._connections = Connections(most)
             limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
             self._resp = RespDoor(self.node, limits, password)
-            for ready in (self._connections.ready, self._resp.lasting, self._resp.passing):
+            for ready in (self._connections.response_cache, self._resp.lasting, self._resp.passing):
                 self.node.on_refusal(ready.clear)
             undo.pop_all()
 
@@ -244,7 +244,7 @@ class Process:
 
     def _requests(self) -> Requests:
         """Those that the doors count themselves."""
-        return self._resp.requests() | {("http_get_key", "ok"): self._connections.ready.served}
+        return self._resp.requests() | {("http_get_key", "ok"): self._connections.response_cache.served}
 
     def _certificate_flaw(self) -> str | None:
         if self._doors_tls is None or self._links_tls is None:

@@ -194,7 +194,7 @@ class BufferedTransaction(ReadingBuffer):
 
     @property
     def snapshot(self) -> Snapshot:
-        return Unwatched(self)
+        return SnapshotReads(self)
 
     def get(self, key: bytes) -> bytes | None:
         # What was written here is known whatever others commit. Otherwise the value rests on the store below.
@@ -217,7 +217,7 @@ class BufferedTransaction(ReadingBuffer):
         self.read_ranges += ((begin, end),)
 
 
-class Unwatched:
+class SnapshotReads:
     """A transaction's reads without their conflicts."""
 
     __slots__ = ("_transaction",)

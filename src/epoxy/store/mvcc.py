@@ -11,29 +11,29 @@ from weakref import ref
 V = TypeVar("V")
 
 
-class Past(Generic[V]):
+class UndoRecord(Generic[V]):
     """One commit, as those who began before it see it. The newest is empty, and waits for the next commit."""
 
     __slots__ = ("__weakref__", "before", "next")
 
     def __init__(self) -> None:
         self.before: dict[bytes, V] = {}
-        self.next: Past[V] | None = None
+        self.next: UndoRecord[V] | None = None
 
 
-class Readers(Generic[V]):
+class UndoLog(Generic[V]):
     """Of one store, or of one of its states."""
 
     __slots__ = ("newest",)
 
     def __init__(self) -> None:
-        self.newest: ref[Past[V]] | None = None
+        self.newest: ref[UndoRecord[V]] | None = None
 
-    def join(self) -> Past[V]:
+    def join(self) -> UndoRecord[V]:
         """For a reader that begins now."""
         past = self.newest() if self.newest is not None else None
         if past is None:
-            past = Past()
+            past = UndoRecord()
             self.newest = ref(past)
         return past
 
@@ -47,5 +47,5 @@ class Readers(Generic[V]):
         past = self.newest() if self.newest is not None else None
         if past is not None:
             past.before = before
-            past.next = Past()
+            past.next = UndoRecord()
             self.newest = ref(past.next)

@@ -8,7 +8,7 @@ from sortedcontainers import SortedList
 from epoxy.ports import KeyValue
 from epoxy.store.buffer import layered
 from epoxy.store.conflicts import Values
-from epoxy.store.mvcc import Readers
+from epoxy.store.mvcc import UndoLog
 
 
 class VersionedMap:
@@ -18,7 +18,7 @@ class VersionedMap:
 
     def __init__(self, contents: Mapping[bytes, bytes]) -> None:
         self.values = dict(contents)
-        self.readers: Readers[bytes | None] = Readers()
+        self.readers: UndoLog[bytes | None] = UndoLog()
         self._order: SortedList[bytes] = SortedList()
         self._unordered = set(self.values)
 

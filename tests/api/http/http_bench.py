@@ -177,23 +177,23 @@ class Wire:
     def advance(self) -> None:
         self.sent += b"".join(self.exchange.take())
 
-    def hold(self, size: int) -> None:
+    def count_unsent(self, size: int) -> None:
         pass
 
-    def vouch(self) -> None:
+    def mark_as_peer(self) -> None:
         raise AssertionError("no peer knocks at these doors")
 
     def switch(self, exchange: transport.Exchange, session: object, handler: object) -> None:  # noqa: ARG002
         raise AssertionError("no peer knocks at these doors")
 
-    def leave(self, exchange: transport.Exchange, heir: transport.Heir) -> None:  # noqa: ARG002
+    def upgrade(self, exchange: transport.Exchange, protocol: transport.UpgradedProtocol) -> None:  # noqa: ARG002
         raise AssertionError("nobody speaks anything but HTTP here")
 
-    def keep(self, exchange: transport.Exchange, answer: bytes) -> None:
+    def cache_response(self, exchange: transport.Exchange, answer: bytes) -> None:
         assert exchange is self.exchange
         self.kept.append(answer)
 
-    def follow(self, stream: transport.Stream) -> None:
+    def attach_stream(self, stream: transport.Stream) -> None:
         self.stream = stream
         self.advance()
 

@@ -7,7 +7,7 @@ from threading import Event, get_ident
 
 import pytest
 
-from epoxy.store.embedded.io_thread import PROBATION, QUICK_S, SwiftLane, ThreadLane
+from epoxy.store.embedded.io_thread import PROBATION, QUICK_S, AdaptiveIoThread, IoThread
 
 NEVER_S = 30.0
 
@@ -18,7 +18,7 @@ class Bench:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.post: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self.lane = SwiftLane("epoxy-test", self.post.put, clock=lambda: self.now_s)
+        self.lane = AdaptiveIoThread("epoxy-test", self.post.put, clock=lambda: self.now_s)
         self.results: list[object] = []
 
     def submit(self, takes_s: float, *, light: bool = True) -> None:
@@ -122,7 +122,7 @@ class Rows:
 def test_a_job_that_is_done_is_let_go() -> None:
     """Not when the next one comes: that may be an hour later."""
     post: SimpleQueue[Callable[[], None]] = SimpleQueue()
-    lane = ThreadLane("epoxy-test", post.put)
+    lane = IoThread("epoxy-test", post.put)
     rows = Rows()
     gone = weakref.ref(rows)
     done = Event()

@@ -17,7 +17,7 @@ from epoxy.store.embedded import store as embedded
 from epoxy.store.embedded.log import LogPosition, recover, segments
 from epoxy.store.embedded.store import LOG_BYTES, MAX_LOG_BYTES, EmbeddedStore
 from epoxy.store.embedded.tree import Tree, TreeView
-from epoxy.store.mvcc import Past
+from epoxy.store.mvcc import UndoRecord
 from tests.store.conformance import LAST, Bench, StoreConformance, put, rows
 from tests.store.crash_steps import check_crashes
 from tests.store.hand import EmbeddedBench
@@ -192,7 +192,7 @@ def test_history_lives_as_long_as_somebody_reads_it() -> None:
 
 
 def pasts() -> int:
-    return sum(isinstance(thing, Past) for thing in gc.get_objects())
+    return sum(isinstance(thing, UndoRecord) for thing in gc.get_objects())
 
 
 # Generations.

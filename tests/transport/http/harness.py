@@ -1,5 +1,5 @@
-"""Doors on loopback, and clients that speak bytes to them. Everything is bounded by one deadline, and waits for events,
-never for time to pass."""
+"""Servers on loopback, and clients that send raw bytes. One deadline bounds each test; tests wait for events, never for
+time to pass."""
 
 import asyncio
 import socket
@@ -13,8 +13,10 @@ import uvloop
 from msgspec import Struct
 
 from epoxy.transport.http.connections import Connections
+from epoxy.transport.http.exchange import Exchange, Handler
 from epoxy.transport.http.listener import Listener
-from epoxy.transport.http.server import Exchange, Handler, HttpLimits, serve_http
+from epoxy.transport.http.server import serve_http
+from epoxy.transport.limits import HttpLimits
 
 DEADLINE_S = 60.0
 """For a whole test. Only a test that hangs gets there."""
@@ -49,9 +51,9 @@ async def until(condition: Callable[..., bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-class Door(Struct, frozen=True):
+class RunningServer(Struct, frozen=True):
     port: int
-    server: Listener
+    listener: Listener
     connections: Connections
     clients: list["Client"]
 
@@ -104,15 +106,15 @@ class Client:
 
 
 @asynccontextmanager
-async def door(
+async def running_server(
     handler: Handler, limits: HttpLimits | None = None, ssl: SSLContext | None = None, port: int = 0
-) -> AsyncIterator[Door]:
+) -> AsyncIterator[RunningServer]:
     limits = limits or HttpLimits()
     connections = Connections(limits.connections)
     server = await serve_http(handler, "127.0.0.1", port, ssl=ssl, limits=limits, connections=connections)
     clients: list[Client] = []
     try:
-        yield Door(server.sockets[0].getsockname()[1], server, connections, clients)
+        yield RunningServer(server.sockets[0].getsockname()[1], server, connections, clients)
     finally:
         for client in clients:
             client.hang_up()
@@ -137,12 +139,12 @@ def echo(exchange: Exchange) -> None:
     exchange.respond(200, b" ".join((request.method.encode(), request.path, request.query, request.body)))
 
 
-Step = Callable[[Door], Awaitable[None]]
+Step = Callable[[RunningServer], Awaitable[None]]
 
 
-def with_door(handler: Handler, test: Step, limits: HttpLimits | None = None) -> None:
+def with_server(handler: Handler, test: Step, limits: HttpLimits | None = None) -> None:
     async def story() -> None:
-        async with door(handler, limits) as opened:
+        async with running_server(handler, limits) as opened:
             await test(opened)
 
     run(story())

@@ -4,9 +4,9 @@ from epoxy.model.messages import AcceptOk
 from epoxy.transport.http.connections import SWEEP_S, TRIALS, Account, Budget
 from epoxy.transport.limits import HttpLimits, PeerLimits
 from epoxy.transport.peers.auth import Verifier
-from epoxy.transport.peers.authenticator import Gate
+from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.transport import PeerEndpoint
-from tests.transport.http.harness import Door, echo, get, until, with_door
+from tests.transport.http.harness import RunningServer, echo, get, until, with_server
 from tests.transport.peers.pair import PEER, SECRET, Replica, accept, peers_to
 from tests.transport.peers.test_endpoint import frame, post, unsigned, verifier
 
@@ -17,20 +17,20 @@ def test_uploads_that_hang_do_not_keep_peers_out() -> None:
     replica = Replica()
     long = [accept(number, 10_000) for number in range(3)]
 
-    async def test(door: Door) -> None:
-        peer, stranger = await door.dial(), await door.dial()
-        crowd = [await door.dial() for _ in range(4)]
+    async def test(server: RunningServer) -> None:
+        peer, stranger = await server.dial(), await server.dial()
+        crowd = [await server.dial() for _ in range(4)]
         for client in crowd:
             client.send(unsigned(b"v" * 10_000)[:-1])
-        await until(lambda: door.connections.strangers.bytes > 40_000)
+        await until(lambda: server.connections.client_budget.bytes > 40_000)
         stranger.send(post(frame(*long)))
         assert (await stranger.rest()).startswith(b"HTTP/1.1 503 ")
         for body in (frame(), frame(*long), frame(*long)):
             peer.send(post(body))
             assert (await peer.answer())[0].startswith(b"HTTP/1.1 200 ")
-        assert door.connections.peers.bytes == 0, "given back"
+        assert server.connections.peer_budget.bytes == 0, "given back"
 
-    with_door(PeerEndpoint(replica.handle, Gate(verifier())), test, HttpLimits(held_bytes=40_000))
+    with_server(PeerEndpoint(replica.handle, Authenticator(verifier())), test, HttpLimits(held_bytes=40_000))
 
 
 def test_an_account_moves_with_all_it_holds() -> None:
@@ -50,46 +50,46 @@ def test_an_account_moves_with_all_it_holds() -> None:
 def test_idle_strangers_do_not_use_up_the_connections_of_peers() -> None:
     replica = Replica()
 
-    async def test(door: Door) -> None:
-        crowd = [await door.dial() for _ in range(3)]
-        await until(lambda: len(door.connections) == 3)
-        async with peers_to(door.port, limits=PeerLimits(connections=2)) as caller:
+    async def test(server: RunningServer) -> None:
+        crowd = [await server.dial() for _ in range(3)]
+        await until(lambda: len(server.connections) == 3)
+        async with peers_to(server.port, limits=PeerLimits(connections=2)) as caller:
             await caller.reached()
             assert await caller.send(accept(1)) == AcceptOk()
-            late = await door.dial()
+            late = await server.dial()
             late.send(unsigned(frame()))
             assert (await late.answer())[0].startswith(b"HTTP/1.1 401 "), "who asks as a peer does is looked at"
-            stranger = await door.dial()
+            stranger = await server.dial()
             stranger.send(get())
             assert (await stranger.rest()).startswith(b"HTTP/1.1 503 ")
             crowd.pop().hang_up()
             late.hang_up()
-            await until(lambda: len(door.connections) == 4)
+            await until(lambda: len(server.connections) == 4)
             assert await caller.send(accept(2)) == AcceptOk()
 
-    with_door(PeerEndpoint(replica.handle, Gate(Verifier(PEER, SECRET))), test, HttpLimits(connections=3))
+    with_server(PeerEndpoint(replica.handle, Authenticator(Verifier(PEER, SECRET))), test, HttpLimits(connections=3))
 
 
 def test_one_on_trial_says_something_soon_or_goes() -> None:
-    async def test(door: Door) -> None:
-        first, silent = await door.dial(), await door.dial()
-        await until(lambda: len(door.connections) == 2)
-        door.late(HttpLimits().trial_s + 2 * SWEEP_S)
+    async def test(server: RunningServer) -> None:
+        first, silent = await server.dial(), await server.dial()
+        await until(lambda: len(server.connections) == 2)
+        server.late(HttpLimits().trial_s + 2 * SWEEP_S)
         assert (await silent.rest()).startswith(b"HTTP/1.1 503 ")
         first.send(get())
         assert (await first.answer())[0].startswith(b"HTTP/1.1 200 "), "who was there before has its usual time"
 
-    with_door(echo, test, HttpLimits(connections=1))
+    with_server(echo, test, HttpLimits(connections=1))
 
 
 def test_of_those_on_trial_the_oldest_gives_way() -> None:
-    async def test(door: Door) -> None:
-        first = await door.dial()
-        crowd = [await door.dial() for _ in range(TRIALS + 3)]
+    async def test(server: RunningServer) -> None:
+        first = await server.dial()
+        crowd = [await server.dial() for _ in range(TRIALS + 3)]
         await until(lambda: sum(client.reader.at_eof() for client in crowd) == 3)
         assert [client.reader.at_eof() for client in crowd] == [True] * 3 + [False] * TRIALS
-        await until(lambda: len(door.connections) == TRIALS + 1)
+        await until(lambda: len(server.connections) == TRIALS + 1)
         first.send(get())
         assert (await first.answer())[0].startswith(b"HTTP/1.1 200 ")
 
-    with_door(echo, test, HttpLimits(connections=1))
+    with_server(echo, test, HttpLimits(connections=1))

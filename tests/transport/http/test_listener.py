@@ -1,4 +1,4 @@
-"""A door leaves the last file descriptors alone, and handshakes that say nothing do not keep others out."""
+"""A server leaves the last file descriptors alone, and handshakes that say nothing do not keep others out."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ import pytest
 
 from epoxy.transport.http import listener
 from epoxy.transport.tls import client_context, server_context
-from tests.transport.http.harness import Door, door, echo, get, run, until, with_door
+from tests.transport.http.harness import RunningServer, echo, get, run, running_server, until, with_server
 from tests.transport.test_tls import Office
 
 
@@ -23,7 +23,7 @@ def test_connections_beyond_the_ceiling_are_closed_at_once(monkeypatch: pytest.M
     ceiling = lowest_free() + 40
     monkeypatch.setattr(listener, "ceiling", lambda: ceiling)
 
-    async def story(opened: Door) -> None:
+    async def story(opened: RunningServer) -> None:
         """Both ends are ours, so a client costs two: the crowd reaches the ceiling with twenty."""
         crowd = [await opened.dial() for _ in range(40)]
         await until(lambda: sum(client.reader.at_eof() for client in crowd) >= 20)
@@ -39,7 +39,7 @@ def test_connections_beyond_the_ceiling_are_closed_at_once(monkeypatch: pytest.M
         again.send(get())
         assert (await again.answer())[0].startswith(b"HTTP/1.1 200 ")
 
-    with_door(echo, story)
+    with_server(echo, story)
 
 
 def test_some_descriptors_are_above_every_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def test_a_door_that_cannot_accept_tries_again(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(listener, "PAUSE_S", 0.01)
 
     class Exhausted:
-        """The first accept of the door fails."""
+        """The first accept of the server fails."""
 
         def __init__(self, real: object) -> None:
             self.real = real
@@ -70,8 +70,8 @@ def test_a_door_that_cannot_accept_tries_again(monkeypatch: pytest.MonkeyPatch) 
         def __getattr__(self, name: str) -> object:
             return getattr(self.real, name)
 
-    async def story(opened: Door) -> None:
-        server = opened.server
+    async def story(opened: RunningServer) -> None:
+        server = opened.listener
         loop = asyncio.get_running_loop()
         loop.remove_reader(server.sockets[0])
         exhausted = Exhausted(server.sockets[0])
@@ -84,7 +84,7 @@ def test_a_door_that_cannot_accept_tries_again(monkeypatch: pytest.MonkeyPatch) 
         loop.remove_reader(exhausted.real)  # type: ignore[arg-type]
         server.sockets = (exhausted.real,)  # type: ignore[assignment]
 
-    with_door(echo, story)
+    with_server(echo, story)
 
 
 def test_handshakes_that_say_nothing_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_handshakes_that_say_nothing_give_way(tmp_path: Path, monkeypatch: pytes
     client = client_context(None, None, office.ca)
 
     async def story() -> None:
-        async with door(echo, ssl=server) as opened:
+        async with running_server(echo, ssl=server) as opened:
             silent = [await opened.dial() for _ in range(12)]
             await until(lambda: sum(each.reader.at_eof() for each in silent) == 7)
             assert [each.reader.at_eof() for each in silent] == [True] * 7 + [False] * 5, "the oldest went first"
@@ -112,7 +112,7 @@ def test_a_handshake_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     server = server_context(*Office(tmp_path, "ca").issue("127.0.0.1"))
 
     async def story() -> None:
-        async with door(echo, ssl=server) as opened:
+        async with running_server(echo, ssl=server) as opened:
             silent = await opened.dial()
             assert await silent.rest() == b""
 
@@ -120,11 +120,11 @@ def test_a_handshake_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_who_was_let_in_by_the_system_is_served_after_the_door_has_closed() -> None:
-    async def story(opened: Door) -> None:
+    async def story(opened: RunningServer) -> None:
         clients = [await opened.dial() for _ in range(3)]
-        opened.server.close()
+        opened.listener.close()
         for client in clients:
             client.send(get())
             assert (await client.answer())[0].startswith(b"HTTP/1.1 200 ")
 
-    with_door(echo, story)
+    with_server(echo, story)

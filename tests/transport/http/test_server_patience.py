@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epoxy.transport.http.server import SMALL_BYTES, Exchange, HttpLimits, Stream
-from tests.transport.http.harness import Client, Door, Keeper, bodies, echo, get, put, until, with_door
+from epoxy.transport.http.exchange import Exchange, Stream
+from epoxy.transport.http.server import SMALL_BYTES
+from epoxy.transport.limits import HttpLimits
+from tests.transport.http.harness import Client, Keeper, RunningServer, bodies, echo, get, put, until, with_server
 
 # Slow clients. The sweeper is told that time has passed.
 
@@ -21,33 +23,33 @@ from tests.transport.http.harness import Client, Door, Keeper, bodies, echo, get
     ],
 )
 def test_a_request_that_takes_too_long(part: bytes, seconds: float) -> None:
-    async def test(door: Door) -> None:
-        client = await door.dial()
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(get(b"/first") + part)
         await client.answer()
-        door.late(seconds - 1)
-        assert len(door.connections) == 1
-        door.late(seconds + 3)
+        server.late(seconds - 1)
+        assert len(server.connections) == 1
+        server.late(seconds + 3)
         assert (await client.rest()).startswith(b"HTTP/1.1 408 ")
 
-    with_door(echo, test)
+    with_server(echo, test)
 
 
 def test_an_idle_connection_is_closed_and_one_that_waits_for_us_is_not() -> None:
     keeper = Keeper()
 
-    async def test(door: Door) -> None:
-        client = await door.dial()
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(get())
         await until(lambda: len(keeper.exchanges) == 1)
-        door.late(3600)
-        door.late(0)
+        server.late(3600)
+        server.late(0)
         keeper.exchanges[0].respond(200, b"patience")
         assert (await client.answer())[1] == b"patience"
-        door.late(HttpLimits().idle_timeout_s + 3)
+        server.late(HttpLimits().idle_timeout_s + 3)
         assert await client.rest() == b""
 
-    with_door(keeper, test)
+    with_server(keeper, test)
 
 
 def test_a_client_that_does_not_read_is_cut_off() -> None:
@@ -58,8 +60,8 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
         served.append(1)
         exchange.respond(200, b"v" * (1 << 20))
 
-    async def test(door: Door) -> None:
-        client = await door.dial()
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
         client.transport.pause_reading()
         client.send(*(get() for _ in range(100)))
         await until(lambda: len(served) > 0)
@@ -69,65 +71,65 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
             await asyncio.sleep(0.001)
             quiet = quiet + 1 if len(served) == before else 0
         assert len(served) < 100
-        door.late(HttpLimits().write_timeout_s + 3)
-        await until(lambda: not door.connections)
+        server.late(HttpLimits().write_timeout_s + 3)
+        await until(lambda: not server.connections)
 
-    with_door(handler, test, HttpLimits(pipelined=4))
+    with_server(handler, test, HttpLimits(pipelined=4))
 
 
 def test_many_long_bodies_together_are_too_many() -> None:
     keeper = Keeper()
 
-    async def test(door: Door) -> None:
-        clients = [await door.dial() for _ in range(4)]
+    async def test(server: RunningServer) -> None:
+        clients = [await server.dial() for _ in range(4)]
         for number, client in enumerate(clients[:3]):
             client.send(put(b"/%d" % number, b"v" * 10_000))
         await until(lambda: len(keeper.exchanges) == 3)
-        held = door.connections.strangers.bytes
+        held = server.connections.client_budget.bytes
         assert 30_000 < held < 30_300, "heads count too"
         clients[3].send(put(b"/3", b"v" * 10_000))
         assert (await clients[3].rest()).startswith(b"HTTP/1.1 503 ")
         keeper.exchanges[0].respond(204)
         clients[1].reset()
-        await until(lambda: door.connections.strangers.bytes == held // 3)
+        await until(lambda: server.connections.client_budget.bytes == held // 3)
         clients[0].send(put(b"/4", b"v" * 10_000))
         await until(lambda: len(keeper.exchanges) == 4)
         for exchange in keeper.exchanges[1:]:
             exchange.respond(204)
-        await until(lambda: door.connections.strangers.bytes == 0)
+        await until(lambda: server.connections.client_budget.bytes == 0)
 
-    with_door(keeper, test, HttpLimits(held_bytes=35_000))
+    with_server(keeper, test, HttpLimits(held_bytes=35_000))
 
 
 def test_while_others_hold_everything_a_short_request_gets_in() -> None:
     keeper = Keeper()
 
-    async def test(door: Door) -> None:
-        crowd = [await door.dial() for _ in range(3)]
+    async def test(server: RunningServer) -> None:
+        crowd = [await server.dial() for _ in range(3)]
         for client in crowd:
             client.send(put(b"/hanging", b"v" * 10_000)[:-1])
-        await until(lambda: door.connections.strangers.bytes > 30_000)
-        short, long = await door.dial(), await door.dial()
+        await until(lambda: server.connections.client_budget.bytes > 30_000)
+        short, long = await server.dial(), await server.dial()
         short.send(put(b"/short", b"v" * SMALL_BYTES))
         await until(lambda: len(keeper.exchanges) == 1)
         long.send(put(b"/long", b"v" * (SMALL_BYTES + 1)))
         assert (await long.rest()).startswith(b"HTTP/1.1 503 ")
         assert keeper.paths == [b"/short"]
 
-    with_door(keeper, test, HttpLimits(held_bytes=30_000))
+    with_server(keeper, test, HttpLimits(held_bytes=30_000))
 
 
 def test_heads_that_wait_for_their_turn_are_held_too() -> None:
     keeper = Keeper()
 
-    async def test(door: Door) -> None:
-        client = await door.dial()
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(*(get(b"/%d" % number, b"x: " + b"y" * 1000) for number in range(40)))
         answers = await until_refused(client, keeper)
         assert 20 < len(keeper.exchanges) < 40
         assert bodies(answers)[-1].startswith(b'{"error":{"code":"busy"')
 
-    with_door(keeper, test, HttpLimits(held_bytes=30_000))
+    with_server(keeper, test, HttpLimits(held_bytes=30_000))
 
 
 async def until_refused(client: Client, keeper: Keeper) -> bytes:
@@ -149,20 +151,20 @@ def test_a_body_must_fit_into_what_a_connection_may_hold() -> None:
 
 
 def test_one_connection_too_many() -> None:
-    async def test(door: Door) -> None:
-        clients = [await door.dial() for _ in range(2)]
+    async def test(server: RunningServer) -> None:
+        clients = [await server.dial() for _ in range(2)]
         for client in clients:
             client.send(get())
             await client.answer()
-        refused = await door.dial()
+        refused = await server.dial()
         refused.send(get())
         assert (await refused.rest()).startswith(b"HTTP/1.1 503 ")
         clients.pop().hang_up()
-        await until(lambda: len(door.connections) == 1)
-        assert (await door.ask(get())).startswith(b"HTTP/1.1 200 ")
+        await until(lambda: len(server.connections) == 1)
+        assert (await server.ask(get())).startswith(b"HTTP/1.1 200 ")
         clients.pop().hang_up()
 
-    with_door(echo, test, HttpLimits(connections=2))
+    with_server(echo, test, HttpLimits(connections=2))
 
 
 # The end.
@@ -171,8 +173,8 @@ def test_one_connection_too_many() -> None:
 def test_drain_finishes_what_is_under_way() -> None:
     keeper = Keeper()
 
-    async def test(door: Door) -> None:
-        idle, busy, halfway = [await door.dial() for _ in range(3)]
+    async def test(server: RunningServer) -> None:
+        idle, busy, halfway = [await server.dial() for _ in range(3)]
         idle.send(get(b"/idle"))
         busy.send(get(b"/1"), get(b"/2"))
         halfway.send(get(b"/3") + b"PUT /4 HTTP/1.1\r\ncontent-length: 2\r\n\r\nv")
@@ -181,7 +183,7 @@ def test_drain_finishes_what_is_under_way() -> None:
         by_path[b"/idle"].respond(200)
         by_path[b"/3"].respond(200)
         await idle.answer()
-        draining = asyncio.ensure_future(door.connections.drain(grace_s=20))
+        draining = asyncio.ensure_future(server.connections.drain(grace_s=20))
         assert (await idle.rest()).startswith(b"HTTP/1.1 503 ")
         halfway.send(b"v")
         await until(lambda: len(keeper.exchanges) == 5)
@@ -193,20 +195,20 @@ def test_drain_finishes_what_is_under_way() -> None:
         assert bodies(await halfway.rest()) == [b"", b"/4"]
         await draining
 
-    with_door(keeper, test)
+    with_server(keeper, test)
 
 
 def test_a_request_that_meets_the_end_of_its_connection_is_told_that_nothing_was_done() -> None:
     """It was sent before the client could know, so its fate must not depend on which of the two was first."""
     keeper = Keeper()
 
-    async def test(door: Door) -> None:
-        client = await door.dial()
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(get(b"/before"))
         await until(lambda: len(keeper.exchanges) == 1)
         keeper.exchanges[0].respond(200)
         await client.answer()
-        draining = asyncio.ensure_future(door.connections.drain(grace_s=20))
+        draining = asyncio.ensure_future(server.connections.drain(grace_s=20))
         await asyncio.sleep(0)
         client.send(b"PUT /crossing HTTP/1.1\r\ncontent-length: 2\r\n\r\nvv")
         answer = await client.rest()
@@ -217,36 +219,36 @@ def test_a_request_that_meets_the_end_of_its_connection_is_told_that_nothing_was
         await draining
         assert len(keeper.exchanges) == 1, "what was refused was served"
 
-    with_door(keeper, test)
+    with_server(keeper, test)
 
 
 def test_after_the_last_call_every_answer_closes_its_connection() -> None:
-    async def test(door: Door) -> None:
-        client = await door.dial()
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(get(b"/before"))
         await client.answer()
-        door.connections.last_call()
+        server.connections.last_call()
         client.send(get(b"/after"))
         answer = await client.rest()
         assert answer.startswith(b"HTTP/1.1 200 ")
         assert b"connection: close" in answer
 
-    with_door(echo, test)
+    with_server(echo, test)
 
 
 def test_drain_does_not_wait_for_ever() -> None:
     keeper = Keeper()
 
-    async def test(door: Door) -> None:
-        client = await door.dial()
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(get())
         await until(lambda: len(keeper.exchanges) == 1)
-        await door.connections.drain(grace_s=0.01)
+        await server.connections.drain(grace_s=0.01)
         with suppress(ConnectionResetError):
             assert await client.rest() == b""
-        assert not door.connections
+        assert not server.connections
 
-    with_door(keeper, test)
+    with_server(keeper, test)
 
 
 # Streams.
@@ -266,8 +268,8 @@ def test_a_stream_in_pieces() -> None:
         stream.write(b"early")
         streams.append(stream)
 
-    async def test(door: Door) -> None:
-        client = await door.dial()
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(get(b"/plain") + get(b"/stream"))
         await until(lambda: bool(streams))
         assert not streams[0].writable, "an answer before it is not sent yet"
@@ -283,7 +285,7 @@ def test_a_stream_in_pieces() -> None:
         assert ended == ["closed"]
         assert await client.rest() == b"5\r\nearly\r\n4\r\nlate\r\n0\r\n\r\n"
 
-    with_door(handler, test)
+    with_server(handler, test)
 
 
 def test_a_stream_tells_when_the_client_has_gone() -> None:
@@ -294,9 +296,9 @@ def test_a_stream_tells_when_the_client_has_gone() -> None:
         stream.write(b"hello")
         stream.on_close(lambda: ended.append(exchange.request.path.decode()))
 
-    async def test(door: Door) -> None:
+    async def test(server: RunningServer) -> None:
         for path in (b"/abort", b"/half"):
-            client = await door.dial()
+            client = await server.dial()
             client.send(get(path))
             await client.reader.readuntil(b"hello")
             if path == b"/half":
@@ -305,7 +307,7 @@ def test_a_stream_tells_when_the_client_has_gone() -> None:
                 client.hang_up()
             await until(lambda path=path: ended[-1:] == [path.decode()])
 
-    with_door(handler, test)
+    with_server(handler, test)
 
 
 def test_a_stream_waits_for_its_reader() -> None:
@@ -316,8 +318,8 @@ def test_a_stream_waits_for_its_reader() -> None:
         streams.append(exchange.stream(200, content_type=b"text/plain"))
         streams[0].on_drain(lambda: drained.append(1))
 
-    async def test(door: Door) -> None:
-        client = await door.dial()
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(get())
         await until(lambda: bool(streams))
         client.transport.pause_reading()
@@ -332,7 +334,7 @@ def test_a_stream_waits_for_its_reader() -> None:
         streams[0].close()
         assert (await reading).endswith(b"0\r\n\r\n")
 
-    with_door(handler, test)
+    with_server(handler, test)
 
 
 # Garbage.
@@ -349,13 +351,13 @@ def test_garbage_hurts_nobody_else(data: st.DataObject) -> None:
         stream[position : position + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
     cut = data.draw(st.integers(0, len(stream)))
 
-    async def test(door: Door) -> None:
-        neighbour = await door.dial()
+    async def test(server: RunningServer) -> None:
+        neighbour = await server.dial()
         neighbour.send(get(b"/before"))
         await neighbour.answer()
-        await door.ask(bytes(stream[:cut]), bytes(stream[cut:]))
+        await server.ask(bytes(stream[:cut]), bytes(stream[cut:]))
         neighbour.send(get(b"/after"))
         assert (await neighbour.answer())[1] == b"GET /after  "
         neighbour.hang_up()
 
-    with_door(echo, test)
+    with_server(echo, test)

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from epoxy.transport.http.server import Exchange, HttpLimits
-from tests.transport.http.harness import Door, Keeper, bodies, echo, get, put, until, with_door
+from epoxy.transport.http.exchange import Exchange
+from epoxy.transport.limits import HttpLimits
+from tests.transport.http.harness import Keeper, RunningServer, bodies, echo, get, put, until, with_server
 
 LONG = b"x" * 3000
 REFUSED = {
@@ -42,8 +43,8 @@ def test_what_is_refused(name: str) -> None:
         served.append(exchange.request.path)
         exchange.respond(200, b"first")
 
-    async def test(door: Door) -> None:
-        client = await door.dial()
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(get(b"/first"), request)
         first, refusal = bodies(answers := await client.rest())
         assert first == b"first"
@@ -52,36 +53,36 @@ def test_what_is_refused(name: str) -> None:
         assert refusal.startswith(b'{"error":{"code":"')
         assert refusal.endswith(b'"definite":true}}')
 
-    with_door(handler, test, SMALL)
+    with_server(handler, test, SMALL)
     assert served == [b"/first"]
 
 
 def test_what_just_fits_is_served() -> None:
-    async def test(door: Door) -> None:
-        assert bodies(await door.ask(put(b"/", b"v" * 1000))) == [b"PUT /  " + b"v" * 1000]
-        assert bodies(await door.ask(put(b"/long", b"v" * 2000))) == [b"PUT /long  " + b"v" * 2000]
-        assert (await door.ask(put(b"/long", b"v" * 2001))).startswith(b"HTTP/1.1 413 ")
+    async def test(server: RunningServer) -> None:
+        assert bodies(await server.ask(put(b"/", b"v" * 1000))) == [b"PUT /  " + b"v" * 1000]
+        assert bodies(await server.ask(put(b"/long", b"v" * 2000))) == [b"PUT /long  " + b"v" * 2000]
+        assert (await server.ask(put(b"/long", b"v" * 2001))).startswith(b"HTTP/1.1 413 ")
         exact = 2048 - len(b"/") - len(b"host") - len(b"x") - 4 - len(b"a") - 4
-        assert (await door.ask(get(b"/", b"a: " + b"v" * exact))).startswith(b"HTTP/1.1 200 ")
-        assert (await door.ask(get(b"/", b"a: " + b"v" * (exact + 1)))).startswith(b"HTTP/1.1 431 ")
+        assert (await server.ask(get(b"/", b"a: " + b"v" * exact))).startswith(b"HTTP/1.1 200 ")
+        assert (await server.ask(get(b"/", b"a: " + b"v" * (exact + 1)))).startswith(b"HTTP/1.1 431 ")
 
-    with_door(echo, test, SMALL)
+    with_server(echo, test, SMALL)
 
 
 @pytest.mark.parametrize(
     "start", [b"GET / HTTP/1.1\r\nendless: ", b"GET /", b"\r\n\r\n", b"PUT / HTTP/1.1\r\ncontent-length: 9999\r\nx:"]
 )
 def test_a_head_that_never_ends(start: bytes) -> None:
-    async def test(door: Door) -> None:
+    async def test(server: RunningServer) -> None:
         more = b"\r\n" * 500 if start.startswith(b"\r") else b"x" * 1000
-        assert (await flood(door, start, more)).startswith(b"HTTP/1.1 431 ")
+        assert (await flood(server, start, more)).startswith(b"HTTP/1.1 431 ")
 
-    with_door(echo, test, SMALL)
+    with_server(echo, test, SMALL)
 
 
-async def flood(door: Door, start: bytes, more: bytes) -> bytes:
+async def flood(server: RunningServer, start: bytes, more: bytes) -> bytes:
     """Send without end until there is an answer."""
-    client = await door.dial()
+    client = await server.dial()
     client.send(start)
     answer = asyncio.ensure_future(client.rest())
     while not answer.done():
@@ -92,28 +93,28 @@ async def flood(door: Door, start: bytes, more: bytes) -> bytes:
 
 @pytest.mark.parametrize("start", [b"0\r\ntrailer: ", b"1;extension"])
 def test_framing_that_never_ends(start: bytes) -> None:
-    async def test(door: Door) -> None:
-        answer = await flood(door, b"PUT / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n" + start, b"z" * 1000)
+    async def test(server: RunningServer) -> None:
+        answer = await flood(server, b"PUT / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n" + start, b"z" * 1000)
         assert answer.startswith(b"HTTP/1.1 400 ")
         assert b"more framing than body" in answer
 
-    with_door(echo, test, SMALL)
+    with_server(echo, test, SMALL)
 
 
 def test_an_upgrade_nobody_speaks_is_served_as_http() -> None:
-    async def test(door: Door) -> None:
-        client = await door.dial()
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(get(b"/", b"connection: upgrade", b"upgrade: websocket"), b"\x81\x05hello")
         assert bodies(await client.rest()) == [b"GET /  "]
 
-    with_door(echo, test)
+    with_server(echo, test)
 
 
 def test_continue_is_said_when_it_is_its_turn() -> None:
     keeper = Keeper()
 
-    async def test(door: Door) -> None:
-        client = await door.dial()
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(get(b"/first"), b"PUT /second HTTP/1.1\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n")
         await until(lambda: len(keeper.exchanges) == 1)
         keeper.exchanges[0].respond(200, b"1")
@@ -124,25 +125,25 @@ def test_continue_is_said_when_it_is_its_turn() -> None:
         keeper.exchanges[1].respond(200, keeper.exchanges[1].request.body)
         assert (await client.answer())[1] == b"ok"
 
-    with_door(keeper, test)
+    with_server(keeper, test)
 
 
 def test_a_body_that_is_too_long_is_not_asked_for() -> None:
-    async def test(door: Door) -> None:
-        client = await door.dial()
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(b"PUT / HTTP/1.1\r\ncontent-length: 5000\r\nexpect: 100-continue\r\n\r\n")
         assert (await client.rest()).startswith(b"HTTP/1.1 413 ")
 
-    with_door(echo, test, SMALL)
+    with_server(echo, test, SMALL)
 
 
 def test_a_refusal_reaches_a_client_that_goes_on_sending() -> None:
     """Hanging up on unread bytes would reset the connection and lose the answer."""
 
-    async def test(door: Door) -> None:
+    async def test(server: RunningServer) -> None:
         for _ in range(20):
-            client = await door.dial()
+            client = await server.dial()
             client.send(b"PUT / HTTP/1.1\r\ncontent-length: 5000000\r\n\r\n", b"v" * 500_000)
             assert (await client.rest()).startswith(b"HTTP/1.1 413 ")
 
-    with_door(echo, test, SMALL)
+    with_server(echo, test, SMALL)

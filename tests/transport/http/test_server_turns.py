@@ -6,8 +6,9 @@ from time import perf_counter
 
 import pytest
 
-from epoxy.transport.http.server import Exchange, HttpLimits
-from tests.transport.http.harness import Door, Keeper, bodies, get, until, with_door
+from epoxy.transport.http.exchange import Exchange
+from epoxy.transport.limits import HttpLimits
+from tests.transport.http.harness import Keeper, RunningServer, bodies, get, until, with_server
 
 MIB = b"v" * (1 << 20)
 
@@ -34,12 +35,12 @@ def test_answers_that_are_not_read_hold_back_the_requests_behind_them() -> None:
     handler = Large()
     count = 300
 
-    async def story(door: Door) -> None:
-        client = await door.dial()
+    async def story(server: RunningServer) -> None:
+        client = await server.dial()
         client.transport.pause_reading()
         client.send(get() * count)
         await until(lambda: handler.begun > 0)
-        other = await door.dial()
+        other = await server.dial()
         for _ in range(20):
             other.send(get(b"/other"))
             await other.answer()
@@ -49,7 +50,7 @@ def test_answers_that_are_not_read_hold_back_the_requests_behind_them() -> None:
             assert len((await client.answer())[1]) == len(MIB)
         assert handler.begun == count + 20
 
-    with_door(handler, story)
+    with_server(handler, story)
 
 
 def test_between_pipelined_requests_others_have_their_turn() -> None:
@@ -61,8 +62,8 @@ def test_between_pipelined_requests_others_have_their_turn() -> None:
         spin(0.002)
         exchange.respond(200, exchange.request.path)
 
-    async def story(door: Door) -> None:
-        greedy, modest = await door.dial(), await door.dial()
+    async def story(server: RunningServer) -> None:
+        greedy, modest = await server.dial(), await server.dial()
         greedy.send(b"".join(get(b"/%d" % i) for i in range(count)))
         await until(lambda: len(served) > 0)
         modest.send(get(b"/modest"))
@@ -71,7 +72,7 @@ def test_between_pipelined_requests_others_have_their_turn() -> None:
         greedy.writer.write_eof()
         assert bodies(await greedy.rest()) == [b"/%d" % i for i in range(count)]
 
-    with_door(slow, story)
+    with_server(slow, story)
 
 
 def test_a_turn_is_long_enough_for_short_requests() -> None:
@@ -90,16 +91,16 @@ def test_a_turn_is_long_enough_for_short_requests() -> None:
             count_turns()
         exchange.respond(200, b"")
 
-    async def story(door: Door) -> None:
+    async def story(server: RunningServer) -> None:
         nonlocal over
-        client = await door.dial()
+        client = await server.dial()
         client.send(b"".join(get(b"/%d" % i) for i in range(100)))
         for _ in range(100):
             await client.answer()
         over = True
         assert turns < 50
 
-    with_door(quick, story, HttpLimits(turn_s=60.0))
+    with_server(quick, story, HttpLimits(turn_s=60.0))
 
 
 def test_a_connection_has_one_turn_at_a_time() -> None:
@@ -121,15 +122,15 @@ def test_a_connection_has_one_turn_at_a_time() -> None:
         if len(begun) < count:
             asyncio.get_running_loop().call_soon(next_round)
 
-    async def story(door: Door) -> None:
-        client = await door.dial()
+    async def story(server: RunningServer) -> None:
+        client = await server.dial()
         next_round()
         client.send(b"".join(get(b"/%d" % i) for i in range(count)))
         for i in range(count):
             assert (await client.answer())[1] == b"/%d" % i
         assert max(Counter(begun).values()) <= 2, "one that was read, and one that had waited"
 
-    with_door(handler, story, HttpLimits(turn_s=0.0))
+    with_server(handler, story, HttpLimits(turn_s=0.0))
 
 
 @pytest.mark.parametrize("size", [1 << 10, 1 << 20])
@@ -148,10 +149,10 @@ def test_answers_that_wait_for_an_earlier_one_are_bounded(size: int) -> None:
 
     limits = HttpLimits(unsent_bytes=8 << 10)
 
-    async def story(door: Door) -> None:
-        client = await door.dial()
+    async def story(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(get(b"/first"), get(b"/next") * 40)
-        other = await door.dial()
+        other = await server.dial()
         for _ in range(5):
             other.send(get(b"/other"))
             await other.answer()
@@ -161,23 +162,23 @@ def test_answers_that_wait_for_an_earlier_one_are_bounded(size: int) -> None:
         for _ in range(40):
             assert len((await client.answer())[1]) == size
 
-    with_door(handler, story, limits)
+    with_server(handler, story, limits)
 
 
 def test_answers_of_requests_begun_before_are_too_much_in_the_end() -> None:
     """Nobody knew how long they would be when they were begun, so the connection goes."""
     keeper = Keeper()
 
-    async def story(door: Door) -> None:
-        client = await door.dial()
+    async def story(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(get() * 20)
         await until(lambda: len(keeper.exchanges) == 20)
         for exchange in keeper.exchanges[1:]:
             exchange.respond(200, MIB)
-        await until(lambda: not door.connections)
+        await until(lambda: not server.connections)
         keeper.exchanges[0].respond(200, b"too late")
 
-    with_door(keeper, story, HttpLimits(unsent_cap_bytes=10 << 20))
+    with_server(keeper, story, HttpLimits(unsent_cap_bytes=10 << 20))
 
 
 def test_what_waits_for_its_turn_is_forgotten_with_its_connection() -> None:
@@ -189,15 +190,15 @@ def test_what_waits_for_its_turn_is_forgotten_with_its_connection() -> None:
         spin(0.002)
         exchange.respond(200, b"", headers=((b"x", b"y"),))
 
-    async def story(door: Door) -> None:
-        client = await door.dial()
+    async def story(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(get() * 400)
         await until(lambda: served > 0)
         client.reset()
-        await until(lambda: not door.connections)
+        await until(lambda: not server.connections)
         after = served
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert served == after < 400
 
-    with_door(slow, story)
+    with_server(slow, story)

@@ -1,4 +1,4 @@
-"""A real client, from the library that envoys use, against a door of ours."""
+"""A real client, from the library that envoys use, against a server of ours."""
 
 import asyncio
 import socket
@@ -12,8 +12,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from epoxy.transport.http import websocket
 from epoxy.transport.http.connections import Connections
 from epoxy.transport.http.exchange import Exchange
-from epoxy.transport.http.server import HttpLimits, serve_http
+from epoxy.transport.http.server import serve_http
 from epoxy.transport.http.websocket import MAX_MESSAGE_BYTES, WebSocket, accept
+from epoxy.transport.limits import HttpLimits
 
 
 class Echo:
@@ -32,7 +33,7 @@ class Echo:
         self.ended.set()
 
 
-class Door:
+class SocketServer:
     def __init__(self) -> None:
         self.echoes: list[Echo] = []
         self.connections = Connections(100)
@@ -53,18 +54,18 @@ class Door:
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[Door]:
-    door = Door()
-    server = await serve_http(door, "127.0.0.1", 0, connections=door.connections)
-    door.port = server.sockets[0].getsockname()[1]
-    async with server:
-        yield door
+async def opened() -> AsyncIterator[SocketServer]:
+    server = SocketServer()
+    listener = await serve_http(server, "127.0.0.1", 0, connections=server.connections)
+    server.port = listener.sockets[0].getsockname()[1]
+    async with listener:
+        yield server
 
 
-def run(story: Callable[[Door], object]) -> None:
+def run(story: Callable[[SocketServer], object]) -> None:
     async def main() -> None:
-        async with opened() as door:
-            told = story(door)
+        async with opened() as server:
+            told = story(server)
             assert asyncio.iscoroutine(told)
             await asyncio.wait_for(told, 60)
 
@@ -72,8 +73,8 @@ def run(story: Callable[[Door], object]) -> None:
 
 
 def test_messages_go_both_ways_whole_and_in_order() -> None:
-    async def story(door: Door) -> None:
-        async with door.connect() as client:
+    async def story(server: SocketServer) -> None:
+        async with server.connect() as client:
             words = ["a", "ä" * 70_000, "", "x" * (1 << 20)]
             for word in words:
                 await client.send(word)
@@ -81,18 +82,18 @@ def test_messages_go_both_ways_whole_and_in_order() -> None:
             await client.send(["frag", "ment", "ed"])
             assert await client.recv() == "fragmented"
             await (await client.ping())
-        await door.echoes[0].ended.wait()
+        await server.echoes[0].ended.wait()
 
     run(story)
 
 
 def test_the_connection_is_no_longer_the_doors() -> None:
-    async def story(door: Door) -> None:
-        async with door.connect() as client:
+    async def story(server: SocketServer) -> None:
+        async with server.connect() as client:
             await client.send("x")
             assert await client.recv() == "x"
-            assert len(door.connections) == 0
-            door.connections.sweep(1e9)
+            assert len(server.connections) == 0
+            server.connections.sweep(1e9)
             await client.send("y")
             assert await client.recv() == "y"
 
@@ -106,36 +107,36 @@ async def end_of(client: ClientConnection) -> ConnectionClosed:
 
 
 def test_either_side_may_end_it() -> None:
-    async def story(door: Door) -> None:
-        async with door.connect() as client:
+    async def story(server: SocketServer) -> None:
+        async with server.connect() as client:
             await client.send("go")
             ended = await end_of(client)
             assert ended.rcvd is not None
             assert (ended.rcvd.code, ended.rcvd.reason) == (1001, "as you wish")
-        await door.echoes[0].ended.wait()
-        door.echoes[0].socket.send(b"into the void")
-        door.echoes[0].socket.close()
-        async with door.connect() as client:
+        await server.echoes[0].ended.wait()
+        server.echoes[0].socket.send(b"into the void")
+        server.echoes[0].socket.close()
+        async with server.connect() as client:
             client.transport.abort()
-        await door.echoes[1].ended.wait()
+        await server.echoes[1].ended.wait()
 
     run(story)
 
 
 def test_a_message_that_is_too_long_ends_it() -> None:
-    async def story(door: Door) -> None:
-        async with door.connect() as client:
+    async def story(server: SocketServer) -> None:
+        async with server.connect() as client:
             await client.send("x" * (MAX_MESSAGE_BYTES + 1))
             ended = await end_of(client)
             assert ended.rcvd is not None
             assert ended.rcvd.code == 1009
-        await door.echoes[0].ended.wait()
+        await server.echoes[0].ended.wait()
 
     run(story)
 
 
-async def ask(door: Door, *lines: str) -> bytes:
-    reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+async def ask(server: SocketServer, *lines: str) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write("\r\n".join(["GET /socket HTTP/1.1", "host: x", *lines, "", ""]).encode())
     head = await reader.readuntil(b"\r\n\r\n")
     writer.close()
@@ -146,32 +147,32 @@ UPGRADE = ("connection: upgrade", "upgrade: websocket", "sec-websocket-key: dGhl
 
 
 def test_what_is_no_websocket_is_told_so() -> None:
-    async def story(door: Door) -> None:
-        assert b" 426 " in await ask(door)
-        assert b" 426 " in await ask(door, *UPGRADE, "sec-websocket-version: 8")
-        assert b" 101 " in await ask(door, *UPGRADE, "sec-websocket-version: 13")
-        assert b" 403 " in await ask(door, *UPGRADE, "sec-websocket-version: 13", "origin: http://evil.example")
+    async def story(server: SocketServer) -> None:
+        assert b" 426 " in await ask(server)
+        assert b" 426 " in await ask(server, *UPGRADE, "sec-websocket-version: 8")
+        assert b" 101 " in await ask(server, *UPGRADE, "sec-websocket-version: 13")
+        assert b" 403 " in await ask(server, *UPGRADE, "sec-websocket-version: 13", "origin: http://evil.example")
         with pytest.raises(InvalidStatus):
-            async with connect(f"ws://127.0.0.1:{door.port}/other", proxy=None):
+            async with connect(f"ws://127.0.0.1:{server.port}/other", proxy=None):
                 pass
 
     run(story)
 
 
 def test_behind_an_answer_that_is_not_there_yet_there_is_no_websocket() -> None:
-    async def story(door: Door) -> None:
+    async def story(server: SocketServer) -> None:
         held: list[Exchange] = []
-        plain = door.__class__.__call__
+        plain = server.__class__.__call__
 
         def hold(exchange: Exchange) -> None:
             if exchange.request.path == b"/slow":
                 held.append(exchange)
             else:
-                plain(door, exchange)
+                plain(server, exchange)
 
         # Both in one turn: on a slow machine the second would be served behind the first's answer, as it may be.
-        server = await serve_http(hold, "127.0.0.1", 0, limits=HttpLimits(turn_s=60))
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        listener = await serve_http(hold, "127.0.0.1", 0, limits=HttpLimits(turn_s=60))
+        reader, writer = await asyncio.open_connection(*listener.sockets[0].getsockname())
         lines = ["GET /slow HTTP/1.1", "host: x", ""]
         lines += ["GET /socket HTTP/1.1", "host: x", *UPGRADE, "sec-websocket-version: 13", "", ""]
         writer.write("\r\n".join(lines).encode())
@@ -183,7 +184,7 @@ def test_behind_an_answer_that_is_not_there_yet_there_is_no_websocket() -> None:
         assert b"late" in answer
         assert b" 400 " in answer
         writer.close()
-        server.close()
+        listener.close()
 
     run(story)
 
@@ -195,12 +196,12 @@ HANDSHAKE = (
 )
 
 
-async def shaken(door: Door) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def shaken(server: SocketServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A client that reads no more than it asks for."""
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     raw.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", door.port))
+    await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", server.port))
     reader, writer = await asyncio.open_connection(sock=raw, limit=1024)
     writer.write(HANDSHAKE)
     await reader.readuntil(b"\r\n\r\n")
@@ -210,15 +211,15 @@ async def shaken(door: Door) -> tuple[asyncio.StreamReader, asyncio.StreamWriter
 def test_pings_whose_answers_are_not_read_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websocket, "MAX_UNSENT_BYTES", 64 << 10)
 
-    async def story(door: Door) -> None:
-        _, writer = await shaken(door)
+    async def story(server: SocketServer) -> None:
+        _, writer = await shaken(server)
         try:
-            while not door.echoes[0].ended.is_set():
+            while not server.echoes[0].ended.is_set():
                 writer.write(PING * 100)
                 await asyncio.wait_for(writer.drain(), 60)
                 await asyncio.sleep(0)
         except OSError:
-            await door.echoes[0].ended.wait()
+            await server.echoes[0].ended.wait()
         finally:
             writer.transport.abort()
 
@@ -230,15 +231,15 @@ def test_empty_fragments_are_not_kept() -> None:
     first, empty, last = b"\x01\x81mask" + bytes((ord("a") ^ ord("m"),)), b"\x00\x80mask", b"\x80\x80mask"
     ping, pong = b"\x89\x80mask", b"\x8a\x00"
 
-    async def story(door: Door) -> None:
-        reader, writer = await shaken(door)
+    async def story(server: SocketServer) -> None:
+        reader, writer = await shaken(server)
         writer.write(first + empty * 1000 + ping)
         assert await reader.readexactly(2) == pong
-        assert door.echoes[0].socket._pieces == [b"a"]
+        assert server.echoes[0].socket._pieces == [b"a"]
         writer.write(last)
         assert await reader.readexactly(3) == b"\x81\x01a"
         writer.transport.abort()
-        await door.echoes[0].ended.wait()
+        await server.echoes[0].ended.wait()
 
     run(story)
 
@@ -255,15 +256,15 @@ def test_between_many_short_frames_others_have_their_turn(monkeypatch: pytest.Mo
         def heard(self, message: bytes) -> None:  # noqa: ARG002
             self.heard_so_far += 1
 
-    async def story(door: Door) -> None:
+    async def story(server: SocketServer) -> None:
         counting: list[Counting] = []
 
         def listen(socket: WebSocket) -> Counting:
             counting.append(Counting(socket))
             return counting[0]
 
-        door.listen = listen  # type: ignore[method-assign]
-        reader, writer = await shaken(door)
+        server.listen = listen  # type: ignore[method-assign]
+        reader, writer = await shaken(server)
         writer.write(message * count)
         while not counting[0].heard_so_far:
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Two ends of a link on loopback: `Peers` on one side, a `PeerEndpoint` behind a real door on the other."""
+"""Two ends of a link on loopback: `Peers` on one side, a `PeerEndpoint` behind a real server on the other."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -13,10 +13,10 @@ from epoxy.model.records import Proposal, ProposalId
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers.auth import Verifier
-from epoxy.transport.peers.authenticator import Gate
+from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.transport import PeerEndpoint, Peers
 from epoxy.transport.wan.emulation import Link
-from tests.transport.http.harness import Door, door, until
+from tests.transport.http.harness import RunningServer, running_server, until
 
 SECRET = b"a secret of the whole cluster"
 ME, PEER = 1, 2
@@ -65,7 +65,7 @@ class Replica:
 
 
 @asynccontextmanager
-async def replica_door(
+async def replica_server(
     replica: Replica,
     *,
     me: int = PEER,
@@ -74,9 +74,9 @@ async def replica_door(
     ssl: SSLContext | None = None,
     link: Link | None = None,
     certificates: bool = False,
-) -> AsyncIterator[Door]:
-    endpoint = PeerEndpoint(replica.handle, Gate(Verifier(me, secret), link=link, certificates=certificates))
-    async with door(endpoint, ssl=ssl, port=port) as opened:
+) -> AsyncIterator[RunningServer]:
+    endpoint = PeerEndpoint(replica.handle, Authenticator(Verifier(me, secret), link=link, certificates=certificates))
+    async with running_server(endpoint, ssl=ssl, port=port) as opened:
         yield opened
 
 

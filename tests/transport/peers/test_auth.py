@@ -41,13 +41,13 @@ class Ground:
         )
         self.nonces: Iterator[int] = count(1)
 
-    def claim(
+    def header(
         self, *, sender: int = 1, epoch: int = 5, recipient: int = 2, age_ms: int = 0, nonce: int = 0
     ) -> SignedHeader:
         return SignedHeader(sender, recipient, epoch, self.now_ms - age_ms, nonce or next(self.nonces))
 
-    def enter(self, claim: SignedHeader, *, secret: bytes = SECRET, path: bytes = PATH, body: bytes = BODY) -> Signed:
-        value, _ = auth.sign(secret, claim, PATH, BODY)
+    def enter(self, header: SignedHeader, *, secret: bytes = SECRET, path: bytes = PATH, body: bytes = BODY) -> Signed:
+        value, _ = auth.sign(secret, header, PATH, BODY)
         return self.verifier.verify({b"authorization": value}, path, body)
 
 
@@ -57,8 +57,8 @@ def ground() -> Ground:
 
 
 def test_a_peer_is_let_in_and_known(ground: Ground) -> None:
-    claim = ground.claim()
-    assert ground.enter(claim).claim == claim
+    header = ground.header()
+    assert ground.enter(header).header == header
 
 
 def test_the_bytes_of_a_signature() -> None:
@@ -74,15 +74,15 @@ def test_the_bytes_of_a_signature() -> None:
 
 def test_who_does_not_know_the_secret_is_refused(ground: Ground) -> None:
     with pytest.raises(Unauthenticated, match="not signed with our secret"):
-        ground.enter(ground.claim(), secret=b"another secret")
+        ground.enter(ground.header(), secret=b"another secret")
 
 
 def test_what_was_signed_cannot_be_changed(ground: Ground) -> None:
     with pytest.raises(Unauthenticated, match="not signed with our secret"):
-        ground.enter(ground.claim(), body=b"badly")
+        ground.enter(ground.header(), body=b"badly")
     with pytest.raises(Unauthenticated, match="not signed with our secret"):
-        ground.enter(ground.claim(), path=b"/v2/admin/links")
-    genuine = auth.sign(SECRET, ground.claim(), PATH, BODY)[0].split(b",")
+        ground.enter(ground.header(), path=b"/v2/admin/links")
+    genuine = auth.sign(SECRET, ground.header(), PATH, BODY)[0].split(b",")
     changes = [b"3", b"7", b"6", b"%d" % (NOW + 1), b"%016x" % 99, b"%016x" % 98, b"0" * 64]
     for field, other in enumerate(changes, start=1):
         changed = [*genuine[:field], other, *genuine[field + 1 :]]
@@ -122,54 +122,54 @@ def test_a_number_has_one_spelling(ground: Ground, spelling: bytes) -> None:
 
 def test_a_request_for_another_replica_is_refused(ground: Ground) -> None:
     with pytest.raises(Unauthenticated, match="meant for replica 3"):
-        ground.enter(ground.claim(recipient=3))
+        ground.enter(ground.header(recipient=3))
 
 
 def test_a_clock_too_far_away_is_named(ground: Ground) -> None:
-    ground.enter(ground.claim(age_ms=WINDOW_MS))
-    ground.enter(ground.claim(age_ms=-WINDOW_MS))
+    ground.enter(ground.header(age_ms=WINDOW_MS))
+    ground.enter(ground.header(age_ms=-WINDOW_MS))
     for age_ms in (WINDOW_MS + 1, -WINDOW_MS - 1):
         with pytest.raises(Unauthenticated, match="compare them"):
-            ground.enter(ground.claim(age_ms=age_ms))
+            ground.enter(ground.header(age_ms=age_ms))
     with pytest.raises(Unauthenticated, match="the sender's clock is 95 s behind that of replica 2, more than 30"):
-        ground.enter(ground.claim(age_ms=95_000))
+        ground.enter(ground.header(age_ms=95_000))
     with pytest.raises(Unauthenticated, match="the sender's clock is 95 s ahead of that of replica 2"):
-        ground.enter(ground.claim(age_ms=-95_000))
+        ground.enter(ground.header(age_ms=-95_000))
 
 
 def test_a_stranger_is_refused_unless_its_epoch_is_new_to_us(ground: Ground) -> None:
     with pytest.raises(Unauthenticated, match="replica 9 has no part in epoch 5"):
-        ground.enter(ground.claim(sender=9, epoch=5))
-    assert ground.enter(ground.claim(sender=9, epoch=6)).claim.sender == 9
-    assert ground.enter(ground.claim(sender=OPERATOR)).claim.sender == OPERATOR
+        ground.enter(ground.header(sender=9, epoch=5))
+    assert ground.enter(ground.header(sender=9, epoch=6)).header.sender == 9
+    assert ground.enter(ground.header(sender=OPERATOR)).header.sender == OPERATOR
 
 
 def test_a_repetition_is_refused_as_long_as_its_time_would_do(ground: Ground) -> None:
-    claim = ground.claim(age_ms=-WINDOW_MS)
-    ground.enter(claim)
-    while ground.now_ms <= claim.time_ms + WINDOW_MS:
+    header = ground.header(age_ms=-WINDOW_MS)
+    ground.enter(header)
+    while ground.now_ms <= header.time_ms + WINDOW_MS:
         with pytest.raises(Unauthenticated, match="a repetition"):
-            ground.enter(claim)
+            ground.enter(header)
         ground.now_ms += 7_000
-        ground.enter(ground.claim())
+        ground.enter(ground.header())
     with pytest.raises(Unauthenticated, match="compare them"):
-        ground.enter(claim)
+        ground.enter(header)
 
 
 def test_two_senders_may_draw_the_same_nonce(ground: Ground) -> None:
-    ground.enter(ground.claim(sender=1, nonce=77))
-    ground.enter(ground.claim(sender=3, nonce=77))
+    ground.enter(ground.header(sender=1, nonce=77))
+    ground.enter(ground.header(sender=3, nonce=77))
 
 
 def test_what_is_forgotten_for_want_of_room_is_refused_by_its_age(ground: Ground) -> None:
-    first = ground.claim()
+    first = ground.header()
     ground.enter(first)
     for _ in range(2 * MAX_NONCES):
         ground.now_ms += 1
-        ground.enter(ground.claim())
+        ground.enter(ground.header())
     with pytest.raises(Unauthenticated, match="a repetition"):
         ground.enter(first)
-    late = ground.claim(age_ms=MAX_NONCES // 2)
+    late = ground.header(age_ms=MAX_NONCES // 2)
     ground.enter(late)
     with pytest.raises(Unauthenticated, match="a repetition"):
         ground.enter(late)
@@ -177,17 +177,17 @@ def test_what_is_forgotten_for_want_of_room_is_refused_by_its_age(ground: Ground
 
 def test_one_fast_clock_locks_nobody_else_out(ground: Ground) -> None:
     for _ in range(3 * MAX_NONCES):
-        ground.enter(ground.claim(sender=3, age_ms=-WINDOW_MS))
+        ground.enter(ground.header(sender=3, age_ms=-WINDOW_MS))
         ground.now_ms += 1
-    ground.enter(ground.claim(sender=1))
+    ground.enter(ground.header(sender=1))
 
 
 def test_memory_is_bounded() -> None:
     ground = Ground()
     for sender in range(MAX_SENDERS):
-        ground.enter(ground.claim(sender=sender, epoch=9))
+        ground.enter(ground.header(sender=sender, epoch=9))
     with pytest.raises(Unauthenticated, match="other senders"):
-        ground.enter(ground.claim(sender=MAX_SENDERS, epoch=9))
+        ground.enter(ground.header(sender=MAX_SENDERS, epoch=9))
     nonces = auth.Nonces()
     for number in range(5 * MAX_NONCES):
         assert nonces.add(number, NOW + number, NOW)
@@ -195,7 +195,7 @@ def test_memory_is_bounded() -> None:
 
 
 def test_an_answer_belongs_to_its_request(ground: Ground) -> None:
-    one, other = ground.enter(ground.claim()), ground.enter(ground.claim())
+    one, other = ground.enter(ground.header()), ground.enter(ground.header())
     name, value = ground.verifier.answer(one, 200, b"yes")
     store, _, mac = value.partition(b",")
     assert name == auth.MAC_HEADER
@@ -220,22 +220,22 @@ PAGE = (Path(__file__).parents[3] / "docs" / "protocol" / "peers.md").read_text(
 
 def test_the_page_shows_a_signature_as_it_is() -> None:
     (shown,) = re.findall(r"^    authorization: (Epoxy .*)$", PAGE, re.MULTILINE)
-    claim, words, _ = read_authorization(shown.replace("<64 hex digits>", "0" * 64).encode())
+    header, words, _ = read_authorization(shown.replace("<64 hex digits>", "0" * 64).encode())
     assert SCHEME + words in shown.encode()
     (recipe,) = re.findall(r"^    (request\\n.*?)  +of a request$", PAGE, re.MULTILINE)
     named = {
         "address": "/v2/epoxy/message",
-        "sender": str(claim.sender),
-        "recipient": str(claim.recipient),
-        "epoch": str(claim.epoch),
-        "time": str(claim.time_ms),
-        "nonce": f"{claim.nonce:016x}",
-        "store": f"{claim.store:016x}",
+        "sender": str(header.sender),
+        "recipient": str(header.recipient),
+        "epoch": str(header.epoch),
+        "time": str(header.time_ms),
+        "nonce": f"{header.nonce:016x}",
+        "store": f"{header.store:016x}",
         "body": "a body",
     }
     signed = re.sub(r"<(\w+)>", lambda name: named[name[1]], recipe.replace("\\n", "\n"))
     expected = hmac.new(b"key", signed.encode(), "sha256").hexdigest().encode()
-    assert sign(b"key", claim, b"/v2/epoxy/message", b"a body")[1] == expected
+    assert sign(b"key", header, b"/v2/epoxy/message", b"a body")[1] == expected
 
 
 def test_the_page_has_the_addresses_and_the_protocol_of_peers() -> None:

@@ -10,17 +10,17 @@ from epoxy.model.messages import AcceptOk, Behind, Reply, Request
 from epoxy.transport.limits import CHANGELOG_READ_PATH, MESSAGE_PATH
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.auth import OPERATOR, Admits, Verifier
-from epoxy.transport.peers.authenticator import Gate
+from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.peers.transport import PeerEndpoint, encode_replies, how_many_fit
-from tests.transport.http.harness import Door, until, with_door
+from tests.transport.http.harness import RunningServer, until, with_server
 from tests.transport.peers.pair import ME, PEER, SECRET, Replica, accept, read
 
 NONCES = count(1)
 NOW_MS = 1_800_000_000_000
 
 
-def verifier(admits: Admits = auth.anybody) -> Verifier:
+def verifier(admits: Admits = auth.admit_all) -> Verifier:
     return Verifier(PEER, SECRET, admits=admits, now_ms=lambda: NOW_MS)
 
 
@@ -31,8 +31,8 @@ def frame(*requests: Request, sender: int = ME, recipient: int = PEER) -> bytes:
 def post(
     body: bytes, *, path: bytes = MESSAGE_PATH, sender: int = ME, secret: bytes = SECRET, age_ms: int = 0
 ) -> bytes:
-    claim = SignedHeader(sender, PEER, 1, NOW_MS - age_ms, next(NONCES))
-    return unsigned(body, path, b"authorization: " + auth.sign(secret, claim, path, body)[0])
+    header = SignedHeader(sender, PEER, 1, NOW_MS - age_ms, next(NONCES))
+    return unsigned(body, path, b"authorization: " + auth.sign(secret, header, path, body)[0])
 
 
 def unsigned(body: bytes, path: bytes = MESSAGE_PATH, header: bytes = b"x: y") -> bytes:
@@ -42,25 +42,25 @@ def unsigned(body: bytes, path: bytes = MESSAGE_PATH, header: bytes = b"x: y") -
 def test_requests_are_answered_in_order_and_signed() -> None:
     replica = Replica(lambda request: Behind(version=int(request.key)))  # type: ignore[union-attr]
 
-    async def test(door: Door) -> None:
+    async def test(server: RunningServer) -> None:
         request = post(frame(read(1), read(2), read(3)))
         mac = request.partition(b"\r\ncontent-length")[0].rpartition(b",")[2]
-        head, _, body = (await door.ask(request)).partition(b"\r\n\r\n")
+        head, _, body = (await server.ask(request)).partition(b"\r\n\r\n")
         assert wire.decode_peer_response(body) == PeerResponse(replies=tuple(Behind(version=n) for n in (1, 2, 3)))
         assert b"epoxy-mac: %016x,%b" % (0, auth.answer_mac(SECRET, mac, 200, b"%016x" % 0, body)) in head.split(
             b"\r\n"
         )
         assert b"\r\nepoxy-took-us: " in head
 
-    with_door(PeerEndpoint(replica.handle, Gate(verifier())), test)
+    with_server(PeerEndpoint(replica.handle, Authenticator(verifier())), test)
 
 
 def test_replies_wait_until_they_are_durable() -> None:
     replica = Replica()
     replica.silent = True
 
-    async def test(door: Door) -> None:
-        client, other = await door.dial(), await door.dial()
+    async def test(server: RunningServer) -> None:
+        client, other = await server.dial(), await server.dial()
         client.send(post(frame(accept(1), accept(2))))
         await until(lambda: len(replica.waiting) == 1)
         assert not client.transport.is_closing()
@@ -74,7 +74,7 @@ def test_replies_wait_until_they_are_durable() -> None:
         _, body = await client.answer()
         assert wire.decode_peer_response(body) == PeerResponse(replies=(AcceptOk(), AcceptOk()))
 
-    with_door(PeerEndpoint(replica.handle, Gate(verifier())), test)
+    with_server(PeerEndpoint(replica.handle, Authenticator(verifier())), test)
 
 
 def test_a_probe_waits_for_the_disk_too() -> None:
@@ -82,15 +82,15 @@ def test_a_probe_waits_for_the_disk_too() -> None:
     replica = Replica()
     replica.silent = True
 
-    async def test(door: Door) -> None:
-        client = await door.dial()
+    async def test(server: RunningServer) -> None:
+        client = await server.dial()
         client.send(post(frame()))
         await until(lambda: len(replica.waiting) == 1)
         replica.speak()
         _, body = await client.answer()
         assert wire.decode_peer_response(body) == PeerResponse(replies=())
 
-    with_door(PeerEndpoint(replica.handle, Gate(verifier())), test)
+    with_server(PeerEndpoint(replica.handle, Authenticator(verifier())), test)
 
 
 REFUSED = {
@@ -118,25 +118,25 @@ def test_what_is_refused(name: str) -> None:
     status, request = REFUSED[name]
     replica = Replica()
 
-    async def test(door: Door) -> None:
-        answer = await door.ask(request)
+    async def test(server: RunningServer) -> None:
+        answer = await server.ask(request)
         assert answer.startswith(b"HTTP/1.1 %d " % status)
         assert b'{"error":{"code":' in answer
         assert b"epoxy-mac" not in answer
 
-    with_door(PeerEndpoint(replica.handle, Gate(verifier())), test)
+    with_server(PeerEndpoint(replica.handle, Authenticator(verifier())), test)
     assert replica.asked == []
 
 
 def test_a_repetition_is_heard_once() -> None:
     replica = Replica()
 
-    async def test(door: Door) -> None:
+    async def test(server: RunningServer) -> None:
         request = post(frame(accept()))
-        assert (await door.ask(request)).startswith(b"HTTP/1.1 200 ")
-        assert (await door.ask(request)).startswith(b"HTTP/1.1 401 ")
+        assert (await server.ask(request)).startswith(b"HTTP/1.1 200 ")
+        assert (await server.ask(request)).startswith(b"HTTP/1.1 401 ")
 
-    with_door(PeerEndpoint(replica.handle, Gate(verifier())), test)
+    with_server(PeerEndpoint(replica.handle, Authenticator(verifier())), test)
     assert len(replica.asked) == 1
 
 
@@ -148,20 +148,20 @@ def test_a_replica_that_was_removed_is_refused() -> None:
     def admits(sender: int, sender_epoch: int) -> bool:
         return sender in members[epoch] or sender_epoch > epoch
 
-    async def test(door: Door) -> None:
+    async def test(server: RunningServer) -> None:
         nonlocal epoch
-        assert (await door.ask(post(frame(accept())))).startswith(b"HTTP/1.1 200 ")
+        assert (await server.ask(post(frame(accept())))).startswith(b"HTTP/1.1 200 ")
         epoch = 2
-        assert (await door.ask(post(frame(accept())))).startswith(b"HTTP/1.1 401 ")
+        assert (await server.ask(post(frame(accept())))).startswith(b"HTTP/1.1 401 ")
 
-    with_door(PeerEndpoint(replica.handle, Gate(verifier(admits))), test)
+    with_server(PeerEndpoint(replica.handle, Authenticator(verifier(admits))), test)
 
 
 def test_frames_above_the_limit_are_not_read() -> None:
-    async def test(door: Door) -> None:
-        assert (await door.ask(post(b"x" * (wire.MAX_ENCODED_BYTES + 1)))).startswith(b"HTTP/1.1 413 ")
+    async def test(server: RunningServer) -> None:
+        assert (await server.ask(post(b"x" * (wire.MAX_ENCODED_BYTES + 1)))).startswith(b"HTTP/1.1 413 ")
 
-    with_door(PeerEndpoint(Replica().handle, Gate(verifier())), test)
+    with_server(PeerEndpoint(Replica().handle, Authenticator(verifier())), test)
 
 
 def test_replies_of_every_size_fill_a_frame() -> None:

@@ -11,21 +11,21 @@ from epoxy.model.frames import PeerResponse
 from epoxy.model.messages import Behind
 from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.http.request import HttpReply
-from epoxy.transport.http.server import HttpLimits
+from epoxy.transport.limits import HttpLimits
 from epoxy.transport.peers import frames
-from epoxy.transport.peers.auth import Admits, anybody
-from epoxy.transport.peers.authenticator import Gate
-from epoxy.transport.peers.frames import MAX_FRAME_BYTES, BadFrame, FrameExchange, Frames, PeerHello
-from epoxy.transport.peers.session import SEAL_BYTES, PeerSession, Seals, greeted
+from epoxy.transport.peers.auth import Admits, admit_all
+from epoxy.transport.peers.authenticator import Authenticator
+from epoxy.transport.peers.frames import MAX_FRAME_BYTES, BadFrame, FrameExchange, Frames, PeerHandshake
+from epoxy.transport.peers.session import SEAL_BYTES, PeerSession, Seals, accept_handshake
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from epoxy.transport.peers.transport import PeerEndpoint
-from tests.transport.http.harness import Client, Door, door, expect_report, run, until, with_door
+from tests.transport.http.harness import Client, RunningServer, expect_report, run, running_server, until, with_server
 from tests.transport.peers.pair import ME, PEER, SECRET, Replica, accept, read
 from tests.transport.peers.test_endpoint import NONCES, NOW_MS, frame, post, verifier
 
 
-def hello(*, secret: bytes = SECRET, epoch: int = 1, nonce: int = 0) -> PeerHello:
-    return PeerHello(b"x", secret, SignedHeader(ME, PEER, epoch, NOW_MS, nonce or next(NONCES)))
+def hello(*, secret: bytes = SECRET, epoch: int = 1, nonce: int = 0) -> PeerHandshake:
+    return PeerHandshake(b"x", secret, SignedHeader(ME, PEER, epoch, NOW_MS, nonce or next(NONCES)))
 
 
 class Caller:
@@ -36,31 +36,31 @@ class Caller:
         self.session = session
 
     def sealed(self, body: bytes, *, epoch: int = 1) -> bytes:
-        return frames.seal_request(self.session.questions, epoch, body) + body
+        return frames.seal_request(self.session.request_seals, epoch, body) + body
 
     def send(self, *bodies: bytes) -> None:
         self.client.send(*(self.sealed(body) for body in bodies))
 
     async def answer(self) -> HttpReply:
         size = int.from_bytes(await self.client.reader.readexactly(4), "little")
-        return frames.read_answer(self.session.answers, await self.client.reader.readexactly(size))
+        return frames.read_answer(self.session.answer_seals, await self.client.reader.readexactly(size))
 
     async def hung_up_on(self) -> None:
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await self.client.reader.readexactly(1)
 
 
-async def switched(opened: Door, said: PeerHello | None = None) -> Caller:
+async def switched(opened: RunningServer, said: PeerHandshake | None = None) -> Caller:
     said = said or hello()
     client = await opened.dial()
-    client.send(said.words)
+    client.send(said.request)
     session = said.session((await client.reader.readuntil(b"\r\n\r\n")).removesuffix(b"\r\n\r\n"))
     assert session is not None
     return Caller(client, session)
 
 
-def endpoint(replica: Replica, admits: Admits = anybody) -> PeerEndpoint:
-    return PeerEndpoint(replica.handle, Gate(verifier(admits)))
+def endpoint(replica: Replica, admits: Admits = admit_all) -> PeerEndpoint:
+    return PeerEndpoint(replica.handle, Authenticator(verifier(admits)))
 
 
 # Cutting
@@ -75,7 +75,7 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(bodies: list[bytes
             found += cutter.feed(data[:size]) if data[:size] else []
             data = data[size:]
     assert found == bodies
-    assert not cutter.is_waiting
+    assert not cutter.has_partial
 
 
 def test_a_frame_that_is_too_long_is_refused_by_its_length() -> None:
@@ -96,48 +96,48 @@ def test_the_bytes_of_a_session() -> None:
     """Written down, so that a change of format is noticed before an upgrade is. The MACs were made with openssl."""
     session = PeerSession(b"secret", b"greeting", bytes(16), SignedHeader(1, 2, 3, 4, 5, 6))
     assert session.proof.hex() == PROOF
-    assert frames.seal_request(session.questions, 3, b"body").hex() == "2c000000" + QUESTION + "0300000000000000"
+    assert frames.seal_request(session.request_seals, 3, b"body").hex() == "2c000000" + QUESTION + "0300000000000000"
     assert (
-        frames.seal_answer(session.answers, 200, 5, 6, b"body").hex()
+        frames.seal_answer(session.answer_seals, 200, 5, 6, b"body").hex()
         == "32000000" + ANSWER + "c800" + "05000000" + "0600000000000000"
     )
 
 
 def ends() -> tuple[PeerSession, PeerSession]:
     """Of one connection."""
-    claim = SignedHeader(ME, PEER, 1, NOW_MS, next(NONCES))
-    here = greeted(SECRET, Signed(claim, b"mac"), 7)
-    return here, PeerSession(SECRET, b"mac", here.nonce, claim)
+    header = SignedHeader(ME, PEER, 1, NOW_MS, next(NONCES))
+    here = accept_handshake(SECRET, Signed(header, b"mac"))
+    return here, PeerSession(SECRET, b"mac", here.nonce, header)
 
 
 @given(st.integers(0, 1 << 63), st.binary(max_size=200), st.data())
 def test_a_frame_is_heard_as_it_was_said_or_not_at_all(epoch: int, body: bytes, data: st.DataObject) -> None:
     here, there = ends()
-    frame = (frames.seal_request(there.questions, epoch, body) + body)[4:]
+    frame = (frames.seal_request(there.request_seals, epoch, body) + body)[4:]
     place = data.draw(st.integers(0, len(frame) - 1))
     forged = bytearray(frame)
     forged[place] ^= data.draw(st.integers(1, 255))
     with pytest.raises(BadFrame):
         frames.read_request(ends()[0], frame)
     for other in (bytes(forged), frame[:place], frame + b"x"):
-        fresh = PeerSession(SECRET, b"mac", here.nonce, here.claim)
+        fresh = PeerSession(SECRET, b"mac", here.nonce, here.header)
         with pytest.raises(BadFrame):
             frames.read_request(fresh, other)
-    claim, heard = frames.read_request(here, frame)
-    assert (claim.epoch, heard) == (epoch, body)
+    header, heard = frames.read_request(here, frame)
+    assert (header.epoch, heard) == (epoch, body)
 
 
 @given(st.binary(max_size=200), st.data())
 def test_an_answer_is_read_as_it_was_given_or_not_at_all(body: bytes, data: st.DataObject) -> None:
     here, there = ends()
-    frame = (frames.seal_answer(here.answers, 200, 1 << 40, 7, body) + body)[4:]
+    frame = (frames.seal_answer(here.answer_seals, 200, 1 << 40, 7, body) + body)[4:]
     place = data.draw(st.integers(0, len(frame) - 1))
     forged = bytearray(frame)
     forged[place] ^= data.draw(st.integers(1, 255))
     for other in (bytes(forged), frame[:place], frame + b"x"):
         with pytest.raises(BadFrame):
-            frames.read_answer(PeerSession(SECRET, b"mac", here.nonce, here.claim).answers, other)
-    assert frames.read_answer(there.answers, frame) == HttpReply(200, {}, body, frames.MAX_TOOK_US, 7)
+            frames.read_answer(PeerSession(SECRET, b"mac", here.nonce, here.header).answer_seals, other)
+    assert frames.read_answer(there.answer_seals, frame) == HttpReply(200, {}, body, frames.MAX_TOOK_US, 7)
 
 
 def test_a_seal_is_good_at_its_own_place_alone() -> None:
@@ -145,16 +145,16 @@ def test_a_seal_is_good_at_its_own_place_alone() -> None:
     seals = Seals(key)
     first, second = seals.next(b"", b"body"), seals.next(b"", b"body")
     assert first != second
-    assert Seals(key).fits(first, b"", b"body")
-    assert not Seals(key).fits(second, b"", b"body"), "the one before is missing"
+    assert Seals(key).matches(first, b"", b"body")
+    assert not Seals(key).matches(second, b"", b"body"), "the one before is missing"
     again = Seals(key)
-    assert again.fits(first, b"", b"body")
-    assert not again.fits(first, b"", b"body"), "a repetition"
+    assert again.matches(first, b"", b"body")
+    assert not again.matches(first, b"", b"body"), "a repetition"
 
 
 def test_what_goes_one_way_means_nothing_the_other() -> None:
     here, _ = ends()
-    assert here.questions.next(b"head", b"body") != here.answers.next(b"head", b"body")
+    assert here.request_seals.next(b"head", b"body") != here.answer_seals.next(b"head", b"body")
 
 
 # The server's end
@@ -163,7 +163,7 @@ def test_what_goes_one_way_means_nothing_the_other() -> None:
 def test_frames_are_answered_in_order_and_proved() -> None:
     replica = Replica(lambda request: Behind(version=int(request.key)))  # type: ignore[union-attr]
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         caller = await switched(opened)
         caller.send(*(frame(read(n)) for n in (1, 2, 3)))
         for number in (1, 2, 3):
@@ -171,24 +171,24 @@ def test_frames_are_answered_in_order_and_proved() -> None:
             assert (got.status, got.store) == (200, 0)
             assert wire.decode_peer_response(got.body) == PeerResponse(replies=(Behind(version=number),))
 
-    with_door(endpoint(replica), test)
+    with_server(endpoint(replica), test)
 
 
 def test_an_answer_waits_for_those_before_it() -> None:
     replica = Replica()
     replica.silent = True
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         caller = await switched(opened)
         caller.send(frame(accept(1)), b"no frame")
         await until(lambda: len(replica.waiting) == 1)
         replica.speak()
         assert [(await caller.answer()).status, (await caller.answer()).status] == [200, 400]
 
-    with_door(endpoint(replica), test)
+    with_server(endpoint(replica), test)
 
 
-async def accepted_one(opened: Door, replica: Replica) -> tuple[Caller, bytes]:
+async def accepted_one(opened: RunningServer, replica: Replica) -> tuple[Caller, bytes]:
     """And the frame, as it went by."""
     caller = await switched(opened)
     recorded = caller.sealed(frame(accept(1)))
@@ -201,65 +201,65 @@ async def accepted_one(opened: Door, replica: Replica) -> tuple[Caller, bytes]:
 def test_a_frame_that_is_repeated_is_not_heard_again() -> None:
     replica = Replica()
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         caller, recorded = await accepted_one(opened, replica)
         caller.client.send(recorded)
         await caller.hung_up_on()
         assert replica.asked == [accept(1)]
 
-    with_door(endpoint(replica), test)
+    with_server(endpoint(replica), test)
 
 
 def test_a_frame_of_one_connection_is_not_heard_on_another() -> None:
     replica = Replica()
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         _, recorded = await accepted_one(opened, replica)
         other = await switched(opened)
         other.client.send(recorded)
         await other.hung_up_on()
         assert replica.asked == [accept(1)]
 
-    with_door(endpoint(replica), test)
+    with_server(endpoint(replica), test)
 
 
 def test_frames_in_another_order_are_not_heard() -> None:
     replica = Replica()
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         caller = await switched(opened)
         first, second = caller.sealed(frame(accept(1))), caller.sealed(frame(accept(2)))
         caller.client.send(second, first)
         await caller.hung_up_on()
         assert replica.asked == []
 
-    with_door(endpoint(replica), test)
+    with_server(endpoint(replica), test)
 
 
 def test_a_greeting_that_is_repeated_opens_nothing() -> None:
     """Not even after a restart, when its nonce is forgotten: the keys are others then."""
     replica = Replica()
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         said = hello()
         caller = await switched(opened, said)
         recorded = caller.sealed(frame(accept(1)))
-        assert (await opened.ask(said.words)).startswith(b"HTTP/1.1 401 ")
-        async with door(endpoint(replica)) as restarted:
+        assert (await opened.ask(said.request)).startswith(b"HTTP/1.1 401 ")
+        async with running_server(endpoint(replica)) as restarted:
             client = await restarted.dial()
-            client.send(said.words)
+            client.send(said.request)
             await client.reader.readuntil(b"\r\n\r\n")
             client.send(recorded)
             await Caller(client, caller.session).hung_up_on()
         assert replica.asked == []
 
-    with_door(endpoint(replica), test)
+    with_server(endpoint(replica), test)
 
 
 def test_another_epoch_than_was_sealed_is_not_heard() -> None:
     replica = Replica()
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         caller = await switched(opened)
         sealed = bytearray(caller.sealed(frame(accept(1)), epoch=1))
         sealed[4 + SEAL_BYTES] = 2
@@ -267,72 +267,72 @@ def test_another_epoch_than_was_sealed_is_not_heard() -> None:
         await caller.hung_up_on()
         assert replica.asked == []
 
-    with_door(endpoint(replica), test)
+    with_server(endpoint(replica), test)
 
 
 def test_who_has_no_part_in_an_epoch_is_refused_frame_by_frame() -> None:
     replica = Replica()
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         caller = await switched(opened)
         for epoch in (1, 2, 1):
             caller.client.send(caller.sealed(frame(accept(epoch)), epoch=epoch))
         assert [(await caller.answer()).status for _ in range(3)] == [200, 401, 200]
         assert replica.asked == [accept(1), accept(1)]
 
-    with_door(endpoint(replica, admits=lambda _, epoch: epoch == 1), test)
+    with_server(endpoint(replica, admits=lambda _, epoch: epoch == 1), test)
 
 
 def test_a_frame_that_names_others_is_refused() -> None:
     replica = Replica()
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         caller = await switched(opened)
         caller.send(frame(accept(3), sender=7), frame(accept(3), recipient=7), b"no frame", frame(accept(4)))
         assert [(await caller.answer()).status for _ in range(4)] == [400, 400, 400, 200]
         assert replica.asked == [accept(4)]
 
-    with_door(endpoint(replica), test)
+    with_server(endpoint(replica), test)
 
 
 def test_only_who_holds_the_secret_is_switched() -> None:
-    async def test(opened: Door) -> None:
-        for words in (hello(secret=b"another").words, hello().words.replace(b"Epoxy", b"Poxy")):
+    async def test(opened: RunningServer) -> None:
+        for words in (hello(secret=b"another").request, hello().request.replace(b"Epoxy", b"Poxy")):
             assert (await opened.ask(words)).startswith(b"HTTP/1.1 401 ")
 
-    with_door(endpoint(Replica()), test)
+    with_server(endpoint(Replica()), test)
 
 
 def test_a_connection_that_does_not_ask_for_frames_gets_none() -> None:
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         for words in (
-            hello().words.replace(b"upgrade: epoxy-frames/2", b"upgrade: websocket"),
-            hello().words.replace(b"upgrade", b"x"),
-            hello().words.replace(b"epoxy-frames/2", b"epoxy-frames"),
-            hello().words.replace(b"epoxy-frames/2", b"epoxy-frames/3"),
+            hello().request.replace(b"upgrade: epoxy-frames/2", b"upgrade: websocket"),
+            hello().request.replace(b"upgrade", b"x"),
+            hello().request.replace(b"epoxy-frames/2", b"epoxy-frames"),
+            hello().request.replace(b"epoxy-frames/2", b"epoxy-frames/3"),
         ):
             answer = await opened.ask(words)
             assert answer.startswith(b"HTTP/1.1 400 ")
-            assert b"what is here speaks epoxy-frames/2" in answer
+            assert b"this address speaks epoxy-frames/2" in answer
 
-    with_door(endpoint(Replica()), test)
+    with_server(endpoint(Replica()), test)
 
 
 def test_those_who_speak_http_are_still_served() -> None:
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         assert (await opened.ask(post(frame(accept(1))))).startswith(b"HTTP/1.1 200 ")
 
-    with_door(endpoint(Replica()), test)
+    with_server(endpoint(Replica()), test)
 
 
 def test_nonsense_ends_the_connection() -> None:
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         for nonsense in (b"\xff" * 8, b"\x00" * 4, b"\x02\x00\x00\x00\x00\x00", b"\x27\x00\x00\x00" + bytes(39)):
             caller = await switched(opened)
             caller.client.send(nonsense)
             await caller.hung_up_on()
 
-    with_door(endpoint(Replica()), test)
+    with_server(endpoint(Replica()), test)
 
 
 def test_who_asks_more_than_is_answered_waits() -> None:
@@ -340,7 +340,7 @@ def test_who_asks_more_than_is_answered_waits() -> None:
     replica.silent = True
 
     async def story() -> None:
-        async with door(endpoint(replica), HttpLimits(pipelined=2)) as opened:
+        async with running_server(endpoint(replica), HttpLimits(pipelined=2)) as opened:
             caller = await switched(opened)
             caller.send(*(frame(accept(n)) for n in range(5)))
             await until(lambda: len(replica.waiting) == 2)
@@ -353,7 +353,7 @@ def test_who_asks_more_than_is_answered_waits() -> None:
 
 
 def test_a_silent_connection_is_hung_up_on() -> None:
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         caller = await switched(opened)
         opened.late(70)
         assert len(opened.connections) == 1
@@ -361,14 +361,14 @@ def test_a_silent_connection_is_hung_up_on() -> None:
         await caller.hung_up_on()
         await until(lambda: not opened.connections)
 
-    with_door(endpoint(Replica()), test)
+    with_server(endpoint(Replica()), test)
 
 
 def test_what_has_begun_is_answered_before_the_door_closes() -> None:
     replica = Replica()
     replica.silent = True
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         caller = await switched(opened)
         caller.send(frame(accept(1)))
         await until(lambda: len(replica.waiting) == 1)
@@ -379,27 +379,27 @@ def test_what_has_begun_is_answered_before_the_door_closes() -> None:
         assert (await caller.answer()).status == 200
         assert await caller.client.rest() == b""
 
-    with_door(endpoint(replica), test)
+    with_server(endpoint(replica), test)
 
 
 def test_a_handler_that_fails_says_so() -> None:
     reports: list[BaseException] = []
 
-    gate = Gate(verifier())
+    authenticator = Authenticator(verifier())
 
     def fail(_: FrameExchange) -> None:
         raise ZeroDivisionError
 
     def handle(exchange: Exchange) -> None:
-        signed = gate.admit(exchange)
+        signed = authenticator.verify(exchange)
         assert signed is not None
-        exchange.switch(gate.welcome(signed), fail)
+        exchange.switch(authenticator.open_session(signed), fail)
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         expect_report(reports)
         caller = await switched(opened)
         caller.send(frame(accept(1)))
         assert (await caller.answer()).status == 500
         assert [type(error) for error in reports] == [ZeroDivisionError]
 
-    with_door(handle, test)
+    with_server(handle, test)

@@ -9,7 +9,7 @@ import pytest
 from epoxy.transport.http.request import HttpReply
 from epoxy.transport.peers import frames
 from epoxy.transport.peers.frames import FrameDial
-from epoxy.transport.peers.session import PeerSession, greeted
+from epoxy.transport.peers.session import PeerSession, accept_handshake
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from tests.transport.http.harness import run, until
 from tests.transport.peers.pair import ME, PEER, SECRET
@@ -40,7 +40,7 @@ class Impostor:
         self._turns.append(asyncio.current_task())
         greeting = await reader.readuntil(b"\r\n\r\n")
         mac = greeting.partition(b"\r\nconnection")[0].rpartition(b",")[2]
-        session = greeted(SECRET, Signed(SignedHeader(ME, PEER, 1, NOW_MS, 0), mac), 0)
+        session = accept_handshake(SECRET, Signed(SignedHeader(ME, PEER, 1, NOW_MS, 0), mac))
         for byte in self._welcome(session):
             writer.write(bytes((byte,)))
         with suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -65,11 +65,13 @@ WELCOMES: dict[str, Callable[[PeerSession], bytes]] = {
     "no such page": lambda _: b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
     "another protocol": lambda _: b"SSH-2.0\r\n",
     "without end": lambda _: frames.SWITCHING + b"0" * 2000,
-    "another version": lambda session: frames.welcome(session).replace(b"epoxy-frames/2", b"epoxy-frames/3"),
-    "no proof": lambda session: frames.welcome(session).partition(b",")[0] + b"\r\n\r\n",
+    "another version": lambda session: frames.handshake_answer(session).replace(b"epoxy-frames/2", b"epoxy-frames/3"),
+    "no proof": lambda session: frames.handshake_answer(session).partition(b",")[0] + b"\r\n\r\n",
     "no nonce": lambda _: frames.SWITCHING + b"\r\n\r\n",
-    "another nonce": lambda session: frames.welcome(session).replace(session.nonce.hex().encode(), b"00" * 16),
-    "a proof that is made up": lambda session: frames.welcome(session).replace(session.proof.hex().encode(), b"0" * 64),
+    "another nonce": lambda session: frames.handshake_answer(session).replace(session.nonce.hex().encode(), b"00" * 16),
+    "a proof that is made up": lambda session: frames.handshake_answer(session).replace(
+        session.proof.hex().encode(), b"0" * 64
+    ),
     "not ASCII": lambda _: frames.SWITCHING + b"\xff\xff,\xff\r\n\r\n",
 }
 
@@ -89,7 +91,9 @@ def test_who_does_not_switch_or_prove_itself_is_no_peer(name: str) -> None:
 
 def test_a_welcome_is_no_answer_to_another_greeting() -> None:
     async def story() -> None:
-        recorded = frames.welcome(greeted(SECRET, Signed(SignedHeader(ME, PEER, 1, NOW_MS, 0), b"another mac"), 0))
+        recorded = frames.handshake_answer(
+            accept_handshake(SECRET, Signed(SignedHeader(ME, PEER, 1, NOW_MS, 0), b"another mac"))
+        )
         impostor = Impostor(lambda _: recorded)
         dial = await impostor.dialled()
         with pytest.raises(ConnectionError, match="answered"):
@@ -101,12 +105,12 @@ def test_a_welcome_is_no_answer_to_another_greeting() -> None:
 
 
 def sealed_answer(session: PeerSession) -> bytes:
-    return frames.seal_answer(session.answers, 200, 5, 7, b"body") + b"body"
+    return frames.seal_answer(session.answer_seals, 200, 5, 7, b"body") + b"body"
 
 
 def mirrored(session: PeerSession) -> bytes:
     """Sealed the wrong way round, as if it were a question."""
-    return frames.seal_answer(session.questions, 200, 5, 7, b"body") + b"body"
+    return frames.seal_answer(session.request_seals, 200, 5, 7, b"body") + b"body"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +131,7 @@ def test_an_answer_counts_if_it_is_sealed(
 
     async def story() -> None:
         answers: list[HttpReply | None] = []
-        impostor = Impostor(frames.welcome, given)
+        impostor = Impostor(frames.handshake_answer, given)
         dial = await impostor.dialled()
         await dial.opened
         dial.ask(1, b"question", answers.append)
@@ -143,7 +147,7 @@ def test_an_answer_counts_if_it_is_sealed(
 def test_who_is_asked_before_the_connection_is_open_or_after_it_is_lost_does_not_answer() -> None:
     async def story() -> None:
         answers: list[HttpReply | None] = []
-        impostor = Impostor(frames.welcome)
+        impostor = Impostor(frames.handshake_answer)
         dial = await impostor.dialled()
         dial.ask(1, b"question", answers.append)
         await dial.opened

@@ -2,10 +2,10 @@
 and for how long."""
 
 from epoxy.transport.http.exchange import Exchange
-from epoxy.transport.http.server import HttpLimits
-from epoxy.transport.peers.authenticator import Gate
+from epoxy.transport.limits import HttpLimits
+from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.frames import FrameExchange
-from tests.transport.http.harness import Door, door, run, until, with_door
+from tests.transport.http.harness import RunningServer, run, running_server, until, with_server
 from tests.transport.peers.pair import Replica, accept
 from tests.transport.peers.test_endpoint import frame, verifier
 from tests.transport.peers.test_frames import endpoint, switched
@@ -18,12 +18,12 @@ class Large:
 
     def __init__(self) -> None:
         self.begun = 0
-        self._gate = Gate(verifier())
+        self._authenticator = Authenticator(verifier())
 
     def __call__(self, exchange: Exchange) -> None:
-        signed = self._gate.admit(exchange)
+        signed = self._authenticator.verify(exchange)
         assert signed is not None
-        exchange.switch(self._gate.welcome(signed), self._answer)
+        exchange.switch(self._authenticator.open_session(signed), self._answer)
 
     def _answer(self, exchange: FrameExchange) -> None:
         self.begun += 1
@@ -33,7 +33,7 @@ class Large:
 def test_a_peer_that_does_not_read_is_not_served_more_until_it_does() -> None:
     large, count = Large(), 200
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         caller = await switched(opened)
         caller.client.transport.pause_reading()
         caller.send(*[b"?"] * count)
@@ -49,13 +49,13 @@ def test_a_peer_that_does_not_read_is_not_served_more_until_it_does() -> None:
             assert (await caller.answer()).body == LONG
         assert large.begun == count + 20
 
-    with_door(large, test)
+    with_server(large, test)
 
 
 def test_a_peer_that_does_not_read_for_too_long_is_hung_up_on() -> None:
     large = Large()
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         caller = await switched(opened)
         caller.client.transport.pause_reading()
         caller.send(*[b"?"] * 200)
@@ -70,7 +70,7 @@ def test_a_peer_that_does_not_read_for_too_long_is_hung_up_on() -> None:
         other.send(b"?")
         assert (await other.answer()).status == 200
 
-    with_door(large, test)
+    with_server(large, test)
 
 
 def test_frames_that_wait_stay_in_the_socket() -> None:
@@ -80,7 +80,7 @@ def test_frames_that_wait_stay_in_the_socket() -> None:
     count, size = 300, 64 << 10
 
     async def story() -> None:
-        async with door(endpoint(replica), HttpLimits(pipelined=2)) as opened:
+        async with running_server(endpoint(replica), HttpLimits(pipelined=2)) as opened:
             caller = await switched(opened)
             caller.send(*(frame(accept(n, size)) for n in range(count)))
             await until(lambda: len(replica.waiting) == 2)
@@ -89,11 +89,11 @@ def test_frames_that_wait_stay_in_the_socket() -> None:
             for _ in range(20):
                 other.send(frame(accept(0)))
                 await other.answer()
-            assert opened.connections.peers.bytes < 2 << 20, f"{count * size} were offered"
+            assert opened.connections.peer_budget.bytes < 2 << 20, f"{count * size} were offered"
             replica.speak()
             for _ in range(count):
                 assert (await caller.answer()).status == 200
-            assert opened.connections.peers.bytes == 0
+            assert opened.connections.peer_budget.bytes == 0
 
     run(story())
 
@@ -101,7 +101,7 @@ def test_frames_that_wait_stay_in_the_socket() -> None:
 def test_half_a_frame_waits_for_the_other_half() -> None:
     replica = Replica()
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         caller = await switched(opened)
         sealed = caller.sealed(frame(accept(1)))
         for piece in (sealed[:2], sealed[2:4], sealed[4:30], sealed[30:-1]):
@@ -114,7 +114,7 @@ def test_half_a_frame_waits_for_the_other_half() -> None:
         assert (await caller.answer()).status == 200
         assert len(replica.asked) == 5
 
-    with_door(endpoint(replica), test)
+    with_server(endpoint(replica), test)
 
 
 def test_half_a_frame_has_its_time() -> None:
@@ -122,7 +122,7 @@ def test_half_a_frame_has_its_time() -> None:
     limits = HttpLimits()
     assert limits.body_timeout_s + 5 < limits.idle_timeout_s
 
-    async def test(opened: Door) -> None:
+    async def test(opened: RunningServer) -> None:
         halfway, idle = await switched(opened), await switched(opened)
         for caller in (halfway, idle):
             caller.send(frame(accept(1)))
@@ -138,4 +138,4 @@ def test_half_a_frame_has_its_time() -> None:
         idle.send(frame(accept(4)))
         assert (await idle.answer()).status == 200
 
-    with_door(endpoint(Replica()), test)
+    with_server(endpoint(Replica()), test)

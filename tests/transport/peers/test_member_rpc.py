@@ -25,12 +25,12 @@ from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.auth import Verifier
-from epoxy.transport.peers.authenticator import Gate
+from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.link_context import Identity, LinkContext
-from epoxy.transport.peers.member_rpc import MAX_WAITING, QuestionEndpoint, Questions
+from epoxy.transport.peers.member_rpc import MAX_WAITING, MemberRpcClient, MemberRpcEndpoint
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from epoxy.transport.wan.emulation import Link
-from tests.transport.http.harness import Door, door, run, with_door
+from tests.transport.http.harness import RunningServer, run, running_server, with_server
 from tests.transport.peers.pair import ME, PEER, SECRET
 from tests.transport.peers.test_endpoint import NOW_MS, unsigned
 
@@ -48,8 +48,8 @@ class Answerer:
         self.waiting: list[Callable[[MemberReply], None]] = []
         self.silent = False
 
-    def __call__(self, claim: SignedHeader, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
-        self.asked.append((claim, request))
+    def __call__(self, header: SignedHeader, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
+        self.asked.append((header, request))
         if self.silent:
             self.waiting.append(answered)
         elif isinstance(request, ChangelogRead):
@@ -65,8 +65,8 @@ class Asker:
         self.admits = True
         identity = Identity(ME, SECRET, lambda: 3, lambda: OURS, self._heard)
         self.link = Link(clock)
-        self.questions = Questions(identity, LinkContext(clock, SystemDice(), self.link, None))
-        self.questions.follow(links)
+        self.rpc = MemberRpcClient(identity, LinkContext(clock, SystemDice(), self.link, None))
+        self.rpc.set_links(links)
 
     def _heard(self, peer: int, store: int) -> bool:
         self.heard.append((peer, store))
@@ -74,7 +74,7 @@ class Asker:
 
     async def ask(self, request: MemberRequest, to: int = PEER) -> MemberReply:
         answer: asyncio.Future[MemberReply] = asyncio.get_running_loop().create_future()
-        self.questions.ask(to, request, answer.set_result)
+        self.rpc.ask(to, request, answer.set_result)
         return await answer
 
     async def insist(self, request: MemberRequest) -> MemberReply:
@@ -86,13 +86,13 @@ class Asker:
 
 @asynccontextmanager
 async def both(answerer: Answerer) -> AsyncIterator[Asker]:
-    endpoint = QuestionEndpoint(answerer, Gate(Verifier(PEER, SECRET, store=THEIRS)))
-    async with door(endpoint) as opened:
+    endpoint = MemberRpcEndpoint(answerer, Authenticator(Verifier(PEER, SECRET, store=THEIRS)))
+    async with running_server(endpoint) as opened:
         asker = Asker({PEER: f"http://127.0.0.1:{opened.port}"})
         try:
             yield asker
         finally:
-            asker.questions.stop()
+            asker.rpc.stop()
 
 
 def test_a_question_is_answered_and_both_stores_are_named() -> None:
@@ -106,7 +106,7 @@ def test_a_question_is_answered_and_both_stores_are_named() -> None:
 
     run(story())
     assert [request for _, request in answerer.asked] == [StatusRead(), CHANGES]
-    assert {(claim.sender, claim.epoch, claim.store) for claim, _ in answerer.asked} == {(ME, 3, OURS)}
+    assert {(header.sender, header.epoch, header.store) for header, _ in answerer.asked} == {(ME, 3, OURS)}
 
 
 def test_the_answer_of_another_store_does_not_count() -> None:
@@ -124,9 +124,9 @@ def test_who_is_not_there_cannot_be_asked() -> None:
     async def story() -> None:
         asker = Asker({})
         assert await asker.ask(StatusRead()) == Failed(reason=f"replica {PEER} has no address here")
-        asker.questions.follow({PEER: "http://127.0.0.1:1"})
+        asker.rpc.set_links({PEER: "http://127.0.0.1:1"})
         assert await asker.ask(StatusRead()) == Failed(reason="unreachable")
-        asker.questions.stop()
+        asker.rpc.stop()
         assert await asker.ask(StatusRead()) == Failed(reason=f"replica {PEER} has no address here")
 
     run(story())
@@ -140,7 +140,7 @@ def test_one_that_leaves_everything_unanswered_is_hung_up_on() -> None:
         async with both(answerer) as asker:
             replies: list[MemberReply] = []
             while LOST not in replies:
-                asker.questions.ask(PEER, StatusRead(), replies.append)
+                asker.rpc.ask(PEER, StatusRead(), replies.append)
                 await asyncio.sleep(0.001)
             assert replies.count(LOST) == MAX_WAITING, "all who waited, at once"
             answerer.silent = False
@@ -157,7 +157,7 @@ def test_a_link_that_is_cut_carries_no_questions() -> None:
             assert await asker.insist(StatusRead()) == STATUS
             asker.link.cut(PEER)
             replies: list[MemberReply] = []
-            asker.questions.ask(PEER, StatusRead(), replies.append)
+            asker.rpc.ask(PEER, StatusRead(), replies.append)
             asker.link.heal(PEER)
             assert await asker.ask(StatusRead()) == STATUS
             assert replies == []
@@ -167,8 +167,8 @@ def test_a_link_that_is_cut_carries_no_questions() -> None:
 
 def post(request: MemberRequest, path: bytes) -> bytes:
     body = wire.encode_member_request(request)
-    claim = SignedHeader(ME, PEER, 1, NOW_MS, next(NONCES), OURS)
-    return unsigned(body, path, b"authorization: " + auth.sign(SECRET, claim, path, body)[0])
+    header = SignedHeader(ME, PEER, 1, NOW_MS, next(NONCES), OURS)
+    return unsigned(body, path, b"authorization: " + auth.sign(SECRET, header, path, body)[0])
 
 
 @pytest.mark.parametrize(
@@ -187,32 +187,34 @@ def test_changelogs_are_read_at_their_own_address_and_nothing_else_is(
 ) -> None:
     answerer = Answerer()
 
-    async def test(door: Door) -> None:
-        assert (await door.ask(post(request_, path))).startswith(b"HTTP/1.1 %d " % status)
-        assert (await door.ask(unsigned(b"", path))).startswith(b"HTTP/1.1 401 ")
+    async def test(server: RunningServer) -> None:
+        assert (await server.ask(post(request_, path))).startswith(b"HTTP/1.1 %d " % status)
+        assert (await server.ask(unsigned(b"", path))).startswith(b"HTTP/1.1 401 ")
 
-    with_door(QuestionEndpoint(answerer, Gate(Verifier(PEER, SECRET, now_ms=lambda: NOW_MS))), test)
+    with_server(MemberRpcEndpoint(answerer, Authenticator(Verifier(PEER, SECRET, now_ms=lambda: NOW_MS))), test)
     assert len(answerer.asked) == (status == 200)
 
 
 def test_a_stranger_is_answered_without_a_word_about_our_store() -> None:
-    gate = Gate(Verifier(PEER, SECRET, store=THEIRS, now_ms=lambda: NOW_MS), recognises=lambda _: None)
+    authenticator = Authenticator(
+        Verifier(PEER, SECRET, store=THEIRS, now_ms=lambda: NOW_MS), recognises=lambda _: None
+    )
 
-    async def test(door: Door) -> None:
-        assert b"epoxy-mac: 0000000000000000," in await door.ask(post(StatusRead(), MEMBER_PATH))
+    async def test(server: RunningServer) -> None:
+        assert b"epoxy-mac: 0000000000000000," in await server.ask(post(StatusRead(), MEMBER_PATH))
 
-    with_door(QuestionEndpoint(Answerer(), gate), test)
+    with_server(MemberRpcEndpoint(Answerer(), authenticator), test)
 
 
 def test_an_impostor_is_told_why_it_is_not_heard() -> None:
-    gate = Gate(Verifier(PEER, SECRET, now_ms=lambda: NOW_MS), recognises=lambda _: False)
+    authenticator = Authenticator(Verifier(PEER, SECRET, now_ms=lambda: NOW_MS), recognises=lambda _: False)
 
-    async def test(door: Door) -> None:
-        answer = await door.ask(post(StatusRead(), MEMBER_PATH))
+    async def test(server: RunningServer) -> None:
+        answer = await server.ask(post(StatusRead(), MEMBER_PATH))
         assert answer.startswith(b"HTTP/1.1 403 ")
         assert b"who lost its disk comes back under a new id" in answer
 
-    with_door(QuestionEndpoint(Answerer(), gate), test)
+    with_server(MemberRpcEndpoint(Answerer(), authenticator), test)
 
 
 Forgery = Callable[[Verifier, Signed, bytes], tuple[bytes, bytes]]
@@ -236,7 +238,7 @@ def with_another_secret(_: Verifier, signed: Signed, body: bytes) -> tuple[bytes
 
 def of_another_question(verifier: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
     """What was recorded, and is good for the question it answered."""
-    return verifier.answer(Signed(signed.claim, bytes(len(signed.mac))), 200, body)
+    return verifier.answer(Signed(signed.header, bytes(len(signed.mac))), 200, body)
 
 
 def of_another_store(verifier: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
@@ -255,18 +257,18 @@ def missing(_: Verifier, __: Signed, ___: bytes) -> tuple[bytes, bytes]:
 def test_an_answer_that_does_not_prove_itself_is_not_heard(forge: Forgery) -> None:
     """Whoever sits between two members may say what it likes; nothing of it counts."""
     verifier = Verifier(PEER, SECRET, store=THEIRS)
-    gate = Gate(verifier)
+    authenticator = Authenticator(verifier)
     forges = True
 
     def impostor(exchange: Exchange) -> None:
-        signed = gate.enter(exchange)
+        signed = authenticator.authenticate(exchange)
         assert signed is not None
         body = wire.encode_member_reply(STATUS)
         exchange.respond(200, body, headers=((forge if forges else honest)(verifier, signed, body),))
 
     async def story() -> None:
         nonlocal forges
-        async with door(impostor) as opened:
+        async with running_server(impostor) as opened:
             asker = Asker({PEER: f"http://127.0.0.1:{opened.port}"})
             try:
                 reply = await asker.insist(StatusRead())
@@ -276,6 +278,6 @@ def test_an_answer_that_does_not_prove_itself_is_not_heard(forge: Forgery) -> No
                 forges = False
                 assert await asker.insist(StatusRead()) == STATUS
             finally:
-                asker.questions.stop()
+                asker.rpc.stop()
 
     run(story())

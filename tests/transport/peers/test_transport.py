@@ -15,7 +15,7 @@ from epoxy.model.messages import (
     Request,
 )
 from tests.transport.http.harness import run, until
-from tests.transport.peers.pair import NEVER_MS, PEER, Replica, accept, patient, peers_to, read, replica_door
+from tests.transport.peers.pair import NEVER_MS, PEER, Replica, accept, patient, peers_to, read, replica_server
 
 
 def number_of(request: Request) -> Reply:
@@ -26,7 +26,7 @@ def number_of(request: Request) -> Reply:
 
 def test_every_request_gets_its_own_reply() -> None:
     async def story() -> None:
-        async with replica_door(Replica(number_of)) as door, peers_to(door.port) as caller:
+        async with replica_server(Replica(number_of)) as server, peers_to(server.port) as caller:
             answers = [caller.send(read(number)) for number in range(5000)]
             assert await asyncio.gather(*answers) == [Behind(version=number) for number in range(5000)]
 
@@ -38,7 +38,7 @@ def test_an_envelope_is_delivered_in_order_and_answered_by_its_last() -> None:
     commit = Commit(key=b"k", epoch=1, proposal=accept().proposal)
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port) as caller:
+        async with replica_server(replica) as server, peers_to(server.port) as caller:
             answers = [caller.send(commit, accept(1)), caller.send(accept(2), commit), caller.send(commit)]
             assert await asyncio.gather(*answers) == [AcceptOk(), CommitOk(), CommitOk()]
             assert replica.asked == [commit, accept(1), accept(2), commit, commit]
@@ -51,7 +51,7 @@ def test_nobody_has_to_wait_for_an_answer() -> None:
     replica = Replica()
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port) as caller:
+        async with replica_server(replica) as server, peers_to(server.port) as caller:
             caller.peers.send(PEER, [accept(1)], None)
             assert await caller.send(accept(2)) == AcceptOk()
             assert replica.asked == [accept(1), accept(2)]
@@ -64,7 +64,7 @@ def test_what_nobody_waits_for_takes_the_next_batch() -> None:
     limits = patient(lazy_ms=NEVER_MS, probe_ms=NEVER_MS)
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port, limits=limits) as caller:
+        async with replica_server(replica) as server, peers_to(server.port, limits=limits) as caller:
             await caller.reached()
             before = caller.peers.batches_sent[PEER]
             caller.peers.send(PEER, [accept(1)], None)
@@ -85,7 +85,7 @@ def test_on_a_busy_link_what_nobody_waits_for_may_wait_longer() -> None:
     limits = patient(lazy_ms=0.0, busy_lazy_ms=NEVER_MS, busy_messages=3, probe_ms=NEVER_MS)
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port, limits=limits) as caller:
+        async with replica_server(replica) as server, peers_to(server.port, limits=limits) as caller:
             await caller.reached()
             await asyncio.gather(*(caller.send(accept(number)) for number in range(3)))
             before = caller.peers.batches_sent[PEER]
@@ -104,7 +104,7 @@ def test_what_nobody_waits_for_leaves_by_itself_in_the_end() -> None:
     replica = Replica()
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port) as caller:
+        async with replica_server(replica) as server, peers_to(server.port) as caller:
             await caller.reached()
             caller.peers.send(PEER, [accept(1)], None)
             await until(lambda: replica.asked == [accept(1)])
@@ -114,7 +114,7 @@ def test_what_nobody_waits_for_leaves_by_itself_in_the_end() -> None:
 
 def test_what_comes_together_leaves_together() -> None:
     async def story() -> None:
-        async with replica_door(Replica()) as door, peers_to(door.port) as caller:
+        async with replica_server(Replica()) as server, peers_to(server.port) as caller:
             await caller.reached()
             before = caller.peers.batches_sent[PEER]
             await asyncio.gather(*(caller.send(accept(number)) for number in range(200)))
@@ -129,7 +129,7 @@ def test_batches_have_limits() -> None:
     limits = patient(batch_messages=10, batch_bytes=100_000, probe_ms=NEVER_MS)
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port, limits=limits) as caller:
+        async with replica_server(replica) as server, peers_to(server.port, limits=limits) as caller:
             await caller.reached()
             before = caller.peers.batches_sent[PEER]
             await asyncio.gather(*(caller.send(accept(number)) for number in range(95)))
@@ -146,7 +146,7 @@ def test_messages_gather_while_many_batches_are_under_way() -> None:
     limits = patient(eager_batches=2, gather_ms=NEVER_MS, probe_ms=NEVER_MS)
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port, limits=limits) as caller:
+        async with replica_server(replica) as server, peers_to(server.port, limits=limits) as caller:
             await caller.reached()
             replica.silent = True
             sent = [caller.send(accept(0))]
@@ -172,7 +172,7 @@ def test_a_message_on_a_quiet_link_does_not_wait_however_many_are_under_way() ->
     limits = patient(eager_batches=0, gather_ms=0.0, probe_ms=NEVER_MS)
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port, limits=limits) as caller:
+        async with replica_server(replica) as server, peers_to(server.port, limits=limits) as caller:
             await caller.reached()
             replica.silent = True
             for number in range(20):
@@ -188,7 +188,7 @@ def test_no_more_than_the_limit_is_under_way() -> None:
     limits = patient(batch_messages=1, flying_batches=5, probe_ms=NEVER_MS)
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port, limits=limits) as caller:
+        async with replica_server(replica) as server, peers_to(server.port, limits=limits) as caller:
             await caller.reached()
             replica.silent = True
             sent = [caller.send(accept(number)) for number in range(50)]
@@ -207,11 +207,11 @@ def test_a_full_queue_says_so() -> None:
     """Before the first connection everything waits."""
 
     async def story() -> None:
-        async with replica_door(Replica()) as door:
-            async with peers_to(door.port, limits=patient(queue_messages=10)) as caller:
+        async with replica_server(Replica()) as server:
+            async with peers_to(server.port, limits=patient(queue_messages=10)) as caller:
                 replies = await asyncio.gather(*(caller.send(accept(number)) for number in range(15)))
                 assert replies == [AcceptOk()] * 10 + [Failed(reason="queue full")] * 5
-            async with peers_to(door.port, limits=patient(queue_bytes=100_000)) as caller:
+            async with peers_to(server.port, limits=patient(queue_bytes=100_000)) as caller:
                 replies = await asyncio.gather(*(caller.send(accept(number, size=60_000)) for number in range(4)))
                 assert replies == [AcceptOk()] * 2 + [Failed(reason="queue full")] * 2
                 assert await caller.send(accept()) == AcceptOk()
@@ -221,7 +221,7 @@ def test_a_full_queue_says_so() -> None:
 
 def test_a_peer_nobody_knows() -> None:
     async def story() -> None:
-        async with replica_door(Replica()) as door, peers_to(door.port) as caller:
+        async with replica_server(Replica()) as server, peers_to(server.port) as caller:
             replies: list[Reply] = []
             caller.peers.send(9, [accept()], replies.append)
             caller.peers.send(9, [accept()], None)

@@ -12,7 +12,7 @@ from epoxy.model.messages import (
     Request,
 )
 from epoxy.runtime.clock import LoopClock, SystemDice
-from epoxy.transport.peers.batch import Shortest
+from epoxy.transport.peers.batch import WindowedMinimum
 from epoxy.transport.peers.transport import Peers
 from epoxy.transport.wan.emulation import Link
 from tests.transport.http.harness import run, until
@@ -26,7 +26,7 @@ from tests.transport.peers.pair import (
     accept,
     patient,
     peers_to,
-    replica_door,
+    replica_server,
 )
 
 # Whoever is there instead of the peer.
@@ -76,8 +76,8 @@ def test_another_cluster_is_not_joined() -> None:
     replica = Replica()
 
     async def story() -> None:
-        other = replica_door(replica, secret=b"another secret of another cluster")
-        async with other as door, peers_to(door.port, limits=HASTY) as caller:
+        other = replica_server(replica, secret=b"another secret of another cluster")
+        async with other as server, peers_to(server.port, limits=HASTY) as caller:
             assert isinstance(await caller.send(accept()), Failed)
             assert not caller.peers.reachable(PEER)
 
@@ -92,7 +92,7 @@ def test_the_emulated_distance_is_measured() -> None:
     """At least what was asked for, give or take the timer's millisecond; how much more depends on the machine."""
 
     async def story() -> None:
-        async with replica_door(Replica()) as door, peers_to(door.port, rtt_ms=40.0) as caller:
+        async with replica_server(Replica()) as server, peers_to(server.port, rtt_ms=40.0) as caller:
             loop = asyncio.get_running_loop()
             began_s = loop.time()
             assert await caller.send(accept()) == AcceptOk()
@@ -108,7 +108,10 @@ def test_what_the_peer_does_is_no_part_of_the_distance() -> None:
     replica = Replica()
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port, limits=patient(probe_ms=NEVER_MS)) as caller:
+        async with (
+            replica_server(replica) as server,
+            peers_to(server.port, limits=patient(probe_ms=NEVER_MS)) as caller,
+        ):
             await caller.reached()
             before_ms = caller.peers.rtt_ms(PEER)
             replica.silent = True
@@ -126,7 +129,7 @@ def test_what_the_peer_does_is_no_part_of_the_distance() -> None:
 
 
 def test_the_shortest_of_the_last_while() -> None:
-    shortest = Shortest()
+    shortest = WindowedMinimum()
     assert shortest.value is None
     for now_ms, sample_ms, expected in (
         (0, 30.0, 30.0),
@@ -143,7 +146,7 @@ def test_a_cut_link_fails_and_heals() -> None:
     replica = Replica()
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port, limits=HASTY, rtt_ms=4.0) as caller:
+        async with replica_server(replica) as server, peers_to(server.port, limits=HASTY, rtt_ms=4.0) as caller:
             await caller.reached()
             caller.link.cut(PEER)
             assert await caller.send(accept(1)) == Failed(reason="timeout")
@@ -167,7 +170,7 @@ def test_a_link_cut_at_the_other_end(sends: bool, heard: bool) -> None:
 
     async def story() -> None:
         link = Link(LoopClock(asyncio.get_running_loop()))
-        async with replica_door(replica, link=link) as door, peers_to(door.port, limits=HASTY) as caller:
+        async with replica_server(replica, link=link) as server, peers_to(server.port, limits=HASTY) as caller:
             await caller.reached()
             link.cut(ME, sends=sends, hears=heard)
             assert await caller.send(accept(1)) == Failed(reason="timeout")
@@ -192,7 +195,7 @@ def test_a_request_for_all_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> N
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        async with replica_door(replicas[2], me=2) as one, replica_door(replicas[3], me=3) as other:
+        async with replica_server(replicas[2], me=2) as one, replica_server(replicas[3], me=3) as other:
             links = {2: f"http://127.0.0.1:{one.port}", 3: f"http://127.0.0.1:{other.port}"}
             peers = Peers(
                 ME, SECRET, links, epoch=lambda: 1, clock=LoopClock(loop), dice=SystemDice(), limits=patient()

@@ -18,20 +18,20 @@ from epoxy.testing import free_ports
 from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.limits import HttpLimits, PeerLimits
 from epoxy.transport.peers.auth import Verifier
-from epoxy.transport.peers.authenticator import Gate
+from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.peer import PeerLink
 from epoxy.transport.peers.transport import PeerEndpoint
 from epoxy.transport.wan.emulation import Link
-from tests.transport.http.harness import door, expect_report, run, until
-from tests.transport.peers.pair import HASTY, ME, PEER, SECRET, Replica, accept, peers_to, read, replica_door
+from tests.transport.http.harness import expect_report, run, running_server, until
+from tests.transport.peers.pair import HASTY, ME, PEER, SECRET, Replica, accept, peers_to, read, replica_server
 
 
 def test_no_answer_in_time_is_a_failure_and_life_goes_on() -> None:
     replica = Replica()
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port, limits=HASTY) as caller:
+        async with replica_server(replica) as server, peers_to(server.port, limits=HASTY) as caller:
             await caller.reached()
             replica.silent = True
             lost = [caller.send(accept(number)) for number in (1, 2, 3)]
@@ -73,7 +73,7 @@ def test_a_peer_whose_disk_stands_still_is_down_until_it_moves() -> None:
     replica = Replica()
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port, limits=HASTY) as caller:
+        async with replica_server(replica) as server, peers_to(server.port, limits=HASTY) as caller:
             await caller.reached()
             replica.silent = True
             assert await caller.send(accept(1)) == Failed(reason="timeout")
@@ -109,7 +109,7 @@ def test_a_peer_that_is_absent_at_the_start() -> None:
         async with peers_to(port, limits=HASTY) as caller:
             assert await caller.send(accept(1)) == Failed(reason="unreachable")
             assert await caller.send(accept(2)) == Failed(reason="unreachable")
-            async with replica_door(Replica(), port=port):
+            async with replica_server(Replica(), port=port):
                 assert await caller.insist(accept(3)) == AcceptOk()
 
     run(story())
@@ -117,10 +117,10 @@ def test_a_peer_that_is_absent_at_the_start() -> None:
 
 def test_a_greeting_is_heard_however_late_its_turn_is() -> None:
     """A process that is not run for a while between reading and serving must not refuse its peers."""
-    endpoint = PeerEndpoint(Replica().handle, Gate(Verifier(PEER, SECRET)))
+    endpoint = PeerEndpoint(Replica().handle, Authenticator(Verifier(PEER, SECRET)))
 
     async def story() -> None:
-        async with door(endpoint, HttpLimits(turn_s=0.0)) as opened, peers_to(opened.port) as caller:
+        async with running_server(endpoint, HttpLimits(turn_s=0.0)) as opened, peers_to(opened.port) as caller:
             assert await caller.send(accept()) == AcceptOk()
 
     run(story())
@@ -139,11 +139,11 @@ def test_each_new_reason_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with peers_to(port, limits=HASTY) as caller:
             await until(lambda: "refused" in caller.peers.trouble(PEER))
-            async with door(refuse, port=port):
+            async with running_server(refuse, port=port):
                 await until(lambda: len(attempts) > 5)
                 assert caller.peers.trouble(PEER).startswith("answered 401 Unauthorized: your clock is ")
                 assert caller.peers.trouble(PEER).endswith(" s behind"), "what it says, not the JSON around it"
-            async with replica_door(Replica(), port=port):
+            async with replica_server(Replica(), port=port):
                 await caller.reached()
             assert caller.peers.trouble(PEER) == ""
 
@@ -160,7 +160,7 @@ def test_a_peer_that_restarts() -> None:
     async def story() -> None:
         async with peers_to(port, limits=HASTY) as caller:
             for _ in range(3):
-                async with replica_door(replica, port=port):
+                async with replica_server(replica, port=port):
                     await caller.insist(accept())
                     replica.silent = True
                     lost = caller.send(accept(7))
@@ -177,8 +177,8 @@ def test_stopping_answers_everybody() -> None:
     replica.silent = True
 
     async def story() -> None:
-        async with replica_door(replica) as door:
-            async with peers_to(door.port) as caller:
+        async with replica_server(replica) as server:
+            async with peers_to(server.port) as caller:
                 flying = caller.send(accept(1))
                 await until(lambda: bool(replica.waiting))
                 queued = caller.send(accept(2))
@@ -186,7 +186,7 @@ def test_stopping_answers_everybody() -> None:
             assert isinstance(await queued, Failed)
             assert await caller.send(accept(3)) == Failed(reason="unreachable")
             replica.speak()
-            await until(lambda: not door.connections)
+            await until(lambda: not server.connections)
 
     run(story())
 
@@ -198,7 +198,7 @@ def test_answers_that_do_not_fit_into_one_frame_come_in_several() -> None:
     replica = Replica(lambda _: ReadOk(committed=LARGE, vote=None))
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port) as caller:
+        async with replica_server(replica) as server, peers_to(server.port) as caller:
             replies = await asyncio.gather(*(caller.send(read(number)) for number in range(10)))
             assert replies == [ReadOk(committed=LARGE, vote=None)] * 10
             # Three fit into a frame: ten, seven, four and one were asked.
@@ -212,7 +212,7 @@ def test_an_answer_that_fits_into_no_frame_is_a_failure() -> None:
     replica = Replica(lambda _: ReadOk(committed=LARGE, vote=None))
 
     async def story() -> None:
-        async with replica_door(replica) as door, peers_to(door.port) as caller:
+        async with replica_server(replica) as server, peers_to(server.port) as caller:
             lone = caller.send(*(read(number) for number in range(5)))
             other = caller.send(read(6))
             assert await lone == Failed(reason="the answer does not fit into a frame")
@@ -223,7 +223,7 @@ def test_an_answer_that_fits_into_no_frame_is_a_failure() -> None:
 
 def test_what_cannot_be_encoded_fails_alone() -> None:
     async def story() -> None:
-        async with replica_door(Replica()) as door, peers_to(door.port) as caller:
+        async with replica_server(Replica()) as server, peers_to(server.port) as caller:
             await caller.reached()
             before = caller.send(accept(1))
             failed = await caller.send(Read(key=b"k" * 5000, epoch=1))
@@ -239,7 +239,7 @@ def test_one_who_fails_at_its_answer_keeps_nobody_from_theirs() -> None:
     async def story() -> None:
         reports: list[BaseException] = []
         expect_report(reports)
-        async with replica_door(Replica()) as door, peers_to(door.port) as caller:
+        async with replica_server(Replica()) as server, peers_to(server.port) as caller:
             before = caller.send(accept(1))
             caller.peers.send(PEER, [accept(2)], lambda _: raise_planted())
             after = caller.send(accept(3))
@@ -263,7 +263,7 @@ def test_a_peer_that_fails_at_one_batch_is_not_given_up() -> None:
     async def story() -> None:
         reports: list[BaseException] = []
         expect_report(reports)
-        async with replica_door(Replica(reply)) as door, peers_to(door.port) as caller:
+        async with replica_server(Replica(reply)) as server, peers_to(server.port) as caller:
             await caller.reached()
             failed = await caller.send(accept(1))
             assert isinstance(failed, Failed)

@@ -12,7 +12,7 @@ from epoxy.transport.peers import auth
 from epoxy.transport.peers.auth import OPERATOR, Verifier
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.wan.emulation import Link, LinkAdmin
-from tests.transport.http.harness import Door, with_door
+from tests.transport.http.harness import RunningServer, with_server
 
 
 class Ticket:
@@ -157,16 +157,16 @@ def state(answer: bytes) -> object:
 def test_the_operator_cuts_and_heals() -> None:
     link = Link(JumpingClock())
 
-    async def test(door: Door) -> None:
-        both = await door.ask(order(b'{"cut": [2, 3]}', nonce=1))
+    async def test(server: RunningServer) -> None:
+        both = await server.ask(order(b'{"cut": [2, 3]}', nonce=1))
         cut = {"sends": False, "hears": False}
         assert state(both) == {"cut": {"2": cut, "3": cut}}
-        one_way = await door.ask(order(b'{"heal": [2], "cut": [3], "hears": true}', nonce=2))
+        one_way = await server.ask(order(b'{"heal": [2], "cut": [3], "hears": true}', nonce=2))
         assert state(one_way) == {"cut": {"3": {"sends": False, "hears": True}}}
         assert [link.sends(2), link.hears(2), link.sends(3), link.hears(3)] == [True, True, False, True]
-        assert state(await door.ask(order(b"{}", nonce=3))) == {"cut": {"3": {"sends": False, "hears": True}}}
+        assert state(await server.ask(order(b"{}", nonce=3))) == {"cut": {"3": {"sends": False, "hears": True}}}
 
-    with_door(LinkAdmin(link, Verifier(1, SECRET, now_ms=lambda: NOW_MS), lambda: frozenset((2, 3))), test)
+    with_server(LinkAdmin(link, Verifier(1, SECRET, now_ms=lambda: NOW_MS), lambda: frozenset((2, 3))), test)
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ def test_the_operator_cuts_and_heals() -> None:
 def test_nobody_else_does(request_bytes: bytes, status: int) -> None:
     link = Link(JumpingClock())
 
-    async def test(door: Door) -> None:
-        assert (await door.ask(request_bytes)).startswith(b"HTTP/1.1 %d " % status)
+    async def test(server: RunningServer) -> None:
+        assert (await server.ask(request_bytes)).startswith(b"HTTP/1.1 %d " % status)
 
-    with_door(LinkAdmin(link, Verifier(1, SECRET, now_ms=lambda: NOW_MS), lambda: frozenset((2, 3))), test)
+    with_server(LinkAdmin(link, Verifier(1, SECRET, now_ms=lambda: NOW_MS), lambda: frozenset((2, 3))), test)
     assert link.state() == {}

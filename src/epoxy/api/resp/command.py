@@ -12,7 +12,7 @@ from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES, Proposal
 from epoxy.model.transactions import Txn, TxnOutcome
 from epoxy.model.writes import Consistency, Outcome, ReadAnswer, ReadResult, Write
 from epoxy.node.keys.driver import Change
-from epoxy.transport.http.response_cache import ReadyAnswers
+from epoxy.transport.http.response_cache import ResponseCache
 
 INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 
@@ -78,7 +78,7 @@ class RespSession:
         return Consistency.LINEARIZABLE if self.consistent else Consistency.OPTIMISTIC
 
     @property
-    def ready(self) -> ReadyAnswers:
+    def ready(self) -> ResponseCache:
         """Answers to GET, by the key as a command has it."""
         raise NotImplementedError
 

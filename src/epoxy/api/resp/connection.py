@@ -24,9 +24,9 @@ from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
 from epoxy.model.errors import InvalidRequest, StoreFailed
 from epoxy.model.records import MAX_VALUE_BYTES
-from epoxy.transport.http.goodbye import FLUSH_S, LEAVE_S, cork, end_stream
+from epoxy.transport.http.graceful_close import CLOSE_DELAY_S, FLUSH_S, cork, end_stream
 from epoxy.transport.http.listener import Listener, listen
-from epoxy.transport.http.response_cache import ReadyAnswers
+from epoxy.transport.http.response_cache import ResponseCache
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +53,9 @@ class RespDoor:
         self.password = password.encode() if password is not None else None
         self.connections: dict[int, RespConnection] = {}
         self.stopping = False
-        self.lasting = ReadyAnswers()
+        self.lasting = ResponseCache()
         """To GETs, good for everybody for ever."""
-        self.passing = ReadyAnswers()
+        self.passing = ResponseCache()
         """... and to those that do not ask for a quorum, until the key changes."""
         node.on_overwrite(lambda key: self.passing.drop(resp.bulk(key)))
         self._counts: Counter[tuple[str, str]] = Counter()
@@ -209,7 +209,7 @@ class RespConnection(RespSession, asyncio.Protocol):
     # What commands use.
 
     @property
-    def ready(self) -> ReadyAnswers:
+    def ready(self) -> ResponseCache:
         return self._door.lasting if self.consistent else self._door.passing
 
     def promise(self) -> Answer:
@@ -422,7 +422,7 @@ class RespConnection(RespSession, asyncio.Protocol):
         stopping, halves = self._door.stopping, transport.can_write_eof()
         if stopping and not self._parted:
             self._parted = True
-            self._loop.call_later(LEAVE_S, self._end, lambda transport: transport.abort())
+            self._loop.call_later(CLOSE_DELAY_S, self._end, lambda transport: transport.abort())
             if halves:
                 transport.write_eof()
             else:

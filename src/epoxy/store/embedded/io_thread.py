@@ -13,7 +13,7 @@ Post = Callable[[Callable[[], None]], object]
 """Runs a function on the owner's thread, soon. May be called from any thread: `loop.call_soon_threadsafe`."""
 
 
-class IoThread(Protocol):
+class IoExecutor(Protocol):
     def submit(
         self,
         job: Callable[[], T],
@@ -29,7 +29,7 @@ class IoThread(Protocol):
         """Returns when the job under way has ended; those behind it are not started."""
 
 
-class ThreadLane:
+class IoThread:
     """A thread beside a busy event loop gets its turn after one switch interval of the interpreter, 5 ms by default:
     the process should set that to half a millisecond (`sys.setswitchinterval(0.0005)`)."""
 
@@ -81,12 +81,12 @@ PROBATION = 64
 """Quick jobs in a row before the next is done at once: one sync in 64 that is slow is a slow disk."""
 
 
-class SwiftLane:
+class AdaptiveIoThread:
     """Does light jobs at once, on the owner's thread, while the disk is quick, and everything else in a thread of its
     own. So a slow disk holds up the loop once, and then not until it has been quick for a while."""
 
     def __init__(self, name: str, post: Post, *, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._thread = ThreadLane(name, post)
+        self._thread = IoThread(name, post)
         self._clock = clock
         self._handed_over = 0
         self._quick_in_a_row = 0

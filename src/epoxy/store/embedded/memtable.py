@@ -28,7 +28,7 @@ from epoxy.model.errors import StoreFailed
 from epoxy.ports import KeyValue
 from epoxy.store.conflicts import overlaps
 from epoxy.store.embedded.tree import STEM_BYTES, Row, TreeView
-from epoxy.store.mvcc import Past
+from epoxy.store.mvcc import UndoRecord
 
 Replaced = bytes | TreeView | None
 """A value that was only in the tree is not read to be kept: the tree's view stands for it."""
@@ -42,7 +42,7 @@ RECENT_SHARE = 4
 """When a quarter as many rows are new as there are in order, it is time to put all of them in order."""
 
 
-class Layer:
+class Memtable:
     """Rows that were written; None: cleared. They are put in order when a range asks for it. From then on what is new
     is remembered, and put in order by itself when the next one asks: to find its place among all others takes ten times
     as long, and those who compare replicas ask often."""
@@ -111,15 +111,15 @@ def merged(first: list[bytes], second: list[bytes], begin: bytes, end: bytes, re
             j += 1
 
 
-NOTHING: Final = Layer()
+NOTHING: Final = Memtable()
 
 
-class Levels:
+class MemtableStack:
     """Where to look for a row, the newest first."""
 
     __slots__ = ("_active", "_find", "_flushing", "_frozen", "_open", "active", "flushing", "frozen", "open", "tree")
 
-    def __init__(self, open: Layer, flushing: Layer, active: Layer, frozen: Layer, tree: TreeView) -> None:  # noqa: A002
+    def __init__(self, open: Memtable, flushing: Memtable, active: Memtable, frozen: Memtable, tree: TreeView) -> None:  # noqa: A002
         self.open = open
         self.flushing = flushing
         self.active = active
@@ -131,8 +131,8 @@ class Levels:
         self._active = active.values
         self._frozen = frozen.values
 
-    def durable(self) -> "Levels":
-        return Levels(NOTHING, NOTHING, self.active, self.frozen, self.tree)
+    def durable(self) -> "MemtableStack":
+        return MemtableStack(NOTHING, NOTHING, self.active, self.frozen, self.tree)
 
     def get(self, key: bytes) -> bytes | None:
         value = self.in_memory(key)
@@ -178,7 +178,7 @@ class StoreView:
 
     __slots__ = ("_later", "_levels")
 
-    def __init__(self, levels: Levels, later: Past[Replaced]) -> None:
+    def __init__(self, levels: MemtableStack, later: UndoRecord[Replaced]) -> None:
         self._levels = levels
         self._later = later
 
@@ -200,7 +200,7 @@ class StoreView:
 
     def has_changed(self, keys: set[bytes], ranges: tuple[tuple[bytes, bytes], ...]) -> bool:
         """Whether any of this was committed after the view's moment."""
-        past: Past[Replaced] | None = self._later
+        past: UndoRecord[Replaced] | None = self._later
         while past is not None:
             if overlaps(keys, ranges, past.before):
                 return True
@@ -209,7 +209,7 @@ class StoreView:
 
     def _undone(self, begin: bytes, end: bytes) -> list[Row]:
         undone: dict[bytes, bytes | None] = {}
-        past: Past[Replaced] | None = self._later
+        past: UndoRecord[Replaced] | None = self._later
         while past is not None:
             for key, value in past.before.items():
                 if begin <= key < end and key not in undone:

@@ -20,12 +20,12 @@ from epoxy.model.errors import Conflict, StoreFailed, StoreRefused
 from epoxy.ports import Snapshot
 from epoxy.store.buffer import BufferedTransaction, WriteBuffer, stamp
 from epoxy.store.conflicts import Values
-from epoxy.store.embedded.io_thread import IoThread, Post, SwiftLane, ThreadLane
+from epoxy.store.embedded.io_thread import AdaptiveIoThread, IoExecutor, IoThread, Post
 from epoxy.store.embedded.log import LogPosition, WriteAheadLog, recover, sync_folder
-from epoxy.store.embedded.memtable import NOTHING, Layer, Levels, Replaced, StoreView
+from epoxy.store.embedded.memtable import NOTHING, Memtable, MemtableStack, Replaced, StoreView
 from epoxy.store.embedded.space import cause_of
 from epoxy.store.embedded.tree import Tree, TreeView
-from epoxy.store.mvcc import Readers
+from epoxy.store.mvcc import UndoLog
 from epoxy.store.transact import Transactor
 
 LOG_FOLDER, TREE_FOLDER = "log", "tree"
@@ -67,7 +67,7 @@ class EmbeddedStore(Transactor):
         post: Post,
         schedule: Post,
         on_failure: Callable[[StoreFailed], None],
-        lane: Callable[[str, Post], IoThread] | None = None,
+        lane: Callable[[str, Post], IoExecutor] | None = None,
         log_bytes: int = LOG_BYTES,
     ) -> None:
         try:
@@ -78,14 +78,14 @@ class EmbeddedStore(Transactor):
         self._schedule = schedule
         self._on_failure = on_failure
         self._log_limit = log_bytes
-        self._writer = (lane or SwiftLane)("epoxy-log", post)
-        self._checkpointer = (lane or ThreadLane)("epoxy-checkpoint", post)
-        self._levels = Levels(Layer(), NOTHING, Layer(), Layer(replayed), self._tree.view())
+        self._writer = (lane or AdaptiveIoThread)("epoxy-log", post)
+        self._checkpointer = (lane or IoThread)("epoxy-checkpoint", post)
+        self._levels = MemtableStack(Memtable(), NOTHING, Memtable(), Memtable(replayed), self._tree.view())
         self._durable = self._levels.durable()
         # Shared by all who look between two flushes: it is asked for with every read.
         self._durable_view: StoreView | None = None
-        self._readers: Readers[Replaced] = Readers()
-        self._durable_readers: Readers[Replaced] = Readers()
+        self._readers: UndoLog[Replaced] = UndoLog()
+        self._durable_readers: UndoLog[Replaced] = UndoLog()
         self._sequence = reached.sequence
         self._synced = 0
         self._log_bytes = 0
@@ -185,7 +185,7 @@ class EmbeddedStore(Transactor):
         if self._dead is not None or self._writing or self._synced == self.commits or self._too_far_ahead():
             return
         through, effects = self.commits, self._levels.open
-        self._move_on(opened=Layer(), flushing=effects)
+        self._move_on(opened=Memtable(), flushing=effects)
         self._writing = True
         # Encoded here: beside a busy loop the thread would have to wait for the interpreter's lock once more.
         frame = self._log.frame(self._sequence, effects.values)
@@ -221,14 +221,14 @@ class EmbeddedStore(Transactor):
     def _move_on(
         self,
         *,
-        opened: Layer | None = None,
-        flushing: Layer | None = None,
-        active: Layer | None = None,
-        frozen: Layer | None = None,
+        opened: Memtable | None = None,
+        flushing: Memtable | None = None,
+        active: Memtable | None = None,
+        frozen: Memtable | None = None,
         tree: TreeView | None = None,
     ) -> None:
         now = self._levels
-        self._levels = Levels(
+        self._levels = MemtableStack(
             opened or now.open, flushing or now.flushing, active or now.active, frozen or now.frozen, tree or now.tree
         )
 
@@ -245,7 +245,7 @@ class EmbeddedStore(Transactor):
         """The frame just written was the generation's last."""
         self._checkpointing = True
         self._log_bytes = 0
-        self._move_on(active=Layer(), frozen=self._levels.active)
+        self._move_on(active=Memtable(), frozen=self._levels.active)
         self._durable, self._durable_view = self._levels.durable(), None
         self._writing = True
         self._writer.submit(self._log.rotate, self._frozen, self._fail)

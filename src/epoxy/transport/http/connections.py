@@ -1,23 +1,23 @@
-"""The open connections of a door: how many, and which of them have had their time."""
+"""The open connections of a server: how many, what they hold, and the timer for their time limits."""
 
 import asyncio
 from typing import Protocol
 
-from epoxy.transport.http.response_cache import ReadyAnswers
+from epoxy.transport.http.response_cache import ResponseCache
 
 SWEEP_S = 1.0
-"""The shortest limit on time is two of these. One timer for all connections: a timer for each request costs as much as
+"""The shortest time limit is two of these. One timer for all connections: a timer for each request costs as much as
 reading it."""
 
 
 TRIALS = 64
 """Connections beyond the limit that may still prove to be a peer's: four for each of sixteen that come back at once.
-With one more the oldest goes, so that nobody who says nothing keeps a peer out."""
+With one more the oldest is aborted, so that silent connections do not keep a peer out."""
 
 
 class OpenConnection(Protocol):
     def sweep(self, now: float) -> None:
-        """Hang up if a limit on time is over."""
+        """Close if a time limit has passed."""
 
     def drain(self) -> None:
         """Begin nothing new, finish what is under way, then close."""
@@ -26,7 +26,7 @@ class OpenConnection(Protocol):
 
 
 class Budget:
-    """What the requests of some connections hold together, from their first byte until they are answered."""
+    """Bytes that the requests of some connections hold together, from the first byte until the answer."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -46,32 +46,32 @@ class Account:
         self._budget.bytes += size
 
     def move(self, budget: Budget) -> None:
-        """Count with others from now on, with everything it holds."""
+        """Count in another budget from now on."""
         self._budget.bytes -= self.bytes
         budget.bytes += self.bytes
         self._budget = budget
 
     def exceeds(self, limit: int) -> bool:
-        """Whether all who share the budget hold too much."""
+        """Whether all that share the budget hold more than this."""
         return self._budget.bytes > limit
 
 
 class Connections:
-    """Shared by the connections of a door. `now` is the loop's time, rounded up to the next sweep: it costs nothing to
-    read, and nobody is hung up on early. Peers, and what they hold, are counted apart from strangers, so that no crowd
-    of those can keep the peers out: one beyond the limit is on trial, and stays if it proves to be a peer. `ready` has
-    whole answers, by the address in a GET.
+    """Shared by the connections of a server. `now` is the loop's time, rounded up to the next sweep: cheap to read, and
+    no limit ends early. Peers, and what they hold, are counted apart from clients, so that clients cannot
+    keep peers out: a connection beyond the limit is on trial, and stays if it proves to be a peer's. `response_cache`
+    has whole answers by the address in a GET.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.now = 0.0
-        self.strangers = Budget()
-        self.peers = Budget()
+        self.client_budget = Budget()
+        self.peer_budget = Budget()
         self.draining = False
-        self.ready = ReadyAnswers()
+        self.response_cache = ResponseCache()
         self._open: set[OpenConnection] = set()
-        self._vouched: set[OpenConnection] = set()
+        self._peers: set[OpenConnection] = set()
         self._trials: dict[OpenConnection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._empty: asyncio.Future[None] | None = None
@@ -80,11 +80,11 @@ class Connections:
         return len(self._open)
 
     def admit(self, connection: OpenConnection) -> bool:
-        """False: one too many, on trial. It is swept like the others until it has gone."""
+        """False: it is beyond the limit, on trial."""
         self._open.add(connection)
         if self._timer is None:
             self._tick()
-        if connection in self._vouched or len(self._open) - len(self._vouched) <= self.limit:
+        if connection in self._peers or len(self._open) - len(self._peers) <= self.limit:
             return True
         self._trials[connection] = None
         if len(self._trials) > TRIALS:
@@ -93,14 +93,13 @@ class Connections:
             oldest.abort()
         return False
 
-    def vouch(self, connection: OpenConnection) -> None:
-        """It is a peer's."""
-        self._vouched.add(connection)
+    def mark_as_peer(self, connection: OpenConnection) -> None:
+        self._peers.add(connection)
         self._trials.pop(connection, None)
 
     def forget(self, connection: OpenConnection) -> None:
         self._open.discard(connection)
-        self._vouched.discard(connection)
+        self._peers.discard(connection)
         self._trials.pop(connection, None)
         if self._open:
             return
@@ -116,11 +115,11 @@ class Connections:
             connection.sweep(now)
 
     def last_call(self) -> None:
-        """Every answer from here on is the last of its connection, and nobody new is admitted."""
+        """Close every connection after its next answer, and refuse new ones."""
         self.draining = True
 
     async def drain(self, grace_s: float) -> None:
-        """Wait until everything under way is answered, at most `grace_s`, then hang up on the rest."""
+        """Wait until everything under way is answered, at most `grace_s`, then abort the rest."""
         self.last_call()
         for connection in tuple(self._open):
             connection.drain()

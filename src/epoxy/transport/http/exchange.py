@@ -1,4 +1,4 @@
-"""One request and its one answer, as a door's handler sees them."""
+"""One request and its one answer, as a handler sees them."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from epoxy.transport.peers.frames import FrameHandler
 from epoxy.transport.peers.session import PeerSession
 
 Handler = Callable[["Exchange"], None]
-Heir = asyncio.Protocol
-"""What speaks another protocol on a connection that began with HTTP."""
+UpgradedProtocol = asyncio.Protocol
+"""Takes over a connection that began with HTTP."""
 
 
 class Owner(Protocol):
@@ -23,31 +23,31 @@ class Owner(Protocol):
     def advance(self) -> None:
         """Send what may be sent."""
 
-    def hold(self, size: int) -> None:
-        """So many bytes of an answer wait to be sent."""
+    def count_unsent(self, size: int) -> None:
+        """An answer of so many bytes waits to be sent."""
 
-    def vouch(self) -> None:
-        """Whoever is at the other end is a peer."""
+    def mark_as_peer(self) -> None:
+        """The client has proved to be a peer."""
 
-    def keep(self, exchange: "Exchange", answer: bytes) -> None:
+    def cache_response(self, exchange: "Exchange", answer: bytes) -> None:
         """The same request will have this answer for ever."""
 
-    def follow(self, stream: "Stream") -> None:
-        """This answer goes on until further notice."""
+    def attach_stream(self, stream: "Stream") -> None:
+        """The answer is sent in pieces until the stream is closed."""
 
     def switch(self, exchange: "Exchange", session: PeerSession, handler: FrameHandler) -> None:
-        """Go on with frames, for this handler."""
+        """Go on with frames (`frames.py`) for this handler."""
 
     def flowing(self, exchange: "Exchange") -> bool:
-        """Whether what this exchange adds would leave at once."""
+        """Whether what this exchange adds is sent at once."""
 
-    def leave(self, exchange: "Exchange", heir: Heir) -> None:
-        """The connection is the heir's from here on."""
+    def upgrade(self, exchange: "Exchange", protocol: UpgradedProtocol) -> None:
+        """Send the answer, and hand the connection over."""
 
 
 class Exchange:
-    """One request and its one answer. An answer after the client has gone is ignored. `size` is what the connection
-    holds for the request, `unsent` what it holds of the answer until its turn has come."""
+    """One request and its one answer. An answer is ignored if the connection is lost. `size`: bytes that the connection
+    holds for the request; `unsent`: bytes of the answer while it waits for earlier ones."""
 
     __slots__ = ("_connection", "_pieces", "answered", "close", "request", "size", "stream_open", "unsent")
 
@@ -69,7 +69,7 @@ class Exchange:
         headers: Headers = (),
         lasting: bool = False,
     ) -> None:
-        """`lasting`: this will be the answer for ever, whatever else happens."""
+        """`lasting`: the answer can never change, and may be cached for ever."""
         assert not self.answered, "one answer for each request"
         self.answered = True
         if (connection := self._connection) is None:
@@ -79,17 +79,17 @@ class Exchange:
         silent = not framing or self.request.method == "HEAD"
         self._pieces = [start] if silent else [start, body]
         self.unsent = len(start) if silent else len(start) + len(body)
-        connection.hold(self.unsent)
+        connection.count_unsent(self.unsent)
         if lasting:
-            connection.keep(self, b"".join(self._pieces))
+            connection.cache_response(self, b"".join(self._pieces))
         connection.advance()
 
     def fail(self, status: int, code: str, message: str, *, definite: bool = True) -> None:
-        """Answer with an error in the one shape all of them have."""
+        """Answer with an error, as JSON."""
         self.respond(status, response.problem(code, message, definite=definite), content_type=response.JSON)
 
     def stream(self, status: int, *, content_type: bytes, headers: Headers = ()) -> "Stream":
-        """An answer in pieces, over when the stream is closed. The connection serves nothing else afterwards."""
+        """An answer in pieces that ends when the stream is closed. It is the last of its connection."""
         assert not self.answered, "one answer for each request"
         self.answered = self.stream_open = self.close = True
         framing = b"transfer-encoding: chunked\r\n"
@@ -98,28 +98,28 @@ class Exchange:
         if self._connection is None:
             stream.lost()
         else:
-            self._connection.follow(stream)
+            self._connection.attach_stream(stream)
         return stream
 
     def switch(self, session: PeerSession, handler: FrameHandler) -> None:
-        """Instead of an answer: this connection goes on with frames (`frames.py`)."""
+        """Instead of an answer: the connection goes on with frames (`frames.py`)."""
         assert not self.answered, "one answer for each request"
         self.answered = True
         if self._connection is not None:
             self._connection.switch(self, session, handler)
 
-    def leave_to(self, heir: Heir, headers: Headers) -> bool:
-        """101: the last answer of this connection, and from then on it is the heir's, whose `connection_made` is
-        called. False: the client has gone, or waits for earlier answers; nothing was done."""
+    def upgrade(self, protocol: UpgradedProtocol, headers: Headers) -> bool:
+        """Answer 101 and hand the connection to `protocol`, whose `connection_made` is called. False: the connection is
+        lost, or earlier answers are outstanding; nothing was done."""
         if self._connection is None or not self.flowing:
             return False
         self.answered = True
         self._pieces = [response.switching(headers)]
-        self._connection.leave(self, heir)
+        self._connection.upgrade(self, protocol)
         return True
 
     def take(self) -> list[bytes]:
-        """What may leave now."""
+        """The bytes to send now."""
         pieces, self._pieces = self._pieces, []
         return pieces
 
@@ -130,13 +130,13 @@ class Exchange:
 
     @property
     def certified(self) -> bool:
-        """Whether the client has shown a certificate that our authority signed."""
+        """Whether the client has shown a certificate signed by our authority."""
         return self._connection is not None and self._connection.certified
 
-    def vouch(self) -> None:
-        """The client has proved to be a peer: from here on its connection is not counted among strangers."""
+    def mark_as_peer(self) -> None:
+        """The client has proved to be a peer: its connection is not counted among clients from here on."""
         if self._connection is not None:
-            self._connection.vouch()
+            self._connection.mark_as_peer()
 
     @property
     def flowing(self) -> bool:
@@ -147,7 +147,7 @@ class Exchange:
 
 
 class Stream:
-    """The body of an answer that goes on. Look at `writable` before writing more than one can afford to hold."""
+    """The body of an answer in pieces. Check `writable` before writing more than memory can hold."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -157,7 +157,7 @@ class Stream:
 
     @property
     def writable(self) -> bool:
-        """False: the client does not keep up, or earlier requests of its connection are not answered yet."""
+        """False: the client reads too slowly, or earlier requests of its connection are not answered yet."""
         return not self._gone and self._exchange.flowing
 
     def write(self, data: bytes) -> None:
@@ -174,7 +174,7 @@ class Stream:
         self._drained.append(callback)
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Called once, when the stream is over, whoever ended it; at once if it is."""
+        """Called once, when either side has ended the stream; at once if it has ended."""
         if self._gone:
             callback()
         else:

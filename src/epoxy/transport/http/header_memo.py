@@ -1,7 +1,7 @@
-"""Requests that differ from the one before in nothing but their address.
+"""Skips the parser for requests that differ from the one before in their address alone.
 
-A client sends the same headers with every GET. Bytes that have been parsed once mean the same the next time, so a
-connection remembers the last headers it saw, all of them as one piece, and compares.
+A client sends the same headers with every GET. A connection keeps the last ones, as bytes and parsed, and compares the
+bytes of the next request with them.
 """
 
 import re
@@ -11,18 +11,18 @@ Headers = dict[bytes, bytes]
 GET = b"GET "
 
 BLOCK_BYTES = 2048
-"""The longest headers remembered: 20 MB for 10,000 connections. What clients send on their own has some hundred."""
+"""The longest headers remembered: 20 MB for 10,000 connections. Clients send some hundred."""
 
 SPECIAL = (b"content-length", b"transfer-encoding", b"expect")
-"""Headers that announce more than a head."""
+"""Headers that announce a body. A request with one of them is not remembered."""
 
 TARGET = re.compile(rb"/[!-~]*")
-"""What a parser takes for an address without a second look."""
+"""Addresses that need no further checks."""
 
 
-class Repetition:
-    """`block` is everything behind the address, up to the empty line; `lasting` whether an answer to it was one that
-    may be kept for ever."""
+class HeaderMemo:
+    """`block`: all bytes after the address, up to the empty line. `lasting`: an answer to a request with these headers
+    was cached for ever."""
 
     __slots__ = ("block", "headers", "lasting")
 
@@ -32,12 +32,12 @@ class Repetition:
         self.lasting = False
 
     def learn(self, piece: bytes, target: bytes, headers: Headers) -> None:
-        """`piece` was one whole request, and nothing else, for `target`."""
+        """`piece` was exactly one request, for `target`."""
         head = GET + target
         if piece.startswith(head) and len(piece) - len(head) <= BLOCK_BYTES and headers.keys().isdisjoint(SPECIAL):
             self.block, self.headers, self.lasting = piece[len(head) :], headers, False
 
     def target(self, piece: bytes) -> bytes | None:
-        """The address in `piece`, which begins with GET, if everything behind it is as the last time."""
+        """The address in `piece`, which begins with GET, if all after it is the same as the last time."""
         end = piece.find(b" ", len(GET))
         return piece[len(GET) : end] if piece[end:] == self.block else None

@@ -1,10 +1,10 @@
-"""A request while it is being read, and what is too much of it."""
+"""A request while it is being read, and its limits."""
 
 from epoxy.transport.limits import HttpLimits
 
 
 class Refusal(Exception):
-    """The request is refused with this answer, and the rest of it is of no interest."""
+    """The request is refused with this answer, and the rest of it is not read."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -33,14 +33,14 @@ class Incoming:
         self.count_head(len(url))
 
     def add_header(self, name: bytes, value: bytes) -> None:
-        """One that is sent twice is joined with a comma."""
+        """A header that is sent twice is joined with a comma."""
         name = name.lower()
         earlier = self.headers.get(name)
         self.headers[name] = value if earlier is None else earlier + b", " + value
 
     def expect_body(self) -> None:
         coding = self.headers.get(b"transfer-encoding", b"chunked").lower()
-        if coding != b"chunked":  # What it is coded with would be taken for the value itself.
+        if coding != b"chunked":  # The coded bytes would be taken for the value itself.
             raise Refusal(501, "not_implemented", "the only transfer coding understood here is chunked")
         self._body_limit = self._limits.body_limits.get(self.url, self._limits.body_bytes)
         self._count_body(int(self.headers.get(b"content-length", b"0")))
@@ -51,7 +51,7 @@ class Incoming:
         self._body.append(data)
 
     def target(self) -> tuple[bytes, bytes]:
-        """Path and query. `http://host/path` is what proxies are sent."""
+        """Path and query. Clients of proxies send `http://host/path`."""
         path, _, query = self.url.partition(b"#")[0].partition(b"?")
         if path.startswith(b"/"):
             return path, query
@@ -66,12 +66,12 @@ class Incoming:
         self._check_head(self.head_size)
 
     def count_unfinished(self, size: int) -> None:
-        """The parser keeps a line to itself until it ends."""
+        """The parser reports a line when it has ended; until then its bytes are counted here."""
         self._head_raw += size
         self._check_head(self._head_raw)
 
     def count_framing(self, size: int) -> None:
-        """Chunks of one byte cost six. Whoever sends more around the body than that is not sending a body."""
+        """Chunks of one byte take six. More framing than that is an attack, not a body."""
         if self._body_raw > 8 * self.body_size + self._limits.head_bytes:
             raise Refusal(400, "bad_request", "far more framing than body")
         self._body_raw += size

@@ -1,9 +1,9 @@
-"""A listening door that never takes the last file descriptors of its process.
+"""Accepting connections without using up the file descriptors of the process.
 
 The system gives every new file the lowest free number. So the number of a connection just accepted says how many files
-are open, whatever they are: connections of other doors, TLS handshakes, refused ones that linger, links, the store's
-own. One beyond the ceiling is closed at once, before anything is made for it, and what is above the ceiling stays free
-for the store, which ends the process if it cannot open its next segment, and for links to peers.
+are open, of whatever kind: connections of other listeners, TLS handshakes, refused ones that linger, links, the store's
+own. A connection beyond the ceiling is closed at once. The numbers above it stay free for the store, which ends the
+process if it cannot open its next segment, and for links to peers.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from typing import Self
 log = logging.getLogger("epoxy.doors")
 
 RESERVED = 256
-"""File descriptors kept for what is no connection of a door: two dozen for the store, three for each of at most 63
-peers. Of a low limit, a quarter is kept."""
+"""File descriptors reserved for what no listener accepts: two dozen for the store, three for each of at most 63 peers.
+Of a low limit, a quarter."""
 
 BACKLOG = 1024
-"""Connections the kernel holds until they are accepted: a whole pool that comes back after a restart."""
+"""Connections the kernel holds until they are accepted: a whole pool that reconnects after a restart."""
 
 ACCEPTED = 64
 """In one turn of the loop: some milliseconds."""
@@ -30,28 +30,28 @@ HANDSHAKE_S = 10.0
 """For TLS: as long as the head of a request may take."""
 
 MAX_HANDSHAKES = 256
-"""At a time. With one more the oldest goes, so that whoever begins one and says nothing does not keep others out."""
+"""At a time. With one more the oldest is cancelled, so that handshakes which never end do not keep others out."""
 
 NO_LIMIT = 1 << 30
-"""More than a system has."""
+"""More descriptors than any system has."""
 
 PAUSE_S = 1.0
-"""Without accepting, after the system could not."""
+"""Without accepting, after an accept has failed."""
 
-COMPLAINT_S = 60.0
+LOG_EVERY_S = 60.0
 """Between two lines in the log about connections that were closed for want of descriptors."""
 
 Make = Callable[[], asyncio.Protocol]
 
 
 def ceiling() -> int:
-    """The first number of a file that no connection may have."""
+    """The lowest file number that no connection may have."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft - min(RESERVED, soft // 4) if soft != resource.RLIM_INFINITY else NO_LIMIT
 
 
 class Listener:
-    """As far as it is used, an `asyncio.Server`."""
+    """Has those methods of `asyncio.Server` that are used."""
 
     def __init__(self, make: Make, sockets: Sequence[socket.socket], ssl: tls.SSLContext | None, limit: int) -> None:
         self.sockets = tuple(sockets)
@@ -60,7 +60,7 @@ class Listener:
         self._limit = limit
         self._loop = asyncio.get_running_loop()
         self._opening: dict[asyncio.Task[None], None] = {}
-        self._complained_s = -COMPLAINT_S
+        self._logged_s = -LOG_EVERY_S
         self._closed = 0
         self._listen()
 
@@ -70,8 +70,8 @@ class Listener:
         return len(self._opening)
 
     def close(self) -> None:
-        """Whoever is connected stays, those included whom the system has let in already, or whose handshake is under
-        way: what they have sent is to be answered."""
+        """Stop listening. Connections stay, those too that the kernel has accepted or whose handshake is under way:
+        what they have requested is answered."""
         for each in self.sockets:
             self._loop.remove_reader(each)
             self._accept(each)
@@ -91,24 +91,24 @@ class Listener:
         for each in self.sockets:
             self._loop.add_reader(each, self._accept, each)
 
-    def _accept(self, door: socket.socket) -> None:
+    def _accept(self, listening: socket.socket) -> None:
         for _ in range(ACCEPTED):
             try:
-                connection, _address = door.accept()
+                connection, _address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                self._rest(error)
+                self._pause(error)
                 return
             if connection.fileno() >= self._limit:
                 connection.close()
-                self._complain()
+                self._log_closed()
             else:
                 connection.setblocking(False)
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._welcome(connection)
+                self._start_opening(connection)
 
-    def _welcome(self, connection: socket.socket) -> None:
+    def _start_opening(self, connection: socket.socket) -> None:
         task = self._loop.create_task(self._open(connection))
         self._opening[task] = None
         task.add_done_callback(self._opening.pop)
@@ -116,7 +116,7 @@ class Listener:
             next(iter(self._opening)).cancel()
 
     async def _open(self, connection: socket.socket) -> None:
-        """A handshake that fails is the client's affair."""
+        """A handshake that fails is not logged: any client can cause it."""
         timeout_s = HANDSHAKE_S if self._ssl is not None else None
         try:
             await self._loop.connect_accepted_socket(
@@ -128,18 +128,18 @@ class Listener:
             connection.close()
             raise
 
-    def _rest(self, error: OSError) -> None:
-        """Out of descriptors or memory all the same. A door that is readable all the time would spin."""
+    def _pause(self, error: OSError) -> None:
+        """Out of descriptors or memory after all. A socket that stays readable would make the loop spin."""
         log.warning("cannot accept connections: %s; trying again in %d s", error.strerror, PAUSE_S)
         for each in self.sockets:
             self._loop.remove_reader(each)
         self._loop.call_later(PAUSE_S, self._listen)
 
-    def _complain(self) -> None:
+    def _log_closed(self) -> None:
         self._closed += 1
         now_s = self._loop.time()
-        if now_s - self._complained_s >= COMPLAINT_S:
-            self._complained_s = now_s
+        if now_s - self._logged_s >= LOG_EVERY_S:
+            self._logged_s = now_s
             log.warning(
                 "out of file descriptors: %d connections were closed at once; raise the limit (ulimit -n), "
                 "or lower limits.connections",
@@ -163,15 +163,15 @@ async def listen(make: Make, host: str, port: int, ssl: tls.SSLContext | None = 
     return Listener(make, sockets, ssl, ceiling())
 
 
-def bound(door: socket.socket, address: object) -> socket.socket:
+def bound(listening: socket.socket, address: object) -> socket.socket:
     try:
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if door.family == socket.AF_INET6:
-            door.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        door.bind(address)  # type: ignore[arg-type]
-        door.listen(BACKLOG)
-        door.setblocking(False)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if listening.family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind(address)  # type: ignore[arg-type]
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
     except OSError:
-        door.close()
+        listening.close()
         raise
-    return door
+    return listening

@@ -1,4 +1,4 @@
-"""What a connection wants next from its client, and for how long it waits."""
+"""What a connection reads next, and the time limit for it."""
 
 import math
 from enum import Enum, auto
@@ -12,14 +12,14 @@ class ConnectionPhase(Enum):
     HEAD = auto()
     BODY = auto()
     NOTHING = auto()
-    """The last request of this connection has been read, or refused. More is dropped unread."""
+    """The last request of this connection has been read, or refused. Further bytes are dropped."""
 
 
-def patience_s(phase: ConnectionPhase, limits: HttpLimits, *, waits_for_us: bool) -> float:
-    """`waits_for_us`: earlier requests are not answered yet."""
+def patience_s(phase: ConnectionPhase, limits: HttpLimits, *, awaits_answers: bool) -> float:
+    """`awaits_answers`: earlier requests are not answered yet."""
     match phase:
         case ConnectionPhase.REQUEST:
-            return math.inf if waits_for_us else limits.idle_timeout_s
+            return math.inf if awaits_answers else limits.idle_timeout_s
         case ConnectionPhase.HEAD:
             return limits.head_timeout_s
         case ConnectionPhase.BODY:

@@ -1,7 +1,4 @@
-"""What is asked and what is answered over HTTP, as values.
-
-Apart from those who make them, which are compiled: a compiled record loses its keywords.
-"""
+"""Requests and replies of HTTP as records, in a module that is not compiled: a compiled record loses its keywords."""
 
 from msgspec import Struct
 
@@ -17,12 +14,12 @@ class HttpRequest(Struct, frozen=True):
 
 
 class HttpReply(Struct, frozen=True):
-    """As the one who asked sees it. A frame has no headers, and says what they would in two numbers."""
+    """A reply at the client's end. A frame has no headers; `took_us` and `store` are fields of it instead."""
 
     status: int
     headers: dict[bytes, bytes]
     body: bytes
     took_us: int = 0
-    """That whoever answered spent, mostly on its disk."""
+    """Time the server spent, mostly on its disk."""
     store: int = 0
-    """The identity of its store, if it knows ours."""
+    """The identity of the server's store; 0 if ours is not on record there."""

@@ -1,4 +1,4 @@
-"""The bytes of an answer in HTTP/1.1, and the one shape of an error."""
+"""The bytes of an answer in HTTP/1.1, and the JSON of errors."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -15,10 +15,10 @@ WITHOUT_BODY = frozenset((HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED))
 
 
 def head(status: int, content_type: bytes, headers: Headers, *, framing: bytes, close: bool) -> bytes:
-    """Everything up to the body. `framing` is the header line that tells where the body ends."""
+    """Everything up to the body. `framing`: the header line that says where the body ends."""
     parts = [STATUS_LINES[status], b"content-type: ", content_type, b"\r\n", framing]
     for name, value in headers:
-        # Nothing a client sent may end a line of ours and begin one of its own.
+        # A value taken from a request must not be able to add header lines.
         assert b"\r" not in value, (name, value)
         assert b"\n" not in value, (name, value)
         parts += (name, b": ", value, b"\r\n")
@@ -27,7 +27,7 @@ def head(status: int, content_type: bytes, headers: Headers, *, framing: bytes, 
 
 
 def switching(headers: Headers) -> bytes:
-    """The end of HTTP on a connection."""
+    """101: the last answer in HTTP on a connection."""
     lines = [b"%b: %b\r\n" % header for header in headers]
     return b"".join([STATUS_LINES[101], b"connection: Upgrade\r\n", *lines, b"\r\n"])
 
@@ -48,7 +48,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def problem(code: str, message: str, *, definite: bool = True, retry_after_ms: int | None = None) -> bytes:
-    """The body of every error answer. Definite: what was asked for did not happen."""
+    """The body of every error answer. Definite: the request had no effect."""
     found = Problem(code=code, message=message, definite=definite, retry_after_ms=retry_after_ms)
     return msgspec.json.encode({"error": found})
 
@@ -58,7 +58,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def message_of(body: bytes) -> str:
-    """What an error answer says to a person; of one that is not ours, the beginning."""
+    """The message in an error answer; of a body in another format, its beginning."""
     try:
         return msgspec.json.decode(body, type=Failure).error.message
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

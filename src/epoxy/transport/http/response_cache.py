@@ -1,24 +1,24 @@
-"""Answers ready to be sent: a door that finds its answer here need not look any further.
+"""Whole encoded answers, by the bytes of the request.
 
-What can never change may be kept for ever: the value of a reserved name that is committed and durable. Whoever keeps
-something else must drop it before anybody can know that it has changed.
+An answer that can never change may stay for ever: the value of a reserved name that is committed and durable. Any other
+must be dropped before the change it misses becomes visible.
 """
 
 ANSWER_BYTES = 4 << 10
-"""The longest answer kept. Beyond, copying the value costs more than looking it up."""
+"""The longest answer cached. Copying a longer one costs more than the lookup of its value."""
 
 GENERATION_BYTES = 16 << 20
-"""Of each of the two generations: together room for 150,000 short values, a hundredth of what a node may use anyway."""
+"""Of each of the two generations: together room for 150,000 short values, a hundredth of a node's memory."""
 
 ENTRY_BYTES = 160
-"""What Python adds to a question and its answer: two objects, and a place in a table that is half full."""
+"""Python's overhead for an entry: two objects, and a place in a table that is half full."""
 
 
-class ReadyAnswers:
-    """In two generations: what nobody asked for while one of them filled up is forgotten.
+class ResponseCache:
+    """In two generations: an entry that is not used while one of them fills up is evicted.
 
-    A hot path may look into `young` itself; what it does not find there, `find` may. `served` counts the answers given
-    without a detour through the door's general machinery: whoever gives them adds them up here.
+    A hot path may look into `young` directly; `find` looks into both. Callers count the answers they take from here in
+    `served`.
     """
 
     def __init__(self, generation_bytes: int = GENERATION_BYTES) -> None:
@@ -31,29 +31,29 @@ class ReadyAnswers:
     def __len__(self) -> int:
         return len(self.young) + len(self._old.keys() - self.young.keys())
 
-    def find(self, question: bytes) -> bytes | None:
-        answer = self.young.get(question)
-        if answer is None and (answer := self._old.get(question)) is not None:
-            self.keep(question, answer)
+    def find(self, request: bytes) -> bytes | None:
+        answer = self.young.get(request)
+        if answer is None and (answer := self._old.get(request)) is not None:
+            self.keep(request, answer)
         return answer
 
-    def keep(self, question: bytes, answer: bytes) -> None:
-        if len(answer) > ANSWER_BYTES or question in self.young:
+    def keep(self, request: bytes, answer: bytes) -> None:
+        if len(answer) > ANSWER_BYTES or request in self.young:
             return
-        size = len(question) + len(answer) + ENTRY_BYTES
+        size = len(request) + len(answer) + ENTRY_BYTES
         if self._young_bytes + size > self._generation_bytes:
             self._old, self.young, self._young_bytes = self.young, {}, 0
-        self.young[question] = answer
+        self.young[request] = answer
         self._young_bytes += size
 
     def clear(self) -> None:
-        """Whoever asks from now on is not to be answered by heart."""
+        """Drop every cached response."""
         self.young.clear()
         self._old.clear()
         self._young_bytes = 0
 
-    def drop(self, question: bytes) -> None:
-        answer = self.young.pop(question, None)
+    def drop(self, request: bytes) -> None:
+        answer = self.young.pop(request, None)
         if answer is not None:
-            self._young_bytes -= len(question) + len(answer) + ENTRY_BYTES
-        self._old.pop(question, None)
+            self._young_bytes -= len(request) + len(answer) + ENTRY_BYTES
+        self._old.pop(request, None)

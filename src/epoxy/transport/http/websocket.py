@@ -1,4 +1,4 @@
-"""The server's side of a WebSocket, on a connection that the HTTP door gives away. Messages are whole."""
+"""The server's side of a WebSocket, on a connection that began as HTTP. Messages arrive whole."""
 
 import asyncio
 import base64
@@ -14,34 +14,34 @@ from websockets.protocol import Side, State
 from epoxy.transport.http.exchange import Exchange
 
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-"""RFC 6455, section 1.3: what proves that whoever answers knows what a WebSocket is."""
+"""RFC 6455, section 1.3: a hash with it proves that the server speaks WebSocket."""
 
 MAX_MESSAGE_BYTES = 2 << 20
 """An actor's answer of a megabyte in base64, or the names of the actors of the largest envoy."""
 
 MAX_UNSENT_BYTES = 8 << 20
-"""Whoever reads so slowly is hung up on, be it messages or the answers to its pings: it will be told everything again
-when it comes back."""
+"""A connection that leaves more unread, be it messages or answers to its pings, is aborted. An envoy is sent
+everything again when it reconnects."""
 
 SLICE_BYTES = 4 << 10
-"""Of what came, read in one go: seven hundred of the shortest frames at most, some milliseconds."""
+"""Read in one go: seven hundred of the shortest frames at most, some milliseconds."""
 
 TURN_S = 0.001
 """As long as pipelined requests of one HTTP connection have (`HttpLimits.turn_s`)."""
 
 CLOSE_S = 5.0
-"""For the other side to say goodbye."""
+"""For the client to answer a close frame."""
 
 
 class WebSocketListener(Protocol):
     def heard(self, message: bytes) -> None: ...
 
     def lost(self) -> None:
-        """Once, when the connection has ended, whoever ended it."""
+        """Called once, when either side has ended the connection."""
 
 
 class WebSocket(asyncio.Protocol):
-    """One connection. `listener` is told what comes."""
+    """One connection. `listen` makes the object that receives its messages."""
 
     def __init__(self, listen: Callable[["WebSocket"], WebSocketListener]) -> None:
         self._framing = Framing(Side.SERVER, state=State.OPEN, max_size=MAX_MESSAGE_BYTES)
@@ -57,7 +57,7 @@ class WebSocket(asyncio.Protocol):
             return
         self._framing.send_text(message)
         self._flush()
-        self._hang_up_on_a_slow_reader()
+        self._abort_slow_reader()
 
     def close(self, reason: str = "") -> None:
         if self._transport is not None and self._framing.state is State.OPEN:
@@ -89,8 +89,8 @@ class WebSocket(asyncio.Protocol):
             listener.lost()
 
     def _turn(self) -> None:
-        """Read what came, as much as fits into a turn; then others have theirs. The shortest frame has six bytes, so
-        one read of a socket may hold forty thousand."""
+        """Read what came for at most one turn, then let other connections have theirs. The shortest frame has six
+        bytes, so one read of a socket may hold forty thousand."""
         self._scheduled = False
         ends = perf_counter() + TURN_S
         while self._backlog and self._transport is not None:
@@ -110,17 +110,17 @@ class WebSocket(asyncio.Protocol):
             if isinstance(event, Frame):
                 self._read(event)
         self._flush()
-        self._hang_up_on_a_slow_reader()
+        self._abort_slow_reader()
 
-    def _hang_up_on_a_slow_reader(self) -> None:
+    def _abort_slow_reader(self) -> None:
         if self._transport is not None and self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
             self._transport.abort()
             self._backlog = b""
 
     def _read(self, frame: Frame) -> None:
-        """The framing answers pings and closes by itself, and keeps the order of fragments and their size."""
+        """The framing answers pings and closes by itself, and checks the order of fragments and their size."""
         if frame.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
-            if frame.data:  # Empty ones have no size that could be bounded.
+            if frame.data:  # Empty ones add nothing to the size that is limited.
                 self._pieces.append(bytes(frame.data))
             if frame.fin:
                 message, self._pieces = b"".join(self._pieces), []
@@ -138,7 +138,7 @@ class WebSocket(asyncio.Protocol):
 
 
 def accept(exchange: Exchange, listen: Callable[[WebSocket], WebSocketListener]) -> None:
-    """The handshake, or a definite answer why not."""
+    """Answer the handshake, or refuse it with a reason."""
     asked = exchange.request.headers
     key = asked.get(b"sec-websocket-key", b"")
     if exchange.request.method != "GET" or asked.get(b"upgrade", b"").lower() != b"websocket" or not key:
@@ -146,9 +146,9 @@ def accept(exchange: Exchange, listen: Callable[[WebSocket], WebSocketListener])
     elif asked.get(b"sec-websocket-version") != b"13":
         exchange.fail(426, "upgrade_required", "version 13 of the WebSocket protocol is spoken here")
     elif b"origin" in asked:
-        exchange.fail(403, "forbidden", "not from a browser: a page of somebody else's could pretend to be an envoy")
+        exchange.fail(403, "forbidden", "not from a browser: a page of another origin could pretend to be an envoy")
     else:
         proof = base64.b64encode(hashlib.sha1(key + GUID).digest())
         headers = ((b"upgrade", b"websocket"), (b"sec-websocket-accept", proof))
-        if not exchange.leave_to(WebSocket(listen), headers):
+        if not exchange.upgrade(WebSocket(listen), headers):
             exchange.fail(400, "bad_request", "a WebSocket is opened on a connection of its own")

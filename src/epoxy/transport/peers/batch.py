@@ -1,4 +1,4 @@
-"""What travels to a peer together."""
+"""Messages that travel to a peer together."""
 
 import math
 from collections.abc import Callable
@@ -7,18 +7,18 @@ from epoxy.model.messages import Failed, Reply
 from epoxy.transport.peers.dial import Dial, report
 
 RTT_MEMORY_MS = 5000.0
-"""The shortest round trip of this long and of the stretch before is the distance; longer ones have waited in line."""
+"""The shortest round trip of this window and the one before is the distance; longer ones have waited in a queue."""
 
 Answered = Callable[[Reply], None]
 
 
 Envelope = tuple[bytes, int, Answered | None, float]
-"""Requests as they were encoded, in order; how many; who waits for the reply of the last; and since when it waits here.
-A tuple, because there is one for every message: nothing is cheaper to make."""
+"""Encoded requests, in order; their number; the callback for the reply to the last; and when it was queued. A tuple
+because there is one for every message: nothing is cheaper to make."""
 
 
-def tell(answered: Answered, reply: Reply) -> None:
-    """One who fails at an answer keeps nobody from theirs."""
+def deliver(answered: Answered, reply: Reply) -> None:
+    """An exception in one callback must not stop the others."""
     try:
         answered(reply)
     except Exception as error:
@@ -28,20 +28,20 @@ def tell(answered: Answered, reply: Reply) -> None:
 def fail(envelope: Envelope, reason: str) -> None:
     answered = envelope[2]
     if answered is not None:
-        tell(answered, Failed(reason=reason))
+        deliver(answered, Failed(reason=reason))
 
 
 class Batch:
-    """What leaves together. No envelopes: a probe."""
+    """One without envelopes is a probe."""
 
-    __slots__ = ("dial", "envelopes", "left_ms", "over", "size", "there_ms")
+    __slots__ = ("dial", "done", "envelopes", "left_ms", "size", "there_ms")
 
     def __init__(self, envelopes: list[Envelope], size: int, left_ms: float) -> None:
         self.envelopes = envelopes
         self.size = size
         self.left_ms = left_ms
         self.there_ms = 0.0
-        self.over = False
+        self.done = False
         self.dial: Dial | None = None
 
     def fail(self, reason: str) -> None:
@@ -50,8 +50,8 @@ class Batch:
             fail(envelope, reason)
 
 
-class Shortest:
-    """The shortest sample of the last while."""
+class WindowedMinimum:
+    """The shortest sample of one to two windows."""
 
     def __init__(self) -> None:
         self._before = self._current = math.inf

@@ -1,5 +1,5 @@
-"""The client's side of HTTP/1.1 for links between peers: one persistent connection, requests pipelined, answers matched
-by their order."""
+"""The client's side of HTTP/1.1 between peers: one persistent connection, requests pipelined, answers matched by their
+order."""
 
 import asyncio
 from collections import deque
@@ -20,15 +20,15 @@ Answered = Callable[[HttpReply | None], None]
 
 
 def report(error: Exception) -> None:
-    """A callback's failure is the event loop's business, which may end the process, but never that of the parser, which
-    would swallow it, or of those who come after."""
+    """Hand a callback's exception to the event loop, which may end the process. The parser would swallow it, and other
+    callbacks would not be called."""
     loop = asyncio.get_running_loop()
-    loop.call_exception_handler({"message": "whoever waited for an answer failed", "exception": error})
+    loop.call_exception_handler({"message": "the callback of an answer failed", "exception": error})
 
 
 class Dial(asyncio.Protocol):
-    """One connection. `opened` is set when it can be used, or fails; `drained` is called when it can take more after it
-    could not; `lost` is set when it is over."""
+    """One connection. `opened` is set when it can be used, or fails; `drained` is called when it is writable again;
+    `lost` is set when the connection has ended."""
 
     # For mypyc. The parser holds the connection and the connection the parser, so one of them has to let go.
     __deletable__ = ("_parser",)
@@ -41,7 +41,7 @@ class Dial(asyncio.Protocol):
         self.answers = 0
         self._waiting: deque[Answered] = deque()
         self._transport: asyncio.Transport | None = None
-        self.choked = False
+        self.write_paused = False
         self._begin()
 
     def _begin(self) -> None:
@@ -73,9 +73,9 @@ class Dial(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         del self._parser
-        self.over("connection lost")
+        self.end("connection lost")
 
-    def over(self, reason: str) -> None:
+    def end(self, reason: str) -> None:
         self._transport = None
         if not self.opened.done():
             self.opened.set_exception(ConnectionError(reason))
@@ -92,10 +92,10 @@ class Dial(asyncio.Protocol):
             self.abort()
 
     def pause_writing(self) -> None:
-        self.choked = True
+        self.write_paused = True
 
     def resume_writing(self) -> None:
-        self.choked = False
+        self.write_paused = False
         self._drained()
 
     # The parser calls these.
@@ -113,11 +113,11 @@ class Dial(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self.hand_over(HttpReply(self._parser.get_status_code(), self._headers, body))
+        self.deliver(HttpReply(self._parser.get_status_code(), self._headers, body))
 
-    def hand_over(self, answer: HttpReply) -> None:
+    def deliver(self, answer: HttpReply) -> None:
         if not self._waiting:
-            self.abort()  # An answer that nobody asked for: whoever is there does not speak our protocol.
+            self.abort()  # An answer without a request: the other end does not speak our protocol.
             return
         self.answers += 1
         try:

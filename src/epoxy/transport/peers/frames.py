@@ -1,13 +1,13 @@
-"""Requests and answers between peers in an envelope of a few bytes, on a connection that began as HTTP.
+"""Requests and answers between peers as short binary frames, on a connection that began as HTTP.
 
     GET /v2/epoxy/stream        signed like every request; `upgrade: epoxy-frames/2`, answered with 101
     request     length u32 | seal, 32 bytes | epoch of the sender u64 | body
     answer      length u32 | seal, 32 bytes | status u16 | took, us u32 | store u64 | body
 
-Numbers are little endian; a length counts what follows it. The greeting is signed as every request is, and what it
-says, with a nonce of whoever is greeted, makes the keys of this one connection (`session.py`): a frame needs no
-signature of its own then, only a seal, and one that does not fit ends the connection. Who may say what, and to whom, is
-decided where it is for HTTP, and that still serves at its own address. Answers come in the order of the requests.
+Numbers are little endian; a length counts what follows it. The handshake is a signed request. Its MAC and a nonce in
+the server's answer make the keys of this one connection (`session.py`), so a frame needs no signature, only a seal; a
+frame with a wrong seal ends the connection. Senders are authorized as for HTTP, which still serves the same messages at
+`MESSAGE_PATH`. Answers come in the order of the requests.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ from epoxy.transport.peers.signed_header import SignedHeader
 log = logging.getLogger("epoxy.peers")
 
 PROTOCOL = b"epoxy-frames/2"
-"""With the version: whoever speaks another is refused by name, and nobody guesses."""
+"""With the version: another one is refused by name."""
 
 SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %b\r\nepoxy-session: " % PROTOCOL
-"""And the nonce and the proof in hex, with a comma between them."""
+"""Followed by the nonce and the proof in hex, with a comma between them."""
 
 MAX_FRAME_BYTES = MAX_ENCODED_BYTES + (4 << 10)
-"""The longest body, and what is in front of it."""
+"""The longest body, and the fields before it."""
 
-MAX_GREETING_BYTES = 1 << 10
-"""Of the answer to a greeting: four times as long as it is."""
+MAX_HANDSHAKE_BYTES = 1 << 10
+"""Of the server's answer to a handshake, which has a quarter of that."""
 
 EPOCH_END = SEAL_BYTES + 8
 STATUS_END, TOOK_END, STORE_END = SEAL_BYTES + 2, SEAL_BYTES + 6, SEAL_BYTES + 14
@@ -52,7 +52,7 @@ NO_HEADERS: dict[bytes, bytes] = {}
 FrameHandler = Callable[["FrameExchange"], None]
 
 
-def greeting(host: bytes, signature: bytes) -> bytes:
+def handshake_request(host: bytes, signature: bytes) -> bytes:
     return b"GET %b HTTP/1.1\r\nhost: %b\r\nauthorization: %b\r\nconnection: upgrade\r\nupgrade: %b\r\n\r\n" % (
         STREAM_PATH,
         host,
@@ -61,16 +61,16 @@ def greeting(host: bytes, signature: bytes) -> bytes:
     )
 
 
-def welcome(session: PeerSession) -> bytes:
+def handshake_answer(session: PeerSession) -> bytes:
     return b"%b%b,%b\r\n\r\n" % (SWITCHING, session.nonce.hex().encode(), session.proof.hex().encode())
 
 
 class BadFrame(Exception):
-    """What came is no frame, or too long a one, or not sealed for this place. Nothing after it can be trusted."""
+    """A frame that is too long, or not sealed for its place. Nothing after it can be trusted."""
 
 
 class Frames:
-    """Cuts what arrives into frames. Holds one that is not complete, and at most one read of what follows it."""
+    """Splits the received bytes into frames. Holds one incomplete frame, and at most one read beyond it."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -78,8 +78,7 @@ class Frames:
         self._wanted = 0
 
     @property
-    def is_waiting(self) -> bool:
-        """For the rest of a frame."""
+    def has_partial(self) -> bool:
         return self._size > 0
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -108,17 +107,17 @@ class Frames:
 
 
 def seal_request(seals: Seals, epoch: int, body: bytes) -> bytes:
-    """Everything up to the body."""
+    """The frame up to the body."""
     head = epoch.to_bytes(8, "little")
     return (EPOCH_END + len(body)).to_bytes(4, "little") + seals.next(head, body) + head
 
 
 def read_request(session: PeerSession, frame: bytes) -> tuple[SignedHeader, bytes]:
-    """Who says this, and what."""
+    """The sender's header and the body."""
     head, body = frame[SEAL_BYTES:EPOCH_END], frame[EPOCH_END:]
-    if len(head) < 8 or not session.questions.fits(frame[:SEAL_BYTES], head, body):
-        raise BadFrame(f"a frame of replica {session.claim.sender} is not sealed for its place")
-    return session.of_epoch(int.from_bytes(head, "little")), body
+    if len(head) < 8 or not session.request_seals.matches(frame[:SEAL_BYTES], head, body):
+        raise BadFrame(f"a frame of replica {session.header.sender} is not sealed for its place")
+    return session.header_at(int.from_bytes(head, "little")), body
 
 
 def seal_answer(seals: Seals, status: int, took_us: int, store: int, body: bytes) -> bytes:
@@ -128,19 +127,19 @@ def seal_answer(seals: Seals, status: int, took_us: int, store: int, body: bytes
 
 def read_answer(seals: Seals, frame: bytes) -> HttpReply:
     head, body = frame[SEAL_BYTES:STORE_END], frame[STORE_END:]
-    if len(frame) < STORE_END or not seals.fits(frame[:SEAL_BYTES], head, body):
+    if len(frame) < STORE_END or not seals.matches(frame[:SEAL_BYTES], head, body):
         raise BadFrame("an answer is not sealed for its place")
     status, took_us = int.from_bytes(head[:2], "little"), int.from_bytes(head[2:6], "little")
     return HttpReply(status, NO_HEADERS, body, took_us, int.from_bytes(head[6:], "little"))
 
 
 class FrameExchange:
-    """One request of a peer and its one answer. An answer after the peer has gone is ignored."""
+    """One request of a peer and its one answer, which is ignored if the connection is lost."""
 
-    __slots__ = ("_server", "answer", "answered", "body", "claim", "size", "status", "store", "took_us")
+    __slots__ = ("_server", "answer", "answered", "body", "header", "size", "status", "store", "took_us")
 
-    def __init__(self, server: "FrameServer", claim: SignedHeader, body: bytes, size: int) -> None:
-        self.claim = claim
+    def __init__(self, server: "FrameServer", header: SignedHeader, body: bytes, size: int) -> None:
+        self.header = header
         self.body = body
         self.size = size
         self.answered = False
@@ -156,7 +155,7 @@ class FrameExchange:
             self._server.advance()
 
     def fail(self, status: int, code: str, message: str, *, definite: bool = True) -> None:
-        """Answer with an error in the one shape all of them have."""
+        """Answer with an error, as JSON."""
         self.respond(status, response.problem(code, message, definite=definite))
 
     def lost(self) -> None:
@@ -164,7 +163,7 @@ class FrameExchange:
 
 
 class FrameServer(asyncio.Protocol):
-    """The server's end of a connection that was switched to frames. Whoever is there has proved to be a peer."""
+    """The server's end of a connection that was switched to frames. The client has proved to be a peer."""
 
     def __init__(
         self,
@@ -183,18 +182,18 @@ class FrameServer(asyncio.Protocol):
         self._waiting: deque[bytes] = deque()
         self._exchanges: deque[FrameExchange] = deque()
         self._transport: asyncio.Transport | None = None
-        self._choked = self._paused = self._leaving = False
+        self._write_paused = self._paused = self._draining = False
         self._read_deadline = self._write_deadline = math.inf
 
     def begin(self, transport: asyncio.Transport, already: bytes) -> None:
-        """`already` came behind the request to switch."""
+        """`already`: bytes received after the handshake."""
         self._transport = transport
-        self._connections.vouch(self)
+        self._connections.mark_as_peer(self)
         self._connections.admit(self)
-        self._leaving = self._connections.draining
+        self._draining = self._connections.draining
         transport.set_protocol(self)
-        transport.write(welcome(self._session))
-        self._heard_something()
+        transport.write(handshake_answer(self._session))
+        self._extend_deadline()
         if already:
             self.data_received(already)
 
@@ -215,76 +214,76 @@ class FrameServer(asyncio.Protocol):
         except BadFrame:
             self.abort()
             return
-        self._heard_something()
+        self._extend_deadline()
         for frame in frames:
             self._account.add(len(frame))
         self._waiting.extend(frames)
         self._serve()
 
     def pause_writing(self) -> None:
-        self._choked = True
+        self._write_paused = True
         self._write_deadline = self._connections.now + self._limits.write_timeout_s
 
     def resume_writing(self) -> None:
-        self._choked = False
+        self._write_paused = False
         self._write_deadline = math.inf
         self._serve()
 
     # The exchanges call this.
 
     def advance(self) -> None:
-        """Send what may be sent: a seal is made when its turn has come."""
+        """Send the answers that are next in order. Seals are numbered, so each is made when its frame leaves."""
         transport = self._transport
         if transport is None:
             return
-        seals = self._session.answers
+        seals = self._session.answer_seals
         while self._exchanges and self._exchanges[0].answered:
             exchange = self._exchanges.popleft()
             body = exchange.answer
             head = seal_answer(seals, exchange.status, exchange.took_us, exchange.store, body)
             transport.write(head + body)
             self._account.add(-exchange.size)
-        if self._waiting or self._leaving or self._paused:
+        if self._waiting or self._draining or self._paused:
             self._serve()
 
-    # As one of the door's connections.
+    # As one of the server's connections.
 
     def sweep(self, now: float) -> None:
         if now > self._write_deadline or now > self._read_deadline:
             self.abort()
 
     def drain(self) -> None:
-        self._leaving = True
+        self._draining = True
         self._serve()
 
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
-    def _heard_something(self) -> None:
-        """A peer says something every second, and sends a frame in one go."""
-        waits = self._frames.is_waiting
-        timeout_s = self._limits.body_timeout_s if waits else self._limits.idle_timeout_s
+    def _extend_deadline(self) -> None:
+        """A peer sends a probe every second, and a frame without pauses."""
+        partial = self._frames.has_partial
+        timeout_s = self._limits.body_timeout_s if partial else self._limits.idle_timeout_s
         self._read_deadline = self._connections.now + timeout_s
 
     def _serve(self) -> None:
-        """Begin what may begin; go on reading, or stop, as things are now."""
+        """Handle frames that wait, within the limits; then read on or pause, or close when draining."""
         while self._waiting and not self._is_full:
             frame = self._waiting.popleft()
             try:
-                claim, body = read_request(self._session, frame)
+                header, body = read_request(self._session, frame)
             except BadFrame as bad:
-                log.warning("%s; hung up", bad)
+                log.warning("%s; connection closed", bad)
                 self._waiting.clear()
                 self.abort()
                 return
-            exchange = FrameExchange(self, claim, body, len(frame))
+            exchange = FrameExchange(self, header, body, len(frame))
             self._exchanges.append(exchange)
             self._handle(exchange)
         transport = self._transport
         if transport is None:
             return
-        if self._leaving and not self._exchanges:
+        if self._draining and not self._exchanges:
             transport.close()
         elif self._paused != bool(self._waiting):
             self._paused = not self._paused
@@ -295,7 +294,7 @@ class FrameServer(asyncio.Protocol):
 
     @property
     def _is_full(self) -> bool:
-        return self._choked or self._leaving or len(self._exchanges) >= self._limits.pipelined
+        return self._write_paused or self._draining or len(self._exchanges) >= self._limits.pipelined
 
     def _handle(self, exchange: FrameExchange) -> None:
         try:
@@ -306,86 +305,86 @@ class FrameServer(asyncio.Protocol):
                 exchange.fail(500, "internal", "a bug; the log has more", definite=False)
 
 
-class PeerHello:
-    """How a connection begins, and what its keys are made of."""
+class PeerHandshake:
+    """The client's part of a handshake."""
 
-    def __init__(self, host: bytes, secret: bytes, claim: SignedHeader) -> None:
+    def __init__(self, host: bytes, secret: bytes, header: SignedHeader) -> None:
         self._secret = secret
-        self._claim = claim
-        signature, self._mac = auth.sign(secret, claim, STREAM_PATH, b"")
-        self.words = greeting(host, signature)
+        self._header = header
+        signature, self._mac = auth.sign(secret, header, STREAM_PATH, b"")
+        self.request = handshake_request(host, signature)
 
     def session(self, head: bytes) -> PeerSession | None:
-        """Of the answer's head. None: whoever is there does not hold our secret, or does not answer us."""
+        """From the head of the answer. None: it is not an answer to this handshake by a holder of our secret."""
         given, _, proof = head.removeprefix(SWITCHING).partition(b",")
         try:
             nonce = bytes.fromhex(given.decode("ascii"))
         except ValueError:
             return None
-        session = PeerSession(self._secret, self._mac, nonce, self._claim)
-        held = hmac.compare_digest(proof, session.proof.hex().encode())
-        return session if held and len(nonce) == NONCE_BYTES else None
+        session = PeerSession(self._secret, self._mac, nonce, self._header)
+        proven = hmac.compare_digest(proof, session.proof.hex().encode())
+        return session if proven and len(nonce) == NONCE_BYTES else None
 
 
 class FrameDial(Dial):
-    """The client's end. It is open when the other end has switched, and proved who it is."""
+    """The client's end. It is open when the server has switched and proved that it holds the secret."""
 
-    def __init__(self, drained: Callable[[], None], hello: Callable[[], PeerHello]) -> None:
+    def __init__(self, drained: Callable[[], None], begin: Callable[[], PeerHandshake]) -> None:
         super().__init__(drained)
-        self._greet = hello
-        self._hello: PeerHello | None = None
+        self._begin_handshake = begin
+        self._handshake: PeerHandshake | None = None
         self._frames = Frames()
-        self._greeting = b""
+        self._handshake_answer = b""
         self._session: PeerSession | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._hello = self._greet()
-        self._transport.write(self._hello.words)
+        self._handshake = self._begin_handshake()
+        self._transport.write(self._handshake.request)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self.over("connection lost")
+        self.end("connection lost")
 
     def ask(self, epoch: int, body: bytes, answered: Answered) -> None:
         if self._transport is None or self._session is None:
             answered(None)
             return
         self._waiting.append(answered)
-        self._transport.write(seal_request(self._session.questions, epoch, body) + body)
+        self._transport.write(seal_request(self._session.request_seals, epoch, body) + body)
 
     def data_received(self, data: bytes) -> None:
         if not self.opened.done():
-            data = self._greeted(data)
+            data = self._finish_handshake(data)
         session = self._session
         if session is None:
             return
         try:
             for frame in self._frames.feed(data):
-                self.hand_over(read_answer(session.answers, frame))
+                self.deliver(read_answer(session.answer_seals, frame))
         except BadFrame as bad:
-            log.warning("%s; hung up", bad)
+            log.warning("%s; connection closed", bad)
             self.abort()
 
-    def _greeted(self, data: bytes) -> bytes:
-        """What follows the answer to our greeting."""
-        self._greeting += data
-        head, end, rest = self._greeting.partition(b"\r\n\r\n")
-        switches = self._greeting.startswith(SWITCHING[: len(self._greeting)])
-        if switches and len(head) <= MAX_GREETING_BYTES and not end:
+    def _finish_handshake(self, data: bytes) -> bytes:
+        """The bytes behind the answer to the handshake."""
+        self._handshake_answer += data
+        head, end, rest = self._handshake_answer.partition(b"\r\n\r\n")
+        switches = self._handshake_answer.startswith(SWITCHING[: len(self._handshake_answer)])
+        if switches and len(head) <= MAX_HANDSHAKE_BYTES and not end:
             return b""
-        if switches and end and self._hello is not None:
-            self._session = self._hello.session(head)
+        if switches and end and self._handshake is not None:
+            self._session = self._handshake.session(head)
         if self._session is None:
             self.abort()
-            self.over(f"answered {words_of(self._greeting)}")
+            self.end(f"answered {refusal_text(self._handshake_answer)}")
             return b""
-        self._greeting = b""
+        self._handshake_answer = b""
         self.opened.set_result(None)
         return rest
 
 
-def words_of(refusal: bytes) -> str:
-    """The status of an answer in HTTP, and what it says."""
+def refusal_text(refusal: bytes) -> str:
+    """The status and the message of an error in HTTP."""
     head, _, body = refusal.partition(b"\r\n\r\n")
     status = head.partition(b"\r\n")[0].removeprefix(b"HTTP/1.1 ").decode("utf-8", "replace")
     return f"{status}: {response.message_of(body)}"

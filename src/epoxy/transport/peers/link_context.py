@@ -10,36 +10,34 @@ from epoxy.transport.peers import auth
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.wan.emulation import Link
 
-Heard = Callable[[int, int], bool]
-"""Told of an answer: of which peer, and of which store. False: it does not count."""
+AcceptsAnswer = Callable[[int, int], bool]
+"""Called for each answer, with the peer and the store it came from. False: the answer is ignored."""
 
 
-def nobodys() -> int:
+def no_store() -> int:
     return 0
 
 
-def from_anybody(peer: int, store: int) -> bool:  # noqa: ARG001
+def accept_any_store(peer: int, store: int) -> bool:  # noqa: ARG001
     return True
 
 
 class Identity(Struct, frozen=True):
-    """Who speaks, and how it proves that."""
+    """This node as a sender: its id, its keys, its epoch."""
 
     me: int
     secret: bytes
     epoch: Callable[[], int]
-    store: Callable[[], int] = nobodys
-    """The identity of our store, which everything we send names: see `membership.identity`."""
-    heard: Heard = from_anybody
+    store: Callable[[], int] = no_store
+    """The identity of this node's store, part of every signed header: see `protocol.members.identity`."""
+    accepts_answer: AcceptsAnswer = accept_any_store
     wall_ms: Callable[[], int] = auth.wall_ms
 
-    def claim(self, recipient: int, nonce: int) -> SignedHeader:
+    def header(self, recipient: int, nonce: int) -> SignedHeader:
         return SignedHeader(self.me, recipient, self.epoch(), self.wall_ms(), nonce, self.store())
 
 
 class LinkContext(Struct, frozen=True):
-    """What the link needs from outside."""
-
     clock: Clock
     dice: Dice
     link: Link

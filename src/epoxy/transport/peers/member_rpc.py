@@ -1,5 +1,5 @@
-"""What members ask each other while they change, on connections of their own: a page of a thousand keys must not stand
-in the way of a vote. `Questions` asks, `QuestionEndpoint` answers."""
+"""Requests between members during a change of members, on connections of their own, so that a page of a thousand keys
+does not delay votes. `MemberRpcClient` sends them, `MemberRpcEndpoint` serves them."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,43 +13,43 @@ from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.http.request import HttpReply
 from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, PeerLimits
 from epoxy.transport.peers import auth
-from epoxy.transport.peers.authenticator import LOST_STATUS, Gate
+from epoxy.transport.peers.authenticator import LOST_STATUS, Authenticator
 from epoxy.transport.peers.dial import Dial
 from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.peer import PeerRefused, check_answer
-from epoxy.transport.peers.reconnect import Lanes, LinkObserver
+from epoxy.transport.peers.reconnect import LinkObserver, PeerConnections
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 
 MAX_WAITING = 8
-"""Questions under way to one member: a learner has one, a coordinator one, a person who looks a few. One that has left
-as many unanswered is hung up on, and what comes late is not mistaken for an answer."""
+"""Requests under way to one member: a learner has one, a coordinator one, an operator a few. With so many unanswered
+the connection is closed; late answers go with it."""
 
 LIMITS = PeerLimits(connections=1)
 
 MAX_REASON = 1000
-"""Characters of a refusal that are passed on; the schema carries a few more."""
+"""Characters of an error that are passed on; the schema allows a few more."""
 
 Answered = Callable[[MemberReply], None]
 Answers = Callable[[SignedHeader, MemberRequest, Answered], None]
-"""A member: what it is asked, and by whom."""
+"""A member: takes a request and the header of its sender, and calls back with the reply."""
 
 
-class Questions:
-    """`ports.MemberTransport` on real links."""
+class MemberRpcClient:
+    """`ports.MemberTransport` over the network."""
 
-    def __init__(self, identity: Identity, world: LinkContext) -> None:
+    def __init__(self, identity: Identity, context: LinkContext) -> None:
         self._identity = identity
-        self._world = world
-        self._members: dict[int, Questioned] = {}
+        self._context = context
+        self._members: dict[int, MemberConnection] = {}
 
-    def follow(self, links: Mapping[int, str]) -> None:
-        """Who is there to be asked, and where. Connections to others end."""
-        for member, questioned in list(self._members.items()):
-            if links.get(member) != questioned.url:
+    def set_links(self, links: Mapping[int, str]) -> None:
+        """The members from now on, with their addresses. Connections to others are closed."""
+        for member, connection in list(self._members.items()):
+            if links.get(member) != connection.url:
                 self._members.pop(member).close()
         for member, url in links.items():
             if member not in self._members:
-                self._members[member] = Questioned(member, url, self._identity, self._world)
+                self._members[member] = MemberConnection(member, url, self._identity, self._context)
 
     def ask(self, to: int, request: MemberRequest, answered: Answered) -> None:
         member = self._members.get(to)
@@ -59,42 +59,42 @@ class Questions:
             member.ask(request, answered)
 
     def stop(self) -> None:
-        self.follow({})
+        self.set_links({})
 
 
-class Questioned:
-    """One member, and the connection to it."""
-
-    def __init__(self, member: int, url: str, identity: Identity, world: LinkContext) -> None:
+class MemberConnection:
+    def __init__(self, member: int, url: str, identity: Identity, context: LinkContext) -> None:
         self.url = url
         self._member = member
         self._identity = identity
-        self._world = world
-        self._lanes = Lanes(url, world.ssl, world.dice, LIMITS, LinkObserver(lambda: None, lambda _: None))
-        self._lanes.start()
+        self._context = context
+        self._connections = PeerConnections(
+            url, context.ssl, context.dice, LIMITS, LinkObserver(lambda: None, lambda _: None)
+        )
+        self._connections.start()
 
     def close(self) -> None:
-        self._lanes.close()
+        self._connections.close()
 
     def ask(self, request: MemberRequest, answered: Answered) -> None:
         body = wire.encode_member_request(request)
-        self._world.link.there(self._member, partial(self._post, path_of(request), body, perf_counter(), answered))
+        self._context.link.there(self._member, partial(self._send, path_of(request), body, perf_counter(), answered))
 
-    def _post(self, path: bytes, body: bytes, left_s: float, answered: Answered) -> None:
-        dial = self._lanes.best()
+    def _send(self, path: bytes, body: bytes, left_s: float, answered: Answered) -> None:
+        dial = self._connections.best()
         if dial is None or self._is_stuck(dial):
             answered(Failed(reason="unreachable"))
             return
-        claim = self._identity.claim(self._member, self._world.dice.nonce())
-        signature, mac = auth.sign(self._identity.secret, claim, path, body)
+        header = self._identity.header(self._member, self._context.dice.nonce())
+        signature, mac = auth.sign(self._identity.secret, header, path, body)
         head = b"POST %b HTTP/1.1\r\nhost: %b\r\nauthorization: %b\r\ncontent-length: %d\r\n\r\n" % (
             path,
-            self._lanes.netloc,
+            self._connections.netloc,
             signature,
             len(body),
         )
         there_ms = (perf_counter() - left_s) * 1000
-        dial.request(head, body, partial(self._heard, mac, there_ms, answered))
+        dial.request(head, body, partial(self._on_answer, mac, there_ms, answered))
 
     def _is_stuck(self, dial: Dial) -> bool:
         if dial.waiting < MAX_WAITING:
@@ -102,11 +102,11 @@ class Questioned:
         dial.abort()
         return True
 
-    def _heard(self, mac: bytes, there_ms: float, answered: Answered, answer: HttpReply | None) -> None:
+    def _on_answer(self, mac: bytes, there_ms: float, answered: Answered, answer: HttpReply | None) -> None:
         if answer is None:
             answered(Failed(reason="connection lost"))
         elif answer.status != LOST_STATUS:
-            self._world.link.back(self._member, there_ms, lambda: answered(self._reply(mac, answer)))
+            self._context.link.back(self._member, there_ms, lambda: answered(self._reply(mac, answer)))
 
     def _reply(self, mac: bytes, answer: HttpReply) -> MemberReply:
         try:
@@ -120,15 +120,15 @@ def path_of(request: MemberRequest) -> bytes:
     return CHANGELOG_READ_PATH if isinstance(request, ChangelogRead) else MEMBER_PATH
 
 
-class QuestionEndpoint:
-    """The handler of both addresses. Changelogs are read at their own, and nothing else is."""
+class MemberRpcEndpoint:
+    """The HTTP handler of both addresses. A request at the wrong one is refused."""
 
-    def __init__(self, answers: Answers, gate: Gate) -> None:
+    def __init__(self, answers: Answers, authenticator: Authenticator) -> None:
         self._answers = answers
-        self._gate = gate
+        self._authenticator = authenticator
 
     def __call__(self, exchange: Exchange) -> None:
-        signed = self._gate.enter(exchange)
+        signed = self._authenticator.authenticate(exchange)
         if signed is None:
             return
         try:
@@ -137,9 +137,9 @@ class QuestionEndpoint:
             exchange.fail(400, "bad_frame", repr(error))
             return
         if path_of(request) != exchange.request.path:
-            exchange.fail(400, "wrong_address", f"this is asked at {path_of(request).decode()}")
+            exchange.fail(400, "wrong_address", f"this request belongs to {path_of(request).decode()}")
             return
-        self._answers(signed.claim, request, partial(self._respond, exchange, signed))
+        self._answers(signed.header, request, partial(self._respond, exchange, signed))
 
     def _respond(self, exchange: Exchange, signed: Signed, reply: MemberReply) -> None:
-        self._gate.answer(exchange, signed, wire.encode_member_reply(reply))
+        self._authenticator.respond(exchange, signed, wire.encode_member_reply(reply))

@@ -1,13 +1,13 @@
-"""The link to one peer: messages wait here, leave together, and come back as answers or as `Failed`.
+"""The link to one peer: queues messages, sends them in batches, and delivers replies or `Failed`.
 
-A message leaves at once while few batches are under way, or if none has left for a millisecond. Otherwise they gather,
-and a batch carries whatever came together in a millisecond or while an answer was awaited. So a quiet link adds no
-delay, however long it is, and a busy one few batches. What nobody awaits an answer to, the news of a decision, takes
-the next batch, or one of its own after two milliseconds, on a busy link after ten.
+A message leaves at once while few batches are under way, or if none has left for a millisecond. Otherwise messages
+gather until a millisecond is over or an answer comes. So a quiet link adds no delay, however long it is, and a busy one
+sends few batches. A message without a callback, the news of a decision, takes the next batch, or one of its own after
+two milliseconds, on a busy link after ten.
 
-    hoping    no verdict yet: messages wait for the first connection
-    up        answers come
-    down      connecting failed, or an answer did not come in time: messages fail at once, and probes look for life
+    connecting  at the start: messages wait for the first connection
+    up          answers come
+    down        connecting failed, or an answer did not come in time: messages fail at once, and probes are sent
 """
 
 import asyncio
@@ -29,68 +29,70 @@ from epoxy.transport.http.response import message_of
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.authenticator import LOST_STATUS
-from epoxy.transport.peers.batch import Answered, Batch, Envelope, Shortest, fail, tell
+from epoxy.transport.peers.batch import Answered, Batch, Envelope, WindowedMinimum, deliver, fail
 from epoxy.transport.peers.dial import Dial
-from epoxy.transport.peers.frames import FrameDial, PeerHello
+from epoxy.transport.peers.frames import FrameDial, PeerHandshake
 from epoxy.transport.peers.link_context import Identity, LinkContext
-from epoxy.transport.peers.reconnect import Lanes, LinkObserver
+from epoxy.transport.peers.reconnect import LinkObserver, PeerConnections
 
 log = logging.getLogger("epoxy.peers")
 
 NUMBERS = re.compile(r"\d+")
-"""Reasons that differ in their numbers are one: a clock that is off is off by more each second."""
+"""Reasons that differ in their numbers alone are logged once: a clock that is off is off by more each second."""
 
 MAX_REASONS = 16
-"""Told between two times that a peer was reachable. What it answers is its own, and may differ each time."""
+"""Logged while a peer is unreachable. Its answers are part of the reasons, and may differ each time."""
 
 
 class LinkState(Enum):
-    HOPING = "hoping"
+    CONNECTING = "connecting"
     UP = "up"
     DOWN = "down"
 
 
 class PeerLink:
-    def __init__(self, peer: int, url: str, identity: Identity, world: LinkContext, limits: PeerLimits) -> None:
+    def __init__(self, peer: int, url: str, identity: Identity, context: LinkContext, limits: PeerLimits) -> None:
         self.id = peer
-        self.state = LinkState.HOPING
-        self.rtt = Shortest()
+        self.state = LinkState.CONNECTING
+        self.rtt = WindowedMinimum()
         self.messages_sent = 0
         self.batches_sent = 0
         self._identity = identity
-        self._world = world
+        self._context = context
         self._limits = limits
-        self._lanes = Lanes(url, world.ssl, world.dice, limits, LinkObserver(self._ready, self._failed), self._dial)
-        # Looked at for every message: a field of a record takes longer.
+        self._connections = PeerConnections(
+            url, context.ssl, context.dice, limits, LinkObserver(self._on_ready, self._on_failed), self._dial
+        )
+        # Read for every message, and faster than a field of a record.
         self._queue_messages, self._queue_most = limits.queue_messages, limits.queue_bytes
         self._queue: deque[Envelope] = deque()
         self._queue_bytes = 0
         self._flying: deque[Batch] = deque()
         self._flying_count = self._flying_bytes = 0
         self._probed_ms = self._left_ms = -math.inf
-        self._ticked_ms = world.clock.now_ms()
+        self._ticked_ms = context.clock.now_ms()
         self._flush_is_next = False
         self._gathering: Timer | None = None
         self._is_lazy = False
         self._lazy_ms = limits.lazy_ms
         self.trouble = ""
-        """Why it is not reachable, in the words of the last failure; empty while it is."""
-        self._told: set[str] = set()
+        """The last failure while the peer is not reachable, else empty."""
+        self._logged: set[str] = set()
         self._closed = False
 
     def start(self) -> None:
-        self._lanes.start()
+        self._connections.start()
 
     async def stop(self) -> None:
-        """Everything that waits fails."""
+        """Fail all that waits, and wait for the end of the connections."""
         self._end()
-        await self._lanes.stop()
+        await self._connections.stop()
         self._expire(math.inf)
 
     def close(self) -> None:
-        """It is no member any more, or has moved: as `stop`, without waiting for the end of its connections."""
+        """As `stop`, without waiting: the peer is no member any more, or has moved."""
         self._end()
-        self._lanes.close()
+        self._connections.close()
         self._expire(math.inf)
 
     def _end(self) -> None:
@@ -102,7 +104,7 @@ class PeerLink:
         return self.state is LinkState.UP
 
     def send(self, requests: bytes, count: int, answered: Answered | None) -> None:
-        """`count` encoded requests. That they wait is counted from the last tick: a clock for each costs more."""
+        """`count` encoded requests. They count as queued since the last tick: reading the clock for each costs more."""
         envelope = (requests, count, answered, self._ticked_ms)
         if self.state is LinkState.DOWN:
             fail(envelope, "unreachable")
@@ -120,12 +122,12 @@ class PeerLink:
                 self._flush_within(self._lazy_ms, lazy=True)
 
     def tick(self) -> None:
-        """Time passes: what waited too long fails, and now and then the round trip is measured."""
-        now_ms, before_ms = self._world.clock.now_ms(), self._ticked_ms
+        """Fail what has waited too long, and send a probe when one is due."""
+        now_ms, before_ms = self._context.clock.now_ms(), self._ticked_ms
         self._ticked_ms = now_ms
         if now_ms - before_ms < 2 * self._limits.tick_ms:
             self._expire(now_ms - self._limits.timeout_ms)
-        # Else it was we who stood still, and answers that came meanwhile are not read yet: the next tick looks again.
+        # Else this process stood still, and may not have read answers that came meanwhile: the next tick decides.
         every_ms = self._limits.tick_ms if self.state is LinkState.DOWN else self._limits.probe_ms
         if now_ms - self._probed_ms >= every_ms:
             self._probe()
@@ -133,24 +135,24 @@ class PeerLink:
     # Connecting.
 
     def _dial(self, drained: Callable[[], None]) -> Dial:
-        return FrameDial(drained, self._hello)
+        return FrameDial(drained, self._begin_handshake)
 
-    def _hello(self) -> PeerHello:
-        claim = self._identity.claim(self.id, self._world.dice.nonce())
-        return PeerHello(self._lanes.netloc, self._identity.secret, claim)
+    def _begin_handshake(self) -> PeerHandshake:
+        header = self._identity.header(self.id, self._context.dice.nonce())
+        return PeerHandshake(self._connections.netloc, self._identity.secret, header)
 
-    # Leaving.
+    # Sending.
 
     def _probe(self) -> None:
-        if self._lanes.best() is not None:
-            self._probed_ms = self._world.clock.now_ms()
-            self._leave(Batch([], 0, self._probed_ms), 0)
+        if self._connections.best() is not None:
+            self._probed_ms = self._context.clock.now_ms()
+            self._send_batch(Batch([], 0, self._probed_ms), 0)
 
     def _flush_soon(self) -> None:
-        """Together with what else comes up in this turn of the event loop, or in the next millisecond."""
+        """Together with other messages of this turn of the event loop, or of the next millisecond."""
         if self._flush_is_next:
             return
-        quiet_ms = self._world.clock.now_ms() - self._left_ms
+        quiet_ms = self._context.clock.now_ms() - self._left_ms
         if self._flying_count < self._limits.eager_batches or quiet_ms >= self._limits.gather_ms:
             self._flush_is_next = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -160,7 +162,7 @@ class PeerLink:
     def _flush_within(self, delay_ms: float, *, lazy: bool) -> None:
         if self._gathering is not None:
             self._gathering.cancel()
-        self._gathering = self._world.clock.call_later(delay_ms, self._flush)
+        self._gathering = self._context.clock.call_later(delay_ms, self._flush)
         self._is_lazy = lazy
 
     def _flush(self) -> None:
@@ -168,14 +170,14 @@ class PeerLink:
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
-        while self._queue and self._has_room and self._lanes.best() is not None:
-            self._gather()
+        while self._queue and self._has_room and self._connections.best() is not None:
+            self._send_next_batch()
 
     @property
     def _has_room(self) -> bool:
         return self._flying_count < self._limits.flying_batches and self._flying_bytes < self._limits.flying_bytes
 
-    def _gather(self) -> None:
+    def _send_next_batch(self) -> None:
         queue, most, most_bytes = self._queue, self._limits.batch_messages, self._limits.batch_bytes
         envelopes: list[Envelope] = []
         count = size = 0
@@ -187,10 +189,10 @@ class PeerLink:
         self._queue_bytes -= size
         self.messages_sent += count
         self._lazy_ms = self._limits.busy_lazy_ms if count >= self._limits.busy_messages else self._limits.lazy_ms
-        self._left_ms = self._world.clock.now_ms()
-        self._leave(Batch(envelopes, size, self._left_ms), count)
+        self._left_ms = self._context.clock.now_ms()
+        self._send_batch(Batch(envelopes, size, self._left_ms), count)
 
-    def _leave(self, batch: Batch, count: int) -> None:
+    def _send_batch(self, batch: Batch, count: int) -> None:
         try:
             body = wire.join_peer_request(
                 self._identity.me, self.id, count, [envelope[0] for envelope in batch.envelopes]
@@ -203,12 +205,12 @@ class PeerLink:
         self._flying.append(batch)
         self._flying_count += 1
         self._flying_bytes += batch.size
-        self._world.link.there(self.id, partial(self._post, batch, body, time.perf_counter()))
+        self._context.link.there(self.id, partial(self._transmit, batch, body, time.perf_counter()))
 
-    def _post(self, batch: Batch, body: bytes, left_s: float) -> None:
-        if batch.over:
+    def _transmit(self, batch: Batch, body: bytes, left_s: float) -> None:
+        if batch.done:
             return
-        dial = self._lanes.best()
+        dial = self._connections.best()
         if dial is None:
             self._finish(batch)
             batch.fail("connection lost")
@@ -216,20 +218,20 @@ class PeerLink:
         assert isinstance(dial, FrameDial)
         batch.dial = dial
         batch.there_ms = (time.perf_counter() - left_s) * 1000
-        dial.ask(self._identity.epoch(), body, partial(self._heard, batch, left_s))
+        dial.ask(self._identity.epoch(), body, partial(self._on_answer, batch, left_s))
 
-    # Coming back.
+    # Receiving.
 
-    def _heard(self, batch: Batch, left_s: float, answer: HttpReply | None) -> None:
+    def _on_answer(self, batch: Batch, left_s: float, answer: HttpReply | None) -> None:
         batch.dial = None
         if answer is None:
             self._finish(batch)
             batch.fail("connection lost")
         elif answer.status != LOST_STATUS:
-            self._world.link.back(self.id, batch.there_ms, partial(self._back, batch, left_s, answer))
+            self._context.link.back(self.id, batch.there_ms, partial(self._handle_answer, batch, left_s, answer))
 
-    def _back(self, batch: Batch, left_s: float, answer: HttpReply) -> None:
-        if batch.over:
+    def _handle_answer(self, batch: Batch, left_s: float, answer: HttpReply) -> None:
+        if batch.done:
             return
         self._finish(batch)
         try:
@@ -241,7 +243,7 @@ class PeerLink:
             return
         self._measure(answer, (time.perf_counter() - left_s) * 1000)
         self._went_up()
-        self._hand_over(batch, replies)
+        self._deliver(batch, replies)
         if self._queue and not (self._gathering is not None and self._is_lazy):
             self._flush_soon()
 
@@ -252,40 +254,40 @@ class PeerLink:
             raise PeerRefused("more replies than requests")
         return replies
 
-    def _hand_over(self, batch: Batch, replies: Sequence[Reply]) -> None:
-        """Replies that did not fit into the answer are missing at its end, and asked for again."""
+    def _deliver(self, batch: Batch, replies: Sequence[Reply]) -> None:
+        """Replies that did not fit into the answer are missing at its end; their requests are sent again."""
         envelopes, batch.envelopes = batch.envelopes, []
         position = 0
-        for told, (_, count, answered, _) in enumerate(envelopes):
+        for place, (_, count, answered, _) in enumerate(envelopes):
             position += count
             if position > len(replies):
-                self._ask_again(envelopes[told:], nothing_came=not told)
+                self._requeue(envelopes[place:], nothing_came=not place)
                 break
             if answered is not None:
-                tell(answered, replies[position - 1])
+                deliver(answered, replies[position - 1])
 
-    def _ask_again(self, rest: list[Envelope], *, nothing_came: bool) -> None:
+    def _requeue(self, rest: list[Envelope], *, nothing_came: bool) -> None:
         if nothing_came:
             fail(rest.pop(0), "the answer does not fit into a frame")
         self._queue.extendleft(reversed(rest))
         self._queue_bytes += sum(len(envelope[0]) for envelope in rest)
 
     def _measure(self, answer: HttpReply, elapsed_ms: float) -> None:
-        """What the peer spent on its disk is no part of the distance."""
-        self.rtt.add(max(0.0, elapsed_ms - answer.took_us / 1000), self._world.clock.now_ms())
+        """Without the time the peer spent, mostly on its disk."""
+        self.rtt.add(max(0.0, elapsed_ms - answer.took_us / 1000), self._context.clock.now_ms())
 
     def _finish(self, batch: Batch) -> None:
-        if not batch.over:
-            batch.over = True
+        if not batch.done:
+            batch.done = True
             self._flying_count -= 1
             self._flying_bytes -= batch.size
 
-    # Failing.
+    # Failures.
 
     def _expire(self, before_ms: float) -> None:
-        while self._flying and (self._flying[0].over or self._flying[0].left_ms <= before_ms):
+        while self._flying and (self._flying[0].done or self._flying[0].left_ms <= before_ms):
             batch = self._flying.popleft()
-            if not batch.over:
+            if not batch.done:
                 self._finish(batch)
                 self._went_down("no answer in time")
                 if batch.dial is not None:
@@ -296,45 +298,42 @@ class PeerLink:
             self._queue_bytes -= len(envelope[0])
             fail(envelope, "timeout")
 
-    def _give_up(self, reason: str) -> None:
-        queue, self._queue, self._queue_bytes = self._queue, deque(), 0
-        for envelope in queue:
-            fail(envelope, reason)
-
-    def _ready(self) -> None:
+    def _on_ready(self) -> None:
         if self.state is not LinkState.UP:
             self._probe()
         self._flush_soon()
 
-    def _failed(self, reason: str) -> None:
+    def _on_failed(self, reason: str) -> None:
         self._went_down(reason)
-        self._give_up("unreachable")
+        queue, self._queue, self._queue_bytes = self._queue, deque(), 0
+        for envelope in queue:
+            fail(envelope, "unreachable")
 
     def _went_up(self) -> None:
         if self.state is not LinkState.UP:
             log.info("replica %d is reachable", self.id)
             self.state = LinkState.UP
             self.trouble = ""
-            self._told.clear()
+            self._logged.clear()
 
     def _went_down(self, reason: str) -> None:
-        """Each new reason is told once: behind "connection refused" may come a certificate or a clock."""
+        """Each new reason is logged once: after "connection refused" may come a certificate or a clock."""
         if self._closed:
             return
         self.state = LinkState.DOWN
         self.trouble = reason
         kind = NUMBERS.sub("#", reason)
-        if kind not in self._told and len(self._told) < MAX_REASONS:
-            self._told.add(kind)
+        if kind not in self._logged and len(self._logged) < MAX_REASONS:
+            self._logged.add(kind)
             log.warning("replica %d is unreachable: %s", self.id, reason)
 
 
 class PeerRefused(Exception):
-    """The peer, or whoever is there, answered something else than replies."""
+    """The answer is no list of replies from the peer."""
 
 
 def check_answer(identity: Identity, peer: int, mac: bytes, answer: HttpReply) -> None:
-    """Of an answer in HTTP, which proves itself; a frame's seal has done that."""
+    """Verify the MAC of an answer in HTTP. (A frame has its seal.)"""
     header = answer.headers.get(auth.MAC_HEADER, b"")
     store = auth.store_of(identity.secret, mac, answer.status, header, answer.body) if answer.status == 200 else 0
     if store is None:
@@ -343,12 +342,8 @@ def check_answer(identity: Identity, peer: int, mac: bytes, answer: HttpReply) -
 
 
 def check_store(identity: Identity, peer: int, answer: HttpReply, store: int) -> None:
-    """What another store than the peer's own has to say counts for nothing: `membership.identity`."""
+    """An answer of another store than the peer's is ignored: `protocol.members.identity`."""
     if answer.status != 200:
-        raise PeerRefused(words_of(answer))
-    if not identity.heard(peer, store):
+        raise PeerRefused(message_of(answer.body))
+    if not identity.accepts_answer(peer, store):
         raise PeerRefused(f"another store is on record for replica {peer}")
-
-
-def words_of(answer: HttpReply) -> str:
-    return message_of(answer.body)

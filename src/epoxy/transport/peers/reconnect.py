@@ -1,4 +1,4 @@
-"""Keeps a few connections to one peer open, for as long as the node runs."""
+"""Keeps a few connections to one peer open, and reconnects with back-off."""
 
 import asyncio
 import ssl as tls
@@ -13,25 +13,25 @@ from epoxy.transport.peers.dial import Dial, report
 
 
 class LinkObserver(Struct, frozen=True):
-    """Who is told what of the connections."""
+    """Callbacks about the connections."""
 
     ready: Callable[[], None]
-    """One was opened, or can take more again."""
+    """One was opened, or can be written to again."""
     failed: Callable[[str], None]
     """An attempt failed, and none is open."""
 
 
-class Lanes:
+class PeerConnections:
     def __init__(
         self,
         url: str,
         ssl: tls.SSLContext | None,
         dice: Dice,
         limits: PeerLimits,
-        told: LinkObserver,
+        observer: LinkObserver,
         make: Callable[[Callable[[], None]], Dial] = Dial,
     ) -> None:
-        """`make`: a connection of the kind that is wanted, for whom to tell that it can take more."""
+        """`make`: makes a connection, given the callback for when it can be written to again."""
         address = urlsplit(url)
         if address.scheme not in ("http", "https") or not address.hostname:
             raise ValueError(f"{url!r} is no address of a peer")
@@ -43,7 +43,7 @@ class Lanes:
         self._ssl = ssl if address.scheme == "https" else None
         self._dice = dice
         self._limits = limits
-        self._told = told
+        self._observer = observer
         self._make = make
         self._open: list[Dial] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -53,7 +53,7 @@ class Lanes:
         self._tasks = [loop.create_task(self._keep_open()) for _ in range(self._limits.connections)]
 
     def close(self) -> None:
-        """Without waiting until it is done."""
+        """Without waiting for the end of the tasks."""
         for task in self._tasks:
             task.cancel()
 
@@ -62,10 +62,10 @@ class Lanes:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def best(self) -> Dial | None:
-        """The one with the least before it."""
+        """The connection with the fewest answers outstanding."""
         found: Dial | None = None
         for dial in self._open:
-            if not dial.choked and (found is None or dial.waiting < found.waiting):
+            if not dial.write_paused and (found is None or dial.waiting < found.waiting):
                 found = dial
         return found
 
@@ -75,17 +75,17 @@ class Lanes:
             try:
                 was_good = await self._once()
             except Exception as error:
-                # A bug, or a resolver's surprise. Whoever looks after the process is told; the peer is tried again.
+                # A bug, or an unusual error of the resolver. It is reported, and the peer is tried again.
                 report(error)
-                self._told.failed(f"connecting failed: {error!r}")
+                self._observer.failed(f"connecting failed: {error!r}")
                 was_good = False
             failures = 0 if was_good else failures + 1
             if failures:
                 await asyncio.sleep(self._pause_s(failures))
 
     async def _once(self) -> bool:
-        """Connect, and wait until the connection is lost. True: it was good for something."""
-        dial = self._make(self._told.ready)
+        """Connect, and wait until the connection is lost. True: there was an answer on it."""
+        dial = self._make(self._observer.ready)
         try:
             async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
                 loop = asyncio.get_running_loop()
@@ -94,10 +94,10 @@ class Lanes:
         except OSError as error:  # TimeoutError and TLS's errors are among them.
             dial.abort()
             if not self._open:
-                self._told.failed(str(error) or "connecting took too long")
+                self._observer.failed(str(error) or "connecting took too long")
             return False
         self._open.append(dial)
-        self._told.ready()
+        self._observer.ready()
         try:
             await dial.lost
         finally:

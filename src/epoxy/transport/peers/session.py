@@ -1,14 +1,14 @@
-"""A connection between peers that has been greeted, and what its frames are sealed with.
+"""The keys of one connection between peers, made in its handshake, and the seals of its frames.
 
     secret      what peers sign with (`auth.peer_secret`)
-    greeting    the MAC of the request that asked for frames, over both replicas, epoch, time, store and a nonce
-    nonce       drawn by whoever was greeted
-    proof       HMAC-SHA256(secret, "switched\\n" greeting "\\n" nonce)
-    key         HMAC-SHA256(secret, way "\\n" greeting "\\n" nonce)         one for each way: questions, answers
-    seal        HMAC-SHA256(key, number u64 | the frame behind its seal)    of the first frame that way, number 0
+    mac         the MAC of the request that asked for frames: it covers both replicas, epoch, time, store and a nonce
+    nonce       drawn by the server
+    proof       HMAC-SHA256(secret, "switched\\n" mac "\\n" nonce)
+    key         HMAC-SHA256(secret, direction "\\n" mac "\\n" nonce)      for each direction: "questions", "answers"
+    seal        HMAC-SHA256(key, number u64 | the frame behind its seal)  numbers count from 0 in each direction
 
-Both ends have put something new into the keys, so what was recorded of one connection means nothing on another, and a
-frame is good at its own place on its own connection, once. Nothing needs to be remembered for that, and no clock.
+Both ends contribute a fresh number to the keys, so bytes recorded on one connection are refused on any other, and a
+frame is accepted once, at its own place. No nonces have to be remembered for that, and no clock is read.
 """
 
 import hmac
@@ -20,11 +20,11 @@ from epoxy.transport.peers.signed_header import Signed, SignedHeader
 SEAL_BYTES = 32
 
 NONCE_BYTES = 16
-"""Of whoever is greeted. No two of that length are drawn alike."""
+"""Of the server. No two of this length are drawn alike."""
 
 
 class Seals:
-    """Of one way of one connection, in order."""
+    """Of one direction of one connection, in order."""
 
     def __init__(self, key: bytes) -> None:
         self._inner, self._outer = auth.pads(key)
@@ -39,36 +39,35 @@ class Seals:
         self._number += 1
         return seal.digest()
 
-    def fits(self, seal: bytes, head: bytes, body: bytes) -> bool:
-        """Whether this is the next frame. If it is not, nothing behind it can be trusted either."""
+    def matches(self, seal: bytes, head: bytes, body: bytes) -> bool:
+        """Whether this is the next frame. If not, no later one can be trusted either."""
         return hmac.compare_digest(seal, self.next(head, body))
 
 
 class PeerSession:
-    """One end's view. `claim` is that of the one who greeted, and `store` that of the one who was."""
+    """Either end of a connection. `header` is the client's."""
 
-    def __init__(self, secret: bytes, greeting: bytes, nonce: bytes, claim: SignedHeader, store: int = 0) -> None:
-        self.claim = claim
-        self.store = store
+    def __init__(self, secret: bytes, mac: bytes, nonce: bytes, header: SignedHeader) -> None:
+        self.header = header
         self.nonce = nonce
-        self.proof = derived(secret, b"switched", greeting, nonce)
-        self.questions = Seals(derived(secret, b"questions", greeting, nonce))
-        self.answers = Seals(derived(secret, b"answers", greeting, nonce))
+        self.proof = derive_key(secret, b"switched", mac, nonce)
+        self.request_seals = Seals(derive_key(secret, b"questions", mac, nonce))
+        self.answer_seals = Seals(derive_key(secret, b"answers", mac, nonce))
 
-    def of_epoch(self, epoch: int) -> SignedHeader:
-        """Who speaks, now that its epoch is this one."""
-        claim = self.claim
-        if claim.epoch != epoch:
-            claim = SignedHeader(claim.sender, claim.recipient, epoch, claim.time_ms, claim.nonce, claim.store)
-            self.claim = claim
-        return claim
-
-
-def derived(secret: bytes, way: bytes, greeting: bytes, nonce: bytes) -> bytes:
-    """The words before the nonce hold no line end, so no two derivations read the same."""
-    return hmac.digest(secret, b"%b\n%b\n%b" % (way, greeting, nonce), "sha256")
+    def header_at(self, epoch: int) -> SignedHeader:
+        """The client's header with the epoch of its latest frame."""
+        header = self.header
+        if header.epoch != epoch:
+            header = SignedHeader(header.sender, header.recipient, epoch, header.time_ms, header.nonce, header.store)
+            self.header = header
+        return header
 
 
-def greeted(secret: bytes, signed: Signed, store: int) -> PeerSession:
-    """`signed`: the greeting, which was verified."""
-    return PeerSession(secret, signed.mac, os.urandom(NONCE_BYTES), signed.claim, store)
+def derive_key(secret: bytes, purpose: bytes, mac: bytes, nonce: bytes) -> bytes:
+    """What stands before the nonce holds no line end, so no two derivations have the same input."""
+    return hmac.digest(secret, b"%b\n%b\n%b" % (purpose, mac, nonce), "sha256")
+
+
+def accept_handshake(secret: bytes, signed: Signed) -> PeerSession:
+    """`signed`: the request that asked for frames, verified."""
+    return PeerSession(secret, signed.mac, os.urandom(NONCE_BYTES), signed.header)

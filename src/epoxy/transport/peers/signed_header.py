@@ -1,34 +1,27 @@
-"""What a signed request says of itself. Who signs and who verifies: `auth`, which is compiled, as records cannot be."""
+"""The fields a request between replicas is signed with, as records; `auth` signs and verifies. Apart from it because
+`auth` is compiled, and records cannot be."""
 
 from msgspec import Struct
 
 
 class SignedHeader(Struct, frozen=True):
-    """What a request says of itself."""
-
     sender: int
     recipient: int
     epoch: int
     time_ms: int
     nonce: int
     store: int = 0
-    """The identity of the sender's store: see `membership.identity`. The operator has none."""
+    """The identity of the sender's store: see `protocol.members.identity`. The operator has none."""
 
-    def words(self) -> bytes:
-        return b"%d,%d,%d,%d,%016x,%016x" % (
-            self.sender,
-            self.recipient,
-            self.epoch,
-            self.time_ms,
-            self.nonce,
-            self.store,
-        )
+    def text(self) -> bytes:
+        fields = (self.sender, self.recipient, self.epoch, self.time_ms, self.nonce, self.store)
+        return b"%d,%d,%d,%d,%016x,%016x" % fields
 
 
 class Signed(Struct, frozen=True):
-    """A request as it was let in, and what its answer is signed with."""
+    """A request that was verified, and the MAC that its answer's MAC covers."""
 
-    claim: SignedHeader
+    header: SignedHeader
     mac: bytes
     known: bool = True
-    """Whether the sender's store is on record here; an answer to one that is not names no store of ours."""
+    """Whether the sender's store is on record here; if not, the answer does not name our store."""

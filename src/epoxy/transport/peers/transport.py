@@ -1,4 +1,4 @@
-"""The transport between replicas: `Peers` asks, `PeerEndpoint` answers."""
+"""The transport between replicas: `Peers` sends requests, `PeerEndpoint` serves them."""
 
 import logging
 import ssl as tls
@@ -15,26 +15,26 @@ from epoxy.model.messages import Failed, Reply, Request
 from epoxy.ports import Clock, Dice, Timer
 from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.limits import STREAM_PATH, PeerLimits
-from epoxy.transport.peers.authenticator import Gate
+from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.frames import FrameExchange
-from epoxy.transport.peers.link_context import Heard, Identity, LinkContext, from_anybody, nobodys
+from epoxy.transport.peers.link_context import AcceptsAnswer, Identity, LinkContext, accept_any_store, no_store
 from epoxy.transport.peers.peer import PeerLink
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from epoxy.transport.wan.emulation import Link
 
 Handle = Callable[[Sequence[Request], Callable[[Sequence[Reply]], None]], None]
-"""A replica: requests in order, and a reply to each, once all they rest on is durable."""
+"""A replica: takes requests in order, and replies to all of them once all they rest on is durable."""
 
-Reception = Callable[[SignedHeader], Handle]
+HandlerFor = Callable[[SignedHeader], Handle]
 
 TOOK_HEADER = b"epoxy-took-us"
-"""What a frame says in a number."""
+"""As `took_us` of a frame."""
 
 log = logging.getLogger("epoxy.peers")
 
 
 class Peers:
-    """`ports.Transport` on real links. Own messages never get here."""
+    """`ports.Transport` over the network. Messages of a replica to itself do not get here."""
 
     def __init__(
         self,
@@ -48,29 +48,29 @@ class Peers:
         limits: PeerLimits | None = None,
         ssl: tls.SSLContext | None = None,
         link: Link | None = None,
-        store: Callable[[], int] = nobodys,
-        heard: Heard = from_anybody,
+        store: Callable[[], int] = no_store,
+        accepts_answer: AcceptsAnswer = accept_any_store,
     ) -> None:
-        """`links`: the address of every peer. `link`: delays and cuts; none if left out. `store` and `heard`: see
+        """`links`: the address of every peer. `link`: emulated delays and cuts. `store` and `accepts_answer`: see
         `Identity`."""
         self._limits = limits or PeerLimits()
         self._clock = clock
         self._timer: Timer | None = None
-        self.identity = Identity(me, secret, epoch, store, heard)
-        self.world = LinkContext(clock, dice, link or Link(clock), ssl)
+        self.identity = Identity(me, secret, epoch, store, accepts_answer)
+        self.context = LinkContext(clock, dice, link or Link(clock), ssl)
         self._urls: dict[int, str] = {}
         self._peers: dict[int, PeerLink] = {}
         self._last: Request | None = None
         self._encoded = b""
-        self.follow(links)
+        self.set_links(links)
 
     def start(self) -> None:
         self._tick()
         for peer in self._peers.values():
             peer.start()
 
-    def follow(self, links: Mapping[int, str]) -> None:
-        """Who the peers are from now on, and where."""
+    def set_links(self, links: Mapping[int, str]) -> None:
+        """The peers from now on, with their addresses. Links to others are closed."""
         assert self.identity.me not in links, "a replica is not its own peer"
         for peer in [peer for peer, url in self._urls.items() if links.get(peer) != url]:
             del self._urls[peer]
@@ -78,7 +78,7 @@ class Peers:
         for peer, url in links.items():
             if peer not in self._peers:
                 self._urls[peer] = url
-                self._peers[peer] = PeerLink(peer, url, self.identity, self.world, self._limits)
+                self._peers[peer] = PeerLink(peer, url, self.identity, self.context, self._limits)
                 if self._timer is not None:
                     self._peers[peer].start()
 
@@ -105,7 +105,7 @@ class Peers:
             answered(Failed(reason=failure))
 
     def _encode(self, requests: Sequence[Request]) -> bytes:
-        """The same request goes to all peers, one after the other, and is encoded for the first of them."""
+        """The same request is sent to one peer after the other, and encoded once."""
         if len(requests) > 1:
             return wire.encode_requests(requests)
         if requests[0] is not self._last:
@@ -114,14 +114,14 @@ class Peers:
         return self._encoded
 
     def rtt_ms(self, peer: int) -> float | None:
-        """Of the way alone, without what the peer does. None: never measured."""
+        """Of the network alone, without the peer's own time. None: never measured."""
         return self._peers[peer].rtt.value if peer in self._peers else None
 
     def reachable(self, peer: int) -> bool:
         return peer in self._peers and self._peers[peer].reachable
 
     def trouble(self, peer: int) -> str:
-        """Why it is not reachable, as far as that is known."""
+        """Why it is not reachable, if that is known."""
         return self._peers[peer].trouble if peer in self._peers else ""
 
     @property
@@ -130,7 +130,7 @@ class Peers:
 
     @property
     def batches_sent(self) -> Counter[int]:
-        """Probes, too."""
+        """Probes included."""
         return Counter({peer: link.batches_sent for peer, link in self._peers.items()})
 
     def _tick(self) -> None:
@@ -140,36 +140,36 @@ class Peers:
 
 
 class PeerEndpoint:
-    """The handler of the peers' messages, which come alone or, on a connection that is switched, as frames."""
+    """The HTTP handler of peers' messages, which come as requests or, on a connection that is switched, as frames."""
 
-    def __init__(self, handle: Handle, gate: Gate, *, reception: Reception | None = None) -> None:
-        """`reception`: who handles the frames of somebody, if it is not `handle` for all."""
+    def __init__(self, handle: Handle, authenticator: Authenticator, *, handler_for: HandlerFor | None = None) -> None:
+        """`handler_for`: chooses the handler by the sender; without it `handle` serves all."""
         self._handle = handle
-        self._gate = gate
-        self._reception = reception
+        self._authenticator = authenticator
+        self._handler_for = handler_for
 
     def __call__(self, exchange: Exchange) -> None:
         if exchange.request.path == STREAM_PATH:
-            greeting = self._gate.admit(exchange)
-            if greeting is not None:
-                exchange.switch(self._gate.welcome(greeting), self.hear)
+            handshake = self._authenticator.verify(exchange)
+            if handshake is not None:
+                exchange.switch(self._authenticator.open_session(handshake), self.handle_frame)
             return
         began_s = time.perf_counter()
-        signed = self._gate.enter(exchange)
+        signed = self._authenticator.authenticate(exchange)
         if signed is not None:
             answered = partial(self._respond, exchange, signed, began_s)
-            self._answer(exchange, signed.claim, exchange.request.body, answered)
+            self._answer(exchange, signed.header, exchange.request.body, answered)
 
-    def hear(self, exchange: FrameExchange) -> None:
+    def handle_frame(self, exchange: FrameExchange) -> None:
         began_s = time.perf_counter()
-        known = self._gate.hear(exchange)
+        known = self._authenticator.authenticate_frame(exchange)
         if known is not None:
-            self._answer(exchange, exchange.claim, exchange.body, partial(self._reply, exchange, known, began_s))
+            self._answer(exchange, exchange.header, exchange.body, partial(self._reply, exchange, known, began_s))
 
     def _answer(
         self,
         exchange: Exchange | FrameExchange,
-        claim: SignedHeader,
+        header: SignedHeader,
         body: bytes,
         answered: Callable[[Sequence[Reply]], None],
     ) -> None:
@@ -178,24 +178,24 @@ class PeerEndpoint:
         except CodecError as error:
             exchange.fail(400, "bad_frame", repr(error))
             return
-        if frame.sender != claim.sender or frame.recipient != claim.recipient:
+        if frame.sender != header.sender or frame.recipient != header.recipient:
             exchange.fail(400, "bad_frame", "the frame names other replicas than its signature")
             return
-        handle = self._handle if self._reception is None else self._reception(claim)
+        handle = self._handle if self._handler_for is None else self._handler_for(header)
         handle(frame.requests, answered)
 
     def _respond(self, exchange: Exchange, signed: Signed, began_s: float, replies: Sequence[Reply]) -> None:
         body = encode_replies(replies)
         took = b"%d" % ((time.perf_counter() - began_s) * 1e6)
-        self._gate.answer(exchange, signed, body, ((TOOK_HEADER, took),))
+        self._authenticator.respond(exchange, signed, body, ((TOOK_HEADER, took),))
 
     def _reply(self, exchange: FrameExchange, known: bool, began_s: float, replies: Sequence[Reply]) -> None:
         body = encode_replies(replies)
-        self._gate.reply(exchange, known, int((time.perf_counter() - began_s) * 1e6), body)
+        self._authenticator.respond_to_frame(exchange, known, int((time.perf_counter() - began_s) * 1e6), body)
 
 
 def encode_replies(replies: Sequence[Reply]) -> bytes:
-    """What fits into a frame. The sender asks again for what is missing at the end."""
+    """As many as fit into a frame. The sender repeats its requests for those that are missing at the end."""
     try:
         return wire.encode_peer_response(PeerResponse(replies=tuple(replies)))
     except Oversized:
@@ -203,7 +203,7 @@ def encode_replies(replies: Sequence[Reply]) -> bytes:
 
 
 def how_many_fit(replies: Sequence[Reply]) -> int:
-    """Each is counted with the two bytes of a header of its own, which is more than it takes in a frame."""
+    """Each is counted with two bytes of header, which is more than it takes in a frame."""
     size = 8
     for count, reply in enumerate(replies):
         size += len(wire.encode_reply(reply))

@@ -114,7 +114,7 @@ class LinkAdmin:
         except CodecError as error:
             exchange.fail(400, "bad_request", str(error))
             return
-        if signed.claim.sender != OPERATOR:
+        if signed.header.sender != OPERATOR:
             exchange.fail(403, "forbidden", "only the operator changes links")
         elif strangers := {*change.heal, *change.cut} - self._peers():
             exchange.fail(404, "unknown_peer", f"no peers of this node: {sorted(strangers)}")

@@ -1,0 +1,33 @@
+"""Closing clients' connections when a server stops, so that the last answer is not lost to a reset."""
+
+import asyncio
+import os
+import socket
+import sys
+from contextlib import suppress
+
+CLOSE_DELAY_S = 0.25
+"""Between the last answer and the end of the connection: a request that arrives in between must not cause a reset that
+destroys the answer."""
+
+FLUSH_S = 0.02
+"""In which the event loop has handed all written bytes to the system: its next turn, and some."""
+
+
+def cork(transport: asyncio.Transport) -> None:
+    """Hold back what is written from here on, so that it leaves together with the end of the stream (or after 200 ms,
+    Linux's own limit). On other systems the two leave one right after the other."""
+    if sys.platform == "linux":
+        with suppress(OSError):  # The client has closed the connection.
+            transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+
+
+def end_stream(transport: asyncio.Transport) -> None:
+    """Send TCP's end of stream after TLS's close_notify, which is written already. Pools of clients look for it, event
+    loops send it only when the client has answered the close_notify. They do not let others shut down half of their
+    socket, so a duplicate of it is shut down."""
+    with (
+        suppress(OSError),  # The client has closed the connection.
+        socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as duplicate,
+    ):
+        duplicate.shutdown(socket.SHUT_WR)
