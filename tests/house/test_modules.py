@@ -12,7 +12,6 @@ LONG = {
     "epoxy/node/service.py",
     "epoxy/node/txn/engine.py",
     "epoxy/node/process/config.py",
-    "epoxy/transport/http/server.py",
 }
 """Modules that are being split. Names leave this set, none enters it."""
 
