@@ -136,7 +136,7 @@ class TermSpace:
 
     def _held(self, view: Snapshot, log: InstanceLog) -> Iterator[Instance]:
         for replica_id in self._coordinators(view):
-            log.mention(InstanceId(replica_id, log.executed.get(replica_id, 0)))
+            log.note_slot(InstanceId(replica_id, log.executed.get(replica_id, 0)))
             yield from self.stretch(view, replica_id, log.archived.get(replica_id, 0) + 1, None)
 
     def _coordinators(self, view: Snapshot) -> Iterator[int]:

@@ -235,7 +235,7 @@ def test_peers_that_are_slower_than_the_time_out_are_heard_in_the_end() -> None:
 def test_what_was_decided_before_a_crash_is_executed_after_it() -> None:
     at = Replicas(3)
     begun = at.begin(1, write(b"k", b"v"))
-    at.at[2].log.mention(InstanceId(1, 1))
+    at.at[2].log.note_slot(InstanceId(1, 1))
     at.stores[2].transact(lambda tx: at.at[2].rows.save(tx, at.at[2].log.get(begun.id), at.at[1].log.get(begun.id)))
     replica = at.restart(2)
     assert not replica.log.is_executed(begun.id)

@@ -26,7 +26,7 @@ def test_floors_rise_over_gaps_that_are_filled() -> None:
 def test_gaps_are_what_is_known_of_and_not_decided() -> None:
     log = InstanceLog()
     log.put(committed(1, 2))
-    log.mention(InstanceId(2, 1))
+    log.note_slot(InstanceId(2, 1))
     assert list(log.gaps()) == [InstanceId(1, 1), InstanceId(2, 1)]
 
 

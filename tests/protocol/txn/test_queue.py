@@ -24,7 +24,7 @@ def take_off(queue: Queue, slot: int) -> tuple[Txn, ...]:
     flight = queue.next()
     if flight is None:
         return ()
-    queue.took_off(InstanceId(1, slot), flight.command)
+    queue.start_command(InstanceId(1, slot), flight.command)
     return flight.command.txns
 
 
@@ -42,7 +42,7 @@ def test_what_interferes_waits_for_its_predecessor_and_keeps_its_place() -> None
     for txn in (second, third, other):
         queue.add(QueuedTransaction(txn, nobody))
     assert take_off(queue, 2) == (other,), "the third would overtake the second"
-    queue.landed(InstanceId(1, 1))
+    queue.finish_command(InstanceId(1, 1))
     assert take_off(queue, 3) == (second, third)
 
 
@@ -54,8 +54,8 @@ def test_readers_do_not_wait_for_readers() -> None:
     assert take_off(queue, 2) == (look,)
     queue.add(QueuedTransaction(writes(b"a"), nobody))
     assert take_off(queue, 3) == ()
-    queue.landed(InstanceId(1, 1))
-    queue.landed(InstanceId(1, 2))
+    queue.finish_command(InstanceId(1, 1))
+    queue.finish_command(InstanceId(1, 2))
     assert take_off(queue, 3) == (writes(b"a"),)
 
 
@@ -74,5 +74,5 @@ def test_batches_flights_and_bytes_are_bounded() -> None:
 
 def test_what_came_to_nothing_is_first_in_line() -> None:
     queue = queue_of(writes(b"b"))
-    queue.again([QueuedTransaction(writes(b"a"), nobody), QueuedTransaction(writes(b"a"), nobody)])
+    queue.requeue([QueuedTransaction(writes(b"a"), nobody), QueuedTransaction(writes(b"a"), nobody)])
     assert take_off(queue, 1) == (writes(b"a"), writes(b"a"), writes(b"b"))

@@ -106,7 +106,7 @@ class OrderedEngine:
         for instance in log.instances.values():
             mine = instance.id.replica_id == self.me
             if mine and instance.command is not None and not log.is_executed(instance.id):
-                self._queue.took_off(instance.id, instance.command)
+                self._queue.start_command(instance.id, instance.command)
         self.replica.start()
         self._wake_at_once()
 
@@ -237,7 +237,7 @@ class OrderedEngine:
             instance_id = InstanceId(self.me, self._next_slot)
             self._next_slot += 1
             self._flights[instance_id] = flight
-            self._queue.took_off(instance_id, flight.command)
+            self._queue.start_command(instance_id, flight.command)
             self._submit(instance_id, flight.command)
 
     def _submit(self, instance_id: InstanceId, command: Command) -> None:
@@ -275,7 +275,7 @@ class OrderedEngine:
         if self.replica.log.get(instance_id).phase is not Phase.INITIAL:
             self.clock.call_later(0, partial(self.rescue, (instance_id,)))
             return
-        self._queue.landed(instance_id)
+        self._queue.finish_command(instance_id)
         flight = self._flights.pop(instance_id, None)
         if flight is not None:
             flight.failed(
@@ -285,10 +285,10 @@ class OrderedEngine:
 
     def _take_back(self, instance_id: InstanceId) -> None:
         """Never begun, or come to nothing: its transactions are put forward again, under another id."""
-        self._queue.landed(instance_id)
+        self._queue.finish_command(instance_id)
         flight = self._flights.pop(instance_id, None)
         if flight is not None:
-            self._queue.again(flight.tickets)
+            self._queue.requeue(flight.tickets)
         self.clock.call_later(self.timing.backoff_ms, self._pump_soon)
 
     def _executed(self, instance_id: InstanceId, results: Results) -> None:
@@ -300,7 +300,7 @@ class OrderedEngine:
         if results is None:
             self._take_back(instance_id)
             return
-        self._queue.landed(instance_id)
+        self._queue.finish_command(instance_id)
         flight = self._flights.pop(instance_id, None)
         if flight is not None:
             self._store.when_durable(partial(flight.executed, results))
@@ -450,7 +450,7 @@ class OrderedEngine:
         self._next_slot = self.replica.log.highest.get(self.me, 0) + 1
         self._queue.share(len(self.replica.voters))
         if not self.is_member:
-            for ticket in self._queue.emptied():
+            for ticket in self._queue.drain():
                 ticket.answered(TxnRefused(reason="this replica is no member any more"))
         self._wake()
         self._look_soon()

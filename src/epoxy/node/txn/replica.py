@@ -190,7 +190,7 @@ class OrderedReplica:
                 raise InvariantViolation(f"{instance_id} was decided in a term that ended before it: {found}")
         self.ends = found
         for replica_id, slot in found.items():
-            self.log.mention(InstanceId(replica_id, slot))
+            self.log.note_slot(InstanceId(replica_id, slot))
         for instance_id in sorted(beyond):
             self._keep(self.log.get(instance_id), self._nothing(instance_id))
 
@@ -364,7 +364,7 @@ class OrderedReplica:
         if plan.missing is not None:
             self._blocked.setdefault(plan.missing, []).extend(plan.held)
             self._stuck.update(dict.fromkeys(plan.held, plan.missing))
-            self.log.mention(plan.missing)
+            self.log.note_slot(plan.missing)
 
     def _plan(self, root: InstanceId) -> graph.ExecutionPlan:
         """What it depends on beyond the end of the term is found to be nothing on the way."""
@@ -423,7 +423,7 @@ class OrderedReplica:
         for end in executed:
             known[end.replica_id] = max(known.get(end.replica_id, 0), end.slot)
             self._furthest[end.replica_id] = max(self._furthest.get(end.replica_id, 0), end.slot)
-            self.log.mention(end)
+            self.log.note_slot(end)
 
     def forget(self) -> int:
         """Throw away what everybody has executed, a bounded part of it; how much that was."""

@@ -1,6 +1,6 @@
-"""One message at one replica: what it holds of an instance and a message in, what it holds then and a reply out.
+"""The acceptor of the ordered engine: an instance's state and a message in, a state and a reply out.
 
-The numbers are those of docs/protocol/ordered.md. The reply leaves only when everything it rests on is durable.
+The numbers are those of docs/protocol/ordered.md. A reply leaves only when everything it rests on is durable.
 """
 
 from typing import assert_never
@@ -62,7 +62,7 @@ def step(log: InstanceLog, message: InstanceRequest) -> Step:
 
 
 def reply_decided(state: Instance, message: InstanceRequest) -> OrderedReply:
-    """A decision is for ever, whatever ballot somebody asks in."""
+    """A decision is final, whatever the ballot of the request."""
     return RecoverOk(held=state) if isinstance(message, Recover) else Decided(commit=commit_of(state))
 
 
@@ -72,7 +72,7 @@ def commit_of(state: Instance) -> OrderedCommit:
 
 
 def pre_accept(log: InstanceLog, state: Instance, message: PreAccept) -> Step:
-    """Rule 2. Once for each instance, and only before anybody recovers it. A resend gets the same answer."""
+    """Rule 2. Once for each instance, and only before its recovery begins. A resend gets the same reply."""
     if state.ballot != NO_BALLOT or state.phase is Phase.ACCEPTED:
         return state, Overtaken(ballot=state.ballot)
     if state.phase is Phase.PREACCEPTED:
@@ -91,7 +91,7 @@ def pre_accepted(message: PreAccept, deps: Deps) -> Instance:
 
 
 def added_deps(state: Instance) -> tuple[InstanceId, ...]:
-    """What this replica knew beyond what was sent."""
+    """Dependencies this replica added to those that were sent."""
     assert state.deps is not None
     assert state.initial is not None
     return tuple([each for each in state.deps.also if each not in state.initial])
@@ -117,7 +117,7 @@ def voted(state: Instance, message: OrderedAccept) -> Instance:
 
 
 def learn(state: Instance, message: OrderedCommit) -> Step:
-    """A decision is safe to learn in any ballot. A second one is a bug, and nothing is overwritten by it."""
+    """A decision is safe to learn in any ballot. A second one is a bug, and overwrites nothing."""
     if state.is_committed:
         if (state.chosen, state.deps) != (message.command, message.deps):
             raise InvariantViolation(f"two decisions for instance {state.id}: {commit_of(state)} and {message}")
@@ -130,12 +130,12 @@ def committed(state: Instance, command: Command | None, deps: Deps) -> Instance:
 
 
 def known(state: Instance, command: Command | None) -> Command | None:
-    """An instance has one command, whatever is decided: who has heard it once remembers it."""
+    """An instance has one command, whatever is decided: once received, it is kept."""
     return command if command is not None else state.command
 
 
 def recover(state: Instance, message: Recover) -> Step:
-    """Rule 5. Joining a ballot says nothing about the last vote: the two are kept apart."""
+    """Rule 5. Joining a ballot leaves the last vote as it is."""
     if message.ballot <= state.ballot:
         return state, Overtaken(ballot=state.ballot)
     return joined(state, message.ballot), RecoverOk(held=state)
@@ -146,8 +146,8 @@ def joined(state: Instance, ballot: Ballot) -> Instance:
 
 
 def validate(log: InstanceLog, state: Instance, message: Validate) -> Step:
-    """Rule 7. From here on this replica names the command to others that interfere with it: whoever comes later must
-    not slip past a command that is about to be decided."""
+    """Rule 7. From here on this replica includes the command in the dependencies of others that interfere with it, so
+    that a later command cannot miss one that is about to be decided."""
     if state.ballot != message.ballot:
         return state, Overtaken(ballot=state.ballot)
     found = rivals(log, message)
@@ -171,11 +171,11 @@ def rivals(log: InstanceLog, message: Validate) -> list[Rival]:
     return found
 
 
-# What a coordinator does at its own replica
+# Operations of a coordinator at its own replica
 
 
 def begin(log: InstanceLog, instance_id: InstanceId, command: Command) -> tuple[Instance, PreAccept | Overloaded]:
-    """Rule 1. Its own answer is what it sends."""
+    """Rule 1. The coordinator's own reply is what it sends."""
     state = Instance(id=instance_id, command=command)
     deps = log.initial(state)
     if len(deps.also) > MAX_DEPENDENCIES:
@@ -185,8 +185,8 @@ def begin(log: InstanceLog, instance_id: InstanceId, command: Command) -> tuple[
 
 
 def conclude(state: Instance) -> tuple[Instance, OrderedCommit | Decided | Overtaken]:
-    """Rule 3, after a fast quorum. Whoever recovers with this replica's answer in hand has ruled the fast path out, so
-    a ballot joined since forbids it. Do not optimise this look away."""
+    """Rule 3, after a fast quorum. A recovery that has this replica's reply has ruled the fast path out, so a ballot
+    joined since forbids the commit. Do not optimise this check away."""
     if state.is_committed:
         return state, Decided(commit=commit_of(state))
     if overtaken(state):
@@ -202,7 +202,7 @@ def overtaken(state: Instance) -> bool:
 
 
 def join(state: Instance, me: int, above: Ballot) -> tuple[Instance, Recover | Decided]:
-    """A ballot of this replica's own, above all it has heard of. Durable first, so that none is ever used twice."""
+    """A ballot of this replica, above all it knows of. Durable before use, so that none is used twice."""
     if state.is_committed:
         return state, Decided(commit=commit_of(state))
     ballot = Ballot(max(state.ballot, above).counter + 1, me)
@@ -210,5 +210,5 @@ def join(state: Instance, me: int, above: Ballot) -> tuple[Instance, Recover | D
 
 
 def is_settled_for(instance_id: InstanceId, rival: Instance) -> bool:
-    """A rival that cannot harm the command any more: it is nothing, or comes after it."""
+    """A rival that no longer matters to the command: it is a Nop, or depends on it."""
     return rival.is_committed and (is_void(rival) or instance_id in (rival.deps or NOTHING))

@@ -1,7 +1,7 @@
 """Decisions for a replica that missed them, in an order in which each can be executed as soon as it arrives.
 
-There is one stream of decisions for each coordinator, by slot. Sent one stream after the other, nearly everything would
-have to wait at the receiver for something in a later stream, and be looked at again with each decision that comes.
+There is one stream of decisions for each coordinator, by slot. Sent one stream after the other, nearly every decision
+would have to wait at the receiver for one of a later stream, and be visited again with each that arrives.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,9 +13,9 @@ Floors = Mapping[int, int]
 
 
 def dependencies_first(streams: Mapping[int, Iterator[OrderedCommit]], known: Floors) -> Iterator[OrderedCommit]:
-    """Merge the streams: what a decision depends on comes before it, as far as each stream keeps its order. What the
-    receiver knows counts as sent, and so does all of a stream that has ended: it holds nothing to wait for. Decisions
-    that depend on each other in a circle come one after the other."""
+    """Merge the streams: dependencies of a decision come before it, as far as each stream keeps its order. What the
+    receiver knows counts as sent, and so does a stream that has ended. Decisions that depend on each other in a circle
+    come one after the other."""
     heads = {replica: head for replica, stream in streams.items() if (head := next(stream, None)) is not None}
     sent = dict(known)
     while heads:
@@ -31,8 +31,8 @@ def dependencies_first(streams: Mapping[int, Iterator[OrderedCommit]], known: Fl
 
 
 def first_ready(heads: Mapping[int, OrderedCommit], sent: Floors) -> int:
-    """The stream whose next decision waits for none of the others. From any of them follow what it waits for; whoever
-    comes back to where it was before has met a circle, and may send anything of it."""
+    """A stream whose next decision waits for none of the others: begin with any, and follow what it waits for. A stream
+    met twice is part of a circle, of which any may be sent."""
     replica, passed = next(iter(heads)), set[int]()
     while replica not in passed:
         passed.add(replica)

@@ -1,4 +1,4 @@
-"""One command, from its first replica to a decision. The numbers are those of docs/protocol/ordered.md."""
+"""The flow of one command, from its coordinator to a decision. The numbers are those of docs/protocol/ordered.md."""
 
 from typing import Literal
 
@@ -23,17 +23,17 @@ from epoxy.model.writes import Path
 from epoxy.protocol.txn.effects import Also, Answer, Begin, Conclude, Context, Expired, Flow, Home, Next, Open, Tell
 
 SENDS = 3
-"""How often a command is put to replicas that do not answer before it is left to whoever will recover it."""
+"""How often a command is sent to replicas that do not answer before it is left to recovery."""
 
 
 class CommandDecided(Struct, frozen=True):
-    """Decided; how far it had to travel."""
+    """Decided, on this path."""
 
     path: Path
 
 
 class Abandoned(Struct, frozen=True):
-    """Somebody else is at it, or nobody answers. It may be decided yet."""
+    """Another replica recovers it, or too few answer. It may still be decided."""
 
 
 class TooMuch(Struct, frozen=True):
@@ -73,7 +73,7 @@ class Poll:
 
     @property
     def is_fast(self) -> bool:
-        """Rule 3: a fast quorum, and everybody took it as it was sent. To merge answers that differ is not fast."""
+        """Rule 3: a fast quorum added no dependencies. Merging answers that differ is not fast."""
         return not self.unequal and len(self.answered) >= self._quorums.fast
 
     @property
@@ -105,7 +105,7 @@ class Poll:
 
 
 def collect_answers(poll: Poll, request: PreAccept, ctx: Context) -> Flow[None]:
-    """Until the answers settle what to do. When the timer rings, a slow quorum is enough."""
+    """Until the answers decide what to do. When the timer rings, a slow quorum is enough."""
     if poll.settled:
         return
     yield Open(envelopes=ctx.to_others(request), timer_ms=ctx.timing.hedge_ms)
@@ -125,7 +125,7 @@ def collect_answers(poll: Poll, request: PreAccept, ctx: Context) -> Flow[None]:
 
 
 def finish_fast(instance_id: InstanceId, ctx: Context) -> Flow[Ending]:
-    """Kept at home before anybody is told of it: a coordinator that forgot would take it back."""
+    """Committed locally before the Commit is sent: a coordinator that lost it in a crash could decide otherwise."""
     result: OrderedCommit | Decided | Overtaken = yield Home(Conclude(id=instance_id))
     if isinstance(result, Overtaken):
         return Abandoned()
@@ -147,8 +147,8 @@ def broadcast_commit(commit: OrderedCommit, ctx: Context) -> Tell:
 def decide(
     instance_id: InstanceId, ballot: Ballot, command: Command | None, deps: Deps, ctx: Context
 ) -> Flow[bool | Ballot]:
-    """Rule 4, of a coordinator or of whoever recovers: ask the others, vote at home meanwhile, and tell everybody. The
-    ballot that stood in the way, if one did."""
+    """Rule 4, of a coordinator or a recovery: ask the others for votes, vote locally meanwhile, and broadcast the
+    decision. A ballot as the result: refused because of it."""
     vote = OrderedAccept(id=instance_id, ballot=ballot, command=command, deps=deps)
     yield Open(envelopes=ctx.to_others(vote), timer_ms=ctx.timing.round_timeout_ms)
     own: OrderedReply = yield Home(vote)
@@ -159,14 +159,14 @@ def decide(
     result = yield from count_votes(vote, ctx)
     if not isinstance(result, OrderedCommit):
         return result
-    # A quorum has it on its disks, so it may be told before this replica has: not so in `finish_fast`.
+    # A quorum has it on disk, so it may be sent before it is durable here, unlike in `finish_fast`.
     yield broadcast_commit(result, ctx)
     yield Home(result)
     return True
 
 
 def count_votes(vote: OrderedAccept, ctx: Context) -> Flow[OrderedCommit | Ballot | Literal[False]]:
-    """Whoever is silent is asked again, and what it answers to any of them counts. False: too few do."""
+    """Replicas that do not answer are asked again; a reply to any of these requests counts. False: too few answer."""
     voted, refused, sends, quorums = {ctx.me}, set[int](), 1, ctx.config.quorums
     while len(voted) < quorums.slow:
         event = yield Next()

@@ -1,4 +1,4 @@
-"""What a transaction does to a state, and what it answers. The same state and the same transaction: the same result."""
+"""Executing a transaction on a state. Deterministic: the same state and transaction give the same result."""
 
 from collections.abc import Callable
 from typing import assert_never
@@ -13,7 +13,7 @@ LONGEST_NUMBER = 20
 
 
 class ExecutionState:
-    """Values as they were, under those that were written since."""
+    """Stored values, and over them the values written since."""
 
     def __init__(self, read: Read) -> None:
         self._read = read

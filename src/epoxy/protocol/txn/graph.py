@@ -1,9 +1,9 @@
-"""In which order decided commands are executed: dependencies first, and what depends on each other in the order of ids.
+"""The order in which decided commands are executed: dependencies first, and a strongly connected group in the order of
+ids.
 
-Tarjan's walk, without recursion and without waiting: where something is not decided yet it ends, and says what that is.
-Everything it found closed by then may be executed. Who was found to wait for something is remembered, and not walked
-through again before that is decided: a replica that was away has thousands of them.
-"""
+Tarjan's algorithm, without recursion: it stops at an instance that is not decided yet, and reports it. The groups
+closed by then may be executed. Instances found to wait for another are remembered, and not walked through again before
+that is decided: a replica that was away has thousands of them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,8 +14,8 @@ from epoxy.protocol.txn.log import InstanceLog
 
 
 class ExecutionPlan(Struct, frozen=True):
-    """Groups to execute, one after the other, each in one piece. `missing`: what has to be decided first for the
-    rest, of which `held` were met on the way."""
+    """Groups to execute, one after the other, each in one transaction. `missing`: what has to be decided before the
+    rest; `held`: instances found to wait for it."""
 
     groups: list[list[InstanceId]]
     missing: InstanceId | None
@@ -33,13 +33,13 @@ class Visit:
 
 
 class Walk:
-    """`stuck`: what some wait for, until it is decided."""
+    """`stuck`: by instance, the undecided one it waits for."""
 
     def __init__(self, log: InstanceLog, stuck: Mapping[InstanceId, InstanceId]) -> None:
         self.groups: list[list[InstanceId]] = []
         self.stack: list[InstanceId] = []
-        """Entered and not closed. Each of them leads to whatever the walk has come to, so if that is missing, all of
-        them wait for it."""
+        """Entered and not closed. Each of them leads to the current instance, so if that is missing, all of them wait
+        for it."""
         self._log = log
         self._stuck = stuck
         self._visits: dict[InstanceId, Visit] = {}
@@ -97,5 +97,5 @@ def plan(log: InstanceLog, root: InstanceId, stuck: Mapping[InstanceId, Instance
 
 
 def in_order(group: list[InstanceId]) -> list[InstanceId]:
-    """A total order that every replica finds: ids do not tie, as sequence numbers may."""
+    """A total order, the same at every replica: ids do not tie, as sequence numbers may."""
     return sorted(group)

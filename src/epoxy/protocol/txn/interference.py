@@ -1,7 +1,7 @@
-"""Who interferes with whom: commands that share a key which at least one of them writes.
+"""Which commands interfere: those that share a key which at least one of them writes.
 
-For each key the slots that touch it, by replica. A command that asks has a floor for every replica, below which it
-depends on everything anyway, so a list is walked from its end, and not far.
+For each key the slots that touch it, by replica. A command has a floor for every replica, below which it depends on
+everything anyway, so each list is walked from its end, down to the floor.
 """
 
 from bisect import bisect_left, insort

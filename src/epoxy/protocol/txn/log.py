@@ -1,8 +1,8 @@
-"""What a replica holds of all instances, in memory. Its rows are the truth; this is how they are looked at.
+"""The instances a replica holds, in memory: an index of its rows.
 
-Of every replica, slots up to `forgotten` were executed everywhere and are gone; slots up to `archived` were executed
-here, are kept for a replica that has not, and have only their rows left; slots up to `executed` were executed here, and
-some beyond. All three only rise.
+By replica: slots up to `forgotten` were executed everywhere and are deleted; slots up to `archived` were executed here,
+and are kept as rows only, for a replica that has not executed them; slots up to `executed`, and those in `beyond`, were
+executed here. All three numbers only rise.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,9 +33,9 @@ class InstanceLog:
         self.beyond: set[InstanceId] = set()
         """Executed, and above `executed`."""
         self.highest: dict[int, int] = {}
-        """The last slot of each replica that anybody spoke of."""
+        """The last known slot of each replica."""
         self.waiting: dict[InstanceId, int] = {}
-        """What recoverers said of what they wait for. Forgotten in a crash: they will say it again."""
+        """From `Waiting` messages: counts by instance. Lost in a crash: they are sent again."""
 
     # Instances
 
@@ -48,7 +48,7 @@ class InstanceLog:
         return Instance(id=instance_id)
 
     def stretch(self, replica_id: int, first: int, last: int) -> Iterator[Instance]:
-        """Slots of one replica, both ends included. What is archived is read together."""
+        """Slots of one replica, both ends included. Archived ones are read in one scan."""
         end = min(last, self.archived.get(replica_id, 0))
         if self.archive is not None and first <= end:
             yield from self.archive.stretch(replica_id, first, end)
@@ -62,14 +62,14 @@ class InstanceLog:
         before = self.instances.get(instance.id)
         known = before.command if before is not None and not is_void(before) else None
         self.instances[instance.id] = instance
-        self.mention(instance.id)
+        self.note_slot(instance.id)
         if is_void(instance):
             if known is not None:
                 self.interference.remove(instance.id, known)
         elif known is None and instance.command is not None:
             self.interference.add(instance.id, instance.command)
 
-    def mention(self, instance_id: InstanceId) -> None:
+    def note_slot(self, instance_id: InstanceId) -> None:
         if instance_id.slot > self.highest.get(instance_id.replica_id, 0):
             self.highest[instance_id.replica_id] = instance_id.slot
 
@@ -108,9 +108,9 @@ class InstanceLog:
         return instance_id in self.beyond or self.get(instance_id).is_committed
 
     def unexecuted(self, deps: Deps) -> Iterator[InstanceId]:
-        """In a fixed order, the newest of each replica first: the others have mostly been executed when it has, and
-        are not looked at then. So whatever waits for a long stretch waits for its end, and is not looked at again for
-        each slot of it. What is executed between two of them is left out."""
+        """In a fixed order, the newest slot of each replica first: once that is executed, most of the others are, and
+        are not yielded. So an instance that waits for a long stretch waits for its end, and is not visited again for
+        each slot of it. Slots executed between two steps of the iterator are left out."""
         for end in deps.upto:
             slot = end.slot
             while slot > self.executed.get(end.replica_id, 0):
@@ -122,17 +122,17 @@ class InstanceLog:
                 yield instance_id
 
     def gaps(self) -> Iterator[InstanceId]:
-        """What is not decided here, as far as it is known of: known instances, and slots below them."""
+        """Known instances, and slots below them, that are not decided here."""
         for replica_id, highest in self.highest.items():
             for slot in range(self.executed.get(replica_id, 0) + 1, highest + 1):
                 instance_id = InstanceId(replica_id, slot)
                 if not self._is_decided(instance_id):
                     yield instance_id
 
-    # Throwing away
+    # Forgetting
 
     def forget(self, ends: Iterable[InstanceId]) -> list[InstanceId]:
-        """What was executed by everybody up to these; returns what is gone by it."""
+        """Drop what every replica has executed, up to these slots; returns what was dropped."""
         gone: list[InstanceId] = []
         for end in ends:
             first = self.forgotten.get(end.replica_id, 0) + 1
@@ -140,12 +140,12 @@ class InstanceLog:
             gone += [InstanceId(end.replica_id, slot) for slot in range(first, end.slot + 1)]
             self.forgotten[end.replica_id] = max(end.slot, first - 1)
         for instance_id in gone:
-            self._let_go(instance_id)
+            self._drop(instance_id)
         return gone
 
     def shelve(self, most: int) -> int:
-        """Leave what was executed to the archive, the oldest first, until so many are held in memory, or only such as
-        cannot be left; how many were. What is above a gap stays."""
+        """Drop executed instances from memory, the oldest first, until only `most` are held, or only those that must
+        be; returns how many were dropped. What is above a gap stays."""
         spare = len(self.instances) - most
         if self.archive is None or spare <= 0:
             return 0
@@ -155,7 +155,7 @@ class InstanceLog:
             first = self._shelved(replica_id) + 1
             last = min(first + spare - left, self.executed[replica_id] + 1) - 1
             for slot in range(first, last + 1):
-                self._let_go(InstanceId(replica_id, slot))
+                self._drop(InstanceId(replica_id, slot))
             if last >= first:
                 self.archived[replica_id] = last
                 left += last - first + 1
@@ -164,7 +164,7 @@ class InstanceLog:
     def _shelved(self, replica_id: int) -> int:
         return max(self.archived.get(replica_id, 0), self.forgotten.get(replica_id, 0))
 
-    def _let_go(self, instance_id: InstanceId) -> None:
+    def _drop(self, instance_id: InstanceId) -> None:
         instance = self.instances.pop(instance_id, None)
         if instance is not None and instance.command is not None and not is_void(instance):
             self.interference.remove(instance_id, instance.command)
@@ -185,8 +185,8 @@ class InstanceLog:
         return found | index.outside(instance_id, command, deps)
 
     def is_far_beyond(self, deps: Deps) -> bool:
-        """Whether more is archived beyond this set than could be named one by one: nobody looks through it for a
-        coordinator that has to catch up first."""
+        """Whether more is archived beyond this set than could be named one by one. It is not searched then: that
+        coordinator has to catch up first."""
         return sum([last - first + 1 for _, first, last in self._archived_beyond(deps)]) > MAX_DEPENDENCIES
 
     def _archived_beyond(self, deps: Deps) -> list[tuple[int, int, int]]:
@@ -197,7 +197,7 @@ class InstanceLog:
         return [(r, firsts[r], last) for r, last in self.archived.items() if firsts[r] <= last]
 
     def initial(self, instance: Instance) -> Deps:
-        """What its coordinator sends with a command: all that interferes here."""
+        """The dependencies a coordinator sends with a command: all that interferes here."""
         assert instance.command is not None
         known = Deps(upto=self.floors())
         return known.plus(self.outside(instance.id, instance.command, known))
@@ -207,5 +207,5 @@ class InstanceLog:
 
 
 def is_void(instance: Instance) -> bool:
-    """Decided to be nothing: it interferes with nobody any more."""
+    """Decided to be a Nop: it does not interfere any more."""
     return instance.is_committed and instance.nop

@@ -1,15 +1,15 @@
-"""Transactions that wait to be put forward, and when they may be.
+"""Transactions that wait to be proposed, and when they may be.
 
 Two rules, and one bound that follows from them:
 
-1. A replica puts a command forward only when its own earlier commands that interfere with it have been executed here.
-   What waits meanwhile becomes one command together.
-2. It has at most MAX_IN_FLIGHT commands, and so many bytes of them, that are not executed here.
+1. A replica proposes a command only when its own earlier commands that interfere with it have been executed here.
+   Transactions that wait meanwhile become one command together.
+2. It has at most MAX_IN_FLIGHT commands, and a limited number of their bytes, that are not executed here.
 
 Then a chain of commands, each among the dependencies of the one before, never holds two of one replica that interfere,
-nor more than MAX_IN_FLIGHT of it: the later one was put forward when the earlier one was already executed, and what has
-been executed has only decided commands behind it. So a command waits for a bounded number of others, however many come
-after it. (EPaxos Revisited, NSDI'21, section 4.3, cuts chains in another way, which needs sequence numbers.)
+nor more than MAX_IN_FLIGHT of it: the later one was proposed when the earlier one was already executed, and an executed
+command depends on decided commands only. So a command waits for a bounded number of others, however many come after it.
+(EPaxos Revisited, NSDI'21, section 4.3, cuts chains in another way, which needs sequence numbers.)
 """
 
 from collections import deque
@@ -22,14 +22,14 @@ MAX_IN_FLIGHT = 32
 """A round takes 100 ms on a WAN and brings up to 64 transactions: 20,000 a second."""
 
 MAX_GROUP_BYTES = 12 << 20
-"""What is executed in one piece is one transaction of the store, which takes 16 MiB. Shared by all replicas."""
+"""A group is executed in one transaction of the store, which takes 16 MiB. Shared by all replicas."""
 
 MAX_QUEUED = 4096
-"""Little's law: 20,000 a second, and nobody should wait longer than a fifth of a second before the journey begins."""
+"""Little's law: 20,000 a second, and a transaction should be proposed within a fifth of a second."""
 
 
 class QueuedTransaction:
-    """A transaction, and whoever waits for it."""
+    """A transaction, and the callback for its outcome."""
 
     __slots__ = ("answered", "txn")
 
@@ -39,7 +39,7 @@ class QueuedTransaction:
 
 
 class Flight:
-    """A command on its way, and those who wait for it."""
+    """A command in flight, and its transactions."""
 
     def __init__(self, command: Command, tickets: list[QueuedTransaction]) -> None:
         self.command = command
@@ -53,7 +53,7 @@ class Flight:
 
 
 def answer_all(answers: Iterable[tuple[QueuedTransaction, TxnOutcome]]) -> None:
-    """One that raises must not silence those after it."""
+    """An exception in one callback must not stop the others."""
     first: Exception | None = None
     for ticket, outcome in answers:
         try:
@@ -77,7 +77,7 @@ class Queue:
         return len(self._waiting)
 
     def share(self, replicas: int) -> None:
-        """Among how many the room is shared."""
+        """Divide MAX_GROUP_BYTES by the number of replicas."""
         self._most_bytes = max(MAX_TRANSACTION_BYTES, min(1 << 20, MAX_GROUP_BYTES // max(1, replicas)))
 
     @property
@@ -91,25 +91,25 @@ class Queue:
     def add(self, ticket: QueuedTransaction) -> None:
         self._waiting.append(ticket)
 
-    def again(self, tickets: Iterable[QueuedTransaction]) -> None:
-        """What came to nothing is first in line."""
+    def requeue(self, tickets: Iterable[QueuedTransaction]) -> None:
+        """Put transactions of a Nop at the front."""
         self._waiting.extendleft(reversed(list(tickets)))
 
     def withdraw(self, ticket: QueuedTransaction) -> bool:
-        """Whether it was waiting. Those who give up are mostly the first in line."""
+        """Whether it was waiting. Those that time out are mostly at the front."""
         try:
             self._waiting.remove(ticket)
         except ValueError:
             return False
         return True
 
-    def emptied(self) -> list[QueuedTransaction]:
-        """Those who wait in vain: none of them was put forward, or it came to nothing."""
+    def drain(self) -> list[QueuedTransaction]:
+        """Remove and return all that wait: none of them was proposed, or its command became a Nop."""
         waited = list(self._waiting)
         self._waiting.clear()
         return waited
 
-    def took_off(self, instance_id: InstanceId, command: Command) -> None:
+    def start_command(self, instance_id: InstanceId, command: Command) -> None:
         self._flights[instance_id] = command
         self._bytes += command.size
         for key, writes in command.footprint.items():
@@ -117,8 +117,8 @@ class Queue:
             counts[0] += 1
             counts[1] += writes
 
-    def landed(self, instance_id: InstanceId) -> None:
-        """Executed here, or nothing any more."""
+    def finish_command(self, instance_id: InstanceId) -> None:
+        """It was executed here, or became a Nop."""
         command = self._flights.pop(instance_id, None)
         if command is None:
             return
@@ -131,14 +131,14 @@ class Queue:
                 del self._keys[key]
 
     def end_flights(self) -> None:
-        """Their term is over here: none of them lands any more, and none keeps back what is asked for in another."""
+        """Their term is over here: none of them finishes, and none may hold back transactions of the next."""
         self._flights.clear()
         self._keys.clear()
         self._bytes = 0
 
     def next(self) -> Flight | None:
-        """As many as may go together now, in the order they came; one that must wait keeps back those after it that
-        interfere with it."""
+        """A command of as many transactions as may be proposed now, in their order; one that must wait holds back later
+        ones that interfere with it."""
         if not self._waiting or len(self._flights) >= MAX_IN_FLIGHT:
             return None
         chosen: list[QueuedTransaction] = []
@@ -169,7 +169,7 @@ class Queue:
 
 
 def interferes(txn: Txn, held: dict[bytes, bool]) -> bool:
-    """With any of several, given as the keys they touch."""
+    """Whether it interferes with any of the commands that touch `held`: by key, whether it is written."""
     for key, writes in txn.footprint.items():
         other = held.get(key)
         if other is not None and (writes or other):

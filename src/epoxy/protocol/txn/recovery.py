@@ -1,4 +1,4 @@
-"""Finishing what somebody else began: which decision may an earlier ballot have made, and if none, which may be made?
+"""Recovery of an instance: which decision an earlier ballot may have made, and if none, which one may be made.
 
 The numbers are those of docs/protocol/ordered.md; the rules those of Ryabinin, Gotsman and Sutra (OPODIS 2025).
 """
@@ -61,7 +61,7 @@ class Propose(Struct, frozen=True):
 
 
 class FastPathCheck(Struct, frozen=True):
-    """It may have been decided on the fast path: ask the quorum whether it can have been. `equal` replicas of it took
+    """It may have been decided on the fast path: ask the quorum whether that is possible. `equal` replicas of it took
     the command as it was sent."""
 
     command: Command
@@ -96,7 +96,7 @@ def choose(instance_id: InstanceId, held: Mapping[int, Instance], quorums: Quoru
 
 
 def coordinator_answered(instance_id: InstanceId, held: Mapping[int, Instance]) -> bool:
-    """It has joined this ballot, and will not finish the fast path any more; nor has it."""
+    """It has joined this ballot, so it has not finished the fast path and will not."""
     return instance_id.replica_id in held
 
 
@@ -112,7 +112,7 @@ def rule_out(rivals: Mapping[InstanceId, Rival], choice: FastPathCheck, asked: s
 
 
 def recover(instance_id: InstanceId, ctx: Context) -> Flow[bool]:
-    """Whether it is decided now. If not, somebody with a higher ballot is at it, or too few answer."""
+    """Whether it is decided now. If not, a recovery at a higher ballot is under way, or too few answer."""
     above = NO_BALLOT
     for attempt in range(ctx.timing.retries):
         start: tuple[Instance, Recover] | Decided = yield Home(Join(id=instance_id, above=above))
@@ -129,7 +129,7 @@ def recover(instance_id: InstanceId, ctx: Context) -> Flow[bool]:
 
 
 def recover_at(request: Recover, own: Instance, ctx: Context) -> Flow[bool | Ballot]:
-    """One ballot. Decided or not, or the ballot that stood in the way."""
+    """One ballot. Decided or not, or the higher ballot that refused it."""
     held = yield from gather(request, own, ctx)
     if not isinstance(held, dict):
         return held if held is not None else False
@@ -169,7 +169,7 @@ def gather(request: Recover, own: Instance, ctx: Context) -> Flow[dict[int, Inst
 def check_fast_path(
     request: Recover, choice: FastPathCheck, asked: set[int], ctx: Context
 ) -> Flow[Propose | Learn | None]:
-    """Rule 7. None: somebody joined a higher ballot, or is silent."""
+    """Rule 7. None: a replica has joined a higher ballot, or does not answer."""
     validate = Validate(id=request.id, ballot=request.ballot, command=choice.command, deps=choice.deps)
     own: OrderedReply = yield Home(validate)
     if isinstance(own, Decided):
@@ -201,7 +201,7 @@ def check_fast_path(
 
 
 def late_answer(request: Recover, event: Answer, asked: set[int]) -> Propose | Learn | None:
-    """A replica outside the quorum answers after all. What it says may settle everything."""
+    """The reply of a replica outside the quorum, which came after it was complete, may decide the recovery."""
     if isinstance(event.reply, Decided):
         return Learn(event.reply.commit)
     if not isinstance(event.reply, RecoverOk) or event.sender in asked:
@@ -218,8 +218,8 @@ def late_answer(request: Recover, event: Answer, asked: set[int]) -> Propose | L
 def wait_for_rivals(
     request: Recover, choice: FastPathCheck, rivals: tuple[InstanceId, ...], asked: set[int], ctx: Context
 ) -> Flow[Propose | Learn | None]:
-    """Until the rivals are decided, or one of those who recover them gives way. Both may wait for each other: the one
-    that more replicas took as it was sent goes on."""
+    """Until the rivals are decided, or one of their recoveries gives way. Two recoveries may wait for each other: the
+    one whose command more replicas took as it was sent goes on."""
     waiting = Waiting(id=request.id, count=choice.equal)
     yield Tell(envelopes=ctx.to_others(waiting))
     yield Also(envelopes={}, timer_ms=ctx.timing.round_timeout_ms)

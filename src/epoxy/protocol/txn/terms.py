@@ -1,4 +1,4 @@
-"""Terms: stretches with fixed members, each with slots of its own. How one ends, and when the next begins.
+"""Terms: periods with fixed members, each with slots of its own. How one ends, and when the next begins.
 
 The rules, and why they are safe: docs/protocol/ordered.md, "Members".
 """
@@ -18,23 +18,23 @@ Ends = dict[int, int]
 """The last slot of each replica in a term."""
 
 SENDS = 3
-"""How often silent members are asked how far a term came, before it is begun again with what is known by then."""
+"""How often members that do not answer are asked for the last slots of a term, before `close` gives up for now."""
 
 
 class Part(enum.Enum):
-    """How a replica takes part."""
+    """A replica's part in its term."""
 
     OUT = "out"
-    """No member: it says nothing and executes nothing, so that what is copied to it stays as it is."""
+    """Not a member: it answers nothing and executes nothing, so that what is copied to it stays as it is."""
     WAITING = "waiting"
-    """It has come to a term that has not begun as far as it knows. It executes nothing: newcomers copy from it."""
+    """Its term has not begun as far as it knows. It executes nothing: newcomers copy from it."""
     LEARNING = "learning"
-    """It does not know who orders in its term: it learns what was decided."""
+    """It does not know the voters of its term: it only learns decisions."""
     OPEN = "open"
     CLOSING = "closing"
-    """The term ends, and it is not known how: it votes on nothing."""
+    """The term ends, and its last slots are not known: it does not vote."""
     ENDING = "ending"
-    """It is known how: what counts is finished, and nothing else."""
+    """The last slots are known: it finishes instances up to them, and no others."""
 
 
 def part_of(term: Term | None, ends: Ends | None, config: ClusterConfig | None, me: int) -> Part:
@@ -54,13 +54,13 @@ def votes_on(part: Part, ends: Ends | None, instance_id: InstanceId) -> bool:
 
 
 def is_beyond(ends: Ends | None, instance_id: InstanceId) -> bool:
-    """Whether it is known to be nothing, because its term ended before it."""
+    """Whether it is known to be a Nop, because its term ended before it."""
     return ends is not None and instance_id.slot > ends.get(instance_id.replica_id, 0)
 
 
 def adopted(term: Term, config: ClusterConfig, me: int) -> Term:
-    """What a configuration says about a replica's term. Whoever heard of the joint epoch ends it, and so does one who
-    hears only that this epoch is over."""
+    """A replica's term under a newly adopted configuration. The joint epoch ends the term, and so does a later epoch if
+    the replica has missed the joint one."""
     if term.voters is None and config.since <= term.number <= config.term and me in config.electorate:
         term = replace(term, voters=config.electorate, policy=config.quorum_policy)
     if term.number < config.term or (term.number == config.term and config.is_joint):
@@ -69,7 +69,7 @@ def adopted(term: Term, config: ClusterConfig, me: int) -> Term:
 
 
 def is_over(ends: Ends | None, log: InstanceLog) -> bool:
-    """Whether everything that counts in the term was executed here."""
+    """Whether all instances of the term, up to its last slots, were executed here."""
     return ends is not None and all(log.executed.get(replica, 0) >= slot for replica, slot in ends.items())
 
 
@@ -81,38 +81,38 @@ def last_slots(log: InstanceLog) -> tuple[InstanceId, ...]:
 
 
 def close(ctx: Context) -> Flow[Ended | Sealed | None]:
-    """How the term ended, if somebody knows; or how it may be said to have ended, by a slow quorum of its members, who
-    vote on nothing until that is decided. Whoever is silent is asked again, and what it answers to any of them counts:
-    what a sealed member said stays true. None: too few answer."""
+    """The decided end of the term (`Ended`), if a member knows it; or a proposal for it (`Sealed`), by a slow quorum of
+    members that vote on nothing until it is decided. Members that do not answer are asked again, and an answer to any
+    of these requests counts: that of a sealed member stays true. None: too few answer."""
     own: object = yield Home(Seal())
     if isinstance(own, Ended):
         return own
-    told: dict[int, tuple[InstanceId, ...]] = {}
+    sealed: dict[int, tuple[InstanceId, ...]] = {}
     counts = isinstance(own, Sealed)
     if isinstance(own, Sealed):
-        told[ctx.me] = own.ends
+        sealed[ctx.me] = own.ends
     yield Open(envelopes=ctx.to_others(Seal()), timer_ms=ctx.timing.round_timeout_ms)
     sends = 1
-    while not enough(told, ctx.config.quorums):
+    while not enough(sealed, ctx.config.quorums):
         event = yield Next()
         if isinstance(event, Expired):
             if sends == SENDS:
                 return None
-            yield Also(envelopes=ctx.to_rest(Seal(), told), timer_ms=ctx.patient(sends).timing.round_timeout_ms)
+            yield Also(envelopes=ctx.to_rest(Seal(), sealed), timer_ms=ctx.patient(sends).timing.round_timeout_ms)
             sends += 1
             continue
         match event.reply:
             case Ended():
                 return event.reply
             case Sealed(ends=ends) if counts:
-                told[event.sender] = ends
+                sealed[event.sender] = ends
             case _:
                 pass
-    return Sealed(ends=furthest(told.values()))
+    return Sealed(ends=furthest(sealed.values()))
 
 
-def enough(told: Mapping[int, object], quorums: Quorums) -> bool:
-    return len(told) >= quorums.slow
+def enough(sealed: Mapping[int, object], quorums: Quorums) -> bool:
+    return len(sealed) >= quorums.slow
 
 
 def furthest(reports: Iterable[tuple[InstanceId, ...]]) -> tuple[InstanceId, ...]:
