@@ -1,4 +1,4 @@
-"""What a server answers, cut anywhere."""
+"""Replies out of a byte stream that is cut anywhere."""
 
 import pytest
 

@@ -251,8 +251,8 @@ def test_a_peer_that_dials_again_takes_its_old_place() -> None:
 
 
 def test_one_too_many_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "HELLO_S", 10 * PATIENCE_S)
-    monkeypatch.setattr(links, "MAX_GUESTS", 1)
+    monkeypatch.setattr(links, "HANDSHAKE_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(links, "MAX_INCOMING", 1)
 
     async def story(pair: Pair) -> None:
         _, first = await asyncio.open_connection(pair.address.host, pair.address.port)
@@ -260,7 +260,7 @@ def test_one_too_many_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
         assert await asyncio.wait_for(refused.read(), PATIENCE_S / 2) == b"", (
             "not only when it has said nothing for long"
         )
-        assert len(pair.listener._guests) == 1
+        assert len(pair.listener._incoming) == 1
         first.close()
         second.close()
 
@@ -271,8 +271,8 @@ def test_one_too_many_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_who_says_nothing_is_let_go_and_the_house_is_never_full_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "HELLO_S", 0.2)
-    monkeypatch.setattr(links, "MAX_GUESTS", 1)
+    monkeypatch.setattr(links, "HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(links, "MAX_INCOMING", 1)
 
     async def story(pair: Pair) -> None:
         silent, first = await asyncio.open_connection(pair.address.host, pair.address.port)
@@ -292,14 +292,14 @@ def test_who_says_nothing_is_let_go_and_the_house_is_never_full_for_ever(monkeyp
 
 
 def test_strangers_that_hold_all_places_keep_no_peer_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "HELLO_S", 10 * PATIENCE_S)
-    monkeypatch.setattr(links, "MAX_GUESTS", 4)
+    monkeypatch.setattr(links, "HANDSHAKE_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(links, "MAX_INCOMING", 4)
 
     async def play() -> None:
         pair = Pair(party("a"))
         await pair.listener.start(pair.address)
         strangers = [await asyncio.open_connection(pair.address.host, pair.address.port) for _ in range(4)]
-        while len(pair.listener._guests) < len(strangers):
+        while len(pair.listener._incoming) < len(strangers):
             await asyncio.sleep(0)
         task = asyncio.create_task(pair.dialer.run())
         pair.dialer.put(VOTE)

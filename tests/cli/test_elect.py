@@ -152,7 +152,7 @@ def fail_over(
         return msgspec.json.encode(statuses.pop(0) if len(statuses) > 1 else statuses[0])
 
     monkeypatch.setattr(elect_query, "question", question)
-    monkeypatch.setattr(elect_query, "LOOK_S", 0.0)
+    monkeypatch.setattr(elect_query, "POLL_S", 0.0)
     words = [
         "elect",
         "failover",

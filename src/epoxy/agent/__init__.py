@@ -1,1 +1,1 @@
-"""The agent beside a server: it moves the bytes and watches the clock for `epoxy.protocol.elect`, which decides."""
+"""The agent beside a server: the sockets, files and timers around `epoxy.protocol.elect`, which decides."""

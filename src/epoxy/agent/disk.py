@@ -1,4 +1,4 @@
-"""The one thing an agent must remember: its record, in a file of its own."""
+"""The agent's durable state: its record, in a file."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ FORMAT = "epoxy-elect-1"
 
 
 class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose it is, so that a directory copied to another node is not taken for that node's memory."""
+    """With its owner, so that a directory copied to another node is refused there."""
 
     format: str
     cluster: str
@@ -27,7 +27,7 @@ class Disk:
         self._node = node
 
     def load(self) -> ElectRecord | None:
-        """None if there was never one. One that cannot be read is not nothing: it must not be voted without."""
+        """None if there is none. An unreadable record is an error: voting without it could break a promise."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -43,8 +43,7 @@ class Disk:
         return kept.record
 
     def save(self, record: ElectRecord) -> None:
-        """Whole or not at all, and synced when this returns. A failure ends the agent: what it would say next rests on
-        this."""
+        """Atomic, and synced when this returns. A failure ends the agent: the effects that follow depend on this."""
         kept = StoredRecord(format=FORMAT, cluster=self._cluster, node=self._node, record=record)
         beside = self._path.with_suffix(".new")
         try:

@@ -1,6 +1,6 @@
-"""The control network: a connection to each peer that this agent speaks on, and one from each that it listens on.
+"""The control network: an outgoing connection to each peer, and an incoming one from each.
 
-Protocols, not streams: a heartbeat is one call when it comes and one when it goes, and nothing wakes up in between.
+Protocols, not streams: sending or receiving a heartbeat is one call, without a task switch.
 """
 
 import asyncio
@@ -24,82 +24,82 @@ from epoxy.protocol.elect.send_queue import SendQueue
 
 LOGGER = logging.getLogger("epoxy")
 
-HELLO_S = 3.0
-"""For the whole handshake. Whoever takes longer has something else in mind."""
+HANDSHAKE_S = 3.0
+"""For the whole handshake."""
 
-MAX_GUESTS = 64
-"""Connections, those that have proved nothing yet among them. A cluster has 15 nodes; the rest is reconnects."""
+MAX_INCOMING = 64
+"""Including connections that have not finished their handshake. A cluster has 15 nodes; the rest is for reconnects."""
 
 BACKLOG_BYTES = 16_384
-"""What the system may not have taken yet before messages stay in the outbox, where newer ones replace them."""
+"""Unsent bytes in the transport above which messages stay in the send queue, where newer ones replace them."""
 
 Receive = Callable[[Message], None]
-Introduce = Callable[[], Party]
-"""Who this node is by now: which lists of nodes it counts may change while it runs."""
+PartyOf = Callable[[], Party]
+"""This node's side of a handshake. The lists of nodes in it may change while the agent runs."""
 
 encode = lru_cache(maxsize=4)(wire.encode)
-"""Most peers are told the same, in the same moment: a heartbeat to the leader and one to all others."""
+"""Most peers get the same message at the same moment: a heartbeat to the leader and one to all others."""
 
 
 class Dialer:
-    """Speaks to one peer. It is dialled again, a heartbeat later, whenever the connection ends."""
+    """The outgoing connection to one peer. Reconnects a heartbeat after it ends."""
 
-    def __init__(self, introduce: Introduce, peer: str, address: Address, config: ElectConfig) -> None:
-        self._introduce = introduce
+    def __init__(self, party_of: PartyOf, peer: str, address: Address, config: ElectConfig) -> None:
+        self._party_of = party_of
         self._peer = peer
         self._address = address
         self._retry_s = config.timing.hb_interval_ms / 1000
         self._silence_ms = config.timing.down_after_ms
-        self._box = SendQueue()
-        self._line: OutgoingLink | None = None
-        self._told = ""
+        self._queue = SendQueue()
+        self._link: OutgoingLink | None = None
+        self._logged = ""
 
     @property
     def connected(self) -> bool:
-        return self._line is not None
+        return self._link is not None
 
     def put(self, message: Message) -> None:
-        self._box.put(message)
+        self._queue.put(message)
         self._flush()
 
     def _flush(self) -> None:
-        if self._line is not None and self._line.has_room:
-            self._line.write(b"".join([encode(message) for message in self._box.take()]))
+        if self._link is not None and self._link.has_room:
+            self._link.write(b"".join([encode(message) for message in self._queue.take()]))
 
     async def run(self) -> None:
         while True:
             try:
-                await self._speak()
+                await self._connect_until_lost()
             except (OSError, TimeoutError, CodecError, HandshakeRefused) as error:
-                self._tell(error)
+                self._log_failure(error)
             await asyncio.sleep(self._retry_s)
 
-    def _tell(self, error: Exception) -> None:
+    def _log_failure(self, error: Exception) -> None:
         """Once for each reason: a peer that is down for a day must not fill the log."""
         words = f"{type(error).__name__}: {error}"
-        if words != self._told:
-            self._told = words
+        if words != self._logged:
+            self._logged = words
             LOGGER.warning("no connection to a peer", extra={"peer": self._peer, "reason": words})
 
-    async def _speak(self) -> None:
-        line = OutgoingLink(self._introduce(), self._peer)
+    async def _connect_until_lost(self) -> None:
+        link = OutgoingLink(self._party_of(), self._peer)
         try:
-            async with asyncio.timeout(HELLO_S):
+            async with asyncio.timeout(HANDSHAKE_S):
                 loop = asyncio.get_running_loop()
-                await loop.create_connection(lambda: line, self._address.host, self._address.port)
-                line.set_up(self._silence_ms)
-                await line.proved
-            self._line, self._told = line, ""
+                await loop.create_connection(lambda: link, self._address.host, self._address.port)
+                link.set_up(self._silence_ms)
+                await link.proved
+            self._link, self._logged = link, ""
             LOGGER.info("connected to a peer", extra={"peer": self._peer})
             self._flush()
-            await line.lost
+            await link.lost
         finally:
-            self._line = None
-            line.close()
+            self._link = None
+            link.close()
 
 
-class Wire(asyncio.Protocol):
-    """Whole frames out of what arrives; whatever is wrong with one ends the connection."""
+class Link(asyncio.Protocol):
+    """Frames out of a byte stream; an invalid one closes the connection."""
 
     def __init__(self) -> None:
         self._commands = CommandReader(wire.LIMITS)
@@ -112,21 +112,21 @@ class Wire(asyncio.Protocol):
         try:
             words = wire.skim(data) if self._commands.at_rest else None
             for frame in self._commands.feed(data) if words is None else (words,):
-                self.take(frame)
+                self.receive_frame(frame)
             if self._commands.fault is not None:
                 raise self._commands.fault
         except (HandshakeRefused, CodecError) as error:
             self.refuse(error)
             self.close()
 
-    def take(self, frame: list[bytes]) -> None:
+    def receive_frame(self, frame: list[bytes]) -> None:
         raise NotImplementedError
 
     def refuse(self, error: Exception) -> None:
         raise NotImplementedError
 
     def connection_lost(self, _: Exception | None) -> None:
-        """Nothing may be written from here on, not even before those who wait for the end have been told of it."""
+        """From here on nothing may be written, even before `lost` has been resolved."""
         self._transport = None
 
     def write(self, data: bytes) -> None:
@@ -138,8 +138,8 @@ class Wire(asyncio.Protocol):
             self._transport.abort()
 
 
-class OutgoingLink(Wire):
-    """The dialer's side of a connection. The peer says nothing on it behind the handshake."""
+class OutgoingLink(Link):
+    """The dialer's side of a connection. After the handshake the peer sends nothing on it."""
 
     def __init__(self, party: Party, peer: str) -> None:
         super().__init__()
@@ -148,14 +148,14 @@ class OutgoingLink(Wire):
         self.lost: asyncio.Future[None] = loop.create_future()
         self._party = party
         self._peer = peer
-        self._first = handshake.hello(party, peer, secrets.token_bytes(handshake.NONCE_BYTES))
+        self._hello = handshake.hello(party, peer, secrets.token_bytes(handshake.NONCE_BYTES))
 
     @property
     def has_room(self) -> bool:
         return self._transport is not None and self._transport.get_write_buffer_size() < BACKLOG_BYTES
 
     def set_up(self, silence_ms: int) -> None:
-        """Small messages leave at once, and a peer that acknowledges nothing is given up."""
+        """Send small messages at once, and give up a peer that acknowledges nothing."""
         if self._transport is None:
             return
         link: socket.socket = self._transport.get_extra_info("socket")
@@ -164,15 +164,15 @@ class OutgoingLink(Wire):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.write(wire.encode_hello(self._first))
+        self.write(wire.encode_hello(self._hello))
 
-    def take(self, frame: list[bytes]) -> None:
+    def receive_frame(self, frame: list[bytes]) -> None:
         if self.proved.done():
-            raise HandshakeRefused(f"{self._peer!r} speaks where it should listen")
+            raise HandshakeRefused(f"{self._peer!r} sent a message on a connection that it should only read")
         second, proof = wire.decode_hello(frame)
         handshake.check_hello(self._party, second)
-        handshake.check_proof(self._party.secret, "acceptor", self._first, second, proof)
-        self.write(wire.encode_proof(handshake.prove(self._party.secret, "dialer", self._first, second)))
+        handshake.check_proof(self._party.secret, "acceptor", self._hello, second, proof)
+        self.write(wire.encode_proof(handshake.prove(self._party.secret, "dialer", self._hello, second)))
         self.proved.set_result(None)
 
     def refuse(self, error: Exception) -> None:
@@ -180,7 +180,7 @@ class OutgoingLink(Wire):
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
-        self._end(HandshakeRefused(f"{self._peer!r} hung up; its log says why"))
+        self._end(HandshakeRefused(f"{self._peer!r} closed the connection; its log says why"))
 
     def _end(self, error: Exception) -> None:
         if not self.proved.done():
@@ -191,65 +191,65 @@ class OutgoingLink(Wire):
 
 
 class LinkListener:
-    """Hears all peers. A new connection of a peer takes the place of its old one."""
+    """Accepts all peers. A new connection of a peer replaces its old one."""
 
-    def __init__(self, introduce: Introduce, receive: Receive) -> None:
-        self.introduce = introduce
+    def __init__(self, party_of: PartyOf, receive: Receive) -> None:
+        self.party_of = party_of
         self.receive = receive
-        self._guests: dict[Guest, None] = {}
-        """In the order in which they came."""
-        self._told = ""
+        self._incoming: dict[IncomingLink, None] = {}
+        """In the order of their arrival."""
+        self._logged = ""
         self._server: asyncio.Server | None = None
 
     async def start(self, address: Address) -> None:
-        opening = asyncio.get_running_loop().create_server(lambda: Guest(self), address.host, address.port)
+        opening = asyncio.get_running_loop().create_server(lambda: IncomingLink(self), address.host, address.port)
         self._server = await listen("node.listen", address, opening)
 
     def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        for guest in list(self._guests):
-            guest.close()
+        for link in list(self._incoming):
+            link.close()
 
-    def join(self, guest: "Guest") -> None:
-        """When there are too many, the one that has proved nothing for longest makes way: strangers that hold their
-        connections must not keep out a peer, whose handshake takes a round trip."""
-        self._guests[guest] = None
-        if len(self._guests) > MAX_GUESTS:
-            last = next((each for each in self._guests if not each.sender), guest)
+    def join(self, link: "IncomingLink") -> None:
+        """Over the limit, the oldest connection without a finished handshake is closed: connections that are merely
+        held open must not keep out a peer, whose handshake takes a round trip."""
+        self._incoming[link] = None
+        if len(self._incoming) > MAX_INCOMING:
+            last = next((each for each in self._incoming if not each.sender), link)
             self.leave(last)
             last.close()
 
-    def leave(self, guest: "Guest") -> None:
-        self._guests.pop(guest, None)
+    def leave(self, link: "IncomingLink") -> None:
+        self._incoming.pop(link, None)
 
-    def keep(self, known: set[str]) -> None:
-        """Whose node is no longer counted is not listened to."""
-        for guest in list(self._guests):
-            if guest.sender and guest.sender not in known:
-                guest.close()
+    def close_others(self, known: set[str]) -> None:
+        """Close the connections of nodes that are no longer counted."""
+        for link in list(self._incoming):
+            if link.sender and link.sender not in known:
+                link.close()
 
-    def take_place(self, newcomer: "Guest") -> None:
-        for guest in list(self._guests):
-            if guest is not newcomer and guest.sender == newcomer.sender:
-                guest.close()
+    def replace_older(self, newcomer: "IncomingLink") -> None:
+        for link in list(self._incoming):
+            if link is not newcomer and link.sender == newcomer.sender:
+                link.close()
 
-    def tell(self, reason: str) -> None:
-        """Once for each reason in a row: whoever is refused comes again with the next heartbeat."""
-        if reason != self._told:
-            self._told = reason
+    def log_refusal(self, reason: str) -> None:
+        """Once for each reason in a row: a refused peer tries again with the next heartbeat."""
+        if reason != self._logged:
+            self._logged = reason
             LOGGER.warning("refused a connection", extra={"reason": reason})
 
 
-class Guest(Wire):
-    """Somebody who has dialled. `sender`: who it has proved to be."""
+class IncomingLink(Link):
+    """An accepted connection. `sender`: the node that it has proved to be; empty before."""
 
     def __init__(self, listener: LinkListener) -> None:
         super().__init__()
         self.sender = ""
         self._listener = listener
         self._hellos: tuple[ElectHello, ElectHello] | None = None
-        self._late = asyncio.get_running_loop().call_later(HELLO_S, self.close)
+        self._late = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -260,35 +260,35 @@ class Guest(Wire):
         self._late.cancel()
         self._listener.leave(self)
 
-    def take(self, frame: list[bytes]) -> None:
+    def receive_frame(self, frame: list[bytes]) -> None:
         if self.sender:
-            self._hear(frame)
+            self._on_message(frame)
         elif self._hellos is None:
-            self._greet(frame)
+            self._on_hello(frame)
         else:
-            self._believe(frame)
+            self._on_proof(frame)
 
     def refuse(self, error: Exception) -> None:
-        self._listener.tell(str(error))
+        self._listener.log_refusal(str(error))
 
-    def _greet(self, frame: list[bytes]) -> None:
-        party = self._listener.introduce()
+    def _on_hello(self, frame: list[bytes]) -> None:
+        party = self._listener.party_of()
         first, _ = wire.decode_hello(frame)
         handshake.check_hello(party, first)
         second = handshake.hello(party, first.sender, secrets.token_bytes(handshake.NONCE_BYTES))
         self._hellos = first, second
         self.write(wire.encode_hello(second, handshake.prove(party.secret, "acceptor", first, second)))
 
-    def _believe(self, frame: list[bytes]) -> None:
+    def _on_proof(self, frame: list[bytes]) -> None:
         assert self._hellos is not None
-        secret = self._listener.introduce().secret
+        secret = self._listener.party_of().secret
         handshake.check_proof(secret, "dialer", *self._hellos, wire.decode_proof(frame))
         self.sender = self._hellos[0].sender
         self._late.cancel()
-        self._listener.take_place(self)
+        self._listener.replace_older(self)
 
-    def _hear(self, frame: list[bytes]) -> None:
+    def _on_message(self, frame: list[bytes]) -> None:
         message = wire.decode(frame)
         if message.node != self.sender:
-            raise HandshakeRefused(f"{self.sender!r} speaks in the name of {message.node!r}")
+            raise HandshakeRefused(f"{self.sender!r} sent a message in the name of {message.node!r}")
         self._listener.receive(message)

@@ -1,4 +1,4 @@
-"""What Prometheus is told of an agent. The names are part of the interface."""
+"""An agent's metrics for Prometheus. The names are part of the interface."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +14,7 @@ PATH = "/metrics"
 
 
 class AgentMetrics(Collector):
-    """Made when somebody asks; nothing is counted in between but what the agent counts anyway."""
+    """Computed when scraped; nothing is counted in between but what the agent counts anyway."""
 
     def __init__(self, status: Callable[[], AgentStatus]) -> None:
         self._status = status
@@ -27,27 +27,25 @@ class AgentMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         status = self._status()
-        yield gauge("epoxy_elect_primary_known", "1 while somebody takes writes.", float(status.primary is not None))
-        yield gauge(
-            "epoxy_elect_open", "1 while the server beside this agent takes writes.", float(status.state == "open")
-        )
-        yield gauge("epoxy_elect_epoch", "The highest epoch voted in or followed.", status.epoch)
-        yield gauge("epoxy_elect_leader_epoch", "The epoch of the leader.", status.leader_epoch)
-        yield gauge(
-            "epoxy_elect_lease_seconds", "What is left of the lease of the primary here.", status.lease_ms / 1000
-        )
-        yield gauge("epoxy_elect_nodes_generation", "Of the newest list of nodes that is counted.", status.generation)
         changing = bool(status.joining or status.leaving)
-        yield gauge("epoxy_elect_nodes_changing", "1 while a change of nodes is not finished.", float(changing))
-        yield gauge("epoxy_elect_guard", "1 while the guard is there.", float(status.guard))
-        switches = CounterMetricFamily("epoxy_elect_switches", "Changes of the primary seen since the start.")
-        switches.add_metric([], status.switches)
-        yield switches
-        implausible = CounterMetricFamily(
-            "epoxy_elect_implausible_epochs", "Messages not believed: an epoch far above all that was seen."
+        gauges = (
+            ("primary_known", "1 while a server takes writes.", status.primary is not None),
+            ("open", "1 while the server beside this agent takes writes.", status.state == "open"),
+            ("epoch", "The highest epoch voted in or followed.", status.epoch),
+            ("leader_epoch", "The epoch of the leader.", status.leader_epoch),
+            ("lease_seconds", "Time left of the lease of the primary here.", status.lease_ms / 1000),
+            ("nodes_generation", "Generation of the newest list of nodes that is counted.", status.generation),
+            ("nodes_changing", "1 while a change of nodes is not finished.", changing),
+            ("guard", "1 while the watchdog runs.", status.guard),
         )
-        implausible.add_metric([], status.implausible)
-        yield implausible
+        for name, means, value in gauges:
+            yield GaugeMetricFamily(f"epoxy_elect_{name}", means, value=float(value))
+        counters = (
+            ("switches", "Changes of the primary seen since the start.", status.switches),
+            ("implausible_epochs", "Messages ignored: an epoch far above all that was seen.", status.implausible),
+        )
+        for name, means, value in counters:
+            yield CounterMetricFamily(f"epoxy_elect_{name}", means, value=value)
         yield from self._nodes(status)
 
     def _nodes(self, status: AgentStatus) -> Iterator[Metric]:
@@ -65,10 +63,6 @@ class AgentMetrics(Collector):
 
     def answer(self, exchange: Exchange) -> None:
         if exchange.request.path != PATH.encode():
-            exchange.fail(404, "not_found", f"there is {PATH} here and nothing else")
+            exchange.fail(404, "not_found", f"this port serves only {PATH}")
         else:
             exchange.respond(200, self.text(), content_type=CONTENT_TYPE_PLAIN_0_0_4.encode())
-
-
-def gauge(name: str, means: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, means, value=value)

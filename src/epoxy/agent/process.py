@@ -1,4 +1,4 @@
-"""The agent as a process: the elector in the middle, its links, its server, its disk and its door around it."""
+"""The agent as a process: the elector with its links, its server, its disk and its port for clients."""
 
 import asyncio
 import contextlib
@@ -9,12 +9,12 @@ import sys
 from collections.abc import Coroutine
 from typing import NoReturn
 
-from epoxy.agent.data_plane import Plane
+from epoxy.agent.data_plane import DataPlane
 from epoxy.agent.disk import Disk
-from epoxy.agent.door import Door
 from epoxy.agent.links import Dialer, LinkListener
 from epoxy.agent.metrics import AgentMetrics
 from epoxy.agent.sentinel import SWITCH, AgentStatus, NodeStatus, SentinelSource
+from epoxy.agent.sentinel_server import SentinelServer
 from epoxy.agent.settings import AgentSettings
 from epoxy.agent.watchdog import clock_ms
 from epoxy.model.errors import EpoxyError, StoreFailed
@@ -24,6 +24,7 @@ from epoxy.node.process.listening import listen
 from epoxy.protocol.elect.config import ElectConfig, ElectNode
 from epoxy.protocol.elect.elector import Elector
 from epoxy.protocol.elect.handshake import Party, party_of
+from epoxy.protocol.elect.heartbeats import heartbeat_of
 from epoxy.protocol.elect.lists import Lists
 from epoxy.protocol.elect.messages import Heartbeat, Message, ServerState
 from epoxy.protocol.elect.terms import Effect, Save, Send, ServerReport
@@ -32,9 +33,10 @@ from epoxy.transport.http.server import serve_http
 
 LOGGER = logging.getLogger("epoxy")
 
-RETIRE_S, RETIRE_LOOK_S = 5.0, 0.02
-"""For a server to be closed before its agent ends, behind a handover, and between two looks; the last one lets the news
-leave. A server that answers takes milliseconds; a supervisor waits 30 s or more before it kills."""
+RETIRE_S, RETIRE_POLL_S = 5.0, 0.02
+"""How long the agent waits, after a handover, for its server to be closed before it ends, and how often it looks; one
+more interval lets the last messages leave. A server that answers takes milliseconds; a supervisor waits 30 s or more
+before it kills."""
 
 
 class Agent:
@@ -47,31 +49,31 @@ class Agent:
         record = self._disk.load()
         self.elector = Elector(config, settings.me, record, clock_ms(), random.SystemRandom().randint)
         self.dialers: dict[str, Dialer] = {}
-        self._dialling: dict[str, asyncio.Task[None]] = {}
+        self._dialer_tasks: dict[str, asyncio.Task[None]] = {}
         self._counted: ElectConfig | None = None
-        self._listener = LinkListener(self._introduce, self._receive)
-        self.plane = Plane(settings, self._reported)
+        self._listener = LinkListener(self._party_of, self._receive)
+        self.data_plane = DataPlane(settings, self._reported)
         source = SentinelSource(
             config=lambda: self.elector.config, secret=settings.secret, status=self.status, fail_over=self._fail_over
         )
-        self._door = Door(source)
+        self._sentinel = SentinelServer(source)
         self._metrics: listener.Listener | None = None
         self._primary: str | None = None
         self._known: ElectNode | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._failed: BaseException | None = None
         self.over = asyncio.Event()
-        """Something that should run for ever does not, or a signal says so."""
+        """Set when a task that should run for ever has ended, or by a signal."""
         self._due = asyncio.Event()
         self._due_ms = 0
         self._alarm: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         await self._listener.start(self.settings.listen)
-        await self._door.start(self.settings.clients)
+        await self._sentinel.start(self.settings.clients)
         await self._serve_metrics()
-        self._meet()
-        runs = [self.plane.guard.run(), self.plane.run(), self._tick()]
+        self._update_peers()
+        runs = [self.data_plane.watchdog.run(), self.data_plane.run(), self._tick()]
         self._tasks = [self._begin(each) for each in runs]
         LOGGER.info(
             "started",
@@ -90,30 +92,30 @@ class Agent:
             self._metrics = await listen("node.metrics", address, opening)
 
     async def stop(self) -> None:
-        """The server is closed first if it is open, and the others are told: they need not wait for a silence."""
+        """A leader hands over or closes its server first, so that the others need not wait for `down_after_ms`."""
         if self.elector.leading:
             self._perform(self.elector.retire(clock_ms()))
             handover_s = self.settings.config.timing.election_timeout_ms / 1000
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(handover_s + RETIRE_S):
                     while not self.elector.has_stepped_down:
-                        await asyncio.sleep(RETIRE_LOOK_S)
-                    await asyncio.sleep(RETIRE_LOOK_S)
+                        await asyncio.sleep(RETIRE_POLL_S)
+                    await asyncio.sleep(RETIRE_POLL_S)
         self._listener.close()
-        self._door.close()
+        self._sentinel.close()
         if self._metrics is not None:
             self._metrics.close()
         if self._alarm is not None:
             self._alarm.cancel()
-        tasks = [*self._tasks, *self._dialling.values()]
+        tasks = [*self._tasks, *self._dialer_tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.plane.close()
+        await self.data_plane.close()
         LOGGER.info("stopped")
 
     def _begin(self, runs: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Something that should run for ever, or until it is cancelled."""
+        """A task that should run until it is cancelled."""
         task = asyncio.create_task(runs)
         task.add_done_callback(self._ended)
         return task
@@ -124,30 +126,30 @@ class Agent:
             self.over.set()
 
     def failed(self) -> BaseException | None:
-        """Why a task that should run for ever does not."""
+        """Why a task that should run for ever has ended."""
         return self._failed
 
-    # Who counts
+    # Peers
 
-    def _introduce(self) -> Party:
+    def _party_of(self) -> Party:
         settings, elector = self.settings, self.elector
         lists = elector.lists if elector.knows_lists else None
         return party_of(settings.config, settings.me, settings.secret, lists)
 
-    def _meet(self) -> None:
-        """Speak to all nodes that are counted, and to no others. Called whenever the lists may have changed."""
+    def _update_peers(self) -> None:
+        """Connect to all nodes that are counted, and to no others. Called whenever the lists may have changed."""
         config = self.elector.config
         if config is self._counted:
             return
-        self._counted = self.plane.config = config
+        self._counted = self.data_plane.config = config
         for name in [name for name in self.dialers if name not in self.elector.peers]:
             del self.dialers[name]
-            self._dialling.pop(name).cancel()
+            self._dialer_tasks.pop(name).cancel()
         for name in self.elector.peers:
             if name not in self.dialers:
-                self.dialers[name] = Dialer(self._introduce, name, config.node(name).control, config)
-                self._dialling[name] = self._begin(self.dialers[name].run())
-        self._listener.keep(set(self.elector.peers))
+                self.dialers[name] = Dialer(self._party_of, name, config.node(name).control, config)
+                self._dialer_tasks[name] = self._begin(self.dialers[name].run())
+        self._listener.close_others(set(self.elector.peers))
         lists = self.elector.lists
         LOGGER.info(
             "nodes",
@@ -159,17 +161,17 @@ class Agent:
             },
         )
 
-    # What comes in
+    # Inputs
 
     async def _tick(self) -> None:
-        """With a pause that is not made up for: after a long sleep one tick is enough."""
+        """Missed ticks are not made up for: after a long sleep one is enough."""
         while True:
             self._perform(self.elector.tick(clock_ms()))
             self._due.clear()
             await self._due.wait()
 
     def _set_alarm(self) -> None:
-        """For the next tick, which whatever came in may have put off."""
+        """For the next tick, which any input may have moved."""
         now_ms = clock_ms()
         due_ms = self.elector.due_ms(now_ms)
         if due_ms != self._due_ms:
@@ -183,7 +185,7 @@ class Agent:
         self._perform(self.elector.receive(message, clock_ms()))
         if self.elector.implausible > before and before.bit_count() <= 1:
             LOGGER.error(
-                "a peer tells of an epoch that cannot be; not believed",
+                "ignored a message of a peer: its epoch cannot be",
                 extra={"peer": message.node, "epoch": message.epoch, "times": self.elector.implausible},
             )
 
@@ -196,12 +198,12 @@ class Agent:
         self._perform(self.elector.tick(clock_ms()))
         return refused
 
-    # What goes out
+    # Effects
 
     def _perform(self, effects: list[Effect]) -> None:
-        """The server is looked at with every heartbeat, in the same moment."""
+        """The server is observed with every heartbeat, in the same moment."""
         beats = False
-        self._meet()
+        self._update_peers()
         for effect in effects:
             match effect:
                 case Save():
@@ -211,11 +213,11 @@ class Agent:
                         self.dialers[effect.to].put(effect.message)
                     beats = beats or isinstance(effect.message, Heartbeat)
                 case _:
-                    self.plane.obey(effect)
+                    self.data_plane.obey(effect)
         if beats:
-            self.plane.look()
+            self.data_plane.look()
         self._set_alarm()
-        self._look_for_switch()
+        self._publish_switch()
 
     def _save(self, effect: Save) -> None:
         try:
@@ -229,8 +231,8 @@ class Agent:
             extra={"epoch": record.epoch, "voted_for": record.voted_for, "leader": record.leader, "stage": stage},
         )
 
-    def _look_for_switch(self) -> None:
-        """Subscribers hear of a new primary when it takes writes, not when it is elected."""
+    def _publish_switch(self) -> None:
+        """Subscribers are notified when a new primary takes writes, not when it is elected."""
         primary = self.primary()
         if primary is None or primary == self._primary:
             self._primary = primary
@@ -241,13 +243,15 @@ class Agent:
         if primary != known.id:
             self.switches += 1
             old, new = known.server, self._known.server
-            self._door.publish(SWITCH, f"{self.settings.config.cluster} {old.host} {old.port} {new.host} {new.port}")
+            self._sentinel.publish(
+                SWITCH, f"{self.settings.config.cluster} {old.host} {old.port} {new.host} {new.port}"
+            )
         LOGGER.info("primary", extra={"primary": primary, "epoch": self.elector.record.leader_epoch})
 
-    # What others may ask
+    # Queries
 
     def primary(self) -> str | None:
-        """Who takes writes, as far as this agent can know."""
+        """The node that takes writes, as far as this agent knows."""
         elector, now_ms = self.elector, clock_ms()
         if elector.is_open(now_ms):
             return elector.me
@@ -275,7 +279,7 @@ class Agent:
             quorum=lists.newest.quorum,
             min_replicas_to_write=config.min_replicas_to_write,
             switches=self.switches,
-            guard=self.plane.guard.is_there,
+            guard=self.data_plane.watchdog.is_running,
             nodes=nodes,
             handing=elector.handing.heir if elector.handing is not None else None,
             generation=lists.generation,
@@ -288,32 +292,31 @@ class Agent:
         elector = self.elector
         node = elector.config.node(name)
         peer = elector.peers.get(name)
-        said = peer.heartbeat if peer is not None else None
-        mine = name == elector.me
-        position = elector.server.position
+        heartbeat = peer.heartbeat if peer is not None else heartbeat_of(elector, now_ms, echo=0)
         return NodeStatus(
             id=name,
             server=str(node.server),
             control=str(node.control),
             priority=node.priority,
-            role=elector.role.value if mine else said.role.value if said is not None else "unknown",
-            state=elector.server_state(now_ms).value if mine else said.state.value if said is not None else "unknown",
-            epoch=elector.record.epoch if mine else said.epoch if said is not None else 0,
-            history=position.history if mine else said.history if said is not None else 0,
-            offset=position.offset if mine else said.offset if said is not None else 0,
-            seen_ms=0 if mine else now_ms - peer.at_ms if peer is not None and said is not None else None,
+            role=heartbeat.role.value if heartbeat is not None else "unknown",
+            state=heartbeat.state.value if heartbeat is not None else "unknown",
+            epoch=heartbeat.epoch if heartbeat is not None else 0,
+            history=heartbeat.history if heartbeat is not None else 0,
+            offset=heartbeat.offset if heartbeat is not None else 0,
+            seen_ms=None if heartbeat is None else now_ms - peer.at_ms if peer is not None else 0,
         )
 
 
 def end(error: StoreFailed) -> NoReturn:
-    """Nothing may be said that is not on the disk. The guard closes the server when this process is gone."""
+    """No message may leave that rests on an unsaved record. The watchdog closes the server when this process is
+    gone."""
     LOGGER.critical("the record cannot be saved; ending", extra={"detail": str(error)})
     sys.stderr.flush()
     os._exit(EXIT_STORE)
 
 
 async def serve(settings: AgentSettings) -> int:
-    """Until a signal says so."""
+    """Until a signal ends it."""
     for finding in settings.findings:
         LOGGER.warning("config", extra={"setting": finding.setting, "detail": finding.text})
     agent = Agent(settings)
@@ -332,7 +335,7 @@ async def serve(settings: AgentSettings) -> int:
 
 
 def joining(lists: Lists, nodes: tuple[NodeStatus, ...]) -> tuple[str, ...]:
-    """Nodes that the old list does not have, and after a change those that have no record yet: with another file, such
-    a node knows none of the lists that count, and is heard by no other until one of these has that file too."""
+    """The nodes that are new in the list and, after a change, those that have no record yet: with another file such a
+    node knows none of the lists that count, and no other node accepts it until one of these has that file too."""
     empty = [node.id for node in nodes if lists.generation and node.state == ServerState.FRESH.value]
     return tuple(sorted({*lists.joining, *empty}))

@@ -1,8 +1,8 @@
-"""The data plane of a real Redis or Valkey: how it is looked at, and how it is told what to be.
+"""How the agent observes a Redis or Valkey server, and the commands that carry out orders.
 
-Fenced is a server that replicates from nowhere: it refuses every write with -READONLY, those of scripts and
-transactions too, serves reads, and keeps what it needs to catch up without a full copy. Decision 0016 has the reasons.
-The epoch of the last write is in the data itself, under a key that the first write of each epoch sets.
+A fenced server replicates from an address where no server can listen: it refuses every write with -READONLY, those of
+scripts and transactions too, serves reads, and keeps what it needs to catch up without a full copy. Decision 0016 has
+the reasons. The epoch of the last write is in the data itself, under a key that the first write of each epoch sets.
 """
 
 from collections.abc import Mapping
@@ -23,17 +23,17 @@ from epoxy.protocol.elect.terms import (
 )
 
 NOWHERE = Address("127.0.0.1", 0)
-"""Nobody can listen on port 0, so nothing is ever copied from there."""
+"""No server can listen on port 0, so nothing is ever copied from there."""
 
 EPOCH_KEY = "epoxy:elect:epoch"
 MAX_DIGITS = len(str(MAX_NUMBER))
 
 Command = tuple[str | int, ...]
 Reply = bytes | int | None | list["Reply"] | Exception
-LOOK: tuple[Command, ...] = (("INFO", "replication"), ("GET", EPOCH_KEY))
-LET_GO: tuple[Command, ...] = (("CLIENT", "KILL", "TYPE", "normal"), ("CLIENT", "KILL", "TYPE", "pubsub"))
-"""What a Sentinel sends with every REPLICAOF. Clients that do not take -READONLY for a reason to look for the primary
-look for it when their connection ends. The agent's own connection stays, and so do replicas."""
+OBSERVE: tuple[Command, ...] = (("INFO", "replication"), ("GET", EPOCH_KEY))
+DISCONNECT_CLIENTS: tuple[Command, ...] = (("CLIENT", "KILL", "TYPE", "normal"), ("CLIENT", "KILL", "TYPE", "pubsub"))
+"""What a Sentinel sends with every REPLICAOF. Clients that do not look for the primary after -READONLY do so when their
+connection ends. The agent's own connection and those of replicas stay."""
 
 FENCE: tuple[Command, ...] = (("REPLICAOF", NOWHERE.host, NOWHERE.port), ("CLIENT", "UNPAUSE"))
 
@@ -52,7 +52,7 @@ def commands_for(order: Order, config: ElectConfig, now_ms: int) -> tuple[Comman
             return FENCE
         case Follow():
             leader = config.node(order.leader).server
-            return (("REPLICAOF", leader.host, leader.port), ("CLIENT", "UNPAUSE"), *LET_GO)
+            return (("REPLICAOF", leader.host, leader.port), ("CLIENT", "UNPAUSE"), *DISCONNECT_CLIENTS)
         case OpenServer():
             return opening(order.epoch, config)
         case Quiesce():
@@ -60,8 +60,8 @@ def commands_for(order: Order, config: ElectConfig, now_ms: int) -> tuple[Comman
 
 
 def opening(epoch: int, config: ElectConfig) -> tuple[Command, ...]:
-    """Sent in one piece: nobody writes between the promotion and the mark of its epoch. Only then are replicas asked
-    for; the mark itself must not wait for them."""
+    """Sent in one write, so that no client writes between the promotion and the mark of its epoch. Replicas are
+    required only after that: the mark itself must not wait for them."""
     lag_s = max(1, config.timing.lease_ms // 1000)
     return (
         ("CONFIG", "SET", "min-replicas-to-write", 0),
@@ -85,10 +85,10 @@ def number(info: Mapping[str, str], name: str) -> int:
 
 
 def read_report(replies: list[Reply], config: ElectConfig, *, quiet: bool) -> ServerReport:
-    """A server that is loading its data answers INFO and nothing else: then its position is not known, and it is not
-    there yet."""
+    """A server that loads its data answers INFO and nothing else: its position is not known, so it is reported as not
+    alive."""
     info, mark = read_info(replies[0]), replies[1]
-    if (isinstance(mark, ServerError) and not is_no_text(mark)) or "role" not in info:
+    if (isinstance(mark, ServerError) and not is_wrong_type(mark)) or "role" not in info:
         return ServerReport(alive=False, mode=mode_of(info, quiet=quiet))
     history = epoch_of(mark)
     mode = mode_of(info, quiet=quiet)
@@ -101,13 +101,14 @@ def read_report(replies: list[Reply], config: ElectConfig, *, quiet: bool) -> Se
     )
 
 
-def is_no_text(mark: ServerError) -> bool:
-    """A client has made a list or the like of the key. The server is there all the same, and its primary mends it."""
+def is_wrong_type(mark: ServerError) -> bool:
+    """Whether a client has replaced the key by another type. The server is alive all the same, and its primary sets the
+    mark again."""
     return str(mark).startswith("WRONGTYPE")
 
 
 def epoch_of(mark: Reply) -> int:
-    """Any client may write the key. What is no epoch counts as none, until the primary writes its own again."""
+    """Any client may write the key. Anything but an epoch counts as 0, until the primary sets the mark again."""
     if not isinstance(mark, bytes) or not mark.isdigit() or len(mark) > MAX_DIGITS:
         return 0
     epoch = int(mark)
@@ -121,6 +122,6 @@ def mode_of(info: Mapping[str, str], *, quiet: bool) -> Mode:
 
 
 def leader_of(info: Mapping[str, str], config: ElectConfig) -> str:
-    """Whom it follows, by address; somebody outside the cluster is nobody."""
+    """The node it follows, by address; empty for an address outside the cluster."""
     followed = Address(info.get("master_host", ""), number(info, "master_port"))
     return next((node.id for node in config.nodes if node.server == followed), "")

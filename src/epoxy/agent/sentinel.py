@@ -1,8 +1,8 @@
-"""What clients ask an agent: the questions of Redis Sentinel, so that a client finds the primary as it always did, and
-our own.
+"""The commands that an agent answers to clients: those of Redis Sentinel, so that existing clients find the primary,
+and our own.
 
-The agent's port speaks RESP. It answers anybody who may reach it, as a Sentinel does: where servers are is no secret to
-those who are to use them. `ELECT FAILOVER` changes something, and is for those who hold the cluster's secret.
+The port speaks RESP and answers every client that can reach it, as a Sentinel does: the addresses of servers are no
+secret. `ELECT FAILOVER` changes something, so it needs a proof of the cluster's secret.
 """
 
 import hmac
@@ -21,7 +21,7 @@ SWITCH = "+switch-master"
 
 
 class NodeStatus(Struct, frozen=True, kw_only=True):
-    """One node as the asked agent sees it. `seen_ms`: how long ago it was heard; None: never."""
+    """One node as this agent sees it. `seen_ms`: how long ago its last heartbeat arrived; None: never."""
 
     id: str
     server: str
@@ -50,22 +50,22 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     min_replicas_to_write: int
     switches: int
     guard: bool
-    """Whether the process that closes the server in the agent's place is there."""
+    """Whether the watchdog process runs."""
     nodes: tuple[NodeStatus, ...]
     handing: str | None = None
-    """To whom the asked node is handing over, as long as it is not settled."""
+    """The heir of a handover that is under way."""
     generation: int = 0
     """Of the newest list of nodes that is counted."""
     joining: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
-    """Whom the old and the new list differ in, and who has no record yet, while a change is under way; empty when it is
-    over."""
+    """During a change: the nodes that only the new or only the old list has. Nodes without a record count as joining.
+    Empty when the change is over."""
     implausible: int = 0
-    """Messages that were not believed, for an epoch far above all that was seen."""
+    """Messages ignored because of an epoch far above all that was seen."""
 
 
 class SentinelSource(Struct, frozen=True, kw_only=True):
-    """Where answers come from."""
+    """What a session needs of the agent."""
 
     config: Callable[[], ElectConfig]
     secret: bytes
@@ -74,7 +74,7 @@ class SentinelSource(Struct, frozen=True, kw_only=True):
 
 
 class SentinelSession:
-    """One client. `channels`: what it has subscribed to."""
+    """One client. `channels`: its subscriptions."""
 
     def __init__(self, source: SentinelSource) -> None:
         self.protocol = 2
@@ -89,7 +89,7 @@ class SentinelSession:
             return resp.error(f"ERR unknown command '{words[0][:32]}'")
         return handle(self, words[1:])
 
-    # Greetings
+    # Connections
 
     def ping(self, words: list[str]) -> bytes:
         if self.channels:
@@ -136,10 +136,11 @@ class SentinelSession:
         if asked == "masters":
             return resp.array([self._table(self._master())])
         if asked not in ("get-master-addr-by-name", "master", "replicas", "slaves", "sentinels", "ckquorum"):
-            return resp.error(f"ERR unknown SENTINEL question '{asked[:32]}'")
+            return resp.error(f"ERR unknown SENTINEL subcommand '{asked[:32]}'")
         if len(words) < 2 or words[1] != self._source.config().cluster:
-            nobody = resp.null(self.protocol) if self.protocol == 3 else b"*-1\r\n"
-            return nobody if asked == "get-master-addr-by-name" else resp.error("ERR No such master with that name")
+            if asked == "get-master-addr-by-name":
+                return self._null()
+            return resp.error("ERR No such master with that name")
         return self._about(asked)
 
     def _about(self, asked: str) -> bytes:
@@ -157,9 +158,12 @@ class SentinelSession:
 
     def _address(self, status: AgentStatus) -> bytes:
         if status.primary is None:
-            return resp.null(self.protocol) if self.protocol == 3 else b"*-1\r\n"
+            return self._null()
         address = self._source.config().node(status.primary).server
         return resp.array([resp.bulk_text(address.host), resp.bulk_text(str(address.port))])
+
+    def _null(self) -> bytes:
+        return resp.null(self.protocol) if self.protocol == 3 else b"*-1\r\n"
 
     def _quorum(self, status: AgentStatus) -> bytes:
         seen = sum(node.seen_ms is not None and node.state != "down" for node in status.nodes)
@@ -168,7 +172,7 @@ class SentinelSession:
         return resp.error(f"NOQUORUM {seen} usable agents, {status.quorum} are needed")
 
     def _master(self) -> dict[str, str]:
-        """A cluster without a primary has one that is down, which is how a Sentinel says it."""
+        """Without a primary, the last one with the flags of a master that is down, as a Sentinel reports it."""
         status = self._source.status()
         address = self._source.config().node(status.primary or status.leader).server
         return {
@@ -222,7 +226,7 @@ class SentinelSession:
     def _push(self, items: list[bytes]) -> bytes:
         return b">%d\r\n%b" % (len(items), b"".join(items)) if self.protocol == 3 else resp.array(items)
 
-    # Our own
+    # Commands that Sentinel does not have
 
     def elect(self, words: list[str]) -> bytes:
         match [word if i else word.upper() for i, word in enumerate(words)]:
@@ -230,7 +234,7 @@ class SentinelSession:
                 return resp.bulk(msgspec.json.encode(self._source.status()))
             case ["FAILOVER", heir, proof]:
                 if not hmac.compare_digest(failover_proof(self._source.secret, heir).encode(), proof.encode()):
-                    return resp.error("NOAUTH cluster.secret_file: this is another secret")
+                    return resp.error("NOAUTH cluster.secret_file: the proof was made with a different secret")
                 refused = self._source.fail_over(heir)
                 return resp.error(f"ERR {refused}") if refused else resp.OK
             case _:
@@ -238,8 +242,8 @@ class SentinelSession:
 
 
 def failover_proof(secret: bytes, heir: str) -> str:
-    """The port is for clients; an order needs to know the secret. It can be repeated by whoever overhears it, which
-    costs a failover: keep the port inside."""
+    """A failover needs the secret, because the port is open to clients. The proof can be replayed by anyone who reads
+    the traffic, at the cost of a failover: keep the port inside a private network."""
     return hmac.digest(secret, f"elect failover\n{heir}".encode(), "sha256").hex()
 
 

@@ -1,4 +1,4 @@
-"""elect.toml: what an operator says of one agent and of its cluster."""
+"""elect.toml: the settings of one agent and of its cluster."""
 
 import re
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""The guard: a small process that closes the server when the agent cannot.
+"""The watchdog: a small process that fences the server when the agent cannot.
 
-It is told, line by line, until when the server may take writes, on the clock that all processes of a machine share.
-When that time is over and nothing newer was said, because the agent hangs, was stopped or is late, it fences the
-server. When the agent is gone, its end of the pipe is closed, and the guard fences at once and ends.
+The agent writes to its pipe, line by line, until when the server may take writes, on the clock that all processes of a
+machine share. When that time is over without a newer line, because the agent hangs, was stopped or is late, the
+watchdog fences the server. When the pipe is closed, because the agent is gone, it fences at once and ends.
 """
 
 import os
@@ -13,35 +13,35 @@ import time
 
 from epoxy.agent.redis import FENCE, encode
 
-PASSWORD = "EPOXY_GUARD_PASSWORD"
-"""The variable it is given the server's password in: arguments are for everybody to read."""
+PASSWORD_VARIABLE = "EPOXY_WATCHDOG_PASSWORD"
+"""The environment variable with the server's password. Arguments would be visible to every user of the machine."""
 
 GIVE_UP_S = 600.0
-"""After this another agent is in charge, or nobody is."""
+"""By then another agent is in charge, or the cluster has no primary."""
 
 RETRY_S = 0.05
-ANSWER_S = 0.5
-"""How long the server may take to say that it is fenced before it is told again."""
+REPLY_S = 0.5
+"""For the replies of the server before the commands are sent again."""
 
 
 def clock_ms() -> int:
-    """The clock that all processes of a machine share, and that goes on while the machine is suspended."""
+    """The clock that all processes of a machine share. It goes on while the machine is suspended."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
 def main(arguments: list[str]) -> None:
     host, port, user = arguments[0], int(arguments[1]), arguments[2]
-    password = os.environ.pop(PASSWORD, "")
+    password = os.environ.pop(PASSWORD_VARIABLE, "")
     login = [("AUTH", user, password) if user else ("AUTH", password)] if password else []
-    order = b"".join(encode(command) for command in (*login, *FENCE))
-    Watchdog(host, port, order, len(login) + len(FENCE)).run()
+    commands = b"".join(encode(command) for command in (*login, *FENCE))
+    Watchdog(host, port, commands, len(login) + len(FENCE)).run()
 
 
 class Watchdog:
-    def __init__(self, host: str, port: int, order: bytes, answers: int) -> None:
+    def __init__(self, host: str, port: int, commands: bytes, replies: int) -> None:
         self._address = (host, port)
-        self._order = order
-        self._answers = answers
+        self._commands = commands
+        self._replies = replies
         self._until_ms: int | None = None
 
     def run(self) -> None:
@@ -51,44 +51,45 @@ class Watchdog:
             wait_s = None if self._until_ms is None else max(0, self._until_ms - clock_ms()) / 1000
             ready, _, _ = select.select([stdin], [], [], wait_s)
             if not ready:
-                self._fence_until_told()
+                self._fence_once()
                 continue
             data = os.read(stdin, 4096)
             if not data:
                 break
             *lines, rest = (rest + data).split(b"\n")
-            self._heed(lines)
+            self._read_deadline(lines)
         if self._until_ms is not None:
             self._fence()
 
-    def _heed(self, lines: list[bytes]) -> None:
-        """A deadline in milliseconds, or 0 when the server is closed already."""
+    def _read_deadline(self, lines: list[bytes]) -> None:
+        """A deadline in milliseconds, or 0 when the server is closed already. Only the last line counts."""
         if lines:
             until_ms = int(lines[-1])
             self._until_ms = until_ms or None
 
-    def _fence_until_told(self) -> None:
-        """Once; then it is the agent's turn again, which sees what the server is."""
+    def _fence_once(self) -> None:
+        """Once: a live agent sees the server's new mode and decides what follows."""
         self._until_ms = None
         self._fence()
 
     def _fence(self) -> None:
-        """A server that is gone takes no writes; one that does not answer is tried until it does or is gone."""
+        """A server that refuses connections is gone and takes no writes; one that does not answer is tried until it
+        does."""
         give_up_s = time.monotonic() + GIVE_UP_S
         while time.monotonic() < give_up_s:
             try:
-                with socket.create_connection(self._address, ANSWER_S) as link:
-                    link.sendall(self._order)
-                    self._await_answers(link)
+                with socket.create_connection(self._address, REPLY_S) as link:
+                    link.sendall(self._commands)
+                    self._await_replies(link)
                 return
             except ConnectionRefusedError:
                 return
             except OSError:
                 time.sleep(RETRY_S)
 
-    def _await_answers(self, link: socket.socket) -> None:
+    def _await_replies(self, link: socket.socket) -> None:
         got = b""
-        while got.count(b"\r\n") < self._answers:
+        while got.count(b"\r\n") < self._replies:
             data = link.recv(4096)
             if not data:
                 raise OSError("closed before it answered")

@@ -1,4 +1,4 @@
-"""`epoxy elect`: one agent beside each server, and what to ask it."""
+"""`epoxy elect`: run the agent beside a server, and query agents."""
 
 import sys
 from pathlib import Path
@@ -26,14 +26,14 @@ agents_option = click.option(
     multiple=True,
     envvar="EPOXY_ELECT_AGENTS",
     metavar="HOST:PORT",
-    help="Where an agent answers clients; tried in turn. Default: node.clients of --config.",
+    help="An agent's address for clients; several are tried in turn. Default: node.clients of --config.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 
 @click.group(cls=Group, context_settings=SETTINGS, short_help="Failover for Redis and Valkey servers.")
 def elect() -> None:
-    """Failover for Redis and Valkey: who writes, decided by a majority of agents.
+    """Failover for Redis and Valkey: a majority of agents decides which server takes writes.
 
     \b
     Examples:
@@ -46,7 +46,7 @@ def elect() -> None:
 
 @elect.command("run", context_settings=SETTINGS, short_help="Run the agent beside a server.")
 @click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="The agent's elect.toml.")
-@click.option("--check", is_flag=True, help="Look at the settings, say what is wrong with them, and end.")
+@click.option("--check", is_flag=True, help="Check the settings, print what is wrong with them, and end.")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
@@ -56,7 +56,7 @@ def run(path: Path, check: bool, log_level: str) -> None:
     \b
     Exit status:
       0   ended as told
-      74  what it must remember could not be saved
+      74  the agent's record could not be saved
       75  an address is taken; it may be free again soon
       78  a setting or the data directory is wrong; one line says how
     """
@@ -76,7 +76,8 @@ def run(path: Path, check: bool, log_level: str) -> None:
 
 
 def change_of_nodes(settings: AgentSettings) -> str:
-    """What the file would change against what this node remembers; empty if nothing. Refused as a start would be."""
+    """How the file's list of nodes differs from the record's; empty if it does not. Raises ConfigError where a start
+    would."""
     from epoxy.agent.disk import Disk
 
     record = Disk(settings.data_dir, settings.config.cluster, settings.me).load()
@@ -97,7 +98,7 @@ def serve(settings: AgentSettings, log_level: str) -> int:
 @agents_option
 @json_option
 def status(path: Path | None, agents: tuple[str, ...], as_json: bool) -> None:
-    """Every node, as the first agent that answers sees it. Exit status 1: nobody takes writes."""
+    """Every node, as the first agent that answers sees it. Exit status 1: no server takes writes."""
     told = ask_status(targets(path, agents))
     if as_json:
         output.emit_json(told)
@@ -111,14 +112,14 @@ def status(path: Path | None, agents: tuple[str, ...], as_json: bool) -> None:
 @agents_option
 @json_option
 def primary(path: Path | None, agents: tuple[str, ...], as_json: bool) -> None:
-    """HOST:PORT of the server that takes writes. Exit status 1: nobody does."""
+    """HOST:PORT of the server that takes writes. Exit status 1: there is none."""
     told = ask_status(targets(path, agents))
     if as_json:
         output.emit_json({"primary": told.primary, "address": told.primary_address, "epoch": told.leader_epoch})
     elif told.primary_address is not None:
         click.echo(told.primary_address)
     else:
-        click.echo("epoxy: nobody takes writes", err=True)
+        click.echo("epoxy: no server takes writes", err=True)
     sys.exit(0 if told.primary is not None else NO_PRIMARY)
 
 
@@ -147,7 +148,8 @@ def failover(node: str, path: Path, agents: tuple[str, ...], wait_s: float, as_j
     if as_json:
         output.emit_json({"primary": told.primary, "address": told.primary_address, "epoch": told.leader_epoch})
     else:
-        click.echo(f"{told.primary} takes writes, epoch {told.leader_epoch}" if told.primary else "nobody takes writes")
+        words = f"{told.primary} takes writes, epoch {told.leader_epoch}" if told.primary else "no server takes writes"
+        click.echo(words)
     if told.primary != node:
         why = f"given up: {node} fell silent or did not catch up" if is_over(told, node) else "not done in time"
         click.echo(f"epoxy: {why}", err=True)
@@ -155,7 +157,8 @@ def failover(node: str, path: Path, agents: tuple[str, ...], wait_s: float, as_j
 
 
 def is_over(told: AgentStatus, heir: str) -> bool:
-    """It was handed over, or the primary has given that up and goes on. Only itself is believed: others hear late."""
+    """The handover is done, or the primary has cancelled it. Only the primary's own report counts: others learn of it
+    later."""
     return told.primary == heir or (told.primary == told.node and told.handing is None)
 
 
@@ -175,7 +178,7 @@ def ask_status(agents: list[str]) -> AgentStatus:
 
 
 def show(told: AgentStatus) -> None:
-    words = f"{told.primary} at {told.primary_address}" if told.primary else "nobody"
+    words = f"{told.primary} at {told.primary_address}" if told.primary else "no server"
     click.secho(f"{told.cluster}: {words} takes writes", fg="green" if told.primary else "red", bold=True)
     output.row("epoch", f"{told.epoch}, led by {told.leader} since {told.leader_epoch}")
     output.row("majority", f"{told.quorum} of {len(told.nodes) - len(told.leaving)}")

@@ -1,4 +1,4 @@
-"""One question to an agent, over a socket of its own."""
+"""One command to an agent, over a socket of its own."""
 
 import socket
 import time
@@ -11,19 +11,19 @@ from epoxy.agent.connection import ReplyReader
 from epoxy.agent.redis import Reply, ServerError, encode
 from epoxy.model.errors import CodecError
 
-PATIENCE_S = 3.0
-LOOK_S = 0.1
+TIMEOUT_S = 3.0
+POLL_S = 0.1
 
 T = TypeVar("T")
 
 
 def ask(agents: list[str], words: list[str]) -> bytes:
-    """The answer of the first agent that gives one."""
+    """The reply of the first agent that gives one."""
     return answered(agents, words)[1]
 
 
 def answered(agents: list[str], words: list[str]) -> tuple[str, bytes]:
-    """The first agent that gives an answer, and what it says; an order is for the one that can carry it out."""
+    """The first agent that does not reply with an error, and its reply: only the primary's agent accepts a failover."""
     reasons = []
     for agent in agents:
         try:
@@ -41,7 +41,7 @@ def question(agent: str, words: list[str]) -> Reply:
     if not host or not port.isdecimal():
         raise ValueError("not HOST:PORT")
     reader = ReplyReader()
-    with socket.create_connection((host.strip("[]"), int(port)), PATIENCE_S) as link:
+    with socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_S) as link:
         link.sendall(encode(tuple(words)))
         while True:
             data = link.recv(65_536)
@@ -55,6 +55,6 @@ def wait_for(look: Callable[[], T], enough: Callable[[T], bool], wait_s: float) 
     deadline_s = time.monotonic() + wait_s
     seen = look()
     while not enough(seen) and time.monotonic() < deadline_s:
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
         seen = look()
     return seen

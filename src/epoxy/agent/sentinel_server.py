@@ -1,4 +1,4 @@
-"""The agent's port for clients: connections around `sentinel.Session`."""
+"""The agent's port for clients: connections around `sentinel.SentinelSession`."""
 
 import asyncio
 from collections import deque
@@ -11,20 +11,20 @@ from epoxy.model.address import Address
 from epoxy.node.process.listening import listen
 
 MAX_CLIENTS = 10_000
-"""As many as a Redis takes: every client of the server may hold one here."""
+"""The default of a Redis: every client of the server may hold a connection here."""
 
 MAX_UNREAD_BYTES = 1 << 16
-"""What a client may leave unread before it is answered no more; a subscriber is let go."""
+"""What a client may leave unread before it gets no more replies; a subscriber is disconnected."""
 
 READ_BYTES = 4096
-"""Of what a client sends, at a time: a hundred questions."""
+"""Read at a time from one client: about a hundred commands."""
 
-TURN = 16
-"""Questions of all clients that are answered before the agent looks after everything else: a millisecond. A client must
-not be able to keep an agent from its heartbeats."""
+COMMANDS_PER_TURN = 16
+"""Commands of all clients that are answered in one turn of the event loop, about a millisecond. Clients must not delay
+the agent's heartbeats."""
 
 
-class Door:
+class SentinelServer:
     def __init__(self, source: SentinelSource) -> None:
         self._source = source
         self._clients: set[ClientConnection] = set()
@@ -60,8 +60,8 @@ class Door:
         self._waiting.append(client)
 
     def _turn(self) -> None:
-        """One question of each client in turn, a few in all; then whatever else the agent has to do."""
-        for _ in range(min(TURN, len(self._waiting))):
+        """One command of each client in turn; the rest waits for the next turn of the event loop."""
+        for _ in range(min(COMMANDS_PER_TURN, len(self._waiting))):
             client = self._waiting.popleft()
             if client.answer_one():
                 self._waiting.append(client)
@@ -70,59 +70,59 @@ class Door:
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """One connection. What it asks is answered in turns with all others, and it is read from only when everything it
-    asked is answered and it has read most of the answers."""
+    """One connection. Its commands are answered in turn with those of all others; it is read from only when all its
+    commands are answered and it has read most of the replies."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, server: SentinelServer) -> None:
+        self._server = server
         self._reader = CommandReader(LIMITS)
         self._session: SentinelSession | None = None
         self._transport: asyncio.Transport | None = None
         self._bytes = bytearray(READ_BYTES)
-        self._asked: deque[list[bytes]] = deque()
-        self._unread = False
+        self._commands: deque[list[bytes]] = deque()
+        self._write_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=MAX_UNREAD_BYTES)
-        self._session = self._door.join(self)
+        self._session = self._server.join(self)
         if self._session is None:
             self._transport.write(resp.error("ERR max number of clients reached"))
             self._transport.close()
 
     def connection_lost(self, _: Exception | None) -> None:
         self._transport = None
-        self._asked.clear()
-        self._door.leave(self)
+        self._commands.clear()
+        self._server.leave(self)
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
         return self._bytes
 
     def buffer_updated(self, size: int) -> None:
-        self._asked.extend(self._reader.feed(bytes(self._bytes[:size])))
+        self._commands.extend(self._reader.feed(bytes(self._bytes[:size])))
         if self._session is None or self._transport is None:
             return
-        if self._asked:
+        if self._commands:
             self._transport.pause_reading()
-            self._door.wait_turn(self)
+            self._server.wait_turn(self)
         else:
             self._end_if_over()
 
     def pause_writing(self) -> None:
-        self._unread = True
+        self._write_paused = True
 
     def resume_writing(self) -> None:
-        self._unread = False
-        if self._asked:
-            self._door.wait_turn(self)
+        self._write_paused = False
+        if self._commands:
+            self._server.wait_turn(self)
 
     def answer_one(self) -> bool:
-        """False when there is nothing left to do for it, or nothing that it would read."""
-        if self._session is None or self._transport is None or self._transport.is_closing() or not self._asked:
+        """False when it has no command left, or does not read its replies."""
+        if self._session is None or self._transport is None or self._transport.is_closing() or not self._commands:
             return False
-        self._transport.write(self._session.answer(self._asked.popleft()))
-        if self._asked and not self._session.closing:
-            return not self._unread
+        self._transport.write(self._session.answer(self._commands.popleft()))
+        if self._commands and not self._session.closing:
+            return not self._write_paused
         self._end_if_over()
         if not self._transport.is_closing():
             self._transport.resume_reading()
@@ -139,7 +139,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def publish(self, channel: str, message: str) -> None:
         if self._session is None or self._transport is None:
             return
-        if self._unread:
+        if self._write_paused:
             self.drop()
             return
         self._transport.write(self._session.published(channel, message))

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.failover_cluster import PATIENCE_S, ask, wait_for
 from epoxy.agent import redis
 from epoxy.agent.redis import ServerError
-from epoxy.agent.watchdog import PASSWORD, clock_ms
+from epoxy.agent.watchdog import PASSWORD_VARIABLE, clock_ms
 from epoxy.protocol.elect.terms import Fence, Follow, Mode, OpenServer, Quiesce
 from tests.protocol.elect.bench import config_of
 
@@ -34,7 +34,7 @@ def obey(port: int, *commands: redis.Command) -> None:
 
 
 def looked(port: int) -> list[object]:
-    return [ask(port, *(str(word) for word in command)) for command in redis.LOOK]
+    return [ask(port, *(str(word) for word in command)) for command in redis.OBSERVE]
 
 
 @pytest.mark.parametrize("words", WRITES, ids=lambda words: words[0])
@@ -108,7 +108,7 @@ def test_writes_are_held_back_and_then_refused(server_port: int) -> None:
 @pytest.fixture
 def guard(server_port: int) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "epoxy.agent.watchdog", "127.0.0.1", str(server_port), ""]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, PASSWORD: ""})
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, PASSWORD_VARIABLE: ""})
     try:
         yield process
     finally:

@@ -1,4 +1,4 @@
-"""The server beside the agent: what reaches it, and which process it is."""
+"""What the data plane sends to its server and its watchdog, and which process it may kill."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ import pytest
 
 from epoxy.agent import data_plane as planes
 from epoxy.agent.connection import ServerConnection
-from epoxy.agent.data_plane import Plane, ServerProcess, identify
+from epoxy.agent.data_plane import DataPlane, ServerProcess, identify
 from epoxy.agent.redis import Command, Reply
 from epoxy.agent.settings import load
 from epoxy.agent.watchdog import clock_ms
@@ -29,7 +29,7 @@ HOUR_MS = 3_600_000
 
 
 class Server:
-    """What was sent to it, and never answered."""
+    """Records commands and never replies."""
 
     def __init__(self) -> None:
         self.sent: list[Command] = []
@@ -43,30 +43,30 @@ class Server:
         self.is_open = False
 
 
-class Guard:
+class Watchdog:
     def __init__(self) -> None:
-        self.is_there = True
+        self.is_running = True
         self.told: list[int] = []
 
-    def tell(self, until_ms: int) -> None:
+    def send_deadline(self, until_ms: int) -> None:
         self.told.append(until_ms)
 
 
 def opened(
-    tmp_path: Path, *orders: Order, guarded: bool = True, report: ServerReport | None = None
-) -> tuple[Server, Guard]:
-    """These orders, one after the other, to a server that is connected."""
+    tmp_path: Path, *orders: Order, watched: bool = True, report: ServerReport | None = None
+) -> tuple[Server, Watchdog]:
+    """These orders, one after the other, to a connected server."""
 
-    async def play() -> tuple[Server, Guard]:
-        plane = Plane(load(written(tmp_path, SOUND)), lambda _: None)
-        server, guard = Server(), Guard()
-        guard.is_there = guarded
+    async def play() -> tuple[Server, Watchdog]:
+        plane = DataPlane(load(written(tmp_path, SOUND)), lambda _: None)
+        server, watchdog = Server(), Watchdog()
+        watchdog.is_running = watched
         plane._connection = cast(ServerConnection, server)
-        plane.guard = cast(planes.Guarded, guard)
+        plane.watchdog = cast(planes.WatchdogProcess, watchdog)
         plane.report = report or plane.report
         for order in orders:
             plane.obey(order)
-        return server, guard
+        return server, watchdog
 
     return asyncio.run(play())
 
@@ -76,24 +76,24 @@ def test_an_open_whose_lease_is_over_never_reaches_the_server(tmp_path: Path) ->
     assert server.sent == []
 
 
-def test_an_open_reaches_the_server_and_the_guard_knows_before(tmp_path: Path) -> None:
+def test_an_open_reaches_the_server_and_the_watchdog_knows_before(tmp_path: Path) -> None:
     until_ms = clock_ms() + HOUR_MS
-    server, guard = opened(tmp_path, OpenServer(4, until_ms))
+    server, watchdog = opened(tmp_path, OpenServer(4, until_ms))
     assert ("REPLICAOF", "NO", "ONE") in server.sent
-    assert guard.told == [until_ms]
+    assert watchdog.told == [until_ms]
 
 
-def test_without_a_guard_nothing_is_opened_and_everything_is_closed(tmp_path: Path) -> None:
-    server, _ = opened(tmp_path, OpenServer(4, clock_ms() + HOUR_MS), Fence(), guarded=False)
+def test_without_a_watchdog_nothing_is_opened_and_everything_is_closed(tmp_path: Path) -> None:
+    server, _ = opened(tmp_path, OpenServer(4, clock_ms() + HOUR_MS), Fence(), watched=False)
     assert server.sent[0] == ("REPLICAOF", "127.0.0.1", 0)
 
 
-def test_a_lease_that_goes_on_is_told_to_the_guard_alone(tmp_path: Path) -> None:
+def test_a_lease_that_goes_on_is_told_to_the_watchdog_alone(tmp_path: Path) -> None:
     until_ms = clock_ms() + HOUR_MS
     report = ServerReport(alive=True, mode=Mode.OPEN, position=ReplicationPosition(4, 1))
-    server, guard = opened(tmp_path, OpenServer(4, until_ms), OpenServer(4, until_ms + 1), report=report)
+    server, watchdog = opened(tmp_path, OpenServer(4, until_ms), OpenServer(4, until_ms + 1), report=report)
     assert server.sent.count(("REPLICAOF", "NO", "ONE")) == 1
-    assert guard.told == [until_ms, until_ms + 1]
+    assert watchdog.told == [until_ms, until_ms + 1]
 
 
 def test_a_server_that_no_longer_has_the_mark_is_opened_again(tmp_path: Path) -> None:
@@ -109,13 +109,13 @@ def test_the_address_of_a_leader_is_that_of_the_lists_that_count(tmp_path: Path)
 
 
 def hung(tmp_path: Path, known: ServerProcess, until_ms: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Whom an agent kills whose server does not answer, and was open until then."""
+    """The pids that an agent kills when its server, open until `until_ms`, does not answer."""
     killed: list[int] = []
     monkeypatch.setattr(os, "kill", lambda pid, _: killed.append(pid))
     path = written(tmp_path, SOUND.replace("[cluster]", "[server]\nkill_hung = true\n[cluster]"))
 
     async def play() -> None:
-        plane = Plane(load(path), lambda _: None)
+        plane = DataPlane(load(path), lambda _: None)
         plane._process, plane._opened_until_ms = known, until_ms
         plane._kill_if_hung()
         plane._kill_if_hung()

@@ -7,9 +7,15 @@ import pytest
 import uvloop
 from msgspec.structs import replace
 
-from epoxy.agent.door import MAX_UNREAD_BYTES, READ_BYTES, TURN, ClientConnection, Door
 from epoxy.agent.redis import encode
 from epoxy.agent.sentinel import AgentStatus, SentinelSource
+from epoxy.agent.sentinel_server import (
+    COMMANDS_PER_TURN,
+    MAX_UNREAD_BYTES,
+    READ_BYTES,
+    ClientConnection,
+    SentinelServer,
+)
 from epoxy.model.address import Address
 from epoxy.testing import free_ports
 from tests.agent.test_sentinel import CONFIG, SECRET, STATUS
@@ -20,13 +26,13 @@ MANY = 20_000
 
 
 class House:
-    """A door, and how often it was asked for the status."""
+    """A server, and how often it was asked for the status."""
 
     def __init__(self) -> None:
         self.asked = 0
         (port,) = free_ports(1)
         self.address = Address("127.0.0.1", port)
-        self.door = Door(
+        self.server = SentinelServer(
             SentinelSource(config=lambda: CONFIG, secret=SECRET, status=self._status, fail_over=lambda _: None)
         )
 
@@ -41,11 +47,11 @@ class House:
 def play(story: Callable[[House], Awaitable[None]]) -> None:
     async def run() -> None:
         house = House()
-        await house.door.start(house.address)
+        await house.server.start(house.address)
         try:
             await asyncio.wait_for(story(house), PATIENCE_S)
         finally:
-            house.door.close()
+            house.server.close()
 
     uvloop.run(run())
 
@@ -112,14 +118,14 @@ def test_a_client_has_a_turn_for_each_question_and_none_beside(monkeypatch: pyte
 
 def test_a_turn_is_bounded_however_many_ask() -> None:
     async def story(house: House) -> None:
-        ends = [await house.dial() for _ in range(3 * TURN)]
+        ends = [await house.dial() for _ in range(3 * COMMANDS_PER_TURN)]
         most, last = 0, 0
         for _, writer in ends:
             writer.write(MASTERS * 50)
-        while house.asked < 3 * TURN * 50:
+        while house.asked < 3 * COMMANDS_PER_TURN * 50:
             await asyncio.sleep(0)
             most, last = max(most, house.asked - last), house.asked
-        assert 0 < most <= 2 * TURN
+        assert 0 < most <= 2 * COMMANDS_PER_TURN
         for _, writer in ends:
             writer.transport.abort()
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 import uvloop
 
-from epoxy.agent import door
-from epoxy.agent.door import Door
+from epoxy.agent import sentinel_server
 from epoxy.agent.sentinel import SentinelSource
+from epoxy.agent.sentinel_server import SentinelServer
 from epoxy.model.address import Address
 from epoxy.testing import free_ports
 from tests.agent.test_sentinel import CONFIG, SECRET, STATUS
@@ -20,7 +20,7 @@ class House:
     def __init__(self) -> None:
         (port,) = free_ports(1)
         self.address = Address("127.0.0.1", port)
-        self.door = Door(
+        self.server = SentinelServer(
             SentinelSource(config=lambda: CONFIG, secret=SECRET, status=lambda: STATUS, fail_over=lambda _: None)
         )
 
@@ -35,11 +35,11 @@ def play(story: Callable[[House], Awaitable[None]]) -> None:
     async def run() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
         house = House()
-        await house.door.start(house.address)
+        await house.server.start(house.address)
         try:
             await asyncio.wait_for(story(house), PATIENCE_S)
         finally:
-            house.door.close()
+            house.server.close()
 
     uvloop.run(run())
     assert failures == []
@@ -68,7 +68,7 @@ def test_who_speaks_no_resp_is_told_and_let_go(noise: bytes) -> None:
 
 
 def test_a_full_house_turns_others_away_until_somebody_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "MAX_CLIENTS", 1)
+    monkeypatch.setattr(sentinel_server, "MAX_CLIENTS", 1)
 
     async def story(house: House) -> None:
         reader, writer = await house.come()
@@ -76,7 +76,7 @@ def test_a_full_house_turns_others_away_until_somebody_leaves(monkeypatch: pytes
         assert await reader.readline() == b"+PONG\r\n"
         refused, late = await house.come()
         late.write(b"*1\r\n$4\r\nPING\r\n")
-        house.door.publish("+switch-master", "words that one who was turned away must not hear")
+        house.server.publish("+switch-master", "words that one who was turned away must not hear")
         assert await refused.read() == b"-ERR max number of clients reached\r\n"
         late.close()
         writer.close()
@@ -92,17 +92,17 @@ def test_a_full_house_turns_others_away_until_somebody_leaves(monkeypatch: pytes
 
 
 def test_a_subscriber_hears_and_one_that_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "MAX_UNREAD_BYTES", 1000)
+    monkeypatch.setattr(sentinel_server, "MAX_UNREAD_BYTES", 1000)
 
     async def story(house: House) -> None:
         reader, writer = await house.come()
         writer.write(b"*2\r\n$9\r\nSUBSCRIBE\r\n$14\r\n+switch-master\r\n")
         assert b"subscribe" in await reader.readuntil(b":1\r\n")
-        house.door.publish("+switch-master", "mymaster a 1 b 2")
+        house.server.publish("+switch-master", "mymaster a 1 b 2")
         assert b"mymaster a 1 b 2" in await reader.readuntil(b"b 2\r\n")
         writer.transport.pause_reading()  # type: ignore[attr-defined]
-        while house.door._clients:
-            house.door.publish("+switch-master", "x" * 100_000)
+        while house.server._clients:
+            house.server.publish("+switch-master", "x" * 100_000)
             await asyncio.sleep(0)
         writer.close()
 
