@@ -1,17 +1,12 @@
 """A fenced server refuses writes: shown with a real one."""
 
-import os
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.failover_cluster import PATIENCE_S, ask, wait_for
+from benchmarks.failover_cluster import PATIENCE_S, ask
 from epoxy.agent import redis
 from epoxy.agent.redis import ServerError
-from epoxy.agent.watchdog import PASSWORD_VARIABLE, clock_ms
 from epoxy.protocol.elect.terms import Fence, Follow, Mode, OpenServer, Quiesce
 from tests.protocol.elect.bench import config_of
 
@@ -103,52 +98,6 @@ def test_writes_are_held_back_and_then_refused(server_port: int) -> None:
     assert ask(server_port, "GET", "key") is None
     obey(server_port, *redis.FENCE)
     assert "READONLY" in str(ask(server_port, "SET", "key", "value"))
-
-
-@pytest.fixture
-def guard(server_port: int) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "epoxy.agent.watchdog", "127.0.0.1", str(server_port), ""]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, PASSWORD_VARIABLE: ""})
-    try:
-        yield process
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.kill()
-        process.wait()
-
-
-def tell(guard: "subprocess.Popen[bytes]", until_ms: int) -> None:
-    assert guard.stdin is not None
-    guard.stdin.write(b"%d\n" % until_ms)
-    guard.stdin.flush()
-
-
-def is_fenced(port: int) -> bool:
-    return isinstance(ask(port, "SET", "key", "value"), ServerError)
-
-
-def test_the_guard_closes_a_server_whose_time_is_over(server_port: int, guard: "subprocess.Popen[bytes]") -> None:
-    assert not is_fenced(server_port)
-    tell(guard, clock_ms() + 50)
-    wait_for(lambda: is_fenced(server_port), "the guard does not fence")
-
-
-def test_the_guard_closes_the_server_when_its_agent_is_gone(server_port: int, guard: "subprocess.Popen[bytes]") -> None:
-    tell(guard, clock_ms() + 3_600_000)
-    assert guard.stdin is not None
-    guard.stdin.close()
-    guard.wait(PATIENCE_S)
-    assert is_fenced(server_port)
-
-
-def test_the_guard_leaves_a_server_alone_that_nobody_opened(server_port: int, guard: "subprocess.Popen[bytes]") -> None:
-    tell(guard, clock_ms() + 3_600_000)
-    tell(guard, 0)
-    assert guard.stdin is not None
-    guard.stdin.close()
-    guard.wait(PATIENCE_S)
-    assert not is_fenced(server_port)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ class Dialer:
             link.close()
 
 
-class Link(asyncio.Protocol):
+class ControlLink(asyncio.Protocol):
     """Frames out of a byte stream; an invalid one closes the connection."""
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class Link(asyncio.Protocol):
             self._transport.abort()
 
 
-class OutgoingLink(Link):
+class OutgoingLink(ControlLink):
     """The dialer's side of a connection. After the handshake the peer sends nothing on it."""
 
     def __init__(self, party: Party, peer: str) -> None:
@@ -241,7 +241,7 @@ class LinkListener:
             LOGGER.warning("refused a connection", extra={"reason": reason})
 
 
-class IncomingLink(Link):
+class IncomingLink(ControlLink):
     """An accepted connection. `sender`: the node that it has proved to be; empty before."""
 
     def __init__(self, listener: LinkListener) -> None:
