@@ -3,7 +3,7 @@
 import pytest
 
 from epoxy.api.resp.connection import RespLimits
-from epoxy.api.resp.limits import RECITED_BYTES
+from epoxy.api.resp.limits import CACHED_GETS_BYTES
 from epoxy.codec.resp import array, bulk
 from epoxy.transport.http.response_cache import ANSWER_BYTES
 from tests.api.resp.resp_world import Rope, World, committed, found, packed, proposal, run, turns, until, world
@@ -218,7 +218,7 @@ def test_a_consistent_connection_is_told_the_same() -> None:
 def test_a_client_that_takes_no_answers_is_not_read_any_more() -> None:
     """More is asked for than any socket takes: what is recited is held in memory, so it must end."""
     value = bytes(ANSWER_BYTES - 16)
-    piece = packed("GET a") * (RECITED_BYTES // len(packed("GET a")))
+    piece = packed("GET a") * (CACHED_GETS_BYTES // len(packed("GET a")))
 
     async def story() -> None:
         async with world(RespLimits(held_bytes=1 << 20)) as at:

@@ -14,7 +14,7 @@ import pytest
 import trustme
 
 from epoxy.api.resp.connection import RespConnection, RespDoor, RespLimits, serve_resp
-from epoxy.api.resp.limits import RESTED_BYTES
+from epoxy.api.resp.limits import LONG_CHUNK_BYTES
 from epoxy.codec import resp
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.model.writes import Refused
@@ -292,7 +292,7 @@ def test_who_sends_a_lot_at_a_time_is_not_read_again_before_others_had_a_turn() 
             client.send("PING")
             await client.expect(b"+PONG\r\n")
             connection = at.door.connections[1]
-            connection.data_received(b"*0\r\n" * (RESTED_BYTES // 4))
+            connection.data_received(b"*0\r\n" * (LONG_CHUNK_BYTES // 4))
             assert connection._paused
             await until(lambda: not connection._paused)
             await client.says("PING", b"+PONG\r\n")

@@ -206,7 +206,16 @@ def test_a_consistent_session_watches_what_is_true_now() -> None:
     [
         (TxnUnknown(reason="late"), "-TRYAGAIN no decision about the transaction, outcome unknown: late"),
         (TxnRefused(reason="full"), "-BUSY nothing was done: full"),
-        (WrongEngine(keys=(b"a",)), "-WRONGENGINE nothing was done: outside transactions, and so never in one, is 'a'"),
+        (
+            WrongEngine(keys=(b"a",)),
+            "-WRONGENGINE nothing was done: a transaction cannot use keys that were first written outside of one, "
+            "here 'a'; use them outside of MULTI",
+        ),
+        (
+            WrongEngine(keys=(b"a", b"b"), claimed=(b"c",)),
+            "-WRONGENGINE nothing was done: a transaction cannot use keys that were first written outside of one, "
+            "here 'a', 'b'; use them outside of MULTI; from now on only transactions can write 'c'",
+        ),
     ],
 )
 def test_failures_say_whether_something_may_have_happened(told: TxnOutcome, words: str) -> None:
@@ -261,7 +270,7 @@ def test_on_a_cluster() -> None:
             await one.expect(b"+OK\r\n+QUEUED\r\n")
             assert (await one.line()).startswith("-WRONGENGINE")
             one.send("SET a 1")
-            assert (await one.line()).startswith("-WRONGENGINE 'a' belongs to transactions")
+            assert (await one.line()).startswith("-WRONGENGINE nothing was written: 'a' was first written in a ")
             for rope in ropes:
                 rope.writer.transport.abort()
 

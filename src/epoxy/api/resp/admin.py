@@ -1,4 +1,4 @@
-"""Commands about the connection and the server: mostly what clients and tools send on their own."""
+"""Commands about the connection and the server: most of them are sent by client libraries and tools."""
 
 import hmac
 from collections.abc import Iterable, Sequence
@@ -14,13 +14,13 @@ from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest
 
 REDIS_VERSION = "7.0.0"
-"""The Redis whose answers these are. Some clients refuse to talk to less than they know."""
+"""The version of Redis that the replies follow. Some clients refuse older servers."""
 
 MAX_PATTERNS = 16
-"""Of one CONFIG GET: each is compiled, which takes some milliseconds for the longest."""
+"""Of one CONFIG GET: compiling the longest takes some milliseconds."""
 
 MAX_NAME_BYTES = 64
-"""A client's name is for people who look at a list."""
+"""A client's name is shown by CLIENT LIST."""
 
 REFUSED = "refused"
 NEVER = ("expire", "pexpire", "expireat", "pexpireat", "setex", "psetex", "getex", "persist")
@@ -55,7 +55,7 @@ def echo(_session: RespSession, arguments: Arguments) -> bytes:
 
 def select(_session: RespSession, arguments: Arguments) -> bytes:
     if checked_integer(arguments[1]) != 0:
-        raise InvalidRequest("DB index is out of range: there is one, 0")
+        raise InvalidRequest("DB index is out of range: 0 is the only database")
     return resp.OK
 
 
@@ -76,7 +76,7 @@ def name_client(session: RespSession, name: bytes) -> None:
 
 
 class Admin:
-    """The commands that look at more than their own session."""
+    """The commands that need more than their own session."""
 
     def __init__(self, room: Room) -> None:
         self._room = room
@@ -90,7 +90,7 @@ class Admin:
         return resp.OK if self._let_in(session, user, password) else WRONG_PASSWORD
 
     def _let_in(self, session: RespSession, user: bytes, password: bytes) -> bool:
-        """Without a password the one user there is needs none, as in Redis; others there are not."""
+        """`default` is the only user. It needs no password if the node has none, as in Redis."""
         expected = self._room.password
         if user != b"default" or (expected is not None and not hmac.compare_digest(password, expected)):
             return False
@@ -142,7 +142,7 @@ class Admin:
 
     def config(self, session: RespSession, arguments: Arguments) -> bytes:
         if arguments[1].upper() != b"GET" or len(arguments) < 3:
-            raise unknown_subcommand("CONFIG", arguments[1], ": settings are read here, and changed in epoxy.toml")
+            raise unknown_subcommand("CONFIG", arguments[1], ": only GET is offered; change settings in epoxy.toml")
         if len(arguments) - 2 > MAX_PATTERNS:
             raise InvalidRequest(f"CONFIG GET takes at most {MAX_PATTERNS} patterns at a time")
         patterns = [Pattern(glob.lower()) for glob in arguments[2:]]
@@ -220,7 +220,7 @@ def described(session: RespSession) -> str:
 
 
 def signature(command: CommandSpec) -> bytes:
-    """Name, arity, flags, and where its keys are: what clients route by. Of what Redis 7 adds, only the category."""
+    """Name, arity, flags and positions of keys; of the fields that Redis 7 adds, only the category."""
     flags = [*(["write"] if command.writes else ["readonly"] if command.first_key else []), "fast"]
     places = (command.first_key, command.last_key, 1 if command.first_key else 0)
     flagged = resp.array([resp.simple(flag) for flag in flags])
@@ -249,7 +249,7 @@ def flat(status: dict[str, object]) -> Iterable[tuple[str, str]]:
 
 
 def plain(value: object) -> str:
-    """Redis writes yes and no as 1 and 0, and leaves empty what it does not know."""
+    """As Redis does: 1 and 0 for true and false, empty for unknown."""
     if value is None:
         return ""
     return str(int(value)) if isinstance(value, bool) else str(value)
@@ -261,7 +261,7 @@ def unknown_subcommand(command: str, name: bytes, hint: str = "") -> InvalidRequ
 
 
 def refusal(name: str, reason: str) -> CommandSpec:
-    """A command Redis has and this door does not: better said plainly than as "unknown"."""
+    """A command of Redis that is not offered: the error says why, instead of "unknown command"."""
 
     def run(_session: RespSession, _arguments: Arguments) -> bytes:
         return resp.error(f"ERR {name.upper()} {reason}")
@@ -276,22 +276,22 @@ def refusals() -> list[CommandSpec]:
 def commands(room: Room) -> tuple[CommandSpec, ...]:
     admin = Admin(room)
     on = partial(CommandSpec, group="connection")
-    stranger = partial(on, open_to_strangers=True)
+    before_auth = partial(on, before_auth=True)
     return (
         on(name="ping", run=ping, arity=-1, summary="PONG, or the argument."),
         on(name="echo", run=echo, arity=2, summary="The argument."),
         on(name="select", run=select, arity=2, summary="Database 0, the only one."),
         on(name="readconsistent", run=read_consistent, arity=1, summary="Linearizable reads from here on."),
         on(name="readoptimistic", run=read_optimistic, arity=1, summary="Optimistic reads from here on."),
-        stranger(name="auth", run=admin.auth, arity=-2, summary="Show the password."),
-        stranger(name="hello", run=admin.hello, arity=-1, summary="Choose RESP2 or RESP3.", alone=True),
-        stranger(
+        before_auth(name="auth", run=admin.auth, arity=-2, summary="Show the password."),
+        before_auth(name="hello", run=admin.hello, arity=-1, summary="Choose RESP2 or RESP3.", alone=True),
+        before_auth(
             name="reset", run=admin.reset, arity=1, summary="Back to a fresh connection.", alone=True, ends_multi=True
         ),
-        stranger(name="quit", run=admin.quit, arity=-1, summary="Close the connection.", ends_multi=True),
+        before_auth(name="quit", run=admin.quit, arity=-1, summary="Close the connection.", ends_multi=True),
         on(name="client", run=admin.client, arity=-2, summary="Name and number of this connection; all of them."),
-        on(name="config", run=admin.config, arity=-2, summary="CONFIG GET: what clients ask for on their own."),
-        on(name="command", run=admin.command, arity=-1, summary="What this door understands."),
+        on(name="config", run=admin.config, arity=-2, summary="CONFIG GET: settings that client libraries look up."),
+        on(name="command", run=admin.command, arity=-1, summary="The commands of this server."),
         on(name="info", run=admin.info, arity=-1, summary="The node's status, in the form Redis gives it."),
         *refusals(),
     )

@@ -1,4 +1,4 @@
-"""What a command of the RESP door is, and what it may use."""
+"""A RESP command: how it is declared, and what it may use."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -21,12 +21,12 @@ Answer = Callable[[bytes], None]
 
 
 class RespNode(Protocol):
-    """What the door needs of a node."""
+    """What RESP commands need of a node."""
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None: ...
 
     def update(self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool = False) -> None:
-        """Write what follows from the version before, when the write's turn has come; `again`: it was overtaken."""
+        """Compute the write from the version before it, when its turn has come; `again`: it lost a compare-and-set."""
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None: ...
 
@@ -41,10 +41,10 @@ class RespNode(Protocol):
     def page(self, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]: ...
 
     def count(self, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
-        """Living keys among the next rows beyond a key, and where to go on; None: these were the last."""
+        """Keys with a value among the next rows after a key, and where to go on; None: these were the last."""
 
     def is_full(self, *, writes: bool) -> bool:
-        """Whether another write, or another read that asks others, would be turned away now."""
+        """Whether another write, or another read that asks other regions, would be refused now."""
 
     def status(self) -> Struct: ...
 
@@ -57,16 +57,16 @@ class RespSession:
         self.id = number
         self.name = b""
         self.address = self.local_address = ""
-        """Of the client, and of the door it came to."""
+        """Of the client, and of the port it connected to."""
         self.protocol = 2
         self.consistent = False
         self.authenticated = authenticated
         self.multi: list[Any] | None = None
-        """What was queued since MULTI, as `resp_txn` has it; None outside of one."""
+        """Commands queued since MULTI (`transactions.Queued`); None outside of one."""
         self.multi_broken = False
         self.multi_bytes = self.multi_operations = 0
         self.watched: dict[bytes, bytes | None] = {}
-        """Values when they were watched."""
+        """Keys with their values at WATCH."""
         self.executing = False
 
     def leave_multi(self) -> None:
@@ -79,26 +79,27 @@ class RespSession:
 
     @property
     def ready(self) -> ResponseCache:
-        """Answers to GET, by the key as a command has it."""
+        """Cached replies to GET, by the key as it is written in a command."""
         raise NotImplementedError
 
     def promise(self) -> Answer:
-        """For a command whose reply comes later: a place in the line of replies, and how to fill it."""
+        """For a command whose reply comes later: reserve its place in the queue of replies; returns how to fill it."""
         raise NotImplementedError
 
     def soon(self, step: Callable[[], None]) -> None:
-        """Let others have a turn first."""
+        """Call `step` after other connections had a turn, unless the client has disconnected."""
         raise NotImplementedError
 
 
 Handler = Callable[[RespSession, Arguments], bytes | None]
-"""Returns the reply, or None after a promise. Raises InvalidRequest with what the client did wrong."""
+"""Returns the reply, or None after `promise`. Raises InvalidRequest with what the client did wrong."""
 
 
 class CommandSpec(Struct, frozen=True, kw_only=True):
     """`arity` counts the name; negative: at least so many. `first_key` 0: it names no keys; `last_key` counts from the
-    end if negative, as in Redis. `alone`: it starts when everything before it is answered, because it looks at more
-    than keys it names, or changes how replies are written. `ends_multi`: it is run, not queued, inside a MULTI."""
+    end if negative, as in Redis. `alone`: it starts when every command before it is answered, because it reads more
+    than the keys it names, or changes how replies are written. `before_auth`: it is run without a password.
+    `ends_multi`: it is run, not queued, inside a MULTI."""
 
     name: str
     run: Handler
@@ -109,7 +110,7 @@ class CommandSpec(Struct, frozen=True, kw_only=True):
     first_key: int = 0
     last_key: int = 0
     alone: bool = False
-    open_to_strangers: bool = False
+    before_auth: bool = False
     ends_multi: bool = False
 
     def keys(self, arguments: Arguments) -> Arguments:
@@ -125,7 +126,7 @@ Table = dict[bytes, CommandSpec]
 
 
 def table_of(commands: Sequence[CommandSpec]) -> Table:
-    """Names are found in any case; the usual two without a detour."""
+    """By name in upper and in lower case, which are looked up directly."""
     upper = {command.name.upper().encode(): command for command in commands}
     return upper | {command.name.encode(): command for command in commands}
 
@@ -134,7 +135,7 @@ def checked_key(key: bytes) -> bytes:
     if not 0 < len(key) <= MAX_KEY_BYTES:
         raise InvalidRequest(f"a key has 1 to {MAX_KEY_BYTES} bytes, this one {len(key)}")
     if key >= FIRST_SYSTEM_KEY:
-        raise InvalidRequest("keys that begin with the byte ff are the cluster's own")
+        raise InvalidRequest("keys that begin with the byte ff are reserved for the cluster")
     return key
 
 
@@ -145,12 +146,12 @@ def checked_value(value: bytes) -> bytes:
 
 
 def checked_integer(text: bytes) -> int:
-    """As Redis writes one: a signed 64-bit integer, no blanks, no plus, no needless zeros."""
+    """As Redis writes one: a signed 64-bit integer without spaces, plus sign or leading zeros."""
     if INTEGER.fullmatch(text) and -(1 << 63) <= (number := int(text)) < 1 << 63:
         return number
     raise InvalidRequest("value is not an integer or out of range")
 
 
 def shown(key: bytes) -> str:
-    """A key inside a message: readable, and not longer than the message."""
+    """A key inside an error message: printable and shortened."""
     return repr(key[:64])[1:] + ("..." if len(key) > 64 else "")

@@ -17,7 +17,7 @@ from typing import cast
 from epoxy.api.resp import admin, increment, scan, transactions
 from epoxy.api.resp import keys as resp_keys
 from epoxy.api.resp.command import Answer, Arguments, CommandSpec, RespNode, RespSession, shown, table_of
-from epoxy.api.resp.limits import FLUSH_BYTES, RECITED_BYTES, RESTED_BYTES, STRANGERS, TURN_S
+from epoxy.api.resp.limits import CACHED_GETS_BYTES, FLUSH_BYTES, LONG_CHUNK_BYTES, TURN_S, UNAUTHENTICATED
 from epoxy.api.resp.limits import RespLimits as RespLimits
 from epoxy.api.resp.reply_queue import Busy, Promise, Slot
 from epoxy.codec import resp
@@ -133,7 +133,7 @@ class RespConnection(RespSession, asyncio.Protocol):
 
     def __init__(self, door: RespDoor) -> None:
         super().__init__(door.node, door.next_number(), authenticated=door.password is None)
-        self.reader = CommandReader(door.limits.reader if door.password is None else STRANGERS)
+        self.reader = CommandReader(door.limits.reader if door.password is None else UNAUTHENTICATED)
         self._door = door
         self._limits = door.limits
         self._table = door.table
@@ -181,7 +181,7 @@ class RespConnection(RespSession, asyncio.Protocol):
             return
         self._queue.extend(self.reader.feed(data))
         self._ended |= self._door.stopping and bool(self._queue)
-        if len(data) >= RESTED_BYTES and not self._resting:
+        if len(data) >= LONG_CHUNK_BYTES and not self._resting:
             self._resting = True
             self._loop.call_soon(self._rested)
         self._work()
@@ -255,7 +255,7 @@ class RespConnection(RespSession, asyncio.Protocol):
         is nothing but the beginning of a GET, and what is left is a key exactly as a command has it. False: something
         in `data` is something else, or has to wait, and nothing was done."""
         transport = self._transport
-        if transport is None or not self._at_rest or len(data) > RECITED_BYTES:
+        if transport is None or not self._at_rest or len(data) > CACHED_GETS_BYTES:
             return False
         keys = data.split(data[:GET_BYTES])
         del keys[0]
@@ -360,7 +360,7 @@ class RespConnection(RespSession, asyncio.Protocol):
                     f"nothing was done: {arguments[1].decode()}; a value has {MAX_VALUE_BYTES} at most"
                 )
             raise InvalidRequest(f"unknown command {shown(arguments[0])}")
-        if not self.authenticated and not command.open_to_strangers:
+        if not self.authenticated and not command.before_auth:
             return resp.error("NOAUTH Authentication required.")
         if self.multi is not None and not command.ends_multi:
             return transactions.queue(self, command, arguments)

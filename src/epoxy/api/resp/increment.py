@@ -1,8 +1,6 @@
-"""Commands that count: read, add and write as one step."""
+"""INCR and its kin: read, add and write as one step."""
 
-from collections.abc import Callable
-
-from epoxy.api.resp.command import Arguments, RespSession, checked_integer, checked_key
+from epoxy.api.resp.command import Arguments, Handler, RespSession, checked_integer, checked_key
 from epoxy.api.resp.keys import failure, unreadable, write
 from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest
@@ -10,15 +8,14 @@ from epoxy.model.records import Proposal
 from epoxy.model.writes import Committed, Consistency, Outcome, ReadAnswer, ReadResult, Refused, VersionMismatch, Write
 
 MAX_INCREMENT_TRIES = 32
-"""Each lost try is another region's success, so this bounds one client's wait; writers of one region queue, and lose
-nothing to each other. A loser tries again one round trip later, and of nine regions that count on one key, each gets
-its turn long before this."""
+"""Bounds one client's wait. A try is lost only to a writer in another region, since the writers of one region queue,
+and the next begins a round trip later: of nine regions that increment one key, each succeeds long before this."""
 
 
 class Increment:
-    """Add to what this node holds when it is this write's turn, compare-and-set on its version, and again if another
-    region came between. A version names one value only, so an old one costs a try and never a wrong sum. What this node
-    holds is not enough to tell a client "no integer", though; that takes a consistent read."""
+    """Add to the value this node holds when the write's turn has come, compare-and-set on its version, and try again if
+    another region wrote in between. A version has one value only, so an outdated one costs a try and never gives a
+    wrong sum. Before the client gets the error "not an integer", a linearizable read confirms it."""
 
     def __init__(self, session: RespSession, key: bytes, delta: int) -> None:
         self._node = session.node
@@ -32,8 +29,7 @@ class Increment:
         self._answer = session.promise()
 
     def start(self) -> None:
-        here = self._node.peek(self._key)
-        if here is None:
+        if self._node.peek(self._key) is None:
             self._read()
         else:
             self._write()
@@ -58,7 +54,7 @@ class Increment:
         self._node.update(self._key, self._change, self._written, again=again)
 
     def _change(self, here: Proposal | None) -> Write | None:
-        """A reserved name is left to the engine, which says what it is."""
+        """A write to a reserved name goes to the engine, which refuses it as immutable."""
         committed = newer_of(here, self._known)
         self._version = committed.version if committed is not None else 0
         if committed is not None and not committed.mutable:
@@ -75,7 +71,7 @@ class Increment:
             case Committed():
                 self._answer(resp.integer(self._sum))
             case VersionMismatch() if self._tries >= MAX_INCREMENT_TRIES:
-                reason = f"{self._tries} tries were overtaken by other writers"
+                reason = f"other regions wrote first, {self._tries} times"
                 self._answer(failure(self._key, Refused(reason=reason)))
             case VersionMismatch(committed=Proposal() as newer) if newer.version > self._version:
                 self._known = newer
@@ -102,7 +98,7 @@ def added(committed: Proposal | None, delta: int) -> int:
     return total
 
 
-def increment(sign: int) -> Callable[[RespSession, Arguments], None]:
+def increment(sign: int) -> Handler:
     def run(session: RespSession, arguments: Arguments) -> None:
         delta = checked_integer(arguments[2]) if len(arguments) > 2 else 1
         Increment(session, checked_key(arguments[1]), sign * delta).start()

@@ -1,14 +1,14 @@
 """Commands that read and write keys.
 
-Reads are answered at once if this node knows, and so without a message. Writes, and reads it has to ask for, keep their
-place in the line of replies.
+A read of a value that this node holds is answered at once, without a message. Writes, and reads that ask other
+replicas, reserve their place in the queue of replies.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import assert_never
 
-from epoxy.api.resp.command import Arguments, CommandSpec, RespSession, checked_key, checked_value, shown
+from epoxy.api.resp.command import Arguments, CommandSpec, Handler, RespSession, checked_key, checked_value, shown
 from epoxy.api.resp.turns import Ended, Spread, in_turns
 from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest
@@ -31,7 +31,7 @@ from epoxy.model.writes import (
 from epoxy.node.txn.transactions import is_owned
 
 MAX_REPLY_BYTES = 16 << 20
-"""Sixteen of the longest values: a reply is put together in memory before it leaves."""
+"""Sixteen of the longest values: a reply is put together in memory before it is sent."""
 
 EXPIRY = {b"EX", b"PX", b"EXAT", b"PXAT", b"KEEPTTL"}
 
@@ -39,7 +39,8 @@ Piece = Callable[[bytes | None], bytes]
 
 
 def known(session: RespSession, key: bytes) -> ReadResult | None:
-    """What this node may answer by itself. A reserved name never changes, so it serves consistent reads as well."""
+    """What this node may answer without a message. A reserved name never changes, so that answers consistent reads
+    too."""
     if session.watched and key in session.watched:
         return as_watched(session.watched[key])
     here = session.node.peek(key)
@@ -49,7 +50,7 @@ def known(session: RespSession, key: bytes) -> ReadResult | None:
 
 
 def as_watched(value: bytes | None) -> ReadResult:
-    """What a watched key was then. EXEC compares with it, so this is what its client must compute with."""
+    """The value a key had when it was watched. EXEC compares with it, so reads of this client must show the same."""
     committed = Proposal(value=value, version=0, mutable=True, proposal_id=LEGACY_PROPOSAL_ID)
     return ReadResult(committed=committed, source=Source.CACHE)
 
@@ -70,16 +71,16 @@ def get(session: RespSession, arguments: Arguments) -> bytes | None:
 
 
 def is_ready(session: RespSession, key: bytes, here: ReadResult) -> bool:
-    """Whether the next GET may be answered with the same without looking: for ever, or until the node tells of a newer
-    version. Consistent sessions get here with the first kind alone."""
+    """Whether the reply may be cached: for ever, or until the node announces a newer version. For a consistent session
+    `known` returns only immutable values, which are of the first kind."""
     committed = here.committed
     if committed is None or committed.is_tombstone:
         return False
     return not committed.mutable or session.node.stays(key, here)
 
 
-def read_one(piece: Piece) -> Callable[[RespSession, Arguments], bytes | None]:
-    """A command that tells something about the value of one key."""
+def read_one(piece: Piece) -> Handler:
+    """A command whose reply follows from the value of one key."""
 
     def run(session: RespSession, arguments: Arguments) -> bytes | None:
         here = known(session, checked_key(arguments[1]))
@@ -105,7 +106,7 @@ def unreadable(key: bytes, outcome: ReadFailed | Refused) -> bytes:
 
 
 class Pieces:
-    """One reply out of what several keys hold."""
+    """One reply made of the values of several keys."""
 
     def __init__(
         self, session: RespSession, keys: Sequence[bytes], piece: Piece, whole: Callable[[Sequence[bytes]], bytes]
@@ -124,7 +125,7 @@ class Pieces:
         in_turns(self._session, self._look(), self._ask, self._answer)
 
     def _look(self) -> Iterator[None]:
-        """At what is known here, as long as there can be a reply."""
+        """Read what is known here, until the reply is too long."""
         for index, key in enumerate(self._keys):
             here = known(self._session, key)
             if here is None:
@@ -136,12 +137,12 @@ class Pieces:
             yield
 
     def _ask(self) -> None:
-        """Others for the rest."""
+        """Ask other replicas for the rest."""
         if not self._elsewhere or self._failure is not None:
-            self._answer(self._reply())
+            self._reply()
             return
         is_full = partial(self._session.node.is_full, writes=False)
-        Spread(self._session, self._elsewhere, self._ask_for, is_full, self._heard_all, self._answer).go_on()
+        Spread(self._session, self._elsewhere, self._ask_for, is_full, self._reply, self._answer).go_on()
 
     def _ask_for(self, index: int, ended: Ended) -> None:
         session = self._session
@@ -154,9 +155,6 @@ class Pieces:
             self._keep(index, self._piece(outcome.value))
         ended()
 
-    def _heard_all(self) -> None:
-        self._answer(self._reply())
-
     def _keep(self, index: int, piece: bytes) -> None:
         self._pieces[index] = piece
         self._bytes += len(piece)
@@ -164,8 +162,8 @@ class Pieces:
             self._failure = resp.error(f"ERR the reply exceeds {MAX_REPLY_BYTES} bytes; ask for fewer keys at a time")
             self._pieces = []
 
-    def _reply(self) -> bytes:
-        return self._failure if self._failure is not None else self._whole(self._pieces)
+    def _reply(self) -> None:
+        self._answer(self._failure if self._failure is not None else self._whole(self._pieces))
 
 
 def mget(session: RespSession, arguments: Arguments) -> None:
@@ -192,7 +190,7 @@ def type_name(value: bytes | None) -> bytes:
 
 
 def time_to_live(value: bytes | None) -> bytes:
-    """-2: no such key. -1: it never expires, as no key here does."""
+    """-2: no such key. -1: it never expires; no key does."""
     return resp.integer(-2 if value is None else -1)
 
 
@@ -245,7 +243,7 @@ def replaced(session: RespSession, key: bytes, outcome: Outcome) -> bytes:
 
 
 def won(session: RespSession, key: bytes, outcome: Outcome) -> bytes:
-    """Only the very write that took the name, as in Redis: an equal value of somebody else's is a loss."""
+    """OK only for the write that took the name, as in Redis: nil if another write of an equal value did."""
     match outcome:
         case Committed():
             return resp.OK if outcome.mine else resp.null(session.protocol)
@@ -266,7 +264,7 @@ def taken(key: bytes, outcome: Outcome) -> bytes:
 
 
 def winning_value(key: bytes, outcome: Outcome) -> bytes:
-    """Everybody who asks is told the same value."""
+    """Every caller gets the same value, the winner included."""
     match outcome:
         case Committed(proposal=winner) | ExpectedValueDoesNotMatch(committed=winner):
             assert winner.value is not None, "a name that was deleted is free"
@@ -276,10 +274,13 @@ def winning_value(key: bytes, outcome: Outcome) -> bytes:
 
 
 def failure(key: bytes, outcome: Outcome) -> bytes:
-    """What a write is told that did not do what it was asked to."""
+    """The error for a write that was not done, or may not have been."""
     match outcome:
         case ImmutableKey() if is_owned(outcome.committed):
-            return resp.error(f"WRONGENGINE {shown(key)} belongs to transactions: write it inside MULTI")
+            return resp.error(
+                f"WRONGENGINE nothing was written: {shown(key)} was first written in a transaction, so only "
+                "transactions can write it; send this command between MULTI and EXEC"
+            )
         case ImmutableKey():
             return resp.error(f"IMMUTABLE {shown(key)} is reserved for ever and cannot be overwritten or deleted")
         case ConsensusFailed():
@@ -293,8 +294,8 @@ def failure(key: bytes, outcome: Outcome) -> bytes:
 
 
 class DeletionBatch:
-    """Several keys at once, each decided by itself. One that failed is told, with how many were deleted anyway; of
-    several the one whose outcome is unknown."""
+    """DEL of several keys, each decided by itself. If some fail, the reply is the error of one of them, preferably one
+    whose outcome is unknown, with the number of keys that were deleted."""
 
     def __init__(self, session: RespSession, keys: Sequence[bytes]) -> None:
         self._session = session
@@ -305,7 +306,7 @@ class DeletionBatch:
 
     def start(self) -> None:
         is_full = partial(self._session.node.is_full, writes=True)
-        Spread(self._session, self._keys, self._delete, is_full, self._heard_all, self._answer).go_on()
+        Spread(self._session, self._keys, self._delete, is_full, self._reply, self._answer).go_on()
 
     def _delete(self, key: bytes, ended: Ended) -> None:
         self._session.node.write(Write(key=key, value=None, mutable=True), partial(self._heard, key, ended))
@@ -317,43 +318,39 @@ class DeletionBatch:
             self._failures.append((key, outcome))
         ended()
 
-    def _heard_all(self) -> None:
-        self._answer(self._reply())
-
-    def _reply(self) -> bytes:
+    def _reply(self) -> None:
         if not self._failures:
-            return resp.integer(self._deleted)
-        key, outcome = max(self._failures, key=lambda failed: isinstance(failed[1], ConsensusFailed))
-        message = failure(key, outcome)
-        if len(self._keys) == 1:
-            return message
-        return resp.error(f"{message[1:-2].decode()}; {self._deleted} of {len(self._keys)} keys were deleted")
+            self._answer(resp.integer(self._deleted))
+            return
+        message = failure(*max(self._failures, key=lambda failed: isinstance(failed[1], ConsensusFailed)))
+        if len(self._keys) > 1:
+            message = resp.error(f"{message[1:-2].decode()}; {self._deleted} of {len(self._keys)} keys were deleted")
+        self._answer(message)
 
 
 def delete(session: RespSession, arguments: Arguments) -> None:
     DeletionBatch(session, [checked_key(key) for key in arguments[1:]]).start()
 
 
-def read(
-    name: str, run: Callable[[RespSession, Arguments], bytes | None], summary: str, *, many: bool = False
-) -> CommandSpec:
-    last, arity = (-1, -2) if many else (1, 2)
-    return CommandSpec(name=name, run=run, arity=arity, first_key=1, last_key=last, summary=summary, group="string")
+def read(name: str, run: Handler, summary: str, *, many: bool = False) -> CommandSpec:
+    return on_keys(name, run, -2 if many else 2, summary, many=many)
 
 
-def write(
-    name: str, run: Callable[[RespSession, Arguments], bytes | None], arity: int, summary: str, *, many: bool = False
-) -> CommandSpec:
+def write(name: str, run: Handler, arity: int, summary: str, *, many: bool = False) -> CommandSpec:
+    return on_keys(name, run, arity, summary, many=many, writes=True)
+
+
+def on_keys(name: str, run: Handler, arity: int, summary: str, *, many: bool, writes: bool = False) -> CommandSpec:
     last = -1 if many else 1
     return CommandSpec(
-        name=name, run=run, arity=arity, first_key=1, last_key=last, summary=summary, group="string", writes=True
+        name=name, run=run, arity=arity, first_key=1, last_key=last, summary=summary, group="string", writes=writes
     )
 
 
 COMMANDS = (
     read("get", get, "The value of a key, or nil."),
     read("mget", mget, "The values of several keys.", many=True),
-    read("exists", exists, "How many of the keys named exist.", many=True),
+    read("exists", exists, "How many of the keys exist.", many=True),
     read("strlen", read_one(length), "The length of a value; 0 without one."),
     read("type", read_one(type_name), "string, or none."),
     read("ttl", read_one(time_to_live), "-1: never expires. -2: no such key."),

@@ -1,4 +1,4 @@
-"""The line of replies of one Redis client."""
+"""The queue of replies to one Redis client: they are sent in the order of the commands."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ Busy = dict[bytes, int]
 
 
 class Slot:
-    """A place in the line; `reply` None: not known yet."""
+    """A place in the queue; `reply` None: not known yet."""
 
     __slots__ = ("reply",)
 
@@ -19,7 +19,7 @@ class Slot:
 
 
 class Promise(Slot):
-    """A place whose reply comes later. Until then its keys are busy; `weight` is what the command is taken to hold."""
+    """A place whose reply comes later. Until then its keys are busy; `weight` estimates the bytes the command holds."""
 
     __slots__ = ("_busy", "_filled", "_keys", "command", "weight")
 
@@ -36,7 +36,7 @@ class Promise(Slot):
             self.weight += len(self._keys) * READ_WEIGHT
 
     def fill(self, reply: bytes) -> None:
-        """Once: an operation that meets a bug may answer and raise as well."""
+        """Only the first call counts: an operation with a bug may answer and raise as well."""
         if self.reply is not None:
             return
         self.reply = reply

@@ -1,7 +1,4 @@
-"""Commands that walk through the keys this node holds: SCAN and DBSIZE.
-
-They see what this replica has learned, committed and durable, like an optimistic read that asks nobody.
-"""
+"""SCAN and DBSIZE: commands over the keys this node holds, committed and durable, without asking other replicas."""
 
 import asyncio
 import hashlib
@@ -16,7 +13,7 @@ from epoxy.model.errors import InvalidRequest
 
 DEFAULT_COUNT = 10
 MAX_COUNT = 512
-"""Keys looked at in one call: a few milliseconds of the event loop. COUNT is a hint, so a greater one is cut down."""
+"""Keys read in one call: a few milliseconds of the event loop. COUNT is a hint, so a greater one is cut down."""
 
 MAX_PATTERN_BYTES = 128
 """A pattern is tried on every key of a page, and the time for one key grows with its length times this."""
@@ -25,17 +22,17 @@ MAX_CURSORS = 10_000
 """Scans that may be under way; each costs the memory of one key."""
 
 CURSOR_BYTES = 6
-"""Clients read a cursor as a number, and some of them lose digits beyond 53 bits."""
+"""Clients parse a cursor as a number, and some of them are exact only up to 53 bits."""
 
 COUNTED_AT_ONCE = 512
 MAX_COUNTED = 200_000
-"""Rows that DBSIZE looks at in a turn of the event loop, about a millisecond's work, and altogether, about half a
-second's. A key has one row, or two after rivals wrote it."""
+"""Rows that DBSIZE reads in a turn of the event loop, about a millisecond's work, and altogether, about half a
+second's. A key has one row, or two after a contended write."""
 
 
 class Cursors:
-    """Where a scan goes on. A cursor must be a number and the place is a key, so the door remembers; places not asked
-    for the longest are forgotten first. The same place has the same number, so repeated scans take no more room."""
+    """Where scans go on. A cursor must be a number and the position is a key, so the node keeps a table, and drops the
+    least recently used entry first. One position always has the same number, so repeated scans take no more room."""
 
     def __init__(self, limit: int = MAX_CURSORS) -> None:
         self._limit = limit
@@ -122,7 +119,7 @@ def set_members(inside: bytes) -> Iterator[int]:
 
 
 def literal_prefix(glob: bytes) -> bytes:
-    """What every match begins with: only keys there need to be looked at."""
+    """The bytes that every match begins with: only keys with this prefix are read."""
     prefix = b""
     for token in tokens(glob):
         if token in (b"*", b"?") or token.startswith(b"["):
@@ -145,7 +142,7 @@ def scan(cursors: Cursors) -> Handler:
 
 
 def scan_options(options: Arguments) -> tuple[Pattern, int, bool]:
-    """The third: whether keys of the type asked for exist at all. All of ours are strings."""
+    """Pattern, count, and whether keys of the wanted type can exist: all keys are strings."""
     given = dict(zip((name.upper() for name in options[::2]), options[1::2], strict=False))
     if len(options) % 2 or not given.keys() <= {b"MATCH", b"COUNT", b"TYPE"}:
         raise InvalidRequest("syntax error")
@@ -157,8 +154,8 @@ def scan_options(options: Arguments) -> tuple[Pattern, int, bool]:
 
 
 class Count:
-    """How many keys there are, for all who ask at a time. One count is under way, a few rows in each turn of the event
-    loop. Who asks meanwhile waits for the next one: what that client has written may lie behind where this one is."""
+    """DBSIZE, shared by all clients that ask at a time: one count runs, a few rows in each turn of the event loop. A
+    client that asks meanwhile waits for the next count, because this one may have passed the keys it has written."""
 
     def __init__(self) -> None:
         self._asked: list[Asked] = []

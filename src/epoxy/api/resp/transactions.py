@@ -1,7 +1,8 @@
-"""MULTI, EXEC, DISCARD, WATCH: what a Redis client queues becomes one transaction, what it watches its compares.
+"""MULTI, EXEC, DISCARD, WATCH: the commands that a client queues become one transaction, the keys it watches its
+compares.
 
-A watched key is what it was when WATCH was said: that value is what later reads of this connection find, and what EXEC
-compares with. So a client never computes with one value and compares with another.
+From WATCH to EXEC this connection reads the value that a watched key had at WATCH, and EXEC compares with the same one.
+So a client never computes with one value and compares with another.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,13 +44,13 @@ from epoxy.model.writes import ReadAnswer, ReadResult
 QUEUED = resp.simple("QUEUED")
 
 MAX_QUEUED_BYTES = MAX_TRANSACTION_BYTES + 64 * MAX_PARTS
-"""Keys and values as a transaction may have them, with the names and options of its commands."""
+"""The largest transaction, with the names and options of its commands."""
 
 Shape = Callable[[RespSession, Sequence[Done]], bytes]
 
 
 class Queued:
-    """A command that waits for EXEC: what it does, and how its reply is made of what that came to."""
+    """A command that waits for EXEC: its operations, and how its reply is made of their results."""
 
     __slots__ = ("operations", "shape")
 
@@ -74,7 +75,7 @@ def discard(session: RespSession, _arguments: Arguments) -> bytes:
 
 
 def watch(session: RespSession, arguments: Arguments) -> bytes | None:
-    """What is not known here, or not for certain enough for this session, is asked for as a GET would."""
+    """Values are read as by a GET of this session: here if that is enough, else from other replicas."""
     if session.multi is not None:
         raise InvalidRequest("WATCH inside MULTI is not allowed")
     keys = [key for key in dict.fromkeys(map(checked_key, arguments[1:])) if key not in session.watched]
@@ -97,7 +98,7 @@ def watch(session: RespSession, arguments: Arguments) -> bytes | None:
 
 
 class WatchedKeys:
-    """Keys that others are asked for. Until all are known nothing else of this connection begins."""
+    """Keys that are read from other replicas. Until all values are there no other command of this connection begins."""
 
     def __init__(self, session: RespSession, keys: list[bytes], found: dict[bytes, bytes | None]) -> None:
         self._session = session
@@ -123,7 +124,7 @@ class WatchedKeys:
             self._answer(self._failure if self._failure is not None else self._watched())
 
     def _watched(self) -> bytes:
-        """All of them or none."""
+        """Watch all of the keys, or none."""
         try:
             check_watched(self._session.watched | self._found)
         except InvalidRequest as error:
@@ -133,7 +134,7 @@ class WatchedKeys:
 
 
 def check_watched(watched: dict[bytes, bytes | None]) -> None:
-    """What no transaction could compare need not be held."""
+    """Refuse at once what EXEC could not compare."""
     size = sum([len(key) + len(value or b"") for key, value in watched.items()])
     if size > MAX_TRANSACTION_BYTES:
         limit = f"a transaction compares {MAX_TRANSACTION_BYTES} at most"
@@ -146,7 +147,7 @@ def unwatch(session: RespSession, _arguments: Arguments) -> bytes:
 
 
 def queue(session: RespSession, command: CommandSpec, arguments: Arguments) -> bytes:
-    """A command that cannot be queued spoils the whole, as in Redis. From then on nothing is kept."""
+    """A command that cannot be queued aborts the whole transaction, as in Redis. From then on nothing is kept."""
     assert session.multi is not None
     try:
         queued = queueable(command, arguments)
@@ -172,7 +173,7 @@ def queueable(command: CommandSpec, arguments: Arguments) -> Queued:
 
 
 def check_room(session: RespSession) -> None:
-    """What EXEC would refuse need not be kept until then."""
+    """Refuse at once what EXEC would refuse."""
     if session.multi_operations > MAX_PARTS:
         raise InvalidRequest(f"a transaction has at most {MAX_PARTS} operations")
     if session.multi_bytes > MAX_QUEUED_BYTES:
@@ -216,8 +217,11 @@ def reply_to(session: RespSession, queued: list[Queued], outcome: TxnOutcome) ->
             return resp.null(3) if session.protocol == 3 else b"*-1\r\n"
         case WrongEngine():
             keys, claimed = (", ".join(map(shown, each)) for each in (outcome.keys, outcome.claimed))
-            what = f"written, but from now on only transactions may write {claimed}" if claimed else "done"
-            return resp.error(f"WRONGENGINE nothing was {what}: outside transactions, and so never in one, is {keys}")
+            after = f"; from now on only transactions can write {claimed}" if claimed else ""
+            return resp.error(
+                f"WRONGENGINE nothing was done: a transaction cannot use keys that were first written outside of one, "
+                f"here {keys}; use them outside of MULTI{after}"
+            )
         case TxnRefused():
             return resp.error(f"BUSY nothing was done: {outcome.reason}")
         case TxnUnknown():
@@ -261,7 +265,7 @@ def about_one(piece: Callable[[bytes | None], bytes]) -> "Callable[[str, Argumen
 def set_(_name: str, arguments: Arguments) -> Queued:
     options = [option.upper() for option in arguments[3:]]
     if b"NX" in options:
-        raise InvalidRequest("SET NX is not possible inside MULTI: names are reserved outside transactions")
+        raise InvalidRequest("SET NX is not possible inside MULTI: reserve the name with a command of its own")
     for option in options:
         resp_keys.check_option(option)
     put = Put(key=checked_key(arguments[1]), value=checked_value(arguments[2]))

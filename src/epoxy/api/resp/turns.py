@@ -18,9 +18,9 @@ BROKEN = resp.error("ERR internal error, outcome unknown")
 
 
 def in_turns(session: RespSession, work: Iterator[None], then: Callable[[], None], answer: Answer) -> None:
-    """Do one step after the other until the turn is over, and go on in the next: others wait for one turn at most,
-    however many keys a command names and however long their values are. Until it is done nothing else of this
-    connection begins; if the client leaves, what is left is not done."""
+    """Do one step after the other until the turn is over, and go on in the next: other connections wait for one turn at
+    most, however many keys a command names and however long their values are. Until all steps are done no other command
+    of this connection begins; if the client disconnects, the remaining steps are not done."""
     until = monotonic() + TURN_S
     try:
         for _ in work:
@@ -39,10 +39,9 @@ def in_turns(session: RespSession, work: Iterator[None], then: Callable[[], None
 
 
 class Spread(Generic[T]):
-    """Operations of the node that one command consists of. They are begun for a turn at a time, and none while the node
-    has as many under way as it admits, as long as one of these is among them, to be waited for: one client's thousand
-    keys are a queue and no overload. `begin` calls what it is given when the operation has ended; `done` is called when
-    all have."""
+    """The operations of one command, begun a turn at a time. While the node admits no more and one of these is under
+    way, the rest waits for it: a thousand keys of one command are a queue and no overload. `begin` calls its second
+    argument when the operation has ended; `done` is called when all have."""
 
     def __init__(
         self,
