@@ -22,8 +22,8 @@ from epoxy.model.records import FRESH, Proposal, ProposalId
 from epoxy.model.writes import Consistency, Outcome, ReadOutcome, Write
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
+from epoxy.protocol.effects import Timing
 from epoxy.protocol.keys import acceptor
-from epoxy.protocol.keys.effects import Timing
 from epoxy.store.memory import MemoryStore
 from epoxy_sim.keys.generate import generate
 from epoxy_sim.keys.simulation import run

@@ -23,12 +23,11 @@ from benchmarks.store import opened
 from epoxy.codec import wire
 from epoxy.model.cluster import first_epoch
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.errands import Errand
 from epoxy.node.members.key_sync import Copier
 from epoxy.protocol.members.effects import Ask, CurrentConfig, Effect, Flow, GiveWay
 from epoxy.protocol.members.learner import LEARNING_SHARE, compare, copy
 from epoxy.runtime.clock import LoopClock
-from epoxy.runtime.flow_failures import FlowFailures
+from epoxy.runtime.flow import FlowFailures, FlowRunner
 from epoxy.store.embedded.store import EmbeddedStore
 from epoxy.store.member_rows import MemberSpace
 
@@ -60,6 +59,10 @@ class Line:
     def __init__(self, learner: End, source: End) -> None:
         self._learner, self._source = learner, source
         self.source_cpu_s = 0.0
+        self.clock, self.failures = LoopClock(asyncio.get_running_loop()), FlowFailures(print)
+
+    def send(self, to: int, message: object, _answered: object) -> None:
+        raise AssertionError(f"{message} to {to}: a copy sends nothing")
 
     def perform(self, effect: Effect, done: Callable[[Any], None]) -> None:
         if isinstance(effect, Ask):
@@ -80,7 +83,7 @@ class Line:
 async def measure(flow: Flow[bool], learner: End, source: End) -> Measured:
     line, ended = Line(learner, source), asyncio.get_running_loop().create_future()
     begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
-    Errand(FlowFailures(print), "learner", line.perform, flow, False, ended.set_result).start()
+    FlowRunner(line, "learner", flow, lambda _: False, ended.set_result).start()
     assert await ended, "the source fell silent"
     return Measured(
         seconds=time.perf_counter() - begun_s,

@@ -15,7 +15,7 @@ from epoxy.model.transactions import Add, Txn
 from epoxy.model.writes import Path
 from epoxy.node.keys.replica import Replica
 from epoxy.node.txn.engine import OrderedEngine
-from epoxy.protocol.txn.effects import Timing
+from epoxy.protocol.txn.effects import TxnTiming
 from epoxy.store.memory import MemoryStore
 from epoxy.transport.wan.aws import floor_ms, rtt_ms
 from epoxy_sim.world import Event, World
@@ -23,7 +23,7 @@ from epoxy_sim.world import Event, World
 REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1", "sa-east-1")
 SYNC_MS = 1.0
 VIRTUAL_S = 60
-TIMING = Timing(hedge_ms=500.0, round_timeout_ms=800.0, recover_ms=800.0)
+TIMING = TxnTiming(hedge_ms=500.0, round_timeout_ms=800.0, recover_ms=800.0)
 
 
 class Model:

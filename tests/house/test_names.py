@@ -23,27 +23,14 @@ OUTCOME_FILES = {"epoxy/model/errors.py", "epoxy/model/writes.py"}
 
 KNOWN_DOUBLES = {
     "ActorPage",
-    "Adopt",
-    "Also",
-    "Answer",
-    "Conclude",
-    "Context",
     "EnvoyPage",
-    "Expired",
-    "Home",
     "Inspection",
     "Members",
     "Newcomer",
-    "Next",
-    "Open",
     "Ordered",
     "Page",
-    "Pause",
     "Progress",
     "Record",
-    "Run",
-    "Tell",
-    "Timing",
 }
 """Doubles that are being removed. Names leave this set, none enters it."""
 
@@ -94,7 +81,6 @@ def glossary_words(text: str) -> set[str]:
 
 RENAMES = {
     "door": "agent/sentinel_server.py",
-    "errands": "runtime/flow.py",
     "mirror": "protocol/members/txn_sync.py",
     "orders": "protocol/elect/server_commands.py",
     "refusals": "codec/value_checks.py",

@@ -11,8 +11,8 @@ from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import Consistency, Outcome, ReadOutcome, Write
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
-from epoxy.protocol.keys.effects import Timing
-from epoxy.protocol.keys.operations import HomeOp
+from epoxy.protocol.effects import Timing
+from epoxy.protocol.keys.operations import LocalOp
 from epoxy.store.memory import MemoryStore
 from tests.protocol.keys.harness import KEY, A, FixedDice, config_of
 
@@ -141,7 +141,7 @@ class Node:
         (reply,) = replies
         return reply
 
-    def perform(self, op: HomeOp) -> list[object]:
+    def perform(self, op: LocalOp) -> list[object]:
         results: list[object] = []
         self.replica.perform(op, results.append)
         return results

@@ -6,7 +6,7 @@ from epoxy.model.messages import AcceptOk, Failed
 from epoxy.model.transactions import Add, Txn, TxnOutcome
 from epoxy.model.writes import Committed, ConsensusFailed, Consistency, ReadFailed, ReadResult, Refused, Source, Write
 from epoxy.model.writes import Path as Way
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from epoxy.runtime.admission import GRAIN_MS
 from tests.node.service_bench import TIMEOUT_MS, World
 from tests.protocol.keys.harness import KEY, B, C, commit, prop

@@ -12,7 +12,7 @@ from epoxy.node.timing import (
     SHORTEST_ROUND_MS,
     UNKNOWN_RTT_MS,
 )
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from tests.node.service_bench import World
 from tests.protocol.keys.harness import A, B, C, D, E
 

@@ -9,21 +9,19 @@ from epoxy.model.cluster import CHANGE_REQUEST_KEY
 from epoxy.model.errors import InvariantViolation, StoreFailed
 from epoxy.model.instances import Deps, InstanceId, Missed, OrderedCommit
 from epoxy.model.transactions import Add, Executed, Txn, TxnOutcome, TxnRefused
-from epoxy.node.keys import driver
 from epoxy.node.keys.changelog_gc import Sweeper
 from epoxy.node.members import member, txn_sync
-from epoxy.node.members.errands import Errand
 from epoxy.node.txn.catchup import CatchUp
 from epoxy.node.txn.replica import OrderedReplica
-from epoxy.node.txn.runs import Run
 from epoxy.ports import Clock
-from epoxy.protocol.keys import effects as consensus_effects
+from epoxy.protocol.effects import Local
+from epoxy.protocol.keys.effects import Flow as KeyFlow
 from epoxy.protocol.keys.operations import Peek
 from epoxy.protocol.members import effects as membership_effects
-from epoxy.protocol.txn.effects import Begin, Conclude, Flow, Home, HomeOp, Join, Look
+from epoxy.protocol.txn.effects import Begin, FinishFast, Flow, Join, Look, TxnOp
 from epoxy.protocol.txn.queue import Flight, QueuedTransaction
-from epoxy.runtime import flow_failures as flows
-from epoxy.runtime.flow_failures import FLOWS, FlowFailures
+from epoxy.runtime import flow as flows
+from epoxy.runtime.flow import FLOWS, FlowFailures, FlowRunner
 from epoxy_sim.patching import Patch, applied
 from tests.node import bench as driver_bench
 from tests.node.bench import HandClock
@@ -33,6 +31,7 @@ from tests.node.members.town import Town
 from tests.node.txn.test_engine import Cluster, put
 from tests.protocol.keys.harness import prop
 from tests.protocol.txn.cluster import write
+from tests.runtime.host import HandHost
 
 ADD = Txn(then=(Add(key=b"k", amount=1),))
 
@@ -58,11 +57,11 @@ def reported(cluster: Cluster) -> Reports:
 
 def raising_at(
     kind: type, me: int | None, times: int = 1, *, after: bool = False
-) -> Callable[[OrderedReplica, HomeOp], object]:
+) -> Callable[[OrderedReplica, TxnOp], object]:
     """The replica, with a bug: some operations of one kind fail, before or after they are done."""
     left = [times]
 
-    def broken(self: OrderedReplica, op: HomeOp) -> object:
+    def broken(self: OrderedReplica, op: TxnOp) -> object:
         fails = isinstance(op, kind) and me in (None, self.me) and left[0] > 0
         left[0] -= fails
         if fails and not after:
@@ -77,7 +76,7 @@ def raising_at(
 
 @pytest.mark.pure("plants a fault in the replica")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("kind", [Begin, Conclude])
+@pytest.mark.parametrize("kind", [Begin, FinishFast])
 def test_after_one_exception_in_a_transaction_the_next_on_that_key_are_executed(kind: type, after: bool) -> None:
     cluster = Cluster()
     assert isinstance(cluster.txn(1, ADD), Executed)
@@ -102,7 +101,7 @@ def test_a_transaction_waits_behind_one_whose_flow_failed_no_longer_than_its_rec
     cluster.txn(1, ADD)
     reported(cluster)
     told: list[TxnOutcome] = []
-    with applied((Patch(OrderedReplica, "perform", raising_at(Conclude, 1)),)):
+    with applied((Patch(OrderedReplica, "perform", raising_at(FinishFast, 1)),)):
         for _ in range(2):
             cluster.nodes[1].transactions.run(ADD, told.append)
             cluster.run(5)
@@ -160,7 +159,7 @@ def test_one_client_that_fails_at_its_answer_does_not_silence_the_others_of_its_
     assert heard == [result] * 2
 
 
-# Each runner: a flow that raises, and an effect whose result comes when that is over
+# Each engine: a flow that raises, and an effect whose result comes when that is over
 
 Late = list[Callable[[object], None]]
 Ended = list[object]
@@ -170,8 +169,8 @@ def run_by_driver(failures: FlowFailures, error: Exception, late: Late, ended: E
     node = driver_bench.Node()
     node.driver.failures = failures
 
-    def flow() -> consensus_effects.Flow[str]:
-        yield consensus_effects.Home(Peek(key=b"k", use_cache=False))
+    def flow() -> KeyFlow[str]:
+        yield Local(Peek(key=b"k", use_cache=False))
         return "not reached"
 
     def perform_late(_: object, done: Callable[[object], None]) -> None:
@@ -179,7 +178,7 @@ def run_by_driver(failures: FlowFailures, error: Exception, late: Late, ended: E
         raise error
 
     node.replica.perform = perform_late  # type: ignore[method-assign,assignment]
-    driver.Run(node.driver, "read", flow(), lambda _: "broken", ended.append).start()
+    FlowRunner(node.driver, "read", flow(), lambda _: "broken", ended.append).start()
 
 
 def run_by_engine(failures: FlowFailures, error: Exception, late: Late, ended: Ended) -> None:
@@ -187,18 +186,18 @@ def run_by_engine(failures: FlowFailures, error: Exception, late: Late, ended: E
     engine.failures = failures
 
     def flow() -> Flow[str]:
-        yield Home(Look(ids=()))
+        yield Local(Look(ids=()))
         return "not reached"
 
-    def perform_late(_: Home, done: Callable[[object], None]) -> None:
+    def perform_late(_: object, done: Callable[[object], None]) -> None:
         late.append(done)
         raise error
 
     engine.perform = perform_late  # type: ignore[method-assign,assignment]
-    Run(engine, "recovery", flow(), "broken", ended.append).start()
+    FlowRunner(engine, "recovery", flow(), lambda _: "broken", ended.append).start()
 
 
-def run_as_errand(failures: FlowFailures, error: Exception, late: Late, ended: Ended) -> None:
+def run_by_member(failures: FlowFailures, error: Exception, late: Late, ended: Ended) -> None:
     def flow() -> membership_effects.Flow[str]:
         yield membership_effects.CurrentConfig()
         return "not reached"
@@ -207,18 +206,18 @@ def run_as_errand(failures: FlowFailures, error: Exception, late: Late, ended: E
         late.append(done)
         raise error
 
-    Errand(failures, "learner", perform_late, flow(), "broken", ended.append).start()
+    FlowRunner(HandHost(perform_late, failures), "learner", flow(), lambda _: "broken", ended.append).start()
 
 
-RUNNERS = [run_by_driver, run_by_engine, run_as_errand]
+ENGINES = [run_by_driver, run_by_engine, run_by_member]
 
 
 @pytest.mark.pure("plants a fault in the replica")
-@pytest.mark.parametrize("runner", RUNNERS)
-def test_every_runner_ends_a_flow_once_counts_it_and_reports_it(runner: Callable[..., None]) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_ends_a_flow_once_counts_it_and_reports_it(engine: Callable[..., None]) -> None:
     failures, late, ended = FlowFailures(print), Late(), Ended()
     reports, error = Reports(failures), RuntimeError("a bug")
-    runner(failures, error, late, ended)
+    engine(failures, error, late, ended)
     assert ended == ["broken"]
     ((flow, seen),) = reports.seen
     assert flow in FLOWS
@@ -230,20 +229,20 @@ def test_every_runner_ends_a_flow_once_counts_it_and_reports_it(runner: Callable
 
 
 @pytest.mark.pure("plants a fault in the replica")
-@pytest.mark.parametrize("runner", RUNNERS)
-def test_every_runner_raises_the_alarm_for_a_broken_invariant(runner: Callable[..., None]) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_raises_the_alarm_for_a_broken_invariant(engine: Callable[..., None]) -> None:
     alarms, ended = list[str](), Ended()
-    runner(FlowFailures(alarms.append), InvariantViolation("two decisions"), Late(), ended)
+    engine(FlowFailures(alarms.append), InvariantViolation("two decisions"), Late(), ended)
     assert (alarms, ended) == (["two decisions"], ["broken"])
 
 
 @pytest.mark.pure("plants a fault in the replica")
-@pytest.mark.parametrize("runner", RUNNERS)
-def test_every_runner_passes_on_that_the_store_failed_and_answers_nobody(runner: Callable[..., None]) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_passes_on_that_the_store_failed_and_answers_nobody(engine: Callable[..., None]) -> None:
     failures, ended = FlowFailures(print), Ended()
     Reports(failures)
     with pytest.raises(StoreFailed):
-        runner(failures, StoreFailed("fsync failed"), Late(), ended)
+        engine(failures, StoreFailed("fsync failed"), Late(), ended)
     assert (ended, failures.count.total()) == ([], 0)
 
 

@@ -20,8 +20,8 @@ from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members.member import Membership
-from epoxy.protocol.keys.effects import Timing
-from epoxy.protocol.members.effects import Effect, Followed, Keep, Repair, Settle, Synced
+from epoxy.protocol.effects import Timing
+from epoxy.protocol.members.effects import Effect, Followed, HostEffect, Keep, Repair, Settle, Synced
 from epoxy.store.memory import MemoryStore
 from tests.scenarios import prose
 from tests.scenarios.prose import name
@@ -48,7 +48,7 @@ class Narrated(Membership):
 
     say: Callable[[str], None]
 
-    def perform(self, effect: Effect, done: Callable[[object], None]) -> None:
+    def perform(self, effect: HostEffect, done: Callable[[object], None]) -> None:
         told = what_it_does(effect)
         if told is not None:
             self.say(f"{name(self.replica.me)} {told}")

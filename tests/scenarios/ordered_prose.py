@@ -29,7 +29,7 @@ from epoxy.model.instances import (
 )
 from epoxy.model.transactions import Add, Delete, Executed, Get, Operation, Put
 from epoxy.protocol.txn.coordinator import Abandoned, CommandDecided, TooMuch
-from epoxy.protocol.txn.effects import Begin, Conclude, HomeOp, Join, Look
+from epoxy.protocol.txn.effects import Begin, FinishFast, Join, Look, TxnOp
 from tests.scenarios import prose
 from tests.scenarios.table import ScenarioError
 
@@ -143,13 +143,13 @@ def held(instance: Instance) -> str:
     return what if instance.deps is None else f"{what} {deps(instance.deps)}"
 
 
-def at_home(op: HomeOp, result: object) -> str | None:
+def at_home(op: TxnOp, result: object) -> str | None:
     """None: nothing to speak of."""
     match op:
         case Begin():
             assert isinstance(result, PreAccept)
             return f"puts {iid(op.id)} forward: {command(op.command)}, {deps(result.deps)}"
-        case Conclude():
+        case FinishFast():
             return f"concludes {iid(op.id)}: {'committed' if isinstance(result, OrderedCommit) else reply(result)}"  # type: ignore[arg-type]
         case Join():
             joined = result if isinstance(result, Decided) else result[1]  # type: ignore[index]

@@ -9,25 +9,10 @@ from msgspec import Struct
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.instances import Command, Instance, InstanceId, OrderedCommit, OrderedReply, OrderedRequest
 from epoxy.node.txn.replica import OrderedReplica, Results
+from epoxy.protocol.effects import Also, Answer, Context, Event, Expired, Local, News, Next, Open, Pause, Tell
 from epoxy.protocol.txn.acceptor import commit_of
 from epoxy.protocol.txn.coordinator import submit
-from epoxy.protocol.txn.effects import (
-    Also,
-    Answer,
-    Context,
-    Effect,
-    Event,
-    Expired,
-    Flow,
-    Home,
-    News,
-    Next,
-    Open,
-    Pause,
-    Rescue,
-    Tell,
-    Timing,
-)
+from epoxy.protocol.txn.effects import Effect, Flow, Rescue, TxnTiming
 from epoxy.protocol.txn.recovery import recover
 from epoxy.protocol.txn.votes import vote_broadcast
 from epoxy.store.memory import MemoryStore
@@ -133,7 +118,7 @@ class OrderedWorld(LetterTable):
     # Flows
 
     def _context(self, home: int) -> Context:
-        return Context(me=home, config=self.config, dice=Steady(), timing=Timing(retries=3))
+        return Context(me=home, config=self.config, dice=Steady(), timing=TxnTiming(retries=3))
 
     def _begin(self, home: int, instance_id: InstanceId, flow: Flow[object]) -> None:
         running = Running(owner=home, id=instance_id, steps=flow)
@@ -163,7 +148,7 @@ class OrderedWorld(LetterTable):
 
     def _perform(self, running: Running, effect: Effect) -> object:
         match effect:
-            case Home():
+            case Local():
                 result = self.replicas[running.owner].perform(effect.op)
                 told = words.at_home(effect.op, result)
                 if told is not None:

@@ -44,14 +44,14 @@ from epoxy.model.writes import (
     Refused,
     VersionMismatch,
 )
+from epoxy.protocol.effects import Adopt
 from epoxy.protocol.keys.operations import (
-    Adopt,
     Answered,
     Cache,
     Conclude,
     Concluded,
     FastVote,
-    HomeOp,
+    LocalOp,
     Peek,
     Reserve,
     Reserved,
@@ -130,7 +130,7 @@ def reply(r: Reply) -> str:
             return type(r).__name__
 
 
-def at_home(op: HomeOp, result: object) -> str:
+def at_home(op: LocalOp, result: object) -> str:
     match op:
         case Select():
             return f"selects: {home_result(result)}"

@@ -10,23 +10,10 @@ from epoxy.model.cluster import ClusterConfig
 from epoxy.model.messages import Inspect, Inspected, KeyRequest, Reply, Request
 from epoxy.model.records import FRESH, KeyState, Proposal
 from epoxy.model.writes import Committed, Outcome, ReadOutcome, ReadResult, Source
+from epoxy.protocol.effects import Adopt, Also, Answer, Context, Event, Expired, Local, Next, Open, Pause, Tell, Timing
 from epoxy.protocol.keys import acceptor, local
-from epoxy.protocol.keys.effects import (
-    Also,
-    Answer,
-    Context,
-    Effect,
-    Event,
-    Expired,
-    Flow,
-    Home,
-    Next,
-    Open,
-    Pause,
-    Tell,
-    Timing,
-)
-from epoxy.protocol.keys.operations import Adopt, Cache, Peek
+from epoxy.protocol.keys.effects import Effect, Flow
+from epoxy.protocol.keys.operations import Cache, LocalOp, Peek
 from tests.scenarios import prose
 from tests.scenarios.table import ScenarioError, Table
 
@@ -138,7 +125,7 @@ class World(Table):
 
     def _perform(self, running: Running, effect: Effect) -> object:
         match effect:
-            case Home():
+            case Local():
                 return self._at_home(self.replicas[running.owner], effect)
             case Open():
                 running.round += 1
@@ -160,12 +147,12 @@ class World(Table):
         if self.witness is not None:
             self.witness.answered(running, outcome)
 
-    def _at_home(self, replica: Replica, effect: Home) -> object:
+    def _at_home(self, replica: Replica, effect: Local[LocalOp]) -> object:
         result = self._home_result(replica, effect)
         self.say(f"{prose.name(replica.id)} {prose.at_home(effect.op, result)}")
         return result
 
-    def _home_result(self, replica: Replica, effect: Home) -> object:
+    def _home_result(self, replica: Replica, effect: Local[LocalOp]) -> object:
         match effect.op:
             case Peek() as op:
                 return self._peek(replica, op)

@@ -39,7 +39,7 @@ from epoxy.node.timing import Links, key_timing, txn_timing
 from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.transactions import LATE, Transactions, is_owned
 from epoxy.ports import Clock, Dice, MemberTransport, Store, Timer
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from epoxy.protocol.members.retention import RetentionFloor
 from epoxy.runtime.admission import Pending, Ticket
 from epoxy.runtime.stall import BEAT_MS, Stall

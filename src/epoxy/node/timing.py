@@ -5,8 +5,8 @@ from typing import Protocol
 
 from epoxy.model.cluster import ClusterConfig
 from epoxy.ports import Transport
-from epoxy.protocol.keys.effects import Timing
-from epoxy.protocol.txn.effects import Timing as TxnTiming
+from epoxy.protocol.effects import Timing
+from epoxy.protocol.txn.effects import TxnTiming
 
 SHORTEST_HEDGE_MS = 25.0
 HEDGE_FACTOR = 1.5

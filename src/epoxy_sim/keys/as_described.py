@@ -15,10 +15,10 @@ from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Behind, Hig
 from epoxy.model.quorum import QuorumPolicy, Quorums
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import Path
-from epoxy.node.keys import uncontended
-from epoxy.node.keys.uncontended import RoundPlan
+from epoxy.node.keys.uncontended import Uncontended
+from epoxy.protocol.effects import Context
 from epoxy.protocol.keys import acceptor, local, recovery, rounds
-from epoxy.protocol.keys.effects import Context, Flow
+from epoxy.protocol.keys.effects import Flow
 from epoxy.protocol.keys.local import proposal_for, run_local, take_ballot
 from epoxy.protocol.keys.operations import Conclude, Concluded, FastVote, Select, Selected
 from epoxy.protocol.keys.preconditions import check_preconditions
@@ -93,8 +93,8 @@ def highest_accepted_ballot(promises: Promises, config: ClusterConfig) -> Propos
     return recovery.highest(votes).proposal if votes else None
 
 
-def everything_is_a_flow(standing: RoundPlan) -> bool:
-    return False
+def everything_is_a_flow(write: Uncontended) -> None:
+    write._leave(None)
 
 
 def nothing(*_: object) -> None:
@@ -108,7 +108,7 @@ PATCHES = (
     Patch(acceptor, "accept", accept),
     Patch(acceptor, "missed_a_commit", enter_any_version),
     Patch(rounds, "fast_round", fast_round),
-    Patch(uncontended, "goes_straight", everything_is_a_flow),
+    Patch(Uncontended, "start", everything_is_a_flow),
     Patch(recovery, "choose", highest_accepted_ballot),
     Patch(records, "assert_well_formed", nothing),
     Patch(Judge, "stepped", nothing),

@@ -8,7 +8,7 @@ from random import Random
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather
 from epoxy_sim.keys.plans.crash_points import ambush
 from epoxy_sim.members.plans.churn import MEMBERSHIP, changing

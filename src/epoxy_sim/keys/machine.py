@@ -12,7 +12,7 @@ from epoxy.model.records import KeyState
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members.member import Membership
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from epoxy.protocol.members.retention import RetentionFloor, learners
 from epoxy.store.memory import MemoryStore
 from epoxy_sim.keys.judge import Judge

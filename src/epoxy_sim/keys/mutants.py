@@ -7,13 +7,14 @@ who judge from outside find it.
 from contextlib import AbstractContextManager
 
 from epoxy.model import ballot, cluster, quorum, records
-from epoxy.node.keys.driver import Run
 from epoxy.node.keys.key_state_cache import KeyStateCache
 from epoxy.node.keys.replica import Replica
+from epoxy.node.keys.uncontended import Uncontended
 from epoxy.node.members import member
 from epoxy.node.members.key_sync import Copier
 from epoxy.protocol.keys import acceptor, local, preconditions, proposer, reader, recovery, rounds
 from epoxy.protocol.members import changes, digest, identity, learner, retention
+from epoxy.runtime.flow import FlowRunner
 from epoxy.store import member_rows
 from epoxy.store.memory import MemoryStore
 from epoxy_sim import patching
@@ -150,7 +151,9 @@ ALL = (
     mutant(
         "old-answers-count",
         "answers of an earlier round are counted",
-        Patch(Run, "_happened", mutations.count_old_answers),
+        Patch(FlowRunner, "_happened", mutations.count_old_answers),
+        Patch(FlowRunner, "start", mutations.remember_runner),
+        Patch(Uncontended, "_heard", mutations.hand_on_old_answers),
     ),
     mutant(
         "forgotten-is-lost",

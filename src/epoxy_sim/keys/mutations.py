@@ -8,18 +8,29 @@ from epoxy.codec.tuple import pack
 from epoxy.model import quorum, records
 from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.messages import Accept, HigherBallot, Prepare, PrepareOk, Read, ReadOk, StaleCommit
+from epoxy.model.messages import (
+    Accept,
+    HigherBallot,
+    Prepare,
+    PrepareOk,
+    Read,
+    ReadOk,
+    Reply,
+    StaleCommit,
+)
 from epoxy.model.quorum import QuorumPolicy, Quorums
 from epoxy.model.records import KeyState, Proposal, ProposalId, Settled, Vote
 from epoxy.model.writes import ReadOutcome, ReadResult, Source
-from epoxy.node.keys.driver import Run
 from epoxy.node.keys.key_state_cache import KeyStateCache
 from epoxy.node.keys.replica import Replica
+from epoxy.node.keys.uncontended import Uncontended
+from epoxy.protocol.effects import Answer, Context, Event, Local, Next, Open
 from epoxy.protocol.keys import acceptor, local, operations, reader, recovery, rounds
-from epoxy.protocol.keys.effects import Answer, Context, Event, Flow, Home, Next, Open
-from epoxy.protocol.keys.operations import FastVote, HomeOp, Reserved, Select, Selected
+from epoxy.protocol.keys.effects import Flow
+from epoxy.protocol.keys.operations import FastVote, LocalOp, Reserved, Select, Selected
 from epoxy.protocol.keys.recovery import Promises
 from epoxy.protocol.keys.terms import Decision, GaveUp, KeyInstance, OwnProposal
+from epoxy.runtime.flow import FlowRunner
 from epoxy.store.keyspace import BALLOT, VOTES
 from epoxy.store.limits import FIRST_RESERVED_KEY
 from epoxy.store.memory import MemoryStore
@@ -119,11 +130,26 @@ def newest_is_winner(version: int, committed: Proposal, lineage: tuple[Settled, 
     return committed.proposal_id
 
 
-def count_old_answers(run: Run[object], round_number: int, event: Event) -> None:
+def count_old_answers(run: FlowRunner[object], round_number: int, event: Event) -> None:
     happened(run, run._round, event)
 
 
-happened = Run._happened
+def remember_runner(run: FlowRunner[object]) -> None:
+    if isinstance(run._host, Uncontended):
+        vars(run._host)["runner"] = run
+    start(run)
+
+
+def hand_on_old_answers(write: Uncontended, sender: int, reply: Reply) -> None:
+    """To the flow, what the round without a flow had asked for."""
+    run: FlowRunner[object] | None = getattr(write, "runner", None)
+    if run is None:
+        heard(write, sender, reply)
+    else:
+        happened(run, run._round, Answer(sender, reply))
+
+
+happened, start, heard = FlowRunner._happened, FlowRunner.start, Uncontended._heard
 
 
 def remember_only_the_newest(version: int, committed: Proposal, lineage: tuple[Settled, ...]) -> ProposalId | None:
@@ -149,14 +175,14 @@ def nobody_asked(key: bytes, version: int, ctx: Context) -> Flow[ProposalId | No
 # Durability
 
 
-def send_before_durable(replica: Replica, op: HomeOp, done: Callable[[object], None]) -> None:
+def send_before_durable(replica: Replica, op: LocalOp, done: Callable[[object], None]) -> None:
     if isinstance(op, Select):
         done(replica._operation(op))
     else:
         perform(replica, op, done)
 
 
-def conclude_before_durable(replica: Replica, op: HomeOp, done: Callable[[object], None]) -> None:
+def conclude_before_durable(replica: Replica, op: LocalOp, done: Callable[[object], None]) -> None:
     if isinstance(op, operations.Conclude):
         done(replica._operation(op))
     else:
@@ -213,7 +239,7 @@ def cache_not_found(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
     found = yield from ask_everybody(key, ctx)
     if isinstance(found, ReadResult) and found.committed is None:
         absent = Proposal(value=None, version=0, mutable=True, proposal_id=records.LEGACY_PROPOSAL_ID)
-        yield Home(operations.Cache(key=key, proposal=absent))
+        yield Local(operations.Cache(key=key, proposal=absent))
     return found
 
 

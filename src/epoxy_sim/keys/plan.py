@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 
 
 class Ask(enum.Enum):

@@ -8,7 +8,7 @@ from epoxy.model.cluster import ClusterConfig, Side
 from epoxy.model.members import ChangeRequest, MemberStatus, Progress, SnapshotPage
 from epoxy.model.records import ChangelogEntry, KeyState, Proposal, Vote
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.key_sync import Copier, Done
+from epoxy.node.members.key_sync import Copier
 from epoxy.ports import Transaction
 from epoxy.protocol.keys import recovery
 from epoxy.protocol.keys.recovery import Promises
@@ -16,6 +16,7 @@ from epoxy.protocol.members import changes
 from epoxy.protocol.members.effects import Flow, Keep, Repair
 from epoxy.protocol.members.identity import Noted, Recognition
 from epoxy.protocol.members.retention import LAST_STAMP, Reader
+from epoxy.runtime.flow import Done
 
 # Broken rules keep the signature of the right ones, used or not.
 # ruff: noqa: ARG001

@@ -4,7 +4,7 @@ time."""
 from random import Random
 
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from epoxy_sim.keys import plan as per_key
 from epoxy_sim.keys.generate import draw_faults, draw_timing, draw_weather
 from epoxy_sim.keys.plan import Fault, FaultKind, Weather

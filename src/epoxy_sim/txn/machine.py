@@ -9,7 +9,7 @@ from epoxy.model.messages import UpdateConfig
 from epoxy.model.records import KeyState
 from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.replica import Results
-from epoxy.protocol.txn.effects import Timing
+from epoxy.protocol.txn.effects import TxnTiming
 from epoxy_sim.keys import machine as per_key
 from epoxy_sim.txn.judge import TxnJudge
 
@@ -18,7 +18,7 @@ DecideEnd = Callable[["TxnLife", int, bytes, Callable[[bytes | None], None]], No
 
 class TxnMachine(per_key.Machine):
     judge: TxnJudge
-    ordered_timing: Timing
+    ordered_timing: TxnTiming
     most_held: int
     decide_end: DecideEnd
 

@@ -141,7 +141,7 @@ ALL = (
     mutant(
         "go-on-before-fsync",
         "a coordinator goes on before its own vote is durable",
-        Patch(OrderedEngine, "perform", mutations.go_on_before_durable),
+        Patch(OrderedEngine, "_perform_local", mutations.go_on_before_durable),
     ),
     mutant(
         "seal-asks-one",

@@ -30,9 +30,10 @@ from epoxy.model.writes import Path
 from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.replica import OrderedReplica
 from epoxy.ports import Transaction
+from epoxy.protocol.effects import Context, Local
 from epoxy.protocol.txn import acceptor, coordinator, recovery, votes
 from epoxy.protocol.txn.coordinator import Abandoned, CommandDecided, Ending, Poll
-from epoxy.protocol.txn.effects import Begin, Context, Flow, Home, Seen
+from epoxy.protocol.txn.effects import Begin, Flow, Seen, TxnOp
 from epoxy.protocol.txn.graph import ExecutionPlan, Walk
 from epoxy.protocol.txn.interference import Interference
 from epoxy.protocol.txn.log import InstanceLog
@@ -94,13 +95,13 @@ def fast_whatever_they_say(self: Poll) -> bool:
 
 def commit_the_union(instance_id: InstanceId, command: Command, ctx: Context) -> Flow[Ending]:
     """Answers that differ are merged, and the result counts as fast."""
-    begun: PreAccept = yield Home(Begin(id=instance_id, command=command))
+    begun: PreAccept = yield Local(Begin(id=instance_id, command=command))
     poll = Poll(begun.deps, ctx)
     yield from coordinator.collect_answers(poll, begun, ctx)
     if poll.decided is not None or poll.overtaken or not poll.is_enough:
         return Abandoned()
     commit = OrderedCommit(id=instance_id, command=command, deps=poll.union)
-    yield Home(commit)
+    yield Local(commit)
     yield coordinator.broadcast_commit(commit, ctx)
     return CommandDecided(Path.FAST)
 
@@ -145,8 +146,8 @@ def say_it_before_it_is_durable(self: OrderedEngine, to: int, known: tuple[Insta
     self.send(to, request, partial(self._missed, to, self.replica.number, known))
 
 
-def go_on_before_durable(self: OrderedEngine, effect: Home, done: Callable[[object], None]) -> None:
-    done(self.replica.perform(effect.op))
+def go_on_before_durable(self: OrderedEngine, op: TxnOp, done: Callable[[object], None]) -> None:
+    done(self.replica.perform(op))
 
 
 def given_up_is_nothing(self: OrderedEngine, instance_id: InstanceId, ending: Ending | None) -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from epoxy.model.cluster import first_epoch
 from epoxy.model.transactions import Txn
 from epoxy.node.txn.replica import MAX_HELD
-from epoxy.protocol.txn.effects import Timing
+from epoxy.protocol.txn.effects import TxnTiming
 from epoxy.protocol.txn.terms import Part
 from epoxy_sim.keys.judge import Violation
 from epoxy_sim.keys.simulation import Failure
@@ -109,7 +109,7 @@ class TxnSimulation:
             timing=world.timing,
             clock_rate=world.skew[i - 1],
         )
-        machine.ordered_timing = Timing(
+        machine.ordered_timing = TxnTiming(
             hedge_ms=world.timing.hedge_ms,
             round_timeout_ms=world.timing.round_timeout_ms,
             recover_ms=self.plan.recover_ms,

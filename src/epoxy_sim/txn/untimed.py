@@ -22,24 +22,9 @@ from epoxy.model.messages import Reply
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.transactions import Get, Put, Txn
 from epoxy.node.txn.replica import OrderedReplica
+from epoxy.protocol.effects import Also, Answer, Context, Event, Expired, Local, News, Next, Open, Pause, Tell
 from epoxy.protocol.txn.coordinator import submit
-from epoxy.protocol.txn.effects import (
-    Also,
-    Answer,
-    Context,
-    Effect,
-    Event,
-    Expired,
-    Flow,
-    Home,
-    News,
-    Next,
-    Open,
-    Pause,
-    Rescue,
-    Tell,
-    Timing,
-)
+from epoxy.protocol.txn.effects import Effect, Flow, Rescue, TxnTiming
 from epoxy.protocol.txn.recovery import recover
 from epoxy.protocol.txn.votes import vote_broadcast
 from epoxy.store.memory import MemoryStore
@@ -304,7 +289,7 @@ class Scramble:
 
     def _perform(self, task: FlowTask, effect: Effect) -> object:
         match effect:
-            case Home():
+            case Local():
                 result = self.replicas[task.home].perform(effect.op)
                 self._tell_vote(task.home, effect.op, result)
                 return result
@@ -346,7 +331,7 @@ class Scramble:
                 self.letters.append(Letter(voter, to, told.vote, None, 0, flow, False))
 
     def _context(self, home: int) -> Context:
-        return Context(me=home, config=self.config, dice=Steady(), timing=Timing(retries=3))
+        return Context(me=home, config=self.config, dice=Steady(), timing=TxnTiming(retries=3))
 
     def note(self, text: str) -> None:
         self.trace.append(text)

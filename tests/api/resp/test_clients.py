@@ -9,7 +9,7 @@ import redis
 import redis.asyncio
 from redis.exceptions import ResponseError
 
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from tests.api.resp.resp_world import Cluster, cluster, run
 
 PROTOCOLS = pytest.mark.parametrize("protocol", [2, 3])

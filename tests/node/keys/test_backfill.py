@@ -14,16 +14,15 @@ from epoxy.model.records import LEGACY_PROPOSAL_ID, Proposal, ProposalId
 from epoxy.model.writes import Source
 from epoxy.node.keys.backfill import STEP_ROWS, Backfill
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.errands import Errand
 from epoxy.node.members.key_sync import LONGEST_REST_MS, Copier
 from epoxy.ports import Store
 from epoxy.protocol.members.effects import Ask, CurrentConfig, Effect, Flow
 from epoxy.protocol.members.learner import LEARNING_SHARE, compare, copy
-from epoxy.runtime.flow_failures import FlowFailures
 from epoxy.store.keyspace import KV, LEGACY_LAYOUT
 from epoxy.store.member_rows import MemberSpace
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import HandClock
+from tests.runtime.host import run_learner
 from tests.store.hand import EmbeddedBench
 
 OLD, NEW = 1, 2
@@ -100,7 +99,7 @@ def copying(learner: End, source: End, flow: Flow[bool]) -> bool:
             learner.copier.perform(effect, done)  # type: ignore[arg-type]
             learner.clock.advance(LONGEST_REST_MS)
 
-    Errand(FlowFailures(print), "learner", perform, flow, False, results.append).start()
+    run_learner(perform, flow, results.append)
     return results == [True]
 
 

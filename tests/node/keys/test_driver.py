@@ -7,9 +7,7 @@ import pytest
 from epoxy.model.ballot import Ballot
 from epoxy.model.messages import Accept, AcceptOk, Commit, Failed, HigherBallot, PrepareOk, Read
 from epoxy.model.writes import Committed, Consistency, Path, ReadResult, Source
-from epoxy.node.keys.driver import Run
-from epoxy.protocol.keys.effects import Event
-from epoxy_sim.patching import Patch, applied
+from epoxy_sim.keys import mutants
 from tests.node.bench import Node, Sent
 from tests.node.keys.driver_bench import MINE, kinds, preparing, writing
 from tests.protocol.keys.harness import KEY, TIMING, A, B, C, config_of, fast_vote, prepare
@@ -153,13 +151,6 @@ def test_an_answer_after_the_end_is_nothing() -> None:
     assert node.transport.sent == []
 
 
-def whatever_the_round(run: "Run[object]", _: int, event: Event) -> None:
-    happened(run, run._round, event)
-
-
-happened = Run._happened
-
-
 @pytest.mark.pure("plants a fault in the driver")
 @pytest.mark.parametrize(
     "checked",
@@ -169,7 +160,7 @@ happened = Run._happened
     ],
 )
 def test_those_would_notice_a_driver_that_ignores_the_round(checked: Callable[[], None]) -> None:
-    with applied((Patch(Run, "_happened", whatever_the_round),)), pytest.raises(AssertionError):
+    with mutants.planted("old-answers-count"), pytest.raises(AssertionError):
         checked()
 
 

@@ -9,7 +9,7 @@ from epoxy.model.messages import Accept, AcceptOk, HigherBallot, Read
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Committed, Consistency, ExpectedValueDoesNotMatch, Path, Refused, VersionMismatch, Write
 from epoxy.node.keys.driver import MAX_QUEUED_PER_KEY, UNCHANGED
-from epoxy.protocol.keys.effects import Pause
+from epoxy.protocol.effects import Pause
 from tests.node.bench import Node
 from tests.node.keys.driver_bench import MINE, OTHERS, kinds, preparing, writing
 from tests.protocol.keys.harness import KEY, B, C, commit, config_of, prepare, prop

@@ -7,7 +7,7 @@ from epoxy.model.messages import AlreadyCommitted, EpochAhead, Failed, Prepare, 
 from epoxy.model.writes import Consistency, ReadFailed, ReadResult, Source
 from epoxy.node.keys.quiet_read import QuietRead
 from epoxy.node.keys.replica import Replica
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from epoxy_sim.patching import Patch, applied
 from tests.node.bench import Node, Sent
 from tests.protocol.keys.harness import KEY, TIMING, A, B, C, D, commit, config_of, fast_vote, prop
@@ -160,7 +160,7 @@ def test_a_client_that_fails_at_its_answer_is_not_answered_twice() -> None:
         heard.append(outcome)
         raise RuntimeError("the client's own")
 
-    QuietRead(node.driver, KEY, node.driver.current(), fails).start()
+    QuietRead(node.driver, KEY, node.driver.plan(), fails).start()
     with pytest.raises(RuntimeError):
         node.transport.take()[B].answer(ReadOk(committed=ONE, vote=None))
     assert heard == found(ONE)

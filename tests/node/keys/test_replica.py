@@ -26,7 +26,8 @@ from epoxy.model.records import LEGACY_PROPOSAL_ID, KeyState, ProposalId
 from epoxy.model.writes import Consistency, ExpectedValueDoesNotMatch, ReadResult, Source, Write
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import config_record
-from epoxy.protocol.keys.operations import Adopt, Cache, Conclude, Concluded, FastVote, HomeOp, Peek, Reserve, Select
+from epoxy.protocol.effects import Adopt
+from epoxy.protocol.keys.operations import Cache, Conclude, Concluded, FastVote, LocalOp, Peek, Reserve, Select
 from epoxy.store.keyspace import KV, LEGACY_LAYOUT
 from epoxy.store.memory import MemoryStore
 from epoxy_sim.patching import Patch, applied
@@ -46,7 +47,7 @@ REQUESTS = (
     UpdateConfig(config=config_of(epoch=2)),
 )
 SELECT = Select(write=Write(key=KEY, value=b"v"), proposal_id=ProposalId(A, 1), offered=0, me=A, epoch=1)
-OPERATIONS: tuple[HomeOp, ...] = (
+OPERATIONS: tuple[LocalOp, ...] = (
     SELECT,
     Reserve(key=KEY, version=1, above=NO_BALLOT, me=A, epoch=1),
     Conclude(key=KEY, proposal=VALUE, epoch=1),
@@ -67,7 +68,7 @@ def test_no_reply_leaves_before_the_disk_has_it(request_: Request) -> None:
 
 
 @pytest.mark.parametrize("op", OPERATIONS, ids=lambda op: type(op).__name__)
-def test_no_flow_goes_on_before_the_disk_has_it(op: HomeOp) -> None:
+def test_no_flow_goes_on_before_the_disk_has_it(op: LocalOp) -> None:
     node = Node()
     results = node.perform(op)
     assert results == []

@@ -22,7 +22,6 @@ from epoxy.model.messages import Failed
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import config_record
-from epoxy.node.members.errands import Errand
 from epoxy.node.members.key_sync import LONGEST_REST_MS, LONGEST_WAIT_MS, SERVING_SHARE, Copier
 from epoxy.ports import Store, Transaction
 from epoxy.protocol.members.digest import NOTHING
@@ -39,10 +38,10 @@ from epoxy.protocol.members.effects import (
     Summarise,
 )
 from epoxy.protocol.members.learner import LEARNING_SHARE, compare, copy
-from epoxy.runtime.flow_failures import FlowFailures
 from epoxy.store.member_rows import MemberSpace
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import HandClock
+from tests.runtime.host import run_learner
 from tests.store.hand import EmbeddedBench
 
 SOURCE, LEARNER = 1, 2
@@ -111,7 +110,7 @@ class Road:
         """One pass, which ends when somebody dies."""
         flow = copy(CONFIG, LEARNER, SOURCE, LEARNING_SHARE)
         try:
-            Errand(FlowFailures(print), "learner", self.perform, flow, False, self._ended).start()
+            run_learner(self.perform, flow, self._ended)
         except Died:
             flow.close()
 
@@ -233,7 +232,7 @@ def test_who_holds_the_same_sends_digests_and_gets_nothing() -> None:
     road.travel()
     results: list[bool] = []
     again = Road(learner, source)
-    Errand(FlowFailures(print), "learner", again.perform, compare(LEARNER, SOURCE), False, results.append).start()
+    run_learner(again.perform, compare(LEARNER, SOURCE), results.append)
     assert results == [True]
     assert learner.life.copier.repaired == 0
     held = [request.held for request in again.asked if isinstance(request, SnapshotRead)]
@@ -249,7 +248,7 @@ def test_gaps_are_repaired_and_counted() -> None:
     source.life.replica.learn(b"key-0003-beside", value_of(7))
     source.bench.flush()
     road = Road(learner, source)
-    Errand(FlowFailures(print), "learner", road.perform, compare(LEARNER, SOURCE), False, lambda _: None).start()
+    run_learner(road.perform, compare(LEARNER, SOURCE), lambda _: None)
     assert learner.life.copier.repaired == 4
     assert [learner.life.replica.version(key_of(i)) for i in (3, 50, 51)] == [2, 2, 2]
     assert not learner.life.alarms

@@ -38,21 +38,23 @@ from epoxy.model.writes import Committed, Outcome
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import member
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from epoxy.protocol.members.digest import NOTHING
 from epoxy.protocol.members.effects import (
-    Adopt,
     Ask,
     AskAll,
     CurrentConfig,
+    Flow,
     Keep,
     LoadProgress,
     ReadChangeRequest,
     Rest,
     Settle,
     Synced,
-    Tell,
+    adopt,
+    tell,
 )
+from epoxy.runtime.flow import FlowRunner
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import HandClock, HandTransport
 from tests.protocol.keys.harness import A, B, C, FixedDice, accept, fast_vote, prop
@@ -196,9 +198,10 @@ def test_keys_are_settled_with_a_quorum_and_learned() -> None:
 def test_a_configuration_is_told_to_others_and_adopted_here() -> None:
     bench = Bench(first_epoch((A, B)))
     two = ClusterConfig(epoch=2, coordinator_id=A, replicas=(ReplicaInfo(id=A), ReplicaInfo(id=B)))
-    assert bench.perform(Tell(to=(A, B), config=two)) == [None]
+    flow: Flow[None] = (each for each in (tell((A, B), two),))
+    FlowRunner(bench.member, "steward", flow, lambda _: None, lambda _: None).start()
     assert [(sent.to, sent.requests) for sent in bench.transport.sent] == [(B, (UpdateConfig(config=two),))]
-    assert bench.perform(Adopt(config=two)) == [two]
+    assert bench.perform(adopt(two)) == [two]
     assert bench.perform(CurrentConfig()) == [two]
 
 
@@ -209,7 +212,7 @@ def test_synced_is_told_as_long_as_the_epoch_lasts() -> None:
     assert isinstance(status, MemberStatus)
     assert status.synced
     two = ClusterConfig(epoch=2, coordinator_id=A, replicas=(ReplicaInfo(id=A),))
-    bench.perform(Adopt(config=two))
+    bench.perform(adopt(two))
     status = bench.answer(StatusRead())
     assert isinstance(status, MemberStatus)
     assert not status.synced

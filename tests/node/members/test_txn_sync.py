@@ -18,13 +18,14 @@ from epoxy.model.members import (
     ValuesPage,
     ValuesRead,
 )
-from epoxy.model.messages import EpochAhead, StaleEpoch
+from epoxy.model.messages import EpochAhead, Reply, StaleEpoch, UpdateConfig
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import config_record
 from epoxy.node.members.key_sync import LONGEST_REST_MS
 from epoxy.node.members.txn_sync import AGAIN_MS, HURRY_MS, Mirror, fitting
-from epoxy.protocol.members.effects import Adopt, Ask, CurrentConfig, Effect, Replace, Span, Tell
-from epoxy.runtime.flow_failures import FlowFailures
+from epoxy.protocol.effects import Local
+from epoxy.protocol.members.effects import Ask, CurrentConfig, Effect, Replace, Span
+from epoxy.runtime.flow import FlowFailures
 from epoxy.store.memory import MemoryStore
 from epoxy.store.txn_rows import OrderedSpace
 from tests.node.bench import HandClock
@@ -75,13 +76,15 @@ class Node:
         self.engine = Engine(takes_part=takes_part)
         self.source: Node | None = None
         self.asked: list[object] = []
-        self.told: list[Effect] = []
+        self.told: list[object] = []
         self.failures = FlowFailures(print)
-        self.mirror = Mirror(
-            self.replica, self.store, self.engine, self.clock, self._elsewhere, lambda: [SOURCE], self.failures
-        )
+        self.mirror = Mirror(self.replica, self.store, self.engine, self, lambda: [SOURCE])
 
-    def _elsewhere(self, effect: Effect, done: Callable[[object], None]) -> None:
+    def send(self, to: int, message: object, answered: Callable[[Reply], None] | None) -> None:
+        assert answered is None
+        self.told.append((to, message))
+
+    def perform(self, effect: Effect, done: Callable[[object], None]) -> None:
         match effect:
             case CurrentConfig():
                 done(self.replica.config)
@@ -90,7 +93,7 @@ class Node:
                 assert self.source is not None
                 self.asked.append(effect.request)
                 done(self.source.answer(effect.request))
-            case Adopt() | Tell():
+            case Local():
                 self.told.append(effect)
                 done(None)
             case _:
@@ -153,7 +156,7 @@ def test_one_who_was_not_told_of_the_joint_epoch_is_told() -> None:
     source, new = pair()
     new.adopt(JOINT)
     new.mirror.start()
-    assert new.told == [Tell(to=(SOURCE,), config=JOINT)]
+    assert new.told == [(SOURCE, (UpdateConfig(config=JOINT),))]
     assert source.answer(KeptRead(epoch=4, after=None)) == EpochAhead(epoch=3)
     source.adopt(DONE)
     assert source.answer(KeptRead(epoch=4, after=None)) == StaleEpoch(config=DONE)

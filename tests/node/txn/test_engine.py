@@ -29,7 +29,7 @@ from epoxy.node.keys.replica import Replica
 from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.replica import OrderedReplica
 from epoxy.node.txn.transactions import LATE, OWNED, Transactions
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from epoxy.protocol.txn.log import InstanceLog
 from epoxy.protocol.txn.terms import Part
 from epoxy.runtime.admission import Pending

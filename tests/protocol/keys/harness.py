@@ -21,9 +21,10 @@ from epoxy.model.messages import (
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import FRESH, KeyState, Proposal, ProposalId, Vote
 from epoxy.model.writes import ReadResult, Source
+from epoxy.protocol.effects import Adopt, Also, Answer, Context, Event, Expired, Local, Next, Open, Timing
 from epoxy.protocol.keys import acceptor, local
-from epoxy.protocol.keys.effects import Also, Answer, Context, Effect, Event, Expired, Flow, Home, Next, Open, Timing
-from epoxy.protocol.keys.operations import Adopt, Cache, Peek
+from epoxy.protocol.keys.effects import Effect, Flow, Requests
+from epoxy.protocol.keys.operations import Cache, LocalOp, Peek
 
 T = TypeVar("T")
 
@@ -79,17 +80,17 @@ def read(epoch: int = 1) -> Read:
     return Read(key=KEY, epoch=epoch)
 
 
-def asking(requests: dict[int, tuple[Request, ...]] | Request, *to: int, timer_ms: float = 1000.0) -> Open:
+def asking(requests: dict[int, tuple[Request, ...]] | Request, *to: int, timer_ms: float = 1000.0) -> Open[Requests]:
     """The round that asks each of `to` the same."""
     envelopes = requests if isinstance(requests, dict) else dict.fromkeys(to, (requests,))
     return Open(envelopes=envelopes, timer_ms=timer_ms)
 
 
-def asking_fast(request: Accept, *to: int) -> Open:
+def asking_fast(request: Accept, *to: int) -> Open[Requests]:
     return asking(request, *to, timer_ms=TIMING.hedge_ms)
 
 
-def again(to: int, *requests: Request) -> Also:
+def again(to: int, *requests: Request) -> Also[Requests]:
     return Also(envelopes={to: requests})
 
 
@@ -143,9 +144,9 @@ class Bench:
         self.effects.append(effect)
         if isinstance(effect, Open):
             self._asked = dict(effect.envelopes)
-        return self._perform(effect) if isinstance(effect, Home) else None
+        return self._perform(effect) if isinstance(effect, Local) else None
 
-    def _perform(self, effect: Home) -> object:
+    def _perform(self, effect: Local[LocalOp]) -> object:
         match effect.op:
             case Peek():
                 return self._peek(effect.op)

@@ -2,7 +2,7 @@
 
 from epoxy.model.messages import AcceptOk, PrepareOk, StaleEpoch
 from epoxy.model.writes import Committed, Write
-from epoxy.protocol.keys.effects import Answer
+from epoxy.protocol.effects import Answer
 from epoxy.protocol.keys.proposer import propose
 from tests.protocol.keys.harness import EXPIRED, KEY, B, Bench, Scripted, config_of, own
 

@@ -5,7 +5,7 @@ import pytest
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, both_sides
 from epoxy.model.messages import AcceptOk, Failed, PrepareOk, ReadOk
 from epoxy.model.writes import Committed, Consistency, Path, ReadFailed, ReadResult, Source, Write
-from epoxy.protocol.keys.effects import Answer, Home, Open
+from epoxy.protocol.effects import Answer, Local, Open
 from epoxy.protocol.keys.operations import Reserve, Select
 from epoxy.protocol.keys.proposer import propose
 from epoxy.protocol.keys.reader import linearizable, read
@@ -56,7 +56,7 @@ def test_a_write_takes_the_slow_path_and_both_sides() -> None:
     )
     assert isinstance(outcome, Committed)
     assert (outcome.mine, outcome.path) == (True, Path.SLOW)
-    homes = [effect.op for effect in bench.effects if isinstance(effect, Home)]
+    homes = [effect.op for effect in bench.effects if isinstance(effect, Local)]
     assert isinstance(homes[0], Select)
     rounds = [effect for effect in bench.effects if isinstance(effect, Open)]
     assert [tuple(each.envelopes) for each in rounds] == [(B, C, D, E), (A, B, C, D, E)]
@@ -70,7 +70,7 @@ def test_a_round_ends_as_soon_as_one_side_is_out_of_reach() -> None:
     script = [Answer(B, PROMISE), Answer(D, gone), Answer(E, gone)] * 11
     outcome = bench.run(flow, *script)
     assert type(outcome).__name__ == "ConsensusFailed"
-    assert sum(isinstance(effect, Home) and isinstance(effect.op, Reserve) for effect in bench.effects) == 10
+    assert sum(isinstance(effect, Local) and isinstance(effect.op, Reserve) for effect in bench.effects) == 10
 
 
 def test_a_linearizable_read_asks_both_sides() -> None:

@@ -28,8 +28,9 @@ from epoxy.model.writes import (
     VersionMismatch,
     Write,
 )
-from epoxy.protocol.keys.effects import Answer, Home, Pause, Tell
-from epoxy.protocol.keys.operations import Adopt, Conclude, Reserve, Select
+from epoxy.protocol.effects import Adopt, Answer, Local, Pause, Tell
+from epoxy.protocol.keys.effects import Requests
+from epoxy.protocol.keys.operations import Conclude, LocalOp, Reserve, Select
 from epoxy.protocol.keys.proposer import MAX_ROUNDS_LOST, propose
 from tests.protocol.keys.harness import (
     EXPIRED,
@@ -72,19 +73,19 @@ def theirs(version: int, value: bytes | None = b"theirs", *, mutable: bool = Tru
     return prop(value, version, by=C, nonce=50 + version, mutable=mutable)
 
 
-def select(write: Write, *, offered: int = 0, epoch: int = 1) -> Home:
-    return Home(Select(write=write, proposal_id=ProposalId(A, 1), offered=offered, me=A, epoch=epoch))
+def select(write: Write, *, offered: int = 0, epoch: int = 1) -> Local[LocalOp]:
+    return Local(Select(write=write, proposal_id=ProposalId(A, 1), offered=offered, me=A, epoch=epoch))
 
 
-def conclude(proposal: Proposal) -> Home:
-    return Home(Conclude(key=KEY, proposal=proposal, epoch=1))
+def conclude(proposal: Proposal) -> Local[LocalOp]:
+    return Local(Conclude(key=KEY, proposal=proposal, epoch=1))
 
 
-def reserve(version: int = 1, above: Ballot = NO_BALLOT, epoch: int = 1) -> Home:
-    return Home(Reserve(key=KEY, version=version, above=above, me=A, epoch=epoch))
+def reserve(version: int = 1, above: Ballot = NO_BALLOT, epoch: int = 1) -> Local[LocalOp]:
+    return Local(Reserve(key=KEY, version=version, above=above, me=A, epoch=epoch))
 
 
-def telling(proposal: Proposal, epoch: int = 1) -> Tell:
+def telling(proposal: Proposal, epoch: int = 1) -> Tell[Requests]:
     return Tell(envelopes={B: (commit(proposal, epoch),), C: (commit(proposal, epoch),)})
 
 
@@ -134,7 +135,7 @@ def test_a_refused_fast_round_becomes_a_classic_one_with_the_own_value() -> None
         reserve(),
         asking(prepare(Ballot(2, A)), B, C),
         asking(accept(MINE, Ballot(2, A)), A, B, C),
-        Home(commit(MINE)),
+        Local(commit(MINE)),
         telling(MINE),
     ]
 
@@ -148,7 +149,7 @@ def test_a_loser_that_finished_the_winner_says_whose_value_won() -> None:
         select(RESERVE),
         asking(prepare(Ballot(2, A)), B, C),
         asking(accept(OTHERS, Ballot(2, A)), A, B, C),
-        Home(commit(OTHERS)),
+        Local(commit(OTHERS)),
         telling(OTHERS),
         select(RESERVE),
     ]
@@ -162,7 +163,7 @@ def test_an_equal_value_of_somebody_else_is_committed_but_not_mine() -> None:
     assert bench.effects == [
         select(RESERVE),
         asking_fast(accept(MINE, FAST), B, C),
-        Home(commit(equal)),
+        Local(commit(equal)),
         select(RESERVE),
     ]
 
@@ -212,7 +213,7 @@ def test_an_overwrite_that_lost_its_version_starts_again_at_the_next() -> None:
     assert bench.effects == [
         select(PUT),
         asking_fast(accept(put(1), FAST), B, C),
-        Home(commit(theirs(1))),
+        Local(commit(theirs(1))),
         select(PUT),
         asking_fast(accept(put(2), FAST), B, C),
         conclude(put(2)),
@@ -317,7 +318,7 @@ def test_a_version_that_home_missed_is_brought_home_and_built_upon() -> None:
     assert bench.effects == [
         select(cas(3)),
         asking(read(), A, B, C),
-        Home(commit(theirs(3))),
+        Local(commit(theirs(3))),
         select(cas(3)),
         asking_fast(accept(put(4), FAST), B, C),
         conclude(put(4)),
@@ -332,7 +333,7 @@ def test_the_loser_of_a_race_is_told_the_winner() -> None:
     assert bench.effects == [
         select(cas(1)),
         asking_fast(accept(put(2), FAST), B, C),
-        Home(commit(theirs(2))),
+        Local(commit(theirs(2))),
         select(cas(1)),
     ]
 
@@ -363,7 +364,7 @@ def test_deleting_what_home_has_not_heard_of_yet() -> None:
     bench = Bench()
     result = bench.run(propose(DELETE, bench.context()), own, Answer(C, holding(LIVE)), Answer(C, OK))
     assert result == won(put(2, None), Path.SLOW, previous=LIVE)
-    assert bench.effects[:4] == [select(DELETE), asking(read(), A, B, C), Home(commit(LIVE)), select(DELETE)]
+    assert bench.effects[:4] == [select(DELETE), asking(read(), A, B, C), Local(commit(LIVE)), select(DELETE)]
 
 
 def test_reserving_over_a_tombstone_takes_the_name_for_ever() -> None:
@@ -385,7 +386,7 @@ def test_reserving_a_name_deleted_elsewhere() -> None:
     gone = theirs(2, None)
     result = bench.run(propose(RESERVE, bench.context()), own, Answer(B, holding(gone)), Answer(B, OK))
     assert result == won(prop(b"mine", 3, by=A), Path.SLOW, previous=gone)
-    assert bench.effects[2:4] == [Home(commit(gone)), select(RESERVE)]
+    assert bench.effects[2:4] == [Local(commit(gone)), select(RESERVE)]
 
 
 def test_a_confirmation_finishes_what_is_in_flight_first() -> None:
@@ -420,11 +421,11 @@ def test_a_stale_epoch_is_adopted_and_the_write_begins_again_with_prepare() -> N
     assert bench.effects == [
         select(RESERVE),
         asking_fast(accept(MINE, FAST), B, C),
-        Home(Adopt(config=TWO)),
+        Local(Adopt(config=TWO)),
         select(RESERVE, offered=1, epoch=2),
         asking(prepare(Ballot(2, A), epoch=2), B, C),
         asking(accept(MINE, Ballot(2, A), epoch=2), A, B, C),
-        Home(commit(MINE, epoch=2)),
+        Local(commit(MINE, epoch=2)),
         telling(MINE, epoch=2),
     ]
 
@@ -442,7 +443,7 @@ def test_what_was_offered_in_the_old_epoch_is_settled_first(settled: Proposal, e
     bench = Bench()
     result = bench.run(propose(cas(0), bench.context()), after(commit(settled), Answer(B, StaleEpoch(config=TWO))))
     assert result == expected
-    assert bench.effects[2:4] == [Home(Adopt(config=TWO)), select(cas(0), offered=1, epoch=2)]
+    assert bench.effects[2:4] == [Local(Adopt(config=TWO)), select(cas(0), offered=1, epoch=2)]
 
 
 def test_an_epoch_adopted_at_home_meanwhile_stops_the_fast_commit() -> None:
@@ -454,7 +455,7 @@ def test_an_epoch_adopted_at_home_meanwhile_stops_the_fast_commit() -> None:
 
     events: list[Scripted] = [adopt_then_ok, Answer(B, PROMISE), own, Answer(B, OK)]
     assert bench.run(propose(RESERVE, bench.context()), *events) == won(MINE, Path.SLOW)
-    assert bench.effects[2:5] == [conclude(MINE), Home(Adopt(config=TWO)), select(RESERVE, offered=1, epoch=2)]
+    assert bench.effects[2:5] == [conclude(MINE), Local(Adopt(config=TWO)), select(RESERVE, offered=1, epoch=2)]
 
 
 def test_fast_votes_of_a_sealed_epoch_do_not_bind_the_new_one() -> None:

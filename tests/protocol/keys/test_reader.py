@@ -16,8 +16,8 @@ from epoxy.model.messages import (
 )
 from epoxy.model.records import KeyState, Proposal, Settled, Vote
 from epoxy.model.writes import Consistency, ReadFailed, ReadResult, Source
-from epoxy.protocol.keys.effects import Answer, Home, Pause, Tell, Timing
-from epoxy.protocol.keys.operations import Adopt, Cache, Peek, Reserve
+from epoxy.protocol.effects import Adopt, Answer, Local, Pause, Tell, Timing
+from epoxy.protocol.keys.operations import Cache, LocalOp, Peek, Reserve
 from epoxy.protocol.keys.reader import linearizable, read
 from tests.protocol.keys import harness
 from tests.protocol.keys.harness import (
@@ -58,12 +58,12 @@ def found(committed: Proposal | None, source: Source) -> ReadResult:
     return ReadResult(committed=committed, source=source)
 
 
-def peek(*, use_cache: bool) -> Home:
-    return Home(Peek(key=KEY, use_cache=use_cache))
+def peek(*, use_cache: bool) -> Local[LocalOp]:
+    return Local(Peek(key=KEY, use_cache=use_cache))
 
 
-def reserve(version: int = 1, above: Ballot = NO_BALLOT) -> Home:
-    return Home(Reserve(key=KEY, version=version, above=above, me=A, epoch=1))
+def reserve(version: int = 1, above: Ballot = NO_BALLOT) -> Local[LocalOp]:
+    return Local(Reserve(key=KEY, version=version, above=above, me=A, epoch=1))
 
 
 # Optimistic and skip_cache
@@ -98,7 +98,7 @@ def test_the_first_value_found_wins_over_earlier_empty_answers() -> None:
     assert bench.effects == [
         peek(use_cache=True),
         asking(harness.read(), B, C, D, E),
-        Home(Cache(key=KEY, proposal=VALUE)),
+        Local(Cache(key=KEY, proposal=VALUE)),
     ]
 
 
@@ -188,7 +188,7 @@ def test_a_vote_in_flight_is_finished_first() -> None:
         reserve(),
         asking(prepare(Ballot(2, A)), B, C),
         asking(accept(OTHER, Ballot(2, A)), A, B, C),
-        Home(commit(OTHER)),
+        Local(commit(OTHER)),
         Tell(envelopes={B: (commit(OTHER),), C: (commit(OTHER),)}),
     ]
 
@@ -212,7 +212,7 @@ def test_home_learns_the_version_before_it_finishes_the_next() -> None:
     assert bench.run(linearizable(KEY, bench.context()), *events) == found(three, Source.QUORUM)
     assert bench.effects[:4] == [
         ASKED,
-        Home(commit(TWO)),
+        Local(commit(TWO)),
         reserve(version=3),
         asking(prepare(Ballot(2, A), version=3), B, C),
     ]
@@ -270,7 +270,7 @@ def test_a_stale_epoch_is_adopted_and_the_read_asked_again() -> None:
     assert bench.run(linearizable(KEY, bench.context()), *events) == found(VALUE, Source.QUORUM)
     assert [effect for effect in bench.effects if not isinstance(effect, Pause)] == [
         ASKED,
-        Home(Adopt(config=newer)),
+        Local(Adopt(config=newer)),
         asking(harness.read(epoch=2), A, B, C),
     ]
 

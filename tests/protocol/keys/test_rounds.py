@@ -21,8 +21,9 @@ from epoxy.model.messages import (
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import FRESH, KeyState, Proposal, Settled
 from epoxy.model.writes import Path
-from epoxy.protocol.keys.effects import Answer, EpochChanged, Home, Pause, Tell
-from epoxy.protocol.keys.operations import Conclude, FastVote, Reserve, Reserved
+from epoxy.protocol.effects import Answer, Local, Pause, Tell
+from epoxy.protocol.keys.effects import EpochChanged
+from epoxy.protocol.keys.operations import Conclude, FastVote, LocalOp, Reserve, Reserved
 from epoxy.protocol.keys.rounds import Gathered, classic_rounds, decide, gather
 from epoxy.protocol.keys.terms import Decision, Free, GaveUp, KeyInstance, OwnProposal
 from tests.protocol.keys.harness import (
@@ -64,12 +65,12 @@ PROMISE = PrepareOk(vote=None)
 NO = Failed(reason="connection reset")
 
 
-def reserve(above: Ballot = NO_BALLOT, version: int = 1, epoch: int = 1) -> Home:
-    return Home(Reserve(key=KEY, version=version, above=above, me=A, epoch=epoch))
+def reserve(above: Ballot = NO_BALLOT, version: int = 1, epoch: int = 1) -> Local[LocalOp]:
+    return Local(Reserve(key=KEY, version=version, above=above, me=A, epoch=epoch))
 
 
-def concluding() -> Home:
-    return Home(Conclude(key=KEY, proposal=MINE, epoch=1))
+def concluding() -> Local[LocalOp]:
+    return Local(Conclude(key=KEY, proposal=MINE, epoch=1))
 
 
 def refused(counter: int, by: int = C) -> HigherBallot:
@@ -196,7 +197,7 @@ CLASSIC_AT_2 = [
     reserve(),
     asking(prepare(Ballot(2, A)), B, C),
     asking(accept(MINE, Ballot(2, A)), A, B, C),
-    Home(commit(MINE)),
+    Local(commit(MINE)),
     Tell(envelopes={B: (commit(MINE),), C: (commit(MINE),)}),
 ]
 
@@ -230,7 +231,7 @@ def test_a_promise_made_meanwhile_forbids_the_fast_commit() -> None:
         reserve(),
         asking(prepare(Ballot(3, A)), B, C),
         asking(accept(MINE, Ballot(3, A)), A, B, C),
-        Home(commit(MINE)),
+        Local(commit(MINE)),
         Tell(envelopes={B: (commit(MINE),), C: (commit(MINE),)}),
     ]
 
@@ -247,7 +248,7 @@ def test_already_committed_in_the_fast_round_is_learned_first() -> None:
     events: list[Scripted] = [Answer(B, AlreadyCommitted(committed=OTHERS))]
     result = bench.run(decide(bench.context(), INSTANCE, offer(MINE), START), *events)
     assert result == Decision(committed=OTHERS, path=Path.FAST)
-    assert bench.effects == [asking_fast(accept(MINE, FAST), B, C), Home(commit(OTHERS))]
+    assert bench.effects == [asking_fast(accept(MINE, FAST), B, C), Local(commit(OTHERS))]
     assert bench.state == KeyState(committed=OTHERS)
 
 
@@ -260,7 +261,7 @@ def test_already_committed_in_phase_one_is_learned_first() -> None:
     later = AlreadyCommitted(committed=prop(b"2", 2, by=B, mutable=True), lineage=lineage)
     result = bench.run(classic_rounds(bench.context(), INSTANCE, offer(MINE), None), Answer(B, later))
     assert result == Decision(committed=later.committed, lineage=lineage, path=Path.SLOW)
-    assert bench.effects == [reserve(), asking(prepare(Ballot(2, A)), B, C), Home(commit(later.committed))]
+    assert bench.effects == [reserve(), asking(prepare(Ballot(2, A)), B, C), Local(commit(later.committed))]
 
 
 def test_already_committed_in_phase_two_is_learned_first() -> None:
@@ -272,7 +273,7 @@ def test_already_committed_in_phase_two_is_learned_first() -> None:
         reserve(),
         asking(prepare(Ballot(2, A)), B, C),
         asking(accept(MINE, Ballot(2, A)), A, B, C),
-        Home(commit(OTHERS)),
+        Local(commit(OTHERS)),
     ]
 
 
@@ -344,7 +345,7 @@ def test_a_classic_round_helps_those_behind_in_both_phases() -> None:
         again(B, commit(ONE), ask),
         asking(vote, A, B, C),
         again(C, commit(ONE), vote),
-        Home(commit(TWO)),
+        Local(commit(TWO)),
         Tell(envelopes={B: (commit(TWO),), C: (commit(TWO),)}),
     ]
     assert bench.state == KeyState(committed=TWO, lineage=(Settled(1, ONE.proposal_id),))
@@ -370,7 +371,7 @@ def test_the_next_ballot_is_above_the_highest_refusal_of_either_phase() -> None:
         reserve(above=Ballot(20, B)),
         asking(prepare(Ballot(21, A)), B, C),
         asking(accept(MINE, Ballot(21, A)), A, B, C),
-        Home(commit(MINE)),
+        Local(commit(MINE)),
         Tell(envelopes={B: (commit(MINE),), C: (commit(MINE),)}),
     ]
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus
 from epoxy.model.members import ChangeRequest, Member, MemberReply, MemberStatus, StatusRead
 from epoxy.protocol.members.coordinator import POLL_MS, coordinate
-from epoxy.protocol.members.effects import AskAll, CurrentConfig, Effect, Flow, Publish, ReadChangeRequest, Rest, Tell
+from epoxy.protocol.members.effects import AskAll, CurrentConfig, Effect, Flow, Publish, ReadChangeRequest, Rest, tell
 from tests.protocol.members.bench import play
 
 A, B, C = 1, 2, 3
@@ -38,7 +38,7 @@ def test_it_publishes_the_next_configuration_and_tells_everybody_concerned() -> 
     assert flow.send(hearing(A, B)) == CurrentConfig()
     assert flow.send(STABLE) == Publish(config=LISTED)
     assert flow.send(None) == CurrentConfig()
-    assert flow.send(LISTED) == Tell(to=(A, B, C), config=LISTED)
+    assert flow.send(LISTED) == tell((A, B, C), LISTED)
     assert flow.send(None) == CurrentConfig(), "and looks again"
 
 
@@ -56,7 +56,7 @@ def test_it_waits_for_those_who_are_not_there_yet() -> None:
 
 def test_who_is_behind_is_told() -> None:
     flow = coordinate(A)
-    assert last_of(flow, None, LISTED, WISH, hearing(A, epoch=3) | hearing(B, epoch=2)) == Tell(to=(B,), config=LISTED)
+    assert last_of(flow, None, LISTED, WISH, hearing(A, epoch=3) | hearing(B, epoch=2)) == tell((B,), LISTED)
 
 
 def test_without_a_quorum_it_waits() -> None:

@@ -22,7 +22,6 @@ from epoxy.model.messages import EpochAhead, Failed, StaleEpoch
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from epoxy.protocol.members.digest import NOTHING
 from epoxy.protocol.members.effects import (
-    Adopt,
     Ask,
     Changing,
     CurrentConfig,
@@ -36,7 +35,8 @@ from epoxy.protocol.members.effects import (
     Settle,
     Summarise,
     Synced,
-    Tell,
+    adopt,
+    tell,
 )
 from epoxy.protocol.members.learner import (
     CALM_SHARE,
@@ -387,7 +387,7 @@ def test_whoever_is_silent_or_behind_is_passed_over_and_told() -> None:
         *handiest(D),
         (unsettled(A), SILENCE),
         (unsettled(B), EpochAhead(epoch=6)),
-        (Tell(to=(B,), config=JOINT), None),
+        (tell((B,), JOINT), None),
         (unsettled(C), QUIET),
         *nothing_new(C),
     )
@@ -406,9 +406,7 @@ def test_what_cannot_be_settled_leaves_its_source_out() -> None:
 
 def test_an_epoch_that_is_over_is_left() -> None:
     newer = first_epoch((A, B))
-    assert not joined(
-        sync(JOINT, D), *handiest(D), (unsettled(A), StaleEpoch(config=newer)), (Adopt(config=newer), None)
-    )
+    assert not joined(sync(JOINT, D), *handiest(D), (unsettled(A), StaleEpoch(config=newer)), (adopt(newer), None))
 
 
 # A pass

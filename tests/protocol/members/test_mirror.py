@@ -16,7 +16,6 @@ from epoxy.model.members import (
 )
 from epoxy.model.messages import EpochAhead, Failed, StaleEpoch
 from epoxy.protocol.members.effects import (
-    Adopt,
     Ask,
     CurrentConfig,
     GiveWay,
@@ -26,7 +25,8 @@ from epoxy.protocol.members.effects import (
     Preserve,
     Replace,
     Span,
-    Tell,
+    adopt,
+    tell,
 )
 from epoxy.protocol.members.learner import FOLLOWING_SHARE, LEARNING_SHARE
 from epoxy.protocol.members.mirror import LEARNING_STRETCHES, is_learning, mirror, nearest_sources
@@ -123,11 +123,11 @@ def test_who_lives_in_another_epoch_is_told_or_tells() -> None:
         mirror(SOURCES, again=False),
         look,
         (Ask(to=SOURCES[0], request=read((C,), epoch=6)), EpochAhead(epoch=5)),
-        (Tell(to=(SOURCES[0],), config=JOINT), None),
+        (tell((SOURCES[0],), JOINT), None),
         look,
         (Ask(to=SOURCES[1], request=read((C,), epoch=6)), SAME),
         (Ask(to=SOURCES[1], request=KeptRead(epoch=6, after=None)), StaleEpoch(config=newer)),
-        (Adopt(config=newer), None),
+        (adopt(newer), None),
         look,
         (Ask(to=SOURCES[2], request=read((C,), epoch=6)), Failed(reason="timeout")),
         asides=ASIDES,

@@ -7,7 +7,8 @@ from epoxy.model.cluster import first_epoch
 from epoxy.model.instances import Command, InstanceId, OrderedReply, OrderedRequest, PreAccept
 from epoxy.model.transactions import Get, Put, Txn
 from epoxy.node.txn.replica import OrderedReplica
-from epoxy.protocol.txn.effects import Begin, Context, Timing
+from epoxy.protocol.effects import Context
+from epoxy.protocol.txn.effects import Begin, TxnTiming
 from epoxy.store.memory import MemoryStore
 
 
@@ -42,7 +43,7 @@ class Replicas:
         return {i: self.at[i].handle(request) for i in to}
 
     def context(self, me: int) -> Context:
-        return Context(me=me, config=self.config, dice=Dice(), timing=Timing())
+        return Context(me=me, config=self.config, dice=Dice(), timing=TxnTiming())
 
     def restart(self, i: int) -> OrderedReplica:
         self.at[i] = OrderedReplica(i, self.stores[i], self.config)

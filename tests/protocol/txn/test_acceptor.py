@@ -22,7 +22,7 @@ from epoxy.model.instances import (
     ValidateOk,
     Voted,
 )
-from epoxy.protocol.txn.effects import Conclude, Join
+from epoxy.protocol.txn.effects import FinishFast, Join
 from tests.protocol.txn.cluster import Replicas, read, write
 
 ONE, TWO = InstanceId(1, 1), InstanceId(2, 1)
@@ -101,11 +101,11 @@ def test_a_decision_is_told_whatever_is_asked_and_never_changes() -> None:
 def test_a_coordinator_that_joined_a_ballot_does_not_finish_fast() -> None:
     at = Replicas(3)
     at.begin(1, write())
-    assert isinstance(at.at[1].perform(Conclude(id=ONE)), OrderedCommit)
+    assert isinstance(at.at[1].perform(FinishFast(id=ONE)), OrderedCommit)
     other = Replicas(3)
     other.begin(1, write())
     other.tell(Recover(id=ONE, ballot=BALLOT), (1,))
-    assert other.at[1].perform(Conclude(id=ONE)) == Overtaken(ballot=BALLOT)
+    assert other.at[1].perform(FinishFast(id=ONE)) == Overtaken(ballot=BALLOT)
 
 
 def test_ballots_are_used_once_also_after_a_restart() -> None:

@@ -26,21 +26,9 @@ from epoxy.model.instances import (
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Path
 from epoxy.node.txn.replica import OrderedReplica
+from epoxy.protocol.effects import Also, Answer, Context, Expired, Local, Next, Open, Tell
 from epoxy.protocol.txn.coordinator import Abandoned, CommandDecided, TooMuch, submit
-from epoxy.protocol.txn.effects import (
-    Also,
-    Answer,
-    Begin,
-    Conclude,
-    Context,
-    Expired,
-    Flow,
-    Home,
-    Next,
-    Open,
-    Tell,
-    Timing,
-)
+from epoxy.protocol.txn.effects import Begin, FinishFast, Flow, TxnTiming
 from epoxy.store.memory import MemoryStore
 from tests.protocol.txn.cluster import Dice, Replicas, drive, write
 
@@ -51,8 +39,8 @@ BEGUN = PreAccept(id=ID, command=write(), deps=Deps())
 def begun(policy: QuorumPolicy, n: int = 3) -> Flow[object]:
     """A coordinator that has put its command to the others, and waits for the first answer."""
     config = first_epoch(tuple(range(1, n + 1)), policy)
-    flow = submit(ID, write(), Context(me=1, config=config, dice=Dice(), timing=Timing()))
-    assert drive(flow) == Home(Begin(id=ID, command=write()))
+    flow = submit(ID, write(), Context(me=1, config=config, dice=Dice(), timing=TxnTiming()))
+    assert drive(flow) == Local(Begin(id=ID, command=write()))
     asked = drive(flow, BEGUN)
     assert isinstance(asked, Open)
     assert asked.envelopes == dict.fromkeys(range(2, n + 1), BEGUN)
@@ -65,12 +53,12 @@ def finish_slow(flow: Flow[object], asked: object, deps: Deps) -> None:
     vote = OrderedAccept(id=ID, ballot=NO_BALLOT, command=write(), deps=deps)
     assert isinstance(asked, Open)
     assert asked.envelopes == {2: vote, 3: vote}
-    assert drive(flow) == Home(vote)
+    assert drive(flow) == Local(vote)
     assert drive(flow, Voted()) == Next()
     told = drive(flow, Answer(2, Voted()))
     commit = OrderedCommit(id=ID, command=write(), deps=deps)
     assert told == Tell(envelopes={2: commit, 3: commit})
-    assert drive(flow) == Home(commit)
+    assert drive(flow) == Local(commit)
     assert drive(flow) == CommandDecided(Path.SLOW)
 
 
@@ -141,7 +129,7 @@ def test_who_would_have_to_name_more_than_can_be_said_refuses_and_holds_nothing(
 def test_a_coordinator_that_would_have_to_name_too_much_sends_nothing() -> None:
     replicas = Replicas(3)
     flow = submit(ID, write(), replicas.context(1))
-    assert isinstance(drive(flow), Home)
+    assert isinstance(drive(flow), Local)
     assert drive(flow, Overloaded()) == TooMuch()
 
 
@@ -153,13 +141,13 @@ def test_a_peer_that_would_have_to_is_not_counted_and_is_asked_again() -> None:
     assert isinstance(again, Also)
     assert again.envelopes == {2: BEGUN, 3: BEGUN}
     drive(flow)
-    assert drive(flow, Answer(3, PreAcceptOk(also=()))) == Home(Conclude(id=ID))
+    assert drive(flow, Answer(3, PreAcceptOk(also=()))) == Local(FinishFast(id=ID))
 
 
 def test_one_peer_that_refuses_to_vote_is_not_the_end_and_two_of_three_are() -> None:
     flow = begun(QuorumPolicy.OPTIMAL)
     assert isinstance(drive(flow, Answer(2, PreAcceptOk(also=(InstanceId(2, 7),)))), Open)
-    assert isinstance(drive(flow), Home)
+    assert isinstance(drive(flow), Local)
     assert drive(flow, Voted()) == Next()
     assert drive(flow, Answer(2, Closed(term=1))) == Next(), "the third may still vote"
     assert drive(flow, Answer(3, Closed(term=1))) == Abandoned()

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from epoxy.model.cluster import ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.instances import Closed, Ended, InstanceId, Seal, Sealed, Term
 from epoxy.model.quorum import QuorumPolicy
+from epoxy.protocol.effects import Also, Answer, Expired, Local, Next, Open
 from epoxy.protocol.members.changes import promote, undo
-from epoxy.protocol.txn.effects import Also, Answer, Expired, Home, Next, Open
 from epoxy.protocol.txn.log import InstanceLog
 from epoxy.protocol.txn.terms import SENDS, Part, adopted, close, is_over, part_of, votes_on
 from tests.protocol.txn.cluster import Replicas, drive
@@ -74,7 +74,7 @@ def test_over_when_everything_that_counts_was_executed() -> None:
 
 def test_a_slow_quorum_says_how_far_a_term_came() -> None:
     flow = close(Replicas(3).context(1))
-    assert drive(flow) == Home(Seal())
+    assert drive(flow) == Local(Seal())
     opened = drive(flow, Sealed(ends=(InstanceId(1, 4), InstanceId(2, 1))))
     assert isinstance(opened, Open)
     assert set(opened.envelopes) == {2, 3}

@@ -8,7 +8,7 @@ from epoxy.model.messages import Commit, Prepare, Reply, Request
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import KeyState, Proposal, ProposalId
 from epoxy.model.writes import Consistency
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from epoxy_sim.keys.client import Client, Recorder
 from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.machine import Life, Machine

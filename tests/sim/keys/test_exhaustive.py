@@ -14,22 +14,10 @@ from epoxy.model.messages import Accept, HigherBallot, KeyRequest, Prepare, Prep
 from epoxy.model.quorum import QuorumPolicy, Quorums
 from epoxy.model.records import FRESH, KeyState, Proposal, Vote
 from epoxy.model.writes import Outcome, Write
+from epoxy.protocol.effects import Also, Answer, Context, Expired, Local, Next, Open, Pause, Tell, Timing
 from epoxy.protocol.keys import acceptor, local, operations, recovery
-from epoxy.protocol.keys.effects import (
-    Also,
-    Answer,
-    Context,
-    Effect,
-    Expired,
-    Flow,
-    Home,
-    Next,
-    Open,
-    Pause,
-    Tell,
-    Timing,
-)
-from epoxy.protocol.keys.operations import HomeOp
+from epoxy.protocol.keys.effects import Effect, Flow
+from epoxy.protocol.keys.operations import LocalOp
 from epoxy.protocol.keys.proposer import propose
 from epoxy_sim.keys.exhaustive import COLUMN_MASK, SmallWorld, Tables, explore
 
@@ -340,7 +328,7 @@ class Walk:
 
     def perform(self, me: int, effect: Effect) -> object:
         match effect:
-            case Home():
+            case Local():
                 return self.at_home(me, effect.op)
             case Open() | Also() | Tell():
                 self.rounds[me] += isinstance(effect, Open)
@@ -355,7 +343,7 @@ class Walk:
     def answers(self, me: int) -> list[Answer]:
         return [answer for to, number, answer in self.inbox if (to, number) == (me, self.rounds[me])]
 
-    def at_home(self, me: int, op: HomeOp) -> object:
+    def at_home(self, me: int, op: LocalOp) -> object:
         assert isinstance(op, operations.KeyOp)
         self.begun.add(me)
         after, result = local.perform(self.states[me], op, self.world.config)

@@ -10,11 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.model.writes import Consistency, ReadFailed
-from epoxy.node.keys.driver import Run
+from epoxy.node.keys.direct_round import DirectRound, RoundPlan
 from epoxy.node.keys.quiet_read import QuietRead
-from epoxy.node.keys.uncontended import RoundPlan
+from epoxy.protocol.effects import Context
 from epoxy.protocol.keys import acceptor, proposer, reader, rounds
-from epoxy.protocol.keys.effects import Context, Flow
+from epoxy.protocol.keys.effects import Flow
+from epoxy.runtime.flow import FlowRunner
 from epoxy_sim import history, linearizability
 from epoxy_sim.keys import simulation
 from epoxy_sim.keys.client import Client
@@ -230,7 +231,12 @@ def test_machines_that_stay_down_are_no_life() -> None:
 
 
 def test_a_driver_that_forgets_to_answer_is_no_life() -> None:
-    with applied((Patch(Run, "_finish", nothing),)):
+    with applied(
+        (
+            Patch(DirectRound, "_finish", nothing),
+            Patch(FlowRunner, "_finish", nothing),
+        )
+    ):
         report = run(plan_of(clients=(RESERVE,)))
     assert rule_of(report) == "liveness"
 
@@ -239,7 +245,7 @@ def test_a_read_that_fails_although_all_is_calm_is_no_life() -> None:
     """An answer in time is not enough: "I could not" is none when everybody is there."""
 
     def gives_up(read: QuietRead) -> None:
-        read.driver.clock.call_later(1.0, partial(read.answered, ReadFailed(reason="planted")))
+        read._driver.clock.call_later(1.0, partial(read._finish, ReadFailed(reason="planted")))
 
     with applied((Patch(QuietRead, "start", gives_up),)):
         report = run(plan_of(clients=(RESERVE,)))

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from epoxy_sim.keys.generate import CHANGES_OF_MEMBERS, generate
 from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, WishPlan
 from epoxy_sim.keys.shrink import with_replicas

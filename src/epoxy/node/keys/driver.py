@@ -1,45 +1,23 @@
-"""Runs flows: turns their effects into transactions, messages and timers, and feeds the results back.
-
-No event loop of its own. Everything happens in callbacks of the store, the transport and the clock, one at a time, so
-production (asyncio) and simulation (virtual time) run this same code.
-"""
+"""The per-key engine of one replica: queues the writes of a key, and hosts the flows of writes and reads."""
 
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Generic, Protocol, TypeVar, assert_never
+from typing import Protocol
 
-from epoxy.model.errors import StoreFailed
-from epoxy.model.messages import Prepare, Reply
+from epoxy.model.messages import Reply
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
+from epoxy.node.keys.direct_round import RoundPlan
 from epoxy.node.keys.quiet_read import QuietRead
 from epoxy.node.keys.replica import Replica
-from epoxy.node.keys.uncontended import RoundPlan, Uncontended
+from epoxy.node.keys.uncontended import Uncontended
 from epoxy.node.observer import Observer, Unobserved
-from epoxy.ports import Clock, Dice, Timer, Transport
+from epoxy.ports import Clock, Dice, Transport
+from epoxy.protocol.effects import Context, Local, Pause, Timing
 from epoxy.protocol.keys import reader
-from epoxy.protocol.keys.effects import (
-    Also,
-    Answer,
-    Context,
-    Effect,
-    Envelopes,
-    Event,
-    Expired,
-    Flow,
-    Home,
-    Next,
-    Open,
-    Pause,
-    Tell,
-    Timing,
-)
-from epoxy.runtime.flow_failures import FlowFailures, reason_of
-
-T = TypeVar("T")
-
-EXPIRED = Expired()
+from epoxy.protocol.keys.effects import Effect, Flow, Requests
+from epoxy.runtime.flow import Done, FlowFailures, FlowRunner
 
 Change = Callable[[Proposal | None], Write | None]
 """From the newest version this replica holds to the write that is to replace it. None: nothing is to be written."""
@@ -53,17 +31,17 @@ MAX_QUEUED_PER_KEY = 256
 
 
 class Turn(Protocol):
-    """Of a write that waits for others."""
+    """Of a write in the queue of its key. A Ticket of `runtime.admission` is one."""
 
     def wait(self) -> None:
-        """It does."""
+        """The write was queued."""
 
     def begin(self) -> bool:
-        """It could begin now. False: nobody wants it any more, and it must not."""
+        """The write could begin now. False: its client was answered that it was dropped, so it must not."""
 
 
 class AnyTime:
-    """What nobody's patience limits."""
+    """For writes without a time limit."""
 
     def wait(self) -> None:
         pass
@@ -92,15 +70,15 @@ class Driver:
         self.timing = timing
         self.failures = FlowFailures(alarm)
         self.observer: Observer = Unobserved()
-        self._standing: RoundPlan | None = None
-        # By key, what begins the writes that wait for the one under way; None: there are none.
+        self._plan: RoundPlan | None = None
+        # By key, the functions that begin the writes queued behind the one under way; None: there are none.
         self._queues: dict[bytes, deque[Callable[[], None]] | None] = {}
         self._sleepers: dict[bytes, list[tuple[int, Callable[[], None]]]] = {}
         replica.commit_watchers.append(self._wake)
 
     def write(self, write: Write, answered: Callable[[Outcome], None], turn: Turn = AT_ANY_TIME) -> None:
-        """Writes of one key queue here: rivals within a replica would only cost each other the fast round. `turn`: who
-        says whether one that had to wait is still wanted."""
+        """Writes of one key queue here: rivals within a replica would only cost each other the fast round. `turn` says
+        whether a write that had to wait may still begin."""
         key = write.key
         if key not in self._queues:
             self._queues[key] = None
@@ -117,9 +95,9 @@ class Driver:
         again: bool,
         turn: Turn = AT_ANY_TIME,
     ) -> None:
-        """A write that follows from the version before it. It is worked out when its turn among the writes of its key
-        has come: otherwise each one that waits here would be overtaken by all those before it. One that was overtaken
-        from elsewhere is tried `again` before those that still wait."""
+        """A write that follows from the version before it. It is computed when its turn among the writes of its key has
+        come: otherwise each write in the queue would be overtaken by all those before it. A write that was overtaken by
+        one of another replica is tried `again` before those in the queue."""
         begin = partial(self._begin_update, key, change, answered)
         if key not in self._queues:
             self._queues[key] = None
@@ -146,24 +124,39 @@ class Driver:
 
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
         if consistency is Consistency.LINEARIZABLE:
-            QuietRead(self, key, self.current(), answered).start()
+            QuietRead(self, key, self.plan(), answered).start()
         else:
-            self.reading(reader.read(key, consistency, self._context()), answered)
+            self.run_read(reader.read(key, consistency, self._context()), answered)
 
-    def reading(self, flow: Flow[ReadOutcome], answered: Callable[[ReadOutcome], None]) -> None:
-        Run(self, "read", flow, lambda reason: ReadFailed(reason=reason), answered).start()
+    def run_read(self, flow: Flow[ReadOutcome], answered: Callable[[ReadOutcome], None]) -> None:
+        FlowRunner(self, "read", flow, lambda reason: ReadFailed(reason=reason), answered).start()
+
+    def perform(self, effect: Effect, done: Done) -> None:
+        if isinstance(effect, Local):
+            self.replica.perform(effect.op, done)
+        else:
+            assert isinstance(effect, Pause), "the runner performs all others"
+            self.sleep(effect, partial(done, None))
+
+    def send(self, to: int, requests: Requests, answered: Callable[[Reply], None] | None) -> None:
+        """A request to this replica itself does not touch the network; it has an answer then."""
+        if to == self.replica.me and answered is not None:
+            self.replica.handle(requests, answered)
+        else:
+            self.transport.send(to, requests, answered)
 
     def sleep(self, pause: Pause, wake: Callable[[], None]) -> None:
-        """Until the time is over or the key has moved on, whichever is first."""
-        entry = (pause.version, wake)
-        sleepers = self._sleepers.setdefault(pause.key, [])
+        """Until the time is over, or the key has the version, whichever is first."""
+        key, entry = pause.key, (pause.version, wake)
+        assert key is not None
+        sleepers = self._sleepers.setdefault(key, [])
         sleepers.append(entry)
 
         def time_is_over() -> None:
             if entry in sleepers:
                 sleepers.remove(entry)
-                if not sleepers and self._sleepers.get(pause.key) is sleepers:
-                    del self._sleepers[pause.key]
+                if not sleepers and self._sleepers.get(key) is sleepers:
+                    del self._sleepers[key]
                 wake()
 
         self.clock.call_later(pause.delay_ms, time_is_over)
@@ -178,16 +171,11 @@ class Driver:
         if not sleepers:
             del self._sleepers[key]
 
-    def flow(self, flow: Flow[Outcome], finished: Callable[[Outcome], None]) -> "Run[Outcome]":
-        """A write, from wherever the flow begins."""
-        return Run(self, "write", flow, lambda reason: ConsensusFailed(reason=reason), finished)
-
     def finished(self, write: Uncontended, outcome: Outcome) -> None:
         path = None if isinstance(outcome, ConsensusFailed | Refused) else outcome.path
-        prepares = write.run.prepares if write.run is not None else 0
-        seconds, retries = (self.clock.now_ms() - write.begun_ms) / 1000, max(0, prepares - 1)
+        seconds, retries = (self.clock.now_ms() - write.begun_ms) / 1000, max(0, write.prepares - 1)
         self.observer.proposal_done(
-            type(outcome).__name__, path, seconds, prepares=prepares, retries=retries, bumps=retries
+            type(outcome).__name__, path, seconds, prepares=write.prepares, retries=retries, bumps=retries
         )
         self._pass_on(write.key)
 
@@ -212,7 +200,7 @@ class Driver:
             answered(UNBEGUN)
 
     def _begin_update(self, key: bytes, change: Change, answered: Callable[[Outcome], None]) -> None:
-        """Whatever the change comes to, those who wait for the key have their turn."""
+        """Whatever comes of the change, the next write in the queue of the key begins."""
         try:
             write = change(self.replica.newest(key))
         except Exception as error:
@@ -226,133 +214,14 @@ class Driver:
             answered(UNCHANGED)
 
     def _begin(self, write: Write, answered: Callable[[Outcome], None]) -> None:
-        Uncontended(self, write, self.current(), self.clock.now_ms(), answered).start()
+        Uncontended(self, write, self.plan(), self.clock.now_ms(), answered).start()
 
-    def current(self) -> RoundPlan:
-        standing, config = self._standing, self.replica.config
-        if standing is None or standing.config is not config or standing.timing is not self.timing:
-            standing = self._standing = RoundPlan(self._context())
-        return standing
+    def plan(self) -> RoundPlan:
+        """For the configuration and the timing in force."""
+        plan = self._plan
+        if plan is None or plan.config is not self.replica.config or plan.timing is not self.timing:
+            plan = self._plan = RoundPlan(self._context())
+        return plan
 
     def _context(self) -> Context:
         return Context(me=self.replica.me, config=self.replica.config, dice=self._dice, timing=self.timing)
-
-
-class Run(Generic[T]):
-    """One flow on its way. Results that arrive while the flow is running wait in line, so it is never re-entered."""
-
-    def __init__(
-        self,
-        driver: Driver,
-        name: str,
-        flow: Flow[T],
-        broken: Callable[[str], T],
-        finished: Callable[[T], None],
-    ) -> None:
-        self._driver = driver
-        self._name = name
-        self._flow = flow
-        self._broken = broken
-        self._finished = finished
-        self._results: deque[object] = deque()
-        self._events: deque[Event] = deque()
-        self.prepares = 0
-        self._round = 0
-        self._timer: Timer | None = None
-        self._pumping = False
-        self._waiting = False
-        self._over = False
-
-    def start(self) -> None:
-        self._feed(None)
-
-    def _feed(self, result: object) -> None:
-        """What was asked for before a flow raised may still come back: to one that is over it means nothing."""
-        self._results.append(result)
-        if self._pumping or self._over:
-            return
-        self._pumping = True
-        try:
-            while self._results:
-                self._perform(self._flow.send(self._results.popleft()))
-        except StopIteration as stop:
-            self._finish(stop.value)
-        except StoreFailed:
-            raise
-        except Exception as error:
-            self._driver.failures.ended(self._name, error, partial(self._finish, self._broken(reason_of(error))))
-        finally:
-            self._pumping = False
-
-    def _finish(self, value: T) -> None:
-        self._over = True
-        self._close_round()
-        self._finished(value)
-
-    def _perform(self, effect: Effect) -> None:
-        """The commonest first: this is walked through for every step of every write."""
-        match effect:
-            case Next():
-                if self._events:
-                    self._results.append(self._events.popleft())
-                else:
-                    self._waiting = True
-            case Home():
-                self._driver.replica.perform(effect.op, self._feed)
-            case Open():
-                self._open_round(effect)
-                self._results.append(None)
-            case Tell():
-                for to, requests in effect.envelopes.items():
-                    self._driver.transport.send(to, requests, None)
-                self._results.append(None)
-            case Also():
-                self._send(effect.envelopes)
-                self._results.append(None)
-            case Pause():
-                self._driver.sleep(effect, partial(self._feed, None))
-            case _:
-                assert_never(effect)
-
-    def _open_round(self, effect: Open) -> None:
-        self._close_round()
-        if is_prepare(effect.envelopes):
-            self.prepares += 1
-        self._timer = self._driver.clock.call_later(effect.timer_ms, partial(self._happened, self._round, EXPIRED))
-        self._send(effect.envelopes)
-
-    def _close_round(self) -> None:
-        self._round += 1
-        self._events.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _send(self, envelopes: Envelopes) -> None:
-        """Own messages never touch the network."""
-        replica, transport = self._driver.replica, self._driver.transport
-        for to, requests in envelopes.items():
-            answered = partial(self._answered, self._round, to)
-            if to == replica.me:
-                replica.handle(requests, answered)
-            else:
-                transport.send(to, requests, answered)
-
-    def _answered(self, round_number: int, sender: int, reply: Reply) -> None:
-        self._happened(round_number, Answer(sender, reply))
-
-    def _happened(self, round_number: int, event: Event) -> None:
-        if round_number != self._round:
-            return
-        if self._waiting:
-            self._waiting = False
-            self._feed(event)
-        else:
-            self._events.append(event)
-
-
-def is_prepare(envelopes: Envelopes) -> bool:
-    """A round asks everybody for the same."""
-    for requests in envelopes.values():
-        return isinstance(requests[-1], Prepare)
-    return False

@@ -34,8 +34,9 @@ from epoxy.model.writes import ReadResult, Source
 from epoxy.node.keys.key_state_cache import KeyStateCache
 from epoxy.node.members import config_record
 from epoxy.ports import Store, Transaction
+from epoxy.protocol.effects import Adopt
 from epoxy.protocol.keys import acceptor, local
-from epoxy.protocol.keys.operations import Adopt, Cache, Conclude, HomeOp, KeyOp, Peek, Reserve, Select
+from epoxy.protocol.keys.operations import Cache, Conclude, KeyOp, LocalOp, Peek, Reserve, Select
 from epoxy.store.keyspace import Keyspace
 
 INSPECTED_ROWS = 1_000
@@ -77,7 +78,7 @@ class Replica:
         replies = [self._request(request) for request in requests]
         self._store.when_durable(partial(answered, replies))
 
-    def perform(self, op: HomeOp, done: Callable[[object], None]) -> None:
+    def perform(self, op: LocalOp, done: Callable[[object], None]) -> None:
         """An operation of a flow of this replica's own. The commonest first."""
         match op:
             case Select() | Conclude() | Reserve() | Commit():

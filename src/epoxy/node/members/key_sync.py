@@ -25,9 +25,9 @@ from epoxy.protocol.members.effects import (
     Summarise,
 )
 from epoxy.protocol.members.learner import is_changing
+from epoxy.runtime.flow import Done
 from epoxy.store.member_rows import MemberSpace
 
-Done = Callable[[object], None]
 R = TypeVar("R")
 
 LONGEST_REST_MS = 10_000.0

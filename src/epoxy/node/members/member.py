@@ -21,25 +21,26 @@ from epoxy.model.members import (
     UnsettledRead,
     ValuesRead,
 )
-from epoxy.model.messages import EpochAhead, Failed, StaleEpoch, UpdateConfig
+from epoxy.model.messages import EpochAhead, Failed, Reply, StaleEpoch
 from epoxy.model.records import KeyState
 from epoxy.model.writes import Consistency, Outcome, ReadFailed, ReadOutcome, Write
 from epoxy.node.keys.driver import Driver
-from epoxy.node.members.errands import Errand, Settling
 from epoxy.node.members.key_count import KeyCount
 from epoxy.node.members.key_sync import Copier
+from epoxy.node.members.settle import Settling
 from epoxy.node.members.store_identity import StoreIdentityCheck
 from epoxy.node.members.txn_sync import Mirror, TxnStateSource
 from epoxy.ports import Dice, MemberTransport, Store, Timer, Transaction
-from epoxy.protocol.keys import acceptor, operations
+from epoxy.protocol.effects import Adopt, Local
+from epoxy.protocol.keys import acceptor
 from epoxy.protocol.members.coordinator import coordinate
 from epoxy.protocol.members.effects import (
-    Adopt,
     Ask,
     AskAll,
+    ConfigUpdate,
     CurrentConfig,
-    Effect,
     HereEffect,
+    HostEffect,
     Install,
     LookThrough,
     Mirrored,
@@ -50,9 +51,9 @@ from epoxy.protocol.members.effects import (
     Rest,
     Settle,
     Synced,
-    Tell,
 )
 from epoxy.protocol.members.learner import learn
+from epoxy.runtime.flow import Done, FlowRunner
 from epoxy.store.member_rows import MemberSpace
 
 PAGES = SnapshotRead | ChangelogRead | ValuesRead | KeptRead
@@ -85,18 +86,15 @@ class Membership:
         self.replica = driver.replica
         self._store = store
         self._transport = transport
-        self._clock = driver.clock
+        self.clock = driver.clock
+        self.failures = driver.failures
         self._dice = dice
         self.space = MemberSpace(self.replica.keyspace, self.replica.me)
         identity = store.transact(lambda tx: self.space.identity(tx, dice.nonce()))
         self.guard = StoreIdentityCheck(self.replica, store, self.space, identity)
         self.copier = Copier(self.replica, store, self.space, driver.clock)
         self.mirror = (
-            Mirror(
-                self.replica, store, ordered, driver.clock, self.perform, lambda: driver.timing.near, driver.failures
-            )
-            if ordered is not None
-            else None
+            Mirror(self.replica, store, ordered, self, lambda: driver.timing.near) if ordered is not None else None
         )
         self.census = KeyCount(self.replica, store, driver.clock)
         self._synced_epoch = self._settled_epoch = 0
@@ -116,7 +114,7 @@ class Membership:
         if self.mirror is not None:
             self.mirror.start()
         self.copier.sweeper.start()
-        self._clock.call_later(BEGIN_MS * self._dice.uniform(), self._look)
+        self.clock.call_later(BEGIN_MS * self._dice.uniform(), self._look)
 
     def wish(self, wish: ChangeRequest, answered: Callable[[Outcome], None]) -> None:
         """Have these members wanted, and see to it from here."""
@@ -131,7 +129,7 @@ class Membership:
         if not self._stewarding and self.guard.may_vote:
             self._stewarding = True
             flow = coordinate(self.replica.me)
-            Errand(self.driver.failures, "steward", self.perform, flow, None, self._stewarded).start()
+            FlowRunner(self, "steward", flow, lambda _: None, self._stewarded).start()
 
     # As a source
 
@@ -179,7 +177,7 @@ class Membership:
     def _follow(self) -> None:
         self._nap = self._napped = None
         flow = learn(self.replica.me, self._settled_epoch)
-        Errand(self.driver.failures, "learner", self.perform, flow, None, self._followed).start()
+        FlowRunner[int | None](self, "learner", flow, lambda _: None, self._followed).start()
 
     def _followed(self, settled_epoch: int | None) -> None:
         """None: it raised. It is begun again like one that ended, and not at once: what it met may still be there."""
@@ -195,7 +193,7 @@ class Membership:
     def _rest(self, delay_ms: float, then: Callable[[], None]) -> None:
         self._napped = then
         self._hurried = False
-        self._nap = self._clock.call_later(delay_ms * (0.5 + self._dice.uniform()), then)
+        self._nap = self.clock.call_later(delay_ms * (0.5 + self._dice.uniform()), then)
 
     def _hurry(self) -> None:
         """Somebody wants to know how far we are, or the epoch is new: no time for a nap."""
@@ -209,7 +207,7 @@ class Membership:
         self._idle = 0
         pages, self._pages = self._pages, []
         for answered in pages:
-            self._clock.call_later(0, partial(answered, Failed(reason="the epoch is over")))
+            self.clock.call_later(0, partial(answered, Failed(reason="the epoch is over")))
         self.copier.wake()
         self._hurry()
 
@@ -225,14 +223,14 @@ class Membership:
         finally:
             is_new = not all(replica.identity for replica in self.replica.config.replicas)
             every_ms = BEGIN_MS if is_new else STEWARD_MS
-            self._clock.call_later(every_ms * (0.5 + self._dice.uniform()), self._look)
+            self.clock.call_later(every_ms * (0.5 + self._dice.uniform()), self._look)
 
     def _stewarded(self, _: None) -> None:
         self._stewarding = False
 
     # Effects
 
-    def perform(self, effect: Effect, done: Callable[[object], None]) -> None:
+    def perform(self, effect: HostEffect, done: Done) -> None:
         match effect:
             case ReadChangeRequest():
                 self.driver.read(CHANGE_REQUEST_KEY, Consistency.LINEARIZABLE, partial(self._wish_read, done))
@@ -240,9 +238,6 @@ class Membership:
                 self._ask(effect.to, effect.request, done)
             case AskAll():
                 self._ask_all(effect, done)
-            case Tell():
-                self._tell(effect)
-                done(None)
             case Publish():
                 self._publish(effect.config, done)
             case Settle():
@@ -253,7 +248,7 @@ class Membership:
             case _:
                 self._perform_here(effect, done)
 
-    def _wish_read(self, done: Callable[[object], None], found: ReadOutcome) -> None:
+    def _wish_read(self, done: Done, found: ReadOutcome) -> None:
         """One that cannot be read, because a newer version wrote it or something is broken, is not known here."""
         try:
             wish = wish_of(found)
@@ -262,17 +257,17 @@ class Membership:
         else:
             done(wish)
 
-    def _perform_here(self, effect: HereEffect, done: Callable[[object], None]) -> None:
+    def _perform_here(self, effect: HereEffect, done: Done) -> None:
         match effect:
             case CurrentConfig():
                 done(self.replica.config)
-            case Adopt():
-                self.replica.perform(operations.Adopt(config=effect.config), done)
+            case Local():
+                self.replica.perform(effect.op, done)
             case Synced():
                 self._synced_epoch = effect.epoch
                 done(None)
             case Rest():
-                self._clock.call_later(effect.delay_ms * (0.5 + self._dice.uniform()), partial(done, None))
+                self.clock.call_later(effect.delay_ms * (0.5 + self._dice.uniform()), partial(done, None))
             case _:
                 self.copier.perform(effect, done)
 
@@ -281,7 +276,7 @@ class Membership:
 
         def answered(reply: MemberReply) -> None:
             if isinstance(reply, StaleEpoch):
-                self.replica.perform(operations.Adopt(config=reply.config), lambda _: None)
+                self.replica.perform(Adopt(config=reply.config), lambda _: None)
             if waiting:
                 timer.cancel()
                 if is_page and answered in self._pages:
@@ -292,13 +287,13 @@ class Membership:
         if is_page:
             self._pages.append(answered)
         patience_ms = (PAGE_ROUNDS if is_page else 1) * self.driver.timing.round_timeout_ms
-        timer = self._clock.call_later(patience_ms, lambda: answered(Failed(reason="timeout")))
+        timer = self.clock.call_later(patience_ms, lambda: answered(Failed(reason="timeout")))
         if to == self.replica.me:
             self.answer(request, answered)
         else:
             self._transport.ask(to, request, answered)
 
-    def _ask_all(self, effect: AskAll, done: Callable[[object], None]) -> None:
+    def _ask_all(self, effect: AskAll, done: Done) -> None:
         replies: dict[int, MemberReply] = {}
 
         def answered(replica_id: int, reply: MemberReply) -> None:
@@ -309,12 +304,11 @@ class Membership:
         for replica_id in effect.to:
             self._ask(replica_id, effect.request, partial(answered, replica_id))
 
-    def _tell(self, effect: Tell) -> None:
-        for replica_id in effect.to:
-            if replica_id != self.replica.me:
-                self.driver.transport.send(replica_id, (UpdateConfig(config=effect.config),), None)
+    def send(self, to: int, update: ConfigUpdate, answered: Callable[[Reply], None] | None) -> None:
+        if to != self.replica.me:
+            self.driver.transport.send(to, update, answered)
 
-    def _publish(self, config: ClusterConfig, done: Callable[[object], None]) -> None:
+    def _publish(self, config: ClusterConfig, done: Done) -> None:
         value = wire.encode_config(config)
         self.driver.write(Write(key=CONFIG_KEY, value=value, mutable=True, if_version=config.epoch - 1), done)
 

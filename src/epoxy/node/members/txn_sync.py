@@ -17,13 +17,12 @@ from epoxy.model.members import (
 )
 from epoxy.model.records import KeyState
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.errands import Errand
 from epoxy.node.members.key_sync import LONGEST_REST_MS
-from epoxy.ports import Clock, Store, Timer, Transaction
+from epoxy.ports import Store, Timer, Transaction
 from epoxy.protocol.keys import acceptor
 from epoxy.protocol.members.effects import (
-    Effect,
     GiveWay,
+    HostEffect,
     Install,
     LookThrough,
     Mirrored,
@@ -32,11 +31,10 @@ from epoxy.protocol.members.effects import (
     Replace,
 )
 from epoxy.protocol.members.mirror import is_learning, mirror, nearest_sources
-from epoxy.runtime.flow_failures import FlowFailures
+from epoxy.runtime.flow import Done, FlowHost, FlowRunner
 from epoxy.store.txn_pages import ValueSpace
 
 R = TypeVar("R")
-Done = Callable[[object], None]
 
 AGAIN_MS, HURRY_MS = 1_000.0, 20.0
 """Between two passes: while a newcomer learns, and in a joint epoch, when all transactions wait for it."""
@@ -66,20 +64,19 @@ class Mirror:
         replica: Replica,
         store: Store,
         engine: TxnStateSource,
-        clock: Clock,
-        elsewhere: Callable[[Effect, Done], None],
+        host: FlowHost,
         near: Callable[[], Sequence[int]],
-        failures: FlowFailures,
     ) -> None:
-        """`elsewhere`: does what is no part of this. `near`: the members within reach, the nearest first."""
+        """`host` performs the effects that are no part of this. `near`: the members within reach, the nearest first."""
         self.values = ValueSpace(replica.me)
         self.engine = engine
         self._replica = replica
         self._store = store
-        self._clock = clock
-        self._elsewhere = elsewhere
+        self._host = host
+        self.clock = host.clock
+        self.failures = host.failures
+        self.send = host.send
         self._near = near
-        self._failures = failures
         self._busy_ms = 0.0
         self._running = False
         self._rest: Timer | None = None
@@ -133,7 +130,7 @@ class Mirror:
             self._running = True
             sources = nearest_sources(self._replica.config, self._replica.me, self._near())
             flow = mirror(sources, again=self._has_bulk)
-            Errand(self._failures, "mirror", self.perform, flow, None, self._passed).start()
+            FlowRunner[bool | None](self, "mirror", flow, lambda _: None, self._passed).start()
 
     def _passed(self, passed: bool | None) -> None:
         """None: it raised. It is begun again, and not at once: what it met may still be there."""
@@ -151,9 +148,9 @@ class Mirror:
 
     def _rest_for(self, delay_ms: float, then: Callable[[], None]) -> None:
         self._then = then
-        self._rest = self._clock.call_later(delay_ms, then)
+        self._rest = self.clock.call_later(delay_ms, then)
 
-    def perform(self, effect: Effect, done: Done) -> None:
+    def perform(self, effect: HostEffect, done: Done) -> None:
         if isinstance(effect, MirrorEffect):
             self._perform_here(effect, done)
         elif isinstance(effect, GiveWay):
@@ -161,7 +158,7 @@ class Mirror:
             self._busy_ms = 0.0
             self._rest_for(rest_ms, partial(self._rested, done))
         else:
-            self._elsewhere(effect, done)
+            self._host.perform(effect, done)
 
     def _rested(self, done: Done) -> None:
         self._then = self._rest = None
@@ -202,9 +199,9 @@ class Mirror:
             done(None)
 
     def _timed(self, work: Callable[[], R]) -> R:
-        begun_ms = self._clock.now_ms()
+        begun_ms = self.clock.now_ms()
         result = work()
-        self._busy_ms += self._clock.now_ms() - begun_ms
+        self._busy_ms += self.clock.now_ms() - begun_ms
         return result
 
 

@@ -28,16 +28,16 @@ from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused, TxnUnknown, fl
 from epoxy.model.writes import Path
 from epoxy.node.txn.catchup import CatchUp
 from epoxy.node.txn.replica import OrderedReplica, Results
-from epoxy.node.txn.runs import Run
 from epoxy.node.txn.terms import Terms
 from epoxy.ports import Clock, Dice, Store, Timer, Transport
+from epoxy.protocol.effects import Context, Local
 from epoxy.protocol.txn.coordinator import CommandDecided, Ending, TooMuch, submit
-from epoxy.protocol.txn.effects import Context, Home, Timing
+from epoxy.protocol.txn.effects import Rescue, TxnOp, TxnTiming
 from epoxy.protocol.txn.queue import MAX_QUEUED, Flight, Queue, QueuedTransaction
 from epoxy.protocol.txn.recovery import recover
 from epoxy.protocol.txn.terms import Part, close, last_slots
 from epoxy.protocol.txn.votes import vote_broadcast
-from epoxy.runtime.flow_failures import FlowFailures
+from epoxy.runtime.flow import Done, FlowFailures, FlowRunner
 
 LOOKS = 4
 """How often in `recover_ms` it is looked whether something is stuck."""
@@ -69,7 +69,7 @@ class OrderedEngine:
         self.me = me
         self.replica = OrderedReplica(me, store, config)
         self.terms = Terms(self.replica, store, self)
-        self.timing = Timing()
+        self.timing = TxnTiming()
         self.paths: Counter[Path] = Counter()
         self.transport = transport
         self.clock = clock
@@ -81,8 +81,8 @@ class OrderedEngine:
         self._flights: dict[InstanceId, Flight] = {}
         self._flights_term = self.replica.number
         """The term that all flights belong to, here and in the queue."""
-        self._running: dict[InstanceId, Run[Ending | None] | Run[bool]] = {}
-        self._closing: Run[Ended | Sealed | None] | None = None
+        self._running: dict[InstanceId, FlowRunner[Ending | None] | FlowRunner[bool]] = {}
+        self._closing: FlowRunner[Ended | Sealed | None] | None = None
         self._watchers: dict[InstanceId, list[Callable[[], None]]] = {}
         self._seen_ms: dict[InstanceId, float] = {}
         self._next_slot = self.replica.log.highest.get(me, 0) + 1
@@ -242,7 +242,9 @@ class OrderedEngine:
 
     def _submit(self, instance_id: InstanceId, command: Command) -> None:
         flow = submit(instance_id, command, self._context())
-        run: Run[Ending | None] = Run(self, "transaction", flow, None, partial(self._submitted, instance_id))
+        run: FlowRunner[Ending | None] = FlowRunner(
+            self, "transaction", flow, lambda _: None, partial(self._submitted, instance_id), self
+        )
         self._running[instance_id] = run
         run.start()
 
@@ -316,7 +318,7 @@ class OrderedEngine:
             decided = self.replica.log.get(instance_id).is_committed
             if instance_id not in self._running and not decided and self.replica.votes_on(instance_id):
                 flow = recover(instance_id, self._context())
-                run = Run(self, "recovery", flow, False, partial(self._recovered, instance_id))
+                run = FlowRunner(self, "recovery", flow, lambda _: False, partial(self._recovered, instance_id), self)
                 self._running[instance_id] = run
                 run.start()
 
@@ -477,7 +479,7 @@ class OrderedEngine:
             self.terms.look()
 
     def run_close(self, done: Callable[[Ended | Sealed | None], None]) -> None:
-        self._closing = Run(self, "term_end", close(self._context()), None, done)
+        self._closing = FlowRunner(self, "term_end", close(self._context()), lambda _: None, done, self)
         self._closing.start()
 
     # Flows
@@ -498,9 +500,16 @@ class OrderedEngine:
         for tell in self._watchers.get(instance_id, ()):
             self.clock.call_later(0, tell)
 
-    def perform(self, effect: Home, done: Callable[[object], None]) -> None:
-        result = self.replica.perform(effect.op)
-        self._tell_vote(effect.op, result)
+    def perform(self, effect: Local[TxnOp] | Rescue, done: Done) -> None:
+        if isinstance(effect, Local):
+            self._perform_local(effect.op, done)
+        else:
+            self.rescue(effect.ids)
+            done(None)
+
+    def _perform_local(self, op: TxnOp, done: Done) -> None:
+        result = self.replica.perform(op)
+        self._tell_vote(op, result)
         self._store.when_durable(partial(done, result))
 
     def alarm(self, text: str) -> None:

@@ -37,7 +37,7 @@ from epoxy.model.transactions import Executed
 from epoxy.ports import Store, Transaction
 from epoxy.protocol.txn import acceptor, graph, terms
 from epoxy.protocol.txn.catchup import dependencies_first, page_of
-from epoxy.protocol.txn.effects import Begin, Conclude, HomeOp, Join, Look, Seen
+from epoxy.protocol.txn.effects import Begin, FinishFast, Join, Look, Seen, TxnOp
 from epoxy.protocol.txn.execution import ExecutionState, execute
 from epoxy.protocol.txn.log import InstanceLog
 from epoxy.protocol.txn.terms import Ends, Part
@@ -238,14 +238,14 @@ class OrderedReplica:
                 self._keep(before, after)
                 return reply
 
-    def perform(self, op: HomeOp) -> object:
+    def perform(self, op: TxnOp) -> object:
         match op:
             case Begin():
                 assert self.votes_on(op.id), op
                 after, begun = acceptor.begin(self.log, op.id, op.command)
                 self._keep(self.log.get(op.id), after)
                 return begun
-            case Conclude():
+            case FinishFast():
                 before = self.log.get(op.id)
                 after, concluded = acceptor.conclude(before)
                 self._keep(before, after)

@@ -11,14 +11,15 @@ from epoxy.model.cluster import ClusterConfig
 from epoxy.model.messages import Accept, AlreadyCommitted, Commit, HigherBallot, StaleEpoch
 from epoxy.model.records import KeyState, Proposal, ProposalId
 from epoxy.model.writes import Write
+from epoxy.protocol.effects import Local
 from epoxy.protocol.keys import acceptor
-from epoxy.protocol.keys.effects import EpochChanged, Flow, Home
+from epoxy.protocol.keys.effects import EpochChanged, Flow
 from epoxy.protocol.keys.operations import (
     Conclude,
     Concluded,
     FastVote,
-    HomeOp,
     KeyOp,
+    LocalOp,
     Reserve,
     Reserved,
     Select,
@@ -95,8 +96,8 @@ def promised_since(state: KeyState) -> bool:
     return state.promised.is_classic
 
 
-def run_local(op: HomeOp) -> Flow[Any]:
-    result = yield Home(op)
+def run_local(op: LocalOp) -> Flow[Any]:
+    result = yield Local(op)
     if isinstance(result, StaleEpoch):
         raise EpochChanged(result.config)
     return result

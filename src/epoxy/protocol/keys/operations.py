@@ -6,10 +6,10 @@ These records are apart from the functions that use them, as in `terms`, because
 from msgspec import Struct
 
 from epoxy.model.ballot import Ballot
-from epoxy.model.cluster import ClusterConfig
 from epoxy.model.messages import AlreadyCommitted, Commit
 from epoxy.model.records import Proposal, ProposalId, Vote
 from epoxy.model.writes import Outcome, Write
+from epoxy.protocol.effects import Adopt
 
 
 class Answered(Struct, frozen=True):
@@ -74,14 +74,8 @@ class Cache(Struct, frozen=True, kw_only=True):
     proposal: Proposal
 
 
-class Adopt(Struct, frozen=True, kw_only=True):
-    """Adopt a configuration if it is newer. Resumed with the configuration then in force."""
-
-    config: ClusterConfig
-
-
 KeyOp = Select | Reserve | Conclude | Commit
-HomeOp = KeyOp | Peek | Cache | Adopt
+LocalOp = KeyOp | Peek | Cache | Adopt
 
 
 class FastVote(Struct, frozen=True, kw_only=True):

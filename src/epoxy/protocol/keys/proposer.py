@@ -6,7 +6,8 @@ from epoxy.model.cluster import CONFIG_KEY
 from epoxy.model.messages import AlreadyCommitted, Inspect, Inspected, StaleEpoch
 from epoxy.model.records import Proposal, ProposalId
 from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, ReadFailed, Refused, Write
-from epoxy.protocol.keys.effects import Answer, Context, EpochChanged, Expired, Flow, Next, Open
+from epoxy.protocol.effects import Answer, Context, Expired, Next, Open
+from epoxy.protocol.keys.effects import EpochChanged, Flow
 from epoxy.protocol.keys.local import proposal_for, run_local
 from epoxy.protocol.keys.operations import Answered, FastVote, Reserved, Select, Selected, Unconfirmed
 from epoxy.protocol.keys.preconditions import check_preconditions, winner

@@ -7,7 +7,8 @@ from epoxy.model.cluster import ClusterConfig, both_sides
 from epoxy.model.messages import AlreadyCommitted, Read, ReadOk, Reply, StaleEpoch
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Consistency, Path, ReadFailed, ReadOutcome, ReadResult, Source
-from epoxy.protocol.keys.effects import Answer, Context, EpochChanged, Expired, Flow, Next, Open, Pause
+from epoxy.protocol.effects import Answer, Context, Expired, Next, Open, Pause
+from epoxy.protocol.keys.effects import EpochChanged, Flow
 from epoxy.protocol.keys.local import run_local
 from epoxy.protocol.keys.operations import Cache, Peek
 from epoxy.protocol.keys.recovery import still_counts

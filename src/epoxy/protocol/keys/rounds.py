@@ -27,9 +27,10 @@ from epoxy.model.messages import (
 )
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Path
-from epoxy.protocol.keys.effects import Also, Answer, Context, EpochChanged, Expired, Flow, Next, Open, Pause, Tell
+from epoxy.protocol.effects import Adopt, Also, Answer, Context, Expired, Next, Open, Pause, Tell
+from epoxy.protocol.keys.effects import EpochChanged, Flow, Requests
 from epoxy.protocol.keys.local import run_local
-from epoxy.protocol.keys.operations import Adopt, Conclude, Concluded, FastVote, Reserve, Reserved
+from epoxy.protocol.keys.operations import Conclude, Concluded, FastVote, Reserve, Reserved
 from epoxy.protocol.keys.recovery import choose
 from epoxy.protocol.keys.terms import Decision, Free, GaveUp, KeyInstance, OwnProposal
 
@@ -224,7 +225,7 @@ def learn_locally(ctx: Context, key: bytes, decided: AlreadyCommitted, path: Pat
     return Decision(committed=decided.committed, lineage=decided.lineage, path=path)
 
 
-def broadcast_commit(ctx: Context, key: bytes, proposal: Proposal) -> Tell:
+def broadcast_commit(ctx: Context, key: bytes, proposal: Proposal) -> Tell[Requests]:
     """Commit to all other replicas, learners too. No reply is awaited: a replica that misses it answers `Behind` later,
     and is sent it then."""
     commit = Commit(key=key, epoch=ctx.config.epoch, proposal=proposal)

@@ -4,7 +4,7 @@ before must decide, so a second coordinator can only find its step taken."""
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.members import ChangeRequest, MemberStatus, StatusRead
 from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Statuses, next_step
-from epoxy.protocol.members.effects import AskAll, CurrentConfig, Flow, Publish, ReadChangeRequest, Rest, Tell
+from epoxy.protocol.members.effects import AskAll, CurrentConfig, Flow, Publish, ReadChangeRequest, Rest, tell
 
 POLL_MS = 200.0
 """Between two polls of members that are not ready yet: little against the seconds a copy takes, and few messages."""
@@ -48,7 +48,7 @@ def poll_members(config: ClusterConfig, request: ChangeRequest | None) -> Flow[S
     statuses = {i: reply for i, reply in replies.items() if isinstance(reply, MemberStatus)}
     behind = tuple(i for i, status in statuses.items() if status.epoch < config.epoch)
     if behind:
-        yield Tell(to=behind, config=config)
+        yield tell(behind, config)
     return statuses
 
 
@@ -57,4 +57,4 @@ def announce(before: ClusterConfig) -> Flow[None]:
     member that misses it learns of it from the first message of another epoch."""
     config: ClusterConfig = yield CurrentConfig()
     if config.epoch > before.epoch:
-        yield Tell(to=tuple(sorted({*before.replica_ids, *config.replica_ids})), config=config)
+        yield tell(tuple(sorted({*before.replica_ids, *config.replica_ids})), config)

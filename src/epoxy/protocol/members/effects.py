@@ -1,15 +1,19 @@
 """What the flows of a change ask of whoever drives them. Each effect has one result, and a flow has one on its way."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.members import Kept, MemberRequest, Pair, Progress, Unsettled
+from epoxy.model.messages import UpdateConfig
 from epoxy.model.records import ChangelogEntry
+from epoxy.protocol.effects import Adopt, Local, Tell
 
 T = TypeVar("T")
+
+ConfigUpdate = tuple[UpdateConfig]
 
 
 class CurrentConfig(Struct, frozen=True):
@@ -33,19 +37,6 @@ class AskAll(Struct, frozen=True, kw_only=True):
 
     to: tuple[int, ...]
     request: MemberRequest
-
-
-class Tell(Struct, frozen=True, kw_only=True):
-    """Send these replicas a configuration, and wait for nobody."""
-
-    to: tuple[int, ...]
-    config: ClusterConfig
-
-
-class Adopt(Struct, frozen=True, kw_only=True):
-    """Move to a newer configuration; resumed when that is durable."""
-
-    config: ClusterConfig
 
 
 class Publish(Struct, frozen=True, kw_only=True):
@@ -163,8 +154,17 @@ class Mirrored(Struct, frozen=True):
 
 MirrorEffect = LookThrough | Replace | Preserve | Install | Mirrored
 CopyEffect = Changing | LoadProgress | Summarise | Keep | Repair | GiveWay | Followed
-HereEffect = CurrentConfig | Adopt | CopyEffect | Synced | Rest
-Effect = HereEffect | ReadChangeRequest | Ask | AskAll | Tell | Publish | Settle | MirrorEffect
+HereEffect = CurrentConfig | Local[Adopt] | CopyEffect | Synced | Rest
+HostEffect = HereEffect | ReadChangeRequest | Ask | AskAll | Publish | Settle | MirrorEffect
+Effect = HostEffect | Tell[ConfigUpdate]
 
 Flow = Generator[Effect, Any, T]
 """What an effect resumes with depends on the effect, which Python's generator types cannot say: hence Any."""
+
+
+def adopt(config: ClusterConfig) -> Local[Adopt]:
+    return Local(Adopt(config=config))
+
+
+def tell(to: Iterable[int], config: ClusterConfig) -> Tell[ConfigUpdate]:
+    return Tell(envelopes=dict.fromkeys(to, (UpdateConfig(config=config),)))

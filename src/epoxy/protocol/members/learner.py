@@ -26,7 +26,6 @@ from epoxy.model.members import (
 from epoxy.model.messages import EpochAhead, StaleEpoch
 from epoxy.protocol.members.digest import NOTHING
 from epoxy.protocol.members.effects import (
-    Adopt,
     Ask,
     Changing,
     CurrentConfig,
@@ -39,7 +38,8 @@ from epoxy.protocol.members.effects import (
     Settle,
     Summarise,
     Synced,
-    Tell,
+    adopt,
+    tell,
 )
 
 MAX_SNAPSHOTS = 3
@@ -228,10 +228,10 @@ def settle(config: ClusterConfig, source: int) -> Flow[bool | None]:
     while True:
         page = yield Ask(to=source, request=UnsettledRead(epoch=config.epoch, after=after))
         if isinstance(page, StaleEpoch):
-            yield Adopt(config=page.config)
+            yield adopt(page.config)
             return None
         if isinstance(page, EpochAhead):
-            yield Tell(to=(source,), config=config)
+            yield tell((source,), config)
             return False
         if not isinstance(page, UnsettledPage):
             return False

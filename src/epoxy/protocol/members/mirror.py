@@ -22,7 +22,6 @@ from epoxy.model.members import (
 )
 from epoxy.model.messages import EpochAhead, StaleEpoch
 from epoxy.protocol.members.effects import (
-    Adopt,
     Ask,
     CurrentConfig,
     Flow,
@@ -33,7 +32,8 @@ from epoxy.protocol.members.effects import (
     Preserve,
     Replace,
     Span,
-    Tell,
+    adopt,
+    tell,
 )
 from epoxy.protocol.members.learner import FOLLOWING_SHARE, LEARNING_SHARE, WHOLE_SHARE, is_current
 
@@ -124,6 +124,6 @@ def copy_kept(config: ClusterConfig, source: int) -> Flow[bool]:
 def reconcile_epoch(config: ClusterConfig, source: int, reply: object) -> Flow[None]:
     """Adopt or send the newer configuration, if the source is in another epoch."""
     if isinstance(reply, StaleEpoch):
-        yield Adopt(config=reply.config)
+        yield adopt(reply.config)
     elif isinstance(reply, EpochAhead):
-        yield Tell(to=(source,), config=config)
+        yield tell((source,), config)

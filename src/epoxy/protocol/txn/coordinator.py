@@ -13,6 +13,7 @@ from epoxy.model.instances import (
     OrderedAccept,
     OrderedCommit,
     OrderedReply,
+    OrderedRequest,
     Overloaded,
     Overtaken,
     PreAccept,
@@ -20,7 +21,8 @@ from epoxy.model.instances import (
     Voted,
 )
 from epoxy.model.writes import Path
-from epoxy.protocol.txn.effects import Also, Answer, Begin, Conclude, Context, Expired, Flow, Home, Next, Open, Tell
+from epoxy.protocol.effects import Also, Answer, Context, Expired, Local, Next, Open, Tell
+from epoxy.protocol.txn.effects import Begin, FinishFast, Flow
 
 SENDS = 3
 """How often a command is sent to replicas that do not answer before it is left to recovery."""
@@ -44,7 +46,7 @@ Ending = CommandDecided | Abandoned | TooMuch
 
 
 def submit(instance_id: InstanceId, command: Command, ctx: Context) -> Flow[Ending]:
-    begun: PreAccept | Overloaded = yield Home(Begin(id=instance_id, command=command))
+    begun: PreAccept | Overloaded = yield Local(Begin(id=instance_id, command=command))
     if isinstance(begun, Overloaded):
         return TooMuch()
     poll = Poll(begun.deps, ctx)
@@ -126,7 +128,7 @@ def collect_answers(poll: Poll, request: PreAccept, ctx: Context) -> Flow[None]:
 
 def finish_fast(instance_id: InstanceId, ctx: Context) -> Flow[Ending]:
     """Committed locally before the Commit is sent: a coordinator that lost it in a crash could decide otherwise."""
-    result: OrderedCommit | Decided | Overtaken = yield Home(Conclude(id=instance_id))
+    result: OrderedCommit | Decided | Overtaken = yield Local(FinishFast(id=instance_id))
     if isinstance(result, Overtaken):
         return Abandoned()
     commit = result.commit if isinstance(result, Decided) else result
@@ -135,12 +137,12 @@ def finish_fast(instance_id: InstanceId, ctx: Context) -> Flow[Ending]:
 
 
 def adopt_decision(commit: OrderedCommit, ctx: Context) -> Flow[Ending]:
-    yield Home(commit)
+    yield Local(commit)
     yield broadcast_commit(commit, ctx)
     return CommandDecided(Path.SLOW)
 
 
-def broadcast_commit(commit: OrderedCommit, ctx: Context) -> Tell:
+def broadcast_commit(commit: OrderedCommit, ctx: Context) -> Tell[OrderedRequest]:
     return Tell(envelopes=ctx.to_others(commit))
 
 
@@ -151,7 +153,7 @@ def decide(
     decision. A ballot as the result: refused because of it."""
     vote = OrderedAccept(id=instance_id, ballot=ballot, command=command, deps=deps)
     yield Open(envelopes=ctx.to_others(vote), timer_ms=ctx.timing.round_timeout_ms)
-    own: OrderedReply = yield Home(vote)
+    own: OrderedReply = yield Local(vote)
     if isinstance(own, Decided):
         return True
     if not isinstance(own, Voted):
@@ -161,7 +163,7 @@ def decide(
         return result
     # A quorum has it on disk, so it may be sent before it is durable here, unlike in `finish_fast`.
     yield broadcast_commit(result, ctx)
-    yield Home(result)
+    yield Local(result)
     return True
 
 

@@ -27,24 +27,10 @@ from epoxy.model.instances import (
     Waiting,
 )
 from epoxy.model.quorum import Quorums
+from epoxy.protocol.effects import Also, Answer, Context, Expired, Local, Next, Open, Pause, Tell
 from epoxy.protocol.txn.acceptor import commit_of, is_settled_for
 from epoxy.protocol.txn.coordinator import broadcast_commit, decide
-from epoxy.protocol.txn.effects import (
-    Also,
-    Answer,
-    Context,
-    Expired,
-    Flow,
-    Home,
-    Join,
-    Look,
-    Next,
-    Open,
-    Pause,
-    Rescue,
-    Seen,
-    Tell,
-)
+from epoxy.protocol.txn.effects import Flow, Join, Look, Rescue, Seen
 
 
 class Learn(Struct, frozen=True):
@@ -115,7 +101,7 @@ def recover(instance_id: InstanceId, ctx: Context) -> Flow[bool]:
     """Whether it is decided now. If not, a recovery at a higher ballot is under way, or too few answer."""
     above = NO_BALLOT
     for attempt in range(ctx.timing.retries):
-        start: tuple[Instance, Recover] | Decided = yield Home(Join(id=instance_id, above=above))
+        start: tuple[Instance, Recover] | Decided = yield Local(Join(id=instance_id, above=above))
         if isinstance(start, Decided):
             return True
         held, request = start
@@ -140,7 +126,7 @@ def recover_at(request: Recover, own: Instance, ctx: Context) -> Flow[bool | Bal
     if verdict is None:
         return False
     if isinstance(verdict, Learn):
-        yield Home(verdict.commit)
+        yield Local(verdict.commit)
         yield broadcast_commit(verdict.commit, ctx)
         return True
     return (yield from decide(request.id, request.ballot, verdict.command, verdict.deps, ctx))
@@ -171,7 +157,7 @@ def check_fast_path(
 ) -> Flow[Propose | Learn | None]:
     """Rule 7. None: a replica has joined a higher ballot, or does not answer."""
     validate = Validate(id=request.id, ballot=request.ballot, command=choice.command, deps=choice.deps)
-    own: OrderedReply = yield Home(validate)
+    own: OrderedReply = yield Local(validate)
     if isinstance(own, Decided):
         return Learn(own.commit)
     if not isinstance(own, ValidateOk):
@@ -224,7 +210,7 @@ def wait_for_rivals(
     yield Tell(envelopes=ctx.to_others(waiting))
     yield Also(envelopes={}, timer_ms=ctx.timing.round_timeout_ms)
     while True:
-        seen: Seen = yield Home(Look(ids=(request.id, *rivals)))
+        seen: Seen = yield Local(Look(ids=(request.id, *rivals)))
         verdict = check_rivals(request, choice, seen, ctx.config.quorums)
         if verdict is not None:
             return verdict

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.instances import Ended, InstanceId, Seal, Sealed, Term
 from epoxy.model.quorum import Quorums
-from epoxy.protocol.txn.effects import Also, Context, Expired, Flow, Home, Next, Open
+from epoxy.protocol.effects import Also, Context, Expired, Local, Next, Open
+from epoxy.protocol.txn.effects import Flow
 from epoxy.protocol.txn.log import InstanceLog
 
 Ends = dict[int, int]
@@ -84,7 +85,7 @@ def close(ctx: Context) -> Flow[Ended | Sealed | None]:
     """The decided end of the term (`Ended`), if a member knows it; or a proposal for it (`Sealed`), by a slow quorum of
     members that vote on nothing until it is decided. Members that do not answer are asked again, and an answer to any
     of these requests counts: that of a sealed member stays true. None: too few answer."""
-    own: object = yield Home(Seal())
+    own: object = yield Local(Seal())
     if isinstance(own, Ended):
         return own
     sealed: dict[int, tuple[InstanceId, ...]] = {}

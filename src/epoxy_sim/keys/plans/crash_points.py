@@ -9,7 +9,7 @@ from random import Random
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather
 
 SIZES = (2, 3, 3, 3, 4, 5)

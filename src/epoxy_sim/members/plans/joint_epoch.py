@@ -7,7 +7,7 @@ at about the same time, while hardly a Commit gets through.
 from random import Random
 
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, WishPlan
 
 CHANGES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (

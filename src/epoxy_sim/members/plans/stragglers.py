@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
-from epoxy.protocol.keys.effects import Timing
+from epoxy.protocol.effects import Timing
 from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, WishPlan
 
 Change = tuple[tuple[int, ...], tuple[int, ...]]

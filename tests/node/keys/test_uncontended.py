@@ -1,0 +1,162 @@
+"""The shortest way of a write, and where it is left to the flow."""
+
+import pytest
+
+from epoxy.model.ballot import Ballot
+from epoxy.model.messages import (
+    Accept,
+    AcceptOk,
+    AlreadyCommitted,
+    Behind,
+    Commit,
+    EpochAhead,
+    Failed,
+    HigherBallot,
+    Prepare,
+    StaleEpoch,
+    UpdateConfig,
+)
+from epoxy.model.writes import Committed, ConsensusFailed, ExpectedValueDoesNotMatch, Outcome, Path, Write
+from epoxy.node.keys.replica import Replica
+from epoxy.node.keys.uncontended import Uncontended
+from epoxy_sim.patching import Patch, applied
+from tests.node.bench import Node, with_learner
+from tests.node.keys.driver_bench import MINE, OTHERS, kinds, writing
+from tests.protocol.keys.harness import KEY, TIMING, A, B, C, commit, config_of, prepare, prop
+
+WON = Committed(proposal=MINE, mine=True, path=Path.FAST, previous=None)
+
+
+def test_one_round_commits_and_all_are_told_once_that_is_durable() -> None:
+    node, accepts = writing()
+    assert kinds(accepts) == {B: [Accept], C: [Accept]}
+    accepts[C].answer(AcceptOk())
+    assert (node.outcomes, node.transport.sent) == ([], []), "the commit is not durable yet"
+    node.disk.sync()
+    assert node.outcomes == [WON]
+    assert kinds(node.transport.take()) == {B: [Commit], C: [Commit]}
+    assert node.clock.pending == []
+
+
+def test_nothing_is_sent_before_the_local_vote_is_durable() -> None:
+    node = Node()
+    node.write()
+    assert node.transport.sent == []
+
+
+def test_a_replica_alone_is_its_own_fast_quorum() -> None:
+    node = Node(config=config_of(1))
+    node.write()
+    node.disk.sync()
+    assert node.outcomes == [WON]
+    assert node.transport.sent == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "missed"), [(EpochAhead(epoch=0), UpdateConfig), (Behind(version=0), Commit)], ids=["epoch", "version"]
+)
+def test_a_replica_that_missed_something_is_sent_it_once(reply: Behind | EpochAhead, missed: type) -> None:
+    node = Node()
+    node.handle_now(commit(prop(b"before", mutable=True)))
+    node.write(mutable=True)
+    node.disk.sync()
+    node.transport.take()[B].answer(reply)
+    helped = node.transport.take()
+    assert kinds(helped) == {B: [missed, Accept]}
+    helped[B].answer(reply)
+    assert node.transport.sent == [], "the second time it counts as a refusal"
+
+
+def test_a_decision_made_elsewhere_is_learned_and_answers_the_write() -> None:
+    node, accepts = writing()
+    accepts[B].answer(AlreadyCommitted(committed=OTHERS))
+    node.disk.sync()
+    (outcome,) = node.outcomes
+    assert isinstance(outcome, ExpectedValueDoesNotMatch)
+    assert node.state().committed == OTHERS
+
+
+def test_a_new_epoch_is_adopted_and_the_write_goes_on_in_it() -> None:
+    node, accepts = writing()
+    accepts[B].answer(StaleEpoch(config=config_of(epoch=2)))
+    node.disk.sync()
+    assert node.replica.config.epoch == 2
+    asked = [request for each in node.transport.sent for request in each.requests]
+    assert asked
+    assert all(isinstance(request, Prepare) and request.epoch == 2 for request in asked)
+
+
+@pytest.mark.parametrize("reply", [HigherBallot(ballot=Ballot(2, C)), Failed(reason="busy")])
+def test_a_fast_quorum_out_of_reach_is_left_at_once(reply: HigherBallot | Failed) -> None:
+    node, accepts = writing()
+    accepts[B].answer(reply)
+    accepts[B].answer(reply)
+    assert node.transport.sent == [], "one sender counts once"
+    accepts[C].answer(reply)
+    node.disk.sync()
+    assert kinds(node.transport.take()) == {B: [Prepare], C: [Prepare]}
+
+
+def test_a_promise_made_meanwhile_forbids_the_fast_commit() -> None:
+    node, accepts = writing()
+    node.handle_now(prepare(Ballot(2, C)))
+    accepts[B].answer(AcceptOk())
+    node.disk.sync()
+    assert node.outcomes == []
+    assert kinds(node.transport.take()) == {B: [Prepare], C: [Prepare]}
+
+
+def test_a_replica_without_a_vote_proposes_nothing() -> None:
+    node = Node(config=with_learner())
+    node.write()
+    node.disk.sync()
+    assert node.transport.sent == []
+    assert [outcome.reason for outcome in node.outcomes if not isinstance(outcome, Committed)] == [  # type: ignore[union-attr]
+        f"replica {A} is not an active member"
+    ]
+
+
+def test_each_round_of_prepares_is_counted_once() -> None:
+    node = Node()
+    write = Uncontended(node.driver, Write(key=KEY, value=b"v"), node.driver.plan(), 0.0, node.outcomes.append)
+    node.driver._queues[KEY] = None
+    write.start()
+    node.disk.sync()
+    assert write.prepares == 0
+    node.clock.advance(TIMING.hedge_ms)
+    node.disk.sync()
+    assert write.prepares == 1
+    node.clock.advance(TIMING.round_timeout_ms + TIMING.backoff_ms)
+    node.disk.sync()
+    assert write.prepares == 2
+
+
+@pytest.mark.pure("plants a fault in the replica")
+def test_a_bug_answers_the_client_and_frees_the_key() -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    node = Node()
+    reports: list[str] = []
+    node.driver.failures.report = lambda flow, _: reports.append(flow)
+    with applied((Patch(Replica, "perform", fails),)):
+        node.write()
+    assert node.outcomes == [ConsensusFailed(reason="failed at RuntimeError('a bug')")]
+    assert reports == ["write"]
+    node.write()
+    node.disk.sync()
+    assert kinds(node.transport.take()) == {B: [Accept], C: [Accept]}, "the next write of the key"
+
+
+def test_a_client_that_fails_at_its_answer_is_not_answered_twice() -> None:
+    node, heard = Node(config=config_of(1)), list[Outcome]()
+
+    def fails(outcome: Outcome) -> None:
+        heard.append(outcome)
+        raise RuntimeError("the client's own")
+
+    node.driver.write(Write(key=KEY, value=b"v"), fails)
+    with pytest.raises(RuntimeError):
+        node.disk.sync()
+    assert heard == [WON]
+    assert node.driver.failures.count["write"] == 0
