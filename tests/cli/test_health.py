@@ -123,8 +123,8 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
         ([visit(invariant_violations=1)], Severity.BROKEN, "us-east-1 (1) has seen 1 broken invariant: two values"),
         ([visit(longest_sync_ms=2400.0)], Severity.WARNING, "the disk of us-east-1 (1) took 2.4 s for a sync"),
         ([visit(), visit(id=2, epoch=2)], Severity.BROKEN, "different epochs (us-east-1 (1): 1, us-east-1 (2): 2)"),
-        ([visit(), visit(url="http://127.0.0.1:2")], Severity.BROKEN, "two addresses say that they are replica 1"),
-        ([visit(), visit(id=2, quorum_policy="fast-paxos")], Severity.BROKEN, "different policies"),
+        ([visit(), visit(url="http://127.0.0.1:2")], Severity.BROKEN, "two nodes report that they are replica 1"),
+        ([visit(), visit(id=2, quorum_policy="fast-paxos")], Severity.BROKEN, "different quorum policies"),
         ([visit(replicas=1, tolerated_failures=0)], Severity.WARNING, "one replica"),
         ([visit(replicas=2, tolerated_failures=0)], Severity.WARNING, "two replicas"),
         ([visit(replicas=4)], Severity.WARNING, "4 replicas tolerate no more failures than 3"),
@@ -137,7 +137,7 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
         ([*HEALTHY, away("removed")], Severity.WARNING, "(9) was removed and still runs"),
         ([away("displaced")], Severity.BROKEN, "(9) runs with another disk than the one the cluster knows"),
         ([away("unconfirmed")], Severity.BROKEN, "(9) has a disk that most of the others have not met"),
-        ([away("unconfirmed"), visit(epoch=8)], Severity.BROKEN, "(9) knows nothing of a cluster that is in epoch 8"),
+        ([away("unconfirmed"), visit(epoch=8)], Severity.BROKEN, "(9) has an empty store, and the cluster is in epoch 8"),
         (
             [visit(state="active", txn_state="learning", txn_term=2, epoch_age_s=90.0)],
             Severity.WARNING,
@@ -220,9 +220,9 @@ def test_the_worst_comes_first() -> None:
 @pytest.mark.parametrize(
     ("reason", "advice"),
     [
-        ("no answer in time", "stands still"),
-        ("no connection in time", "stands still, or nothing comes through"),
-        ("no TLS connection (certificate refused: certificate has expired)", "until when it is good. This command"),
+        ("no answer in time", "is paused, overloaded"),
+        ("no connection in time", "is paused, or no packet reaches it"),
+        ("no TLS connection (certificate refused: certificate has expired)", "its end date. This command"),
         ("no TLS connection (WRONG_VERSION_NUMBER)", "https:// if it has [tls]"),
         ("the connection was closed", "https:// if it has [tls]"),
         ("connection refused", "Is it running"),
@@ -281,7 +281,7 @@ def test_inspect_draws_all_replicas(node: FakeNode, capsys: Captured) -> None:
     )
     assert "dc-3        3        did not answer: no answer in time" in lines[3]
     assert lines[-1] == (
-        "1 of 3 replicas hold the newest value, version 2. 1 will hear of it when it matters. 1 vote in flight."
+        "1 of 3 replicas hold the newest value, version 2. 1 will learn it from the others. 1 vote in flight."
     )
 
 

@@ -43,7 +43,7 @@ def test_reserve_again_with_the_same_and_another_value(node: FakeNode, capsysbin
     assert (status, out.splitlines()[0]) == (0, "same value: user/ada is eu-west-1, for ever")
     status, out, _ = command(["reserve", "user/ada", "us"], capsysbinary)
     assert (status, out.splitlines()[0]) == (3, "lost: user/ada is eu-west-1, for ever")
-    assert "no message to anybody" in out
+    assert "no message was sent" in out
     assert "floor" not in out
 
 
@@ -262,5 +262,5 @@ def test_a_key_of_transactions_is_told_without_a_version() -> None:
     found = Reading(
         key=b"k", value=b"v", version=0, mutable=True, source=Source.LOCAL, latency_ms=1.0, transactional=True
     )
-    assert in_words(found) == "of transactions, source local, 1.0 ms"
+    assert in_words(found) == "belongs to transactions, source local, 1.0 ms"
     assert reading_json(found)["version"] is None

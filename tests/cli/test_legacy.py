@@ -89,7 +89,7 @@ def test_a_second_import_changes_nothing_and_a_dry_run_writes_nothing(config: Pa
     ("line", "says"),
     [
         ("{", "line 3: "),
-        ('{"key": "a"}', "line 3: either `value` or `value_base64`"),
+        ('{"key": "a"}', "line 3: needs either `value` or `value_base64`"),
         ('{"key": "", "value": "x"}', "line 3: a key of 0 bytes; allowed: 1 to 1024"),
         ('{"key": "100%", "value": "x"}', "line 3: '%' is not a percent sign and two hexadecimal digits"),
         ('{"key": "%ff/x", "value": "x"}', "line 3: key b'\\xff/x' belongs to the cluster"),

@@ -8,7 +8,7 @@ import pytest
 
 from epoxy.cli import members as commands
 from epoxy.cli.main import run
-from epoxy.cli.members_progress import Journey, is_done, seconds
+from epoxy.cli.members_progress import ChangeProgress, is_done, seconds
 from epoxy.client.members import MemberRow, Members, Progress
 from tests.client.fake import STATUS, FakeNode
 
@@ -62,8 +62,8 @@ def test_the_list_while_members_change(node: FakeNode, capsys: Captured) -> None
     node.members = [LEARNING]
     assert run(["members", "list"]) == 0
     out = capsys.readouterr().out
-    assert "On the way to 1, 2, 3, 4. It waits: 1, 2, 3 of 1, 2, 3, 4 have copied." in out
-    assert "60 keys copied, all of 1 members" in out
+    assert "Changing to 1, 2, 3, 4. It waits: 1, 2, 3 of 1, 2, 3, 4 have copied." in out
+    assert "60 keys copied, all keys of 1 member" in out
 
 
 def test_the_list_in_json(node: FakeNode, capsys: Captured) -> None:
@@ -76,7 +76,7 @@ def test_the_list_in_json(node: FakeNode, capsys: Captured) -> None:
     ("changed", "words"),
     [
         (shown(*THREE[:2], row(3) | {"progress": {"heard": False}}), "DOES NOT ANSWER"),
-        (shown(*THREE[:2], row(3, epoch=3)), "is in epoch 3"),
+        (shown(*THREE[:2], row(3, epoch=3)), "in epoch 3"),
         (shown(*THREE[:2], row(3, synced=True), joint=True, settled=False), "synced"),
         (shown(*THREE[:2], row(3), joint=True, settled=False), "not synced yet"),
     ],
@@ -98,7 +98,7 @@ def test_a_newcomer_is_asked_who_it_is_and_followed_until_it_is_a_member(
         {"add": [{"id": 4, "url": newcomer.url, "datacenter": "sa-east-1"}], "remove": [], "force": False}
     ]
     assert told.out == "Done: epoch 6, members 1, 2, 3, 4.\n"
-    assert "Written down: 1, 2, 3, 4 shall be the members." in told.err
+    assert "Written down: the members will be 1, 2, 3, 4." in told.err
     assert "epoch 4, dc-4 copying" in told.err
 
 
@@ -113,7 +113,7 @@ def test_to_remove(node: FakeNode, capsys: Captured) -> None:
     node.members = [shown(*THREE, settled=False, wanted=[1, 2]), shown(*THREE[:2])]
     assert run(["members", "remove", "3", "--force"]) == 0
     assert node.orders == [{"add": [], "remove": [3], "force": True}]
-    assert "Another change is under way and is finished or taken back first." in capsys.readouterr().err
+    assert "Another change is under way, and is finished or undone first." in capsys.readouterr().err
 
 
 def test_what_is_not_possible_is_said_in_the_words_of_the_node(node: FakeNode, capsys: Captured) -> None:
@@ -148,12 +148,15 @@ def test_a_change_that_somebody_else_undoes_is_not_waited_for(node: FakeNode, ca
     node.members = [LEARNING, SETTLED]
     node.verdict = 202, {"wanted": [1, 2, 3, 4], "epoch": 4, "queued": False}
     assert run(["members", "remove", "5"]) == 5
-    assert "not done: since then somebody has wished for 1, 2, 3\n" in capsys.readouterr().err
+    assert "not done: another change was asked for since, to 1, 2, 3\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"id": 7}, "is replica 7, not 4"), ({"state": "active"}, "replica 4 is no newcomer: it is active, in epoch 1")],
+    [
+        ({"id": 7}, "is replica 7, not 4"),
+        ({"state": "active"}, "replica 4 is no newcomer: its state is active, in epoch 1"),
+    ],
 )
 def test_a_newcomer_that_is_somebody_else(
     newcomer: FakeNode, capsys: Captured, change: dict[str, Any], words: str
@@ -184,7 +187,7 @@ SOURCE = MemberRow(id=1, status="active", progress=Progress(heard=True, keys=100
 
 
 def test_keys_rate_and_time_left() -> None:
-    journey = Journey()
+    journey = ChangeProgress()
     assert journey.look(seen(SOURCE, learner(0)), 100.0).rate == 0.0
     told = journey.look(seen(SOURCE, learner(200)), 102.0)
     assert (told.copied, told.total, told.rate) == (200, 1000, 100.0)
@@ -193,7 +196,7 @@ def test_keys_rate_and_time_left() -> None:
 
 def test_the_time_left_waits_for_those_who_count_and_never_rises_with_what_they_find() -> None:
     """A newcomer that has counted what it holds says nothing about what is left."""
-    journey, counting = Journey(), msgspec.structs.replace(SOURCE, progress=Progress(heard=True, keys=0))
+    journey, counting = ChangeProgress(), msgspec.structs.replace(SOURCE, progress=Progress(heard=True, keys=0))
     journey.look(seen(counting, learner(0)), 100.0)
     half = msgspec.structs.replace(learner(200), progress=Progress(heard=True, copied=200, keys=200))
     assert journey.look(seen(counting, half), 102.0).words == "epoch 4, dc-4 copying: 200 keys, 100/s"
@@ -202,7 +205,7 @@ def test_the_time_left_waits_for_those_who_count_and_never_rises_with_what_they_
 
 
 def test_the_rate_is_that_of_the_last_while() -> None:
-    journey = Journey()
+    journey = ChangeProgress()
     looks = [
         journey.look(seen(SOURCE, learner(0 if second < 15 else (second - 15) * 10)), float(second))
         for second in range(30)
@@ -211,11 +214,11 @@ def test_the_rate_is_that_of_the_last_while() -> None:
 
 
 def test_phases_without_keys() -> None:
-    assert Journey().look(seen(SOURCE, joint=True, waiting="1 of 1, 2"), 0.0).words == (
+    assert ChangeProgress().look(seen(SOURCE, joint=True, waiting="1 of 1, 2"), 0.0).words == (
         "epoch 4, old and new decide together: 1 of 1, 2"
     )
-    assert Journey().look(seen(SOURCE, waiting="no word from 4"), 0.0).words == "epoch 4: no word from 4"
-    assert Journey().look(seen(SOURCE, settled=True), 0.0).words == "epoch 4, done"
+    assert ChangeProgress().look(seen(SOURCE, waiting="no word from 4"), 0.0).words == "epoch 4: no word from 4"
+    assert ChangeProgress().look(seen(SOURCE, settled=True), 0.0).words == "epoch 4, done"
 
 
 def test_done_is_what_was_wanted_and_nothing_else() -> None:

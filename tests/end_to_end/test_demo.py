@@ -99,7 +99,7 @@ def test_orders_from_a_second_terminal_and_a_second_life(tmp_path: Path) -> None
 
         demo.order("pause", north)
         assert demo.ps()[east]["can"].startswith("cannot write: reaches 1 of 3, needs 2")
-        assert "goes on" in demo.order("resume", north).stdout
+        assert "continues (pid" in demo.order("resume", north).stdout
 
         assert f"{west} is back with the data it had" in demo.order("revive", west).stdout
         demo.order("cut", west, east)

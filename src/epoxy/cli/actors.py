@@ -12,12 +12,13 @@ HEADS = ("name", "key", "state", "datacenter", "worker", "pool", "id")
 ENVOY_HEADS = ("worker", "actors", "of", "weight", "version", "last ping", "round trip", "")
 
 namespace_option = click.option("--namespace", default=DEFAULT, show_default=True)
-pool_option = click.option("--pool", default=DEFAULT, show_default=True, help="The workers that may host it.")
+pool_option = click.option("--pool", default=DEFAULT, show_default=True, help="The pool of workers.")
 
 
-@click.group(cls=Group, context_settings=SETTINGS, short_help="Actors: create, find, ask, destroy.")
+@click.group(cls=Group, context_settings=SETTINGS, short_help="Create, find, ask and destroy actors.")
 def actor() -> None:
-    """Actors: each has a name that is reserved once in the world, and runs on a worker of the datacenter that won it.
+    """Create, find, ask and destroy actors. The name of an actor is reserved once in the world, and the actor runs on a
+    worker of the datacenter that won it.
 
     \b
     Examples:
@@ -28,16 +29,14 @@ def actor() -> None:
     """
 
 
-@actor.command(context_settings=SETTINGS, short_help="Make an actor, or find the one there is.")
+@actor.command(context_settings=SETTINGS, short_help="Create an actor, or find the one that exists.")
 @click.argument("name")
 @click.argument("key")
 @namespace_option
 @pool_option
-@click.option("--input", "given", default="", help="What it is given to begin with.")
-@click.option("--new", "exclusive", is_flag=True, help="Only make a new one: exit 3 if there is one.")
-@target.url_option
-@target.timeout_option
-@target.json_option
+@click.option("--input", "given", default="", help="Handed to the actor when it starts.")
+@click.option("--new", "exclusive", is_flag=True, help="Exit with 3 if the actor exists.")
+@target.call_options
 def create(
     name: str,
     key: str,
@@ -45,53 +44,45 @@ def create(
     pool: str,
     given: str,
     exclusive: bool,
-    urls: list[str],
-    timeout: float,
-    as_json: bool,
+    call: target.Call,
 ) -> None:
-    """The one actor NAME/KEY in the world: made here, unless there is one somewhere.
+    """Create the actor NAME/KEY in the node's datacenter, or find it if it exists in any datacenter.
 
-    Exit status: 0 made or found, 3 there is one and --new was given, 1 failed.
+    Exit status: 0 created or found, 3 it exists and --new was given, 1 failed.
     """
-    with target.talking_to(urls, timeout, as_json=as_json, writes=True) as client:
+    with call.client(writes=True) as client:
         actors = client.actors
         make = actors.create if exclusive else actors.get_or_create
         found = make(name, key, namespace=namespace, pool=pool, given=given)
     if found is None:
-        click.echo(f"epoxy: there is an actor {name}/{key} already", err=True)
+        click.echo(f"epoxy: the actor {name}/{key} exists already", err=True)
         raise click.exceptions.Exit(target.LOST)
-    show(found, as_json, "created" if found.created else "found")
+    show(found, call.as_json, "created" if found.created else "found")
 
 
-@actor.command(context_settings=SETTINGS, short_help="Find an actor, wherever it is.")
+@actor.command(context_settings=SETTINGS, short_help="Find an actor, in any datacenter.")
 @click.argument("name")
 @click.argument("key")
 @namespace_option
-@target.url_option
-@target.timeout_option
-@target.json_option
-def get(name: str, key: str, namespace: str, urls: list[str], timeout: float, as_json: bool) -> None:
-    """Where the actor NAME/KEY is, and how it is doing. Exit status: 0 found, 4 there is none."""
-    with target.talking_to(urls, timeout, as_json=as_json) as client:
+@target.call_options
+def get(name: str, key: str, namespace: str, call: target.Call) -> None:
+    """Print where the actor NAME/KEY runs, and its state. Exit status: 0 found, 4 not found."""
+    with call.client() as client:
         found = client.actors.get(Which(name=name, key=key, namespace=namespace))
-    show(found, as_json, "found")
+    show(found, call.as_json, "found")
 
 
-@actor.command("list", context_settings=SETTINGS, short_help="The actors of one datacenter.")
-@click.option("--name", help="Only those with this name.")
+@actor.command("list", context_settings=SETTINGS, short_help="List the actors of one datacenter.")
+@click.option("--name", help="Only actors with this name.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
-@click.option("--after", metavar="ID", help="From the one behind this one on.")
+@click.option("--after", metavar="ID", help="Continue after this actor.")
 @namespace_option
-@target.url_option
-@target.timeout_option
-@target.json_option
-def list_actors(
-    name: str | None, limit: int, after: str | None, namespace: str, urls: list[str], timeout: float, as_json: bool
-) -> None:
-    """The actors that the node's datacenter owns, in the order of their names."""
-    with target.talking_to(urls, timeout, as_json=as_json) as client:
+@target.call_options
+def list_actors(name: str | None, limit: int, after: str | None, namespace: str, call: target.Call) -> None:
+    """List the actors that the node's datacenter owns, in the order of their names."""
+    with call.client() as client:
         page = client.actors.page(namespace=namespace, name=name, after=after, limit=limit)
-    if as_json:
+    if call.as_json:
         output.emit_json(page)
         return
     output.table(HEADS, [cells(each) for each in page.actors])
@@ -99,40 +90,38 @@ def list_actors(
         click.echo(f"There are more: --after {page.next}")
 
 
-@actor.command(context_settings=SETTINGS, short_help="Ask an actor something.")
+@actor.command(context_settings=SETTINGS, short_help="Send a request to an actor.")
 @click.argument("name")
 @click.argument("key")
 @click.argument("body", type=target.Argument(stdin=True))
 @namespace_option
-@click.option("--pool", help="Make the actor in this pool, if there is none.")
+@click.option("--pool", help="Create the actor in this pool if it does not exist.")
 @target.url_option
 @target.timeout_option
 def request(
     name: str, key: str, body: bytes, namespace: str, pool: str | None, urls: list[str], timeout: float
 ) -> None:
     """Send BODY (`-`: stdin) to the actor NAME/KEY and print its answer."""
-    with target.talking_to(urls, timeout, as_json=False, writes=True) as client:
+    with target.Call(urls=urls, timeout=timeout).client(writes=True) as client:
         answer = client.actors.request(Which(name=name, key=key, namespace=namespace), body, pool=pool)
     click.echo(answer, nl=False)
 
 
-@actor.command(context_settings=SETTINGS, short_help="End an actor.")
+@actor.command(context_settings=SETTINGS, short_help="Destroy an actor.")
 @click.argument("name")
 @click.argument("key")
 @namespace_option
-@target.url_option
-@target.timeout_option
-@target.json_option
-def destroy(name: str, key: str, namespace: str, urls: list[str], timeout: float, as_json: bool) -> None:
-    """End the actor NAME/KEY. Its name stays with its datacenter. Exit status: 0 ended, 4 there is none."""
-    with target.talking_to(urls, timeout, as_json=as_json, writes=True) as client:
+@target.call_options
+def destroy(name: str, key: str, namespace: str, call: target.Call) -> None:
+    """Destroy the actor NAME/KEY. Its name stays with its datacenter. Exit status: 0 destroyed, 4 not found."""
+    with call.client(writes=True) as client:
         gone = client.actors.destroy(Which(name=name, key=key, namespace=namespace))
-    show(gone, as_json, "destroyed")
+    show(gone, call.as_json, "destroyed")
 
 
-@click.group(cls=Group, context_settings=SETTINGS, short_help="Workers that host actors: list, drain.")
+@click.group(cls=Group, context_settings=SETTINGS, short_help="List and drain the workers that host actors.")
 def envoy() -> None:
-    """The workers that host actors, as one datacenter knows them.
+    """List and drain the workers that host actors in one datacenter.
 
     \b
     Examples:
@@ -141,17 +130,15 @@ def envoy() -> None:
     """
 
 
-@envoy.command("list", context_settings=SETTINGS, short_help="The workers of a pool.")
+@envoy.command("list", context_settings=SETTINGS, short_help="List the workers of a pool.")
 @namespace_option
 @pool_option
-@target.url_option
-@target.timeout_option
-@target.json_option
-def list_envoys(namespace: str, pool: str, urls: list[str], timeout: float, as_json: bool) -> None:
-    """The workers of a pool in the node's datacenter, with how many actors each has."""
-    with target.talking_to(urls, timeout, as_json=as_json) as client:
+@target.call_options
+def list_envoys(namespace: str, pool: str, call: target.Call) -> None:
+    """List the workers of a pool in the node's datacenter, with the number of actors on each."""
+    with call.client() as client:
         found = client.actors.envoys(namespace=namespace, pool=pool)
-    if as_json:
+    if call.as_json:
         output.emit_json({"envoys": found})
         return
     now_ms = time.time() * 1000
@@ -176,15 +163,15 @@ def list_envoys(namespace: str, pool: str, urls: list[str], timeout: float, as_j
 @envoy.command(context_settings=SETTINGS, short_help="Move a worker's actors elsewhere.")
 @click.argument("key")
 @namespace_option
-@click.option("--undo", is_flag=True, help="It stays after all.")
+@click.option("--undo", is_flag=True, help="Stop draining it.")
 @target.url_option
 @target.timeout_option
 def drain(key: str, namespace: str, undo: bool, urls: list[str], timeout: float) -> None:
-    """The worker KEY gets nothing new, and what it has moves to others. Exit status: 0 so be it, 4 there is none."""
-    with target.talking_to(urls, timeout, as_json=False, writes=True) as client:
+    """Give the worker KEY no new actors, and move its actors to others. Exit status: 0 draining, 4 not found."""
+    with target.Call(urls=urls, timeout=timeout).client(writes=True) as client:
         done = client.actors.drain(key, namespace=namespace, undo=undo)
     if not done:
-        click.echo("epoxy: no such worker is active in this datacenter", err=True)
+        click.echo("epoxy: no worker of this name is active in this datacenter", err=True)
         raise click.exceptions.Exit(target.NOT_FOUND)
     click.echo(f"{key} takes actors again" if undo else f"{key} is draining")
 

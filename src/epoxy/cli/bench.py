@@ -20,7 +20,7 @@ HEADS = ("node", "calls", "a second", "p50", "p99", "slowest", "how", "failed")
 
 
 class Benches(Group):
-    """Without a word for another bench it is load."""
+    """`load` is the default command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args if args and args[0] in self.list_commands(ctx) else ["load", *args])
@@ -28,16 +28,16 @@ class Benches(Group):
 
 @click.group(cls=Benches, rooms={"placement": "sim.placement_bench"}, context_settings=SETTINGS)
 def bench() -> None:
-    """Load against a running cluster, and other measurements."""
+    """Measure a running cluster under load, and how envoys are chosen."""
 
 
-@bench.command("load", context_settings=SETTINGS, short_help="Load against a running cluster.")
+@bench.command("load", context_settings=SETTINGS, short_help="Measure a running cluster under load.")
 @click.argument("workload", type=click.Choice(["reserve", "put", "get"]), default="reserve")
 @click.option(
-    "--clients", type=click.IntRange(1, 4096), default=16, show_default=True, help="That ask at the same time."
+    "--clients", type=click.IntRange(1, 4096), default=16, show_default=True, help="Clients at the same time."
 )
 @click.option(
-    "--seconds", type=click.FloatRange(0, 3600, min_open=True), default=10.0, show_default=True, help="How long."
+    "--seconds", type=click.FloatRange(0, 3600, min_open=True), default=10.0, show_default=True, help="Duration."
 )
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="Stop after N calls.")
 @click.option(
@@ -48,18 +48,16 @@ def bench() -> None:
     type=click.IntRange(1, 1_000_000),
     default=1000,
     show_default=True,
-    help="That puts and gets share. 1: everybody writes the same.",
+    help="Keys that puts and gets share. 1: all write the same key.",
 )
 @click.option(
     "--read",
     type=click.Choice([kind.value for kind in Consistency]),
     default=Consistency.OPTIMISTIC.value,
     show_default=True,
-    help="What the reads of `get` ask for.",
+    help="Consistency of `get`.",
 )
-@target.url_option
-@target.timeout_option
-@target.json_option
+@target.call_options
 def load_command(
     workload: str,
     clients: int,
@@ -68,16 +66,14 @@ def load_command(
     value_size: int,
     keys: int,
     read: str,
-    urls: list[str],
-    timeout: float,
-    as_json: bool,
+    call: target.Call,
 ) -> None:
-    """Fresh names (reserve), mutable writes (put) or reads (get), as fast as they are answered.
+    """Reserve fresh names, put or get, each client sending its next request as soon as the last is answered.
 
-    With several addresses the clients are spread over them, and each node is reported apart. The keys stay behind,
-    under bench/: use a cluster you can throw away.
+    With several addresses the clients are spread over them, and each node is reported by itself. The keys stay in the
+    cluster, under bench/: use one that you can throw away.
 
-    `epoxy bench placement` measures something else: how envoys are chosen.
+    `epoxy bench placement` measures how envoys are chosen.
 
     Exit status: 0 all calls were answered, 1 some failed.
 
@@ -97,9 +93,9 @@ def load_command(
         keys=keys,
         read=read,
     )
-    load = Load(plan, urls, timeout)
+    load = Load(plan, call.urls, call.timeout)
     measure(load, plan)
-    if as_json:
+    if call.as_json:
         output.emit_json(report_json(load, plan))
     else:
         tell(load, plan)
@@ -122,7 +118,7 @@ def measure(load: Load, plan: Workload) -> None:
 
 
 def fast_loop() -> Any:
-    """uvloop where there is one: a slow client would be measured instead of the cluster."""
+    """uvloop where it is installed: with a slow client the client would be measured, not the cluster."""
     try:
         return import_module("uvloop").new_event_loop
     except ImportError:

@@ -10,7 +10,7 @@ from epoxy.agent.sentinel import AgentStatus, NodeStatus, failover_proof
 from epoxy.agent.settings import AgentSettings, load
 from epoxy.cli import elect_query, output
 from epoxy.cli.groups import SETTINGS, Group
-from epoxy.cli.serve import refused, until_told
+from epoxy.cli.serve import refused, run_process
 from epoxy.model.errors import ConfigError, EpoxyError
 from epoxy.protocol.elect.lists import at_start
 
@@ -90,7 +90,7 @@ def change_of_nodes(settings: AgentSettings) -> str:
 def serve(settings: AgentSettings, log_level: str) -> int:
     from epoxy.agent import process
 
-    return until_told(lambda: process.serve(settings), log_level)
+    return run_process(lambda: process.serve(settings), log_level)
 
 
 @elect.command(context_settings=SETTINGS, short_help="Every node, as an agent sees it.")

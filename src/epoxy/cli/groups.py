@@ -1,4 +1,4 @@
-"""Commands that come in groups, and a helping hand for those who mistype one."""
+"""Groups of commands whose modules are loaded on demand, and the error for an unknown name."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -10,23 +10,24 @@ import click
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 INTERRUPTED = 130
-"""What a shell expects of a program that was ended by Ctrl-C: 128 and the number of the signal."""
+"""The exit status that shells expect after Ctrl-C: 128 plus the number of the signal."""
 
 
 class Interrupted(click.ClickException):
-    """By Ctrl-C, where there is more to say than that."""
+    """Ctrl-C, with a message."""
 
 
 class Group(click.Group):
-    """`rooms` says in which module a command is found. It is loaded when it is wanted: a `get` should not wait for the
+    """`rooms` maps a command to its module, which is imported when the command is used: `epoxy get` does not load the
     simulator."""
 
     def __init__(self, *given: Any, rooms: Mapping[str, str] | None = None, **named: Any) -> None:
         super().__init__(*given, **named)
         self._rooms = dict(rooms or {})
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self._rooms, *super().list_commands(ctx)]
+    def list_commands(self, _: click.Context) -> list[str]:
+        """In the order of their definition."""
+        return [*self._rooms, *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         room = self._rooms.get(cmd_name)
@@ -45,7 +46,7 @@ class Group(click.Group):
 
 
 def refuse(word: str, what: str, known: list[str]) -> NoReturn:
-    """A bad name: what it may have meant, and all there are."""
+    """The error for an unknown name: similar names, and all there are."""
     close = get_close_matches(word, known, n=2)
     meant = f" Did you mean {' or '.join(close)}?" if close else ""
     raise click.UsageError(f"unknown {what} {word!r}.{meant} There are: {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""`epoxy status` and `epoxy doctor`: how a cluster is doing, in words a person can use."""
+"""`epoxy status` and `epoxy doctor`: the state of a cluster in words."""
 
 import click
 
@@ -10,25 +10,25 @@ from epoxy.client.results import Peer
 from epoxy.model.errors import ClientError
 
 VISIT_S = 3.0
-"""For one node to say how it is. Ten times the longest round trip of our table."""
+"""For the status of one node: ten times the longest round trip of our table."""
 
 
-@click.command(context_settings=SETTINGS, short_help="Available or not, and how many more datacenters may fail.")
-@target.url_option
-@target.timeout_option
-@target.json_option
-def status(urls: list[str], timeout: float, as_json: bool) -> None:
-    """How the cluster looks from one node: the first of --url that answers.
+@click.command(
+    context_settings=SETTINGS, short_help="Whether the cluster is available, and how many more datacenters may fail."
+)
+@target.call_options
+def status(call: target.Call) -> None:
+    """Print how the cluster looks from one node: the first of --url that answers.
 
-    Exit status: 0 available, 1 not available or nobody answers.
+    Exit status: 0 available, 1 not available or no node answers.
 
     \b
     Example:
       epoxy status --url http://127.0.0.1:7810
     """
-    with target.talking_to(urls, timeout, as_json=as_json) as client:
+    with call.client() as client:
         told = client.status()
-    if as_json:
+    if call.as_json:
         output.emit_json(told.document)
     else:
         tell_status(told)
@@ -44,7 +44,7 @@ def tell_status(told: Status) -> None:
     output.row("this node", f"{told.datacenter}, replica {told.id}, pid {told.pid}")
     output.row("configuration", f"epoch {told.epoch}{sizes(told)}")
     if told.joint:
-        output.row("a change", "old and new members decide together, for a moment; `epoxy members list` tells more")
+        output.row("a change", "old and new members decide together now; `epoxy members list` shows more")
     if told.ready and told.txn_state not in ("", "open"):
         behind = f", {told.txn_behind} decisions behind" if told.txn_behind else ""
         output.row("transactions", f"wait: {told.txn_state}, term {told.txn_term}{behind}")
@@ -89,7 +89,7 @@ def peer_row(peer: Peer) -> tuple[str, ...]:
 
 
 def duration(seconds: float) -> str:
-    """The two largest units: nobody wants to read the seconds of a week."""
+    """In its two largest units."""
     units = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
     left, parts = int(seconds), []
     for name, size in units:
@@ -99,14 +99,14 @@ def duration(seconds: float) -> str:
     return " ".join(parts[:2]) or "less than a second"
 
 
-@click.command(context_settings=SETTINGS, short_help="Ask every node, and say what is wrong or dangerous.")
+@click.command(context_settings=SETTINGS, short_help="Ask every node, and report what is broken or dangerous.")
 @target.url_option
 @target.json_option
 def doctor(urls: list[str], as_json: bool) -> None:
-    """Visits the nodes of --url and all their peers, compares what they say, and names what is wrong, what is
-    configured dangerously, and what to do.
+    """Ask the nodes of --url and all their peers for their status, compare the answers, and report what is broken, what
+    is configured dangerously, and what to do.
 
-    Exit status: 0 nothing is broken (there may be warnings), 1 something is.
+    Exit status: 0 nothing is broken (there may be warnings), 1 something is broken.
 
     \b
     Example:
@@ -127,7 +127,7 @@ def broken(findings: list[Finding]) -> bool:
 
 
 def visit_all(urls: list[str]) -> list[NodeVisit]:
-    """Those named, and then those they know of."""
+    """The named nodes, then the peers they report."""
     visits = {url: visit(url) for url in urls}
     peers = [peer for seen in visits.values() if seen.status is not None for peer in seen.status.peers]
     known = {seen.status.id for seen in visits.values() if seen.status is not None}

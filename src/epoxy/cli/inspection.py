@@ -15,22 +15,20 @@ HEADS = ("datacenter", "replica", "committed", "promised", "vote", "cache", "rec
 
 @click.command(context_settings=SETTINGS, short_help="What every replica holds for a key.")
 @target.key_argument
-@target.url_option
-@target.timeout_option
-@target.json_option
-def inspect(key: bytes, urls: list[str], timeout: float, as_json: bool) -> None:
-    """What every replica holds for KEY: committed value, promise and vote in flight, cache, and how
-    often KEY is among the newest 1,000 rows of the changelog.
+@target.call_options
+def inspect(key: bytes, call: target.Call) -> None:
+    """Print what every replica holds for KEY: the committed value, promise and vote in flight, the cached value, and
+    how often KEY is among the newest 1,000 rows of the changelog.
 
-    Exit status: 0 all of them answered, 1 not all.
+    Exit status: 0 every replica answered, 1 not every one.
 
     \b
     Example:
       epoxy inspect user/ada
     """
-    with target.talking_to(urls, timeout, as_json=as_json) as client:
+    with call.client() as client:
         seen = client.inspect(key)
-    if as_json:
+    if call.as_json:
         output.emit_json(seen)
     else:
         output.table(HEADS, [cells(replica) for replica in seen.replicas])
@@ -67,8 +65,8 @@ def ballot(promised: Ballot) -> str:
 
 
 def verdict(seen: Inspection) -> str:
-    """One sentence on what the table means. A replica that is behind is nothing to worry about: it is told when it
-    matters to it."""
+    """What the table means, in a sentence. A replica that is behind is no fault: it learns the value from a comparison,
+    or when it needs it."""
     held = [replica.held for replica in seen.replicas if replica.held is not None]
     committed = [state.committed for state in held if state.committed is not None]
     if not committed:
@@ -77,7 +75,7 @@ def verdict(seen: Inspection) -> str:
     having = sum(known == newest for known in committed)
     words = f"{having} of {len(seen.replicas)} replicas hold the newest value, version {newest.version}."
     behind = len(held) - having
-    late = f" {behind} will hear of it when it matters." if behind else ""
+    late = f" {behind} will learn it from the others." if behind else ""
     return words + late + in_flight(held)
 
 

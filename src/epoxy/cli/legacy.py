@@ -1,4 +1,4 @@
-"""`epoxy legacy import`: values of the first layout, into the data directory of a node that is not running."""
+"""`epoxy legacy import`: imports values of the first layout into the data directory of a node that is not running."""
 
 import asyncio
 import os
@@ -25,10 +25,10 @@ from epoxy.store.legacy import Imported, LegacyImport, Pair, check_pair
 
 BATCH_ROWS = 1000
 BATCH_BYTES = 4 << 20
-"""For one transaction, which holds all its writes in memory: a store takes at most 16 MiB."""
+"""Of one transaction, which holds all its writes in memory: a store takes at most 16 MiB."""
 
 MAX_LINE = 2 * MAX_VALUE_BYTES
-"""Base64 takes a third more; the key and the names of the fields come on top."""
+"""Base64 adds a third; the key and the names of the fields come on top."""
 
 TELL_EVERY = 100_000
 
@@ -39,9 +39,9 @@ class LegacyLine(Struct, forbid_unknown_fields=True):
     value_base64: bytes | UnsetType = UNSET
 
 
-@click.group(cls=Group, context_settings=SETTINGS, short_help="Values of the first layout.")
+@click.group(cls=Group, context_settings=SETTINGS, short_help="Import values of the first layout.")
 def legacy() -> None:
-    """Values that the first layout of the store left behind: read as committed, never written again."""
+    """Values of the first layout of the store: read as committed, never written."""
 
 
 @legacy.command(name="import", context_settings=SETTINGS, short_help="Import values of the first layout.")
@@ -50,8 +50,8 @@ def legacy() -> None:
 @click.option("--dry-run", is_flag=True, help="Check each line by itself and against what is stored; import nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def import_values(file: BinaryIO, path: Path, dry_run: bool, as_json: bool) -> None:
-    """Import FILE, one JSON object a line, into the data directory of a node that is not running and has not served
-    yet. FILE `-` reads stdin. Import the same file at every member before any of them serves: a key that holds such a
+    """Import FILE, one JSON object on each line, into the data directory of a node that is not running and has never
+    served. FILE `-` reads stdin. Import the same file at every member before any of them serves: a key with such a
     value counts as reserved, at version 0.
 
     Keys are percent-encoded; a value is text in `value`, or any bytes in `value_base64`. A file that was imported in
@@ -60,9 +60,9 @@ def import_values(file: BinaryIO, path: Path, dry_run: bool, as_json: bool) -> N
     \b
     Exit status:
       0   all of it is imported, durably
-      1   a line is wrong or contradicts what is stored; mend it and import the file again
+      1   a line is wrong or contradicts what is stored; correct it and import the file again
       74  the disk failed
-      78  a setting or the data directory is wrong, or a node uses it
+      78  a setting or the data directory is wrong, or a node is using it
 
     \b
     Example:
@@ -81,7 +81,7 @@ def import_values(file: BinaryIO, path: Path, dry_run: bool, as_json: bool) -> N
         output.emit_json({"replica": settings.node.id, "dry_run": dry_run, **msgspec.structs.asdict(done)})
         return
     verb = "would be imported" if dry_run else "imported"
-    there = f"; {done.present:,} stood there already" if done.present else ""
+    there = f"; {done.present:,} were there already" if done.present else ""
     click.echo(f"replica {settings.node.id}: {output.plural(done.written, 'value')} {verb}{there}")
 
 
@@ -132,7 +132,7 @@ def write(store: EmbeddedStore, importing: LegacyImport, batch: list[Pair], line
 
 
 def batches(file: BinaryIO) -> Iterator[tuple[int, list[Pair]]]:
-    """With the number of the last line of each."""
+    """Each with the number of its last line."""
     lines = pairs(file)
     number = 0
     while batch := list(islice(bounded(lines), BATCH_ROWS)):
@@ -164,7 +164,7 @@ def decode(raw: bytes) -> Pair:
         raise InvalidRequest(f"longer than {MAX_LINE:,} bytes")
     line = msgspec.json.decode(raw, type=LegacyLine)
     if (line.value is UNSET) == (line.value_base64 is UNSET):
-        raise InvalidRequest("either `value` or `value_base64`")
+        raise InvalidRequest("needs either `value` or `value_base64`")
     value = line.value.encode() if isinstance(line.value, str) else line.value_base64
     assert isinstance(value, bytes)
     key = unquote(line.key.encode())

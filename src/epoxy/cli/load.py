@@ -1,12 +1,11 @@
-"""Load on a running cluster: clients that ask one thing after another, and what they waited."""
+"""Load on a running cluster: clients that send one request after another, and their latencies."""
 
 import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -14,10 +13,10 @@ from epoxy.client import AsyncClient
 from epoxy.model.errors import EpoxyError, Unavailable
 
 RESOLUTION = math.log(1.01)
-"""Latencies are kept to one percent: a few hundred counters, however long it runs."""
+"""Latencies are rounded to one percent: a few hundred counters for a run of any length."""
 
 REST_S = 0.05
-"""After a node could not be reached: as fast as that, a cluster that is down does not need to be asked."""
+"""Pause after a node could not be reached, so that a cluster that is down is not flooded."""
 
 PREPARING = 16
 """Keys written at once before reads are measured."""
@@ -51,8 +50,8 @@ class Latencies:
 
 
 class Workload(Struct, frozen=True, kw_only=True):
-    """`name` is reserve, put or get. `run` keeps the keys of two runs apart. `count` or `seconds`, whichever is over
-    first."""
+    """`name` is reserve, put or get. `run` keeps the keys of two runs apart. Ends after `count` requests or `seconds`,
+    whichever comes first."""
 
     name: str
     run: str
@@ -64,7 +63,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     read: str
 
     def key(self, number: int) -> bytes:
-        """A reserve needs a fresh one every time; the others come back to theirs."""
+        """A fresh key for each reserve; puts and gets use `keys` keys in turn."""
         return f"bench/{self.run}/{number if self.name == 'reserve' else number % self.keys}".encode()
 
 
@@ -78,34 +77,19 @@ class LoadTally(Struct, kw_only=True):
         (self.definite if error.definite else self.indefinite)[type(error).__name__] += 1
 
 
-class Asked(Protocol):
-    @property
-    def latency_ms(self) -> float: ...
-
-
-Operation = Callable[[AsyncClient, int], Awaitable[tuple[Asked, str]]]
-
-
-def operation_of(workload: Workload) -> Operation:
-    """One call, and the word it is counted under: the path of a write, the source of a read."""
-
-    async def reserve(client: AsyncClient, number: int) -> tuple[Asked, str]:
-        reserved = await client.reserve(workload.key(number), workload.value)
-        return reserved, reserved.path.value
-
-    async def put(client: AsyncClient, number: int) -> tuple[Asked, str]:
-        written = await client.put(workload.key(number), workload.value)
-        return written, written.path.value
-
-    async def get(client: AsyncClient, number: int) -> tuple[Asked, str]:
-        reading = await client.read(workload.key(number), read=workload.read)
-        return reading, reading.source.value if reading.found else "absent"
-
-    return {"reserve": reserve, "put": put, "get": get}[workload.name]
+async def send(workload: Workload, client: AsyncClient, number: int) -> tuple[float, str]:
+    """One request: its latency in ms, and the word it is counted under: the path of a write, the source of a read."""
+    key = workload.key(number)
+    if workload.name == "get":
+        reading = await client.read(key, read=workload.read)
+        return reading.latency_ms, reading.source.value if reading.found else "absent"
+    write = client.put if workload.name == "put" else client.reserve
+    written = await write(key, workload.value)
+    return written.latency_ms, written.path.value
 
 
 class Load:
-    """Each client talks to one node, in turn those of `urls`, and asks again as soon as it is answered."""
+    """Each client is bound to one of `urls`, in turn, and sends its next request as soon as the last is answered."""
 
     def __init__(self, workload: Workload, urls: list[str], timeout: float) -> None:
         self._workload = workload
@@ -136,11 +120,11 @@ class Load:
             await self._measure(clients, listener)
 
     async def _prepare(self, client: AsyncClient) -> None:
-        """Something to read. A write that fails here is told to the caller: there is nothing to measure then."""
-        gate = asyncio.Semaphore(PREPARING)
+        """Writes the keys that will be read. A failure is raised: without them there is nothing to measure."""
+        semaphore = asyncio.Semaphore(PREPARING)
 
         async def write(number: int) -> None:
-            async with gate:
+            async with semaphore:
                 await client.reserve(self._workload.key(number), self._workload.value)
 
         async with asyncio.TaskGroup() as group:
@@ -168,16 +152,15 @@ class Load:
             listener()
 
     async def _ask(self, client: AsyncClient, tally: LoadTally) -> None:
-        ask = operation_of(self._workload)
         while (number := self._take()) is not None:
             try:
-                asked, word = await ask(client, number)
+                latency_ms, word = await send(self._workload, client, number)
             except EpoxyError as error:
                 tally.failed(error)
                 if isinstance(error, Unavailable):
                     await asyncio.sleep(REST_S)
             else:
-                tally.latencies.add(asked.latency_ms)
+                tally.latencies.add(latency_ms)
                 tally.paths[word] += 1
 
     def _take(self) -> int | None:

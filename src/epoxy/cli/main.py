@@ -1,4 +1,4 @@
-"""The front door: one group of commands, one way to say what went wrong."""
+"""The command `epoxy`: its groups, and how errors are printed."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from epoxy import __compiled__, __version__
 from epoxy.cli.groups import INTERRUPTED, SETTINGS, Group, Interrupted
 
 BUILD = "compiled" if __compiled__ else "interpreted"
-"""Decision 0015. The two do the same at different speeds."""
+"""Decision 0015: same behaviour, different speed."""
 
 
 ROOMS = {
@@ -33,20 +33,20 @@ ROOMS = {
     "legacy": "legacy",
     "sim": "sim.command",
 }
-"""Each command and the module it lives in, in the order in which people need them."""
+"""Each command and its module, in the order of the help text."""
 
 
 @click.group(cls=Group, rooms=ROOMS, context_settings=SETTINGS)
 @click.version_option(f"{__version__} ({BUILD})", "--version", prog_name="epoxy", message="%(prog)s %(version)s")
 def cli() -> None:
-    """A strongly consistent key-value store across datacenters, without a leader.
+    """Epoxy: a strongly consistent key-value store across datacenters, without a leader.
 
     \b
     Try:
-      epoxy demo                          a whole cluster on this machine, in seconds
-      epoxy reserve user/ada eu-west-1    take a name for ever, if nobody holds it
-      epoxy get user/ada                  who holds it
-      epoxy status                        how many more datacenters may fail
+      epoxy demo                          run a whole cluster on this machine
+      epoxy reserve user/ada eu-west-1    take a name for ever, if it is free
+      epoxy get user/ada                  read its value
+      epoxy status                        see how many more datacenters may fail
       epoxy sim per-key --seeds 0..200    simulate races, crashes and partitions
       epoxy sim as-described              watch the checkers catch a broken protocol
     """
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """The exit status. Mistakes are one line on stderr: a person reads it, a script greps it."""
+    """Returns the exit status. An error is one line on stderr."""
     try:
         status = cli.main(args=arguments, prog_name="epoxy", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as bare:
@@ -78,6 +78,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def reader_left() -> int:
-    """As under `| head`. Nobody reads on, so Python must not complain when it flushes at the end."""
+    """The reader of stdout is gone, as with `| head`: the flush at exit must not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1

@@ -1,4 +1,4 @@
-"""How far a change of members is: in words, and as a line that moves on a terminal."""
+"""The progress of a change of members: in words, and as a line that is updated on a terminal."""
 
 import time
 from collections import deque
@@ -11,16 +11,16 @@ from msgspec import Struct
 from epoxy.client.members import MemberRow, Members
 
 WINDOW_S = 10.0
-"""The rate is that of the last while: the first pages are small, and loads come and go."""
+"""The rate is measured over this window: the first pages are small, and load comes and goes."""
 
 COMING = ("joining", "learning")
 
 PLAIN_S = 5.0
-"""Between two plain lines that say the same phase."""
+"""Between two plain lines of the same phase."""
 
 
 class ProgressLine(Struct, frozen=True, kw_only=True):
-    """`phase` in words, and where it is a matter of keys, how many of how many. `total` 0: not counted yet."""
+    """`phase` in words, and while keys are copied how many of how many. `total` 0: not counted yet."""
 
     phase: str
     copied: int = 0
@@ -44,8 +44,8 @@ def is_done(seen: Members, wanted: tuple[int, ...]) -> bool:
     return seen.settled and tuple(row.id for row in seen.replicas) == wanted == seen.wanted
 
 
-class Journey:
-    """Look after look, so that there is a rate."""
+class ChangeProgress:
+    """Turns successive views of the members into progress lines, with the rate of copying."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, int]] = deque()
@@ -87,13 +87,13 @@ def copied_by(rows: list[MemberRow]) -> int:
 
 
 def held(seen: Members) -> int:
-    """Keys, as those who vote have counted them. A newcomer counts what it has copied so far."""
+    """Keys, as voters have counted them. A newcomer counts only what it has copied so far."""
     voting = (row.progress for row in seen.replicas if row.status not in COMING)
     return max((progress.keys for progress in voting if progress is not None), default=0)
 
 
 class MembersProgress:
-    """Always on stderr: what is piped away is the result alone."""
+    """On stderr, so that a pipe carries only the result."""
 
     def __init__(self, *, quiet: bool) -> None:
         from rich.console import Console

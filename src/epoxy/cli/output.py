@@ -1,5 +1,5 @@
-"""The few shapes in which every command speaks. rich is loaded only by those that draw: it takes as long as a whole
-`epoxy get`."""
+"""How commands print: rows, blocks, tables and JSON. rich is imported only where it is used: that takes as long as a
+whole `epoxy get`."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -9,13 +9,13 @@ import click
 import msgspec
 
 LABEL = 20
-"""Columns for what stands on the left of a summary."""
+"""Width of the labels of a summary."""
 
 PIPE_WIDTH = 200
-"""A pipe has no width, so nothing should be broken there."""
+"""A pipe has no width: lines are not wrapped there."""
 
 SHOWN = 80
-"""Of a key or a value on a line of ours: the rest is for `epoxy get`."""
+"""Characters of a key or a value in a message; `epoxy get` prints all of it."""
 
 
 def emit_json(document: object) -> None:
@@ -23,12 +23,12 @@ def emit_json(document: object) -> None:
 
 
 def emit_json_line(document: object) -> None:
-    """One of many: a program reads them line by line, as they come."""
+    """One line of a stream of JSON documents."""
     click.echo(msgspec.json.encode(document).decode())
 
 
 def spinner(words: str) -> AbstractContextManager[object]:
-    """For work that cannot say how far it is. Silent when nobody is looking."""
+    """For work of unknown length. Prints nothing unless stderr is a terminal."""
     from rich.console import Console
 
     return Console(stderr=True).status(words)
@@ -56,8 +56,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def text_of(raw: bytes) -> str:
-    """Bytes on one line, for people: text as it is, everything else escaped, and not too much of it. An
-    empty value is two quotes: a gap in the sentence would look like a mistake."""
+    """Bytes on one line of a message: text as it is, everything else escaped, cut after `SHOWN` characters. An empty
+    value is shown as two quotes."""
     if not raw:
         return '""'
     try:

@@ -7,11 +7,10 @@ import click
 from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS
 from epoxy.client import Change, Reading
-from epoxy.client.limits import TIMEOUT_S
 from epoxy.model.writes import Consistency
 
 
-@click.command(context_settings=SETTINGS, short_help="The value of a key, on stdout.")
+@click.command(context_settings=SETTINGS, short_help="Print the value of a key.")
 @target.key_argument
 @click.option(
     "--read",
@@ -19,14 +18,12 @@ from epoxy.model.writes import Consistency
     type=click.Choice([kind.value for kind in Consistency]),
     default=Consistency.OPTIMISTIC.value,
     show_default=True,
-    help="How fresh the answer must be.",
+    help="Which replicas are asked, and so how fresh the answer is.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Add version, source and latency, on stderr.")
-@target.url_option
-@target.timeout_option
-@target.json_option
-def get(key: bytes, consistency: str, verbose: bool, urls: list[str], timeout: float, as_json: bool) -> None:
-    """The value of KEY on stdout, byte for byte; only on a terminal a line break is added.
+@click.option("-v", "--verbose", is_flag=True, help="Print version, source and latency on stderr.")
+@target.call_options
+def get(key: bytes, consistency: str, verbose: bool, call: target.Call) -> None:
+    """Print the value of KEY on stdout, byte for byte. A line break is added only on a terminal.
 
     Exit status: 0 found, 4 not found, 1 failed.
 
@@ -35,16 +32,16 @@ def get(key: bytes, consistency: str, verbose: bool, urls: list[str], timeout: f
       epoxy get user/ada
       epoxy get cfg --read linearizable -v
     """
-    with target.talking_to(urls, timeout, as_json=as_json) as client:
+    with call.client() as client:
         result = client.read(key, read=consistency)
-    if as_json:
+    if call.as_json:
         output.emit_json(reading_json(result))
     elif result.value is not None:
         sys.stdout.buffer.write(result.value + (b"\n" if sys.stdout.isatty() else b""))
         sys.stdout.buffer.flush()
     else:
         click.echo(f"epoxy: no value is committed under {output.text_of(key)}", err=True)
-    if verbose and not as_json:
+    if verbose and not call.as_json:
         click.echo(in_words(result), err=True)
     raise click.exceptions.Exit(0 if result.found else target.NOT_FOUND)
 
@@ -52,7 +49,7 @@ def get(key: bytes, consistency: str, verbose: bool, urls: list[str], timeout: f
 def in_words(result: Reading) -> str:
     kind = ("mutable" if result.mutable else "reserved") if result.found else "deleted"
     version = f"version {result.version}, {kind}, " if result.version or result.found else ""
-    version = "of transactions, " if result.transactional else version
+    version = "belongs to transactions, " if result.transactional else version
     return f"{version}source {result.source.value}, {result.latency_ms:.1f} ms"
 
 
@@ -72,17 +69,18 @@ def reading_json(result: Reading) -> dict[str, object]:
 @click.command(context_settings=SETTINGS, short_help="Follow committed changes.")
 @click.option("--prefix", type=target.Argument(), default="", metavar="P", help="Only keys that begin with P.")
 @click.option(
-    "--after", metavar="CURSOR", help="Only what follows; `now` leaves out the past.  [default: all there is]"
+    "--after", metavar="CURSOR", help="Only changes after it; `now`: only new ones.  [default: all that is kept]"
 )
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="Stop after N changes.  [default: on Ctrl-C]")
-@click.option("--follow/--no-follow", default=True, show_default=True, help="Wait for more when all is told.")
+@click.option("--follow/--no-follow", default=True, show_default=True, help="Wait for more at the end.")
 @target.url_option
 @target.json_option
 def watch(prefix: bytes, after: str | None, count: int | None, follow: bool, urls: list[str], as_json: bool) -> None:
-    """Changes as one node learns of them, one on a line: cursor, what happened, key, value.
+    """Print changes in the order in which one node learns of them, a line for each: cursor, what happened, key, value.
 
-    A lost connection is made again, and nothing is left out. A cursor is good for the node that gave it, and as long
-    as that keeps what comes next: a million commits and ten minutes, by default. Then this ends and says so.
+    After a lost connection the command connects again and leaves nothing out. A cursor is valid at the node that gave
+    it, for as long as that node keeps the changes after it: by default a million commits, and ten minutes at least.
+    If they are gone, the command ends and says so.
 
     \b
     Examples:
@@ -90,7 +88,7 @@ def watch(prefix: bytes, after: str | None, count: int | None, follow: bool, url
       epoxy watch --json --no-follow
     """
     tell = tell_json if as_json else tell_words
-    with target.talking_to(urls, TIMEOUT_S, as_json=as_json) as client:
+    with target.Call(urls=urls, as_json=as_json).client() as client:
         for told, change in enumerate(client.changes(prefix, after=after, follow=follow), start=1):
             tell(change)
             if told == count:

@@ -17,15 +17,15 @@ from epoxy.node.process.exits import EXIT_BUSY, EXIT_CONFIG, EXIT_STORE
 
 @click.command(context_settings=SETTINGS, short_help="Run one datacenter's node.")
 @click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="The node's epoxy.toml.")
-@click.option("--id", "node_id", help="Instead of node.id.")
-@click.option("--data-dir", help="Instead of node.data_dir.")
-@click.option("--http", help="Instead of node.http, as 127.0.0.1:7800.")
-@click.option("--resp", help="Instead of node.resp, as 127.0.0.1:7801.")
-@click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Instead of any other setting.")
+@click.option("--id", "node_id", help="Overrides node.id.")
+@click.option("--data-dir", help="Overrides node.data_dir.")
+@click.option("--http", help="Overrides node.http, as 127.0.0.1:7800.")
+@click.option("--resp", help="Overrides node.resp, as 127.0.0.1:7801.")
+@click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Overrides any other setting.")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
-@click.option("--print-config", is_flag=True, help="Print the settings in force, as JSON, and end.")
+@click.option("--print-config", is_flag=True, help="Print the resulting settings as JSON, and exit.")
 def serve(
     path: Path,
     node_id: str | None,
@@ -36,13 +36,13 @@ def serve(
     log_level: str,
     print_config: bool,
 ) -> None:
-    """One datacenter's node, until SIGTERM or Ctrl-C. Then it takes no more requests, answers what it has, and ends.
+    """Run one datacenter's node until SIGTERM or Ctrl-C. Then it accepts no requests, finishes those it has, and exits.
 
     Settings come from the file; EPOXY_SECTION_KEY variables override it, and flags override both.
 
     \b
     Exit status:
-      0   ended as told
+      0   ended by a signal
       74  the disk failed; nothing unsynced was acknowledged
       75  an address is taken; it may be free again soon
       78  a setting, an address or the data directory is wrong; one line says how
@@ -70,14 +70,14 @@ def shown(settings: Settings) -> str:
 
 
 def run(settings: Settings, log_level: str) -> int:
-    """The servers are imported only here: every other command starts faster without them."""
+    """Imports the server only here: other commands start faster without it."""
     from epoxy.server import process
 
-    return until_told(lambda: process.serve(settings), log_level)
+    return run_process(lambda: process.serve(settings), log_level)
 
 
-def until_told(serving: Callable[[], Coroutine[Any, Any, int]], log_level: str) -> int:
-    """A process of ours from beginning to end, whatever it serves."""
+def run_process(serving: Callable[[], Coroutine[Any, Any, int]], log_level: str) -> int:
+    """Runs `serving` on an event loop with logging set up; returns the exit status."""
     import uvloop
 
     from epoxy.node.process import logs

@@ -1,12 +1,14 @@
-"""Which node a command talks to, and how it says that things went wrong."""
+"""The options of commands that ask a node, and how they report a failure."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 from urllib.parse import quote_from_bytes
 
 import click
+from msgspec import Struct
 
 from epoxy.cli import output
 from epoxy.cli.groups import Interrupted
@@ -18,9 +20,9 @@ from epoxy.model.records import MAX_VALUE_BYTES
 
 DEFAULT_URL = "http://127.0.0.1:7800"
 LOST, NOT_FOUND = 3, 4
-"""Exit codes of their own, so that a script need not read. 0: done. 1: failed. 2: wrong usage."""
+"""Exit codes, so that a script need not parse the output. Others: 0 done, 1 failed, 2 wrong usage."""
 
-INDEFINITE = "INDEFINITE: the write may have happened, or may still; look before you write again"
+INDEFINITE = "INDEFINITE: the write may have happened, or may still happen; read the key before you write it again"
 
 
 class Urls(click.ParamType[list[str]]):
@@ -37,7 +39,7 @@ class Urls(click.ParamType[list[str]]):
 
 
 class Argument(click.ParamType[bytes]):
-    """What was typed, byte for byte. `-` stands for all of stdin, if `stdin` is set."""
+    """The argument, byte for byte. If `stdin` is set, `-` stands for all of stdin."""
 
     name = "bytes"
 
@@ -48,7 +50,7 @@ class Argument(click.ParamType[bytes]):
         if isinstance(value, bytes):
             return value
         if self._stdin and value == "-":
-            return sys.stdin.buffer.read(MAX_VALUE_BYTES + 1)  # one too many is noticed; more need not be read
+            return sys.stdin.buffer.read(MAX_VALUE_BYTES + 1)  # one byte too many is enough to refuse it
         return str(value).encode("utf-8", errors="surrogateescape")
 
 
@@ -60,7 +62,7 @@ url_option = click.option(
     default=DEFAULT_URL,
     show_default=True,
     show_envvar=True,
-    help="Nodes, nearest first.",
+    help="The nodes to ask, nearest first.",
 )
 timeout_option = click.option(
     "--timeout",
@@ -68,28 +70,46 @@ timeout_option = click.option(
     default=TIMEOUT_S,
     show_default=True,
     metavar="SECONDS",
-    help="For the whole call.",
+    help="Time limit of the whole call.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 key_argument = click.argument("key", type=Argument())
 value_argument = click.argument("value", type=Argument(stdin=True))
 
 
-@contextmanager
-def talking_to(urls: list[str], timeout: float, *, as_json: bool, writes: bool = False) -> Iterator[Client]:
-    """Whatever goes wrong inside is told in one line, with the words that matter after a failed write."""
-    try:
-        with Client(urls, timeout=timeout) as client:
-            yield client
-    except EpoxyError as error:
-        if as_json:
-            output.emit_json(error_json(error))
-        click.echo(f"epoxy: {in_words(error, writes=writes)}", err=True)
-        raise click.exceptions.Exit(exit_code_of(error)) from error
-    except KeyboardInterrupt:
-        if writes:
-            raise Interrupted(f"interrupted. {INDEFINITE}") from None
-        raise
+class Call(Struct, frozen=True, kw_only=True):
+    """Which nodes a command asks, for how long, and whether it prints JSON."""
+
+    urls: list[str]
+    timeout: float = TIMEOUT_S
+    as_json: bool = False
+
+    @contextmanager
+    def client(self, *, writes: bool = False) -> Iterator[Client]:
+        """An error inside is printed on one line and ends the command. After a failed write (`writes`) the line says
+        whether the failure is definite."""
+        try:
+            with Client(self.urls, timeout=self.timeout) as client:
+                yield client
+        except EpoxyError as error:
+            if self.as_json:
+                output.emit_json(error_json(error))
+            click.echo(f"epoxy: {in_words(error, writes=writes)}", err=True)
+            raise click.exceptions.Exit(exit_code_of(error)) from error
+        except KeyboardInterrupt:
+            if writes:
+                raise Interrupted(f"interrupted. {INDEFINITE}") from None
+            raise
+
+
+def call_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--url, --timeout and --json, which `command` gets as one `call`."""
+
+    @wraps(command)
+    def with_call(*, urls: list[str], timeout: float, as_json: bool, **named: Any) -> None:
+        command(call=Call(urls=urls, timeout=timeout, as_json=as_json), **named)
+
+    return url_option(timeout_option(json_option(with_call)))
 
 
 def exit_code_of(error: EpoxyError) -> int:
@@ -129,5 +149,5 @@ def value_json(value: bytes | None) -> dict[str, object]:
 
 
 def key_json(key: bytes) -> str:
-    """As an address has it, which any bytes fit into."""
+    """Percent-encoded, as in a URL: any bytes have such a form."""
     return quote_from_bytes(key, safe="/")

@@ -1,4 +1,4 @@
-"""`epoxy txn`: a transaction of the ordered engine, out of a file."""
+"""`epoxy txn`: a transaction from a file."""
 
 from typing import BinaryIO
 
@@ -12,15 +12,13 @@ from epoxy.model.errors import CodecError
 from epoxy.model.transactions import Executed, Txn
 
 
-@click.command(context_settings=SETTINGS, short_help="A transaction over several keys.")
+@click.command(context_settings=SETTINGS, short_help="Run a transaction over several keys.")
 @click.argument("file", type=click.File("rb"), metavar="FILE")
-@target.url_option
-@target.timeout_option
-@target.json_option
-def txn(file: BinaryIO, urls: list[str], timeout: float, as_json: bool) -> None:
-    """Run the transaction in FILE, JSON as `POST /v2/txn` takes it. FILE `-` reads stdin. All of it happens at one
-    moment, in the same order everywhere: if all of `compare` holds `then` is done, else `else`. `reads` tell what was
-    there before.
+@target.call_options
+def txn(file: BinaryIO, call: target.Call) -> None:
+    """Run the transaction in FILE: JSON, as `POST /v2/txn` takes it. FILE `-` reads stdin. It happens at one moment, in
+    the same order in every datacenter. If every `compare` holds, `then` is done, otherwise `else`. `reads` are answered
+    with the values before it.
 
     Exit status: 0 the compares held; 3 they did not, and `else` was done; 1 failed.
 
@@ -35,9 +33,9 @@ def txn(file: BinaryIO, urls: list[str], timeout: float, as_json: bool) -> None:
         asked = txn_json.decode_txn(file.read(txn_json.MAX_JSON_BYTES + 1))
     except CodecError as error:
         raise click.ClickException(f"{file.name}: {error}") from error
-    with target.talking_to(urls, timeout, as_json=as_json, writes=not asked.is_read_only) as client:
+    with call.client(writes=not asked.is_read_only) as client:
         result = client.txn(compares=asked.compares, then=asked.then, otherwise=asked.otherwise, reads=asked.reads)
-    tell = tell_json if as_json else tell_words
+    tell = tell_json if call.as_json else tell_words
     tell(asked, result)
     raise click.exceptions.Exit(0 if result.succeeded else target.LOST)
 

@@ -12,36 +12,34 @@ if_version_option = click.option(
     "--if-version",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Only over version N; 0: only if the key was never written.",
+    help="Write only if N is the current version; 0: only if the key was never written.",
 )
 
 TRAVELLED = {
-    Path.LOCAL: "local: no message to anybody",
+    Path.LOCAL: "local: no message was sent",
     Path.FAST: "fast: one round trip to the nearest quorum",
-    Path.SLOW: "slow: somebody else was writing the key, or too few answered at once",
+    Path.SLOW: "slow: another write of the key was under way, or too few replicas answered in time",
 }
 
 
-@click.command(context_settings=SETTINGS, short_help="Take a name for ever, if nobody holds it.")
+@click.command(context_settings=SETTINGS, short_help="Take a name for ever, if it is free.")
 @target.key_argument
 @target.value_argument
-@target.url_option
-@target.timeout_option
-@target.json_option
-def reserve(key: bytes, value: bytes, urls: list[str], timeout: float, as_json: bool) -> None:
-    """Take the name KEY for ever, with VALUE, if nobody holds it. VALUE `-` reads stdin.
+@target.call_options
+def reserve(key: bytes, value: bytes, call: target.Call) -> None:
+    """Take the name KEY for ever, with VALUE, if it is free. VALUE `-` reads stdin.
 
-    Exit status: 0 won, or the name holds this very value already; 3 lost, another value holds it; 1 failed.
+    Exit status: 0 won, or the name has this very value already; 3 lost, the name has another value; 1 failed.
 
     \b
     Examples:
       epoxy reserve user/ada eu-west-1
       epoxy reserve licence - < licence.bin
     """
-    with target.talking_to(urls, timeout, as_json=as_json, writes=True) as client:
+    with call.client(writes=True) as client:
         floor_ms = floor_of(client)
         result = client.reserve(key, value)
-    tell = reserve_json if as_json else reserve_words
+    tell = reserve_json if call.as_json else reserve_words
     tell(result, floor_ms)
     raise click.exceptions.Exit(0 if result.agreed else target.LOST)
 
@@ -77,23 +75,21 @@ def reserve_json(result: Reservation, floor_ms: float | None) -> None:
 @target.key_argument
 @target.value_argument
 @if_version_option
-@target.url_option
-@target.timeout_option
-@target.json_option
-def put(key: bytes, value: bytes, if_version: int | None, urls: list[str], timeout: float, as_json: bool) -> None:
+@target.call_options
+def put(key: bytes, value: bytes, if_version: int | None, call: target.Call) -> None:
     """Write VALUE as the next version of KEY. VALUE `-` reads stdin.
 
-    Exit status: 0 written; 3 not written, because of what stands there (another version, or a reserved name); 1 failed.
+    Exit status: 0 written; 3 not written: the current version is another one, or the name is reserved; 1 failed.
 
     \b
     Examples:
       epoxy put cfg 1
       epoxy put cfg 2 --if-version 1
     """
-    with target.talking_to(urls, timeout, as_json=as_json, writes=True) as client:
+    with call.client(writes=True) as client:
         floor_ms = floor_of(client)
         result = client.put(key, value, if_version=if_version)
-    if as_json:
+    if call.as_json:
         output.emit_json({**written_json(result, floor_ms), "created": result.created})
         return
     click.secho("written: ", fg="green", bold=True, nl=False)
@@ -104,22 +100,21 @@ def put(key: bytes, value: bytes, if_version: int | None, urls: list[str], timeo
 @click.command(context_settings=SETTINGS, short_help="Delete a key that was put.")
 @target.key_argument
 @if_version_option
-@target.url_option
-@target.timeout_option
-@target.json_option
-def delete(key: bytes, if_version: int | None, urls: list[str], timeout: float, as_json: bool) -> None:
+@target.call_options
+def delete(key: bytes, if_version: int | None, call: target.Call) -> None:
     """Delete KEY. A reserved name cannot be deleted.
 
-    Exit status: 0 deleted; 4 there was nothing to delete; 3 another version stands, or the name is reserved; 1 failed.
+    Exit status: 0 deleted; 4 there was nothing to delete; 3 the current version is another one, or the name is
+    reserved; 1 failed.
 
     \b
     Example:
       epoxy delete cfg --if-version 2
     """
-    with target.talking_to(urls, timeout, as_json=as_json, writes=True) as client:
+    with call.client(writes=True) as client:
         floor_ms = floor_of(client)
         result = client.delete(key, if_version=if_version)
-    if as_json:
+    if call.as_json:
         output.emit_json({**written_json(result, floor_ms), "deleted": result.deleted})
     elif result.deleted:
         click.secho("deleted: ", fg="green", bold=True, nl=False)
@@ -139,8 +134,8 @@ def written_json(result: Written | Deletion, floor_ms: float | None) -> dict[str
 
 
 def floor_of(client: Client) -> float | None:
-    """Asked before the write: it opens the connection, so that the write is measured and not the handshake. Whatever
-    is wrong with it, the write will find out for itself."""
+    """The node's commit floor. Asking before the write also opens the connection, so that the latency of the write does
+    not include it. A failure is ignored: the write will report it."""
     try:
         return client.status(timeout=1.0).floor_ms
     except ClientError:

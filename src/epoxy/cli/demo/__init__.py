@@ -1,1 +1,1 @@
-"""`epoxy demo`: a whole cluster on this machine, one process for each region, and orders to hurt it while it runs."""
+"""`epoxy demo`: a whole cluster on this machine, a process for each region, and orders to disturb it while it runs."""

@@ -1,4 +1,4 @@
-"""The running demo: its regions, what was done to them, and what that means."""
+"""The running demo: its regions, the orders that were carried out on them, and the consequences."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ from epoxy.testing import change_members, is_settled, reached
 from epoxy.transport.wan import aws
 
 Link = frozenset[str]
-"""Two regions."""
+"""A pair of regions."""
 
 NEWCOMERS = ("new", "removed")
 
@@ -39,22 +39,22 @@ class DemoCluster:
     # From start to end.
 
     def start(self, tell: Callable[[RegionNode], None]) -> None:
-        """Until every region is ready and in touch with every other. `tell` hears of each that is ready."""
+        """Returns when every region is ready and connected to every other. `tell` is called for each that is ready."""
         check_ports(self.nodes)
         for node in self.nodes:
             node.start(wait=False)
         for node in self.nodes:
-            node.wait_until(lambda _: True, "ready")  # one that ends keeps the others from becoming so
+            node.wait_until(lambda _: True, "ready")  # fails early if one ends: the others would wait for it
         for node in self.nodes:
             node.wait_until(lambda status: status.ready, "ready")
             tell(node)
-        everybody = {node.id for node in self.nodes}
+        all_ids = {node.id for node in self.nodes}
         for node in self.nodes:
-            node.wait_until(lambda status: everybody <= reached(status), "in touch with the others")
+            node.wait_until(lambda status: all_ids <= reached(status), "in touch with the others")
             node.wait_until(is_settled, "in the first epoch that knows all stores")
 
     def stop(self) -> None:
-        """All at the same time, so that none waits for those that are gone already."""
+        """All at once, so that none waits for one that has ended."""
         with ThreadPoolExecutor(len(self.nodes)) as pool:
             list(pool.map(RegionNode.stop, self.nodes))
 
@@ -63,7 +63,7 @@ class DemoCluster:
             node.kill()
 
     def fallen(self) -> list[RegionNode]:
-        """Regions that ended without an order, each told once."""
+        """Regions that ended without an order; each is reported once."""
         found = [n for n in self.nodes if not n.running and n.datacenter not in self._expected_down]
         self._expected_down |= {node.datacenter for node in found}
         return found
@@ -97,7 +97,7 @@ class DemoCluster:
             raise InvalidRequest(f"{node.datacenter} is down already; `epoxy demo revive {node.datacenter}` starts it")
         self._expected_down.add(node.datacenter)
         node.kill()
-        return [f"{node.datacenter} is dead: SIGKILL to pid {pid}, as a power cut would.", *self.consequences()]
+        return [f"{node.datacenter} is dead: SIGKILL to pid {pid}, as in a power cut.", *self.consequences()]
 
     def _pause(self, order: DemoOrder) -> list[str]:
         node = self._running(order.region)
@@ -105,7 +105,7 @@ class DemoCluster:
             raise InvalidRequest(f"{node.datacenter} is paused already")
         node.pause()
         return [
-            f"{node.datacenter} is paused (SIGSTOP, pid {node.pid}): its connections stay, but nobody answers.",
+            f"{node.datacenter} is paused (SIGSTOP, pid {node.pid}): its connections stay, but it does not answer.",
             *self.consequences(),
         ]
 
@@ -116,7 +116,7 @@ class DemoCluster:
         node.resume()
         self._cut_own_side(node)
         self._until_in_touch()
-        return [f"{node.datacenter} goes on (pid {node.pid}), as if no time had passed.", *self.consequences()]
+        return [f"{node.datacenter} continues (pid {node.pid}).", *self.consequences()]
 
     def _revive(self, order: DemoOrder) -> list[str]:
         node = self._region(order.region)
@@ -129,12 +129,12 @@ class DemoCluster:
         self._until_in_touch()
         return [
             f"{node.datacenter} is back with the data it had (pid {node.pid}). "
-            "What it missed it finds by itself, or when somebody asks for it.",
+            "It learns what it missed from the others.",
             *self.consequences(),
         ]
 
     def _start(self, node: RegionNode) -> None:
-        """It may be up although it is not ready in time."""
+        """The process may be running even if it is not ready in time."""
         try:
             node.start()
         finally:
@@ -154,11 +154,11 @@ class DemoCluster:
         self.cuts -= links
         self._change_links(links, cut=False)
         self._until_in_touch()
-        return [f"Now {between(order)} whole again.", *self.consequences()]
+        return [f"Now {between(order)} restored.", *self.consequences()]
 
     def _until_in_touch(self) -> None:
-        """So that what the answer says is true when it is read: peers that gave up on each other try again only now and
-        then. One that takes too long is left to them."""
+        """Peers that lost each other connect again only after a pause. Waiting for it makes the reply true when it is
+        read; a region that takes too long is skipped."""
         with contextlib.suppress(Unavailable):
             for node in filter(lambda each: each.up, self.nodes):
                 near = {self.by_name[name].id for name in self.within_reach(node.datacenter)}
@@ -172,15 +172,15 @@ class DemoCluster:
         return {frozenset((here, there)) for there in others if there != here}
 
     def _change_links(self, links: Iterable[Link], *, cut: bool) -> None:
-        """On both sides of each. One that does not run now is asked when it does."""
+        """On both sides of each. A region that is down gets the change when it is up again (`_cut_own_side`)."""
         for node in self.nodes:
             ids = {self.by_name[other].id for link in links if node.datacenter in link for other in link} - {node.id}
             if ids and node.up:
                 node.change_links(self._secret, **{"cut" if cut else "heal": ids})
 
     def _cut_own_side(self, node: RegionNode) -> None:
-        """After a time in which it could not be asked. Regions that came meanwhile may be news to it: it has no links
-        to them yet that could be cut or whole."""
+        """After a region was down or paused. It may not know regions that were added meanwhile: it has no links to them
+        yet."""
         theirs = {self.by_name[o].id for link in self.cuts if node.datacenter in link for o in link} - {node.id}
         rest = {other.id for other in self.nodes} - theirs - {node.id}
         with node.client() as client:
@@ -203,7 +203,7 @@ class DemoCluster:
         took = f"{time.monotonic() - began:.1f} s"
         return [
             f"{place.name} has copied everything and is a member, replica {node.id}, after {took} (epoch {epoch}).",
-            f"Its doors: {node.url} and, for Redis clients, 127.0.0.1:{node.resp_port}.",
+            f"It listens at {node.url} and, for Redis clients, at 127.0.0.1:{node.resp_port}.",
             *self.consequences(),
         ]
 
@@ -224,12 +224,12 @@ class DemoCluster:
         plan.keep()
 
     def _able(self, but: RegionNode | None = None) -> RegionNode:
-        """A region that can have something decided."""
+        """A region that reaches a quorum."""
         slow = self.plan.sizes.slow
         for node in self.nodes:
             if node is not but and len(self.within_reach(node.datacenter)) >= slow:
                 return node
-        raise Unavailable("no region reaches enough of the others to have anything decided")
+        raise Unavailable("no region reaches enough of the others to decide anything")
 
     def _region(self, name: str) -> RegionNode:
         if name not in self.by_name:
@@ -242,10 +242,10 @@ class DemoCluster:
             raise InvalidRequest(f"{name} is down; `epoxy demo revive {name}` starts it again")
         return node
 
-    # What it means.
+    # Consequences.
 
     def within_reach(self, here: str) -> list[str]:
-        """`here` and those it can talk to; nobody, if it does not run itself."""
+        """`here` and the regions it can reach; none if it is not running."""
         if not self.by_name[here].up:
             return []
         return [
@@ -255,7 +255,7 @@ class DemoCluster:
         ]
 
     def condition(self, here: str) -> str:
-        """How the region is, in a word."""
+        """The state of the region in a word."""
         node = self.by_name[here]
         if not node.running:
             return "down"
@@ -264,12 +264,12 @@ class DemoCluster:
         return "cut off" if any(here in link for link in self.cuts) and self.within_reach(here) == [here] else "up"
 
     def can(self, here: str) -> str:
-        """What a client of this region may expect, in words."""
+        """What a client of this region may expect."""
         sizes, near = self.plan.sizes, len(self.within_reach(here))
         if not self.by_name[here].up:
-            return "answers nobody"
+            return "does not answer"
         if near < sizes.slow:
-            return f"cannot write: reaches {near} of {sizes.n}, needs {sizes.slow}; still reads what it knows"
+            return f"cannot write: reaches {near} of {sizes.n}, needs {sizes.slow}; reads only what it has"
         if near < sizes.fast:
             return f"writes in two round trips: reaches {near} of {sizes.n}, one round trip needs {sizes.fast}"
         floor = self.plan.floor_ms(here, self.within_reach(here))
@@ -278,7 +278,7 @@ class DemoCluster:
     def consequences(self) -> list[str]:
         reach = {name: len(self.within_reach(name)) for name in self.plan.names}
         able = [name for name in self.plan.names if reach[name] >= self.plan.sizes.slow]
-        head = "No majority is left: nobody can write until regions come back. Nothing is lost."
+        head = "No majority is left: no region can write until others come back. Nothing is lost."
         if able:
             left = min(reach[name] for name in able) - self.plan.sizes.slow
             head = f"{len(able)} of {len(self.nodes)} regions go on writing; {left} more may fail."
@@ -321,16 +321,16 @@ def between(order: DemoOrder) -> str:
 
 
 def refuse_order(order: DemoOrder) -> list[str]:
-    raise InvalidRequest(f"this demo knows no order {order.verb!r}")
+    raise InvalidRequest(f"unknown order {order.verb!r}")
 
 
 def check_ports(nodes: Iterable[RegionNode]) -> None:
     for node in nodes:
-        for door, port in (("HTTP", int(node.url.rpartition(":")[2])), ("RESP", node.resp_port)):
+        for api, port in (("HTTP", int(node.url.rpartition(":")[2])), ("RESP", node.resp_port)):
             try:
                 socket.create_server(("127.0.0.1", port)).close()
             except OSError as error:
                 raise Unavailable(
-                    f"port {port}, for {door} of {node.datacenter}, cannot be used: {os.strerror(error.errno or 0)}. "
-                    "If another demo is running, `epoxy demo ps` shows it; --port-base chooses other ports"
+                    f"port {port}, for {api} of {node.datacenter}, cannot be used: {os.strerror(error.errno or 0)}."
+                    " If another demo is running, `epoxy demo ps` shows it; --port-base chooses other ports"
                 ) from error

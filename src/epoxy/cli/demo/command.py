@@ -1,7 +1,7 @@
-"""`epoxy demo` and the orders for one that runs."""
+"""`epoxy demo`, and the commands that send orders to a running demo."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,18 +12,18 @@ from epoxy.cli import output
 from epoxy.cli.demo import control, show
 from epoxy.cli.demo.control import DemoOrder
 from epoxy.cli.demo.plan import HIGHEST_PORT_BASE, REGIONS
-from epoxy.cli.demo.run import Wanted, run_demo
-from epoxy.cli.groups import SETTINGS, Group, Interrupted, refuse
+from epoxy.cli.demo.run import DemoOptions, run_demo
+from epoxy.cli.groups import SETTINGS, Group, Interrupted
 from epoxy.cli.target import json_option
 from epoxy.model.errors import EpoxyError, InvalidRequest
 
 LOWEST_PORT_BASE = 1024
-"""Below, only root may listen."""
+"""Ports below are reserved to root."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Meant(Struct, frozen=True, kw_only=True):
+class DemoTarget(Struct, frozen=True, kw_only=True):
     """Which demo an order is for, and how to answer."""
 
     folder: Path | None = None
@@ -31,43 +31,30 @@ class Meant(Struct, frozen=True, kw_only=True):
     as_json: bool = False
 
 
-class Orders(Group):
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            refuse(args[0], "command", self.list_commands(ctx))
-        return super().resolve_command(ctx, args)
-
-    def list_commands(self, _: click.Context) -> list[str]:
-        """As they were defined: in the order in which one tries them."""
-        return list(self.commands)
-
-
 folder_option = click.option(
     "--dir",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Keep data there, or go on with what is there.  [default: a temporary folder]",
+    help="Folder of the data, which is kept; an existing demo continues.  [default: a temporary folder]",
 )
 port_base_option = click.option(
     "--port-base",
     type=click.IntRange(LOWEST_PORT_BASE, HIGHEST_PORT_BASE),
     metavar="PORT",
-    help="HTTP of the first region; RESP one above, the next region ten above.  [default: 7800, or what DIR has]",
+    help="HTTP port of the first region; RESP is one above, the next region ten above.  [default: 7800, or as in DIR]",
 )
 
 
 @click.group(
-    cls=Orders, invoke_without_command=True, context_settings=SETTINGS, short_help="A cluster on this machine."
+    cls=Group, invoke_without_command=True, context_settings=SETTINGS, short_help="Run a whole cluster on this machine."
 )
 @click.option(
     "--regions",
     type=click.Choice([str(size) for size in REGIONS]),
-    help="How many.  [default: 3, or what DIR was made for]",
+    help="Number of regions.  [default: 3, or as in DIR]",
 )
-@click.option("--no-wan", is_flag=True, help="Without the round trips between AWS regions.")
+@click.option("--no-wan", is_flag=True, help="Do not emulate the round trips between AWS regions.")
 @folder_option
 @port_base_option
 @click.option("--exec", "command", metavar="CMD", help="Run CMD in a shell with EPOXY_URL set, then end the cluster.")
@@ -82,8 +69,8 @@ def demo(
     command: str | None,
     as_json: bool,
 ) -> None:
-    """A whole cluster on this machine: one process for each region, real round-trip times between AWS regions on the
-    links. Runs until Ctrl-C. The commands below are for a second terminal, while it runs.
+    """Run a whole cluster on this machine: a process for each region, with the real round-trip times between AWS
+    regions on the links. Ctrl-C ends it. The commands below are for a second terminal, while it runs.
 
     With --exec, exits with the status of CMD; EPOXY_URLS has the addresses of all regions.
 
@@ -95,12 +82,14 @@ def demo(
       epoxy demo kill eu-west-1
     """
     if ctx.invoked_subcommand is not None:
-        ctx.obj = Meant(folder=folder, port_base=port_base, as_json=as_json)
+        ctx.obj = DemoTarget(folder=folder, port_base=port_base, as_json=as_json)
         return
     size = int(regions) if regions is not None else None
-    wanted = Wanted(regions=size, port_base=port_base, wan=not no_wan, folder=folder, command=command, as_json=as_json)
+    options = DemoOptions(
+        regions=size, port_base=port_base, wan=not no_wan, folder=folder, command=command, as_json=as_json
+    )
     try:
-        status = run_demo(wanted)
+        status = run_demo(options)
     except InvalidRequest as error:
         raise click.UsageError(str(error)) from error
     except (EpoxyError, OSError) as error:
@@ -109,14 +98,14 @@ def demo(
 
 
 def for_a_demo(command: Command) -> Command:
-    """The options of every order. They may stand before or after its name."""
+    """The options of every order. They may stand before its name as well."""
     folder = click.option("--dir", "folder", type=click.Path(path_type=Path), help="The demo in this folder.")
     port_base = click.option("--port-base", type=int, metavar="PORT", help="The demo at these ports.")
     return folder(port_base(json_option(command)))
 
 
 def send(order: DemoOrder, **given: Any) -> None:
-    before: Meant = click.get_current_context().obj
+    before: DemoTarget = click.get_current_context().obj
     folder, port_base = given["folder"] or before.folder, given["port_base"] or before.port_base
     try:
         path = control.find(folder=folder, port_base=port_base)
@@ -127,7 +116,9 @@ def send(order: DemoOrder, **given: Any) -> None:
     except EpoxyError as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
-        raise Interrupted("interrupted; the demo goes on with it, and `epoxy demo ps` shows what comes of it") from None
+        raise Interrupted(
+            "interrupted; the demo still carries out the order, and `epoxy demo ps` shows the result"
+        ) from None
     if told is None:
         raise click.ClickException("the demo ended before it answered")
     if not told.done:
@@ -139,127 +130,81 @@ def send(order: DemoOrder, **given: Any) -> None:
         click.echo(line)
 
 
-region_argument = click.argument("region")
-others_argument = click.argument("others", nargs=-1, metavar="[OTHER]...")
+REGION = click.Argument(["region"])
+OTHERS = click.Argument(["others"], nargs=-1, metavar="[OTHER]...")
 
 
-@demo.command(short_help="The regions: up or not, where, and what a client may expect.")
-@for_a_demo
-def ps(**given: Any) -> None:
-    """The regions of the demo that runs: up or not, where they listen, and what a client of each may expect.
+def add_order(
+    verb: str, short: str, text: str, *examples: str, parameters: Sequence[click.Argument] = (REGION,)
+) -> None:
+    """The command that sends one order to a running demo."""
 
-    \b
-    Example:
-      epoxy demo ps
-    """
-    send(DemoOrder(verb="ps"), **given)
+    def run(region: str = "", others: tuple[str, ...] = (), **given: Any) -> None:
+        send(DemoOrder(verb=verb, region=region, others=others), **given)
 
-
-@demo.command(short_help="A power cut: SIGKILL, no goodbye.")
-@region_argument
-@for_a_demo
-def kill(region: str, **given: Any) -> None:
-    """End a region as a power cut would. `revive` starts it again with the data it had.
-
-    \b
-    Example:
-      epoxy demo kill eu-west-1
-    """
-    send(DemoOrder(verb="kill", region=region), **given)
+    shown = "\n".join(f"  epoxy demo {verb} {example}" for example in examples)
+    made = demo.command(verb, short_help=short, help=f"{text}\n\n\b\nExample{'s' * (len(examples) > 1)}:\n{shown}")
+    made(for_a_demo(run)).params[:0] = parameters
 
 
-@demo.command(short_help="Start a region again that is down (or paused).")
-@region_argument
-@for_a_demo
-def revive(region: str, **given: Any) -> None:
-    """Start a region again, with the data it had.
-
-    \b
-    Example:
-      epoxy demo revive eu-west-1
-    """
-    send(DemoOrder(verb="revive", region=region), **given)
-
-
-@demo.command(short_help="Neither dead nor alive: connections stay, nobody answers.")
-@region_argument
-@for_a_demo
-def pause(region: str, **given: Any) -> None:
-    """Stop a region where it stands (SIGSTOP): its connections stay, but nobody answers. `resume` lets it go on.
-
-    \b
-    Example:
-      epoxy demo pause eu-west-1
-    """
-    send(DemoOrder(verb="pause", region=region), **given)
-
-
-@demo.command(short_help="Let a paused region go on.")
-@region_argument
-@for_a_demo
-def resume(region: str, **given: Any) -> None:
-    """Let a paused region go on where it stood.
-
-    \b
-    Example:
-      epoxy demo resume eu-west-1
-    """
-    send(DemoOrder(verb="resume", region=region), **given)
-
-
-@demo.command(short_help="Grow: one more region learns everything and joins.")
-@region_argument
-@for_a_demo
-def add(region: str, **given: Any) -> None:
-    """Start another region and make it a member, while clients write. It may be any of the regions whose round trips
-    are known; one that was removed comes back with the data it had.
-
-    \b
-    Examples:
-      epoxy demo add us-west-2
-      epoxy demo add sa-east-1
-    """
-    send(DemoOrder(verb="add", region=region), **given)
-
-
-@demo.command(short_help="Shrink: a region leaves for good, dead or alive.")
-@region_argument
-@for_a_demo
-def remove(region: str, **given: Any) -> None:
-    """Take a region out of the cluster, and end it.
-
-    \b
-    Example:
-      epoxy demo remove eu-west-1
-    """
-    send(DemoOrder(verb="remove", region=region), **given)
-
-
-@demo.command(short_help="Cut a region off from all others, or from those named.")
-@region_argument
-@others_argument
-@for_a_demo
-def cut(region: str, others: tuple[str, ...], **given: Any) -> None:
-    """Cut the links between a region and all others, or those named. It runs on, and its clients still reach it.
-
-    \b
-    Examples:
-      epoxy demo cut eu-west-1
-      epoxy demo cut eu-west-1 us-east-1
-    """
-    send(DemoOrder(verb="cut", region=region, others=others), **given)
-
-
-@demo.command(short_help="Make cut links whole again.")
-@region_argument
-@others_argument
-@for_a_demo
-def heal(region: str, others: tuple[str, ...], **given: Any) -> None:
-    """Make the links between a region and all others whole again, or those to the regions named.
-
-    \b
-    Examples:
-      epoxy demo heal eu-west-1
-      epoxy demo heal eu-west-1 us-east-1
-    """
-    send(DemoOrder(verb="heal", region=region, others=others), **given)
+add_order(
+    "ps",
+    "List the regions, and what a client of each may expect.",
+    "List the regions of the running demo: their state, their addresses, and what a client of each may expect.",
+    "",
+    parameters=(),
+)
+add_order(
+    "kill",
+    "Kill a region: SIGKILL, as in a power cut.",
+    "Kill a region with SIGKILL, as in a power cut. `revive` starts it again with its data.",
+    "eu-west-1",
+)
+add_order(
+    "revive",
+    "Start a region again that is down (or paused).",
+    "Start a region again, with its data.",
+    "eu-west-1",
+)
+add_order(
+    "pause",
+    "Pause a region: its connections stay open, but it does not answer.",
+    "Pause a region with SIGSTOP: its connections stay open, but it does not answer. `resume` continues it.",
+    "eu-west-1",
+)
+add_order(
+    "resume",
+    "Continue a paused region.",
+    "Continue a paused region where it stopped.",
+    "eu-west-1",
+)
+add_order(
+    "add",
+    "Add a region: it copies everything and becomes a member.",
+    "Start another region and make it a member, while clients write. Any region whose round trips are known will do; "
+    "one that was removed comes back with its data.",
+    "us-west-2",
+    "sa-east-1",
+)
+add_order(
+    "remove",
+    "Remove a region from the cluster, dead or alive.",
+    "Remove a region from the cluster, and end it.",
+    "eu-west-1",
+)
+add_order(
+    "cut",
+    "Cut the links of a region to all others, or to some.",
+    "Cut the links between a region and all others, or the named ones. It keeps running, and its clients reach it.",
+    "eu-west-1",
+    "eu-west-1 us-east-1",
+    parameters=(REGION, OTHERS),
+)
+add_order(
+    "heal",
+    "Restore links that were cut.",
+    "Restore the links between a region and all others, or the named ones.",
+    "eu-west-1",
+    "eu-west-1 us-east-1",
+    parameters=(REGION, OTHERS),
+)

@@ -1,5 +1,5 @@
-"""Where a running demo takes orders: one socket for each, in a folder that belongs to the user. That it answers shows
-that the demo runs, so nothing is left to believe when one was killed."""
+"""The control socket of a running demo, in a folder of the user. A demo runs if its socket answers: the file that a
+killed demo leaves behind proves nothing."""
 
 import contextlib
 import os
@@ -16,20 +16,20 @@ from msgspec import Struct
 from epoxy.model.errors import InvalidRequest, Unavailable
 
 MAX_ORDER_BYTES = 4096
-"""An order is two or three words."""
+"""An order is a verb and a few names of regions."""
 
 ANSWER_S = 180.0
-"""To add a region takes the longest: it gives up after 60 seconds of starting and 90 of learning."""
+"""Adding a region takes the longest: it gives up after 60 seconds of starting and 90 of copying."""
 
 LOOK_S = 5.0
-"""For a demo to say which one it is. One that is too busy to answer is not the one that is meant."""
+"""For a demo to report its folder. One that is too busy to answer is not taken for the one that is meant."""
 
 READ_S = 2.0
-"""For a process on this machine to send two words. The desk serves one at a time, so nobody may hold it up."""
+"""For a client to send its order. Orders are served one at a time, so a slow client must not block the others."""
 
 
 class DemoOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`verb` is one of the sub-commands; `others` narrows a cut or a heal to the links to those."""
+    """`verb` is a sub-command; `others` limits a cut or a heal to the links to these regions."""
 
     verb: str
     region: str = ""
@@ -37,7 +37,7 @@ class DemoOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class DemoReply(Struct, frozen=True, kw_only=True):
-    """`lines` for people, `demo` for programs; `done` False: refused, and the lines say why."""
+    """`lines` as text, `demo` as JSON. `done` False: refused, for the reason in `lines`."""
 
     done: bool
     lines: list[str]
@@ -45,35 +45,35 @@ class DemoReply(Struct, frozen=True, kw_only=True):
 
 
 class ControlSocket:
-    """The demo's side."""
+    """The demo's end."""
 
     def __init__(self, port_base: int) -> None:
         self._path = folder_of_user() / f"{port_base}.sock"
-        self._path.unlink(missing_ok=True)  # of a demo that was killed: the ports were free
+        self._path.unlink(missing_ok=True)  # left by a demo that was killed: its ports were free
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(str(self._path))
         self._socket.listen()
 
     def serve(self, perform: Callable[[DemoOrder], DemoReply], wait_s: float) -> None:
-        """At most one order, if one comes in time."""
+        """Serves at most one order, if one arrives within `wait_s`."""
         self._socket.settimeout(wait_s)
         try:
-            visitor, _ = self._socket.accept()
+            peer, _ = self._socket.accept()
         except TimeoutError:
             return
-        with visitor, contextlib.suppress(OSError):  # who has left need not be told
-            visitor.settimeout(READ_S)
-            visitor.sendall(msgspec.json.encode(perform(read_order(visitor))))
+        with peer, contextlib.suppress(OSError):  # the client may be gone
+            peer.settimeout(READ_S)
+            peer.sendall(msgspec.json.encode(perform(read_order(peer))))
 
     def close(self) -> None:
         self._socket.close()
         self._path.unlink(missing_ok=True)
 
 
-def read_order(visitor: socket.socket) -> DemoOrder:
+def read_order(peer: socket.socket) -> DemoOrder:
     raw = b""
     while not raw.endswith(b"\n") and len(raw) < MAX_ORDER_BYTES:
-        piece = visitor.recv(MAX_ORDER_BYTES)
+        piece = peer.recv(MAX_ORDER_BYTES)
         if not piece:
             break
         raw += piece
@@ -84,13 +84,13 @@ def read_order(visitor: socket.socket) -> DemoOrder:
 
 
 def ask(path: Path, order: DemoOrder, wait_s: float = ANSWER_S) -> DemoReply | None:
-    """None: nobody is there any more."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor:
-        visitor.settimeout(wait_s)
+    """None: the demo has ended."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        peer.settimeout(wait_s)
         try:
-            visitor.connect(str(path))
-            visitor.sendall(msgspec.json.encode(order) + b"\n")
-            raw = b"".join(iter(lambda: visitor.recv(1 << 16), b""))
+            peer.connect(str(path))
+            peer.sendall(msgspec.json.encode(order) + b"\n")
+            raw = b"".join(iter(lambda: peer.recv(1 << 16), b""))
         except TimeoutError:
             raise Unavailable(f"the demo at {path} does not answer") from None
         except OSError:
@@ -102,7 +102,7 @@ def ask(path: Path, order: DemoOrder, wait_s: float = ANSWER_S) -> DemoReply | N
 
 
 def find(*, folder: Path | None, port_base: int | None) -> Path:
-    """The one demo of this user that is meant."""
+    """The socket of the demo with this folder or port; without either, of the only one that runs."""
     asked = [path for path in sockets() if port_base is None or path.stem == str(port_base)]
     meant = [path for path in asked if is_meant(path, folder)]
     if not meant:
@@ -110,7 +110,7 @@ def find(*, folder: Path | None, port_base: int | None) -> Path:
         raise InvalidRequest(f"no demo is running{where}; `epoxy demo` starts one")
     if len(meant) > 1:
         bases = ", ".join(path.stem for path in meant)
-        raise InvalidRequest(f"{len(meant)} demos are running; say which with --port-base ({bases})")
+        raise InvalidRequest(f"{len(meant)} demos are running; choose one with --port-base ({bases})")
     return meant[0]
 
 
@@ -127,10 +127,10 @@ def sockets() -> Iterator[Path]:
 
 
 def folder_of_user() -> Path:
-    """In a folder that others may write to, so it is looked at before it is trusted."""
+    """The folder above is writable for other users, so this one is checked before it is trusted."""
     folder = Path(tempfile.gettempdir()) / f"epoxy-demo-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise InvalidRequest(f"{folder} must be a folder of your own that nobody else may use; remove it")
+        raise InvalidRequest(f"{folder} must be a folder that only you can use; remove it")
     return folder

@@ -1,4 +1,4 @@
-"""Which regions a demo has, where they listen, and what is written down for them before they start."""
+"""The regions of a demo, their addresses, and the files that are written before they start."""
 
 import secrets
 from collections.abc import Collection
@@ -22,22 +22,22 @@ REGIONS: dict[int, tuple[str, ...]] = {
 }
 PORT_BASE = 7800
 PORTS_APART = 10
-"""From one region to the next: HTTP, RESP one above, and room for doors to come."""
+"""From one region to the next: HTTP, RESP one above, and spare ports."""
 
 HIGHEST_PORT_BASE = 65535 - PORTS_APART * max(REGIONS)
 MANIFEST, SECRET = "demo.json", "secret"
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """A region and the id it has for ever."""
+    """A region and its id, which never changes."""
 
     id: int
     name: str
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """What a folder was made for, and who came and went since. Its data knows the members by number and address, so
-    neither may change."""
+    """What the folder of a demo was made for, and the regions added and removed since. The data in it names members by
+    id and address, so neither may change."""
 
     regions: int
     port_base: int
@@ -46,7 +46,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 
 class DemoPlan(Struct, frozen=True, kw_only=True):
-    """`regions`: how many there were at first. `added`: whoever came later; `gone`: the ids of those who left."""
+    """`regions`: the number at first. `added`: regions that were added later; `gone`: ids that were removed."""
 
     folder: Path
     regions: int
@@ -72,7 +72,7 @@ class DemoPlan(Struct, frozen=True, kw_only=True):
         return quorums(len(self.places))
 
     def place_of(self, name: str) -> Place:
-        """One that was here before comes back under the id that its data knows."""
+        """A region that was removed comes back under its old id, which is in its data."""
         before = {place.name: place for place in (*self.founders, *self.added)}
         return before.get(name) or Place(id=len(before) + 1, name=name)
 
@@ -84,7 +84,7 @@ class DemoPlan(Struct, frozen=True, kw_only=True):
         return replace(self, gone=(*self.gone, replica))
 
     def floor_ms(self, here: str, within_reach: Collection[str]) -> float | None:
-        """The round trip to the nearest fast quorum within reach; None: there is none. `here` is within its own."""
+        """The round trip to the nearest fast quorum within reach, `here` included. None: there is none."""
         if not self.wan:
             return None
         trips = sorted(aws.rtt_ms(here, there) for there in within_reach if there != here)
@@ -92,13 +92,13 @@ class DemoPlan(Struct, frozen=True, kw_only=True):
         return trips[needed - 1] if len(trips) >= needed else None
 
     def lay_out(self) -> list[RegionNode]:
-        """The secret is written once; the manifest and the configuration anew each time."""
+        """Writes the secret once, and the manifest and the configuration each time."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.keep()
         return [self.furnish(place) for place in self.places]
 
     def furnish(self, place: Place) -> RegionNode:
-        """Every file names the first regions, whoever is there by now: they are the name of the cluster."""
+        """Every configuration names the first regions, even if they are gone: they identify the cluster."""
         node, secret = self._node(place), kept_secret(self.folder)
         settings = configuration(node, [self._node(each) for each in self.founders], secret, QuorumPolicy.OPTIMAL)
         join = "" if place in self.founders else "join = true\n"
@@ -123,7 +123,7 @@ def kept_secret(folder: Path) -> Path:
 
 
 def plan(folder: Path, *, regions: int | None, port_base: int | None, wan: bool) -> DemoPlan:
-    """What was asked for, or else what the folder was made for, or else three regions at the usual ports."""
+    """As asked for, else as in the folder, else three regions at the default ports."""
     made = read_manifest(folder)
     if made is None:
         return DemoPlan(folder=folder, regions=regions or 3, port_base=port_base or PORT_BASE, wan=wan)

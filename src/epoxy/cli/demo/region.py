@@ -1,4 +1,4 @@
-"""One region of the demo: a process that never outlives its demo, and links that can be cut."""
+"""One region of the demo: a process that ends with its demo, and whose links can be cut."""
 
 import ctypes
 import http.client
@@ -20,7 +20,7 @@ from epoxy.transport.wan.emulation import LinkChange
 
 LINKS_PATH = "/v2/admin/links"
 LINKS_S = 20.0
-"""For a node on this machine to change a setting: it answers in milliseconds, or the machine has a lot to do."""
+"""For a node on this machine to change its links: milliseconds, unless the machine is overloaded."""
 
 PR_SET_PDEATHSIG = 1
 """From Linux's prctl.h."""
@@ -50,25 +50,25 @@ class RegionNode(ClusterNode):
         return self._process.poll() if self._process is not None else None
 
     def change_links(self, secret: bytes, *, cut: Iterable[int] = (), heal: Iterable[int] = ()) -> None:
-        """Ask the node to change its own side, signed with the cluster's secret."""
+        """Asks the node to change its end of the links, signed with the cluster's secret."""
         body = msgspec.json.encode(LinkChange(cut=sorted(cut), heal=sorted(heal)))
-        claim = SignedHeader(OPERATOR, self.id, 1, wall_ms(), secrets.randbits(64))
-        signature, _ = sign(secret, claim, LINKS_PATH.encode(), body)
+        header = SignedHeader(OPERATOR, self.id, 1, wall_ms(), secrets.randbits(64))
+        signature, _ = sign(secret, header, LINKS_PATH.encode(), body)
         connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=LINKS_S)
         try:
             connection.request("POST", LINKS_PATH, body, {"authorization": signature.decode()})
             answer = connection.getresponse()
-            told = answer.read().decode("utf-8", "replace")
+            text = answer.read().decode("utf-8", "replace")
         except OSError as error:
             raise Unavailable(f"{self.datacenter} does not answer: {error}") from error
         finally:
             connection.close()
         if answer.status != 200:
-            raise InvalidRequest(f"{self.datacenter} refused to change its links: {answer.status} {told.strip()}")
+            raise InvalidRequest(f"{self.datacenter} refused to change its links: {answer.status} {text.strip()}")
 
     def _spawn(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
-        """In a group of its own: Ctrl-C is for the demo, which ends its regions in order. Between fork and exec the
-        kernel is called twice and no lock is taken, so threads do no harm."""
+        """In a process group of its own: Ctrl-C is for the demo, which ends its regions in order. Between fork and exec
+        only two system calls are made and no lock is taken, so other threads do no harm."""
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -76,20 +76,21 @@ class RegionNode(ClusterNode):
             stderr=log,
             env=clean_environment(os.environ),
             process_group=0,
-            preexec_fn=with_its_parent(os.getpid()),  # noqa: PLW1509
+            preexec_fn=die_with_parent(os.getpid()),  # noqa: PLW1509
         )
 
 
-def with_its_parent(parent: int) -> Callable[[], None] | None:
-    """However the demo ends, Linux ends its regions too; a store survives that by design. The library is loaded before
-    the fork: after it, little is safe. Elsewhere a demo that is killed with -9 leaves its regions behind."""
+def die_with_parent(parent: int) -> Callable[[], None] | None:
+    """On Linux the kernel kills a region when the demo ends, in whatever way; a store survives that by design. libc is
+    loaded before the fork, because little is safe after it. On other systems a demo that is killed with SIGKILL leaves
+    its regions behind."""
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None, use_errno=True).prctl
 
-    def arrange() -> None:
+    def prepare() -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
 
-    return arrange
+    return prepare

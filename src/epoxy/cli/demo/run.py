@@ -1,4 +1,4 @@
-"""From the first process to the last: a demo in the foreground."""
+"""A demo in the foreground, from the start of its first process to the end of the last."""
 
 import os
 import shutil
@@ -23,17 +23,15 @@ from epoxy.cli.demo.plan import DemoPlan, plan
 from epoxy.cli.demo.region import RegionNode
 
 LOOK_S = 0.1
-"""How often regions that ended by themselves are looked for."""
+"""Between two checks for regions that ended by themselves."""
 
-LAST_CHANCE_S = 5.0
-"""For the command of --exec to end when the demo has to."""
+GRACE_S = 5.0
+"""For the command of --exec to end after SIGTERM."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
-    """What the command line said."""
-
+class DemoOptions(Struct, frozen=True, kw_only=True):
     regions: int | None
     port_base: int | None
     wan: bool
@@ -43,40 +41,40 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 class Terminated(BaseException):
-    """By a signal. It passes through everything on its way to those who clean up."""
+    """By a signal. A BaseException, so that only cleanup code catches it."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
-def run_demo(wanted: Wanted) -> int:
-    """The exit status: that of the command, or 0 when somebody ended a demo that ran."""
+def run_demo(options: DemoOptions) -> int:
+    """Returns the exit status: that of the command, or 0 when a running demo was ended by a signal."""
     with ExitStack() as stack:
         stack.enter_context(ended_by_signals())
-        folder = wanted.folder or Path(tempfile.mkdtemp(prefix="epoxy-demo-"))
-        if wanted.folder is None:
+        folder = options.folder or Path(tempfile.mkdtemp(prefix="epoxy-demo-"))
+        if options.folder is None:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        planned = plan(folder, regions=wanted.regions, port_base=wanted.port_base, wan=wanted.wan)
+        planned = plan(folder, regions=options.regions, port_base=options.port_base, wan=options.wan)
         cluster = DemoCluster(planned)
         stack.callback(end, cluster)
-        demo = Demo(cluster, wanted)
+        demo = Demo(cluster, options)
         demo.start(stack)
         try:
-            return demo.run_command(wanted.command) if wanted.command is not None else demo.run_for_ever()
+            return demo.run_command(options.command) if options.command is not None else demo.run_for_ever()
         except Terminated as ended:
             demo.say("")
-            return 0 if wanted.command is None else 128 + ended.number
+            return 0 if options.command is None else 128 + ended.number
 
 
 class Demo:
-    def __init__(self, cluster: DemoCluster, wanted: Wanted) -> None:
+    def __init__(self, cluster: DemoCluster, options: DemoOptions) -> None:
         self.cluster = cluster
-        self._wanted = wanted
-        self._aside = wanted.command is not None or wanted.as_json
+        self._options = options
+        self._to_stderr = options.command is not None or options.as_json
 
     def say(self, line: str) -> None:
-        """On stdout, unless that belongs to a command or a program."""
-        click.echo(line, err=self._aside)
+        """On stdout, unless that carries the output of --exec or JSON."""
+        click.echo(line, err=self._to_stderr)
 
     def start(self, stack: ExitStack) -> None:
         began = time.monotonic()
@@ -85,33 +83,33 @@ class Demo:
         self._control = ControlSocket(self.cluster.plan.port_base)
         stack.callback(self._control.close)
         document = self.cluster.document()
-        if self._wanted.as_json:
+        if self._options.as_json:
             output.emit_json(document)
             return
-        kept, seconds = self._wanted.folder is not None, time.monotonic() - began
+        kept, seconds = self._options.folder is not None, time.monotonic() - began
         lines = show.welcome(self.cluster.plan, document, seconds, kept=kept)
-        if self._wanted.command is None:
+        if self._options.command is None:
             lines += show.invitation(self.cluster.plan, document)
         self.say("\n".join(lines))
 
     def run_for_ever(self) -> int:
         while True:
-            self._attend()
+            self._serve()
 
     def run_command(self, command: str) -> int:
         urls = [node.url for node in self.cluster.nodes]
         running = subprocess.Popen(command, shell=True, env=command_environment(urls))
         try:
             while running.poll() is None:
-                self._attend()
+                self._serve()
         finally:
             end_command(running)
         return running.returncode if running.returncode >= 0 else 128 - running.returncode
 
-    def _attend(self) -> None:
+    def _serve(self) -> None:
         self._control.serve(self._perform, LOOK_S)
         for node in self.cluster.fallen():
-            self._tell_fallen(node)
+            self._report_end(node)
 
     def _perform(self, order: DemoOrder) -> DemoReply:
         told = self.cluster.perform(order)
@@ -121,12 +119,12 @@ class Demo:
             )
         return told
 
-    def _tell_fallen(self, node: RegionNode) -> None:
+    def _report_end(self, node: RegionNode) -> None:
         code = node.exit_code
         how = f"was ended by signal {-code}" if code is not None and code < 0 else f"ended by itself (status {code})"
         lines = [f"{time.strftime('%H:%M:%S')}  {node.datacenter} {how}."]
         if code is not None and code > 0:
-            lines += ["Its last words:", node.last_words()]
+            lines += ["The end of its log:", node.last_words()]
         lines += [*self.cluster.consequences(), f"{show.our_name()} demo revive {node.datacenter}   starts it again"]
         click.echo("\n".join(lines), err=True)
 
@@ -147,7 +145,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def end(cluster: DemoCluster) -> None:
-    """In order; whoever cannot wait says so a second time, and then it is done at once."""
+    """Stops the regions in order. A second signal kills them at once."""
 
     def at_once(_number: int, _: FrameType | None) -> None:
         cluster.kill()
@@ -158,7 +156,7 @@ def end(cluster: DemoCluster) -> None:
 
 
 def command_environment(urls: list[str]) -> dict[str, str]:
-    """This very program is found by its name, even where nobody has put it on the path."""
+    """With the folder of this Python on the path, so that `epoxy` is found."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
     return {**os.environ, "PATH": path, "EPOXY_URL": urls[0], "EPOXY_URLS": ",".join(urls)}
 
@@ -167,7 +165,7 @@ def end_command(running: subprocess.Popen[bytes]) -> None:
     if running.poll() is None:
         running.terminate()
         try:
-            running.wait(LAST_CHANCE_S)
+            running.wait(GRACE_S)
         except subprocess.TimeoutExpired:
             running.kill()
             running.wait()
@@ -175,7 +173,7 @@ def end_command(running: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def progress(planned: DemoPlan) -> Iterator[Callable[[RegionNode], None]]:
-    """A line that changes on a terminal, a line for each region elsewhere."""
+    """A status line on a terminal, a line for each region elsewhere."""
     from rich.console import Console
 
     console = Console(stderr=True)

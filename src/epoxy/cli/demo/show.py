@@ -1,4 +1,4 @@
-"""What the demo says."""
+"""The messages of the demo."""
 
 import shutil
 import sys
@@ -38,13 +38,13 @@ def invitation(plan: DemoPlan, demo: dict[str, Any]) -> list[str]:
 
 
 def redis_cli() -> str | None:
-    """On the path, or beside this program, where `make demo` has put one."""
+    """On the path, or beside this program, where `make demo` puts one."""
     beside = Path(sys.argv[0]).with_name("redis-cli")
     return shutil.which("redis-cli") or (str(beside) if beside.exists() else None) or shutil.which("valkey-cli")
 
 
 def suggestions(plan: DemoPlan, regions: Sequence[dict[str, Any]]) -> list[str]:
-    """The first five minutes. Only with programs that are there."""
+    """Commands to try, only with programs that are installed."""
     epoxy, second, last = our_name(), regions[1], regions[-1]
     here = "" if plan.port_base == PORT_BASE else f" --url {regions[0]['http']}"
     cli = redis_cli()
@@ -67,7 +67,7 @@ def suggestions(plan: DemoPlan, regions: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def our_name() -> str:
-    """How this program was called, so that what is shown can be copied."""
+    """How this program was called, so that the commands can be copied."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return f"{Path(sys.executable).name} -m epoxy"
@@ -79,7 +79,7 @@ def listing(demo: dict[str, Any]) -> list[str]:
     rows = [
         (r["region"], r["condition"], str(r["pid"] or "-"), r["http"], r["resp"], r["can"]) for r in demo["regions"]
     ]
-    return columns(("region", "is", "pid", "HTTP", "RESP (Redis)", "and a client of it"), rows)
+    return columns(("region", "state", "pid", "HTTP", "RESP (Redis)", "a client of it"), rows)
 
 
 def columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
