@@ -137,7 +137,7 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
         ([*HEALTHY, away("removed")], Severity.WARNING, "(9) was removed and still runs"),
         ([away("displaced")], Severity.BROKEN, "(9) runs with another disk than the one the cluster knows"),
         ([away("unconfirmed")], Severity.BROKEN, "(9) has a disk that most of the others have not met"),
-        ([away("unconfirmed"), visit(epoch=8)], Severity.BROKEN, "(9) has an empty store, and the cluster is in epoch 8"),
+        ([away("unconfirmed"), visit(epoch=8)], Severity.BROKEN, "(9) has an empty store, and the cluster is"),
         (
             [visit(state="active", txn_state="learning", txn_term=2, epoch_age_s=90.0)],
             Severity.WARNING,
