@@ -44,7 +44,7 @@ def create(
     pool: str,
     given: str,
     exclusive: bool,
-    call: target.Call,
+    call: target.NodeCall,
 ) -> None:
     """Create the actor NAME/KEY in the node's datacenter, or find it if it exists in any datacenter.
 
@@ -65,7 +65,7 @@ def create(
 @click.argument("key")
 @namespace_option
 @target.call_options
-def get(name: str, key: str, namespace: str, call: target.Call) -> None:
+def get(name: str, key: str, namespace: str, call: target.NodeCall) -> None:
     """Print where the actor NAME/KEY runs, and its state. Exit status: 0 found, 4 not found."""
     with call.client() as client:
         found = client.actors.get(Which(name=name, key=key, namespace=namespace))
@@ -78,7 +78,7 @@ def get(name: str, key: str, namespace: str, call: target.Call) -> None:
 @click.option("--after", metavar="ID", help="Continue after this actor.")
 @namespace_option
 @target.call_options
-def list_actors(name: str | None, limit: int, after: str | None, namespace: str, call: target.Call) -> None:
+def list_actors(name: str | None, limit: int, after: str | None, namespace: str, call: target.NodeCall) -> None:
     """List the actors that the node's datacenter owns, in the order of their names."""
     with call.client() as client:
         page = client.actors.page(namespace=namespace, name=name, after=after, limit=limit)
@@ -102,7 +102,7 @@ def request(
     name: str, key: str, body: bytes, namespace: str, pool: str | None, urls: list[str], timeout: float
 ) -> None:
     """Send BODY (`-`: stdin) to the actor NAME/KEY and print its answer."""
-    with target.Call(urls=urls, timeout=timeout).client(writes=True) as client:
+    with target.NodeCall(urls=urls, timeout=timeout).client(writes=True) as client:
         answer = client.actors.request(Which(name=name, key=key, namespace=namespace), body, pool=pool)
     click.echo(answer, nl=False)
 
@@ -112,7 +112,7 @@ def request(
 @click.argument("key")
 @namespace_option
 @target.call_options
-def destroy(name: str, key: str, namespace: str, call: target.Call) -> None:
+def destroy(name: str, key: str, namespace: str, call: target.NodeCall) -> None:
     """Destroy the actor NAME/KEY. Its name stays with its datacenter. Exit status: 0 destroyed, 4 not found."""
     with call.client(writes=True) as client:
         gone = client.actors.destroy(Which(name=name, key=key, namespace=namespace))
@@ -134,7 +134,7 @@ def envoy() -> None:
 @namespace_option
 @pool_option
 @target.call_options
-def list_envoys(namespace: str, pool: str, call: target.Call) -> None:
+def list_envoys(namespace: str, pool: str, call: target.NodeCall) -> None:
     """List the workers of a pool in the node's datacenter, with the number of actors on each."""
     with call.client() as client:
         found = client.actors.envoys(namespace=namespace, pool=pool)
@@ -168,7 +168,7 @@ def list_envoys(namespace: str, pool: str, call: target.Call) -> None:
 @target.timeout_option
 def drain(key: str, namespace: str, undo: bool, urls: list[str], timeout: float) -> None:
     """Give the worker KEY no new actors, and move its actors to others. Exit status: 0 draining, 4 not found."""
-    with target.Call(urls=urls, timeout=timeout).client(writes=True) as client:
+    with target.NodeCall(urls=urls, timeout=timeout).client(writes=True) as client:
         done = client.actors.drain(key, namespace=namespace, undo=undo)
     if not done:
         click.echo("epoxy: no worker of this name is active in this datacenter", err=True)

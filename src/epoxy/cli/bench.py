@@ -66,7 +66,7 @@ def load_command(
     value_size: int,
     keys: int,
     read: str,
-    call: target.Call,
+    call: target.NodeCall,
 ) -> None:
     """Reserve fresh names, put or get, each client sending its next request as soon as the last is answered.
 

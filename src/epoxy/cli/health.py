@@ -13,11 +13,9 @@ VISIT_S = 3.0
 """For the status of one node: ten times the longest round trip of our table."""
 
 
-@click.command(
-    context_settings=SETTINGS, short_help="Whether the cluster is available, and how many more datacenters may fail."
-)
+@click.command(context_settings=SETTINGS, short_help="Show whether the cluster is available, and what may fail.")
 @target.call_options
-def status(call: target.Call) -> None:
+def status(call: target.NodeCall) -> None:
     """Print how the cluster looks from one node: the first of --url that answers.
 
     Exit status: 0 available, 1 not available or no node answers.

@@ -13,10 +13,10 @@ from epoxy.model.records import Proposal
 HEADS = ("datacenter", "replica", "committed", "promised", "vote", "cache", "recent changes")
 
 
-@click.command(context_settings=SETTINGS, short_help="What every replica holds for a key.")
+@click.command(context_settings=SETTINGS, short_help="Show what every replica holds for a key.")
 @target.key_argument
 @target.call_options
-def inspect(key: bytes, call: target.Call) -> None:
+def inspect(key: bytes, call: target.NodeCall) -> None:
     """Print what every replica holds for KEY: the committed value, promise and vote in flight, the cached value, and
     how often KEY is among the newest 1,000 rows of the changelog.
 

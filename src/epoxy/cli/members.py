@@ -57,7 +57,7 @@ id_argument = click.argument("member_id", metavar="ID", type=click.IntRange(1, 2
 
 @members.command("list", short_help="List the members, and the progress of a change.")
 @target.call_options
-def list_members(call: target.Call) -> None:
+def list_members(call: target.NodeCall) -> None:
     """List the members, which of them answer, and the progress of a change, if there is one.
 
     \b
@@ -188,7 +188,7 @@ def order(
     urls: list[str],
     as_json: bool,
 ) -> None:
-    with target.Call(urls=urls, as_json=as_json).client(writes=True) as client:
+    with target.NodeCall(urls=urls, as_json=as_json).client(writes=True) as client:
         ordered = client.change_members(add=add, remove=remove, force=force)
         if not as_json:
             click.echo(told(ordered.wanted, queued=ordered.queued), err=True)

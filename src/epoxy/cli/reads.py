@@ -22,7 +22,7 @@ from epoxy.model.writes import Consistency
 )
 @click.option("-v", "--verbose", is_flag=True, help="Print version, source and latency on stderr.")
 @target.call_options
-def get(key: bytes, consistency: str, verbose: bool, call: target.Call) -> None:
+def get(key: bytes, consistency: str, verbose: bool, call: target.NodeCall) -> None:
     """Print the value of KEY on stdout, byte for byte. A line break is added only on a terminal.
 
     Exit status: 0 found, 4 not found, 1 failed.
@@ -88,7 +88,7 @@ def watch(prefix: bytes, after: str | None, count: int | None, follow: bool, url
       epoxy watch --json --no-follow
     """
     tell = tell_json if as_json else tell_words
-    with target.Call(urls=urls, as_json=as_json).client() as client:
+    with target.NodeCall(urls=urls, as_json=as_json).client() as client:
         for told, change in enumerate(client.changes(prefix, after=after, follow=follow), start=1):
             tell(change)
             if told == count:

@@ -77,7 +77,7 @@ key_argument = click.argument("key", type=Argument())
 value_argument = click.argument("value", type=Argument(stdin=True))
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class NodeCall(Struct, frozen=True, kw_only=True):
     """Which nodes a command asks, for how long, and whether it prints JSON."""
 
     urls: list[str]
@@ -107,7 +107,7 @@ def call_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_call(*, urls: list[str], timeout: float, as_json: bool, **named: Any) -> None:
-        command(call=Call(urls=urls, timeout=timeout, as_json=as_json), **named)
+        command(call=NodeCall(urls=urls, timeout=timeout, as_json=as_json), **named)
 
     return url_option(timeout_option(json_option(with_call)))
 

@@ -15,7 +15,7 @@ from epoxy.model.transactions import Executed, Txn
 @click.command(context_settings=SETTINGS, short_help="Run a transaction over several keys.")
 @click.argument("file", type=click.File("rb"), metavar="FILE")
 @target.call_options
-def txn(file: BinaryIO, call: target.Call) -> None:
+def txn(file: BinaryIO, call: target.NodeCall) -> None:
     """Run the transaction in FILE: JSON, as `POST /v2/txn` takes it. FILE `-` reads stdin. It happens at one moment, in
     the same order in every datacenter. If every `compare` holds, `then` is done, otherwise `else`. `reads` are answered
     with the values before it.

@@ -26,7 +26,7 @@ TRAVELLED = {
 @target.key_argument
 @target.value_argument
 @target.call_options
-def reserve(key: bytes, value: bytes, call: target.Call) -> None:
+def reserve(key: bytes, value: bytes, call: target.NodeCall) -> None:
     """Take the name KEY for ever, with VALUE, if it is free. VALUE `-` reads stdin.
 
     Exit status: 0 won, or the name has this very value already; 3 lost, the name has another value; 1 failed.
@@ -76,7 +76,7 @@ def reserve_json(result: Reservation, floor_ms: float | None) -> None:
 @target.value_argument
 @if_version_option
 @target.call_options
-def put(key: bytes, value: bytes, if_version: int | None, call: target.Call) -> None:
+def put(key: bytes, value: bytes, if_version: int | None, call: target.NodeCall) -> None:
     """Write VALUE as the next version of KEY. VALUE `-` reads stdin.
 
     Exit status: 0 written; 3 not written: the current version is another one, or the name is reserved; 1 failed.
@@ -101,7 +101,7 @@ def put(key: bytes, value: bytes, if_version: int | None, call: target.Call) -> 
 @target.key_argument
 @if_version_option
 @target.call_options
-def delete(key: bytes, if_version: int | None, call: target.Call) -> None:
+def delete(key: bytes, if_version: int | None, call: target.NodeCall) -> None:
     """Delete KEY. A reserved name cannot be deleted.
 
     Exit status: 0 deleted; 4 there was nothing to delete; 3 the current version is another one, or the name is

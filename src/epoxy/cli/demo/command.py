@@ -142,7 +142,7 @@ def add_order(
     def run(region: str = "", others: tuple[str, ...] = (), **given: Any) -> None:
         send(DemoOrder(verb=verb, region=region, others=others), **given)
 
-    shown = "\n".join(f"  epoxy demo {verb} {example}" for example in examples)
+    shown = "\n".join(f"  epoxy demo {verb} {example}".rstrip() for example in examples)
     made = demo.command(verb, short_help=short, help=f"{text}\n\n\b\nExample{'s' * (len(examples) > 1)}:\n{shown}")
     made(for_a_demo(run)).params[:0] = parameters
 
