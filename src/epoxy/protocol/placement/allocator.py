@@ -1,8 +1,8 @@
-"""Choosing an envoy: a random place on the ring, and the first envoy after it that is alive; with K samples, the one of
-K that has the fewest actors.
+"""Chooses an envoy: a random place on the ring and the first live envoy after it; with K samples, the one of K with the
+fewest actors.
 
-What is read, when nothing is stale and no two samples meet: the highest version (nothing, if the caller knows it), and
-for each sample one row of the ring, one ping and, if there is something to compare, one number of slots: 3 reads with
+Reads when nothing is stale and no two samples hit the same envoy: the highest version (none if the caller knows it)
+and, for each sample, one row of the ring, one ping and, if there is something to compare, one number of slots: 3 with
 one sample, 7 with two; 2 and 6 with a known version.
 """
 
@@ -14,17 +14,17 @@ from epoxy.codec.tuple import pack_bytes, strinc
 from epoxy.ports import Dice, KeyValue, Snapshot, Transaction
 from epoxy.protocol.placement import rows
 from epoxy.protocol.placement.config import PlacementConfig
-from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
+from epoxy.protocol.placement.records import EnvoyPool
 
 Name = Callable[[bytes, bytes], str]
 
 
 class Allocation(Struct, frozen=True, kw_only=True):
-    """What came of one search. `envoy_key` None: nobody can take the actor. `stale` are those who were walked past;
-    whoever allocates tells the scheduler of them, which changes nothing here.
+    """The result of one search. `envoy_key` None: no envoy can take the actor. `stale`: envoys that were passed over;
+    the caller passes them to the expiry scheduler, which does not change this result.
 
-    `scanned` rows in all; `wraps` around the end of the ring; `candidates` different envoys compared, `repeated`
-    samples that met one of them again, `tied` if several had the fewest slots.
+    `scanned`: rows read in all; `wraps`: around the end of the ring; `candidates`: different envoys compared;
+    `repeated`: samples that hit one of them again; `tied`: several had the fewest slots.
     """
 
     envoy_key: str | None
@@ -45,8 +45,8 @@ class Candidate(Struct, frozen=True):
 
 
 class Search:
-    """One allocation under way: what it reads, and what it may still afford. The budget is shared by all samples and by
-    the way around the end of the ring, so a drained pool costs no more than `max_scan` rows."""
+    """One allocation: what it reads, and the budget it has left. The budget is shared by all samples and by the wrap
+    around the end of the ring, so a drained pool costs at most `max_scan` rows."""
 
     def __init__(self, tx: Transaction, pool: EnvoyPool, version: int, config: PlacementConfig, now_ms: int) -> None:
         self.view: Snapshot = tx.snapshot if config.use_snapshot_read else tx
@@ -62,7 +62,7 @@ class Search:
         self._share = self._mean() if config.load_bound_percent else None
 
     def first(self, prefix: bytes, begin: bytes, end: bytes, name: Name = rows.owner) -> Candidate | None:
-        """The first envoy of a range that may take an actor. `name` finds its key in a row."""
+        """The first envoy of a range that may take an actor. `name` reads its key out of a row."""
         for row, value in self._walk(begin, end):
             self.scanned += 1
             envoy_key = name(row, prefix)
@@ -76,7 +76,7 @@ class Search:
         return None
 
     def around(self, prefix: bytes, pivot: bytes) -> Candidate | None:
-        """From the pivot to the end of the ring, and on from its beginning."""
+        """From the pivot to the end of the ring, then from its beginning."""
         found = self.first(prefix, pivot, strinc(prefix))
         if found is None and self.budget > 0:
             self.wraps += 1
@@ -84,7 +84,7 @@ class Search:
         return found
 
     def _walk(self, begin: bytes, end: bytes) -> Iterator[KeyValue]:
-        """One row at first, because mostly it will do; then more at a time, never more than the budget."""
+        """One row first, which is usually enough; then more at a time, never more than the budget."""
         page = 1
         while begin < end:
             found = self.view.range(begin, end, limit=page)
@@ -109,8 +109,8 @@ class Search:
         return Candidate(envoy_key, row, weight, slots)
 
     def _mean(self) -> Callable[[int], int]:
-        """The most that an envoy of some weight may hold: (1 + epsilon) times its share of all actors, with the new one
-        among them, rounded up, so that there is always somebody below it."""
+        """The most that an envoy of some weight may hold: (1 + epsilon) times its share of all actors including the new
+        one, rounded up, so that there is always an envoy below it."""
         totals = rows.total_rows(self.pool, self.version)
         total = rows.as_number(self.view.get(totals + rows.TOTAL_SLOTS)) + 1
         weights = max(1, rows.as_number(self.view.get(totals + rows.TOTAL_WEIGHT)))
@@ -121,7 +121,7 @@ class Search:
 def allocate(
     tx: Transaction, pool: EnvoyPool, config: PlacementConfig, now_ms: int, dice: Dice, version: int | None = None
 ) -> Allocation:
-    """By hash. `version`: the highest one, if it is known."""
+    """By hash. `version`: the highest one, if the caller knows it."""
     if version is None and (version := discover(tx, pool, config)) is None:
         return Allocation(envoy_key=None)
     search = Search(tx, pool, version, config, now_ms)
@@ -157,7 +157,7 @@ def conclude(
     chosen, tied = choose(candidates, search.config.slot_jitter, dice)
     if chosen is not None:
         if search.config.use_snapshot_read:
-            # The one conflict: if this envoy leaves before we commit, we did not choose it.
+            # The only read conflict: if this envoy leaves before the commit, the allocation is tried again.
             tx.add_read_conflict(chosen.row, chosen.row + b"\x00")
         if search.config.reserve_slots:
             reserve(tx, search, chosen)
@@ -174,8 +174,8 @@ def conclude(
 
 
 def choose(candidates: tuple[Candidate, ...], jitter: int, dice: Dice) -> tuple[Candidate | None, bool]:
-    """The fewest slots for its weight. Jitter keeps those who read the same old counts from choosing the same envoy;
-    among equals chance decides, or a pool without any actors would fill up in the order of the ring."""
+    """The fewest slots for its weight. Jitter keeps allocations that read the same old counts from choosing the same
+    envoy; ties are broken at random, or an empty pool would fill up in the order of the ring."""
     if len(candidates) < 2:
         return (candidates[0] if candidates else None), False
     scores = [(each.slots + int(jitter * dice.uniform())) / each.weight for each in candidates]
@@ -185,14 +185,10 @@ def choose(candidates: tuple[Candidate, ...], jitter: int, dice: Dice) -> tuple[
 
 
 def reserve(tx: Transaction, search: Search, chosen: Candidate) -> None:
-    """Counted in the transaction that chose: the next one sees it, however many come at once. With a bound the count
-    must not have changed since it was read."""
+    """Counted in the transaction that chose, so that the next one sees it. With a load bound the count must not have
+    changed since it was read."""
     slots = rows.envoy_rows(search.pool.namespace, chosen.envoy_key) + rows.SLOTS
     if search.config.load_bound_percent:
         tx.add_read_conflict(slots, slots + b"\x00")
     tx.add(slots, 1)
     tx.add(rows.total_rows(search.pool, search.version) + rows.TOTAL_SLOTS, 1)
-
-
-def envoy_id(pool: EnvoyPool, allocation: Allocation) -> EnvoyId | None:
-    return None if allocation.envoy_key is None else EnvoyId(pool.namespace, allocation.envoy_key)

@@ -1,4 +1,4 @@
-"""Which envoys hold too much: those that drain hold everything too much, the others what is beyond their share."""
+"""Which envoys hold too many actors: draining ones hold all of theirs too many, the others what exceeds their share."""
 
 from msgspec import Struct
 
@@ -7,10 +7,11 @@ from epoxy.protocol.placement import rows
 from epoxy.protocol.placement.records import Envoy, EnvoyPool
 
 PAGE_ENVOYS = 1000
-"""Read at a time. All of a pool are looked at, so this is for once in a while."""
+"""Read at a time. A whole pool is read, so call this rarely."""
 
 DEFAULT_BOUND_PERCENT = 25
-"""Where no bound is set, an envoy is hot above 1.25 times its share: less would move actors for what chance does."""
+"""Without a load bound an envoy is hot above 1.25 times its share: less would move actors because of random
+variation."""
 
 
 class Excess(Struct, frozen=True, order=True):
@@ -38,7 +39,7 @@ def loads(view: Snapshot, pool: EnvoyPool) -> list[EnvoyLoad]:
 
 
 def excesses(view: Snapshot, pool: EnvoyPool, bound_percent: int, limit: int) -> list[Excess]:
-    """What should move, the most first, `limit` actors altogether. A bound of 0 is the default one."""
+    """How many actors should move, largest excess first, at most `limit` in all. A bound of 0 is the default one."""
     held = loads(view, pool)
     placed = [load for load in held if load.envoy.places]
     weights, total = sum(load.envoy.weight for load in placed), sum(load.slots for load in placed)

@@ -1,4 +1,4 @@
-"""What an operator may say about placement. Anything outside the ranges is refused before anything is started."""
+"""The settings of placement. A value out of its range is refused before anything starts."""
 
 import enum
 
@@ -24,8 +24,8 @@ RANGES: dict[str, tuple[int, int]] = {
     "sweep_every_s": (1, 86_400),
     "rebalance_at_once": (0, 1000),
 }
-"""The first four are those of the original design. An envoy pings several times within its threshold, so a tenth of a
-second is as short as it makes sense; sweeping less than once a day is not sweeping."""
+"""The first four are those of the original design. An envoy pings several times within its threshold, so it is at least
+a tenth of a second; a sweep is due at least once a day."""
 
 
 RENAMED = {"envoy_eligible_threshold": "placement.eligible_threshold_ms, in milliseconds"}
@@ -41,7 +41,8 @@ OF_POOLS = (
     "reserve_slots",
     "load_bound_percent",
 )
-"""What a pool may have of its own. The rest is about all envoys of a node: how they are timed, swept and moved."""
+"""The settings that a pool may override. The others concern all envoys of a node: how they are timed, swept and
+moved."""
 
 
 class PlacementConfig(Struct, frozen=True, kw_only=True):
@@ -65,7 +66,7 @@ class PlacementConfig(Struct, frozen=True, kw_only=True):
     pools: dict[str, "PlacementConfig"] = {}
 
     def of(self, pool: EnvoyPool) -> "PlacementConfig":
-        """The settings that a pool's allocations follow."""
+        """The settings for a pool's allocations."""
         if not self.pools:
             return self
         return self.pools.get(f"{pool.namespace}/{pool.name}") or self.pools.get(pool.name) or self

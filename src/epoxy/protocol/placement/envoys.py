@@ -1,7 +1,7 @@
-"""What happens to an envoy, each in one transaction: it connects, pings, takes and returns slots, drains, expires.
+"""The life of an envoy, each step in one transaction: it connects, pings, takes and returns slots, drains, expires.
 
-Never visible: an envoy whose expiry is committed while rows of it are left on the ring. So everything that places an
-envoy or takes it away again is here, and whatever belongs together is one function of one transaction.
+No committed state has an expired envoy with rows on the ring. So everything that places an envoy or withdraws it is
+here, and what must happen together is one function of one transaction.
 """
 
 from msgspec import Struct
@@ -13,13 +13,12 @@ from epoxy.protocol.placement.records import Envoy, EnvoyId, EnvoyPool, EnvoyReg
 from epoxy.protocol.placement.ring import positions
 
 FORGET_AFTER_MS = 3_600_000
-"""What is left of an expired envoy is kept for an hour: for those who ask what became of it, and for its slots to be
-returned."""
+"""The rows of an expired envoy are kept for an hour: for status queries, and until its slots are returned."""
 
 
 class Connected(Struct, frozen=True, kw_only=True):
-    """`created`: not known before, or expired since. `was`: as it was known, if that is how something differs that
-    should not: the version and the pool of an envoy are for its lifetime."""
+    """`created`: not known before, or expired since. `was`: its former record if version or pool differ, which should
+    not change during an envoy's life."""
 
     created: bool
     was: Envoy | None
@@ -27,58 +26,63 @@ class Connected(Struct, frozen=True, kw_only=True):
 
 
 class InUse(Struct, frozen=True, kw_only=True):
-    """The key belongs to another process until its lease is over."""
+    """The key belongs to another process until its lease ends."""
 
     holder: str
     last_ping_ts: int
 
 
-def holder_of(tx: Transaction, hello: EnvoyRegistration) -> InUse | None:
-    """The other process that has the key of this one. An envoy that is not expired may run actors, whether it is
-    connected or not; two processes under one key would run the same ones, with the same generation. One that did not
-    say which process it is, as SDKs without incarnations, holds nothing."""
-    known = rows.load(tx, hello.namespace, hello.envoy_key)
-    if known is None or known.expired_ts is not None:
+def active(view: Snapshot, envoy: EnvoyId) -> Envoy | None:
+    """None if it is unknown or expired."""
+    known = rows.load(view, envoy.namespace, envoy.key)
+    return known if known is not None and known.expired_ts is None else None
+
+
+def holder_of(tx: Transaction, registration: EnvoyRegistration) -> InUse | None:
+    """The other process that holds this envoy's key. An envoy that is not expired may run actors, connected or not; two
+    processes with one key would run the same actors with the same generation. A process without an incarnation, as of
+    older SDKs, holds nothing."""
+    if (known := active(tx, registration.id)) is None:
         return None
-    holder = rows.incarnation(tx, hello.id)
-    if holder in ("", hello.incarnation):
+    holder = rows.incarnation(tx, registration.id)
+    if holder in ("", registration.incarnation):
         return None
     return InUse(holder=holder, last_ping_ts=known.last_ping_ts)
 
 
-def connect(tx: Transaction, hello: EnvoyRegistration, now_ms: int, virtual_nodes: int) -> Connected:
-    """Idempotent, and heals rows that are missing. One that is draining stays off the ring; but draining is for a
-    process, and ends with it."""
-    known = rows.load(tx, hello.namespace, hello.envoy_key)
+def connect(tx: Transaction, registration: EnvoyRegistration, now_ms: int, virtual_nodes: int) -> Connected:
+    """Idempotent, and repairs missing rows. A draining envoy stays off the ring; but draining belongs to a process, and
+    ends with it."""
+    known = rows.load(tx, registration.namespace, registration.envoy_key)
     revived = known is not None and known.expired_ts is not None
-    same_process = hello.incarnation != "" and rows.incarnation(tx, hello.id) == hello.incarnation
+    same_process = registration.incarnation != "" and rows.incarnation(tx, registration.id) == registration.incarnation
     if revived and not same_process:
-        tx.clear(rows.envoy_rows(hello.namespace, hello.envoy_key) + rows.DRAINING_TS)
+        tx.clear(rows.envoy_rows(registration.namespace, registration.envoy_key) + rows.DRAINING_TS)
     if known is not None:
         withdraw(tx, known)
         tx.clear(rows.active_by_pool_row(known.pool_id, known.create_ts, known.key))
     create_ts = now_ms if known is None or revived else known.create_ts
-    rows.describe(tx, hello, create_ts, now_ms)
-    tx.set(rows.active_row(hello.id, create_ts), b"")
-    pool = EnvoyPool(hello.namespace, hello.pool)
-    tx.set(rows.active_by_pool_row(pool, create_ts, hello.envoy_key), b"")
+    rows.describe(tx, registration, create_ts, now_ms)
+    tx.set(rows.active_row(registration.id, create_ts), b"")
+    pool = EnvoyPool(registration.namespace, registration.pool)
+    tx.set(rows.active_by_pool_row(pool, create_ts, registration.envoy_key), b"")
     if known is not None and known.expired_ts is not None:
-        tx.clear(rows.envoy_rows(hello.namespace, hello.envoy_key) + rows.EXPIRED_TS)
-        tx.clear(rows.expired_row(hello.id, known.expired_ts))
-    envoy = rows.load(tx, hello.namespace, hello.envoy_key)
+        tx.clear(rows.envoy_rows(registration.namespace, registration.envoy_key) + rows.EXPIRED_TS)
+        tx.clear(rows.expired_row(registration.id, known.expired_ts))
+    envoy = rows.load(tx, registration.namespace, registration.envoy_key)
     assert envoy is not None
     if envoy.draining_ts is None:
-        place(tx, envoy, virtual_nodes * hello.weight)
-    moved = known is not None and (known.version, known.pool) != (hello.version, hello.pool)
+        place(tx, envoy, virtual_nodes * registration.weight)
+    moved = known is not None and (known.version, known.pool) != (registration.version, registration.pool)
     return Connected(
         created=known is None or revived,
         was=known if moved else None,
-        highest_version=highest_version(tx, pool) or hello.version,
+        highest_version=highest_version(tx, pool) or registration.version,
     )
 
 
 def place(tx: Transaction, envoy: Envoy, places: int) -> None:
-    """Put it on the ring. Whoever was there with more places has been withdrawn before, so none are left over."""
+    """Put it on the ring. Its earlier places have been withdrawn before, so none are left over."""
     pool, size = envoy.pool_id, rows.size_value(envoy.weight, envoy.capacity)
     for position in positions(envoy.key, 0, places):
         tx.set(rows.hash_row(pool, envoy.version, position, envoy.key), size)
@@ -90,7 +94,7 @@ def place(tx: Transaction, envoy: Envoy, places: int) -> None:
 
 
 def withdraw(tx: Transaction, envoy: Envoy) -> None:
-    """Take it from the ring, with every place it was given, however many it would be given now."""
+    """Take it off the ring, with every place it was given, whatever V is now."""
     pool = envoy.pool_id
     tx.clear(rows.ping_row(pool, envoy.version, envoy.last_ping_ts, envoy.key))
     if envoy.places == 0:
@@ -104,7 +108,7 @@ def withdraw(tx: Transaction, envoy: Envoy) -> None:
 
 
 def lower_meta(tx: Transaction, pool: EnvoyPool) -> None:
-    """The highest version that is left. Asked only when an envoy of the highest one goes."""
+    """Set the highest version that is left. Called only when an envoy of the highest one goes."""
     prefix = rows.all_hash_rows(pool)
     first = tx.range(prefix, strinc(prefix), limit=1)
     if not first:
@@ -119,7 +123,7 @@ def highest_version(view: Snapshot, pool: EnvoyPool) -> int | None:
 
 
 def count(tx: Transaction, envoy: Envoy, sign: int) -> None:
-    """Into the totals of its pool and version, or out of them."""
+    """Add it to the totals of its pool and version (sign 1), or subtract it (-1)."""
     totals = rows.total_rows(envoy.pool_id, envoy.version)
     tx.add(totals + rows.TOTAL_WEIGHT, sign * envoy.weight)
     held = rows.slots(tx, envoy.id)
@@ -128,9 +132,8 @@ def count(tx: Transaction, envoy: Envoy, sign: int) -> None:
 
 
 def ping(tx: Transaction, envoy: EnvoyId, now_ms: int, rtt_ms: int) -> bool:
-    """False: not known, or expired; it has to connect again. Touches no row of the ring."""
-    known = rows.load(tx, envoy.namespace, envoy.key)
-    if known is None or known.expired_ts is not None:
+    """False: unknown or expired, so it must connect again. Touches no row of the ring."""
+    if (known := active(tx, envoy)) is None:
         return False
     prefix = rows.envoy_rows(envoy.namespace, envoy.key)
     tx.set(prefix + rows.LAST_RTT, rows.number(rtt_ms))
@@ -145,10 +148,9 @@ def ping(tx: Transaction, envoy: EnvoyId, now_ms: int, rtt_ms: int) -> bool:
 
 
 def expire(tx: Transaction, envoy: EnvoyId, now_ms: int, *, unless_fresh_for_ms: int | None = None) -> bool:
-    """Whether it was expired here and now. With `unless_fresh_for_ms` (skip_if_fresh) one that has pinged within that
-    time stays: the ping is read in this transaction, so none that is committed before it is overlooked."""
-    known = rows.load(tx, envoy.namespace, envoy.key)
-    if known is None or known.expired_ts is not None:
+    """Whether this call expired it. With `unless_fresh_for_ms` (skip_if_fresh) an envoy that pinged within that time
+    stays: the ping is read in this transaction, so a concurrent one conflicts."""
+    if (known := active(tx, envoy)) is None:
         return False
     if unless_fresh_for_ms is not None and known.is_fresh(now_ms, unless_fresh_for_ms):
         return False
@@ -161,9 +163,8 @@ def expire(tx: Transaction, envoy: EnvoyId, now_ms: int, *, unless_fresh_for_ms:
 
 
 def drain(tx: Transaction, envoy: EnvoyId, now_ms: int) -> bool:
-    """It keeps what it has and gets nothing new. False: there is nothing to drain."""
-    known = rows.load(tx, envoy.namespace, envoy.key)
-    if known is None or known.expired_ts is not None:
+    """It keeps its actors and gets no new ones. False: unknown or expired."""
+    if (known := active(tx, envoy)) is None:
         return False
     if known.draining_ts is None:
         withdraw(tx, known)
@@ -172,9 +173,8 @@ def drain(tx: Transaction, envoy: EnvoyId, now_ms: int) -> bool:
 
 
 def resume(tx: Transaction, envoy: EnvoyId, virtual_nodes: int) -> bool:
-    """The end of draining, for one that stays after all."""
-    known = rows.load(tx, envoy.namespace, envoy.key)
-    if known is None or known.expired_ts is not None:
+    """End draining."""
+    if (known := active(tx, envoy)) is None:
         return False
     if known.draining_ts is not None:
         tx.clear(rows.envoy_rows(envoy.namespace, envoy.key) + rows.DRAINING_TS)
@@ -183,7 +183,7 @@ def resume(tx: Transaction, envoy: EnvoyId, virtual_nodes: int) -> bool:
 
 
 def forget(tx: Transaction, envoy: EnvoyId) -> bool:
-    """The last rows of an expired envoy whose slots are returned."""
+    """Delete the rows of an expired envoy whose slots are returned."""
     known = rows.load(tx, envoy.namespace, envoy.key)
     if known is None or known.expired_ts is None or rows.slots(tx, envoy) != 0:
         return False
@@ -194,8 +194,8 @@ def forget(tx: Transaction, envoy: EnvoyId) -> bool:
 
 
 def add_slots(tx: Transaction, envoy: EnvoyId, delta: int) -> None:
-    """Actors that came or went. Whether the pool's total changes too depends on whether the envoy stands on the ring,
-    so one that drains or expires meanwhile is a conflict."""
+    """Actors that started or ended. Whether the pool's total changes too depends on whether the envoy is on the ring,
+    so a concurrent drain or expiry conflicts."""
     prefix = rows.envoy_rows(envoy.namespace, envoy.key)
     tx.add(prefix + rows.SLOTS, delta)
     if tx.get(prefix + rows.VIRTUAL_NODES) is None:

@@ -1,5 +1,5 @@
-"""Envoys that fell silent are expired: each by a deadline of its own, by an allocation that walks past it, and by a
-sweep for those that no process has a deadline for."""
+"""Expires silent envoys: by a deadline for each, when an allocation passes over it, and by a sweep for envoys that no
+process has a deadline for."""
 
 from collections import deque
 from collections.abc import Callable
@@ -11,26 +11,26 @@ from epoxy.protocol.placement import envoys, rows
 from epoxy.protocol.placement.records import EnvoyId
 
 AT_ONCE = 32
-"""Expiries under way: each is a transaction of some twenty rows, and allocations share the disk with them."""
+"""Concurrent expiries. Each is a transaction of some twenty rows, and allocations share the disk."""
 
 MAX_PENDING = 1024
-"""Waiting ones. What finds no place is found again by the next who walks past it."""
+"""Queued expiries. A dropped one is found again by a later allocation or by the sweep."""
 
 PAGE_ENVOYS = 256
-"""Looked at in one go of a sweep, a few milliseconds of the event loop."""
+"""Examined in one step of a sweep: a few milliseconds of the event loop."""
 
 LEASE_FACTOR = 3
-"""A lease on sweeping lasts three rounds: a holder that stopped for two is not dead yet."""
+"""A lease on sweeping lasts three rounds: a holder that missed two may still be alive."""
 
 AGAIN_MS = 1_000
-"""After a deadline, until it is looked again whether the envoy is expired: the scheduler may have been full."""
+"""From a deadline to the next check whether the envoy is expired: the scheduler's queue may have been full."""
 
 Expire = Callable[[EnvoyId, Callable[[], None]], None]
-"""Starts to expire an envoy unless it is fresh, and calls back when that is over, whatever came of it."""
+"""Starts to expire an envoy unless it is fresh, and calls back when that is over, whatever the result."""
 
 
 class ExpireScheduler:
-    """Single flight: an envoy is expired once at a time, however many walk past it."""
+    """Single flight: an envoy is queued once, however many allocations pass over it."""
 
     def __init__(self, expire: Expire, *, at_once: int = AT_ONCE, max_pending: int = MAX_PENDING) -> None:
         self._expire = expire
@@ -46,7 +46,7 @@ class ExpireScheduler:
         return len(self._known)
 
     def try_enqueue(self, envoy: EnvoyId) -> bool:
-        """False: it is on its way already, or too many are."""
+        """False: it is queued already, or the queue is full."""
         if envoy in self._known:
             return False
         if len(self._known) >= self._max_pending:
@@ -79,8 +79,8 @@ class ExpireScheduler:
 
 
 class LostTimeouts:
-    """A deadline for each envoy that this process has heard of. A ping does not touch the timer; it looks for the last
-    ping when it is due, so a ping costs no more than a number."""
+    """A deadline for each envoy that this process has heard of. A ping does not move the timer: the timer looks at the
+    last ping when it is due, so that a ping costs only an assignment."""
 
     def __init__(self, clock: Clock, threshold_ms: int, suspect: Callable[[EnvoyId], None]) -> None:
         self._clock = clock
@@ -95,7 +95,7 @@ class LostTimeouts:
             self._arm(envoy, self._threshold_ms + 1)
 
     def forget(self, envoy: EnvoyId) -> None:
-        """It is expired."""
+        """Called when it is expired."""
         self._heard_ms.pop(envoy, None)
         if (timer := self._timers.pop(envoy, None)) is not None:
             timer.cancel()
@@ -109,7 +109,7 @@ class LostTimeouts:
 
     def _due(self, envoy: EnvoyId) -> None:
         heard_ms = self._heard_ms.get(envoy)
-        if heard_ms is None:  # forgotten while this was due already
+        if heard_ms is None:  # forgotten while the timer was due already
             return
         left_ms = heard_ms + self._threshold_ms + 1 - self._clock.now_ms()
         self._arm(envoy, left_ms + 1 if left_ms > 0 else AGAIN_MS)
@@ -118,7 +118,7 @@ class LostTimeouts:
 
 
 class Holder(Struct, frozen=True):
-    """Who has a lease: the owner of a store, by its number, and its how-manieth start. `renewed` counts."""
+    """The holder of a lease: the owner of a store, which of its starts, and how often it renewed."""
 
     owner: int
     start: int
@@ -129,16 +129,16 @@ class Holder(Struct, frozen=True):
 
 
 def held_by(value: bytes | None) -> Holder | None:
-    """None: it is free, or held in the old form, with a time of the wall clock in it."""
+    """None: it is free, or in the old format, which contained a wall-clock time."""
     if value is None or len(value) != 24:
         return None
     return Holder(*(int.from_bytes(value[at : at + 8], "big") for at in (0, 8, 16)))
 
 
 class Lease:
-    """Something that one process does at a time, if several share a store. No time is stored: a candidate watches the
-    row for as long as the lease lasts, by its own monotonic clock, and takes it if nothing changed. A new start of the
-    same owner need not wait: the store was open to that one alone, so the process before it has ended."""
+    """A task that one process does at a time, if several share a store. No time is stored: a candidate watches the row
+    for the duration of the lease, by its own monotonic clock, and takes it if nothing changed. A new start of the same
+    owner need not wait: only one process can have the store open, so the one before has ended."""
 
     def __init__(self, store: Store, name: str, owner: int, clock: Clock) -> None:
         self._store = store
@@ -150,7 +150,7 @@ class Lease:
         self._seen_ms = 0.0
 
     def take(self, lasts_ms: float) -> bool:
-        """Whether this process has it, from now on for `lasts_ms`."""
+        """Whether this process holds it, from now on for `lasts_ms`."""
         return self._store.transact(lambda tx: self._take(tx, lasts_ms))
 
     def _take(self, tx: Transaction, lasts_ms: float) -> bool:
@@ -173,8 +173,8 @@ class Lease:
 
 
 class Sweep:
-    """One pass over all envoys, a page at a time: those that are stale are given to `found`, and what is left of those
-    that expired long ago is forgotten."""
+    """One pass over all envoys, a page at a time: stale ones are passed to `found`, and rows of those that expired long
+    ago are deleted."""
 
     def __init__(self, store: Store, threshold_ms: int, found: Callable[[EnvoyId], object]) -> None:
         self._store = store
@@ -183,7 +183,7 @@ class Sweep:
         self._after: bytes | None = None
 
     def page(self, now_ms: int) -> bool:
-        """Whether there is more."""
+        """Whether there are more pages."""
         view = self._store.newest()
         page, self._after = rows.active_envoys(view, self._after, PAGE_ENVOYS)
         for each in page:
@@ -196,7 +196,7 @@ class Sweep:
 
     def _forget(self, now_ms: int) -> None:
         def body(tx: Transaction) -> None:
-            for envoy, _ in list(rows.expired_before(tx, now_ms - envoys.FORGET_AFTER_MS, PAGE_ENVOYS)):
+            for envoy in rows.expired_before(tx, now_ms - envoys.FORGET_AFTER_MS, PAGE_ENVOYS):
                 envoys.forget(tx, envoy)
 
         self._store.transact(body)

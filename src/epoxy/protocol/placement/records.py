@@ -5,13 +5,13 @@ from msgspec import Struct
 from epoxy.model.errors import InvalidRequest
 
 MAX_NAME_BYTES = 255
-"""Of a namespace, a pool or an envoy's key. A row holds three of them, and a store's key 2 KiB."""
+"""Of a namespace, a pool or an envoy's key. A row holds three of them, and a store's key at most 2 KiB."""
 
 MAX_WEIGHT = 16
-"""An envoy of weight w stands at w times as many places: 16 times 64 rows are as many as one connect should write."""
+"""An envoy of weight w has w times as many places: 16 times 64 rows are as many as one connect should write."""
 
 MAX_CAPACITY = 1_000_000
-"""Slots of one envoy. More actors than that are more than one process hosts."""
+"""Slots of one envoy: more actors than one process hosts."""
 
 MAX_VERSION = 2**31 - 1
 
@@ -29,7 +29,8 @@ class EnvoyId(Struct, frozen=True, order=True):
 
 
 class KeyInUse(InvalidRequest):
-    """Another process has the envoy's key, and its lease is not over. `retry`: its connection is gone, so it may be."""
+    """Another process has the envoy's key, and its lease is not over. `retry`: its connection is gone, so the key may
+    become free."""
 
     def __init__(self, message: str, *, retry: bool) -> None:
         super().__init__(message)

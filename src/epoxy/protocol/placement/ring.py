@@ -1,7 +1,5 @@
-"""Where an envoy stands on the ring: at V places, each a hash of its key.
-
-Whoever connects an envoy and whoever expires it work out the same places, so nothing has to be remembered but V.
-"""
+"""An envoy's V places on the ring, each a hash of its key. They can be computed again from the key, so only V is
+stored."""
 
 import xxhash
 
@@ -16,18 +14,18 @@ another hash an expiry would not find the positions that a registration wrote, a
 
 
 def check_hash() -> None:
-    """Refuse to start with a hash that would put envoys elsewhere on the ring than the stored rows have them."""
+    """Refuse to start with a hash function that would put envoys elsewhere than the stored rows."""
     found = position(RECORDED_KEY, 0)
     if found != RECORDED_POSITION:
         raise ConfigError(
             f"xxhash {xxhash.VERSION}: XXH3-128 of {RECORDED_KEY!r} is {found.hex()}, not {RECORDED_POSITION.hex()}; "
-            "envoys would be looked for at other places of the ring than they were stored at. Install the version "
+            "envoys would be searched at other places of the ring than they are stored at. Install the version "
             "that requirements/run.txt pins"
         )
 
 
 def position(envoy_key: str, index: int) -> bytes:
-    """Big-endian, so that the order of the bytes is the order of the numbers."""
+    """Big-endian, so that byte order is numeric order."""
     return xxhash.xxh3_128_digest(envoy_key.encode(), seed=index)
 
 

@@ -1,4 +1,4 @@
-"""Where placement keeps its rows, tuple-encoded. A datacenter's envoys are its own affair: nothing here is replicated.
+"""Placement's rows, tuple-encoded. A datacenter's envoys are local to it: nothing here is replicated.
 
     (3, ENVOY, namespace, envoy_key, field)                                 what is known of an envoy
     (3, HASH, namespace, pool, -version, 16-byte position, envoy_key)       the ring
@@ -8,14 +8,13 @@
     (3, EXPIRED, expired_ts, namespace, envoy_key)                          what is left of expired ones
     (3, POOL, namespace, pool, HIGHEST_VERSION)                             EnvoyPoolMeta
     (3, POOL, namespace, pool, -version, TOTAL_SLOTS | TOTAL_WEIGHT)        for the mean load
-    (3, LEASE, name)                                                        who may do what only one may do
+    (3, LEASE, name)                                                        the holder of a lease
     (3, CLOCK)                                                              a time that no timestamp here is beyond
 
-The negative version brings the highest to the front. The value of a row on the ring is empty, or weight and capacity
-of an envoy that has any, so that no sample needs another read for them.
+The negative version brings the highest to the front. The value of a row on the ring is empty, or the envoy's weight and
+capacity if they are not the defaults, so that no sample needs another read for them.
 """
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 from epoxy.codec.tuple import escape, pack, strinc, unpack
@@ -42,13 +41,13 @@ FIELDS = tuple(pack((field,)) for field in range(13))
     SLOTS,
     INCARNATION,
 ) = FIELDS
-"""Slots come after all that `load` reads: it does not conflict with those who count. The incarnation is read by those
-who connect alone."""
+"""SLOTS comes after all fields that `load` reads, so that counting slots does not conflict with it. INCARNATION is read
+only when an envoy connects."""
 
 HIGHEST_VERSION, TOTAL_SLOTS, TOTAL_WEIGHT = FIELDS[:3]
 
 CACHED = 4096
-"""Pools whose prefixes are kept: a megabyte. Making one costs as much as a read."""
+"""Pools whose prefixes are cached: a megabyte. Making one costs as much as a read."""
 
 ACTIVE_ENVOYS = pack((ROOT, ACTIVE))
 EXPIRED_ENVOYS = pack((ROOT, EXPIRED))
@@ -56,7 +55,7 @@ CLOCK_ROW = pack((ROOT, CLOCK))
 
 
 def number(value: int) -> bytes:
-    """As the store's own counters are written."""
+    """In the encoding of the store's counters."""
     return value.to_bytes(8, "little", signed=True)
 
 
@@ -70,7 +69,8 @@ def namespace_rows(namespace: str) -> bytes:
 
 
 def envoy_rows(namespace: str, envoy_key: str) -> bytes:
-    """As `pack` would have it. There may be more envoys than any cache holds, and each allocation needs some."""
+    """The bytes that `pack` would make. Not cached: there may be more envoys than a cache holds, and each allocation
+    needs a few."""
     return b"%b\x02%b\x00" % (namespace_rows(namespace), escape(envoy_key.encode()))
 
 
@@ -155,7 +155,8 @@ def last_name(row: bytes, prefix: bytes) -> str:
 
 
 def owner(row: bytes, prefix: bytes) -> str:
-    """The envoy's key in a row of the ring, behind the position: what an allocation does most."""
+    """The envoy's key in a row of the ring, after the position. Faster than `last_name`, because allocations call it
+    most."""
     end = row.find(b"\x00", len(prefix) + 1)
     while row[end + 1] == 0xFF:
         end = row.find(b"\x00", end + 2)
@@ -170,7 +171,7 @@ def ping_of(row: bytes, prefix: bytes) -> tuple[int, str]:
 
 
 def version_of(row: bytes, prefix: bytes) -> int:
-    """Of the first row of an index, whatever follows."""
+    """The version in a row of an index that begins with it."""
     negative = unpack(row[len(prefix) :])[0]
     assert isinstance(negative, int)
     return -negative
@@ -199,21 +200,21 @@ def load(view: Snapshot, namespace: str, envoy_key: str) -> Envoy | None:
     )
 
 
-def describe(tx: Transaction, hello: EnvoyRegistration, create_ts: int, now_ms: int) -> None:
+def describe(tx: Transaction, registration: EnvoyRegistration, create_ts: int, now_ms: int) -> None:
     """Write what an envoy says of itself."""
-    prefix = envoy_rows(hello.namespace, hello.envoy_key)
-    tx.set(prefix + POOL_NAME, hello.pool.encode())
+    prefix = envoy_rows(registration.namespace, registration.envoy_key)
+    tx.set(prefix + POOL_NAME, registration.pool.encode())
     fields = (
-        (VERSION, hello.version),
-        (PROTOCOL_VERSION, hello.protocol_version),
+        (VERSION, registration.version),
+        (PROTOCOL_VERSION, registration.protocol_version),
         (CREATE_TS, create_ts),
         (LAST_PING_TS, now_ms),
-        (WEIGHT, hello.weight),
-        (CAPACITY, hello.capacity),
+        (WEIGHT, registration.weight),
+        (CAPACITY, registration.capacity),
     )
     for field, value in fields:
         tx.set(prefix + field, number(value))
-    tx.set(prefix + INCARNATION, hello.incarnation.encode())
+    tx.set(prefix + INCARNATION, registration.incarnation.encode())
 
 
 def slots(view: Snapshot, envoy: EnvoyId) -> int:
@@ -221,40 +222,42 @@ def slots(view: Snapshot, envoy: EnvoyId) -> int:
 
 
 def incarnation(view: Snapshot, envoy: EnvoyId) -> str:
-    """Which process the envoy is. Empty: it did not say, or connected before there was such a row."""
+    """Which process the envoy is. Empty if its SDK sends none, or it connected before this row existed."""
     return (view.get(envoy_rows(envoy.namespace, envoy.key) + INCARNATION) or b"").decode()
 
 
 def latest_time(view: Snapshot) -> int:
-    """No timestamp in this store is beyond it."""
+    """A time that no timestamp in this store is beyond."""
     return as_number(view.get(CLOCK_ROW))
 
 
 def envoys_of(view: Snapshot, pool: EnvoyPool, after: bytes | None, limit: int) -> tuple[list[str], bytes | None]:
-    """A page of a pool's active envoys, oldest first, and where the next one begins."""
+    """A page of a pool's active envoys, oldest first, and where the next page begins."""
     prefix = active_pool_rows(pool)
-    rows = view.range(after or prefix, strinc(prefix), limit=limit)
-    more = rows[-1][0] + b"\x00" if len(rows) == limit else None
-    return [last_name(row, prefix) for row, _ in rows], more
+    found, more = page(view, prefix, after, limit)
+    return [last_name(row, prefix) for row in found], more
 
 
 def active_envoys(view: Snapshot, after: bytes | None, limit: int) -> tuple[list[EnvoyId], bytes | None]:
     """The same over all namespaces."""
-    rows = view.range(after or ACTIVE_ENVOYS, strinc(ACTIVE_ENVOYS), limit=limit)
-    more = rows[-1][0] + b"\x00" if len(rows) == limit else None
-    return [envoy_of(row) for row, _ in rows], more
+    found, more = page(view, ACTIVE_ENVOYS, after, limit)
+    return [envoy_of(row, 2) for row in found], more
 
 
-def envoy_of(row: bytes) -> EnvoyId:
-    _, _, namespace, _, envoy_key = unpack(row)
+def expired_before(view: Snapshot, before_ms: int, limit: int) -> list[EnvoyId]:
+    found = view.range(EXPIRED_ENVOYS, EXPIRED_ENVOYS + pack((before_ms,)), limit=limit)
+    return [envoy_of(row, 3) for row, _ in found]
+
+
+def page(view: Snapshot, prefix: bytes, after: bytes | None, limit: int) -> tuple[list[bytes], bytes | None]:
+    found = [row for row, _ in view.range(after or prefix, strinc(prefix), limit=limit)]
+    return found, found[-1] + b"\x00" if len(found) == limit else None
+
+
+def envoy_of(row: bytes, namespace_at: int) -> EnvoyId:
+    """Of a row that ends with the envoy's key."""
+    parts = unpack(row)
+    namespace, envoy_key = parts[namespace_at], parts[-1]
     assert isinstance(namespace, str)
     assert isinstance(envoy_key, str)
     return EnvoyId(namespace, envoy_key)
-
-
-def expired_before(view: Snapshot, before_ms: int, limit: int) -> Iterator[tuple[EnvoyId, bytes]]:
-    for row, _ in view.range(EXPIRED_ENVOYS, EXPIRED_ENVOYS + pack((before_ms,)), limit=limit):
-        _, _, _, namespace, envoy_key = unpack(row)
-        assert isinstance(namespace, str)
-        assert isinstance(envoy_key, str)
-        yield EnvoyId(namespace, envoy_key), row

@@ -1,4 +1,4 @@
-"""Placement in one datacenter: the store's transactions, time and dice put together with the rules."""
+"""Placement in one datacenter: the rules with a store, a clock and dice."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,21 +14,21 @@ from epoxy.protocol.placement.expiry import LEASE_FACTOR, ExpireScheduler, Lease
 from epoxy.protocol.placement.records import EnvoyId, EnvoyPool, EnvoyRegistration
 
 REMEMBERED_MS = 1000
-"""How long a pool's highest version is believed without a look. Only where several processes share a store can it be
-out of date: what is done here is known here."""
+"""How long a pool's highest version is cached. It can be stale only if several processes share a store: changes of this
+process invalidate the cache."""
 
 MAX_REMEMBERED = 4096
-"""Pools whose version is remembered; beyond that the oldest is looked up again."""
+"""Pools whose version is cached; beyond that the oldest entry goes."""
 
 SWEEP = "sweep"
 
 CLOCK_AHEAD_MS = 120_000
-"""The store notes a time so far ahead, so that it is written once a minute and not with every timestamp."""
+"""The clock row is written this far ahead, so that it changes once a minute and not with every timestamp."""
 
 T = TypeVar("T")
 
 Leaving = Callable[[Transaction, EnvoyId], None]
-"""Does what has to be done in the very transaction that expires an envoy."""
+"""Runs in the transaction that expires an envoy."""
 
 
 class PlacementObserver(Protocol):
@@ -36,9 +36,9 @@ class PlacementObserver(Protocol):
 
 
 class Placement:
-    """`epoch_ms` is what the wall clock says at this moment. It names timestamps for people; no rule rests on it. Time
-    here never goes back: a process begins where the last one with this store may have ended, and goes on with the
-    monotonic clock. `owner` identifies the node that has the store."""
+    """`epoch_ms`: the wall clock at this moment. It makes timestamps readable; no rule depends on it. Time never goes
+    back: a process begins where the last one with this store may have ended, and goes on with the monotonic clock.
+    `owner` identifies the node that has the store."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Placement:
         self._noted_ms = rows.latest_time(store.newest())
         epoch_ms = max(epoch_ms, self._noted_ms)
         self._offset_ms = epoch_ms - clock.now_ms()
-        # Whoever was connected when the last process ended gets as long to come back as envoys have between pings.
+        # Envoys of the process before get one threshold to connect again.
         self._no_expiry_before_ms = epoch_ms + config.eligible_threshold_ms
         self._lost = LostTimeouts(clock, config.eligible_threshold_ms, self.suspect)
         self._lease = Lease(store, SWEEP, owner, clock)
@@ -74,7 +74,7 @@ class Placement:
         return int(self._clock.now_ms() + self._offset_ms)
 
     def stamped(self, body: Callable[[Transaction, int], T]) -> T:
-        """A transaction that writes timestamps. None of them is beyond what the store has noted."""
+        """A transaction that writes timestamps. None of them is beyond the clock row."""
         now_ms = self.now_ms()
         ahead_ms = now_ms + CLOCK_AHEAD_MS if now_ms + CLOCK_AHEAD_MS // 2 > self._noted_ms else None
 
@@ -90,19 +90,22 @@ class Placement:
 
     # Envoys
 
-    def connect(self, hello: EnvoyRegistration) -> Connected | InUse:
-        places = self.config.of(hello.pool_id).virtual_nodes
+    def connect(self, registration: EnvoyRegistration) -> Connected | InUse:
+        places = self.config.of(registration.pool_id).virtual_nodes
 
         def body(tx: Transaction, now_ms: int) -> Connected | InUse:
-            return envoys.holder_of(tx, hello) or envoys.connect(tx, hello, now_ms, places)
+            return envoys.holder_of(tx, registration) or envoys.connect(tx, registration, now_ms, places)
 
         connected = self.stamped(body)
         if isinstance(connected, InUse):
             return connected
-        self._lost.heard(hello.id)
-        self._versions.pop(hello.pool_id, None)
+        self._lost.heard(registration.id)
+        self._versions.pop(registration.pool_id, None)
         if (was := connected.was) is not None:
-            before, now = f"version {was.version} in pool {was.pool}", f"version {hello.version} in pool {hello.pool}"
+            before, now = (
+                f"version {was.version} in pool {was.pool}",
+                f"version {registration.version} in pool {registration.pool}",
+            )
             self.warn(f"envoy {was.namespace}/{was.key} was {before}, and came back as {now}: its rows were moved")
         return connected
 
@@ -150,7 +153,7 @@ class Placement:
     # Allocations
 
     def choose(self, tx: Transaction, pool: EnvoyPool) -> Allocation:
-        """Inside the caller's transaction, which writes down what the envoy was chosen for. `chosen` afterwards."""
+        """Inside the caller's transaction, which records what the envoy was chosen for. Call `chosen` afterwards."""
         began_ms, now_ms = self._clock.now_ms(), self.now_ms()
         version = self._version(tx, pool, now_ms) if self.config.pool_meta else None
         allocation = strategies.allocate(tx, pool, self.config.of(pool), now_ms, self._dice, version)
@@ -160,14 +163,14 @@ class Placement:
         return allocation
 
     def chosen(self, pool: EnvoyPool, allocation: Allocation) -> None:
-        """After the commit. Whatever this does, the allocation stands."""
+        """After the commit. Nothing here changes the allocation."""
         for envoy_key in allocation.stale:
             self.suspect(EnvoyId(pool.namespace, envoy_key))
         if self._observer is not None:
             self._observer.allocated(pool, self.config.of(pool), allocation, self._took_s)
 
     def allocate(self, pool: EnvoyPool) -> Allocation:
-        """An envoy, and nothing written down but its slot."""
+        """Choose an envoy and write only its slot."""
         allocation = self.store.transact(lambda tx: self.choose(tx, pool))
         self.chosen(pool, allocation)
         return allocation
@@ -188,7 +191,7 @@ class Placement:
         return version
 
     def _expire(self, envoy: EnvoyId, over: Callable[[], None]) -> None:
-        """Not now: whoever walked past the envoy is on its way to an answer."""
+        """In a later turn of the event loop: the allocation that passed over the envoy has not been answered yet."""
 
         def attempt() -> None:
             try:
@@ -201,7 +204,8 @@ class Placement:
     # The sweep
 
     def start(self) -> None:
-        """The first sweep is for envoys of the process before that did not come back: as soon as they may expire."""
+        """The first sweep is for envoys that connected to the process before and did not come back: as soon as they may
+        expire."""
         self._timer = self._clock.call_later(self.config.eligible_threshold_ms + 1, self._sweep)
 
     def stop(self) -> None:
@@ -217,10 +221,6 @@ class Placement:
             self._go_on(Sweep(self.store, self.config.eligible_threshold_ms, self.suspect))
 
     def _go_on(self, sweep: Sweep) -> None:
-        """A page, and then whatever else waits for the loop."""
+        """One page in each turn of the event loop."""
         if sweep.page(self.now_ms()):
             self._clock.call_later(0, lambda: self._go_on(sweep))
-
-
-def slots(placement: Placement, envoy: EnvoyId) -> int:
-    return rows.slots(placement.store.newest(), envoy)

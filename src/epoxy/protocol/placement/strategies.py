@@ -1,5 +1,5 @@
-"""The three ways to choose an envoy. `hash` is for work; the other two are what it replaced, for comparison and for
-pools whose ring is being rebuilt."""
+"""The three strategies for choosing an envoy. `hash` is for production; the other two are what it replaced, for
+comparison and for pools whose ring is being rebuilt."""
 
 from typing import assert_never
 
@@ -11,7 +11,7 @@ from epoxy.protocol.placement.config import PlacementConfig, Strategy
 from epoxy.protocol.placement.records import EnvoyPool
 
 PAGE_ROWS = 1000
-"""Rows of a pool read at a time by the strategy that reads them all."""
+"""Rows of a pool read at a time by `random_full_range`."""
 
 
 def allocate(
@@ -33,7 +33,7 @@ def allocate(
 
 
 def note_stale(search: Search) -> None:
-    """Those whose last ping is too old come first."""
+    """Collect the envoys whose last ping is too old: they come first in this index."""
     prefix = rows.ping_rows(search.pool, search.version)
     for row, _ in search.view.range(prefix, prefix + pack((search.oldest_ms,)), limit=search.config.max_scan):
         search.scanned += 1
@@ -41,7 +41,7 @@ def note_stale(search: Search) -> None:
 
 
 def at_random_time(search: Search, now_ms: int, dice: Dice) -> Candidate | None:
-    """The head is the oldest fresh row. The first row at or after a random time between it and now, else the head."""
+    """The first row at or after a random time between the oldest fresh row (the head) and now; else the head."""
     prefix = rows.ping_rows(search.pool, search.version)
     fresh, end = prefix + pack((search.oldest_ms,)), strinc(prefix)
     head = search.first(prefix, fresh, end, rows.last_name)
@@ -56,7 +56,7 @@ def at_random_time(search: Search, now_ms: int, dice: Dice) -> Candidate | None:
 
 
 def of_all(search: Search, dice: Dice) -> Candidate | None:
-    """Uniform over the fresh rows: as many reads as there are pages of them."""
+    """Uniform over the fresh rows. Reads all pages of them."""
     prefix = rows.ping_rows(search.pool, search.version)
     begin, end = prefix + pack((search.oldest_ms,)), strinc(prefix)
     fresh: list[bytes] = []
