@@ -18,7 +18,7 @@ T = TypeVar("T")
 FAST = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 
 
-class HandLane:
+class SteppedIoThread:
     """Work and its report are two moments, so a crash can come between them."""
 
     def __init__(self, _name: str = "", _post: Post | None = None) -> None:
@@ -72,21 +72,21 @@ class EmbeddedBench:
 
     def _open(self) -> None:
         self.ticks: deque[Callable[[], None]] = deque()
-        lanes: list[HandLane] = []
+        threads: list[SteppedIoThread] = []
 
-        def lane(name: str, post: Post) -> HandLane:
-            lanes.append(HandLane(name, post))
-            return lanes[-1]
+        def io_thread(name: str, post: Post) -> SteppedIoThread:
+            threads.append(SteppedIoThread(name, post))
+            return threads[-1]
 
         self.embedded = self._kind(
             self.folder,
             post=self.ticks.append,
             schedule=self.ticks.append,
             on_failure=self.failures.append,
-            lane=lane,
+            io_thread=io_thread,
             log_bytes=self._log_bytes,
         )
-        self.writer, self.checkpointer = lanes
+        self.writer, self.checkpointer = threads
 
     @property
     def store(self) -> EmbeddedStore:
@@ -109,7 +109,7 @@ class EmbeddedBench:
 
     def settle(self) -> None:
         """Let everything come to its end, checkpoints too."""
-        while self.tick() or any(lane.work() or lane.report() for lane in (self.writer, self.checkpointer)):
+        while self.tick() or any(thread.work() or thread.report() for thread in (self.writer, self.checkpointer)):
             pass
 
     def reopen(self) -> None:

@@ -33,7 +33,7 @@ class Planted(MemoryStore):
         return self.kind(self, super().begin().view)
 
     def transact(self, body: Callable[[Transaction], T]) -> T:
-        return self.transact_watching(body)
+        return self.transact_tracking_reads(body)
 
 
 class SeesLaterCommits(MemoryStore):

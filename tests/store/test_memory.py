@@ -184,21 +184,21 @@ def test_a_late_write_does_not_reach_what_was_committed() -> None:
     assert store.survivors() == {b"a": b"v"}
 
 
-def pasts() -> int:
+def undo_records() -> int:
     return sum(type(thing) is UndoRecord for thing in gc.get_objects())
 
 
 def test_history_lives_as_long_as_somebody_reads_it() -> None:
     gc.collect()
-    store, before = MemoryStore(), pasts()
+    store, before = MemoryStore(), undo_records()
     for _ in range(10):
         put(store, b"a")
-    assert pasts() == before
+    assert undo_records() == before
     reader = store.begin()
     for _ in range(10):
         put(store, b"a", value=b"new")
-    assert pasts() == before + 11
+    assert undo_records() == before + 11
     assert reader.get(b"a") == b"v"
-    assert pasts() == before + 1, "the reader has taken what it needs"
+    assert undo_records() == before + 1, "the reader has taken what it needs"
     del reader
-    assert pasts() == before
+    assert undo_records() == before

@@ -1,1 +1,1 @@
-"""Ordered keys in transactions: the drivers of the `Store` port, and the layout of a replica's rows on it."""
+"""Drivers of the `Store` port (ordered keys, transactions), and the layout of a replica's rows."""

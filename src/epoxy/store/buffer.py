@@ -1,4 +1,4 @@
-"""A transaction's writes before its commit, and what it reads through them. Drivers bring the snapshot below."""
+"""The write buffer of a transaction, and reads through it. Drivers bring the snapshot below."""
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from epoxy.store.limits import (
 
 
 class Current(Protocol):
-    """The store at the moment of a commit."""
+    """The store's state at a commit."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
@@ -27,10 +27,10 @@ class Current(Protocol):
 
 
 class WriteBuffer:
-    """Writes in the order they were asked for, folded so that every key has one: a value (None: cleared), or a number
-    to add to whatever the commit finds there. A cleared range hides what lies below it, not what is written later.
+    """The last write of each key: a value (None: cleared), or a number to add to the value at the commit. A cleared
+    range hides the rows of the store, not later writes.
 
-    The class holds what most transactions never change, so that starting one costs little.
+    Fields that most transactions never change are defaults of the class, so that starting one costs little.
     """
 
     size: int = 0
@@ -93,8 +93,8 @@ class WriteBuffer:
         return any(begin <= key < end for begin, end in self.cleared)
 
     def effects(self, current: Current, sequence: int) -> dict[bytes, bytes | None]:
-        """What a commit changes now; the buffer is not used after it. Stamped rows come last: nothing in their
-        transaction could have named them."""
+        """What a commit changes; the buffer is not used after it. Stamped rows come last: no write of the transaction
+        could have named them."""
         effects = self.values
         if self.cleared or self.added:
             effects = self._effects_on(current)
@@ -116,7 +116,7 @@ class WriteBuffer:
         self._examine(key, value)
 
     def _examine(self, key: bytes, value: bytes) -> None:
-        """Not asked for an ordinary key in a small transaction: what is small altogether is small in every part."""
+        """Skipped for an ordinary key in a small transaction: if the sum is small, so is every part."""
         if not key or key >= FIRST_RESERVED_KEY:
             raise InvalidRequest("a key is not empty, and keys from ff on belong to the store")
         if len(key) > MAX_ROW_KEY_BYTES:
@@ -156,9 +156,9 @@ class ReadingBuffer(WriteBuffer):
 
 
 class DirectTransaction(ReadingBuffer):
-    """What `transact` gives to its function. That runs in one go, so it may look at the store as it is now, and nobody
-    can change what it has read: there is nothing to remember. (If the function itself commits something meanwhile, it
-    runs again, in a transaction that does remember.)"""
+    """What `transact` gives to its function. The function runs without interleaving, so it reads the current state and
+    what it read is not tracked. (If it commits something else itself, it is run again in a transaction that tracks
+    its reads.)"""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -176,14 +176,14 @@ class DirectTransaction(ReadingBuffer):
         return self.peek_range(begin, end, limit, reverse)
 
     def add_read_conflict(self, begin: bytes, end: bytes) -> None:
-        """Nobody is there to conflict with."""
+        """Nothing can conflict with it."""
 
     def commit(self) -> None:
         raise AssertionError("`transact` commits when its function returns")
 
 
 class BufferedTransaction(ReadingBuffer):
-    """Remembers what it read. A driver adds the commit."""
+    """Tracks what it read. A driver adds the commit."""
 
     read_ranges: tuple[tuple[bytes, bytes], ...] = ()
 
@@ -197,7 +197,7 @@ class BufferedTransaction(ReadingBuffer):
         return SnapshotReads(self)
 
     def get(self, key: bytes) -> bytes | None:
-        # What was written here is known whatever others commit. Otherwise the value rests on the store below.
+        # A value written here does not depend on what others commit; any other comes from the store below.
         if key in self.values:
             return self.values[key]
         self.read_keys.add(key)
@@ -208,7 +208,7 @@ class BufferedTransaction(ReadingBuffer):
     def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
         rows = self.peek_range(begin, end, limit, reverse)
         if len(rows) == limit:
-            # Nothing beyond the last row was looked at.
+            # Nothing beyond the last row was read.
             begin, end = (rows[-1][0], end) if reverse else (begin, rows[-1][0] + b"\x00")
         self.add_read_conflict(begin, end)
         return rows
@@ -247,12 +247,12 @@ def stamp(sequence: int, index: int) -> bytes:
 
 FIRST_ROWS = 4
 FETCHED_BYTES = 256 << 10
-"""How many rows a scan fetches before it knows how long they are, and about how much at a time after that: whoever
-wants the first of them must not wait for 256 of a megabyte each."""
+"""Rows a scan fetches before it knows how long they are, and bytes it fetches at a time after that: the first row must
+not wait for 256 rows of a megabyte each."""
 
 
 def scan(view: Snapshot, begin: bytes, end: bytes, page: int, reverse: bool) -> Iterator[KeyValue]:
-    """All rows of a range, a few at a time and then more, up to a page, unless they are long."""
+    """All rows of a range, fetched a few at a time and then more, up to a page, unless they are long."""
     size = min(page, FIRST_ROWS)
     while True:
         rows = view.range(begin, end, limit=size, reverse=reverse)
@@ -265,7 +265,7 @@ def scan(view: Snapshot, begin: bytes, end: bytes, page: int, reverse: bool) -> 
 
 
 def layered(rows: Iterable[KeyValue], changes: list[tuple[bytes, bytes | None]], reverse: bool) -> Iterator[KeyValue]:
-    """Ordered rows with the changes laid over them."""
+    """Ordered rows with the changes applied."""
     changes = sorted(changes, key=itemgetter(0), reverse=reverse)
     hidden = {key for key, _ in changes}
     shown = filterfalse(lambda row: row[0] in hidden, rows)

@@ -1,4 +1,4 @@
-"""Optimistic concurrency: whether a transaction had read what was committed since it began."""
+"""Optimistic concurrency control: whether a transaction has read what others committed since it began."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -9,7 +9,7 @@ Values = Mapping[bytes, bytes | None]
 def overlaps(keys: set[bytes], ranges: Iterable[tuple[bytes, bytes]], changed: Collection[bytes]) -> bool:
     """Whether a transaction that read these keys and ranges must run again.
 
-    Only reads can lose: two transactions that write one key blindly are in order whichever comes first.
+    Only reads conflict: two transactions that write one key without reading it are serializable in either order.
     """
     if not changed:
         return False

@@ -1,17 +1,17 @@
-"""Where a replica keeps its rows. One subspace for each replica, tuple-encoded:
+"""The layout of a replica's rows: one subspace for each replica, tuple-encoded:
 
     (2, replica, KV, key, VALUE)                what is committed, with its lineage
     (2, replica, KV, key, BALLOT)               the promise
     (2, replica, KV, key, CACHE)                a value found elsewhere
-    (2, replica, VOTES, key)                    the vote: apart, because those in flight are few and are looked for
-                                                among millions of keys that are decided
-    (2, replica, CACHES)                        there is, or was, such a value
-    (2, replica, CHANGELOG, versionstamp)       what was learned, in the order of the commits
-    (2, replica, TRUNCATED)                     the newest row of the changelog that is gone
-    (1, replica, KV, key, COMMITTED | VALUE)    values of the first layout, raw; read, perhaps moved, never written:
-                                                whoever brings them does so while the replica is not running
+    (2, replica, VOTES, key)                    the vote: apart, so that the few in flight are found among millions of
+                                                decided keys
+    (2, replica, CACHES)                        there is, or was, a CACHE row
+    (2, replica, CHANGELOG, versionstamp)       what was committed, in the order of the commits
+    (2, replica, TRUNCATED)                     the newest deleted row of the changelog
+    (1, replica, KV, key, COMMITTED | VALUE)    values of the first layout, raw; read and perhaps moved here, written
+                                                only by an import while the replica is not running
 
-The configuration in force is the committed value of a key of its own. `members` has the rows of a change of members.
+The configuration in force is the committed value of a key of its own; `member_rows` has rows of a change of members.
 
 Absent rows stand for "nothing": no promise, no vote. A row begins with the format version of its record.
 """
@@ -31,24 +31,24 @@ from epoxy.model.records import FRESH, LEGACY_PROPOSAL_ID, ChangelogEntry, Commi
 from epoxy.ports import KeyValue, Snapshot, Transaction
 from epoxy.store.buffer import scan
 
-# The codes are part of the format: never renumber. Zero takes one byte and goes to what there is most of.
+# The codes are part of the format: never renumber. Zero takes one byte, so the most frequent ones have it.
 LEGACY_LAYOUT, LAYOUT = 1, 2
 KV, CHANGELOG, TRUNCATED, VOTES, CACHES = 0, 2, 6, 7, 8
 VALUE, BALLOT, CACHE = map(pack, ((0,), (1,), (3,)))
 VALUE_OF_A_KEY = b"\x00" + VALUE
-"""How a row ends that holds a value: the end of the key, and the field. No other field is as short."""
+"""The end of a row with a value: the end of the key, and the field. No other field is as short."""
 LEGACY_COMMITTED, LEGACY_VALUE = map(pack, ((0,), (1,)))
 LEGACY_FIELDS = (b"\x00" + LEGACY_COMMITTED, b"\x00" + LEGACY_VALUE)
 
 VERSIONSTAMP = b"\x33"
 USER_VERSION = bytes(2)
-"""The store numbers the rows of one commit itself, so the caller's part of a versionstamp stays zero."""
+"""The caller's part of a versionstamp: zero, since the store numbers the rows of one commit itself."""
 
 SCAN_ROWS = 256
 """Rows fetched at a time while a page is filled: a key has at most three, and pages are a few hundred keys."""
 
 LIVING = wire.HEADER + b"\x01"
-"""How the record of a committed key begins that is not deleted: its format, and that there is a value."""
+"""The beginning of the record of a committed key that is not deleted: its format, and that there is a value."""
 
 COUNTED_BYTES = 4 << 20
 """Values that a step of a count passes: a few milliseconds."""
@@ -59,7 +59,7 @@ Stamped = tuple[bytes, bytes, bytes]
 
 
 def beginning(value: bytes) -> bytes:
-    """How the record of a committed key begins that holds this value."""
+    """The beginning of the record of a committed key with this value."""
     full = wire.encode_committed_record(CommittedRecord(committed=legacy_proposal(value)))
     return full[: full.index(value, len(LIVING)) + len(value)]
 
@@ -103,8 +103,8 @@ class Keyspace:
             tx.set_stamped(*entry)
 
     def changes(self, view: Snapshot, key: bytes, before: KeyState, after: KeyState) -> tuple[Rows, Stamped | None]:
-        """The rows that differ, None where one goes. A new commit goes to the changelog too, and ends the cache: it is
-        older by then."""
+        """The rows that differ, None where one is deleted. A new commit is added to the changelog, and deletes the
+        cached value, which is older."""
         packed = pack_bytes(key)
         rows: Rows = {}
         entry: Stamped | None = None
@@ -136,7 +136,7 @@ class Keyspace:
         return wire.decode_cached(value) if value is not None else None
 
     def cache(self, tx: Transaction, key: bytes, proposal: Proposal) -> None:
-        """Keep a value found elsewhere, unless this replica knows better: by a commit, or by a later version."""
+        """Keep a value found elsewhere, unless this replica has a commit or a later version."""
         if self.committed(tx, key) is not None:
             return
         known = self.cached(tx, key)
@@ -146,8 +146,7 @@ class Keyspace:
             tx.set(self._keys + pack_bytes(key) + CACHE, wire.encode_cached(proposal))
 
     def _any_cached(self, view: Snapshot) -> bool:
-        """Whether anything was ever cached here. Most replicas find nothing elsewhere, and need not look for it with
-        every commit."""
+        """Whether anything was ever cached here. Most replicas cache nothing; then a commit need not delete it."""
         if self._has_cached is None:
             self._has_cached = view.get(self._caches) is not None
         return self._has_cached
@@ -157,7 +156,7 @@ class Keyspace:
 
     def clients_keys(self, view: Snapshot, prefix: bytes, after: bytes | None) -> Iterator[tuple[bytes, Proposal]]:
         """The committed keys that start with `prefix`, in order, from the first one beyond `after`; without the
-        cluster's own, which come last. Read as they are asked for."""
+        cluster's own, which come last. Read lazily."""
         return takewhile(lambda row: row[0] < FIRST_SYSTEM_KEY, self.everything(view, prefix, after))
 
     def everything(
@@ -170,8 +169,8 @@ class Keyspace:
         return newest_layout(current, self._legacy_page(view, prefix, after, until))
 
     def held(self, view: Snapshot, keys: Sequence[bytes]) -> Mapping[bytes, KeyState]:
-        """What there is for these keys. Those that nothing is known of may be missing: if the keys are in their order,
-        one look shows which few of them, or none, have any rows."""
+        """The states of these keys; fresh ones may be missing. If the keys are sorted, one range read shows which have
+        rows at all."""
         known: Iterable[bytes] = keys
         if is_rising(keys) and not self._any_legacy(view):
             rows = self._named(view, self._keys, keys) + self._named(view, self._votes, keys)
@@ -179,22 +178,21 @@ class Keyspace:
         return {key: self.load(view, key) for key in known}
 
     def _named(self, view: Snapshot, root: bytes, keys: Sequence[bytes]) -> list[bytes]:
-        """The keys of the rows from the first of these keys to the last; not more than there are keys."""
+        """The keys of the rows from the first of these keys to the last, at most as many."""
         begin, end = root + pack_bytes(keys[0]), root + pack_bytes(keys[-1]) + b"\xff"
         return [key_of(row, root) for row, _ in view.range(begin, end, limit=len(keys))]
 
     def count(self, view: Snapshot, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
-        """How many keys begin among the next so many rows beyond a key, and where to go on; None: these were the last.
-        Without a look at what they hold; values of the first layout, and the cluster's own, are not counted."""
+        """The number of keys among the next `rows` rows beyond a key, and the key to continue from; None: these were
+        the last. Values of the first layout and the cluster's own keys are not counted."""
         found, last = self._rows_beyond(view, after, rows)
         return sum([row.endswith(VALUE_OF_A_KEY) for row, _ in found]), last
 
     def living(
         self, view: Snapshot, after: bytes | None, rows: int, mark: bytes
     ) -> tuple[int, list[bytes], bytes | None]:
-        """As `count`, of keys that are not deleted, values of the first layout among them. Those that hold the value
-        `mark` are not counted but named. What a record holds is seen from how it begins, which is several times as
-        fast as to decode it."""
+        """As `count`, of keys that are not deleted, values of the first layout included. Keys with the value `mark` are
+        listed instead of counted. Only the beginning of a record is compared, several times as fast as decoding it."""
         if self._any_legacy(view):
             some = self.page(view, b"", after, rows)
             named = [key for key, committed in some if committed.value == mark]
@@ -207,7 +205,7 @@ class Keyspace:
         return len(values) - len(named), named, last
 
     def _rows_beyond(self, view: Snapshot, after: bytes | None, rows: int) -> tuple[list[KeyValue], bytes | None]:
-        """The next so many rows of keys, fewer if they are long, and the key of the last; None: there are no more."""
+        """The next `rows` rows of keys, fewer if they are long, and the key of the last; None: there are no more."""
         begin = self._keys if after is None else self._keys + pack_bytes(after) + b"\xff"
         found: list[KeyValue] = []
         size = 0
@@ -228,7 +226,7 @@ class Keyspace:
         return list(islice(self._entries(rows), limit))
 
     def truncated(self, view: Snapshot) -> bytes:
-        """The stamp of the newest row of the changelog that is gone."""
+        """The stamp of the newest deleted row of the changelog."""
         return view.get(self._truncated) or NO_STAMP
 
     def _entries(self, rows: Iterator[KeyValue]) -> Iterator[tuple[bytes, ChangelogEntry]]:
@@ -239,14 +237,15 @@ class Keyspace:
                 yield row[start : start + STAMP_BYTES], entry
 
     def _any_legacy(self, view: Snapshot) -> bool:
-        """Nothing here writes rows of the first layout, so it is looked once whether there are any."""
+        """Checked once: a running replica writes no rows of the first layout."""
         if self._has_legacy is None:
             self._has_legacy = bool(view.range(self._legacy_keys, strinc(self._legacy_keys), limit=1))
         return self._has_legacy
 
     def move_legacy(self, tx: Transaction, after: bytes, limit: int) -> tuple[int, bytes | None]:
-        """Rows of the first layout beyond this one, up to `limit`, become rows of this layout, unless there is one. How
-        many keys did, and the row to go on from; None: no more. It is no news, so the changelog says nothing."""
+        """Move up to `limit` rows of the first layout beyond this row to this layout, unless the key has a value there.
+        Returns the number of keys moved, and the row to continue from; None: no more. Nothing changes for readers, so
+        the changelog gets no entry."""
         root, moved = self._legacy_keys, 0
         rows = tx.snapshot.range(max(root, after + b"\x00"), strinc(root), limit=limit)
         for row, value in rows:
@@ -259,7 +258,6 @@ class Keyspace:
         return moved, rows[-1][0] if len(rows) == limit else None
 
     def legacy_is_gone(self) -> None:
-        """Nobody looks for it any more."""
         self._has_legacy = False
 
     def _legacy(self, view: Snapshot, packed_key: bytes) -> Proposal | None:
@@ -305,7 +303,7 @@ def write(tx: Transaction, row: bytes, value: bytes | None) -> None:
 def newest_layout(
     current: Iterator[tuple[bytes, Proposal]], legacy: Iterator[tuple[bytes, Proposal]]
 ) -> Iterator[tuple[bytes, Proposal]]:
-    """The merge keeps the order of its arguments among equals, so the first of a group is the one `load` would take."""
+    """Of equal keys, the merge yields the current layout's first, which is the one `load` returns."""
     for _, group in groupby(heapq.merge(current, legacy, key=itemgetter(0)), key=itemgetter(0)):
         yield next(group)
 
@@ -319,8 +317,8 @@ def rows_of(view: Snapshot, root: bytes, prefix: bytes, after: bytes | None, unt
 
 
 def key_of(row: bytes, root: bytes) -> bytes:
-    """What `unpack` finds there, quicker: after the root come 01, the key, and 00 at its end, which is the only one if
-    none is escaped."""
+    """As `unpack`, faster: after the root come 01, the key, and 00 at its end; a zero byte within the key is escaped by
+    ff."""
     end = row.find(b"\x00", len(root))
     while row[end + 1 : end + 2] == b"\xff":
         end = row.find(b"\x00", end + 1)

@@ -1,8 +1,8 @@
 """Values of the first layout, imported into a replica that is not running.
 
-The original system left them as raw rows, `kv/{key}/committed_value`. A key that holds one counts as committed, version
-0 and immutable, for reads and for the acceptor alike. A replica that has committed writes is refused: another replica
-may have decided a key that this one has not heard of, and the import would give it a second value.
+The original system left them as raw rows, `kv/{key}/committed_value`. A key with such a value counts as committed,
+version 0 and immutable, for reads and for the acceptor alike. A replica that has committed writes is refused: another
+replica may have decided a key that this one has not learned yet, and the import would give it a second value.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Pair = tuple[bytes, bytes]
 
 
 class Imported(Struct, frozen=True, kw_only=True):
-    """How many values were written, and how many stood there already, with the same bytes."""
+    """The number of values written, and of those that were there already with the same bytes."""
 
     written: int = 0
     present: int = 0
@@ -46,7 +46,7 @@ class LegacyImport:
             )
 
     def write(self, tx: Transaction, pairs: Sequence[Pair]) -> Imported:
-        """All of these or, by an exception, none. Again is harmless: what stands there with the same bytes is left."""
+        """All of these or, by an exception, none. Repeating it is harmless: equal values are left as they are."""
         written = [pair for pair in pairs if self._write_one(tx, *pair)]
         return Imported(written=len(written), present=len(pairs) - len(written))
 
@@ -54,7 +54,7 @@ class LegacyImport:
         check_pair(key, value)
         state = self._keyspace.load(tx, key)
         row = self._rows + pack_bytes(key) + LEGACY_COMMITTED
-        # The keyspace looks once whether there is anything of the first layout; this transaction may be the first.
+        # The keyspace checks once whether there is anything of the first layout; this transaction may be the first.
         known = state.committed.value if state.committed is not None else tx.get(row)
         if known is not None:
             if known != value:

@@ -1,4 +1,4 @@
-"""How large a transaction may grow, in every driver. What is larger is refused before anything is written."""
+"""Limits of a transaction, for every driver. A larger one is refused before anything is written."""
 
 from epoxy.model.records import MAX_KEY_BYTES, MAX_VALUE_BYTES
 
@@ -13,7 +13,7 @@ MAX_TRANSACTION_BYTES = 16 * MAX_ROW_VALUE_BYTES
 carries: 16 MiB take a slow disk (100 MB/s) a sixth of a second."""
 
 MAX_ATTEMPTS = 16
-"""Every lost attempt means that another transaction won meanwhile. Sixteen in a row is a livelock, not bad luck."""
+"""Each failed attempt means that another transaction committed meanwhile. Sixteen in a row is a livelock."""
 
 MAX_STAMPED = 1 << 16
 """Two of a stamp's ten bytes number the rows of one transaction."""

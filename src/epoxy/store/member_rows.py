@@ -1,8 +1,8 @@
-"""The rows of a change of members, and the pages a learner asks for. Beside those of `keyspace`:
+"""The rows of a change of members, and the pages a learner reads. Beside those of `keyspace`:
 
-(2, replica, PROGRESS, source)     how far this replica has come with a source
+(2, replica, PROGRESS, source)     how far this replica has copied a source
 (2, replica, IDENTITY)             this store's own identity, drawn when it was made
-(2, replica, NOTED, replica)       the identity of another replica's store, as first met
+(2, replica, NOTED, replica)       the identity of another replica's store at the first contact
 """
 
 from collections.abc import Iterator
@@ -65,8 +65,7 @@ class MemberSpace:
         return wire.decode_progress(value) if value is not None else None
 
     def set_progress(self, tx: Transaction, source: int, progress: Progress | None) -> None:
-        """What is there already is not written again: a node that follows others who do nothing would sync it for
-        ever."""
+        """Equal progress is not written again: a node that follows idle sources would sync it for ever."""
         row = self._progress + pack((source,))
         if progress is None:
             tx.clear(row)
@@ -74,12 +73,12 @@ class MemberSpace:
             tx.set(row, encoded)
 
     def sources(self, view: Snapshot) -> tuple[int, ...]:
-        """Those whose snapshot is copied."""
+        """The sources whose snapshot is copied."""
         rows = scan(view, self._progress, strinc(self._progress), SCAN_ROWS, False)
         return tuple([number(key, self._progress) for key, value in rows if wire.decode_progress(value).copied])
 
     def identity(self, tx: Transaction, draw: int) -> int:
-        """This store's own; the number drawn becomes it if there is none yet."""
+        """This store's own; `draw` if it has none yet."""
         value = tx.get(self._identity)
         if value is not None:
             return int.from_bytes(value, "big")
@@ -99,7 +98,7 @@ class MemberSpace:
     # Pages
 
     def stretch(self, view: Snapshot, after: bytes | None) -> Stretch:
-        """What is held beyond a key, as much as makes a page."""
+        """The keys beyond this one, as many as make a page."""
         entries, more = fitting(self._held(view, after, None), self.page_rows)
         return stretch(entries, entries[-1].key if more else None)
 
@@ -136,7 +135,7 @@ class MemberSpace:
         return UnsettledPage(keys=keys, more=next(found, None) is not None)
 
     def _unsettled(self, view: Snapshot, after: bytes | None, config: ClusterConfig) -> Iterator[Unsettled]:
-        """Votes that count and were given before this epoch. Those of this one need nobody's help."""
+        """Votes that count and were given before this epoch. Those of this epoch are finished by their proposers."""
         begin = self._votes if after is None else self._votes + pack_bytes(after) + b"\x00"
         for row, value in scan(view, begin, strinc(self._votes), SCAN_ROWS, False):
             vote = wire.decode_vote(value)
@@ -150,8 +149,8 @@ class MemberSpace:
         return self._stamp(rows[0][0]) if rows else self._keyspace.truncated(view)
 
     def expire(self, tx: Transaction, through: bytes, limit: int) -> int:
-        """Rows up to this stamp go, the oldest first, not more than `limit`: how many did. Whoever has not read them
-        yet begins with a snapshot."""
+        """Delete rows up to this stamp, the oldest first, at most `limit`; returns their number. A reader that has not
+        read them begins again with a snapshot."""
         oldest = list(islice(self._oldest(tx.snapshot, through), limit))
         for stamp in oldest:
             tx.clear(self._changelog + stamp + USER_VERSION)
@@ -161,7 +160,7 @@ class MemberSpace:
 
     def _oldest(self, view: Snapshot, through: bytes) -> Iterator[bytes]:
         """Stamps up to this one, from the oldest on. Commits are numbered without gaps, and so are the rows of one, so
-        each can be looked up: a range would have everything put in order that is not in the tree yet."""
+        each can be looked up: a range read would sort all rows that are not in the tree yet."""
         place = int.from_bytes(self._keyspace.truncated(view), "big") + 1
         while place <= int.from_bytes(through, "big"):
             stamp = place.to_bytes(STAMP_BYTES, "big")

@@ -1,8 +1,8 @@
 """The store in memory: the reference for every driver, and the simulator's disk.
 
-Commits are visible at once and durable later, many in one flush, as with a real disk behind a group commit: what
-is committed while a flush is under way waits for the next one. The flush itself is given from outside, so the simulator
-can make it slow, lose it in a crash, or never finish it.
+Commits are visible at once and durable later, many in one flush, as with group commit to a real disk: commits during a
+flush wait for the next one. The flush is a parameter, so that the simulator can delay it, lose it in a crash, or never
+finish it.
 """
 
 from collections import deque
@@ -17,10 +17,10 @@ from epoxy.store.transact import Transactor
 from epoxy.store.versioned import MapView, VersionedMap
 
 Flush = Callable[[Callable[[], None]], None]
-"""Starts to sync what was committed so far, and calls back when that is durable; never, if it fails."""
+"""Starts to sync all commits so far, and calls back when they are durable; never, if it fails."""
 
 SEQUENCE_ROW = b"\xff/sequence"
-"""Among survivors: how far the stamps had come, so that they rise even when every stamped row has been cleared."""
+"""Part of `survivors`: the last stamp, so that stamps rise even when every stamped row has been cleared."""
 
 
 class MemoryTransaction(BufferedTransaction):
@@ -49,7 +49,7 @@ class MemoryStore(Transactor):
         self._closed = False
         self._pending: deque[tuple[Values, int]] = deque()
         self._synced = 0
-        # As long as its callers have requests in flight: whoever bounds those bounds this.
+        # Bounded by the callers' requests in flight.
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
     def begin(self) -> MemoryTransaction:
@@ -79,7 +79,7 @@ class MemoryStore(Transactor):
         return self._sequence
 
     def close(self) -> None:
-        """Nothing is acknowledged from here on, and every later transaction fails."""
+        """From here on nothing is acknowledged, and every transaction fails."""
         self._closed = True
         self._waiting.clear()
 
@@ -88,8 +88,8 @@ class MemoryStore(Transactor):
         return len(self._pending)
 
     def survivors(self, keep: int = 0) -> dict[bytes, bytes]:
-        """What a crash leaves: all that is durable, and of the rest the `keep` transactions committed first. A disk may
-        have written some of them, but none before those that came earlier."""
+        """What a crash leaves: all that is durable, and the first `keep` of the other transactions. A disk may have
+        written some of those, in their order."""
         assert 0 <= keep <= len(self._pending), keep
         contents, sequence = VersionedMap(self._durable.values), self._durable_sequence
         for effects, reached in islice(self._pending, keep):
@@ -117,7 +117,7 @@ class MemoryStore(Transactor):
             self._durable_sequence = sequence
             return
         self._pending.append((effects, sequence))
-        # They are kept until they are synced; a late write must not reach them.
+        # The effects are held until they are synced; a late write to the buffer must not change them.
         transaction.values = {}
         if not self._flushing:
             self._start_flush(self._flush)
@@ -128,7 +128,7 @@ class MemoryStore(Transactor):
         flush(lambda: self._flushed(flush, through))
 
     def _flushed(self, flush: Flush, through: int) -> None:
-        """Everything up to commit number `through` is durable. Whatever the callbacks commit shares the next flush."""
+        """Everything up to commit number `through` is durable. What the callbacks commit shares the next flush."""
         if self._closed:
             return
         assert self._synced < through, "a flush ends once"

@@ -1,8 +1,8 @@
-"""Earlier states for those who still look at them.
+"""Multi-version reads: an undo log for readers that began before a commit.
 
-A commit that changes something under a reader's eyes leaves the values it replaced in a list, and a reader keeps the
-element that was newest when it began: through the links, all that came later. The store itself holds that element only
-weakly. So it knows whether there is any reader, writes history for nobody, and need not be told when one goes away.
+A commit adds the values it replaced to a linked list. A reader holds the record that was newest when it began, and
+through the links all later ones. The store itself holds the newest record weakly: so it knows whether there is any
+reader, keeps no history without one, and readers need not say when they end.
 """
 
 from typing import Generic, TypeVar
@@ -12,12 +12,12 @@ V = TypeVar("V")
 
 
 class UndoRecord(Generic[V]):
-    """One commit, as those who began before it see it. The newest is empty, and waits for the next commit."""
+    """The values one commit replaced. The newest record is empty, and is filled by the next commit."""
 
-    __slots__ = ("__weakref__", "before", "next")
+    __slots__ = ("__weakref__", "next", "replaced")
 
     def __init__(self) -> None:
-        self.before: dict[bytes, V] = {}
+        self.replaced: dict[bytes, V] = {}
         self.next: UndoRecord[V] | None = None
 
 
@@ -29,23 +29,23 @@ class UndoLog(Generic[V]):
     def __init__(self) -> None:
         self.newest: ref[UndoRecord[V]] | None = None
 
-    def join(self) -> UndoRecord[V]:
+    def begin_read(self) -> UndoRecord[V]:
         """For a reader that begins now."""
-        past = self.newest() if self.newest is not None else None
-        if past is None:
-            past = UndoRecord()
-            self.newest = ref(past)
-        return past
+        newest = self.newest() if self.newest is not None else None
+        if newest is None:
+            newest = UndoRecord()
+            self.newest = ref(newest)
+        return newest
 
-    def any(self) -> bool:
+    def has_readers(self) -> bool:
         if self.newest is not None and self.newest() is None:
             self.newest = None
         return self.newest is not None
 
-    def record(self, before: dict[bytes, V]) -> None:
+    def record(self, replaced: dict[bytes, V]) -> None:
         """A commit replaced these values."""
-        past = self.newest() if self.newest is not None else None
-        if past is not None:
-            past.before = before
-            past.next = UndoRecord()
-            self.newest = ref(past.next)
+        newest = self.newest() if self.newest is not None else None
+        if newest is not None:
+            newest.replaced = replaced
+            newest.next = UndoRecord()
+            self.newest = ref(newest.next)

@@ -1,4 +1,4 @@
-"""Transactions that are one function, run at once and again if need be: the same for every driver."""
+"""Transactions as functions, run again after a conflict: the same for every driver."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Transactor:
-    """A driver brings the four functions below, and counts its commits."""
+    """A driver implements `begin`, `newest` and `write`, and counts its commits."""
 
     commits = 0
 
@@ -20,11 +20,11 @@ class Transactor:
         raise NotImplementedError
 
     def newest(self) -> Snapshot:
-        """The store as it is now, commits that are not durable too. Not to be kept: it may move on."""
+        """The current state, commits that are not durable included. Valid until the next commit only."""
         raise NotImplementedError
 
     def write(self, transaction: WriteBuffer) -> None:
-        """Commit what can no longer conflict with anything."""
+        """Commit without a check for conflicts."""
         raise NotImplementedError
 
     def transact(self, body: Callable[[Transaction], T]) -> T:
@@ -40,18 +40,18 @@ class Transactor:
                 if not transaction.is_read_only:
                     self.write(transaction)
                 return result
-        return self.transact_watching(body)
+        return self.transact_tracking_reads(body)
 
     def put(self, rows: dict[bytes, bytes | None], stamped: tuple[bytes, bytes, bytes] | None) -> None:
-        """Every row is one that `WriteBuffer` would take."""
+        """Commit rows that keep the limits of `WriteBuffer`, without its checks."""
         buffer = WriteBuffer()
         buffer.values = rows
         if stamped is not None:
             buffer.stamped = (stamped,)
         self.write(buffer)
 
-    def transact_watching(self, body: Callable[[Transaction], T]) -> T:
-        """For a function that commits something else on its way, and may conflict with that."""
+    def transact_tracking_reads(self, body: Callable[[Transaction], T]) -> T:
+        """For a function that commits something else while it runs, and may conflict with that."""
         for _ in range(MAX_ATTEMPTS):
             transaction = self.begin()
             try:

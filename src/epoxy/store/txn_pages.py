@@ -1,4 +1,4 @@
-"""The values of the ordered engine in pages, for newcomers: what is compared, sent, and put in their place."""
+"""The values of the ordered engine in pages, for new members: compared by digest, sent, and replaced."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -26,22 +26,21 @@ class ValueSpace:
         self._root = pack((LEGACY_LAYOUT, replica_id, VALUES))
         self.stretch_rows = STRETCH_ROWS
         self.page_rows, self.most_rows = MAX_PAGE_ROWS, MAX_VALUE_ROWS
-        """Of a page while others have their turn, and in a joint epoch."""
+        """Of a page in normal operation, and in a joint epoch."""
 
     def held(self, view: Snapshot, after: bytes | None, through: bytes | None) -> Iterator[Pair]:
         for row, value in rows_of(view, self._root, b"", after, through):
             yield Pair(key_of(row, self._root), value)
 
     def stretches(self, view: Snapshot, after: bytes | None, count: int) -> tuple[Stretch, ...]:
-        """What is held beyond a key, as long as a page could bring it; the last one goes to the end of everything, if
-        it is among them."""
+        """The values beyond a key as stretches, as many as fit a page; the last is open-ended if no values follow."""
         pairs, more = fitting(self.held(view, after, None), count * self.stretch_rows, MAX_PAGE_BYTES)
         found = [pairs[i : i + self.stretch_rows] for i in range(0, len(pairs), self.stretch_rows)] or [()]
         told = [pairs_stretch(each, each[-1].key) for each in found[:-1]]
         return (*told, pairs_stretch(found[-1], pairs[-1].key if more else None))
 
     def page(self, view: Snapshot, request: ValuesRead) -> ValuesPage:
-        """What differs of the reader's stretches, as far as there is room; at least one pair, if there is any."""
+        """The pairs of stretches that differ from the reader's, within the limits; at least one, if there is any."""
         room, size = (self.most_rows if request.epoch else self.page_rows), MAX_PAGE_BYTES
         differing: list[int] = []
         pairs: list[Pair] = []
@@ -60,7 +59,7 @@ class ValueSpace:
         return ValuesPage(differing=tuple(differing), pairs=tuple(pairs), through=after)
 
     def replace(self, tx: Transaction, spans: Sequence[Span], pairs: Sequence[Pair]) -> int:
-        """These values in these spans, and no others there; how many of them, present or gone, were news."""
+        """Make these pairs the only ones in these spans; returns how many were changed or deleted."""
         wanted = {pair.key: pair.value for pair in pairs}
         held = {pair.key: pair.value for span in spans for pair in self.held(tx, span.after, span.through)}
         news = [key for key in {**held, **wanted} if held.get(key) != wanted.get(key)]
@@ -70,7 +69,6 @@ class ValueSpace:
 
 
 def is_same(held: Sequence[Stretch], place: int, found: Sequence[Pair]) -> bool:
-    """A reader that has not looked holds nothing the same."""
     return place < len(held) and held[place].count == len(found) and held[place].digest == pairs_digest(found)
 
 
@@ -79,7 +77,7 @@ def weight(pairs: Sequence[Pair]) -> int:
 
 
 def fitting(pairs: Iterator[Pair], rows: int, size: int) -> tuple[tuple[Pair, ...], bool]:
-    """As many as there is room for, at least one, and whether there are more."""
+    """As many as fit, at least one, and whether there are more."""
     page: list[Pair] = []
     for pair in islice(pairs, rows + 1):
         if page and (len(page) >= rows or size <= 0):

@@ -2,12 +2,12 @@
 
 (1, replica, VALUES, key)                                  a value, raw
 (1, replica, TERM)                                         the term this replica is in
-(1, replica, INSTANCES, term, coordinator, slot, COMMAND)  what an instance is about, written once
-(1, replica, INSTANCES, term, coordinator, slot, STANDING) what became of it
+(1, replica, INSTANCES, term, coordinator, slot, COMMAND)  the command of an instance, written once
+(1, replica, INSTANCES, term, coordinator, slot, STATE)    its phase, ballots and dependencies
 (1, replica, EXECUTED, term, coordinator, slot)            it was executed here
-(1, replica, FORGOTTEN, term, coordinator)                 slots up to this one were executed everywhere, and are gone
+(1, replica, FORGOTTEN, term, coordinator)                 slots up to this one were executed everywhere, and deleted
 
-Of a term that is over here only its instances stay, for members that were away.
+Of a term that has ended here only the instances are kept, for members that were away.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,13 +25,13 @@ from epoxy.store.keyspace import LEGACY_LAYOUT, SCAN_ROWS, write
 
 # Beside those of `keyspace`, and as unchangeable.
 INSTANCES, EXECUTED, FORGOTTEN, TERM, VALUES = 1, 2, 3, 4, 5
-COMMAND, STANDING = map(pack, ((0,), (1,)))
+COMMAND, STATE = map(pack, ((0,), (1,)))
 
 Row = tuple[tuple[int, ...], bytes]
 
 
 class OrderedSpace:
-    """What is there whatever the term."""
+    """The rows that do not belong to a term."""
 
     def __init__(self, replica_id: int) -> None:
         self._values = pack((LEGACY_LAYOUT, replica_id, VALUES))
@@ -61,13 +61,13 @@ class OrderedSpace:
         tx.set(self._term, wire.encode_term(term))
 
     def arrive(self, tx: Transaction, term: Term) -> None:
-        """In a new term. How far the earlier ones were executed goes without saying from here on."""
+        """Begin a new term, and delete the progress of earlier ones, which are executed."""
         self.set_term(tx, term)
         for root in self._progress:
             tx.clear_range(root, root + pack((term.number,)))
 
     def kept(self, view: Snapshot, after: KeptId | None, term: int, limit: int) -> list[Kept]:
-        """What was decided in earlier terms than this one and is still here, in the order of terms and ids."""
+        """Decisions of earlier terms than this one that are still here, in the order of terms and ids."""
         begin = self._instances
         if after is not None:
             begin = strinc(self._instances + pack((after.term, after.id.replica_id, after.id.slot)))
@@ -85,7 +85,7 @@ class OrderedSpace:
 
 
 class TermSpace:
-    """Of one term."""
+    """The rows of one term."""
 
     def __init__(self, replica_id: int, term: int) -> None:
         self._instances = pack((LEGACY_LAYOUT, replica_id, INSTANCES, term))
@@ -97,7 +97,7 @@ class TermSpace:
         row = self._instances + pack((after.id.replica_id, after.id.slot))
         if after.command is not None and before.command is None:
             tx.set(row + COMMAND, wire.encode_command(after.command))
-        tx.set(row + STANDING, wire.encode_instance_state(instance_state_of(after)))
+        tx.set(row + STATE, wire.encode_instance_state(instance_state_of(after)))
 
     def mark_executed(self, tx: Transaction, instance_id: InstanceId) -> None:
         tx.set(self._executed + pack((instance_id.replica_id, instance_id.slot)), b"")
@@ -109,16 +109,16 @@ class TermSpace:
             tx.set(self._forgotten + pack((end.replica_id,)), pack((end.slot,)))
 
     def decided(self, view: Snapshot, known: Mapping[int, int]) -> dict[int, Iterator[OrderedCommit]]:
-        """What was decided, beyond what is known already: by coordinator, in the order of slots."""
+        """Decisions beyond the known slots: by coordinator, in the order of slots."""
         return {
             replica_id: commits(self.stretch(view, replica_id, known.get(replica_id, 0) + 1, None))
             for replica_id in self._coordinators(view)
         }
 
-    # Everything, at the start
+    # At the start
 
     def load(self, view: Snapshot, archive: Archive | None = None, most: int = 0) -> InstanceLog:
-        """With an archive, at most so many that were executed are held in memory."""
+        """With an archive, at most `most` executed instances are held in memory."""
         log = InstanceLog(archive)
         for (replica_id,), value in under(view, self._forgotten):
             (slot,) = unpack(value)
@@ -154,7 +154,7 @@ class TermSpace:
 
 
 class TermArchive:
-    """What a store holds of a term's instances."""
+    """The instances of a term in a store."""
 
     def __init__(self, store: Store, rows: TermSpace) -> None:
         self._store = store
@@ -173,7 +173,7 @@ def under(view: Snapshot, root: bytes) -> Iterator[Row]:
 
 
 def rows(view: Snapshot, begin: bytes, end: bytes, root: int) -> Iterator[Row]:
-    """With the numbers in their names, beyond a root of so many bytes."""
+    """With the numbers in their keys, after a root of so many bytes."""
     for row, value in scan(view, begin, end, SCAN_ROWS, False):
         yield numbers(row[root:]), value
 
@@ -183,24 +183,24 @@ def numbers(name: bytes) -> tuple[int, ...]:
 
 
 def stored(found: Iterator[Row]) -> Iterator[tuple[int, Instance]]:
-    """Instances, and the terms they belong to. A command stands before what became of it."""
+    """Instances, and the terms they belong to. The command's row precedes that of the state."""
     command: bytes | None = None
     for (term, replica_id, slot, field), value in found:
         if pack((field,)) == COMMAND:
             command = value
             continue
-        standing = wire.decode_instance_state(value)
+        state = wire.decode_instance_state(value)
         yield (
             term,
             Instance(
                 id=InstanceId(replica_id, slot),
-                phase=standing.phase,
-                ballot=standing.ballot,
-                accepted=standing.accepted,
-                nop=standing.nop,
+                phase=state.phase,
+                ballot=state.ballot,
+                accepted=state.accepted,
+                nop=state.nop,
                 command=wire.decode_command(command) if command is not None else None,
-                deps=standing.deps,
-                initial=standing.initial,
+                deps=state.deps,
+                initial=state.initial,
             ),
         )
         command = None

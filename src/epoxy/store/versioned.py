@@ -1,4 +1,4 @@
-"""An ordered map in memory whose readers keep the state they began with."""
+"""An ordered map in memory with snapshots."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -12,21 +12,21 @@ from epoxy.store.mvcc import UndoLog
 
 
 class VersionedMap:
-    """A dict for single keys. Order is needed by ranges alone, so it is brought up to date when one asks for it."""
+    """A dict for single keys. Only ranges need an order, so it is brought up to date when one is read."""
 
-    __slots__ = ("_order", "_unordered", "readers", "values")
+    __slots__ = ("_order", "_unordered", "undo", "values")
 
     def __init__(self, contents: Mapping[bytes, bytes]) -> None:
         self.values = dict(contents)
-        self.readers: UndoLog[bytes | None] = UndoLog()
+        self.undo: UndoLog[bytes | None] = UndoLog()
         self._order: SortedList[bytes] = SortedList()
         self._unordered = set(self.values)
 
     def apply(self, effects: Values) -> None:
-        """One commit. Clearing what is absent changes nothing, so nobody conflicts with it."""
+        """One commit. Clearing an absent key changes nothing, so nothing conflicts with it."""
         values = self.values
-        if self.readers.any():
-            self.readers.record({k: values.get(k) for k, value in effects.items() if value is not None or k in values})
+        if self.undo.has_readers():
+            self.undo.record({k: values.get(k) for k, value in effects.items() if value is not None or k in values})
         for key, value in effects.items():
             if value is None:
                 if values.pop(key, None) is not None:
@@ -43,10 +43,10 @@ class VersionedMap:
         if begin >= end:
             return ()
         if self._unordered:
-            self._bring_in_order()
+            self._update_order()
         return self._order.irange(begin, end, (True, False), reverse)
 
-    def _bring_in_order(self) -> None:
+    def _update_order(self) -> None:
         appeared = self._unordered & self.values.keys()
         for key in self._unordered - appeared:
             self._order.discard(key)
@@ -54,7 +54,7 @@ class VersionedMap:
         self._unordered.clear()
 
     def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
-        assert limit >= 1, "a range without rows was not meant"
+        assert limit >= 1, "a range has room for a row"
         return list(islice(self.rows(begin, end, reverse), limit))
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[KeyValue]:
@@ -70,18 +70,18 @@ class MapView:
 
     def __init__(self, source: VersionedMap) -> None:
         self._map = source
-        self._later = source.readers.join()
+        self._later = source.undo.begin_read()
         self._changed: dict[bytes, bytes | None] = {}
 
     @property
     def changed(self) -> Values:
-        """What was committed since, each key with the value it had then."""
-        past = self._later
-        while past.next is not None:
-            for key, value in past.before.items():
+        """The keys committed since, each with the value it had when the view was made."""
+        record = self._later
+        while record.next is not None:
+            for key, value in record.replaced.items():
                 self._changed.setdefault(key, value)
-            past = past.next
-        self._later = past
+            record = record.next
+        self._later = record
         return self._changed
 
     def get(self, key: bytes) -> bytes | None:

@@ -1,1 +1,1 @@
-"""Between processes: HTTP as this product speaks it, the links to the peers, and the emulation of a WAN on them."""
+"""Between processes: the HTTP server, the links between replicas, and an emulated WAN on them."""

@@ -1,4 +1,4 @@
-"""How much of anything the doors and the links hold, and for how long, each with its reason."""
+"""Limits of servers and of links between peers, each with its reason."""
 
 from msgspec import Struct, field
 
@@ -6,19 +6,19 @@ from epoxy.codec.wire import MAX_ENCODED_BYTES
 
 MESSAGE_PATH = b"/v2/epoxy/message"
 STREAM_PATH = b"/v2/epoxy/stream"
-"""Where a connection between peers leaves HTTP: `frames.py`."""
+"""Upgrades a connection between peers to frames: `frames.py`."""
 CHANGELOG_READ_PATH = b"/v2/epoxy/changelog-read"
 MEMBER_PATH = b"/v2/epoxy/member"
-"""Where members ask each other what a change of members needs, changelogs apart."""
+"""Requests of a change of members, without those for changelogs."""
 RELAY_PATH = b"/v2/actors/relay"
-"""Where datacenters pass on what is asked about actors: a request to one, in JSON."""
+"""Requests about actors that a datacenter passes on to the owner of their name, in JSON."""
 PEER_PATHS = (MESSAGE_PATH, CHANGELOG_READ_PATH, MEMBER_PATH)
 SIGNED_PATHS = frozenset((*PEER_PATHS, STREAM_PATH))
-"""What peers ask for, and sign."""
+"""Addresses that only peers use, with signed requests."""
 
 
 class HttpLimits(Struct, frozen=True, kw_only=True):
-    """Of one HTTP door."""
+    """Of one HTTP server."""
 
     connections: int = 1024
     """A tenth of the file descriptors a service usually may open, and room for a pool of every application server."""
@@ -36,29 +36,28 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     pipelined_bytes: int = 2 * MAX_ENCODED_BYTES
     """Of them together, heads and bodies: the batch that is being answered, and the next."""
     turn_s: float = 0.001
-    """That pipelined requests of one connection are begun without a pause; then the others have their turn. A thousand
-    short reads take ten of these, and nobody waits for more than one of each connection, and for the request that is
-    being served."""
+    """For pipelined requests of one connection before other connections are served. A thousand short reads take ten
+    such turns, and a request waits for one turn of each other connection at most, and the request being served."""
     unsent_bytes: int = 1 << 20
-    """Answers of one connection that wait for an earlier one, after which no more requests are begun: the longest
-    value. What the socket does not take has a limit of its own, the transport's (64 KiB)."""
+    """Answers of one connection that wait for an earlier one; with more, no further requests are begun: the longest
+    value. Bytes the socket does not take have a limit of their own, the transport's (64 KiB)."""
     unsent_cap_bytes: int = 64 << 20
-    """Of one connection, after which it is closed: what was begun before its answers were known to be so long."""
+    """Of one connection, after which it is closed: requests are begun before the length of their answers is known."""
     held_bytes: int = 256 << 20
-    """Of all connections together, so that many clients with long values do not add up to all memory; and as much again
-    for those that have proved to be peers."""
+    """Of all clients' connections together, so that many long values do not use up the memory; and as much again for
+    those of peers."""
     idle_timeout_s: float = 75.0
-    """Longer than the minute after which clients' pools throw a connection away, so that they hang up first."""
+    """Longer than the minute after which clients' pools discard an idle connection, so that clients close first."""
     head_timeout_s: float = 10.0
     """From the first byte. A head fits a dozen packets, and three of them may be lost."""
     body_timeout_s: float = 60.0
-    """From the head's end. A value then needs 17 KiB/s, a bad mobile network."""
+    """From the end of the head. A value then needs 17 KiB/s, a bad mobile network."""
     write_timeout_s: float = 30.0
-    """That a client may leave its answers unread."""
+    """While a client does not read its answers."""
     trial_s: float = 2.0
-    """That a connection beyond the limit has for its first request. A peer sends that at once."""
+    """For the first request of a connection beyond the limit. A peer sends it at once."""
     linger_s: float = 2.0
-    """After an answer that refuses the rest of a request: hanging up at once would destroy that answer on its way."""
+    """After an answer that refuses a request. Closing at once would reset the connection, and lose the answer."""
 
     def __post_init__(self) -> None:
         longest = max(self.body_bytes, *self.body_limits.values(), 0)
@@ -69,42 +68,40 @@ class PeerLimits(Struct, frozen=True, kw_only=True):
     """Of the link to one peer."""
 
     queue_messages: int = 8192
-    """Waiting to leave: a second's worth, after which whoever sent them has given up."""
+    """Queued: a second's worth, after which their senders have given up."""
     queue_bytes: int = 32 << 20
     """As many messages of 4 KiB."""
     batch_messages: int = 256
-    """In one request. The peer handles it in one go and hears nobody meanwhile: 10 ms at 40 us for a message. From 16
-    on, more in one hardly pays."""
+    """In one request. The peer handles it without a pause: 10 ms at 40 us for a message. More than 16 hardly pay."""
     batch_bytes: int = 1 << 20
-    """After which no other message is added. With one more of the longest this is half of what a frame may have."""
+    """After which no message is added. With one more of the longest this is half of what a frame may have."""
     eager_batches: int = 4
-    """Under way below which the next leaves at once. With more, they keep `gather_ms` between them, or leave with an
-    answer."""
+    """With fewer under way the next leaves at once. With more, one leaves each `gather_ms`, or when an answer comes."""
     gather_ms: float = 1.0
-    """The finest timer the event loop has, and little against any round trip that is longer."""
+    """The event loop's finest timer, and little beside a longer round trip."""
     lazy_ms: float = 2.0
-    """That a message nobody waits for may wait for one that somebody does. A client that goes on at once has its next
-    write on the way by then, and both share a frame and a sync."""
+    """That a message without a callback waits for one with a callback. A client that goes on at once has its next write
+    on the way by then, and both share a frame and a sync."""
     busy_lazy_ms: float = 10.0
-    """The same on a busy link, where a write takes as long and a frame with a sync costs as much as ten messages."""
+    """The same on a busy link, where a write takes as long, and a frame with a sync costs as much as ten messages."""
     busy_messages: int = 4
-    """In the last batch, from which on a link is busy: more than one client has at a time, a vote and the news of the
+    """A link is busy with so many in its last batch: more than one client causes at a time, a vote and the news of the
     write before."""
     flying_batches: int = 1024
-    """Under way at most: one each millisecond, as long as we wait for the slowest."""
+    """Under way at most: one each millisecond of the longest wait."""
     flying_bytes: int = 32 << 20
     """Under way at most: 100 MB/s on a link around the world."""
     connections: int = 2
     """One lost packet, or one long value, holds up half of the messages and not all."""
     timeout_ms: float = 2000.0
-    """For an answer. A round gives up after one second, so nobody waits for one that takes two."""
+    """For an answer. A round gives up after one second."""
     tick_ms: float = 250.0
-    """How often timeouts are looked at, and a peer that is down is asked whether it is back."""
+    """Between checks for timeouts, and between probes of a peer that is down."""
     probe_ms: float = 1000.0
-    """How often a peer is asked for nothing, to measure the round trip."""
+    """Between probes, which measure the round trip."""
     connect_timeout_ms: float = 3000.0
     """Ten round trips around the world: TCP's and TLS's handshakes, and a packet lost in each."""
     backoff_ms: float = 50.0
     backoff_cap_ms: float = 1000.0
-    """Between attempts to connect, doubled each time, spread by half either way. A region that is back is used within
-    two seconds, and one attempt a second costs nothing."""
+    """Between attempts to connect, doubled each time, with jitter of half either way. A region that is back is used
+    within two seconds, and one attempt a second costs nothing."""

@@ -1,15 +1,15 @@
-"""TLS from three files: our certificate, its key, and the authority whose certificates we believe."""
+"""TLS from three files: our certificate, its key, and the authority whose certificates are trusted."""
 
 import ssl
 from pathlib import Path
 
 HANDSHAKE_TURNS = 4
-"""Of TLS 1.2, which takes more of them than its successor."""
+"""Of TLS 1.2, which takes more than TLS 1.3."""
 
 
 def server_context(cert: Path, key: Path, ca: Path | None = None) -> ssl.SSLContext:
-    """For the doors. With an authority, a client may show a certificate, and a peer must: see PeerEndpoint. Whoever
-    shows one that the authority did not sign is not let in at all."""
+    """For listeners. With an authority, a client may show a certificate, and a peer must: see `Authenticator`. The
+    handshake fails with a certificate that the authority did not sign."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
     if ca is not None:
@@ -19,7 +19,7 @@ def server_context(cert: Path, key: Path, ca: Path | None = None) -> ssl.SSLCont
 
 
 def client_context(cert: Path | None, key: Path | None, ca: Path | None = None) -> ssl.SSLContext:
-    """For the links to the peers: the name in the peer's certificate must be that of its address."""
+    """For links to peers: the name in the peer's certificate must be that of its address."""
     context = ssl.create_default_context(cafile=ca)
     if cert is not None:
         context.load_cert_chain(cert, key)
@@ -27,8 +27,8 @@ def client_context(cert: Path | None, key: Path | None, ca: Path | None = None) 
 
 
 def flaw_of(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> str | None:
-    """Why a peer with the same files would not believe this node: its certificate has expired, was signed by another
-    authority, or is for another name than `host`. None: it would. The two shake hands in memory."""
+    """Why a peer with the same files would refuse this node's certificate: it has expired, was signed by another
+    authority, or is for another name than `host`. None: it would accept it. Both ends of a handshake run in memory."""
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = client.wrap_bio(back, there, server_hostname=host), server.wrap_bio(there, back, server_side=True)
     for _ in range(HANDSHAKE_TURNS):
@@ -45,6 +45,6 @@ def flaw_of(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> str | 
 
 
 def modern(context: ssl.SSLContext) -> ssl.SSLContext:
-    """Both ends are ours, or young enough: nothing before 1.2."""
+    """Nothing before TLS 1.2."""
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context

@@ -13,12 +13,12 @@ NEVER_S = 30.0
 
 
 class Bench:
-    """A lane whose jobs take as long as a test says, and an owner who looks into the post when asked to."""
+    """A thread whose jobs take as long as a test says, and an owner who looks into the post when asked to."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
         self.post: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self.lane = AdaptiveIoThread("epoxy-test", self.post.put, clock=lambda: self.now_s)
+        self.thread = AdaptiveIoThread("epoxy-test", self.post.put, clock=lambda: self.now_s)
         self.results: list[object] = []
 
     def submit(self, takes_s: float, *, light: bool = True) -> None:
@@ -28,7 +28,7 @@ class Bench:
             self.now_s += takes_s
             return get_ident()
 
-        self.lane.submit(job, self.results.append, self.results.append, light=light)
+        self.thread.submit(job, self.results.append, self.results.append, light=light)
 
     def run(self, takes_s: float, *, light: bool = True) -> bool:
         """Whether it was done at once, in our own thread."""
@@ -46,7 +46,7 @@ def test_jobs_are_done_at_once_when_enough_of_them_were_quick() -> None:
     bench = Bench()
     bench.prove()
     assert all(bench.run(QUICK_S / 2) for _ in range(3))
-    bench.lane.close()
+    bench.thread.close()
 
 
 def test_what_is_not_light_goes_to_the_thread_however_quick_it_is() -> None:
@@ -54,7 +54,7 @@ def test_what_is_not_light_goes_to_the_thread_however_quick_it_is() -> None:
     bench.prove()
     assert not bench.run(QUICK_S / 2, light=False)
     assert bench.run(QUICK_S / 2)
-    bench.lane.close()
+    bench.thread.close()
 
 
 def test_a_slow_job_sends_the_next_to_the_thread_until_they_are_quick_again() -> None:
@@ -63,7 +63,7 @@ def test_a_slow_job_sends_the_next_to_the_thread_until_they_are_quick_again() ->
     assert bench.run(2 * QUICK_S)
     bench.prove()
     assert bench.run(QUICK_S / 2)
-    bench.lane.close()
+    bench.thread.close()
 
 
 def test_a_job_does_not_overtake_those_in_the_thread() -> None:
@@ -77,7 +77,7 @@ def test_a_job_does_not_overtake_those_in_the_thread() -> None:
         bench.post.get(timeout=NEVER_S)()
     assert len(bench.results) == PROBATION + 1
     assert get_ident() not in bench.results
-    bench.lane.close()
+    bench.thread.close()
 
 
 @pytest.mark.parametrize("proven", [False, True])
@@ -90,12 +90,12 @@ def test_a_job_that_fails_is_told_of(proven: bool) -> None:
         raise OSError("no space left")
 
     failures: list[Exception] = []
-    bench.lane.submit(fail, bench.results.append, failures.append, light=True)
+    bench.thread.submit(fail, bench.results.append, failures.append, light=True)
     if not proven:
         bench.post.get(timeout=NEVER_S)()
     assert [str(failure) for failure in failures] == ["no space left"]
     assert bench.results == []
-    bench.lane.close()
+    bench.thread.close()
 
 
 def test_what_done_raises_is_not_taken_for_a_failed_job() -> None:
@@ -107,9 +107,9 @@ def test_what_done_raises_is_not_taken_for_a_failed_job() -> None:
         raise RuntimeError("a bug")
 
     with pytest.raises(RuntimeError):
-        bench.lane.submit(lambda: None, done, failures.append, light=True)
+        bench.thread.submit(lambda: None, done, failures.append, light=True)
     assert failures == []
-    bench.lane.close()
+    bench.thread.close()
 
 
 class Rows:
@@ -122,11 +122,11 @@ class Rows:
 def test_a_job_that_is_done_is_let_go() -> None:
     """Not when the next one comes: that may be an hour later."""
     post: SimpleQueue[Callable[[], None]] = SimpleQueue()
-    lane = IoThread("epoxy-test", post.put)
+    thread = IoThread("epoxy-test", post.put)
     rows = Rows()
     gone = weakref.ref(rows)
     done = Event()
-    lane.submit(rows, lambda _: done.set(), lambda _: None)
+    thread.submit(rows, lambda _: done.set(), lambda _: None)
     del rows
     post.get(timeout=NEVER_S)()
     assert done.is_set()
@@ -134,4 +134,4 @@ def test_a_job_that_is_done_is_let_go() -> None:
     while gone() is not None:  # The thread may be about to.
         assert time.monotonic() < deadline, "its last job is held"
         gc.collect()
-    lane.close()
+    thread.close()

@@ -16,7 +16,7 @@ from epoxy.store.embedded import datadir, log, store
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore
 from tests.store.conformance import rows
-from tests.store.hand import HandLane
+from tests.store.hand import SteppedIoThread
 
 REPLICA = 7
 LOG_BYTES = 64
@@ -61,19 +61,19 @@ class Life:
     def __init__(self, path: Path) -> None:
         self.directory = DataDir.open(path, replica=REPLICA, name="test")
         self._ticks: deque[Callable[[], None]] = deque()
-        self._lanes: list[HandLane] = []
+        self._threads: list[SteppedIoThread] = []
 
-        def lane(name: str, post: object) -> HandLane:
+        def io_thread(name: str, post: object) -> SteppedIoThread:
             del name, post
-            self._lanes.append(HandLane())
-            return self._lanes[-1]
+            self._threads.append(SteppedIoThread())
+            return self._threads[-1]
 
         self.store = EmbeddedStore(
             path,
             post=self._ticks.append,
             schedule=self._ticks.append,
             on_failure=fail,
-            lane=lane,
+            io_thread=io_thread,
             log_bytes=LOG_BYTES,
         )
 
@@ -98,7 +98,7 @@ class Life:
         if self._ticks:
             self._ticks.popleft()()
             return True
-        return any(lane.work() or lane.report() for lane in self._lanes)
+        return any(thread.work() or thread.report() for thread in self._threads)
 
 
 def fail(error: Exception) -> None:

@@ -62,7 +62,7 @@ class AcknowledgesBeforeTheSync(EmbeddedStore):
     def _flush(self) -> None:
         super()._flush()
         self._synced = self.commits
-        self._tell()
+        self._notify()
 
 
 class MovesThePositionFirst(EmbeddedStore):
@@ -78,7 +78,7 @@ class DropsTheLogFirst(EmbeddedStore):
 
 
 class CheckpointsWhatIsNotSynced(EmbeddedStore):
-    """The layer that commits go to, instead of the frozen one: ahead of the position it is stored with."""
+    """The memtable that commits go to, instead of the frozen one: ahead of the position it is stored with."""
 
     def _checkpoint(self, effects: Values, reached: LogPosition) -> None:
         newer = self._levels
@@ -179,19 +179,19 @@ def test_what_is_cleared_and_was_never_there_is_not_written() -> None:
 
 def test_history_lives_as_long_as_somebody_reads_it() -> None:
     gc.collect()
-    bench, before = EmbeddedBench(), pasts()
+    bench, before = EmbeddedBench(), undo_records()
     reader = bench.store.begin()
     for _ in range(10):
         put(bench.store, b"a")
-    assert pasts() == before + 11
+    assert undo_records() == before + 11
     del reader
-    assert pasts() == before
+    assert undo_records() == before
     bench.settle()
-    assert pasts() == before
+    assert undo_records() == before
     bench.store.close()
 
 
-def pasts() -> int:
+def undo_records() -> int:
     return sum(isinstance(thing, UndoRecord) for thing in gc.get_objects())
 
 
@@ -204,7 +204,7 @@ def test_a_checkpointed_generation_leaves_memory_and_log() -> None:
         put(bench.store, b"%03d" % number)
         bench.settle()
     levels = bench.store._levels
-    assert sum(len(layer.values) for layer in (levels.open, levels.flushing, levels.active, levels.frozen)) < 5
+    assert sum(len(memtable.values) for memtable in (levels.open, levels.flushing, levels.active, levels.frozen)) < 5
     assert len(segments(bench.folder / "log")) == 1
     assert len(rows(bench.store.begin())) == len(rows(bench.store.durable())) == 100
     bench.store.close()

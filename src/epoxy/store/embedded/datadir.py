@@ -1,8 +1,8 @@
 """A data directory belongs to one replica, is in one format, and is used by one process at a time.
 
 format      {"format": 4, "replica": id}, written when the directory is made, as the last thing
-lock        held by the process that uses the directory, and naming it
-log, tree   the embedded store: there before `format` is, so a directory that has `format` alone has lost them
+lock        locked by the process that uses the directory, with its name
+log, tree   the embedded store: made before `format`, so a directory that has `format` alone has lost them
 """
 
 import fcntl
@@ -19,8 +19,8 @@ from epoxy.store.embedded.log import sync_folder
 from epoxy.store.embedded.store import LOG_BYTES, LOG_FOLDER, TREE_FOLDER, open_folder
 
 FORMAT = 4
-"""Of the rows in it. 2: the configuration is the value of a key. 3: votes stand apart from the keys they are for. 4:
-instances of the ordered engine stand under their terms, which the configuration counts."""
+"""Of the rows. 2: the configuration is the value of a key. 3: votes have rows apart from their keys. 4: instances of
+the ordered engine are kept by term, which the configuration counts."""
 FORMAT_FILE, FORMAT_DRAFT, LOCK_FILE = "format", "format.next", "lock"
 
 
@@ -30,7 +30,7 @@ class Description(Struct, frozen=True, kw_only=True):
 
 
 class DataDir:
-    """Open: the lock is held. It goes with the process, however that ends."""
+    """Holds the lock. It is released when the process ends, in whatever way."""
 
     def __init__(self, path: Path, lock: int, *, is_new: bool = False) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class DataDir:
 
     @classmethod
     def open(cls, path: Path, *, replica: int, name: str) -> Self:
-        """Take the directory for this replica, and make it if there is none. `name` tells others who holds it."""
+        """Lock the directory for this replica, and make it if there is none. `name` is told to other processes."""
         try:
             make_folder(path)
             lock = take_lock(path, name)
@@ -72,15 +72,15 @@ def make_folder(path: Path) -> None:
         sync_folder(missing.parent)
     if not path.is_dir():
         raise StoreRefused(f"data directory {path}: not a directory")
-    # A crash while the directory was made leaves these at most.
+    # A crash while the directory is made leaves at most these.
     others = {entry.name for entry in path.iterdir()} - {LOCK_FILE, FORMAT_DRAFT, LOG_FOLDER, TREE_FOLDER}
     if others and FORMAT_FILE not in others:
         raise StoreRefused(f"data directory {path}: not empty, and not made by Epoxy (it has no file `{FORMAT_FILE}`)")
 
 
 def sync_parents(path: Path) -> None:
-    """A process that was killed may have made some of these and synced none. The names of those that we may not open
-    were there before us."""
+    """A process that was killed may have made some of these and synced none. Those that cannot be opened existed
+    before."""
     for parent in path.absolute().parents:
         with suppress(PermissionError):
             sync_folder(parent)
@@ -117,7 +117,7 @@ def describe(path: Path, replica: int) -> bool:
 
 
 def make_store(path: Path) -> None:
-    """An empty one. Rows in a directory that was never described are somebody's, or ours without its description."""
+    """An empty one. A store with rows but without a description is refused: its replica is unknown."""
     tree, log, _, reached = open_folder(path, LOG_BYTES)
     tree.close()
     log.close()
@@ -126,7 +126,7 @@ def make_store(path: Path) -> None:
 
 
 def check_store(path: Path) -> None:
-    """A replica that starts empty where it has voted before could vote again."""
+    """A replica that has voted and starts with an empty store could vote again."""
     for folder, file in ((LOG_FOLDER, "*.log"), (TREE_FOLDER, "data.mdb")):
         if not any((path / folder).glob(file)):
             raise StoreRefused(
@@ -136,7 +136,7 @@ def check_store(path: Path) -> None:
 
 
 def read_description(file: Path) -> Description:
-    """A newer format is known by its number, whatever else it says."""
+    """Of a newer format only the number is read."""
     try:
         version = json.decode(file.read_bytes(), type=dict[str, object]).get("format")
         if isinstance(version, int) and version > FORMAT:
@@ -147,7 +147,7 @@ def read_description(file: Path) -> Description:
 
 
 def write_whole(file: Path, data: bytes) -> None:
-    """All of it under its name, or nothing."""
+    """Atomically, by a rename."""
     draft = file.with_name(FORMAT_DRAFT)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

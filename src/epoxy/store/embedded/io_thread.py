@@ -1,5 +1,5 @@
-"""Work beside the event loop: jobs one after another, and what became of them told on the loop. A store on a bench
-brings lanes that are driven by hand."""
+"""A thread for disk IO beside the event loop: jobs in order, results by callback on the loop. Tests bring executors
+that they step by hand."""
 
 import time
 from collections.abc import Callable
@@ -22,16 +22,16 @@ class IoExecutor(Protocol):
         *,
         light: bool = False,
     ) -> None:
-        """Do the job after those before it, and call one of the other two with what came of it, perhaps at once if the
-        job is `light`."""
+        """Run the job after earlier ones and call `done` with its result or `failed` with its exception; before this
+        returns, perhaps, if the job is `light`."""
 
     def close(self) -> None:
-        """Returns when the job under way has ended; those behind it are not started."""
+        """Returns when the job under way has ended; later ones are not started."""
 
 
 class IoThread:
-    """A thread beside a busy event loop gets its turn after one switch interval of the interpreter, 5 ms by default:
-    the process should set that to half a millisecond (`sys.setswitchinterval(0.0005)`)."""
+    """Beside a busy event loop a thread waits one switch interval for the interpreter's lock, 5 ms by default: the
+    process should set it to half a millisecond (`sys.setswitchinterval(0.0005)`)."""
 
     def __init__(self, name: str, post: Post) -> None:
         self._post = post
@@ -70,25 +70,25 @@ class IoThread:
             if not self._open:
                 return
             self._post(attempt())
-            del attempt  # The rows of a checkpoint are part of its job, and the next may be an hour away.
+            del attempt  # A job holds the rows of its checkpoint, and the next may be an hour away.
 
 
 QUICK_S = 0.002
-"""To hand a job to a thread and back takes a third of a millisecond and as much CPU as a sync. A quicker one is better
-done where it is, as long as nothing else waits for the loop; a busy loop does better beside the disk."""
+"""Handing a job to a thread and back takes a third of a millisecond and as much CPU as a sync. A shorter job is better
+run on the loop, unless the loop is busy."""
 
 PROBATION = 64
-"""Quick jobs in a row before the next is done at once: one sync in 64 that is slow is a slow disk."""
+"""Quick jobs in a row before the next is run on the loop: a disk with one slow sync in 64 is slow."""
 
 
 class AdaptiveIoThread:
-    """Does light jobs at once, on the owner's thread, while the disk is quick, and everything else in a thread of its
-    own. So a slow disk holds up the loop once, and then not until it has been quick for a while."""
+    """Runs light jobs on the owner's thread while the disk is quick, and all others in a thread. A slow disk blocks the
+    loop once, and then not until it has been quick for `PROBATION` jobs."""
 
     def __init__(self, name: str, post: Post, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self._thread = IoThread(name, post)
         self._clock = clock
-        self._handed_over = 0
+        self._in_thread = 0
         self._quick_in_a_row = 0
 
     def submit(
@@ -99,8 +99,8 @@ class AdaptiveIoThread:
         *,
         light: bool = False,
     ) -> None:
-        if not light or self._handed_over or self._quick_in_a_row < PROBATION:
-            self._hand_over(job, done, failed)
+        if not light or self._in_thread or self._quick_in_a_row < PROBATION:
+            self._submit_to_thread(job, done, failed)
             return
         try:
             result = self._timed(job)
@@ -112,12 +112,14 @@ class AdaptiveIoThread:
     def close(self) -> None:
         self._thread.close()
 
-    def _hand_over(self, job: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+    def _submit_to_thread(
+        self, job: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]
+    ) -> None:
         def back(result: T) -> None:
-            self._handed_over -= 1
+            self._in_thread -= 1
             done(result)
 
-        self._handed_over += 1
+        self._in_thread += 1
         self._thread.submit(lambda: self._timed(job), back, failed)
 
     def _timed(self, job: Callable[[], T]) -> T:

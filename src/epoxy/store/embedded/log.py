@@ -1,4 +1,4 @@
-"""The write-ahead log: what was committed and is not in the tree yet.
+"""The write-ahead log: commits that are not in the tree yet.
 
 A segment is one file for one generation of the store. It is made whole (allocated, header, synced) under another name
 before it gets its own, so a segment that exists has a good header. After the header come frames, each the effects of
@@ -10,9 +10,9 @@ all transactions that share one sync:
 
 A frame is written with one call and synced before the next one is started. So a crash can cut only the last frame, and
 a cut frame lacks a part: its last byte, or a whole sector, still reads as the zeros the file was allocated with. A
-frame that is all there and has a wrong checksum was damaged later, and so was a log with good frames behind a bad one:
-that is refused, because what is missing was acknowledged. Checksums start from the segment's salt, which no client
-knows, so no value can be made to look like a frame.
+complete frame with a wrong checksum was damaged later, and so was a log with good frames after a bad one: both are
+refused, because the lost commits were acknowledged. Checksums start from the segment's salt, which no client knows, so
+no client can store a value that looks like a frame.
 """
 
 import os
@@ -32,7 +32,7 @@ from epoxy.store.embedded.syncs import SyncTimes
 
 FORMAT = 1
 SECTOR_BYTES = 512
-"""What every disk writes as one. Larger sectors only make cuts coarser."""
+"""Every disk writes so much atomically. Larger sectors only make cuts coarser."""
 
 SEGMENT_MAGIC, FRAME_MAGIC, END = b"EPOXYLOG", b"EPXF", b"\xa5"
 SEGMENT_HEADER = struct.Struct("<8sIIQQ")
@@ -47,7 +47,7 @@ decoder = Decoder(tuple[int, dict[bytes, bytes | None]])
 
 
 class LogPosition(Struct, frozen=True, kw_only=True):
-    """How far the store has come: the last whole generation, its last frame, and the last stamp."""
+    """A position in the log: the last complete generation, its last frame, and the last stamp."""
 
     generation: int = 0
     frame: int = 0
@@ -84,10 +84,10 @@ class Segment:
     def create(cls, folder: Path, generation: int, first_frame: int, allocate_bytes: int) -> "Segment":
         header = Header(generation=generation, first_frame=first_frame, salt=secrets.randbits(32))
         draft = folder / "next"
-        # Every write to this file returns when it is synced: one call, and one wait for the interpreter's lock, less.
+        # With O_DSYNC a write returns when it is synced: one call less, and one wait for the interpreter's lock.
         descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_DSYNC, 0o600)
         try:
-            # Space is taken now: a full disk shows here, and a sync later need not update the file's size.
+            # Allocated now: a full disk fails here, and later syncs need not update the file's size.
             os.posix_fallocate(descriptor, 0, allocate_bytes)
             write(descriptor, header.encode(), 0)
             os.fsync(descriptor)
@@ -103,7 +103,7 @@ class Segment:
         return encode_frame(self.next_frame, encoder.encode((sequence, effects)), self.header.salt)
 
     def write(self, frame: bytes) -> int:
-        """Write and sync one frame; its size in bytes. After one that failed nobody knows where the segment ends."""
+        """Write and sync one frame; its size in bytes. After a failure the end of the segment is unknown."""
         assert not self.broken, "a failed sync is never tried again"
         self.broken = True
         write(self._descriptor, frame, self._end)
@@ -117,8 +117,8 @@ class Segment:
 
 
 class WriteAheadLog:
-    """The segments that are not in the tree yet; the newest is written. Frames are made by one thread and written by
-    another, one after the other; `drop` is a third's."""
+    """The segments that are not in the tree yet; frames go to the newest. The event loop makes frames, a thread writes
+    them in turn, and a second one calls `drop`."""
 
     def __init__(self, folder: Path, reached: LogPosition, segment_bytes: int) -> None:
         """Starts the generation after `reached`."""
@@ -129,19 +129,19 @@ class WriteAheadLog:
         self._segment = Segment.create(folder, reached.generation + 1, reached.frame + 1, segment_bytes)
 
     def frame(self, sequence: int, effects: Values) -> bytes:
-        """What `write` takes next. Nothing may be written or begun between the two."""
+        """The frame for the next `write`. Nothing may be written or rotated between the two."""
         self._sequence = sequence
         return self._segment.frame(sequence, effects)
 
     def write(self, frame: bytes) -> int:
-        """Returns when it is synced: its size."""
+        """Returns the size, when the frame is synced."""
         self.syncs.begin()
         size = self._segment.write(frame)
         self.syncs.end()
         return size
 
     def rotate(self) -> LogPosition:
-        """Start the next generation; how far the one before it reaches."""
+        """Start the next generation; returns where the one before it ends."""
         closed = self._segment
         if closed.broken:
             raise OSError("the log ends in a frame that could not be written")
@@ -151,7 +151,7 @@ class WriteAheadLog:
         return reached
 
     def drop(self, through: int) -> None:
-        """Delete the generations that are in the tree, oldest first. What a crash leaves goes at the next start."""
+        """Delete the generations that are in the tree, oldest first. After a crash the next start deletes the rest."""
         for generation, path in segments(self._folder):
             if generation <= through:
                 path.unlink()
@@ -161,8 +161,8 @@ class WriteAheadLog:
 
 
 def recover(folder: Path, reached: LogPosition | None) -> tuple[dict[bytes, bytes | None], LogPosition]:
-    """What the log adds to a tree that has reached this position (None: to a tree that was never written), and the
-    position with it. Nothing on the disk is changed."""
+    """The rows the log has beyond a tree at this position (None: a tree that was never written), and the position with
+    them. Nothing on the disk is changed."""
     ahead = [
         (generation, path)
         for generation, path in segments(folder)
@@ -204,15 +204,15 @@ def open_segment(path: Path) -> tuple[Header, bytes]:
 
 
 def read_synced(path: Path) -> bytes:
-    """A process that was killed in the middle of a write leaves a frame that may be in memory alone. It counts as
-    durable from here on, so it is made so."""
+    """A process that was killed during a write may leave a frame in the page cache alone. It counts as durable from
+    here on, so it is synced."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
         return file.read()
 
 
 def frames(path: Path, header: Header, data: bytes) -> Iterator[Frame]:
-    """The frames of a segment. One that was cut by a crash ends it."""
+    """The frames of a segment, up to one that was cut by a crash."""
     offset, number = SEGMENT_HEADER_BYTES, header.first_frame
     while (frame := frame_at(data, offset, header.salt)) is not None:
         if frame.number != number:
@@ -226,7 +226,7 @@ def frames(path: Path, header: Header, data: bytes) -> Iterator[Frame]:
 
 
 def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:
-    """The frame that begins here, if a whole and good one does."""
+    """The complete frame with a right checksum that begins here, if there is one."""
     length = payload_length(data, offset, salt)
     if length is None:
         return None
@@ -240,7 +240,7 @@ def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:
 
 
 def payload_length(data: bytes, offset: int, salt: int) -> int | None:
-    """From the header of the frame here, if that is whole and good."""
+    """From the header of the frame here, if that is complete and its checksum right."""
     fields = data[offset : offset + FRAME_HEADER.size]
     rest = data[offset + FRAME_HEADER.size : offset + FRAME_HEADER_BYTES]
     if not fields.startswith(FRAME_MAGIC) or rest != CRC.pack(zlib.crc32(fields, salt)) + END:
@@ -250,7 +250,7 @@ def payload_length(data: bytes, offset: int, salt: int) -> int | None:
 
 
 def was_cut(data: bytes, offset: int, salt: int) -> bool:
-    """Whether what is here looks as a crash leaves it: nothing, or a frame of which some part was never written."""
+    """Whether a crash can have left this: nothing, or a frame of which some part was never written."""
     length = payload_length(data, offset, salt)
     if length is None:
         return lacks_part(data, offset, offset + FRAME_HEADER_BYTES)
@@ -258,7 +258,7 @@ def was_cut(data: bytes, offset: int, salt: int) -> bool:
 
 
 def lacks_part(data: bytes, begin: int, end: int) -> bool:
-    """Whether the last byte is missing, or all of this that lies in one sector. No byte that ends a part is zero."""
+    """Whether the last byte, or all bytes in one sector, are zero. No part ends with a zero byte."""
     if end > len(data) or data[end - 1] == 0:
         return True
     bounds = [begin, *range(begin - begin % SECTOR_BYTES + SECTOR_BYTES, end, SECTOR_BYTES), end]
@@ -266,7 +266,7 @@ def lacks_part(data: bytes, begin: int, end: int) -> bool:
 
 
 def next_frame(data: bytes, offset: int, salt: int) -> Frame | None:
-    """The first good frame anywhere behind this place."""
+    """The first frame with a right checksum anywhere after this offset."""
     while (offset := data.find(FRAME_MAGIC, offset + 1)) >= 0:
         if (frame := frame_at(data, offset, salt)) is not None:
             return frame
@@ -297,14 +297,14 @@ def segments(folder: Path) -> list[tuple[int, Path]]:
 
 
 def write(descriptor: int, data: bytes, offset: int) -> None:
-    """All of it. A disk that fills up writes a part and fails at the next call."""
+    """All of it. A full disk writes a part and fails at the next call."""
     while data:
         written = os.pwrite(descriptor, data, offset)
         data, offset = data[written:], offset + written
 
 
 def sync_folder(folder: Path) -> None:
-    """A file's name is durable when its folder is."""
+    """Makes the names of its files durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,18 +1,17 @@
-"""What was committed since the last checkpoint, in memory above the tree, and views of both.
+"""Memtables: commits since the last checkpoint, in memory above the tree, and views of both.
 
     open        commits since the last flush began
     flushing    commits whose flush is under way
-    active      what is durable in the log, since the generation began
+    active      commits of this generation that are durable in the log
     frozen      the generation before it, on its way to the tree
     tree
 
-A commit is one update of the open layer. When its flush has ended it moves on to the active one, so the three levels
-below `flushing` are what is durable, and nothing is kept twice.
+A commit updates the open memtable. When its flush has ended its rows move to the active one, so the three levels below
+`flushing` are what is durable, and no row is held twice.
 
-A view shows one moment. It holds the levels as they were then, and the first element of a list to which every later
-change adds the values it replaced (`past.py`): a key that is not in the list has not changed since. Levels are never
-taken apart under a view: when a layer moves on, the store goes on with new levels, and the old ones stay as long as
-somebody looks through them.
+A view shows one moment. It holds the levels of that moment and the undo log from there on (`store/mvcc.py`): a key that
+is not in it has not changed since. A stack of levels is never changed: when a memtable moves down, the store goes on
+with a new stack, and views keep the old one.
 """
 
 import heapq
@@ -31,7 +30,7 @@ from epoxy.store.embedded.tree import STEM_BYTES, Row, TreeView
 from epoxy.store.mvcc import UndoRecord
 
 Replaced = bytes | TreeView | None
-"""A value that was only in the tree is not read to be kept: the tree's view stands for it."""
+"""A value that was only in the tree is not read for the undo log: the tree's view stands for it."""
 
 
 MISSING: Final = bytes(bytearray(b"missing"))
@@ -39,30 +38,30 @@ MISSING: Final = bytes(bytearray(b"missing"))
 
 
 RECENT_SHARE = 4
-"""When a quarter as many rows are new as there are in order, it is time to put all of them in order."""
+"""A quarter as many recent keys as sorted ones are merged into them."""
 
 
 class Memtable:
-    """Rows that were written; None: cleared. They are put in order when a range asks for it. From then on what is new
-    is remembered, and put in order by itself when the next one asks: to find its place among all others takes ten times
-    as long, and those who compare replicas ask often."""
+    """Rows that were written; None: cleared. Keys are sorted when the first range is read. From then on new keys are
+    collected, and sorted by themselves for the next range: inserting them into the sorted ones takes ten times as
+    long, and comparisons of replicas read ranges often."""
 
-    __slots__ = ("_in_place", "_order", "_recent", "values")
+    __slots__ = ("_order", "_recent", "_recent_sorted", "values")
 
     def __init__(self, values: dict[bytes, bytes | None] | None = None) -> None:
         self.values: dict[bytes, bytes | None] = {} if values is None else values
         self._order: list[bytes] | None = None
         self._recent: list[bytes] = []
-        self._in_place = True
+        self._recent_sorted = True
 
     def add(self, rows: dict[bytes, bytes | None]) -> None:
         if self._order is not None:
-            # Not by a difference of the keys, which would look at all of those that are there.
+            # Not by a set difference, which would iterate over all keys of the memtable.
             values = self.values
             fresh = [key for key in rows if key not in values]
             if fresh:
                 self._recent += fresh
-                self._in_place = False
+                self._recent_sorted = False
         self.values.update(rows)
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[Row]:
@@ -74,23 +73,23 @@ class Memtable:
             yield key, values[key]
 
     def _in_order(self) -> list[bytes]:
-        """All but the recent ones, which are in order for themselves."""
+        """All sorted keys but the recent ones, which are sorted by themselves."""
         if self._order is None:
             self._order = sorted(self.values)
         elif RECENT_SHARE * len(self._recent) > len(self._order):
             self._order += self._recent
             self._order.sort()
             self._recent = []
-            self._in_place = True
-        elif not self._in_place:
-            # Even of rows that are in order already, a sort looks at all.
+            self._recent_sorted = True
+        elif not self._recent_sorted:
+            # A sort reads all keys even if they are sorted already.
             self._recent.sort()
-            self._in_place = True
+            self._recent_sorted = True
         return self._order
 
 
 def merged(first: list[bytes], second: list[bytes], begin: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
-    """What lies between, of two lists in order that have nothing in common."""
+    """The keys of a range from two sorted lists without common keys."""
     i, to_i = bisect_left(first, begin), bisect_left(first, end)
     j, to_j = bisect_left(second, begin), bisect_left(second, end)
     if reverse:
@@ -111,11 +110,11 @@ def merged(first: list[bytes], second: list[bytes], begin: bytes, end: bytes, re
             j += 1
 
 
-NOTHING: Final = Memtable()
+EMPTY: Final = Memtable()
 
 
 class MemtableStack:
-    """Where to look for a row, the newest first."""
+    """The levels a read looks through, the newest first."""
 
     __slots__ = ("_active", "_find", "_flushing", "_frozen", "_open", "active", "flushing", "frozen", "open", "tree")
 
@@ -132,7 +131,7 @@ class MemtableStack:
         self._frozen = frozen.values
 
     def durable(self) -> "MemtableStack":
-        return MemtableStack(NOTHING, NOTHING, self.active, self.frozen, self.tree)
+        return MemtableStack(EMPTY, EMPTY, self.active, self.frozen, self.tree)
 
     def get(self, key: bytes) -> bytes | None:
         value = self.in_memory(key)
@@ -160,21 +159,21 @@ class MemtableStack:
         return value
 
     def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
-        assert limit >= 1, "a range without rows was not meant"
+        assert limit >= 1, "a range has room for a row"
         return list(islice(newest_of_each(self.rows(begin, end, reverse), reverse), limit))
 
     def keys(self, begin: bytes, end: bytes) -> Iterable[bytes]:
         return map(itemgetter(0), newest_of_each(self.rows(begin, end, False), False))
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> list[Iterator[Row]]:
-        layers = (self.open, self.flushing, self.active, self.frozen)
-        rows: list[Iterator[Row]] = [layer.rows(begin, end, reverse) for layer in layers if layer.values]
+        memtables = (self.open, self.flushing, self.active, self.frozen)
+        rows: list[Iterator[Row]] = [each.rows(begin, end, reverse) for each in memtables if each.values]
         rows.append(self.tree.rows(begin, end, reverse))
         return rows
 
 
 class StoreView:
-    """The store at one moment: levels, with everything undone that was changed from `later` on."""
+    """The store at one moment: its levels then, with all changes from `later` on undone."""
 
     __slots__ = ("_later", "_levels")
 
@@ -183,38 +182,38 @@ class StoreView:
         self._later = later
 
     def get(self, key: bytes) -> bytes | None:
-        past = self._later
-        while past.next is not None:
-            if key in past.before:
-                return resolve(past.before[key], key)
-            past = past.next
+        record = self._later
+        while record.next is not None:
+            if key in record.replaced:
+                return resolve(record.replaced[key], key)
+            record = record.next
         return self._levels.get(key)
 
     def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
         if self._later.next is None:
             return self._levels.range(begin, end, limit=limit, reverse=reverse)
-        assert limit >= 1, "a range without rows was not meant"
+        assert limit >= 1, "a range has room for a row"
         undone = sorted(self._undone(begin, end), key=itemgetter(0), reverse=reverse)
         levels = self._levels.rows(begin, end, reverse)
         return list(islice(newest_of_each([iter(undone), *levels], reverse), limit))
 
     def has_changed(self, keys: set[bytes], ranges: tuple[tuple[bytes, bytes], ...]) -> bool:
         """Whether any of this was committed after the view's moment."""
-        past: UndoRecord[Replaced] | None = self._later
-        while past is not None:
-            if overlaps(keys, ranges, past.before):
+        record: UndoRecord[Replaced] | None = self._later
+        while record is not None:
+            if overlaps(keys, ranges, record.replaced):
                 return True
-            past = past.next
+            record = record.next
         return False
 
     def _undone(self, begin: bytes, end: bytes) -> list[Row]:
         undone: dict[bytes, bytes | None] = {}
-        past: UndoRecord[Replaced] | None = self._later
-        while past is not None:
-            for key, value in past.before.items():
+        record: UndoRecord[Replaced] | None = self._later
+        while record is not None:
+            for key, value in record.replaced.items():
                 if begin <= key < end and key not in undone:
                     undone[key] = resolve(value, key)
-            past = past.next
+            record = record.next
         return list(undone.items())
 
 

@@ -1,13 +1,13 @@
 """The embedded store: a log of our own in front of LMDB.
 
-    commit          visible at once, in the open layer in memory
-    end of a tick   the open layer becomes one frame of the log, written and synced in a thread; then it joins the rows
-                    of its generation, the next flush starts, and those who wait are told
+    commit          visible at once, in the open memtable
+    end of a tick   the open memtable becomes one frame of the log, written and synced in a thread; then its rows join
+                    those of the generation, the next flush starts, and callbacks are called
     log is long     the generation is frozen, and a new one begins with a new segment of the log; the frozen one goes to
                     the tree in one synced transaction, in a second thread, and its segment is deleted
-    start           what the log is ahead of the tree is read into a frozen generation, and a new segment is begun
+    start           frames of the log that are not in the tree become a frozen generation; a new segment begins
 
-Reads look through the layers to the tree (`overlay.py`). Memory and the time a start takes depend on the length of the
+Reads look through the memtables to the tree (`memtable.py`). Memory and the time of a start depend on the length of the
 log, never on the number of rows.
 """
 
@@ -22,7 +22,7 @@ from epoxy.store.buffer import BufferedTransaction, WriteBuffer, stamp
 from epoxy.store.conflicts import Values
 from epoxy.store.embedded.io_thread import AdaptiveIoThread, IoExecutor, IoThread, Post
 from epoxy.store.embedded.log import LogPosition, WriteAheadLog, recover, sync_folder
-from epoxy.store.embedded.memtable import NOTHING, Memtable, MemtableStack, Replaced, StoreView
+from epoxy.store.embedded.memtable import EMPTY, Memtable, MemtableStack, Replaced, StoreView
 from epoxy.store.embedded.space import cause_of
 from epoxy.store.embedded.tree import Tree, TreeView
 from epoxy.store.mvcc import UndoLog
@@ -31,15 +31,15 @@ from epoxy.store.transact import Transactor
 LOG_FOLDER, TREE_FOLDER = "log", "tree"
 
 FEW_COMMITS = 4
-"""They share a sync, so hardly anybody waits for the loop: then the disk may."""
+"""In one sync, at most: with so few the loop has little else to do, and may wait for the disk."""
 
 LOG_BYTES = 16 << 20
-"""A generation: about 30,000 commits of small values. In memory it takes some 40 MB, twice that while one is on its way
-to the tree; and replaying it takes a few tenths of a second."""
+"""A generation: about 30,000 commits of small values. It takes some 40 MB of memory, twice that while one is on its way
+to the tree, and a few tenths of a second to replay."""
 
 MAX_LOG_BYTES = 16 * LOG_BYTES
-"""If sixteen generations are committed while one goes to the tree, the disk cannot keep up. Then nothing is synced
-until it has caught up: callers wait for their acknowledgements, and so the log and the memory stay bounded."""
+"""If sixteen generations are committed during one checkpoint, the disk cannot keep up. Then flushes wait for it, and
+callers for their acknowledgements, which bounds the log and the memory."""
 
 
 class EmbeddedTransaction(BufferedTransaction):
@@ -57,8 +57,8 @@ class EmbeddedTransaction(BufferedTransaction):
 
 class EmbeddedStore(Transactor):
     """Belongs to one event loop. `post` runs a function there from any thread (`loop.call_soon_threadsafe`), `schedule`
-    at the end of the current tick (`loop.call_soon`). After `on_failure` the process must end: what was committed last
-    may or may not be on the disk, and nobody will be told."""
+    at the end of the current tick (`loop.call_soon`). After `on_failure` the process must end: the last commits may or
+    may not be on the disk, and are never acknowledged."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class EmbeddedStore(Transactor):
         post: Post,
         schedule: Post,
         on_failure: Callable[[StoreFailed], None],
-        lane: Callable[[str, Post], IoExecutor] | None = None,
+        io_thread: Callable[[str, Post], IoExecutor] | None = None,
         log_bytes: int = LOG_BYTES,
     ) -> None:
         try:
@@ -78,28 +78,28 @@ class EmbeddedStore(Transactor):
         self._schedule = schedule
         self._on_failure = on_failure
         self._log_limit = log_bytes
-        self._writer = (lane or AdaptiveIoThread)("epoxy-log", post)
-        self._checkpointer = (lane or IoThread)("epoxy-checkpoint", post)
-        self._levels = MemtableStack(Memtable(), NOTHING, Memtable(), Memtable(replayed), self._tree.view())
+        self._writer = (io_thread or AdaptiveIoThread)("epoxy-log", post)
+        self._checkpointer = (io_thread or IoThread)("epoxy-checkpoint", post)
+        self._levels = MemtableStack(Memtable(), EMPTY, Memtable(), Memtable(replayed), self._tree.view())
         self._durable = self._levels.durable()
-        # Shared by all who look between two flushes: it is asked for with every read.
+        # One view for all reads between two flushes.
         self._durable_view: StoreView | None = None
-        self._readers: UndoLog[Replaced] = UndoLog()
-        self._durable_readers: UndoLog[Replaced] = UndoLog()
+        self._undo: UndoLog[Replaced] = UndoLog()
+        self._durable_undo: UndoLog[Replaced] = UndoLog()
         self._sequence = reached.sequence
         self._synced = 0
         self._log_bytes = 0
         self._scheduled = self._writing = False
         self._closed = False
         self._dead: str | None = None
-        # As long as its callers have requests in flight: whoever bounds those bounds this.
+        # Bounded by the callers' requests in flight.
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._checkpointing = True
-        self._frozen(reached)
+        self._rotated(reached)
 
     def begin(self) -> EmbeddedTransaction:
         self._assert_alive()
-        return EmbeddedTransaction(self, StoreView(self._levels, self._readers.join()))
+        return EmbeddedTransaction(self, StoreView(self._levels, self._undo.begin_read()))
 
     def newest(self) -> Snapshot:
         if self._dead is not None:
@@ -117,18 +117,18 @@ class EmbeddedStore(Transactor):
     def durable(self) -> Snapshot:
         if self._durable_view is None:
             self._assert_alive()
-            self._durable_view = StoreView(self._durable, self._durable_readers.join())
+            self._durable_view = StoreView(self._durable, self._durable_undo.begin_read())
         return self._durable_view
 
     def newest_stamp(self) -> int:
         return self._sequence
 
     def longest_sync_ms(self) -> float:
-        """Of the last seconds: what everything that is acknowledged waits for at least."""
+        """Of the last seconds: every acknowledgement waits for a sync."""
         return 1000 * self._log.syncs.longest_s()
 
     def close(self) -> None:
-        """Whatever is not durable by now may be lost."""
+        """What is not durable by now may be lost."""
         if self._closed:
             return
         self._closed = True
@@ -151,11 +151,11 @@ class EmbeddedStore(Transactor):
         sequence = self._sequence + 1 if transaction.stamped else self._sequence
         effects = transaction.effects(levels, sequence)
         if None in effects.values():
-            # Clearing what is absent changes nothing.
+            # Clearing an absent key changes nothing.
             for key in [key for key, value in effects.items() if value is None and levels.get(key) is None]:
                 del effects[key]
-        if self._readers.any():
-            self._readers.record({key: levels.replaced(key) for key in effects})
+        if self._undo.has_readers():
+            self._undo.record({key: levels.replaced(key) for key in effects})
         levels.open.add(effects)
         self._sequence = sequence
         self.commits += 1
@@ -164,15 +164,15 @@ class EmbeddedStore(Transactor):
             self._schedule(self._flush)
 
     def put(self, rows: dict[bytes, bytes | None], stamped: tuple[bytes, bytes, bytes] | None) -> None:
-        """As `write`, on the way of every commit. That a row which is not there is cleared costs its key in the log."""
+        """As `write`, for the hot path of commits: clearing an absent key is not detected, and adds it to the log."""
         if self._dead is not None:
             raise StoreFailed(self._dead)
         levels = self._levels
         if stamped is not None:
             self._sequence += 1
             rows[stamped[0] + stamp(self._sequence, 0) + stamped[1]] = stamped[2]
-        if self._readers.newest is not None and self._readers.any():
-            self._readers.record({key: levels.replaced(key) for key in rows})
+        if self._undo.newest is not None and self._undo.has_readers():
+            self._undo.record({key: levels.replaced(key) for key in rows})
         levels.open.add(rows)
         self.commits += 1
         if not (self._scheduled or self._writing):
@@ -180,14 +180,14 @@ class EmbeddedStore(Transactor):
             self._schedule(self._flush)
 
     def _flush(self) -> None:
-        """Hand what is open to the log. One flush, or the start of a generation, is under way at a time."""
+        """Write the open memtable to the log. One flush, or start of a generation, is under way at a time."""
         self._scheduled = False
         if self._dead is not None or self._writing or self._synced == self.commits or self._too_far_ahead():
             return
         through, effects = self.commits, self._levels.open
-        self._move_on(opened=Memtable(), flushing=effects)
+        self._replace(opened=Memtable(), flushing=effects)
         self._writing = True
-        # Encoded here: beside a busy loop the thread would have to wait for the interpreter's lock once more.
+        # Encoded here: in the thread it would wait for the interpreter's lock once more beside a busy loop.
         frame = self._log.frame(self._sequence, effects.values)
         light = through - self._synced <= FEW_COMMITS
         self._writer.submit(
@@ -198,27 +198,27 @@ class EmbeddedStore(Transactor):
         return self._checkpointing and self._log_bytes >= MAX_LOG_BYTES // LOG_BYTES * self._log_limit
 
     def _flushed(self, through: int, size: int) -> None:
-        """The disk goes on before those who waited are told: that takes a while."""
+        """The next flush starts before the callbacks are called, which takes a while."""
         if self._dead is not None:
             return
         self._writing = False
-        self._keep_flushed()
+        self._activate_flushed()
         self._synced = through
         self._log_bytes += size
         if self._log_bytes >= self._log_limit and not self._checkpointing:
             self._freeze()
         self._flush()
-        self._tell()
+        self._notify()
 
-    def _keep_flushed(self) -> None:
+    def _activate_flushed(self) -> None:
         flushed = self._levels.flushing.values
         self._durable_view = None
-        if self._durable_readers.any():
-            self._durable_readers.record({key: self._durable.replaced(key) for key in flushed})
+        if self._durable_undo.has_readers():
+            self._durable_undo.record({key: self._durable.replaced(key) for key in flushed})
         self._levels.active.add(flushed)
-        self._move_on(flushing=NOTHING)
+        self._replace(flushing=EMPTY)
 
-    def _move_on(
+    def _replace(
         self,
         *,
         opened: Memtable | None = None,
@@ -232,25 +232,25 @@ class EmbeddedStore(Transactor):
             opened or now.open, flushing or now.flushing, active or now.active, frozen or now.frozen, tree or now.tree
         )
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         try:
             while self._waiting and self._waiting[0][0] <= self._synced:
                 self._waiting.popleft()[1]()
         finally:
-            # One that raises must not silence those behind it.
+            # An exception in one callback must not stop the others.
             if self._waiting and self._waiting[0][0] <= self._synced:
-                self._schedule(self._tell)
+                self._schedule(self._notify)
 
     def _freeze(self) -> None:
-        """The frame just written was the generation's last."""
+        """The frame just written is the last of the generation."""
         self._checkpointing = True
         self._log_bytes = 0
-        self._move_on(active=Memtable(), frozen=self._levels.active)
+        self._replace(active=Memtable(), frozen=self._levels.active)
         self._durable, self._durable_view = self._levels.durable(), None
         self._writing = True
-        self._writer.submit(self._log.rotate, self._frozen, self._fail)
+        self._writer.submit(self._log.rotate, self._rotated, self._fail)
 
-    def _frozen(self, reached: LogPosition) -> None:
+    def _rotated(self, reached: LogPosition) -> None:
         if self._dead is not None:
             return
         self._writing = False
@@ -271,12 +271,12 @@ class EmbeddedStore(Transactor):
             self._fail(error)
             return
         self._checkpointing = False
-        self._move_on(frozen=NOTHING, tree=tree)
+        self._replace(frozen=EMPTY, tree=tree)
         self._durable, self._durable_view = self._levels.durable(), None
         self._flush()
 
     def _fail(self, error: Exception) -> None:
-        """Never tried again: after a failed sync nobody can say what is on the disk."""
+        """Never tried again: after a failed sync it is unknown what is on the disk."""
         if self._dead is None:
             reason = f"the disk failed: {cause_of(error, self._folder)}"
             self._die(reason)
@@ -293,8 +293,8 @@ class EmbeddedStore(Transactor):
 
 
 def open_folder(folder: Path, log_bytes: int) -> tuple[Tree, WriteAheadLog, dict[bytes, bytes | None], LogPosition]:
-    """Tree and log, what the log is ahead, and how far it reaches. The next segment is there before the older ones may
-    go, so a tree that was ever written always has a log behind it."""
+    """Tree and log, the rows the log has beyond the tree, and how far it reaches. The next segment is made before older
+    ones may be deleted, so a tree that was ever written always has a log."""
     log_folder, tree_folder = folder / LOG_FOLDER, folder / TREE_FOLDER
     for part in (log_folder, tree_folder):
         part.mkdir(mode=0o700, exist_ok=True)

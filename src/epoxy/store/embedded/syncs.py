@@ -1,10 +1,10 @@
-"""How long the disk takes for a sync, for those who ask why a node is slow."""
+"""How long syncs of the disk take, for diagnosing slow nodes."""
 
 import time
 from collections.abc import Callable
 
 WINDOW_S = 10.0
-"""The longest of one window to two is told: one slow sync is forgotten soon, a slow disk is not."""
+"""`longest_s` covers one to two windows: a single slow sync is forgotten soon, a slow disk is not."""
 
 
 class SyncTimes:
@@ -30,7 +30,7 @@ class SyncTimes:
         self._longest_s = max(self._longest_s, now_s - began_s)
 
     def longest_s(self) -> float:
-        """Of those that ended lately, and of the one under way so far."""
+        """Of the syncs that ended lately, and of the one under way so far."""
         now_s, began_s = self._clock(), self._began_s
         age_s = now_s - self._window_s
         ended = (self._longest_s, self._longest_before_s) if age_s <= WINDOW_S else (self._longest_s,)

@@ -1,14 +1,14 @@
 """The checkpointed rows: an ordered tree on disk (LMDB), changed a generation at a time.
 
-LMDB's keys end at 511 bytes, ours go further. A key shorter than that is stored as it is. A longer one is cut after the
+LMDB's keys have at most 511 bytes, ours more. A key shorter than that is stored as it is. A longer one is cut after the
 511th byte: the first part, the stem, is stored with the number of a branch as its value, and the rest under that
-branch, cut again if need be. Only stems have 511 bytes, so a row's length tells what it is; and whatever is shorter
-sorts against a stem as it does against every key that begins with it, so the order of the tree is that of whole keys.
+branch, cut again if need be. Only stems have 511 bytes, so the length of a row's key tells its kind; and a shorter key
+compares with a stem as with every key that begins with it, so the order of the tree is that of whole keys.
 
     key                     value          shorter than 511 bytes
     stem                    branch         exactly 511 bytes
     ff "b" branch rest      value          the rest of a key below its stem; or a stem again
-    ff "/position"          how far the log is contained here
+    ff "/position"          the position in the log up to which the tree has its rows
     ff "/branches"          the last branch that was numbered
 """
 
@@ -35,22 +35,22 @@ STEM_BYTES = 511
 """LMDB's longest key, as it is compiled by default."""
 
 MAP_BYTES = 1 << 40
-"""Address space, not memory or disk: the file grows with its rows. A terabyte fits 128 times into what a process has,
-and is more than one replica should hold."""
+"""Address space, not memory or disk: the file grows with its rows. A terabyte is a 128th of a process's address space,
+and more than one replica should hold."""
 
 SLICE_ROWS = 256
 SLICE_BYTES = 1 << 18
-"""A checkpoint holds the interpreter's lock for one slice, and then lets the event loop run: 256 rows take LMDB about
-0.1 ms, and so does copying 256 KiB."""
+"""A checkpoint holds the interpreter's lock for one slice, and then releases it for the event loop: 256 rows take LMDB
+about 0.1 ms, and so does copying 256 KiB."""
 
 SORTED_ROWS = 1024
 """Sorted at a time, for the same reason: about 0.4 ms."""
 
 SAMPLED = 64
-"""One key in so many shows where the others lie: sixteen for every range."""
+"""One key in so many is a sample for the bounds of ranges: sixteen for every range."""
 
 WARM_PIECE = 8 << 20
-"""Asked of the system's cache at a time. A tree that is no longer than this gets warm by itself."""
+"""Read into the page cache at a time. A tree that is no longer than this needs no warming."""
 
 BRANCH = FIRST_RESERVED_KEY + b"b"
 POSITION_ROW = FIRST_RESERVED_KEY + b"/position"
@@ -63,7 +63,7 @@ Row = tuple[bytes, bytes | None]
 
 
 class TreeView:
-    """The tree at one moment. Closed by being dropped: until then LMDB keeps its pages."""
+    """The tree at one moment. LMDB keeps its pages until the view is dropped."""
 
     __slots__ = ("_transaction", "find")
 
@@ -82,7 +82,7 @@ class TreeView:
             raise StoreFailed(f"the tree cannot be read: {error}") from error
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[KeyValue]:
-        """The rows with begin <= key < end, read as they are asked for."""
+        """The rows with begin <= key < end, read lazily."""
         end = min(end, FIRST_RESERVED_KEY)
         if begin >= end:
             return
@@ -92,7 +92,7 @@ class TreeView:
             raise StoreFailed(f"the tree cannot be read: {error}") from error
 
     def _ascending(self, prefix: bytes, stem: bytes, begin: bytes, end: bytes) -> Iterator[KeyValue]:
-        """Below a stem, which all these keys begin with; `prefix` stands in its place."""
+        """The rows of a branch: all keys begin with `stem`, in whose place the rows have `prefix`."""
         first = prefix + begin[len(stem) :] if begin.startswith(stem) else prefix
         cursor = self._transaction.cursor()
         if not cursor.set_range(first[:STEM_BYTES]):
@@ -124,7 +124,7 @@ class TreeView:
 class Tree:
     def __init__(self, folder: Path) -> None:
         try:
-            # Rows are looked up here and there: reading ahead would fill the memory with their neighbours.
+            # Lookups are scattered: reading ahead would fill the page cache with rows that are not wanted.
             self._environment = lmdb.open(str(folder), map_size=MAP_BYTES, mode=0o600, readahead=False)
         except lmdb.Error as error:
             raise StoreRefused(f"{folder}: {error}") from error
@@ -133,7 +133,7 @@ class Tree:
             Thread(target=warm, args=(file,), name="epoxy-warm", daemon=True).start()
 
     def position(self) -> LogPosition | None:
-        """How far the log is contained here; None in a tree that was never written."""
+        """The position in the log up to which the tree has its rows; None in a tree that was never written."""
         try:
             with self._environment.begin() as transaction:
                 row = transaction.get(POSITION_ROW)
@@ -148,7 +148,7 @@ class Tree:
             raise StoreFailed(f"the tree cannot be read: {error}") from error
 
     def apply(self, effects: Values, reached: LogPosition) -> None:
-        """A checkpoint: the effects and how far they reach, in one synced transaction. Runs beside the event loop."""
+        """A checkpoint: effects and position in one synced transaction. Runs in a thread."""
         try:
             with self._environment.begin(write=True) as transaction:
                 for rows in in_order(effects):
@@ -167,22 +167,22 @@ def memory_of_the_machine() -> int:
 
 
 def warm(file: Path) -> None:
-    """Have the system read the tree into its cache from one end to the other. A row that is not there stops the event
-    loop until the disk has found it, and after a start of the machine that is every one."""
+    """Have the system read the whole tree into the page cache. A row that is not there blocks the event loop until the
+    disk has read it, and after a start of the machine no row is."""
     with file.open("rb") as data:
         for offset in range(0, file.stat().st_size, WARM_PIECE):
             os.posix_fadvise(data.fileno(), offset, WARM_PIECE, os.POSIX_FADV_WILLNEED)
 
 
 def give_way() -> None:
-    """Whoever waits for the interpreter's lock gets it now, and keeps it for a switch interval if it has so much to do.
-    A longer pause would be kinder to the loop and, at 20,000 commits a second, too slow for it."""
+    """Release the interpreter's lock: a waiting event loop gets it for up to a switch interval. With a longer pause
+    checkpoints could not keep up with 20,000 commits a second."""
     time.sleep(0)
 
 
 def in_order(effects: Values) -> Iterator[list[Row]]:
-    """Neighbours together: a page is then looked for and copied once. Sorting them all would hold the interpreter's
-    lock for a tenth of a second, so keys are dealt into ranges, and each range is sorted when its turn comes."""
+    """In the order of keys, so that LMDB finds and copies each page once. One sort of all would hold the interpreter's
+    lock for a tenth of a second, so keys are dealt into ranges, and each range is sorted by itself."""
     chunks = list(pieces(effects))
     samples = sorted(key for chunk in chunks for key in chunk[::SAMPLED])
     bounds = samples[:: max(1, SORTED_ROWS // SAMPLED)][1:]
@@ -227,12 +227,12 @@ def write(transaction: "lmdb.Transaction[bytes]", rows: list[Row]) -> None:
 
 
 def locate(transaction: "lmdb.Transaction[bytes]", key: bytes) -> bytes | None:
-    """The row for a key, if all its stems are there."""
+    """The row of a key, if all its stems exist."""
     return descend(transaction, key, lambda _: None)
 
 
 def grow(transaction: "lmdb.Transaction[bytes]", key: bytes) -> bytes:
-    """The row for a key, with stems where they were missing."""
+    """The row of a key, with missing stems added."""
 
     def branch_off(stem: bytes) -> bytes:
         branch = (int.from_bytes(transaction.get(BRANCHES_ROW, b""), "big") + 1).to_bytes(8, "big")
@@ -259,7 +259,7 @@ def descend(
 
 
 def delete(transaction: "lmdb.Transaction[bytes]", key: bytes) -> None:
-    """The row, and every stem that it leaves without any."""
+    """The row, and every stem that is left without rows."""
     stems: list[bytes] = []
     row = key
     while len(row) >= STEM_BYTES:
@@ -280,7 +280,7 @@ def is_bare(transaction: "lmdb.Transaction[bytes]", stem: bytes) -> bool:
 
 
 def seek_below(cursor: "lmdb.Cursor[bytes]", beyond: bytes) -> bool:
-    """Go to the last row before this key: to the stem it begins with, if it is that long."""
+    """Go to the last row before this key; for a long key that is its stem, if it exists."""
     found = cursor.set_range(beyond[:STEM_BYTES])
     if found and len(beyond) > STEM_BYTES and cursor.key() == beyond[:STEM_BYTES]:
         return True

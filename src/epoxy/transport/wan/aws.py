@@ -2,7 +2,7 @@
 
 Average ping round trips in milliseconds as published by the fantoch project (github.com/vitorenesduarte/fantoch, MIT or
 Apache-2.0, commit aea6e324fdce, latency_aws/2020_06_05). Measured from the region of the row to that of the column, so
-two regions may differ by a tenth of a millisecond on who asks.
+the two directions may differ by a tenth of a millisecond.
 """
 
 from collections.abc import Sequence
@@ -38,12 +38,12 @@ ROUND_TRIPS_MS = (
 
 
 def rtt_ms(here: str, there: str) -> float:
-    """KeyError: a region the table does not have."""
+    """Raises KeyError for a region that is not in the table."""
     return _TABLE[here, there]
 
 
 def floor_ms(here: str, regions: Sequence[str], policy: QuorumPolicy = QuorumPolicy.OPTIMAL) -> float:
-    """What a write of a fresh key at `here` waits for at least: the farthest of its nearest fast quorum."""
+    """The least latency of a fresh write at `here`: the round trip to the farthest of its nearest fast quorum."""
     fast = quorums(len(regions), policy).fast
     others = sorted(rtt_ms(here, there) for there in regions if there != here)
     return others[fast - 2] if fast > 1 else 0.0

@@ -1,8 +1,8 @@
-"""A WAN on the way to the peers, in user space: every batch takes as long as it would between their regions, and a link
-can be cut and healed while it runs.
+"""An emulated WAN between peers, in user space: every batch takes as long as between their regions, and links can be
+cut and healed at run time.
 
-The sender of a request emulates both ways, so the peers' clocks need not agree: what the way there took is measured,
-and the way back takes the rest of the round trip.
+The sender of a request emulates both directions, so clocks need not agree: the time of the way there is measured, and
+the way back takes the rest of the round trip.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,11 +18,11 @@ from epoxy.transport.http.response import JSON
 from epoxy.transport.peers.auth import OPERATOR, Unauthenticated, Verifier
 
 EARLY_MS = 0.5
-"""How much too early a timer is on average: the event loop counts whole milliseconds and forgets the rest."""
+"""How much too early a timer fires on average: the event loop rounds to whole milliseconds."""
 
 
 class Cut(Struct, frozen=True, kw_only=True):
-    """One peer's link, seen from here. Nothing leaves for it, nothing of it is heard, or both."""
+    """Which directions of the link to one peer work."""
 
     sends: bool = True
     hears: bool = True
@@ -32,17 +32,17 @@ WHOLE = Cut()
 
 
 class Link:
-    """Belongs to one node."""
+    """The emulated links of one node."""
 
     def __init__(self, clock: Clock, rtt_ms: Mapping[int, float] | None = None, *, early_ms: float = EARLY_MS) -> None:
-        """`rtt_ms` by peer; those that are not in it are as near as they really are."""
+        """`rtt_ms` by peer; links to others have no added delay."""
         self._clock = clock
         self._early_ms = early_ms
         self._rtt_ms = dict(rtt_ms or {})
         self._cuts: dict[int, Cut] = {}
 
     def measure(self, rtt_ms: Mapping[int, float]) -> None:
-        """How far the peers are from now on."""
+        """The round trips from now on."""
         self._rtt_ms = dict(rtt_ms)
 
     def cut(self, peer: int, *, sends: bool = False, hears: bool = False) -> None:
@@ -58,14 +58,14 @@ class Link:
         return self._cuts.get(peer, WHOLE).hears
 
     def there(self, peer: int, arrive: Callable[[], None]) -> None:
-        """Half the round trip, then `arrive`, unless the link is cut when it leaves or arrives."""
+        """Call `arrive` after half the round trip, unless the link is cut at either end of that time."""
         if not self._cuts and not self._rtt_ms:
             arrive()
         elif self.sends(peer):
             self._carry(self._rtt_ms.get(peer, 0.0) / 2, lambda: arrive() if self.sends(peer) else None)
 
     def back(self, peer: int, there_ms: float, arrive: Callable[[], None]) -> None:
-        """What is left of the round trip when the way there took `there_ms`."""
+        """Call `arrive` after the rest of the round trip, of which the way there took `there_ms`."""
         if not self._cuts and not self._rtt_ms:
             arrive()
         elif self.hears(peer):
@@ -84,7 +84,7 @@ class Link:
 
 
 class LinkChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of a request to change links. Whoever is named in both is healed first."""
+    """The body of a request to change links. A peer in both lists is healed first."""
 
     heal: list[int] = []
     cut: list[int] = []
@@ -96,7 +96,7 @@ changes = msgspec.json.Decoder(LinkChange)
 
 
 class LinkAdmin:
-    """`POST /v2/admin/links`, signed with the cluster's secret by the operator."""
+    """The handler of `POST /v2/admin/links`, which the operator signs with the cluster's secret."""
 
     def __init__(self, link: Link, verifier: Verifier, peers: Callable[[], frozenset[int]]) -> None:
         self._link = link
