@@ -14,7 +14,7 @@ from tests.codec.strategies import FORMATS
 BYTES = read_golden()
 
 PRIMITIVES: dict[str, tuple[Callable[[list[bytes], Any], None], Callable[[bytes, int], tuple[Any, int]]]] = {
-    "uint": (bare.encode_uint, bare.decode_uint),
+    "uint": (lambda out, value: out.append(bare.uint(value)), bare.decode_uint),
     "u32": (
         lambda out, value: bare.encode_unsigned(out, value, 4),
         lambda data, at: (int.from_bytes(data[at:], "little"), at + 4),

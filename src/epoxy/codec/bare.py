@@ -21,13 +21,15 @@ LAST_SHIFT = 63
 """Nine bytes carry 63 bits; the tenth holds the last one and nothing else."""
 
 
-def encode_uint(out: list[bytes], number: int) -> None:
+def uint(number: int) -> bytes:
     if not 0 <= number <= MAX_UINT:
         raise InvalidValue(f"{number} is no unsigned 64-bit integer")
+    out: list[bytes] = []
     while number > 0x7F:
         out.append(BYTES[number & 0x7F | 0x80])
         number >>= 7
     out.append(BYTES[number])
+    return b"".join(out)
 
 
 def decode_uint(buffer: bytes, position: int) -> tuple[int, int]:
@@ -55,11 +57,11 @@ def encode_unsigned(out: list[bytes], number: int, size: int) -> None:
         raise InvalidValue(f"{number} does not fit in {size} bytes") from None
 
 
-def encode_length(out: list[bytes], length: int, low: int, high: int) -> None:
-    """The length of a data, str or list. Refused here as well: what nobody can read must not be written."""
+def length_bytes(length: int, low: int, high: int) -> bytes:
+    """The length of a data, str or list. Checked here too, as in decoding: what cannot be read must not be written."""
     if not low <= length <= high:
         raise outside(length, low, high)
-    encode_uint(out, length)
+    return uint(length)
 
 
 def decode_length(buffer: bytes, position: int, low: int, high: int) -> tuple[int, int]:
@@ -82,7 +84,7 @@ def outside(length: int, low: int, high: int) -> CodecError:
 
 
 def encode_data(out: list[bytes], value: bytes, low: int, high: int) -> None:
-    encode_length(out, len(value), low, high)
+    out.append(length_bytes(len(value), low, high))
     out.append(value)
 
 

@@ -1,6 +1,6 @@
 """Made by `python -m epoxy.codec.generate` from schema/epoxy-v2.bare: change that, not this."""
 
-# ruff: noqa: A001, C901 (fields keep their names; a union of thirteen members is one flat match)
+# ruff: noqa: A001, C901, PERF401 (fields keep their names; a union of thirteen members is one flat match)
 
 from itertools import pairwise
 from typing import assert_never
@@ -12,10 +12,10 @@ from epoxy.codec.bare import (
     decode_str,
     decode_uint,
     encode_fixed,
-    encode_length,
     encode_str,
-    encode_uint,
     encode_unsigned,
+    length_bytes,
+    uint,
     unknown_tag,
     wrong_flag,
 )
@@ -129,53 +129,22 @@ def encode_ballot(out: list[bytes], record: Ballot) -> None:
     replica_id = record.replica_id
     if counter == 0 and replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    if 0 <= counter <= 0x7F:
-        out.append(BYTES[counter])
-    else:
-        encode_uint(out, counter)
-    if 0 <= replica_id <= 0x7F:
-        out.append(BYTES[replica_id])
-    else:
-        encode_uint(out, replica_id)
+    out.append(BYTES[counter] if 0 <= counter <= 0x7F else uint(counter))
+    out.append(BYTES[replica_id] if 0 <= replica_id <= 0x7F else uint(replica_id))
 
 
 def decode_ballot(buffer: bytes, position: int) -> tuple[Ballot, int]:
     counter = buffer[position]
-    if counter <= 0x7F:
-        position += 1
-    else:
-        counter, position = decode_uint(buffer, position)
+    position += 1
+    if counter > 0x7F:
+        counter, position = decode_uint(buffer, position - 1)
     replica_id = buffer[position]
-    if replica_id <= 0x7F:
-        position += 1
-    else:
-        replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if replica_id > 0x7F:
+        replica_id, position = decode_uint(buffer, position - 1)
     if counter == 0 and replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    record = Ballot(counter=counter, replica_id=replica_id)
-    return record, position
-
-
-def encode_proposal_id(out: list[bytes], record: ProposalId) -> None:
-    replica_id = record.replica_id
-    nonce = record.nonce
-    if 0 <= replica_id <= 0x7F:
-        out.append(BYTES[replica_id])
-    else:
-        encode_uint(out, replica_id)
-    encode_unsigned(out, nonce, 8)
-
-
-def decode_proposal_id(buffer: bytes, position: int) -> tuple[ProposalId, int]:
-    replica_id = buffer[position]
-    if replica_id <= 0x7F:
-        position += 1
-    else:
-        replica_id, position = decode_uint(buffer, position)
-    nonce = int.from_bytes(buffer[position : position + 8], "little")
-    position += 8
-    record = ProposalId(replica_id=replica_id, nonce=nonce)
-    return record, position
+    return Ballot(counter=counter, replica_id=replica_id), position
 
 
 def encode_proposal(out: list[bytes], record: Proposal) -> None:
@@ -184,7 +153,6 @@ def encode_proposal(out: list[bytes], record: Proposal) -> None:
     mutable = record.mutable
     proposal_id = record.proposal_id
     proposal_id_replica_id = proposal_id.replica_id
-    proposal_id_nonce = proposal_id.nonce
     if value is None and not mutable:
         raise InvalidValue("an immutable key holds no tombstone")
     if value is None:
@@ -192,21 +160,12 @@ def encode_proposal(out: list[bytes], record: Proposal) -> None:
     else:
         out.append(BYTES[1])
         length = len(value)
-        if length <= 0x7F:
-            out.append(BYTES[length])
-        else:
-            encode_length(out, length, 0, 1048576)
+        out.append(BYTES[length] if length <= 0x7F else length_bytes(length, 0, 1048576))
         out.append(value)
-    if 0 <= version <= 0x7F:
-        out.append(BYTES[version])
-    else:
-        encode_uint(out, version)
+    out.append(BYTES[version] if 0 <= version <= 0x7F else uint(version))
     out.append(BYTES[1] if mutable else BYTES[0])
-    if 0 <= proposal_id_replica_id <= 0x7F:
-        out.append(BYTES[proposal_id_replica_id])
-    else:
-        encode_uint(out, proposal_id_replica_id)
-    encode_unsigned(out, proposal_id_nonce, 8)
+    out.append(BYTES[proposal_id_replica_id] if 0 <= proposal_id_replica_id <= 0x7F else uint(proposal_id_replica_id))
+    encode_unsigned(out, proposal_id.nonce, 8)
 
 
 def decode_proposal(buffer: bytes, position: int) -> tuple[Proposal, int]:
@@ -215,121 +174,93 @@ def decode_proposal(buffer: bytes, position: int) -> tuple[Proposal, int]:
     position += 1
     if flag == 1:
         length = buffer[position]
-        if length <= 0x7F:
-            position += 1
-        else:
-            length, position = decode_length(buffer, position, 0, 1048576)
+        position += 1
+        if length > 0x7F:
+            length, position = decode_length(buffer, position - 1, 0, 1048576)
         value = buffer[position : position + length]
         position += length
     elif flag:
         raise wrong_flag(buffer, position - 1)
     version = buffer[position]
-    if version <= 0x7F:
-        position += 1
-    else:
-        version, position = decode_uint(buffer, position)
+    position += 1
+    if version > 0x7F:
+        version, position = decode_uint(buffer, position - 1)
     flag = buffer[position]
     if flag > 1:
         raise wrong_flag(buffer, position)
     mutable = flag == 1
     position += 1
     proposal_id_replica_id = buffer[position]
-    if proposal_id_replica_id <= 0x7F:
-        position += 1
-    else:
-        proposal_id_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if proposal_id_replica_id > 0x7F:
+        proposal_id_replica_id, position = decode_uint(buffer, position - 1)
     proposal_id_nonce = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
     proposal_id = ProposalId(replica_id=proposal_id_replica_id, nonce=proposal_id_nonce)
     if value is None and not mutable:
         raise InvalidValue("an immutable key holds no tombstone")
-    record = Proposal(value=value, version=version, mutable=mutable, proposal_id=proposal_id)
-    return record, position
+    return Proposal(value=value, version=version, mutable=mutable, proposal_id=proposal_id), position
 
 
 def encode_vote(out: list[bytes], record: Vote) -> None:
-    proposal = record.proposal
     ballot = record.ballot
+    epoch = record.epoch
     ballot_counter = ballot.counter
     ballot_replica_id = ballot.replica_id
-    epoch = record.epoch
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    encode_proposal(out, proposal)
-    if 0 <= ballot_counter <= 0x7F:
-        out.append(BYTES[ballot_counter])
-    else:
-        encode_uint(out, ballot_counter)
-    if 0 <= ballot_replica_id <= 0x7F:
-        out.append(BYTES[ballot_replica_id])
-    else:
-        encode_uint(out, ballot_replica_id)
-    if 0 <= epoch <= 0x7F:
-        out.append(BYTES[epoch])
-    else:
-        encode_uint(out, epoch)
+    encode_proposal(out, record.proposal)
+    out.append(BYTES[ballot_counter] if 0 <= ballot_counter <= 0x7F else uint(ballot_counter))
+    out.append(BYTES[ballot_replica_id] if 0 <= ballot_replica_id <= 0x7F else uint(ballot_replica_id))
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
 
 
 def decode_vote(buffer: bytes, position: int) -> tuple[Vote, int]:
     proposal, position = decode_proposal(buffer, position)
     ballot_counter = buffer[position]
-    if ballot_counter <= 0x7F:
-        position += 1
-    else:
-        ballot_counter, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_counter > 0x7F:
+        ballot_counter, position = decode_uint(buffer, position - 1)
     ballot_replica_id = buffer[position]
-    if ballot_replica_id <= 0x7F:
-        position += 1
-    else:
-        ballot_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_replica_id > 0x7F:
+        ballot_replica_id, position = decode_uint(buffer, position - 1)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
     epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
-    else:
-        epoch, position = decode_uint(buffer, position)
-    record = Vote(proposal=proposal, ballot=ballot, epoch=epoch)
-    return record, position
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
+    return Vote(proposal=proposal, ballot=ballot, epoch=epoch), position
 
 
 def encode_settled(out: list[bytes], record: Settled) -> None:
     version = record.version
     proposal_id = record.proposal_id
     proposal_id_replica_id = proposal_id.replica_id
-    proposal_id_nonce = proposal_id.nonce
-    if 0 <= version <= 0x7F:
-        out.append(BYTES[version])
-    else:
-        encode_uint(out, version)
-    if 0 <= proposal_id_replica_id <= 0x7F:
-        out.append(BYTES[proposal_id_replica_id])
-    else:
-        encode_uint(out, proposal_id_replica_id)
-    encode_unsigned(out, proposal_id_nonce, 8)
+    out.append(BYTES[version] if 0 <= version <= 0x7F else uint(version))
+    out.append(BYTES[proposal_id_replica_id] if 0 <= proposal_id_replica_id <= 0x7F else uint(proposal_id_replica_id))
+    encode_unsigned(out, proposal_id.nonce, 8)
 
 
 def decode_settled(buffer: bytes, position: int) -> tuple[Settled, int]:
     version = buffer[position]
-    if version <= 0x7F:
-        position += 1
-    else:
-        version, position = decode_uint(buffer, position)
+    position += 1
+    if version > 0x7F:
+        version, position = decode_uint(buffer, position - 1)
     proposal_id_replica_id = buffer[position]
-    if proposal_id_replica_id <= 0x7F:
-        position += 1
-    else:
-        proposal_id_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if proposal_id_replica_id > 0x7F:
+        proposal_id_replica_id, position = decode_uint(buffer, position - 1)
     proposal_id_nonce = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
     proposal_id = ProposalId(replica_id=proposal_id_replica_id, nonce=proposal_id_nonce)
-    record = Settled(version=version, proposal_id=proposal_id)
-    return record, position
+    return Settled(version=version, proposal_id=proposal_id), position
 
 
 def encode_lineage(out: list[bytes], value: tuple[Settled, ...]) -> None:
-    encode_length(out, len(value), 0, 8)
+    out.append(length_bytes(len(value), 0, 8))
     for item in value:
         encode_settled(out, item)
 
@@ -393,37 +324,28 @@ def decode_quorum_policy(buffer: bytes, position: int) -> tuple[QuorumPolicy, in
 
 def encode_replica_info(out: list[bytes], record: ReplicaInfo) -> None:
     id = record.id
-    status = record.status
-    url = record.url
-    identity = record.identity
-    datacenter = record.datacenter
-    if 0 <= id <= 0x7F:
-        out.append(BYTES[id])
-    else:
-        encode_uint(out, id)
-    encode_replica_status(out, status)
-    encode_str(out, url, 0, 2048)
-    encode_unsigned(out, identity, 8)
-    encode_str(out, datacenter, 0, 255)
+    out.append(BYTES[id] if 0 <= id <= 0x7F else uint(id))
+    encode_replica_status(out, record.status)
+    encode_str(out, record.url, 0, 2048)
+    encode_unsigned(out, record.identity, 8)
+    encode_str(out, record.datacenter, 0, 255)
 
 
 def decode_replica_info(buffer: bytes, position: int) -> tuple[ReplicaInfo, int]:
     id = buffer[position]
-    if id <= 0x7F:
-        position += 1
-    else:
-        id, position = decode_uint(buffer, position)
+    position += 1
+    if id > 0x7F:
+        id, position = decode_uint(buffer, position - 1)
     status, position = decode_replica_status(buffer, position)
     url, position = decode_str(buffer, position, 0, 2048)
     identity = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
     datacenter, position = decode_str(buffer, position, 0, 255)
-    record = ReplicaInfo(id=id, status=status, url=url, identity=identity, datacenter=datacenter)
-    return record, position
+    return ReplicaInfo(id=id, status=status, url=url, identity=identity, datacenter=datacenter), position
 
 
 def encode_members(out: list[bytes], value: tuple[ReplicaInfo, ...]) -> None:
-    encode_length(out, len(value), 1, 64)
+    out.append(length_bytes(len(value), 1, 64))
     for item in value:
         encode_replica_info(out, item)
 
@@ -438,12 +360,9 @@ def decode_members(buffer: bytes, position: int) -> tuple[tuple[ReplicaInfo, ...
 
 
 def encode_voters(out: list[bytes], value: tuple[int, ...]) -> None:
-    encode_length(out, len(value), 0, 64)
+    out.append(length_bytes(len(value), 0, 64))
     for item in value:
-        if 0 <= item <= 0x7F:
-            out.append(BYTES[item])
-        else:
-            encode_uint(out, item)
+        out.append(BYTES[item] if 0 <= item <= 0x7F else uint(item))
 
 
 def decode_voters(buffer: bytes, position: int) -> tuple[tuple[int, ...], int]:
@@ -451,10 +370,9 @@ def decode_voters(buffer: bytes, position: int) -> tuple[tuple[int, ...], int]:
     items: list[int] = []
     for _ in range(count):
         item = buffer[position]
-        if item <= 0x7F:
-            position += 1
-        else:
-            item, position = decode_uint(buffer, position)
+        position += 1
+        if item > 0x7F:
+            item, position = decode_uint(buffer, position - 1)
         items.append(item)
     return tuple(items), position
 
@@ -464,7 +382,6 @@ def encode_cluster_config(out: list[bytes], record: ClusterConfig) -> None:
     coordinator_id = record.coordinator_id
     replicas = record.replicas
     previous = record.previous
-    quorum_policy = record.quorum_policy
     sealed = record.sealed
     term = record.term
     since = record.since
@@ -482,46 +399,29 @@ def encode_cluster_config(out: list[bytes], record: ClusterConfig) -> None:
         raise InvalidValue("a term takes an epoch")
     if since > term:
         raise InvalidValue("members begin in a term that has begun")
-    if 0 <= epoch <= 0x7F:
-        out.append(BYTES[epoch])
-    else:
-        encode_uint(out, epoch)
-    if 0 <= coordinator_id <= 0x7F:
-        out.append(BYTES[coordinator_id])
-    else:
-        encode_uint(out, coordinator_id)
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
+    out.append(BYTES[coordinator_id] if 0 <= coordinator_id <= 0x7F else uint(coordinator_id))
     encode_members(out, replicas)
     if previous is None:
         out.append(BYTES[0])
     else:
         out.append(BYTES[1])
         encode_voters(out, previous)
-    encode_quorum_policy(out, quorum_policy)
-    if 0 <= sealed <= 0x7F:
-        out.append(BYTES[sealed])
-    else:
-        encode_uint(out, sealed)
-    if 0 <= term <= 0x7F:
-        out.append(BYTES[term])
-    else:
-        encode_uint(out, term)
-    if 0 <= since <= 0x7F:
-        out.append(BYTES[since])
-    else:
-        encode_uint(out, since)
+    encode_quorum_policy(out, record.quorum_policy)
+    out.append(BYTES[sealed] if 0 <= sealed <= 0x7F else uint(sealed))
+    out.append(BYTES[term] if 0 <= term <= 0x7F else uint(term))
+    out.append(BYTES[since] if 0 <= since <= 0x7F else uint(since))
 
 
 def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, int]:
     epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
-    else:
-        epoch, position = decode_uint(buffer, position)
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
     coordinator_id = buffer[position]
-    if coordinator_id <= 0x7F:
-        position += 1
-    else:
-        coordinator_id, position = decode_uint(buffer, position)
+    position += 1
+    if coordinator_id > 0x7F:
+        coordinator_id, position = decode_uint(buffer, position - 1)
     replicas, position = decode_members(buffer, position)
     previous: tuple[int, ...] | None = None
     flag = buffer[position]
@@ -532,20 +432,17 @@ def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, 
         raise wrong_flag(buffer, position - 1)
     quorum_policy, position = decode_quorum_policy(buffer, position)
     sealed = buffer[position]
-    if sealed <= 0x7F:
-        position += 1
-    else:
-        sealed, position = decode_uint(buffer, position)
+    position += 1
+    if sealed > 0x7F:
+        sealed, position = decode_uint(buffer, position - 1)
     term = buffer[position]
-    if term <= 0x7F:
-        position += 1
-    else:
-        term, position = decode_uint(buffer, position)
+    position += 1
+    if term > 0x7F:
+        term, position = decode_uint(buffer, position - 1)
     since = buffer[position]
-    if since <= 0x7F:
-        position += 1
-    else:
-        since, position = decode_uint(buffer, position)
+    position += 1
+    if since > 0x7F:
+        since, position = decode_uint(buffer, position - 1)
     if epoch < 1:
         raise InvalidValue("epochs begin at 1")
     if replicas[0].id < 1:
@@ -574,13 +471,10 @@ def decode_cluster_config(buffer: bytes, position: int) -> tuple[ClusterConfig, 
 
 
 def encode_values(out: list[bytes], value: tuple[bytes, ...]) -> None:
-    encode_length(out, len(value), 0, 128)
+    out.append(length_bytes(len(value), 0, 128))
     for item in value:
         length = len(item)
-        if length <= 0x7F:
-            out.append(BYTES[length])
-        else:
-            encode_length(out, length, 0, 1048576)
+        out.append(BYTES[length] if length <= 0x7F else length_bytes(length, 0, 1048576))
         out.append(item)
 
 
@@ -589,10 +483,9 @@ def decode_values(buffer: bytes, position: int) -> tuple[tuple[bytes, ...], int]
     items: list[bytes] = []
     for _ in range(count):
         length = buffer[position]
-        if length <= 0x7F:
-            position += 1
-        else:
-            length, position = decode_length(buffer, position, 0, 1048576)
+        position += 1
+        if length > 0x7F:
+            length, position = decode_length(buffer, position - 1, 0, 1048576)
         item = buffer[position : position + length]
         position += length
         items.append(item)
@@ -606,10 +499,7 @@ def encode_compare(out: list[bytes], record: Compare) -> None:
     if not values and not absent:
         raise InvalidValue("nothing would make this compare hold")
     length = len(key)
-    if 1 <= length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 1, 1024)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
     encode_values(out, values)
     out.append(BYTES[1] if absent else BYTES[0])
@@ -617,10 +507,9 @@ def encode_compare(out: list[bytes], record: Compare) -> None:
 
 def decode_compare(buffer: bytes, position: int) -> tuple[Compare, int]:
     length = buffer[position]
-    if 1 <= length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 1, 1024)
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
     key = buffer[position : position + length]
     position += length
     values, position = decode_values(buffer, position)
@@ -631,122 +520,93 @@ def decode_compare(buffer: bytes, position: int) -> tuple[Compare, int]:
     position += 1
     if not values and not absent:
         raise InvalidValue("nothing would make this compare hold")
-    record = Compare(key=key, values=values, absent=absent)
-    return record, position
+    return Compare(key=key, values=values, absent=absent), position
 
 
 def encode_get(out: list[bytes], record: Get) -> None:
     key = record.key
     length = len(key)
-    if 1 <= length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 1, 1024)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
 
 
 def decode_get(buffer: bytes, position: int) -> tuple[Get, int]:
     length = buffer[position]
-    if 1 <= length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 1, 1024)
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
     key = buffer[position : position + length]
     position += length
-    record = Get(key=key)
-    return record, position
+    return Get(key=key), position
 
 
 def encode_put(out: list[bytes], record: Put) -> None:
     key = record.key
     value = record.value
     length = len(key)
-    if 1 <= length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 1, 1024)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
     length = len(value)
-    if length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 0, 1048576)
+    out.append(BYTES[length] if length <= 0x7F else length_bytes(length, 0, 1048576))
     out.append(value)
 
 
 def decode_put(buffer: bytes, position: int) -> tuple[Put, int]:
     length = buffer[position]
-    if 1 <= length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 1, 1024)
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
     key = buffer[position : position + length]
     position += length
     length = buffer[position]
-    if length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 0, 1048576)
+    position += 1
+    if length > 0x7F:
+        length, position = decode_length(buffer, position - 1, 0, 1048576)
     value = buffer[position : position + length]
     position += length
-    record = Put(key=key, value=value)
-    return record, position
+    return Put(key=key, value=value), position
 
 
 def encode_delete(out: list[bytes], record: Delete) -> None:
     key = record.key
     length = len(key)
-    if 1 <= length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 1, 1024)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
 
 
 def decode_delete(buffer: bytes, position: int) -> tuple[Delete, int]:
     length = buffer[position]
-    if 1 <= length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 1, 1024)
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
     key = buffer[position : position + length]
     position += length
-    record = Delete(key=key)
-    return record, position
+    return Delete(key=key), position
 
 
 def encode_add(out: list[bytes], record: Add) -> None:
     key = record.key
     amount = record.amount
-    negative = record.negative
     if amount > 0x7FFF_FFFF_FFFF_FFFF:
         raise InvalidValue("an amount has at most 63 bits")
     length = len(key)
-    if 1 <= length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 1, 1024)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
-    if 0 <= amount <= 0x7F:
-        out.append(BYTES[amount])
-    else:
-        encode_uint(out, amount)
-    out.append(BYTES[1] if negative else BYTES[0])
+    out.append(BYTES[amount] if 0 <= amount <= 0x7F else uint(amount))
+    out.append(BYTES[1] if record.negative else BYTES[0])
 
 
 def decode_add(buffer: bytes, position: int) -> tuple[Add, int]:
     length = buffer[position]
-    if 1 <= length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 1, 1024)
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
     key = buffer[position : position + length]
     position += length
     amount = buffer[position]
-    if amount <= 0x7F:
-        position += 1
-    else:
-        amount, position = decode_uint(buffer, position)
+    position += 1
+    if amount > 0x7F:
+        amount, position = decode_uint(buffer, position - 1)
     flag = buffer[position]
     if flag > 1:
         raise wrong_flag(buffer, position)
@@ -754,8 +614,7 @@ def decode_add(buffer: bytes, position: int) -> tuple[Add, int]:
     position += 1
     if amount > 0x7FFF_FFFF_FFFF_FFFF:
         raise InvalidValue("an amount has at most 63 bits")
-    record = Add(key=key, amount=amount, negative=negative)
-    return record, position
+    return Add(key=key, amount=amount, negative=negative), position
 
 
 def encode_operation(out: list[bytes], value: Operation) -> None:
@@ -791,7 +650,7 @@ def decode_operation(buffer: bytes, position: int) -> tuple[Operation, int]:
 
 
 def encode_compares(out: list[bytes], value: tuple[Compare, ...]) -> None:
-    encode_length(out, len(value), 0, 128)
+    out.append(length_bytes(len(value), 0, 128))
     for item in value:
         encode_compare(out, item)
 
@@ -806,7 +665,7 @@ def decode_compares(buffer: bytes, position: int) -> tuple[tuple[Compare, ...], 
 
 
 def encode_operations(out: list[bytes], value: tuple[Operation, ...]) -> None:
-    encode_length(out, len(value), 0, 128)
+    out.append(length_bytes(len(value), 0, 128))
     for item in value:
         encode_operation(out, item)
 
@@ -821,13 +680,10 @@ def decode_operations(buffer: bytes, position: int) -> tuple[tuple[Operation, ..
 
 
 def encode_keys(out: list[bytes], value: tuple[bytes, ...]) -> None:
-    encode_length(out, len(value), 0, 128)
+    out.append(length_bytes(len(value), 0, 128))
     for item in value:
         length = len(item)
-        if 1 <= length <= 0x7F:
-            out.append(BYTES[length])
-        else:
-            encode_length(out, length, 1, 1024)
+        out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
         out.append(item)
 
 
@@ -836,10 +692,9 @@ def decode_keys(buffer: bytes, position: int) -> tuple[tuple[bytes, ...], int]:
     items: list[bytes] = []
     for _ in range(count):
         length = buffer[position]
-        if 1 <= length <= 0x7F:
-            position += 1
-        else:
-            length, position = decode_length(buffer, position, 1, 1024)
+        position += 1
+        if not 1 <= length <= 0x7F:
+            length, position = decode_length(buffer, position - 1, 1, 1024)
         item = buffer[position : position + length]
         position += length
         items.append(item)
@@ -866,12 +721,11 @@ def decode_txn(buffer: bytes, position: int) -> tuple[Txn, int]:
     reads, position = decode_keys(buffer, position)
     if not (compares or then or otherwise or reads):
         raise InvalidValue("a transaction names at least one key")
-    record = Txn(compares=compares, then=then, otherwise=otherwise, reads=reads)
-    return record, position
+    return Txn(compares=compares, then=then, otherwise=otherwise, reads=reads), position
 
 
 def encode_txns(out: list[bytes], value: tuple[Txn, ...]) -> None:
-    encode_length(out, len(value), 1, 64)
+    out.append(length_bytes(len(value), 1, 64))
     for item in value:
         encode_txn(out, item)
 
@@ -886,46 +740,35 @@ def decode_txns(buffer: bytes, position: int) -> tuple[tuple[Txn, ...], int]:
 
 
 def encode_command(out: list[bytes], record: Command) -> None:
-    txns = record.txns
-    encode_txns(out, txns)
+    encode_txns(out, record.txns)
 
 
 def decode_command(buffer: bytes, position: int) -> tuple[Command, int]:
     txns, position = decode_txns(buffer, position)
-    record = Command(txns=txns)
-    return record, position
+    return Command(txns=txns), position
 
 
 def encode_instance_id(out: list[bytes], record: InstanceId) -> None:
     replica_id = record.replica_id
     slot = record.slot
-    if 0 <= replica_id <= 0x7F:
-        out.append(BYTES[replica_id])
-    else:
-        encode_uint(out, replica_id)
-    if 0 <= slot <= 0x7F:
-        out.append(BYTES[slot])
-    else:
-        encode_uint(out, slot)
+    out.append(BYTES[replica_id] if 0 <= replica_id <= 0x7F else uint(replica_id))
+    out.append(BYTES[slot] if 0 <= slot <= 0x7F else uint(slot))
 
 
 def decode_instance_id(buffer: bytes, position: int) -> tuple[InstanceId, int]:
     replica_id = buffer[position]
-    if replica_id <= 0x7F:
-        position += 1
-    else:
-        replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if replica_id > 0x7F:
+        replica_id, position = decode_uint(buffer, position - 1)
     slot = buffer[position]
-    if slot <= 0x7F:
-        position += 1
-    else:
-        slot, position = decode_uint(buffer, position)
-    record = InstanceId(replica_id=replica_id, slot=slot)
-    return record, position
+    position += 1
+    if slot > 0x7F:
+        slot, position = decode_uint(buffer, position - 1)
+    return InstanceId(replica_id=replica_id, slot=slot), position
 
 
 def encode_ends(out: list[bytes], value: tuple[InstanceId, ...]) -> None:
-    encode_length(out, len(value), 0, 64)
+    out.append(length_bytes(len(value), 0, 64))
     for item in value:
         encode_instance_id(out, item)
 
@@ -940,7 +783,7 @@ def decode_ends(buffer: bytes, position: int) -> tuple[tuple[InstanceId, ...], i
 
 
 def encode_instance_ids(out: list[bytes], value: tuple[InstanceId, ...]) -> None:
-    encode_length(out, len(value), 0, 65536)
+    out.append(length_bytes(len(value), 0, 65536))
     for item in value:
         encode_instance_id(out, item)
 
@@ -955,17 +798,14 @@ def decode_instance_ids(buffer: bytes, position: int) -> tuple[tuple[InstanceId,
 
 
 def encode_deps(out: list[bytes], record: Deps) -> None:
-    upto = record.upto
-    also = record.also
-    encode_ends(out, upto)
-    encode_instance_ids(out, also)
+    encode_ends(out, record.upto)
+    encode_instance_ids(out, record.also)
 
 
 def decode_deps(buffer: bytes, position: int) -> tuple[Deps, int]:
     upto, position = decode_ends(buffer, position)
     also, position = decode_instance_ids(buffer, position)
-    record = Deps(upto=upto, also=also)
-    return record, position
+    return Deps(upto=upto, also=also), position
 
 
 def encode_phase(out: list[bytes], value: Phase) -> None:
@@ -998,19 +838,19 @@ def decode_phase(buffer: bytes, position: int) -> tuple[Phase, int]:
 
 def encode_instance(out: list[bytes], record: Instance) -> None:
     id = record.id
-    id_replica_id = id.replica_id
-    id_slot = id.slot
     phase = record.phase
     ballot = record.ballot
-    ballot_counter = ballot.counter
-    ballot_replica_id = ballot.replica_id
     accepted = record.accepted
-    accepted_counter = accepted.counter
-    accepted_replica_id = accepted.replica_id
     nop = record.nop
     command = record.command
     deps = record.deps
     initial = record.initial
+    accepted_counter = accepted.counter
+    accepted_replica_id = accepted.replica_id
+    ballot_counter = ballot.counter
+    ballot_replica_id = ballot.replica_id
+    id_replica_id = id.replica_id
+    id_slot = id.slot
     if accepted > ballot and phase is not Phase.COMMITTED:
         raise InvalidValue("a vote above the ballot that was joined")
     if deps is None and phase is not Phase.INITIAL:
@@ -1023,31 +863,13 @@ def encode_instance(out: list[bytes], record: Instance) -> None:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     if accepted_counter == 0 and accepted_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    if 0 <= id_replica_id <= 0x7F:
-        out.append(BYTES[id_replica_id])
-    else:
-        encode_uint(out, id_replica_id)
-    if 0 <= id_slot <= 0x7F:
-        out.append(BYTES[id_slot])
-    else:
-        encode_uint(out, id_slot)
+    out.append(BYTES[id_replica_id] if 0 <= id_replica_id <= 0x7F else uint(id_replica_id))
+    out.append(BYTES[id_slot] if 0 <= id_slot <= 0x7F else uint(id_slot))
     encode_phase(out, phase)
-    if 0 <= ballot_counter <= 0x7F:
-        out.append(BYTES[ballot_counter])
-    else:
-        encode_uint(out, ballot_counter)
-    if 0 <= ballot_replica_id <= 0x7F:
-        out.append(BYTES[ballot_replica_id])
-    else:
-        encode_uint(out, ballot_replica_id)
-    if 0 <= accepted_counter <= 0x7F:
-        out.append(BYTES[accepted_counter])
-    else:
-        encode_uint(out, accepted_counter)
-    if 0 <= accepted_replica_id <= 0x7F:
-        out.append(BYTES[accepted_replica_id])
-    else:
-        encode_uint(out, accepted_replica_id)
+    out.append(BYTES[ballot_counter] if 0 <= ballot_counter <= 0x7F else uint(ballot_counter))
+    out.append(BYTES[ballot_replica_id] if 0 <= ballot_replica_id <= 0x7F else uint(ballot_replica_id))
+    out.append(BYTES[accepted_counter] if 0 <= accepted_counter <= 0x7F else uint(accepted_counter))
+    out.append(BYTES[accepted_replica_id] if 0 <= accepted_replica_id <= 0x7F else uint(accepted_replica_id))
     out.append(BYTES[1] if nop else BYTES[0])
     if command is None:
         out.append(BYTES[0])
@@ -1068,40 +890,34 @@ def encode_instance(out: list[bytes], record: Instance) -> None:
 
 def decode_instance(buffer: bytes, position: int) -> tuple[Instance, int]:
     id_replica_id = buffer[position]
-    if id_replica_id <= 0x7F:
-        position += 1
-    else:
-        id_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if id_replica_id > 0x7F:
+        id_replica_id, position = decode_uint(buffer, position - 1)
     id_slot = buffer[position]
-    if id_slot <= 0x7F:
-        position += 1
-    else:
-        id_slot, position = decode_uint(buffer, position)
+    position += 1
+    if id_slot > 0x7F:
+        id_slot, position = decode_uint(buffer, position - 1)
     id = InstanceId(replica_id=id_replica_id, slot=id_slot)
     phase, position = decode_phase(buffer, position)
     ballot_counter = buffer[position]
-    if ballot_counter <= 0x7F:
-        position += 1
-    else:
-        ballot_counter, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_counter > 0x7F:
+        ballot_counter, position = decode_uint(buffer, position - 1)
     ballot_replica_id = buffer[position]
-    if ballot_replica_id <= 0x7F:
-        position += 1
-    else:
-        ballot_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_replica_id > 0x7F:
+        ballot_replica_id, position = decode_uint(buffer, position - 1)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
     accepted_counter = buffer[position]
-    if accepted_counter <= 0x7F:
-        position += 1
-    else:
-        accepted_counter, position = decode_uint(buffer, position)
+    position += 1
+    if accepted_counter > 0x7F:
+        accepted_counter, position = decode_uint(buffer, position - 1)
     accepted_replica_id = buffer[position]
-    if accepted_replica_id <= 0x7F:
-        position += 1
-    else:
-        accepted_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if accepted_replica_id > 0x7F:
+        accepted_replica_id, position = decode_uint(buffer, position - 1)
     if accepted_counter == 0 and accepted_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     accepted = Ballot(counter=accepted_counter, replica_id=accepted_replica_id)
@@ -1153,38 +969,24 @@ def decode_instance(buffer: bytes, position: int) -> tuple[Instance, int]:
 
 
 def encode_instance_state(out: list[bytes], record: InstanceState) -> None:
-    phase = record.phase
     ballot = record.ballot
-    ballot_counter = ballot.counter
-    ballot_replica_id = ballot.replica_id
     accepted = record.accepted
-    accepted_counter = accepted.counter
-    accepted_replica_id = accepted.replica_id
-    nop = record.nop
     deps = record.deps
     initial = record.initial
+    accepted_counter = accepted.counter
+    accepted_replica_id = accepted.replica_id
+    ballot_counter = ballot.counter
+    ballot_replica_id = ballot.replica_id
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     if accepted_counter == 0 and accepted_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    encode_phase(out, phase)
-    if 0 <= ballot_counter <= 0x7F:
-        out.append(BYTES[ballot_counter])
-    else:
-        encode_uint(out, ballot_counter)
-    if 0 <= ballot_replica_id <= 0x7F:
-        out.append(BYTES[ballot_replica_id])
-    else:
-        encode_uint(out, ballot_replica_id)
-    if 0 <= accepted_counter <= 0x7F:
-        out.append(BYTES[accepted_counter])
-    else:
-        encode_uint(out, accepted_counter)
-    if 0 <= accepted_replica_id <= 0x7F:
-        out.append(BYTES[accepted_replica_id])
-    else:
-        encode_uint(out, accepted_replica_id)
-    out.append(BYTES[1] if nop else BYTES[0])
+    encode_phase(out, record.phase)
+    out.append(BYTES[ballot_counter] if 0 <= ballot_counter <= 0x7F else uint(ballot_counter))
+    out.append(BYTES[ballot_replica_id] if 0 <= ballot_replica_id <= 0x7F else uint(ballot_replica_id))
+    out.append(BYTES[accepted_counter] if 0 <= accepted_counter <= 0x7F else uint(accepted_counter))
+    out.append(BYTES[accepted_replica_id] if 0 <= accepted_replica_id <= 0x7F else uint(accepted_replica_id))
+    out.append(BYTES[1] if record.nop else BYTES[0])
     if deps is None:
         out.append(BYTES[0])
     else:
@@ -1200,28 +1002,24 @@ def encode_instance_state(out: list[bytes], record: InstanceState) -> None:
 def decode_instance_state(buffer: bytes, position: int) -> tuple[InstanceState, int]:
     phase, position = decode_phase(buffer, position)
     ballot_counter = buffer[position]
-    if ballot_counter <= 0x7F:
-        position += 1
-    else:
-        ballot_counter, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_counter > 0x7F:
+        ballot_counter, position = decode_uint(buffer, position - 1)
     ballot_replica_id = buffer[position]
-    if ballot_replica_id <= 0x7F:
-        position += 1
-    else:
-        ballot_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_replica_id > 0x7F:
+        ballot_replica_id, position = decode_uint(buffer, position - 1)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
     accepted_counter = buffer[position]
-    if accepted_counter <= 0x7F:
-        position += 1
-    else:
-        accepted_counter, position = decode_uint(buffer, position)
+    position += 1
+    if accepted_counter > 0x7F:
+        accepted_counter, position = decode_uint(buffer, position - 1)
     accepted_replica_id = buffer[position]
-    if accepted_replica_id <= 0x7F:
-        position += 1
-    else:
-        accepted_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if accepted_replica_id > 0x7F:
+        accepted_replica_id, position = decode_uint(buffer, position - 1)
     if accepted_counter == 0 and accepted_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     accepted = Ballot(counter=accepted_counter, replica_id=accepted_replica_id)
@@ -1244,34 +1042,27 @@ def decode_instance_state(buffer: bytes, position: int) -> tuple[InstanceState, 
         initial, position = decode_deps(buffer, position)
     elif flag:
         raise wrong_flag(buffer, position - 1)
-    record = InstanceState(phase=phase, ballot=ballot, accepted=accepted, nop=nop, deps=deps, initial=initial)
-    return record, position
+    return InstanceState(phase=phase, ballot=ballot, accepted=accepted, nop=nop, deps=deps, initial=initial), position
 
 
 def encode_term(out: list[bytes], record: Term) -> None:
     number = record.number
     voters = record.voters
-    policy = record.policy
-    ending = record.ending
-    if 0 <= number <= 0x7F:
-        out.append(BYTES[number])
-    else:
-        encode_uint(out, number)
+    out.append(BYTES[number] if 0 <= number <= 0x7F else uint(number))
     if voters is None:
         out.append(BYTES[0])
     else:
         out.append(BYTES[1])
         encode_voters(out, voters)
-    encode_quorum_policy(out, policy)
-    out.append(BYTES[1] if ending else BYTES[0])
+    encode_quorum_policy(out, record.policy)
+    out.append(BYTES[1] if record.ending else BYTES[0])
 
 
 def decode_term(buffer: bytes, position: int) -> tuple[Term, int]:
     number = buffer[position]
-    if number <= 0x7F:
-        position += 1
-    else:
-        number, position = decode_uint(buffer, position)
+    position += 1
+    if number > 0x7F:
+        number, position = decode_uint(buffer, position - 1)
     voters: tuple[int, ...] | None = None
     flag = buffer[position]
     position += 1
@@ -1285,114 +1076,83 @@ def decode_term(buffer: bytes, position: int) -> tuple[Term, int]:
         raise wrong_flag(buffer, position)
     ending = flag == 1
     position += 1
-    record = Term(number=number, voters=voters, policy=policy, ending=ending)
-    return record, position
+    return Term(number=number, voters=voters, policy=policy, ending=ending), position
 
 
 def encode_term_end(out: list[bytes], record: TermEnd) -> None:
-    ends = record.ends
-    encode_ends(out, ends)
+    encode_ends(out, record.ends)
 
 
 def decode_term_end(buffer: bytes, position: int) -> tuple[TermEnd, int]:
     ends, position = decode_ends(buffer, position)
-    record = TermEnd(ends=ends)
-    return record, position
+    return TermEnd(ends=ends), position
 
 
 def encode_pre_accept(out: list[bytes], record: PreAccept) -> None:
     id = record.id
     id_replica_id = id.replica_id
     id_slot = id.slot
-    command = record.command
-    deps = record.deps
-    if 0 <= id_replica_id <= 0x7F:
-        out.append(BYTES[id_replica_id])
-    else:
-        encode_uint(out, id_replica_id)
-    if 0 <= id_slot <= 0x7F:
-        out.append(BYTES[id_slot])
-    else:
-        encode_uint(out, id_slot)
-    encode_command(out, command)
-    encode_deps(out, deps)
+    out.append(BYTES[id_replica_id] if 0 <= id_replica_id <= 0x7F else uint(id_replica_id))
+    out.append(BYTES[id_slot] if 0 <= id_slot <= 0x7F else uint(id_slot))
+    encode_command(out, record.command)
+    encode_deps(out, record.deps)
 
 
 def decode_pre_accept(buffer: bytes, position: int) -> tuple[PreAccept, int]:
     id_replica_id = buffer[position]
-    if id_replica_id <= 0x7F:
-        position += 1
-    else:
-        id_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if id_replica_id > 0x7F:
+        id_replica_id, position = decode_uint(buffer, position - 1)
     id_slot = buffer[position]
-    if id_slot <= 0x7F:
-        position += 1
-    else:
-        id_slot, position = decode_uint(buffer, position)
+    position += 1
+    if id_slot > 0x7F:
+        id_slot, position = decode_uint(buffer, position - 1)
     id = InstanceId(replica_id=id_replica_id, slot=id_slot)
     command, position = decode_command(buffer, position)
     deps, position = decode_deps(buffer, position)
-    record = PreAccept(id=id, command=command, deps=deps)
-    return record, position
+    return PreAccept(id=id, command=command, deps=deps), position
 
 
 def encode_ordered_accept(out: list[bytes], record: OrderedAccept) -> None:
     id = record.id
-    id_replica_id = id.replica_id
-    id_slot = id.slot
     ballot = record.ballot
+    command = record.command
     ballot_counter = ballot.counter
     ballot_replica_id = ballot.replica_id
-    command = record.command
-    deps = record.deps
+    id_replica_id = id.replica_id
+    id_slot = id.slot
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    if 0 <= id_replica_id <= 0x7F:
-        out.append(BYTES[id_replica_id])
-    else:
-        encode_uint(out, id_replica_id)
-    if 0 <= id_slot <= 0x7F:
-        out.append(BYTES[id_slot])
-    else:
-        encode_uint(out, id_slot)
-    if 0 <= ballot_counter <= 0x7F:
-        out.append(BYTES[ballot_counter])
-    else:
-        encode_uint(out, ballot_counter)
-    if 0 <= ballot_replica_id <= 0x7F:
-        out.append(BYTES[ballot_replica_id])
-    else:
-        encode_uint(out, ballot_replica_id)
+    out.append(BYTES[id_replica_id] if 0 <= id_replica_id <= 0x7F else uint(id_replica_id))
+    out.append(BYTES[id_slot] if 0 <= id_slot <= 0x7F else uint(id_slot))
+    out.append(BYTES[ballot_counter] if 0 <= ballot_counter <= 0x7F else uint(ballot_counter))
+    out.append(BYTES[ballot_replica_id] if 0 <= ballot_replica_id <= 0x7F else uint(ballot_replica_id))
     if command is None:
         out.append(BYTES[0])
     else:
         out.append(BYTES[1])
         encode_command(out, command)
-    encode_deps(out, deps)
+    encode_deps(out, record.deps)
 
 
 def decode_ordered_accept(buffer: bytes, position: int) -> tuple[OrderedAccept, int]:
     id_replica_id = buffer[position]
-    if id_replica_id <= 0x7F:
-        position += 1
-    else:
-        id_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if id_replica_id > 0x7F:
+        id_replica_id, position = decode_uint(buffer, position - 1)
     id_slot = buffer[position]
-    if id_slot <= 0x7F:
-        position += 1
-    else:
-        id_slot, position = decode_uint(buffer, position)
+    position += 1
+    if id_slot > 0x7F:
+        id_slot, position = decode_uint(buffer, position - 1)
     id = InstanceId(replica_id=id_replica_id, slot=id_slot)
     ballot_counter = buffer[position]
-    if ballot_counter <= 0x7F:
-        position += 1
-    else:
-        ballot_counter, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_counter > 0x7F:
+        ballot_counter, position = decode_uint(buffer, position - 1)
     ballot_replica_id = buffer[position]
-    if ballot_replica_id <= 0x7F:
-        position += 1
-    else:
-        ballot_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_replica_id > 0x7F:
+        ballot_replica_id, position = decode_uint(buffer, position - 1)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
@@ -1404,43 +1164,33 @@ def decode_ordered_accept(buffer: bytes, position: int) -> tuple[OrderedAccept, 
     elif flag:
         raise wrong_flag(buffer, position - 1)
     deps, position = decode_deps(buffer, position)
-    record = OrderedAccept(id=id, ballot=ballot, command=command, deps=deps)
-    return record, position
+    return OrderedAccept(id=id, ballot=ballot, command=command, deps=deps), position
 
 
 def encode_ordered_commit(out: list[bytes], record: OrderedCommit) -> None:
     id = record.id
+    command = record.command
     id_replica_id = id.replica_id
     id_slot = id.slot
-    command = record.command
-    deps = record.deps
-    if 0 <= id_replica_id <= 0x7F:
-        out.append(BYTES[id_replica_id])
-    else:
-        encode_uint(out, id_replica_id)
-    if 0 <= id_slot <= 0x7F:
-        out.append(BYTES[id_slot])
-    else:
-        encode_uint(out, id_slot)
+    out.append(BYTES[id_replica_id] if 0 <= id_replica_id <= 0x7F else uint(id_replica_id))
+    out.append(BYTES[id_slot] if 0 <= id_slot <= 0x7F else uint(id_slot))
     if command is None:
         out.append(BYTES[0])
     else:
         out.append(BYTES[1])
         encode_command(out, command)
-    encode_deps(out, deps)
+    encode_deps(out, record.deps)
 
 
 def decode_ordered_commit(buffer: bytes, position: int) -> tuple[OrderedCommit, int]:
     id_replica_id = buffer[position]
-    if id_replica_id <= 0x7F:
-        position += 1
-    else:
-        id_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if id_replica_id > 0x7F:
+        id_replica_id, position = decode_uint(buffer, position - 1)
     id_slot = buffer[position]
-    if id_slot <= 0x7F:
-        position += 1
-    else:
-        id_slot, position = decode_uint(buffer, position)
+    position += 1
+    if id_slot > 0x7F:
+        id_slot, position = decode_uint(buffer, position - 1)
     id = InstanceId(replica_id=id_replica_id, slot=id_slot)
     command: Command | None = None
     flag = buffer[position]
@@ -1450,256 +1200,178 @@ def decode_ordered_commit(buffer: bytes, position: int) -> tuple[OrderedCommit, 
     elif flag:
         raise wrong_flag(buffer, position - 1)
     deps, position = decode_deps(buffer, position)
-    record = OrderedCommit(id=id, command=command, deps=deps)
-    return record, position
+    return OrderedCommit(id=id, command=command, deps=deps), position
 
 
 def encode_recover(out: list[bytes], record: Recover) -> None:
     id = record.id
-    id_replica_id = id.replica_id
-    id_slot = id.slot
     ballot = record.ballot
     ballot_counter = ballot.counter
     ballot_replica_id = ballot.replica_id
+    id_replica_id = id.replica_id
+    id_slot = id.slot
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    if 0 <= id_replica_id <= 0x7F:
-        out.append(BYTES[id_replica_id])
-    else:
-        encode_uint(out, id_replica_id)
-    if 0 <= id_slot <= 0x7F:
-        out.append(BYTES[id_slot])
-    else:
-        encode_uint(out, id_slot)
-    if 0 <= ballot_counter <= 0x7F:
-        out.append(BYTES[ballot_counter])
-    else:
-        encode_uint(out, ballot_counter)
-    if 0 <= ballot_replica_id <= 0x7F:
-        out.append(BYTES[ballot_replica_id])
-    else:
-        encode_uint(out, ballot_replica_id)
+    out.append(BYTES[id_replica_id] if 0 <= id_replica_id <= 0x7F else uint(id_replica_id))
+    out.append(BYTES[id_slot] if 0 <= id_slot <= 0x7F else uint(id_slot))
+    out.append(BYTES[ballot_counter] if 0 <= ballot_counter <= 0x7F else uint(ballot_counter))
+    out.append(BYTES[ballot_replica_id] if 0 <= ballot_replica_id <= 0x7F else uint(ballot_replica_id))
 
 
 def decode_recover(buffer: bytes, position: int) -> tuple[Recover, int]:
     id_replica_id = buffer[position]
-    if id_replica_id <= 0x7F:
-        position += 1
-    else:
-        id_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if id_replica_id > 0x7F:
+        id_replica_id, position = decode_uint(buffer, position - 1)
     id_slot = buffer[position]
-    if id_slot <= 0x7F:
-        position += 1
-    else:
-        id_slot, position = decode_uint(buffer, position)
+    position += 1
+    if id_slot > 0x7F:
+        id_slot, position = decode_uint(buffer, position - 1)
     id = InstanceId(replica_id=id_replica_id, slot=id_slot)
     ballot_counter = buffer[position]
-    if ballot_counter <= 0x7F:
-        position += 1
-    else:
-        ballot_counter, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_counter > 0x7F:
+        ballot_counter, position = decode_uint(buffer, position - 1)
     ballot_replica_id = buffer[position]
-    if ballot_replica_id <= 0x7F:
-        position += 1
-    else:
-        ballot_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_replica_id > 0x7F:
+        ballot_replica_id, position = decode_uint(buffer, position - 1)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
-    record = Recover(id=id, ballot=ballot)
-    return record, position
+    return Recover(id=id, ballot=ballot), position
 
 
 def encode_validate(out: list[bytes], record: Validate) -> None:
     id = record.id
-    id_replica_id = id.replica_id
-    id_slot = id.slot
     ballot = record.ballot
     ballot_counter = ballot.counter
     ballot_replica_id = ballot.replica_id
-    command = record.command
-    deps = record.deps
+    id_replica_id = id.replica_id
+    id_slot = id.slot
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    if 0 <= id_replica_id <= 0x7F:
-        out.append(BYTES[id_replica_id])
-    else:
-        encode_uint(out, id_replica_id)
-    if 0 <= id_slot <= 0x7F:
-        out.append(BYTES[id_slot])
-    else:
-        encode_uint(out, id_slot)
-    if 0 <= ballot_counter <= 0x7F:
-        out.append(BYTES[ballot_counter])
-    else:
-        encode_uint(out, ballot_counter)
-    if 0 <= ballot_replica_id <= 0x7F:
-        out.append(BYTES[ballot_replica_id])
-    else:
-        encode_uint(out, ballot_replica_id)
-    encode_command(out, command)
-    encode_deps(out, deps)
+    out.append(BYTES[id_replica_id] if 0 <= id_replica_id <= 0x7F else uint(id_replica_id))
+    out.append(BYTES[id_slot] if 0 <= id_slot <= 0x7F else uint(id_slot))
+    out.append(BYTES[ballot_counter] if 0 <= ballot_counter <= 0x7F else uint(ballot_counter))
+    out.append(BYTES[ballot_replica_id] if 0 <= ballot_replica_id <= 0x7F else uint(ballot_replica_id))
+    encode_command(out, record.command)
+    encode_deps(out, record.deps)
 
 
 def decode_validate(buffer: bytes, position: int) -> tuple[Validate, int]:
     id_replica_id = buffer[position]
-    if id_replica_id <= 0x7F:
-        position += 1
-    else:
-        id_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if id_replica_id > 0x7F:
+        id_replica_id, position = decode_uint(buffer, position - 1)
     id_slot = buffer[position]
-    if id_slot <= 0x7F:
-        position += 1
-    else:
-        id_slot, position = decode_uint(buffer, position)
+    position += 1
+    if id_slot > 0x7F:
+        id_slot, position = decode_uint(buffer, position - 1)
     id = InstanceId(replica_id=id_replica_id, slot=id_slot)
     ballot_counter = buffer[position]
-    if ballot_counter <= 0x7F:
-        position += 1
-    else:
-        ballot_counter, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_counter > 0x7F:
+        ballot_counter, position = decode_uint(buffer, position - 1)
     ballot_replica_id = buffer[position]
-    if ballot_replica_id <= 0x7F:
-        position += 1
-    else:
-        ballot_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_replica_id > 0x7F:
+        ballot_replica_id, position = decode_uint(buffer, position - 1)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
     command, position = decode_command(buffer, position)
     deps, position = decode_deps(buffer, position)
-    record = Validate(id=id, ballot=ballot, command=command, deps=deps)
-    return record, position
+    return Validate(id=id, ballot=ballot, command=command, deps=deps), position
 
 
 def encode_waiting(out: list[bytes], record: Waiting) -> None:
     id = record.id
+    count = record.count
     id_replica_id = id.replica_id
     id_slot = id.slot
-    count = record.count
-    if 0 <= id_replica_id <= 0x7F:
-        out.append(BYTES[id_replica_id])
-    else:
-        encode_uint(out, id_replica_id)
-    if 0 <= id_slot <= 0x7F:
-        out.append(BYTES[id_slot])
-    else:
-        encode_uint(out, id_slot)
-    if 0 <= count <= 0x7F:
-        out.append(BYTES[count])
-    else:
-        encode_uint(out, count)
+    out.append(BYTES[id_replica_id] if 0 <= id_replica_id <= 0x7F else uint(id_replica_id))
+    out.append(BYTES[id_slot] if 0 <= id_slot <= 0x7F else uint(id_slot))
+    out.append(BYTES[count] if 0 <= count <= 0x7F else uint(count))
 
 
 def decode_waiting(buffer: bytes, position: int) -> tuple[Waiting, int]:
     id_replica_id = buffer[position]
-    if id_replica_id <= 0x7F:
-        position += 1
-    else:
-        id_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if id_replica_id > 0x7F:
+        id_replica_id, position = decode_uint(buffer, position - 1)
     id_slot = buffer[position]
-    if id_slot <= 0x7F:
-        position += 1
-    else:
-        id_slot, position = decode_uint(buffer, position)
+    position += 1
+    if id_slot > 0x7F:
+        id_slot, position = decode_uint(buffer, position - 1)
     id = InstanceId(replica_id=id_replica_id, slot=id_slot)
     count = buffer[position]
-    if count <= 0x7F:
-        position += 1
-    else:
-        count, position = decode_uint(buffer, position)
-    record = Waiting(id=id, count=count)
-    return record, position
+    position += 1
+    if count > 0x7F:
+        count, position = decode_uint(buffer, position - 1)
+    return Waiting(id=id, count=count), position
 
 
 def encode_catchup(out: list[bytes], record: Catchup) -> None:
     sender = record.sender
-    executed = record.executed
-    known = record.known
-    if 0 <= sender <= 0x7F:
-        out.append(BYTES[sender])
-    else:
-        encode_uint(out, sender)
-    encode_ends(out, executed)
-    encode_ends(out, known)
+    out.append(BYTES[sender] if 0 <= sender <= 0x7F else uint(sender))
+    encode_ends(out, record.executed)
+    encode_ends(out, record.known)
 
 
 def decode_catchup(buffer: bytes, position: int) -> tuple[Catchup, int]:
     sender = buffer[position]
-    if sender <= 0x7F:
-        position += 1
-    else:
-        sender, position = decode_uint(buffer, position)
+    position += 1
+    if sender > 0x7F:
+        sender, position = decode_uint(buffer, position - 1)
     executed, position = decode_ends(buffer, position)
     known, position = decode_ends(buffer, position)
-    record = Catchup(sender=sender, executed=executed, known=known)
-    return record, position
+    return Catchup(sender=sender, executed=executed, known=known), position
 
 
 def encode_ordered_vote(out: list[bytes], record: OrderedVote) -> None:
     sender = record.sender
     id = record.id
-    id_replica_id = id.replica_id
-    id_slot = id.slot
     ballot = record.ballot
     ballot_counter = ballot.counter
     ballot_replica_id = ballot.replica_id
+    id_replica_id = id.replica_id
+    id_slot = id.slot
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    if 0 <= sender <= 0x7F:
-        out.append(BYTES[sender])
-    else:
-        encode_uint(out, sender)
-    if 0 <= id_replica_id <= 0x7F:
-        out.append(BYTES[id_replica_id])
-    else:
-        encode_uint(out, id_replica_id)
-    if 0 <= id_slot <= 0x7F:
-        out.append(BYTES[id_slot])
-    else:
-        encode_uint(out, id_slot)
-    if 0 <= ballot_counter <= 0x7F:
-        out.append(BYTES[ballot_counter])
-    else:
-        encode_uint(out, ballot_counter)
-    if 0 <= ballot_replica_id <= 0x7F:
-        out.append(BYTES[ballot_replica_id])
-    else:
-        encode_uint(out, ballot_replica_id)
+    out.append(BYTES[sender] if 0 <= sender <= 0x7F else uint(sender))
+    out.append(BYTES[id_replica_id] if 0 <= id_replica_id <= 0x7F else uint(id_replica_id))
+    out.append(BYTES[id_slot] if 0 <= id_slot <= 0x7F else uint(id_slot))
+    out.append(BYTES[ballot_counter] if 0 <= ballot_counter <= 0x7F else uint(ballot_counter))
+    out.append(BYTES[ballot_replica_id] if 0 <= ballot_replica_id <= 0x7F else uint(ballot_replica_id))
 
 
 def decode_ordered_vote(buffer: bytes, position: int) -> tuple[OrderedVote, int]:
     sender = buffer[position]
-    if sender <= 0x7F:
-        position += 1
-    else:
-        sender, position = decode_uint(buffer, position)
+    position += 1
+    if sender > 0x7F:
+        sender, position = decode_uint(buffer, position - 1)
     id_replica_id = buffer[position]
-    if id_replica_id <= 0x7F:
-        position += 1
-    else:
-        id_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if id_replica_id > 0x7F:
+        id_replica_id, position = decode_uint(buffer, position - 1)
     id_slot = buffer[position]
-    if id_slot <= 0x7F:
-        position += 1
-    else:
-        id_slot, position = decode_uint(buffer, position)
+    position += 1
+    if id_slot > 0x7F:
+        id_slot, position = decode_uint(buffer, position - 1)
     id = InstanceId(replica_id=id_replica_id, slot=id_slot)
     ballot_counter = buffer[position]
-    if ballot_counter <= 0x7F:
-        position += 1
-    else:
-        ballot_counter, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_counter > 0x7F:
+        ballot_counter, position = decode_uint(buffer, position - 1)
     ballot_replica_id = buffer[position]
-    if ballot_replica_id <= 0x7F:
-        position += 1
-    else:
-        ballot_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_replica_id > 0x7F:
+        ballot_replica_id, position = decode_uint(buffer, position - 1)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
-    record = OrderedVote(sender=sender, id=id, ballot=ballot)
-    return record, position
+    return OrderedVote(sender=sender, id=id, ballot=ballot), position
 
 
 def encode_ordered_request(out: list[bytes], value: OrderedRequest) -> None:
@@ -1760,86 +1432,66 @@ def decode_ordered_request(buffer: bytes, position: int) -> tuple[OrderedRequest
 
 def encode_in_term(out: list[bytes], record: InTerm) -> None:
     term = record.term
-    request = record.request
-    if 0 <= term <= 0x7F:
-        out.append(BYTES[term])
-    else:
-        encode_uint(out, term)
-    encode_ordered_request(out, request)
+    out.append(BYTES[term] if 0 <= term <= 0x7F else uint(term))
+    encode_ordered_request(out, record.request)
 
 
 def decode_in_term(buffer: bytes, position: int) -> tuple[InTerm, int]:
     term = buffer[position]
-    if term <= 0x7F:
-        position += 1
-    else:
-        term, position = decode_uint(buffer, position)
+    position += 1
+    if term > 0x7F:
+        term, position = decode_uint(buffer, position - 1)
     request, position = decode_ordered_request(buffer, position)
-    record = InTerm(term=term, request=request)
-    return record, position
+    return InTerm(term=term, request=request), position
 
 
 def encode_pre_accept_ok(out: list[bytes], record: PreAcceptOk) -> None:
-    also = record.also
-    encode_instance_ids(out, also)
+    encode_instance_ids(out, record.also)
 
 
 def decode_pre_accept_ok(buffer: bytes, position: int) -> tuple[PreAcceptOk, int]:
     also, position = decode_instance_ids(buffer, position)
-    record = PreAcceptOk(also=also)
-    return record, position
+    return PreAcceptOk(also=also), position
 
 
 def encode_recover_ok(out: list[bytes], record: RecoverOk) -> None:
-    held = record.held
-    encode_instance(out, held)
+    encode_instance(out, record.held)
 
 
 def decode_recover_ok(buffer: bytes, position: int) -> tuple[RecoverOk, int]:
     held, position = decode_instance(buffer, position)
-    record = RecoverOk(held=held)
-    return record, position
+    return RecoverOk(held=held), position
 
 
 def encode_rival(out: list[bytes], record: Rival) -> None:
     id = record.id
     id_replica_id = id.replica_id
     id_slot = id.slot
-    is_committed = record.is_committed
-    if 0 <= id_replica_id <= 0x7F:
-        out.append(BYTES[id_replica_id])
-    else:
-        encode_uint(out, id_replica_id)
-    if 0 <= id_slot <= 0x7F:
-        out.append(BYTES[id_slot])
-    else:
-        encode_uint(out, id_slot)
-    out.append(BYTES[1] if is_committed else BYTES[0])
+    out.append(BYTES[id_replica_id] if 0 <= id_replica_id <= 0x7F else uint(id_replica_id))
+    out.append(BYTES[id_slot] if 0 <= id_slot <= 0x7F else uint(id_slot))
+    out.append(BYTES[1] if record.is_committed else BYTES[0])
 
 
 def decode_rival(buffer: bytes, position: int) -> tuple[Rival, int]:
     id_replica_id = buffer[position]
-    if id_replica_id <= 0x7F:
-        position += 1
-    else:
-        id_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if id_replica_id > 0x7F:
+        id_replica_id, position = decode_uint(buffer, position - 1)
     id_slot = buffer[position]
-    if id_slot <= 0x7F:
-        position += 1
-    else:
-        id_slot, position = decode_uint(buffer, position)
+    position += 1
+    if id_slot > 0x7F:
+        id_slot, position = decode_uint(buffer, position - 1)
     id = InstanceId(replica_id=id_replica_id, slot=id_slot)
     flag = buffer[position]
     if flag > 1:
         raise wrong_flag(buffer, position)
     is_committed = flag == 1
     position += 1
-    record = Rival(id=id, is_committed=is_committed)
-    return record, position
+    return Rival(id=id, is_committed=is_committed), position
 
 
 def encode_rivals(out: list[bytes], value: tuple[Rival, ...]) -> None:
-    encode_length(out, len(value), 0, 1024)
+    out.append(length_bytes(len(value), 0, 1024))
     for item in value:
         encode_rival(out, item)
 
@@ -1854,25 +1506,21 @@ def decode_rivals(buffer: bytes, position: int) -> tuple[tuple[Rival, ...], int]
 
 
 def encode_validate_ok(out: list[bytes], record: ValidateOk) -> None:
-    rivals = record.rivals
-    encode_rivals(out, rivals)
+    encode_rivals(out, record.rivals)
 
 
 def decode_validate_ok(buffer: bytes, position: int) -> tuple[ValidateOk, int]:
     rivals, position = decode_rivals(buffer, position)
-    record = ValidateOk(rivals=rivals)
-    return record, position
+    return ValidateOk(rivals=rivals), position
 
 
 def encode_decided(out: list[bytes], record: Decided) -> None:
-    commit = record.commit
-    encode_ordered_commit(out, commit)
+    encode_ordered_commit(out, record.commit)
 
 
 def decode_decided(buffer: bytes, position: int) -> tuple[Decided, int]:
     commit, position = decode_ordered_commit(buffer, position)
-    record = Decided(commit=commit)
-    return record, position
+    return Decided(commit=commit), position
 
 
 def encode_overtaken(out: list[bytes], record: Overtaken) -> None:
@@ -1881,36 +1529,27 @@ def encode_overtaken(out: list[bytes], record: Overtaken) -> None:
     ballot_replica_id = ballot.replica_id
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    if 0 <= ballot_counter <= 0x7F:
-        out.append(BYTES[ballot_counter])
-    else:
-        encode_uint(out, ballot_counter)
-    if 0 <= ballot_replica_id <= 0x7F:
-        out.append(BYTES[ballot_replica_id])
-    else:
-        encode_uint(out, ballot_replica_id)
+    out.append(BYTES[ballot_counter] if 0 <= ballot_counter <= 0x7F else uint(ballot_counter))
+    out.append(BYTES[ballot_replica_id] if 0 <= ballot_replica_id <= 0x7F else uint(ballot_replica_id))
 
 
 def decode_overtaken(buffer: bytes, position: int) -> tuple[Overtaken, int]:
     ballot_counter = buffer[position]
-    if ballot_counter <= 0x7F:
-        position += 1
-    else:
-        ballot_counter, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_counter > 0x7F:
+        ballot_counter, position = decode_uint(buffer, position - 1)
     ballot_replica_id = buffer[position]
-    if ballot_replica_id <= 0x7F:
-        position += 1
-    else:
-        ballot_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_replica_id > 0x7F:
+        ballot_replica_id, position = decode_uint(buffer, position - 1)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
-    record = Overtaken(ballot=ballot)
-    return record, position
+    return Overtaken(ballot=ballot), position
 
 
 def encode_commits(out: list[bytes], value: tuple[OrderedCommit, ...]) -> None:
-    encode_length(out, len(value), 0, 512)
+    out.append(length_bytes(len(value), 0, 512))
     for item in value:
         encode_ordered_commit(out, item)
 
@@ -1925,12 +1564,9 @@ def decode_commits(buffer: bytes, position: int) -> tuple[tuple[OrderedCommit, .
 
 
 def encode_missed(out: list[bytes], record: Missed) -> None:
-    executed = record.executed
-    commits = record.commits
-    more = record.more
-    encode_ends(out, executed)
-    encode_commits(out, commits)
-    out.append(BYTES[1] if more else BYTES[0])
+    encode_ends(out, record.executed)
+    encode_commits(out, record.commits)
+    out.append(BYTES[1] if record.more else BYTES[0])
 
 
 def decode_missed(buffer: bytes, position: int) -> tuple[Missed, int]:
@@ -1941,57 +1577,47 @@ def decode_missed(buffer: bytes, position: int) -> tuple[Missed, int]:
         raise wrong_flag(buffer, position)
     more = flag == 1
     position += 1
-    record = Missed(executed=executed, commits=commits, more=more)
-    return record, position
+    return Missed(executed=executed, commits=commits, more=more), position
 
 
 def encode_sealed(out: list[bytes], record: Sealed) -> None:
-    ends = record.ends
-    encode_ends(out, ends)
+    encode_ends(out, record.ends)
 
 
 def decode_sealed(buffer: bytes, position: int) -> tuple[Sealed, int]:
     ends, position = decode_ends(buffer, position)
-    record = Sealed(ends=ends)
-    return record, position
+    return Sealed(ends=ends), position
 
 
 def encode_ended(out: list[bytes], record: Ended) -> None:
-    ends = record.ends
-    encode_ends(out, ends)
+    encode_ends(out, record.ends)
 
 
 def decode_ended(buffer: bytes, position: int) -> tuple[Ended, int]:
     ends, position = decode_ends(buffer, position)
-    record = Ended(ends=ends)
-    return record, position
+    return Ended(ends=ends), position
 
 
 def encode_closed(out: list[bytes], record: Closed) -> None:
     term = record.term
-    if 0 <= term <= 0x7F:
-        out.append(BYTES[term])
-    else:
-        encode_uint(out, term)
+    out.append(BYTES[term] if 0 <= term <= 0x7F else uint(term))
 
 
 def decode_closed(buffer: bytes, position: int) -> tuple[Closed, int]:
     term = buffer[position]
-    if term <= 0x7F:
-        position += 1
-    else:
-        term, position = decode_uint(buffer, position)
-    record = Closed(term=term)
-    return record, position
+    position += 1
+    if term > 0x7F:
+        term, position = decode_uint(buffer, position - 1)
+    return Closed(term=term), position
 
 
 def encode_prepare(out: list[bytes], record: Prepare) -> None:
     key = record.key
     epoch = record.epoch
     ballot = record.ballot
+    version = record.version
     ballot_counter = ballot.counter
     ballot_replica_id = ballot.replica_id
-    version = record.version
     if not ballot.is_classic:
         raise InvalidValue("the fast round has no phase 1")
     if version < 1:
@@ -1999,75 +1625,54 @@ def encode_prepare(out: list[bytes], record: Prepare) -> None:
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     length = len(key)
-    if 1 <= length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 1, 1024)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
-    if 0 <= epoch <= 0x7F:
-        out.append(BYTES[epoch])
-    else:
-        encode_uint(out, epoch)
-    if 0 <= ballot_counter <= 0x7F:
-        out.append(BYTES[ballot_counter])
-    else:
-        encode_uint(out, ballot_counter)
-    if 0 <= ballot_replica_id <= 0x7F:
-        out.append(BYTES[ballot_replica_id])
-    else:
-        encode_uint(out, ballot_replica_id)
-    if 0 <= version <= 0x7F:
-        out.append(BYTES[version])
-    else:
-        encode_uint(out, version)
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
+    out.append(BYTES[ballot_counter] if 0 <= ballot_counter <= 0x7F else uint(ballot_counter))
+    out.append(BYTES[ballot_replica_id] if 0 <= ballot_replica_id <= 0x7F else uint(ballot_replica_id))
+    out.append(BYTES[version] if 0 <= version <= 0x7F else uint(version))
 
 
 def decode_prepare(buffer: bytes, position: int) -> tuple[Prepare, int]:
     length = buffer[position]
-    if 1 <= length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 1, 1024)
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
     key = buffer[position : position + length]
     position += length
     epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
-    else:
-        epoch, position = decode_uint(buffer, position)
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
     ballot_counter = buffer[position]
-    if ballot_counter <= 0x7F:
-        position += 1
-    else:
-        ballot_counter, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_counter > 0x7F:
+        ballot_counter, position = decode_uint(buffer, position - 1)
     ballot_replica_id = buffer[position]
-    if ballot_replica_id <= 0x7F:
-        position += 1
-    else:
-        ballot_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_replica_id > 0x7F:
+        ballot_replica_id, position = decode_uint(buffer, position - 1)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
     version = buffer[position]
-    if version <= 0x7F:
-        position += 1
-    else:
-        version, position = decode_uint(buffer, position)
+    position += 1
+    if version > 0x7F:
+        version, position = decode_uint(buffer, position - 1)
     if not ballot.is_classic:
         raise InvalidValue("the fast round has no phase 1")
     if version < 1:
         raise InvalidValue("version 0 is never voted on")
-    record = Prepare(key=key, epoch=epoch, ballot=ballot, version=version)
-    return record, position
+    return Prepare(key=key, epoch=epoch, ballot=ballot, version=version), position
 
 
 def encode_accept(out: list[bytes], record: Accept) -> None:
     key = record.key
     epoch = record.epoch
     ballot = record.ballot
+    proposal = record.proposal
     ballot_counter = ballot.counter
     ballot_replica_id = ballot.replica_id
-    proposal = record.proposal
     if ballot.counter < 1:
         raise InvalidValue("a vote needs a ballot")
     if proposal.version < 1:
@@ -2075,49 +1680,33 @@ def encode_accept(out: list[bytes], record: Accept) -> None:
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     length = len(key)
-    if 1 <= length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 1, 1024)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
-    if 0 <= epoch <= 0x7F:
-        out.append(BYTES[epoch])
-    else:
-        encode_uint(out, epoch)
-    if 0 <= ballot_counter <= 0x7F:
-        out.append(BYTES[ballot_counter])
-    else:
-        encode_uint(out, ballot_counter)
-    if 0 <= ballot_replica_id <= 0x7F:
-        out.append(BYTES[ballot_replica_id])
-    else:
-        encode_uint(out, ballot_replica_id)
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
+    out.append(BYTES[ballot_counter] if 0 <= ballot_counter <= 0x7F else uint(ballot_counter))
+    out.append(BYTES[ballot_replica_id] if 0 <= ballot_replica_id <= 0x7F else uint(ballot_replica_id))
     encode_proposal(out, proposal)
 
 
 def decode_accept(buffer: bytes, position: int) -> tuple[Accept, int]:
     length = buffer[position]
-    if 1 <= length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 1, 1024)
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
     key = buffer[position : position + length]
     position += length
     epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
-    else:
-        epoch, position = decode_uint(buffer, position)
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
     ballot_counter = buffer[position]
-    if ballot_counter <= 0x7F:
-        position += 1
-    else:
-        ballot_counter, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_counter > 0x7F:
+        ballot_counter, position = decode_uint(buffer, position - 1)
     ballot_replica_id = buffer[position]
-    if ballot_replica_id <= 0x7F:
-        position += 1
-    else:
-        ballot_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_replica_id > 0x7F:
+        ballot_replica_id, position = decode_uint(buffer, position - 1)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
@@ -2126,108 +1715,81 @@ def decode_accept(buffer: bytes, position: int) -> tuple[Accept, int]:
         raise InvalidValue("a vote needs a ballot")
     if proposal.version < 1:
         raise InvalidValue("version 0 is never voted on")
-    record = Accept(key=key, epoch=epoch, ballot=ballot, proposal=proposal)
-    return record, position
+    return Accept(key=key, epoch=epoch, ballot=ballot, proposal=proposal), position
 
 
 def encode_commit(out: list[bytes], record: Commit) -> None:
     key = record.key
     epoch = record.epoch
-    proposal = record.proposal
     length = len(key)
-    if 1 <= length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 1, 1024)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
-    if 0 <= epoch <= 0x7F:
-        out.append(BYTES[epoch])
-    else:
-        encode_uint(out, epoch)
-    encode_proposal(out, proposal)
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
+    encode_proposal(out, record.proposal)
 
 
 def decode_commit(buffer: bytes, position: int) -> tuple[Commit, int]:
     length = buffer[position]
-    if 1 <= length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 1, 1024)
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
     key = buffer[position : position + length]
     position += length
     epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
-    else:
-        epoch, position = decode_uint(buffer, position)
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
     proposal, position = decode_proposal(buffer, position)
-    record = Commit(key=key, epoch=epoch, proposal=proposal)
-    return record, position
+    return Commit(key=key, epoch=epoch, proposal=proposal), position
 
 
 def encode_read(out: list[bytes], record: Read) -> None:
     key = record.key
     epoch = record.epoch
     length = len(key)
-    if 1 <= length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 1, 1024)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
-    if 0 <= epoch <= 0x7F:
-        out.append(BYTES[epoch])
-    else:
-        encode_uint(out, epoch)
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
 
 
 def decode_read(buffer: bytes, position: int) -> tuple[Read, int]:
     length = buffer[position]
-    if 1 <= length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 1, 1024)
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
     key = buffer[position : position + length]
     position += length
     epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
-    else:
-        epoch, position = decode_uint(buffer, position)
-    record = Read(key=key, epoch=epoch)
-    return record, position
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
+    return Read(key=key, epoch=epoch), position
 
 
 def encode_update_config(out: list[bytes], record: UpdateConfig) -> None:
-    config = record.config
-    encode_cluster_config(out, config)
+    encode_cluster_config(out, record.config)
 
 
 def decode_update_config(buffer: bytes, position: int) -> tuple[UpdateConfig, int]:
     config, position = decode_cluster_config(buffer, position)
-    record = UpdateConfig(config=config)
-    return record, position
+    return UpdateConfig(config=config), position
 
 
 def encode_inspect(out: list[bytes], record: Inspect) -> None:
     key = record.key
     length = len(key)
-    if 1 <= length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 1, 1024)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
 
 
 def decode_inspect(buffer: bytes, position: int) -> tuple[Inspect, int]:
     length = buffer[position]
-    if 1 <= length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 1, 1024)
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
     key = buffer[position : position + length]
     position += length
-    record = Inspect(key=key)
-    return record, position
+    return Inspect(key=key), position
 
 
 def encode_request(out: list[bytes], value: Request) -> None:
@@ -2294,8 +1856,7 @@ def decode_prepare_ok(buffer: bytes, position: int) -> tuple[PrepareOk, int]:
         vote, position = decode_vote(buffer, position)
     elif flag:
         raise wrong_flag(buffer, position - 1)
-    record = PrepareOk(vote=vote)
-    return record, position
+    return PrepareOk(vote=vote), position
 
 
 def encode_read_ok(out: list[bytes], record: ReadOk) -> None:
@@ -2328,22 +1889,18 @@ def decode_read_ok(buffer: bytes, position: int) -> tuple[ReadOk, int]:
         vote, position = decode_vote(buffer, position)
     elif flag:
         raise wrong_flag(buffer, position - 1)
-    record = ReadOk(committed=committed, vote=vote)
-    return record, position
+    return ReadOk(committed=committed, vote=vote), position
 
 
 def encode_already_committed(out: list[bytes], record: AlreadyCommitted) -> None:
-    committed = record.committed
-    lineage = record.lineage
-    encode_proposal(out, committed)
-    encode_lineage(out, lineage)
+    encode_proposal(out, record.committed)
+    encode_lineage(out, record.lineage)
 
 
 def decode_already_committed(buffer: bytes, position: int) -> tuple[AlreadyCommitted, int]:
     committed, position = decode_proposal(buffer, position)
     lineage, position = decode_lineage(buffer, position)
-    record = AlreadyCommitted(committed=committed, lineage=lineage)
-    return record, position
+    return AlreadyCommitted(committed=committed, lineage=lineage), position
 
 
 def encode_higher_ballot(out: list[bytes], record: HigherBallot) -> None:
@@ -2352,141 +1909,106 @@ def encode_higher_ballot(out: list[bytes], record: HigherBallot) -> None:
     ballot_replica_id = ballot.replica_id
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    if 0 <= ballot_counter <= 0x7F:
-        out.append(BYTES[ballot_counter])
-    else:
-        encode_uint(out, ballot_counter)
-    if 0 <= ballot_replica_id <= 0x7F:
-        out.append(BYTES[ballot_replica_id])
-    else:
-        encode_uint(out, ballot_replica_id)
+    out.append(BYTES[ballot_counter] if 0 <= ballot_counter <= 0x7F else uint(ballot_counter))
+    out.append(BYTES[ballot_replica_id] if 0 <= ballot_replica_id <= 0x7F else uint(ballot_replica_id))
 
 
 def decode_higher_ballot(buffer: bytes, position: int) -> tuple[HigherBallot, int]:
     ballot_counter = buffer[position]
-    if ballot_counter <= 0x7F:
-        position += 1
-    else:
-        ballot_counter, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_counter > 0x7F:
+        ballot_counter, position = decode_uint(buffer, position - 1)
     ballot_replica_id = buffer[position]
-    if ballot_replica_id <= 0x7F:
-        position += 1
-    else:
-        ballot_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if ballot_replica_id > 0x7F:
+        ballot_replica_id, position = decode_uint(buffer, position - 1)
     if ballot_counter == 0 and ballot_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     ballot = Ballot(counter=ballot_counter, replica_id=ballot_replica_id)
-    record = HigherBallot(ballot=ballot)
-    return record, position
+    return HigherBallot(ballot=ballot), position
 
 
 def encode_behind(out: list[bytes], record: Behind) -> None:
     version = record.version
-    if 0 <= version <= 0x7F:
-        out.append(BYTES[version])
-    else:
-        encode_uint(out, version)
+    out.append(BYTES[version] if 0 <= version <= 0x7F else uint(version))
 
 
 def decode_behind(buffer: bytes, position: int) -> tuple[Behind, int]:
     version = buffer[position]
-    if version <= 0x7F:
-        position += 1
-    else:
-        version, position = decode_uint(buffer, position)
-    record = Behind(version=version)
-    return record, position
+    position += 1
+    if version > 0x7F:
+        version, position = decode_uint(buffer, position - 1)
+    return Behind(version=version), position
 
 
 def encode_stale_commit(out: list[bytes], record: StaleCommit) -> None:
     version = record.version
-    if 0 <= version <= 0x7F:
-        out.append(BYTES[version])
-    else:
-        encode_uint(out, version)
+    out.append(BYTES[version] if 0 <= version <= 0x7F else uint(version))
 
 
 def decode_stale_commit(buffer: bytes, position: int) -> tuple[StaleCommit, int]:
     version = buffer[position]
-    if version <= 0x7F:
-        position += 1
-    else:
-        version, position = decode_uint(buffer, position)
-    record = StaleCommit(version=version)
-    return record, position
+    position += 1
+    if version > 0x7F:
+        version, position = decode_uint(buffer, position - 1)
+    return StaleCommit(version=version), position
 
 
 def encode_stale_epoch(out: list[bytes], record: StaleEpoch) -> None:
-    config = record.config
-    encode_cluster_config(out, config)
+    encode_cluster_config(out, record.config)
 
 
 def decode_stale_epoch(buffer: bytes, position: int) -> tuple[StaleEpoch, int]:
     config, position = decode_cluster_config(buffer, position)
-    record = StaleEpoch(config=config)
-    return record, position
+    return StaleEpoch(config=config), position
 
 
 def encode_epoch_ahead(out: list[bytes], record: EpochAhead) -> None:
     epoch = record.epoch
-    if 0 <= epoch <= 0x7F:
-        out.append(BYTES[epoch])
-    else:
-        encode_uint(out, epoch)
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
 
 
 def decode_epoch_ahead(buffer: bytes, position: int) -> tuple[EpochAhead, int]:
     epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
-    else:
-        epoch, position = decode_uint(buffer, position)
-    record = EpochAhead(epoch=epoch)
-    return record, position
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
+    return EpochAhead(epoch=epoch), position
 
 
 def encode_commit_conflict(out: list[bytes], record: CommitConflict) -> None:
-    committed = record.committed
-    encode_proposal(out, committed)
+    encode_proposal(out, record.committed)
 
 
 def decode_commit_conflict(buffer: bytes, position: int) -> tuple[CommitConflict, int]:
     committed, position = decode_proposal(buffer, position)
-    record = CommitConflict(committed=committed)
-    return record, position
+    return CommitConflict(committed=committed), position
 
 
 def encode_config_ok(out: list[bytes], record: ConfigOk) -> None:
     epoch = record.epoch
-    if 0 <= epoch <= 0x7F:
-        out.append(BYTES[epoch])
-    else:
-        encode_uint(out, epoch)
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
 
 
 def decode_config_ok(buffer: bytes, position: int) -> tuple[ConfigOk, int]:
     epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
-    else:
-        epoch, position = decode_uint(buffer, position)
-    record = ConfigOk(epoch=epoch)
-    return record, position
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
+    return ConfigOk(epoch=epoch), position
 
 
 def encode_failed(out: list[bytes], record: Failed) -> None:
-    reason = record.reason
-    encode_str(out, reason, 0, 1024)
+    encode_str(out, record.reason, 0, 1024)
 
 
 def decode_failed(buffer: bytes, position: int) -> tuple[Failed, int]:
     reason, position = decode_str(buffer, position, 0, 1024)
-    record = Failed(reason=reason)
-    return record, position
+    return Failed(reason=reason), position
 
 
 def encode_stamps(out: list[bytes], value: tuple[bytes, ...]) -> None:
-    encode_length(out, len(value), 0, 64)
+    out.append(length_bytes(len(value), 0, 64))
     for item in value:
         encode_fixed(out, item, 10)
 
@@ -2503,33 +2025,22 @@ def decode_stamps(buffer: bytes, position: int) -> tuple[tuple[bytes, ...], int]
 def encode_inspected(out: list[bytes], record: Inspected) -> None:
     epoch = record.epoch
     committed = record.committed
-    lineage = record.lineage
     promised = record.promised
-    promised_counter = promised.counter
-    promised_replica_id = promised.replica_id
     vote = record.vote
     cached = record.cached
-    changelog = record.changelog
+    promised_counter = promised.counter
+    promised_replica_id = promised.replica_id
     if promised_counter == 0 and promised_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
-    if 0 <= epoch <= 0x7F:
-        out.append(BYTES[epoch])
-    else:
-        encode_uint(out, epoch)
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
     if committed is None:
         out.append(BYTES[0])
     else:
         out.append(BYTES[1])
         encode_proposal(out, committed)
-    encode_lineage(out, lineage)
-    if 0 <= promised_counter <= 0x7F:
-        out.append(BYTES[promised_counter])
-    else:
-        encode_uint(out, promised_counter)
-    if 0 <= promised_replica_id <= 0x7F:
-        out.append(BYTES[promised_replica_id])
-    else:
-        encode_uint(out, promised_replica_id)
+    encode_lineage(out, record.lineage)
+    out.append(BYTES[promised_counter] if 0 <= promised_counter <= 0x7F else uint(promised_counter))
+    out.append(BYTES[promised_replica_id] if 0 <= promised_replica_id <= 0x7F else uint(promised_replica_id))
     if vote is None:
         out.append(BYTES[0])
     else:
@@ -2540,15 +2051,14 @@ def encode_inspected(out: list[bytes], record: Inspected) -> None:
     else:
         out.append(BYTES[1])
         encode_proposal(out, cached)
-    encode_stamps(out, changelog)
+    encode_stamps(out, record.changelog)
 
 
 def decode_inspected(buffer: bytes, position: int) -> tuple[Inspected, int]:
     epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
-    else:
-        epoch, position = decode_uint(buffer, position)
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
     committed: Proposal | None = None
     flag = buffer[position]
     position += 1
@@ -2558,15 +2068,13 @@ def decode_inspected(buffer: bytes, position: int) -> tuple[Inspected, int]:
         raise wrong_flag(buffer, position - 1)
     lineage, position = decode_lineage(buffer, position)
     promised_counter = buffer[position]
-    if promised_counter <= 0x7F:
-        position += 1
-    else:
-        promised_counter, position = decode_uint(buffer, position)
+    position += 1
+    if promised_counter > 0x7F:
+        promised_counter, position = decode_uint(buffer, position - 1)
     promised_replica_id = buffer[position]
-    if promised_replica_id <= 0x7F:
-        position += 1
-    else:
-        promised_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if promised_replica_id > 0x7F:
+        promised_replica_id, position = decode_uint(buffer, position - 1)
     if promised_counter == 0 and promised_replica_id != 0:
         raise InvalidValue("counter 0 belongs to the ballot (0,0) alone")
     promised = Ballot(counter=promised_counter, replica_id=promised_replica_id)
@@ -2739,7 +2247,7 @@ def decode_reply(buffer: bytes, position: int) -> tuple[Reply, int]:
 
 
 def encode_requests(out: list[bytes], value: tuple[Request, ...]) -> None:
-    encode_length(out, len(value), 0, 4096)
+    out.append(length_bytes(len(value), 0, 4096))
     for item in value:
         encode_request(out, item)
 
@@ -2754,7 +2262,7 @@ def decode_requests(buffer: bytes, position: int) -> tuple[tuple[Request, ...], 
 
 
 def encode_replies(out: list[bytes], value: tuple[Reply, ...]) -> None:
-    encode_length(out, len(value), 0, 4096)
+    out.append(length_bytes(len(value), 0, 4096))
     for item in value:
         encode_reply(out, item)
 
@@ -2771,72 +2279,54 @@ def decode_replies(buffer: bytes, position: int) -> tuple[tuple[Reply, ...], int
 def encode_peer_request(out: list[bytes], record: PeerRequest) -> None:
     sender = record.sender
     recipient = record.recipient
-    requests = record.requests
-    if 0 <= sender <= 0x7F:
-        out.append(BYTES[sender])
-    else:
-        encode_uint(out, sender)
-    if 0 <= recipient <= 0x7F:
-        out.append(BYTES[recipient])
-    else:
-        encode_uint(out, recipient)
-    encode_requests(out, requests)
+    out.append(BYTES[sender] if 0 <= sender <= 0x7F else uint(sender))
+    out.append(BYTES[recipient] if 0 <= recipient <= 0x7F else uint(recipient))
+    encode_requests(out, record.requests)
 
 
 def decode_peer_request(buffer: bytes, position: int) -> tuple[PeerRequest, int]:
     sender = buffer[position]
-    if sender <= 0x7F:
-        position += 1
-    else:
-        sender, position = decode_uint(buffer, position)
+    position += 1
+    if sender > 0x7F:
+        sender, position = decode_uint(buffer, position - 1)
     recipient = buffer[position]
-    if recipient <= 0x7F:
-        position += 1
-    else:
-        recipient, position = decode_uint(buffer, position)
+    position += 1
+    if recipient > 0x7F:
+        recipient, position = decode_uint(buffer, position - 1)
     requests, position = decode_requests(buffer, position)
-    record = PeerRequest(sender=sender, recipient=recipient, requests=requests)
-    return record, position
+    return PeerRequest(sender=sender, recipient=recipient, requests=requests), position
 
 
 def encode_peer_response(out: list[bytes], record: PeerResponse) -> None:
-    replies = record.replies
-    encode_replies(out, replies)
+    encode_replies(out, record.replies)
 
 
 def decode_peer_response(buffer: bytes, position: int) -> tuple[PeerResponse, int]:
     replies, position = decode_replies(buffer, position)
-    record = PeerResponse(replies=replies)
-    return record, position
+    return PeerResponse(replies=replies), position
 
 
 def encode_changelog_entry(out: list[bytes], record: ChangelogEntry) -> None:
     key = record.key
-    committed = record.committed
     length = len(key)
-    if 1 <= length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 1, 1024)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
-    encode_proposal(out, committed)
+    encode_proposal(out, record.committed)
 
 
 def decode_changelog_entry(buffer: bytes, position: int) -> tuple[ChangelogEntry, int]:
     length = buffer[position]
-    if 1 <= length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 1, 1024)
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
     key = buffer[position : position + length]
     position += length
     committed, position = decode_proposal(buffer, position)
-    record = ChangelogEntry(key=key, committed=committed)
-    return record, position
+    return ChangelogEntry(key=key, committed=committed), position
 
 
 def encode_entries(out: list[bytes], value: tuple[ChangelogEntry, ...]) -> None:
-    encode_length(out, len(value), 0, 1024)
+    out.append(length_bytes(len(value), 0, 1024))
     for item in value:
         encode_changelog_entry(out, item)
 
@@ -2853,22 +2343,15 @@ def decode_entries(buffer: bytes, position: int) -> tuple[tuple[ChangelogEntry, 
 def encode_stretch(out: list[bytes], record: Stretch) -> None:
     until = record.until
     count = record.count
-    digest = record.digest
     if until is None:
         out.append(BYTES[0])
     else:
         out.append(BYTES[1])
         length = len(until)
-        if 1 <= length <= 0x7F:
-            out.append(BYTES[length])
-        else:
-            encode_length(out, length, 1, 1024)
+        out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
         out.append(until)
-    if 0 <= count <= 0x7F:
-        out.append(BYTES[count])
-    else:
-        encode_uint(out, count)
-    encode_fixed(out, digest, 16)
+    out.append(BYTES[count] if 0 <= count <= 0x7F else uint(count))
+    encode_fixed(out, record.digest, 16)
 
 
 def decode_stretch(buffer: bytes, position: int) -> tuple[Stretch, int]:
@@ -2877,53 +2360,41 @@ def decode_stretch(buffer: bytes, position: int) -> tuple[Stretch, int]:
     position += 1
     if flag == 1:
         length = buffer[position]
-        if 1 <= length <= 0x7F:
-            position += 1
-        else:
-            length, position = decode_length(buffer, position, 1, 1024)
+        position += 1
+        if not 1 <= length <= 0x7F:
+            length, position = decode_length(buffer, position - 1, 1, 1024)
         until = buffer[position : position + length]
         position += length
     elif flag:
         raise wrong_flag(buffer, position - 1)
     count = buffer[position]
-    if count <= 0x7F:
-        position += 1
-    else:
-        count, position = decode_uint(buffer, position)
+    position += 1
+    if count > 0x7F:
+        count, position = decode_uint(buffer, position - 1)
     digest, position = decode_fixed(buffer, position, 16)
-    record = Stretch(until=until, count=count, digest=digest)
-    return record, position
+    return Stretch(until=until, count=count, digest=digest), position
 
 
 def encode_snapshot_read(out: list[bytes], record: SnapshotRead) -> None:
     reader = record.reader
-    store = record.store
     after = record.after
-    held = record.held
-    if 0 <= reader <= 0x7F:
-        out.append(BYTES[reader])
-    else:
-        encode_uint(out, reader)
-    encode_unsigned(out, store, 8)
+    out.append(BYTES[reader] if 0 <= reader <= 0x7F else uint(reader))
+    encode_unsigned(out, record.store, 8)
     if after is None:
         out.append(BYTES[0])
     else:
         out.append(BYTES[1])
         length = len(after)
-        if 1 <= length <= 0x7F:
-            out.append(BYTES[length])
-        else:
-            encode_length(out, length, 1, 1024)
+        out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
         out.append(after)
-    encode_stretch(out, held)
+    encode_stretch(out, record.held)
 
 
 def decode_snapshot_read(buffer: bytes, position: int) -> tuple[SnapshotRead, int]:
     reader = buffer[position]
-    if reader <= 0x7F:
-        position += 1
-    else:
-        reader, position = decode_uint(buffer, position)
+    position += 1
+    if reader > 0x7F:
+        reader, position = decode_uint(buffer, position - 1)
     store = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
     after: bytes | None = None
@@ -2931,88 +2402,70 @@ def decode_snapshot_read(buffer: bytes, position: int) -> tuple[SnapshotRead, in
     position += 1
     if flag == 1:
         length = buffer[position]
-        if 1 <= length <= 0x7F:
-            position += 1
-        else:
-            length, position = decode_length(buffer, position, 1, 1024)
+        position += 1
+        if not 1 <= length <= 0x7F:
+            length, position = decode_length(buffer, position - 1, 1, 1024)
         after = buffer[position : position + length]
         position += length
     elif flag:
         raise wrong_flag(buffer, position - 1)
     held, position = decode_stretch(buffer, position)
-    record = SnapshotRead(reader=reader, store=store, after=after, held=held)
-    return record, position
+    return SnapshotRead(reader=reader, store=store, after=after, held=held), position
 
 
 def encode_changelog_read(out: list[bytes], record: ChangelogRead) -> None:
     reader = record.reader
-    store = record.store
-    after = record.after
-    if 0 <= reader <= 0x7F:
-        out.append(BYTES[reader])
-    else:
-        encode_uint(out, reader)
-    encode_unsigned(out, store, 8)
-    encode_fixed(out, after, 10)
+    out.append(BYTES[reader] if 0 <= reader <= 0x7F else uint(reader))
+    encode_unsigned(out, record.store, 8)
+    encode_fixed(out, record.after, 10)
 
 
 def decode_changelog_read(buffer: bytes, position: int) -> tuple[ChangelogRead, int]:
     reader = buffer[position]
-    if reader <= 0x7F:
-        position += 1
-    else:
-        reader, position = decode_uint(buffer, position)
+    position += 1
+    if reader > 0x7F:
+        reader, position = decode_uint(buffer, position - 1)
     store = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
     after, position = decode_fixed(buffer, position, 10)
-    record = ChangelogRead(reader=reader, store=store, after=after)
-    return record, position
+    return ChangelogRead(reader=reader, store=store, after=after), position
 
 
 def encode_unsettled_read(out: list[bytes], record: UnsettledRead) -> None:
     epoch = record.epoch
     after = record.after
-    if 0 <= epoch <= 0x7F:
-        out.append(BYTES[epoch])
-    else:
-        encode_uint(out, epoch)
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
     if after is None:
         out.append(BYTES[0])
     else:
         out.append(BYTES[1])
         length = len(after)
-        if 1 <= length <= 0x7F:
-            out.append(BYTES[length])
-        else:
-            encode_length(out, length, 1, 1024)
+        out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
         out.append(after)
 
 
 def decode_unsettled_read(buffer: bytes, position: int) -> tuple[UnsettledRead, int]:
     epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
-    else:
-        epoch, position = decode_uint(buffer, position)
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
     after: bytes | None = None
     flag = buffer[position]
     position += 1
     if flag == 1:
         length = buffer[position]
-        if 1 <= length <= 0x7F:
-            position += 1
-        else:
-            length, position = decode_length(buffer, position, 1, 1024)
+        position += 1
+        if not 1 <= length <= 0x7F:
+            length, position = decode_length(buffer, position - 1, 1, 1024)
         after = buffer[position : position + length]
         position += length
     elif flag:
         raise wrong_flag(buffer, position - 1)
-    record = UnsettledRead(epoch=epoch, after=after)
-    return record, position
+    return UnsettledRead(epoch=epoch, after=after), position
 
 
 def encode_stretches(out: list[bytes], value: tuple[Stretch, ...]) -> None:
-    encode_length(out, len(value), 0, 128)
+    out.append(length_bytes(len(value), 0, 128))
     for item in value:
         encode_stretch(out, item)
 
@@ -3029,46 +2482,36 @@ def decode_stretches(buffer: bytes, position: int) -> tuple[tuple[Stretch, ...],
 def encode_values_read(out: list[bytes], record: ValuesRead) -> None:
     epoch = record.epoch
     after = record.after
-    held = record.held
-    if 0 <= epoch <= 0x7F:
-        out.append(BYTES[epoch])
-    else:
-        encode_uint(out, epoch)
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
     if after is None:
         out.append(BYTES[0])
     else:
         out.append(BYTES[1])
         length = len(after)
-        if 1 <= length <= 0x7F:
-            out.append(BYTES[length])
-        else:
-            encode_length(out, length, 1, 1024)
+        out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
         out.append(after)
-    encode_stretches(out, held)
+    encode_stretches(out, record.held)
 
 
 def decode_values_read(buffer: bytes, position: int) -> tuple[ValuesRead, int]:
     epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
-    else:
-        epoch, position = decode_uint(buffer, position)
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
     after: bytes | None = None
     flag = buffer[position]
     position += 1
     if flag == 1:
         length = buffer[position]
-        if 1 <= length <= 0x7F:
-            position += 1
-        else:
-            length, position = decode_length(buffer, position, 1, 1024)
+        position += 1
+        if not 1 <= length <= 0x7F:
+            length, position = decode_length(buffer, position - 1, 1, 1024)
         after = buffer[position : position + length]
         position += length
     elif flag:
         raise wrong_flag(buffer, position - 1)
     held, position = decode_stretches(buffer, position)
-    record = ValuesRead(epoch=epoch, after=after, held=held)
-    return record, position
+    return ValuesRead(epoch=epoch, after=after, held=held), position
 
 
 def encode_kept_id(out: list[bytes], record: KeptId) -> None:
@@ -3076,48 +2519,32 @@ def encode_kept_id(out: list[bytes], record: KeptId) -> None:
     id = record.id
     id_replica_id = id.replica_id
     id_slot = id.slot
-    if 0 <= term <= 0x7F:
-        out.append(BYTES[term])
-    else:
-        encode_uint(out, term)
-    if 0 <= id_replica_id <= 0x7F:
-        out.append(BYTES[id_replica_id])
-    else:
-        encode_uint(out, id_replica_id)
-    if 0 <= id_slot <= 0x7F:
-        out.append(BYTES[id_slot])
-    else:
-        encode_uint(out, id_slot)
+    out.append(BYTES[term] if 0 <= term <= 0x7F else uint(term))
+    out.append(BYTES[id_replica_id] if 0 <= id_replica_id <= 0x7F else uint(id_replica_id))
+    out.append(BYTES[id_slot] if 0 <= id_slot <= 0x7F else uint(id_slot))
 
 
 def decode_kept_id(buffer: bytes, position: int) -> tuple[KeptId, int]:
     term = buffer[position]
-    if term <= 0x7F:
-        position += 1
-    else:
-        term, position = decode_uint(buffer, position)
+    position += 1
+    if term > 0x7F:
+        term, position = decode_uint(buffer, position - 1)
     id_replica_id = buffer[position]
-    if id_replica_id <= 0x7F:
-        position += 1
-    else:
-        id_replica_id, position = decode_uint(buffer, position)
+    position += 1
+    if id_replica_id > 0x7F:
+        id_replica_id, position = decode_uint(buffer, position - 1)
     id_slot = buffer[position]
-    if id_slot <= 0x7F:
-        position += 1
-    else:
-        id_slot, position = decode_uint(buffer, position)
+    position += 1
+    if id_slot > 0x7F:
+        id_slot, position = decode_uint(buffer, position - 1)
     id = InstanceId(replica_id=id_replica_id, slot=id_slot)
-    record = KeptId(term=term, id=id)
-    return record, position
+    return KeptId(term=term, id=id), position
 
 
 def encode_kept_read(out: list[bytes], record: KeptRead) -> None:
     epoch = record.epoch
     after = record.after
-    if 0 <= epoch <= 0x7F:
-        out.append(BYTES[epoch])
-    else:
-        encode_uint(out, epoch)
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
     if after is None:
         out.append(BYTES[0])
     else:
@@ -3127,10 +2554,9 @@ def encode_kept_read(out: list[bytes], record: KeptRead) -> None:
 
 def decode_kept_read(buffer: bytes, position: int) -> tuple[KeptRead, int]:
     epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
-    else:
-        epoch, position = decode_uint(buffer, position)
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
     after: KeptId | None = None
     flag = buffer[position]
     position += 1
@@ -3138,8 +2564,7 @@ def decode_kept_read(buffer: bytes, position: int) -> tuple[KeptRead, int]:
         after, position = decode_kept_id(buffer, position)
     elif flag:
         raise wrong_flag(buffer, position - 1)
-    record = KeptRead(epoch=epoch, after=after)
-    return record, position
+    return KeptRead(epoch=epoch, after=after), position
 
 
 def encode_member_request(out: list[bytes], value: MemberRequest) -> None:
@@ -3184,14 +2609,10 @@ def decode_member_request(buffer: bytes, position: int) -> tuple[MemberRequest, 
 
 
 def encode_snapshot_page(out: list[bytes], record: SnapshotPage) -> None:
-    store = record.store
-    entries = record.entries
-    cursor = record.cursor
-    more = record.more
-    encode_unsigned(out, store, 8)
-    encode_entries(out, entries)
-    encode_fixed(out, cursor, 10)
-    out.append(BYTES[1] if more else BYTES[0])
+    encode_unsigned(out, record.store, 8)
+    encode_entries(out, record.entries)
+    encode_fixed(out, record.cursor, 10)
+    out.append(BYTES[1] if record.more else BYTES[0])
 
 
 def decode_snapshot_page(buffer: bytes, position: int) -> tuple[SnapshotPage, int]:
@@ -3204,17 +2625,13 @@ def decode_snapshot_page(buffer: bytes, position: int) -> tuple[SnapshotPage, in
         raise wrong_flag(buffer, position)
     more = flag == 1
     position += 1
-    record = SnapshotPage(store=store, entries=entries, cursor=cursor, more=more)
-    return record, position
+    return SnapshotPage(store=store, entries=entries, cursor=cursor, more=more), position
 
 
 def encode_changelog_page(out: list[bytes], record: ChangelogPage) -> None:
-    entries = record.entries
-    cursor = record.cursor
-    more = record.more
-    encode_entries(out, entries)
-    encode_fixed(out, cursor, 10)
-    out.append(BYTES[1] if more else BYTES[0])
+    encode_entries(out, record.entries)
+    encode_fixed(out, record.cursor, 10)
+    out.append(BYTES[1] if record.more else BYTES[0])
 
 
 def decode_changelog_page(buffer: bytes, position: int) -> tuple[ChangelogPage, int]:
@@ -3225,44 +2642,34 @@ def decode_changelog_page(buffer: bytes, position: int) -> tuple[ChangelogPage, 
         raise wrong_flag(buffer, position)
     more = flag == 1
     position += 1
-    record = ChangelogPage(entries=entries, cursor=cursor, more=more)
-    return record, position
+    return ChangelogPage(entries=entries, cursor=cursor, more=more), position
 
 
 def encode_unsettled(out: list[bytes], record: Unsettled) -> None:
     key = record.key
     version = record.version
     length = len(key)
-    if 1 <= length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 1, 1024)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
-    if 0 <= version <= 0x7F:
-        out.append(BYTES[version])
-    else:
-        encode_uint(out, version)
+    out.append(BYTES[version] if 0 <= version <= 0x7F else uint(version))
 
 
 def decode_unsettled(buffer: bytes, position: int) -> tuple[Unsettled, int]:
     length = buffer[position]
-    if 1 <= length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 1, 1024)
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
     key = buffer[position : position + length]
     position += length
     version = buffer[position]
-    if version <= 0x7F:
-        position += 1
-    else:
-        version, position = decode_uint(buffer, position)
-    record = Unsettled(key=key, version=version)
-    return record, position
+    position += 1
+    if version > 0x7F:
+        version, position = decode_uint(buffer, position - 1)
+    return Unsettled(key=key, version=version), position
 
 
 def encode_unsettled_keys(out: list[bytes], value: tuple[Unsettled, ...]) -> None:
-    encode_length(out, len(value), 0, 1024)
+    out.append(length_bytes(len(value), 0, 1024))
     for item in value:
         encode_unsettled(out, item)
 
@@ -3277,10 +2684,8 @@ def decode_unsettled_keys(buffer: bytes, position: int) -> tuple[tuple[Unsettled
 
 
 def encode_unsettled_page(out: list[bytes], record: UnsettledPage) -> None:
-    keys = record.keys
-    more = record.more
-    encode_unsettled_keys(out, keys)
-    out.append(BYTES[1] if more else BYTES[0])
+    encode_unsettled_keys(out, record.keys)
+    out.append(BYTES[1] if record.more else BYTES[0])
 
 
 def decode_unsettled_page(buffer: bytes, position: int) -> tuple[UnsettledPage, int]:
@@ -3290,47 +2695,30 @@ def decode_unsettled_page(buffer: bytes, position: int) -> tuple[UnsettledPage, 
         raise wrong_flag(buffer, position)
     more = flag == 1
     position += 1
-    record = UnsettledPage(keys=keys, more=more)
-    return record, position
+    return UnsettledPage(keys=keys, more=more), position
 
 
 def encode_member_status(out: list[bytes], record: MemberStatus) -> None:
-    identity = record.identity
     epoch = record.epoch
-    sources = record.sources
-    synced = record.synced
     keys = record.keys
     copied = record.copied
     source = record.source
-    encode_unsigned(out, identity, 8)
-    if 0 <= epoch <= 0x7F:
-        out.append(BYTES[epoch])
-    else:
-        encode_uint(out, epoch)
-    encode_voters(out, sources)
-    out.append(BYTES[1] if synced else BYTES[0])
-    if 0 <= keys <= 0x7F:
-        out.append(BYTES[keys])
-    else:
-        encode_uint(out, keys)
-    if 0 <= copied <= 0x7F:
-        out.append(BYTES[copied])
-    else:
-        encode_uint(out, copied)
-    if 0 <= source <= 0x7F:
-        out.append(BYTES[source])
-    else:
-        encode_uint(out, source)
+    encode_unsigned(out, record.identity, 8)
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
+    encode_voters(out, record.sources)
+    out.append(BYTES[1] if record.synced else BYTES[0])
+    out.append(BYTES[keys] if 0 <= keys <= 0x7F else uint(keys))
+    out.append(BYTES[copied] if 0 <= copied <= 0x7F else uint(copied))
+    out.append(BYTES[source] if 0 <= source <= 0x7F else uint(source))
 
 
 def decode_member_status(buffer: bytes, position: int) -> tuple[MemberStatus, int]:
     identity = int.from_bytes(buffer[position : position + 8], "little")
     position += 8
     epoch = buffer[position]
-    if epoch <= 0x7F:
-        position += 1
-    else:
-        epoch, position = decode_uint(buffer, position)
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
     sources, position = decode_voters(buffer, position)
     flag = buffer[position]
     if flag > 1:
@@ -3338,20 +2726,17 @@ def decode_member_status(buffer: bytes, position: int) -> tuple[MemberStatus, in
     synced = flag == 1
     position += 1
     keys = buffer[position]
-    if keys <= 0x7F:
-        position += 1
-    else:
-        keys, position = decode_uint(buffer, position)
+    position += 1
+    if keys > 0x7F:
+        keys, position = decode_uint(buffer, position - 1)
     copied = buffer[position]
-    if copied <= 0x7F:
-        position += 1
-    else:
-        copied, position = decode_uint(buffer, position)
+    position += 1
+    if copied > 0x7F:
+        copied, position = decode_uint(buffer, position - 1)
     source = buffer[position]
-    if source <= 0x7F:
-        position += 1
-    else:
-        source, position = decode_uint(buffer, position)
+    position += 1
+    if source > 0x7F:
+        source, position = decode_uint(buffer, position - 1)
     record = MemberStatus(
         identity=identity,
         epoch=epoch,
@@ -3368,40 +2753,31 @@ def encode_pair(out: list[bytes], record: Pair) -> None:
     key = record.key
     value = record.value
     length = len(key)
-    if 1 <= length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 1, 1024)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
     out.append(key)
     length = len(value)
-    if length <= 0x7F:
-        out.append(BYTES[length])
-    else:
-        encode_length(out, length, 0, 1048576)
+    out.append(BYTES[length] if length <= 0x7F else length_bytes(length, 0, 1048576))
     out.append(value)
 
 
 def decode_pair(buffer: bytes, position: int) -> tuple[Pair, int]:
     length = buffer[position]
-    if 1 <= length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 1, 1024)
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 1024)
     key = buffer[position : position + length]
     position += length
     length = buffer[position]
-    if length <= 0x7F:
-        position += 1
-    else:
-        length, position = decode_length(buffer, position, 0, 1048576)
+    position += 1
+    if length > 0x7F:
+        length, position = decode_length(buffer, position - 1, 0, 1048576)
     value = buffer[position : position + length]
     position += length
-    record = Pair(key=key, value=value)
-    return record, position
+    return Pair(key=key, value=value), position
 
 
 def encode_pairs(out: list[bytes], value: tuple[Pair, ...]) -> None:
-    encode_length(out, len(value), 0, 8192)
+    out.append(length_bytes(len(value), 0, 8192))
     for item in value:
         encode_pair(out, item)
 
@@ -3416,12 +2792,9 @@ def decode_pairs(buffer: bytes, position: int) -> tuple[tuple[Pair, ...], int]:
 
 
 def encode_places(out: list[bytes], value: tuple[int, ...]) -> None:
-    encode_length(out, len(value), 0, 128)
+    out.append(length_bytes(len(value), 0, 128))
     for item in value:
-        if 0 <= item <= 0x7F:
-            out.append(BYTES[item])
-        else:
-            encode_uint(out, item)
+        out.append(BYTES[item] if 0 <= item <= 0x7F else uint(item))
 
 
 def decode_places(buffer: bytes, position: int) -> tuple[tuple[int, ...], int]:
@@ -3429,29 +2802,23 @@ def decode_places(buffer: bytes, position: int) -> tuple[tuple[int, ...], int]:
     items: list[int] = []
     for _ in range(count):
         item = buffer[position]
-        if item <= 0x7F:
-            position += 1
-        else:
-            item, position = decode_uint(buffer, position)
+        position += 1
+        if item > 0x7F:
+            item, position = decode_uint(buffer, position - 1)
         items.append(item)
     return tuple(items), position
 
 
 def encode_values_page(out: list[bytes], record: ValuesPage) -> None:
-    differing = record.differing
-    pairs = record.pairs
     through = record.through
-    encode_places(out, differing)
-    encode_pairs(out, pairs)
+    encode_places(out, record.differing)
+    encode_pairs(out, record.pairs)
     if through is None:
         out.append(BYTES[0])
     else:
         out.append(BYTES[1])
         length = len(through)
-        if 1 <= length <= 0x7F:
-            out.append(BYTES[length])
-        else:
-            encode_length(out, length, 1, 1024)
+        out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
         out.append(through)
 
 
@@ -3463,41 +2830,33 @@ def decode_values_page(buffer: bytes, position: int) -> tuple[ValuesPage, int]:
     position += 1
     if flag == 1:
         length = buffer[position]
-        if 1 <= length <= 0x7F:
-            position += 1
-        else:
-            length, position = decode_length(buffer, position, 1, 1024)
+        position += 1
+        if not 1 <= length <= 0x7F:
+            length, position = decode_length(buffer, position - 1, 1, 1024)
         through = buffer[position : position + length]
         position += length
     elif flag:
         raise wrong_flag(buffer, position - 1)
-    record = ValuesPage(differing=differing, pairs=pairs, through=through)
-    return record, position
+    return ValuesPage(differing=differing, pairs=pairs, through=through), position
 
 
 def encode_kept(out: list[bytes], record: Kept) -> None:
     term = record.term
-    commit = record.commit
-    if 0 <= term <= 0x7F:
-        out.append(BYTES[term])
-    else:
-        encode_uint(out, term)
-    encode_ordered_commit(out, commit)
+    out.append(BYTES[term] if 0 <= term <= 0x7F else uint(term))
+    encode_ordered_commit(out, record.commit)
 
 
 def decode_kept(buffer: bytes, position: int) -> tuple[Kept, int]:
     term = buffer[position]
-    if term <= 0x7F:
-        position += 1
-    else:
-        term, position = decode_uint(buffer, position)
+    position += 1
+    if term > 0x7F:
+        term, position = decode_uint(buffer, position - 1)
     commit, position = decode_ordered_commit(buffer, position)
-    record = Kept(term=term, commit=commit)
-    return record, position
+    return Kept(term=term, commit=commit), position
 
 
 def encode_kept_ones(out: list[bytes], value: tuple[Kept, ...]) -> None:
-    encode_length(out, len(value), 0, 1024)
+    out.append(length_bytes(len(value), 0, 1024))
     for item in value:
         encode_kept(out, item)
 
@@ -3512,10 +2871,8 @@ def decode_kept_ones(buffer: bytes, position: int) -> tuple[tuple[Kept, ...], in
 
 
 def encode_kept_page(out: list[bytes], record: KeptPage) -> None:
-    kept = record.kept
-    more = record.more
-    encode_kept_ones(out, kept)
-    out.append(BYTES[1] if more else BYTES[0])
+    encode_kept_ones(out, record.kept)
+    out.append(BYTES[1] if record.more else BYTES[0])
 
 
 def decode_kept_page(buffer: bytes, position: int) -> tuple[KeptPage, int]:
@@ -3525,8 +2882,7 @@ def decode_kept_page(buffer: bytes, position: int) -> tuple[KeptPage, int]:
         raise wrong_flag(buffer, position)
     more = flag == 1
     position += 1
-    record = KeptPage(kept=kept, more=more)
-    return record, position
+    return KeptPage(kept=kept, more=more), position
 
 
 def encode_member_reply(out: list[bytes], value: MemberReply) -> None:
@@ -3596,30 +2952,23 @@ def decode_member_reply(buffer: bytes, position: int) -> tuple[MemberReply, int]
 
 def encode_member(out: list[bytes], record: Member) -> None:
     id = record.id
-    url = record.url
-    datacenter = record.datacenter
-    if 0 <= id <= 0x7F:
-        out.append(BYTES[id])
-    else:
-        encode_uint(out, id)
-    encode_str(out, url, 0, 2048)
-    encode_str(out, datacenter, 0, 255)
+    out.append(BYTES[id] if 0 <= id <= 0x7F else uint(id))
+    encode_str(out, record.url, 0, 2048)
+    encode_str(out, record.datacenter, 0, 255)
 
 
 def decode_member(buffer: bytes, position: int) -> tuple[Member, int]:
     id = buffer[position]
-    if id <= 0x7F:
-        position += 1
-    else:
-        id, position = decode_uint(buffer, position)
+    position += 1
+    if id > 0x7F:
+        id, position = decode_uint(buffer, position - 1)
     url, position = decode_str(buffer, position, 0, 2048)
     datacenter, position = decode_str(buffer, position, 0, 255)
-    record = Member(id=id, url=url, datacenter=datacenter)
-    return record, position
+    return Member(id=id, url=url, datacenter=datacenter), position
 
 
 def encode_wished(out: list[bytes], value: tuple[Member, ...]) -> None:
-    encode_length(out, len(value), 1, 64)
+    out.append(length_bytes(len(value), 1, 64))
     for item in value:
         encode_member(out, item)
 
@@ -3648,42 +2997,32 @@ def decode_change_request(buffer: bytes, position: int) -> tuple[ChangeRequest, 
         raise InvalidValue("replica id 0 belongs to legacy values")
     if any(a.id >= b.id for a, b in pairwise(members)):
         raise InvalidValue("replica ids rise")
-    record = ChangeRequest(members=members)
-    return record, position
+    return ChangeRequest(members=members), position
 
 
 def encode_committed_record(out: list[bytes], record: CommittedRecord) -> None:
-    committed = record.committed
-    lineage = record.lineage
-    encode_proposal(out, committed)
-    encode_lineage(out, lineage)
+    encode_proposal(out, record.committed)
+    encode_lineage(out, record.lineage)
 
 
 def decode_committed_record(buffer: bytes, position: int) -> tuple[CommittedRecord, int]:
     committed, position = decode_proposal(buffer, position)
     lineage, position = decode_lineage(buffer, position)
-    record = CommittedRecord(committed=committed, lineage=lineage)
-    return record, position
+    return CommittedRecord(committed=committed, lineage=lineage), position
 
 
 def encode_progress(out: list[bytes], record: Progress) -> None:
-    store = record.store
-    cursor = record.cursor
     after = record.after
-    copied = record.copied
-    encode_unsigned(out, store, 8)
-    encode_fixed(out, cursor, 10)
+    encode_unsigned(out, record.store, 8)
+    encode_fixed(out, record.cursor, 10)
     if after is None:
         out.append(BYTES[0])
     else:
         out.append(BYTES[1])
         length = len(after)
-        if 1 <= length <= 0x7F:
-            out.append(BYTES[length])
-        else:
-            encode_length(out, length, 1, 1024)
+        out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
         out.append(after)
-    out.append(BYTES[1] if copied else BYTES[0])
+    out.append(BYTES[1] if record.copied else BYTES[0])
 
 
 def decode_progress(buffer: bytes, position: int) -> tuple[Progress, int]:
@@ -3695,10 +3034,9 @@ def decode_progress(buffer: bytes, position: int) -> tuple[Progress, int]:
     position += 1
     if flag == 1:
         length = buffer[position]
-        if 1 <= length <= 0x7F:
-            position += 1
-        else:
-            length, position = decode_length(buffer, position, 1, 1024)
+        position += 1
+        if not 1 <= length <= 0x7F:
+            length, position = decode_length(buffer, position - 1, 1, 1024)
         after = buffer[position : position + length]
         position += length
     elif flag:
@@ -3708,5 +3046,4 @@ def decode_progress(buffer: bytes, position: int) -> tuple[Progress, int]:
         raise wrong_flag(buffer, position)
     copied = flag == 1
     position += 1
-    record = Progress(store=store, cursor=cursor, after=after, copied=copied)
-    return record, position
+    return Progress(store=store, cursor=cursor, after=after, copied=copied), position

@@ -1,10 +1,10 @@
 """Turns the schema into straight-line Python: `python -m epoxy.codec.generate` rewrites `epoxy_v2.py`.
 
-One pair of functions for each named type, one statement after the other for each field: no table is consulted and no
-type is inspected while encoding or decoding. Calls are what Python is slow at, so the short forms of numbers and
-lengths stand inline, and so does a record of numbers alone in the record that holds it. An encoder appends pieces to a
-list, the cheapest thing there is to append to, compiled or not; `wire` joins them. The result is committed, so that it
-is read, type-checked and compared like other code.
+One pair of functions for each named type, with statements for each field in turn: no table is consulted and no type is
+inspected while encoding or decoding. Calls are slow in Python, so the short forms of numbers and lengths are inline,
+and a record of numbers alone is inline in the record that holds it. An encoder appends pieces to a list, which is the
+cheapest way, compiled or not; `wire` joins them. The result is committed, so that it is read, type-checked and compared
+like other code.
 
 The generator also compares the schema with the model: same fields in the same order, same members.
 """
@@ -47,13 +47,17 @@ TARGET = Path(__file__).with_name("epoxy_v2.py")
 MODELS = (ballot, quorum, cluster, records, transactions, ordered, messages, frames, membership)
 """Low to high, as they import each other."""
 
+ALONE = frozenset(("Ballot",))
+"""Records of numbers alone that are stored by themselves. The others are inline in what holds them."""
+
 HEADER = '''"""Made by `python -m epoxy.codec.generate` from schema/{schema}: change that, not this."""
 
-# ruff: noqa: A001, C901 (fields keep their names; a union of thirteen members is one flat match)
+# ruff: noqa: A001, C901, PERF401 (fields keep their names; a union of thirteen members is one flat match)
 
 '''
 
-PRIMITIVES = [name for name in vars(bare) if name.startswith(("encode_", "decode_", "unknown_", "wrong_", "BYTES"))]
+PREFIXES = ("encode_", "decode_", "unknown_", "wrong_", "length_", "uint", "BYTES")
+PRIMITIVES = [name for name in vars(bare) if name.startswith(PREFIXES)]
 LINE = 120
 
 TAKEN = frozenset(("out", "record", "buffer", "position", "length", "flag"))
@@ -65,7 +69,7 @@ SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
 def generate(text: str, name: str, models: tuple[ModuleType, ...] = MODELS, refusals: Refusals = REFUSALS) -> str:
     """The source of the codec for the schema `text`, whose values are the classes of `models`."""
     generator = Generator(parse(text), models, refusals)
-    body = "\n".join(line for definition in generator.schema for line in generator.functions(definition))
+    body = "\n".join(generator.body())
     above = generator.constants(body)
     head = [*generator.imports("\n".join((*above, body))), *(["", *above] if above else [])]
     return HEADER.format(schema=name) + "\n".join(head) + "\n" + body + "\n"
@@ -95,6 +99,12 @@ def enclosed(head: str, items: list[str]) -> list[str]:
     return [line] if len(line) + 4 <= LINE else [f"{head}(", *indented([f"{item}," for item in items]), ")"]
 
 
+def returned(name: str, items: list[str]) -> list[str]:
+    """The record that was decoded, and where the next one begins."""
+    line = f"return {name}({', '.join(items)}), position"
+    return [line] if len(line) + 4 <= LINE else [*enclosed(f"record = {name}", items), "return record, position"]
+
+
 def imported(module: str, names: list[str]) -> list[str]:
     ordered = sorted(names, key=lambda name: (not name.isupper(), name.lower()))
     line = f"from {module} import {', '.join(ordered)}"
@@ -111,6 +121,15 @@ class Generator:
         self.refusals = refusals
 
     # ---- the module
+
+    def body(self) -> list[str]:
+        """Of all definitions, without functions of records that are inline everywhere."""
+        parts = {definition.name: self.functions(definition) for definition in self.schema}
+        called = set(
+            re.findall(r"(?:=|return) decode_(\w+)", "\n".join(line for lines in parts.values() for line in lines))
+        )
+        inline = {name for name in parts if snake(name) not in called and self.is_flat(Named(name))} - ALONE
+        return [line for name, lines in parts.items() if name not in inline for line in lines]
 
     def imports(self, body: str) -> list[str]:
         used = set(re.findall(r"\w+", body))
@@ -181,10 +200,8 @@ class Generator:
                 encode, decode = self.encode_enum(name, kind), self.decode_enum(name, kind)
             case List(element):
                 assert definition.limit is not None
-                encode, decode = (
-                    self.encode_list(element, definition.limit),
-                    self.decode_list(element, definition.limit),
-                )
+                encode = self.encode_list(element, definition.limit)
+                decode = self.decode_list(element, definition.limit)
             case Void():
                 self.compare(name, [], self.model(name))
                 return []
@@ -222,13 +239,12 @@ class Generator:
         return self.resolved(self.known[kind.name].type) if isinstance(kind, Named) else kind
 
     def encode_record(self, name: str, fields: tuple[Field, ...]) -> list[str]:
-        lines = self.unfold("record", fields)
-        lines += self.refuse(name, {snake(field.name): local(field.name) for field in fields})
+        lines = self.refuse(name, {snake(field.name): local(field.name) for field in fields})
         for field in fields:
             lines += self.refuse_inside(field)
         for field in fields:
             lines += self.encode_field(field)
-        return lines
+        return self.unfold("record", fields, lines)
 
     def encode_field(self, field: Field, prefix: str = "") -> list[str]:
         kind, name = self.resolved(field.type), f"{prefix}{snake(field.name)}"
@@ -236,15 +252,19 @@ class Generator:
             return [line for inner in kind.fields for line in self.encode_field(inner, f"{name}_")]
         return self.encode(field.type, local(name))
 
-    def unfold(self, source: str, fields: tuple[Field, ...], prefix: str = "") -> list[str]:
-        """A variable for each field, and for each number of a flat record among them."""
-        lines: list[str] = []
+    def unfold(self, source: str, fields: tuple[Field, ...], body: list[str], prefix: str = "") -> list[str]:
+        """A variable for each field, and for each number of a flat record among them, if `body` needs it twice."""
+        head: list[str] = []
         for field in fields:
             name, kind = f"{prefix}{snake(field.name)}", self.resolved(field.type)
-            lines += [f"{local(name)} = {source}.{snake(field.name)}"]
             if isinstance(kind, RecordType) and self.is_flat(kind):
-                lines += self.unfold(local(name), kind.fields, f"{name}_")
-        return lines
+                body = self.unfold(local(name), kind.fields, body, f"{name}_")
+            uses = re.compile(rf"(?<![\w.]){local(name)}(?!\w)")
+            if sum(len(uses.findall(line)) for line in body) > 1:
+                head += [f"{local(name)} = {source}.{snake(field.name)}"]
+            else:
+                body = [uses.sub(f"{source}.{snake(field.name)}", line) for line in body]
+        return head + body
 
     def refuse_inside(self, field: Field, prefix: str = "") -> list[str]:
         """The rules of the flat records within a field."""
@@ -268,8 +288,7 @@ class Generator:
         for field in fields:
             lines += self.decode_field(field)
         lines += self.refuse(name, {snake(field.name): local(field.name) for field in fields})
-        lines += self.construct("record", name, fields)
-        return [*lines, "return record, position"]
+        return lines + returned(name, self.items(fields))
 
     def decode_field(self, field: Field, prefix: str = "") -> list[str]:
         kind, name = self.resolved(field.type), f"{prefix}{snake(field.name)}"
@@ -278,11 +297,10 @@ class Generator:
         lines = [line for inner in kind.fields for line in self.decode_field(inner, f"{name}_")]
         values = {snake(inner.name): local(f"{name}_{snake(inner.name)}") for inner in kind.fields}
         lines += self.refuse(self.type_name(field.type), values)
-        return lines + self.construct(local(name), self.type_name(field.type), kind.fields, f"{name}_")
+        return lines + enclosed(f"{local(name)} = {self.type_name(field.type)}", self.items(kind.fields, f"{name}_"))
 
-    def construct(self, target: str, name: str, fields: tuple[Field, ...], prefix: str = "") -> list[str]:
-        items = [f"{snake(field.name)}={local(f'{prefix}{snake(field.name)}')}" for field in fields]
-        return enclosed(f"{target} = {name}", items)
+    def items(self, fields: tuple[Field, ...], prefix: str = "") -> list[str]:
+        return [f"{snake(field.name)}={local(f'{prefix}{snake(field.name)}')}" for field in fields]
 
     def refuse(self, name: str, values: dict[str, str]) -> list[str]:
         lines: list[str] = []
@@ -295,8 +313,7 @@ class Generator:
     def encode(self, kind: Outer, value: str, limit: Limit | None = None, name: str = "") -> list[str]:
         match kind:
             case Scalar("uint"):
-                short = [f"if 0 <= {value} <= 0x7F:", f"    out.append(BYTES[{value}])"]
-                return [*short, "else:", f"    encode_uint(out, {value})"]
+                return [f"out.append(BYTES[{value}] if 0 <= {value} <= 0x7F else uint({value}))"]
             case Scalar("bool"):
                 return [f"out.append(BYTES[1] if {value} else BYTES[0])"]
             case Scalar(width):
@@ -319,9 +336,9 @@ class Generator:
                 return [f"encode_{snake(name)}(out, {value})"]
 
     def encode_data(self, value: str, limit: Limit) -> list[str]:
-        short = [f"if {self.short('length', limit)}:", "    out.append(BYTES[length])", "else:"]
-        long = f"    encode_length(out, length, {limit.low}, {limit.high})"
-        return [f"length = len({value})", *short, long, f"out.append({value})"]
+        long = f"length_bytes(length, {limit.low}, {limit.high})"
+        size = f"out.append(BYTES[length] if {self.short('length', limit)} else {long})"
+        return [f"length = len({value})", size, f"out.append({value})"]
 
     def short(self, length: str, limit: Limit) -> str:
         """Whether a length is allowed and takes one byte."""
@@ -330,7 +347,7 @@ class Generator:
 
     def encode_list(self, element: Inner, limit: Limit) -> list[str]:
         return [
-            f"encode_length(out, len(value), {limit.low}, {limit.high})",
+            f"out.append(length_bytes(len(value), {limit.low}, {limit.high}))",
             "for item in value:",
             *indented(self.encode(element, "item")),
         ]
@@ -354,8 +371,8 @@ class Generator:
     def decode(self, kind: Outer, target: str, limit: Limit | None = None, name: str = "") -> list[str]:
         match kind:
             case Scalar("uint"):
-                short = [f"{target} = buffer[position]", f"if {target} <= 0x7F:", "    position += 1"]
-                return [*short, "else:", f"    {target}, position = decode_uint(buffer, position)"]
+                short = [f"{target} = buffer[position]", "position += 1"]
+                return [*short, f"if {target} > 0x7F:", f"    {target}, position = decode_uint(buffer, position - 1)"]
             case Scalar("bool"):
                 strict = ["flag = buffer[position]", "if flag > 1:", "    raise wrong_flag(buffer, position)"]
                 return [*strict, f"{target} = flag == 1", "position += 1"]
@@ -383,10 +400,11 @@ class Generator:
 
     def decode_data(self, target: str, limit: Limit) -> list[str]:
         """A slice that misses its end leaves a position beyond the buffer, which the next read or `wire` notices."""
-        short = [f"if {self.short('length', limit)}:", "    position += 1", "else:"]
-        long = f"    length, position = decode_length(buffer, position, {limit.low}, {limit.high})"
+        short = ["length = buffer[position]", "position += 1"]
+        is_long = f"not {self.short('length', limit)}" if limit.low else f"length > 0x{min(limit.high, 0x7F):02X}"
+        long = f"    length, position = decode_length(buffer, position - 1, {limit.low}, {limit.high})"
         cut = [f"{target} = buffer[position : position + length]", "position += length"]
-        return ["length = buffer[position]", *short, long, *cut]
+        return [*short, f"if {is_long}:", long, *cut]
 
     def decode_list(self, element: Inner, limit: Limit) -> list[str]:
         """The bound of the loop has a name of its own: compiled code looks at it again in every turn, and an element

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from epoxy.codec import epoxy_v2 as v2
-from epoxy.codec.bare import encode_data, encode_length, encode_uint
+from epoxy.codec.bare import encode_data, length_bytes, uint
 from epoxy.model.errors import CodecError, Oversized, TrailingBytes, Truncated, UnknownVersion
 from epoxy.model.messages import Request
 from epoxy.model.records import MAX_KEY_BYTES, Proposal, Settled
@@ -92,12 +92,7 @@ def encode_requests(requests: Sequence[Request]) -> bytes:
 
 def join_peer_request(sender: int, recipient: int, count: int, requests: Sequence[bytes]) -> bytes:
     """What `encode_peer_request` would make of the `count` requests that were encoded here."""
-    out = [HEADER]
-    encode_uint(out, sender)
-    encode_uint(out, recipient)
-    encode_length(out, count, 0, MAX_BATCH)
-    out += requests
-    data = b"".join(out)
+    data = b"".join([HEADER, uint(sender), uint(recipient), length_bytes(count, 0, MAX_BATCH), *requests])
     if len(data) > MAX_ENCODED_BYTES:
         raise too_long(len(data))
     return data
