@@ -3,10 +3,10 @@
 A value has exactly one encoding, and a length is checked against its limit and against the bytes at hand before
 anything is made of it. So bytes either decode to a value that encodes to the same bytes, or raise a `CodecError`.
 
-Encoders append pieces to a list. Decoders take (buffer, position) and return (value, position). They index without
-looking: Python checks every index, and `wire` turns the `IndexError` of a buffer that ends too early into `Truncated`,
-in one place and for no cost. Slices are silent about a missing end: these functions ask first. Generated code does not,
-for a position beyond the end makes the next read fail, and `wire` looks at the last one.
+Encoders append pieces to a list. Decoders take (buffer, position) and return (value, position). They index without a
+check of their own: Python checks every index, and `wire` turns the `IndexError` of a buffer that ends too early into
+`Truncated`. A slice beyond the end is only shorter, so these functions check the length first. Generated code does not:
+a position beyond the end makes the next read fail, and `wire` checks the last one.
 """
 
 from epoxy.model.errors import CodecError, InvalidValue, NonCanonical, Oversized, Truncated, UnknownTag
@@ -15,7 +15,7 @@ MAX_UINT = (1 << 64) - 1
 """BARE gives a uint 64 bits and no more."""
 
 BYTES = [bytes((number,)) for number in range(256)]
-"""Made once: a piece of one byte costs no more than to point at it."""
+"""Made once, so that a piece of one byte is only a reference."""
 
 LAST_SHIFT = 63
 """Nine bytes carry 63 bits; the tenth holds the last one and nothing else."""
@@ -23,7 +23,7 @@ LAST_SHIFT = 63
 
 def uint(number: int) -> bytes:
     if not 0 <= number <= MAX_UINT:
-        raise InvalidValue(f"{number} is no unsigned 64-bit integer")
+        raise InvalidValue(f"{number} is not an unsigned 64-bit integer")
     out: list[bytes] = []
     while number > 0x7F:
         out.append(BYTES[number & 0x7F | 0x80])
@@ -65,7 +65,7 @@ def length_bytes(length: int, low: int, high: int) -> bytes:
 
 
 def decode_length(buffer: bytes, position: int, low: int, high: int) -> tuple[int, int]:
-    """Every element of every list takes a byte at least, so no honest length exceeds the bytes that are left."""
+    """Every element of every list takes at least a byte, so no valid length exceeds the bytes that are left."""
     length = buffer[position]
     position += 1
     if length > 0x7F:
@@ -129,6 +129,6 @@ def wrong_flag(buffer: bytes, position: int) -> NonCanonical:
 
 
 def unknown_tag(name: str, buffer: bytes, position: int) -> UnknownTag:
-    """All our tags take one byte. What stands here may be a longer uint, and a wrong one at that: say which."""
+    """All our tags take one byte, but here may be a longer uint, or a malformed one: decode it for the message."""
     tag, _ = decode_uint(buffer, position)
     return UnknownTag(f"{name} has no member {tag} (at byte {position})")

@@ -89,7 +89,7 @@ def local(name: str) -> str:
 
 
 def constant(name: str) -> str:
-    """Of a type without fields there is one value."""
+    """The name of the only value of a type without fields."""
     return snake(name).upper()
 
 
@@ -149,14 +149,14 @@ class Generator:
         return [f"{constant(name)} = {name}()" for name in voids if constant(name) in used]
 
     def names_of(self, module: ModuleType, used: set[str]) -> list[str]:
-        return [name for name in self.known if name in used and self.home(name) is module]
+        return [name for name in self.known if name in used and self.module_of(name) is module]
 
-    def home(self, name: str) -> ModuleType | None:
-        """Where a name is defined: the lowest module that has it, for the others import it from there."""
+    def module_of(self, name: str) -> ModuleType | None:
+        """Where a name is defined: the lowest module that has it, since the others import it from there."""
         return next((module for module in self.models if name in vars(module)), None)
 
     def model(self, name: str) -> object:
-        module = self.home(name)
+        module = self.module_of(name)
         if module is None:
             raise SchemaError(f"{name} is in the schema, but not in the model")
         return getattr(module, name)
@@ -186,7 +186,7 @@ class Generator:
                 assert_never(kind)
 
     def functions(self, definition: Definition) -> list[str]:
-        """The pair for one named type; names for scalars and byte strings are only words, written inline."""
+        """The pair for one named type. Named scalars and byte strings are inline, and have none."""
         name, kind = definition.name, definition.type
         match kind:
             case RecordType(fields):
@@ -215,21 +215,21 @@ class Generator:
             *["", "", f"def decode_{suffix}(buffer: bytes, position: int) -> tuple[{hint}, int]:", *indented(decode)],
         ]
 
-    def compare(self, name: str, ours: list[str], model: object) -> None:
-        """A field the schema forgets would be lost on the way to a disk."""
+    def compare(self, name: str, fields: list[str], model: object) -> None:
+        """A field missing in the schema would be lost on the way to a disk."""
         if isinstance(model, type) and issubclass(model, enum.Enum):
-            theirs = [member.name for member in model]
+            modelled = [member.name for member in model]
         elif isinstance(model, type):
-            theirs = list(getattr(model, "__struct_fields__", ()))
+            modelled = list(getattr(model, "__struct_fields__", ()))
         else:
-            theirs = [member.__name__ for member in get_args(model)]
-        if ours != theirs:
-            raise SchemaError(f"{name} is {ours} in the schema, but {theirs} in the model")
+            modelled = [member.__name__ for member in get_args(model)]
+        if fields != modelled:
+            raise SchemaError(f"{name} is {fields} in the schema, but {modelled} in the model")
 
     # ---- records
 
     def is_flat(self, kind: Outer) -> bool:
-        """A record of numbers alone, which are numbers of whatever holds it."""
+        """A record of numbers alone, which is written inline."""
         kind = self.resolved(kind)
         return isinstance(kind, RecordType) and all(
             isinstance(self.resolved(field.type), Scalar) or self.is_flat(field.type) for field in kind.fields
@@ -399,7 +399,7 @@ class Generator:
                 return [f"{target}, position = decode_{snake(name)}(buffer, position)"]
 
     def decode_data(self, target: str, limit: Limit) -> list[str]:
-        """A slice that misses its end leaves a position beyond the buffer, which the next read or `wire` notices."""
+        """A slice that is cut short leaves a position beyond the buffer, which the next read or `wire` notices."""
         short = ["length = buffer[position]", "position += 1"]
         is_long = f"not {self.short('length', limit)}" if limit.low else f"length > 0x{min(limit.high, 0x7F):02X}"
         long = f"    length, position = decode_length(buffer, position - 1, {limit.low}, {limit.high})"
@@ -407,8 +407,8 @@ class Generator:
         return [*short, f"if {is_long}:", long, *cut]
 
     def decode_list(self, element: Inner, limit: Limit) -> list[str]:
-        """The bound of the loop has a name of its own: compiled code looks at it again in every turn, and an element
-        may need `length` for itself."""
+        """The bound of the loop has a variable of its own: compiled code reads it again in every turn, and an element
+        may use `length`."""
         return [
             f"count, position = decode_length(buffer, position, {limit.low}, {limit.high})",
             f"items: list[{self.hint(element)}] = []",

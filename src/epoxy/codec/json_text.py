@@ -1,7 +1,7 @@
-"""JSON that somebody else wrote, read into a type.
+"""JSON of clients and other programs, read into a type.
 
-The decoder itself raises three kinds of errors: its own, `UnicodeDecodeError` for bytes that are not UTF-8, and
-`RecursionError` for arrays or objects nested a thousand deep. To the reader all of them mean the same.
+The decoder raises three kinds of errors: its own, `UnicodeDecodeError` for bytes that are not UTF-8, and
+`RecursionError` for arrays or objects nested a thousand deep. Here all of them become one.
 """
 
 from typing import TypeVar
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-    """Raises InvalidValue, with what is wrong in one line."""
+    """Raises InvalidValue with a message of one line."""
     try:
         return decoder.decode(data)
     except UnicodeDecodeError as error:

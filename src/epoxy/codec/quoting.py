@@ -1,8 +1,8 @@
-"""Byte strings inside of keys: the part of the tuple encoding that every transaction walks through."""
+"""Byte strings inside of keys: the part of the tuple encoding that is hot, and compiled."""
 
 
 def pack_bytes(value: bytes) -> bytes:
-    """`tuple.pack((value,))`, for the one item in our keys that is not known beforehand."""
+    """`tuple.pack((value,))`, for the one item of our row keys that is not a constant."""
     return b"\x01" + escape(value) + b"\x00"
 
 

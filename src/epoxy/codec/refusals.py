@@ -1,4 +1,4 @@
-"""Which values the codec refuses although their shape is right."""
+"""Values the codec refuses although they fit the schema."""
 
 from collections.abc import Mapping
 
@@ -44,5 +44,5 @@ REFUSALS: Refusals = {
         ("any(a.id >= b.id for a, b in pairwise({members}))", "replica ids rise"),
     ),
 }
-"""What the types of the model assert, said again as errors. Bytes are the world's doing, not a bug of ours, and asserts
-vanish under `python -O`. Checked before encoding too: what nobody could read must not be written."""
+"""By type, conditions and messages: what the types of the model assert, as errors. Wrong bytes are not a bug of this
+code, and asserts vanish under `python -O`. Checked before encoding too: what cannot be read must not be written."""

@@ -4,9 +4,9 @@ Replies are encoded by small functions that nest: `array([bulk(b"a"), integer(1)
 function takes the protocol, 2 or 3.
 
 A command is an array of bulk strings and nothing else: no other types, no nesting. A few that touch no keys may be
-inline, a line of plain text, because probes send them so. The reader is strict and looks at every announced size before
-it waits for, or sets aside, a single byte for it. A command beyond the limits is passed over, if they allow for that:
-its client is told, and the connection stays.
+inline, a line of plain text, because probes send them so. The reader is strict, and checks every announced size before
+it waits for or stores any byte. A command beyond the limits is skipped, if they allow for that: its client gets an
+error, and the connection stays open.
 """
 
 import re
@@ -23,19 +23,19 @@ MAX_HEADER_BYTES = 12
 """A mark and a number of up to ten digits; every limit is far below that."""
 
 INLINE = frozenset((b"PING", b"ECHO", b"AUTH", b"INFO", b"QUIT"))
-"""What health checks and redis-benchmark send as text. A browser that is talked into sending a request to this port
-begins it with something else, and is cut off."""
+"""What health checks and redis-benchmark send as text. An HTTP request that a web page makes a browser send to this
+port begins otherwise, and ends the connection."""
 
 MAX_INLINE_BYTES = 1024
 
 MAX_PASSED_ARGUMENTS = 1 << 20
-"""Of a command that is passed over; as many as Redis takes."""
+"""Of a command that is skipped; as many as Redis takes."""
 
 OVERSIZED: Final = bytes(bytearray(b"oversized"))
-"""The first word of what stands for a command that was passed over; the second says why. Known by its identity."""
+"""The first word of the placeholder for a skipped command; the second says why. Compared by identity."""
 
 NOTHING = re.compile(rb"(?:\r?\n|\*0{1,10}\r\n)*")
-"""Between commands: empty lines, as `redis-cli --pipe` sends before its last word, and arrays of nothing."""
+"""Between commands: empty lines, as `redis-cli --pipe` sends before its last command, and empty arrays."""
 
 COUNTS = {b"*%d" % count: count for count in range(1, SHORT_ARGUMENTS + 1)}
 SIZES = {b"$%d" % size: size for size in range(SHORT_BYTES + 1)}
@@ -53,7 +53,7 @@ def error(text: str) -> bytes:
 
 
 def one_line(text: str) -> bytes:
-    """What clients and keys put into a message must not end it early."""
+    """Text of clients and keys must not end the line."""
     return "".join(char if char.isprintable() else "?" for char in text).encode()
 
 
@@ -82,22 +82,22 @@ def array(items: Sequence[bytes]) -> bytes:
 
 
 def mapping(pairs: Iterable[tuple[bytes, bytes]], protocol: int) -> bytes:
-    """RESP2 has no maps: names and values take turns in an array."""
+    """RESP2 has no maps: an array of names and values in turn."""
     flat = [item for pair in pairs for item in pair]
     return b"%%%d\r\n%b" % (len(flat) // 2, b"".join(flat)) if protocol == 3 else array(flat)
 
 
 def verbatim(text: str, protocol: int) -> bytes:
-    """Text for people to read as it is."""
+    """Multi-line text."""
     encoded = text.encode()
     return b"=%d\r\ntxt:%b\r\n" % (len(encoded) + 4, encoded) if protocol == 3 else bulk(encoded)
 
 
 class CommandReader:
-    """Commands out of a stream that is cut anywhere. After a `fault` nothing more is read: where the next command would
-    begin, nobody knows.
+    """Commands from a stream that arrives in any pieces. After a `fault` nothing more is read: the beginning of the
+    next command is unknown.
 
-    Invariants: 1. what is held back is at most one command within the limits, and the piece that exceeded them.
+    Invariants: 1. What is buffered is at most one command within the limits, and the piece that exceeded them.
     2. `_missing` arguments are still to come for the command begun in `_arguments`.
     """
 
@@ -115,7 +115,7 @@ class CommandReader:
 
     @property
     def at_rest(self) -> bool:
-        """Between two commands: what comes next begins one."""
+        """Between two commands."""
         return not (self._held or self._missing or self._to_skip or self.fault)
 
     def feed(self, data: bytes) -> list[list[bytes]]:
@@ -142,7 +142,7 @@ class CommandReader:
         return commands
 
     def _read(self, buffer: bytes, position: int, commands: list[list[bytes]]) -> int:
-        """As far as the bytes go; from the position returned it goes on when there are more."""
+        """Reads as far as the bytes go, and returns where to continue when there are more."""
         self._needed = 0
         while True:
             if not self._missing:
@@ -183,16 +183,16 @@ class CommandReader:
         self._missing, self._arguments, self._spent = count, [], 0
 
     def _is_too_much(self, size: int) -> bool:
-        """Whether this argument, or one before it, exceeds the limits: then nothing of it is kept."""
+        """Whether this argument, or one before it, exceeds the limits: then it is not kept."""
         if size > self.limits.argument_bytes:
-            hopeless = size > self.limits.passed_bytes
-            self._exceed(f"an argument of {size} bytes, the limit is {self.limits.argument_bytes}", hopeless)
+            is_fatal = size > self.limits.passed_bytes
+            self._exceed(f"an argument of {size} bytes, the limit is {self.limits.argument_bytes}", is_fatal)
         elif self._spent + size > self.limits.command_bytes:
-            self._exceed(f"a command of more than {self.limits.command_bytes} bytes", hopeless=False)
+            self._exceed(f"a command of more than {self.limits.command_bytes} bytes", is_fatal=False)
         return bool(self._excess)
 
-    def _exceed(self, excess: str, hopeless: bool) -> None:
-        if hopeless or not self.limits.passed_bytes:
+    def _exceed(self, excess: str, is_fatal: bool) -> None:
+        if is_fatal or not self.limits.passed_bytes:
             raise Oversized(excess)
         self._excess = self._excess or excess
 
@@ -256,10 +256,10 @@ def read_header(buffer: bytes, position: int, mark: bytes) -> tuple[int, int] | 
 
 
 def skim(buffer: bytes, commands: list[list[bytes]]) -> int:
-    """Take whole commands of few, short arguments off the front, which is what clients nearly always send, several
-    times faster than byte by byte. Every announced size is held against the argument, so an argument that contains a
-    line end is noticed, and left with all that follows to the careful reader. A command with one argument, a GET most
-    likely, has a shorter way still."""
+    """Take whole commands of few, short arguments off the front, which clients nearly always send, several times faster
+    than byte by byte. Every announced size is compared with the argument, so an argument that contains a line end is
+    noticed, and left with all that follows to the full reader. A command with one argument, mostly GET, has a shorter
+    path still."""
     lines = buffer.split(CRLF)
     last = len(lines) - 1
     at = 0

@@ -1,19 +1,19 @@
-"""What a reader of commands allows. Apart from `resp`, which is compiled, as records cannot be."""
+"""Limits of a reader of commands. Apart from `resp`, which is compiled and cannot define records."""
 
 from msgspec import Struct
 
 SHORT_BYTES = 1024
-"""The longest key. Arguments up to this are skimmed."""
+"""The longest key. Arguments up to this take the short path."""
 
 SHORT_ARGUMENTS = 8
-"""The longest command clients send on their own, HELLO with everything, has seven."""
+"""The longest command that client libraries send by themselves, HELLO with all options, has seven."""
 
 
 class ReaderLimits(Struct, frozen=True, kw_only=True):
-    """`passed_bytes`: how long an argument may be of a command that is passed over because it exceeds the other limits.
-    Nothing of it is kept. 0: what exceeds them ends the connection.
+    """`passed_bytes`: the longest argument of a command that is skipped because it exceeds the other limits. 0: such a
+    command ends the connection.
 
-    Invariant: a short command is within the limits, so that whoever skims need not look at them.
+    Invariant: a short command is within the limits, so that `skim` need not check them.
     """
 
     arguments: int

@@ -1,6 +1,6 @@
-"""Reads the BARE schema language into a tree.
+"""Parses the BARE schema language into a tree.
 
-The part of the language our schema needs, and three rules of our own that make what it describes safe to decode:
+The part of the language our schema needs, and three rules of our own that make its types safe to decode:
 1. A type is used below its definition: no recursion, so no nesting without end.
 2. Every data, str and list is a named type under a line `#! limit LOW..HIGH`: no length without a limit.
 3. Tags of unions and enums are written out and below 128: they never move, and take one byte.
@@ -18,7 +18,7 @@ SCALARS = ("uint", "u8", "u16", "u32", "u64", "bool")
 
 
 class SchemaError(ValueError):
-    """The schema is not what it should be, with the place where that shows."""
+    """The schema is wrong; the message names the place."""
 
 
 class Scalar(Struct, frozen=True):
@@ -76,7 +76,7 @@ class Enum(Struct, frozen=True):
 
 
 Inner = Scalar | FixedData | Named | Optional
-"""What may stand inside another type; the rest needs a name of its own."""
+"""Types allowed inside another type; the others need a name of their own."""
 
 Outer = Inner | Data | List | Void | RecordType | Union | Enum
 
@@ -132,7 +132,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 class Parser:
-    """Recursive descent with one token of sight. `known` holds what was defined above."""
+    """Recursive descent with one token of look-ahead. `known`: the types defined so far."""
 
     def __init__(self, text: str) -> None:
         self.tokens = tokens(text)
@@ -206,7 +206,7 @@ class Parser:
         return kind
 
     def certain(self, token: Token) -> Inner:
-        """What an optional may hold: anything but another one, for Python has only one None."""
+        """What an optional may hold: anything but another one, because Python has only one None."""
         element = self.bracketed()
         if isinstance(self.resolve(element), Optional):
             raise token.error("an optional inside an optional")

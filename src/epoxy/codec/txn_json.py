@@ -1,7 +1,7 @@
-"""Transactions and what comes of them, as JSON.
+"""Transactions and their results as JSON.
 
-Keys are spelled as in addresses: percent-encoded. A value is text in `value`, or any bytes in `value_base64`; answers
-have both, `value` only if it is text.
+Keys are percent-encoded, as in URLs. A value is text in `value`, or any bytes in `value_base64`; results have both,
+`value` only if it is text.
 """
 
 from base64 import b64encode
@@ -32,7 +32,7 @@ from epoxy.model.transactions import (
 )
 
 MAX_JSON_BYTES = 16 * MAX_TRANSACTION_BYTES
-"""Base64 takes a third more, an escaped control character six bytes, and names and braces come on top."""
+"""Base64 adds a third, an escaped control character takes six bytes, and names and braces come on top."""
 
 
 class CompareJson(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -100,11 +100,11 @@ class ExecutedJson(Struct):
 executions = msgspec.json.Decoder(ExecutedJson)
 
 
-# What is asked
+# Requests
 
 
 def decode_txn(data: bytes) -> Txn:
-    """Raises a CodecError with what is wrong, in words for whoever wrote it."""
+    """Raises a CodecError with a message for the client."""
     if len(data) > MAX_JSON_BYTES:
         raise Oversized(f"a transaction has at most {MAX_JSON_BYTES} bytes of JSON")
     asked = json_text.decode(transactions, data)
@@ -130,7 +130,7 @@ def key_of(text: str) -> bytes:
 
 
 def value_of(text: str | UnsetType, raw: bytes | UnsetType) -> bytes | None:
-    """None if none is given."""
+    """None if neither is given."""
     if isinstance(text, str) and isinstance(raw, bytes):
         raise InvalidValue("either value or value_base64, not both")
     return text.encode() if isinstance(text, str) else raw if isinstance(raw, bytes) else None
@@ -167,22 +167,22 @@ def operation_of(asked: OperationJson) -> Operation:
 
 
 def encode_txn(txn: Txn) -> bytes:
-    """For whoever asks."""
+    """For clients: the request."""
     return msgspec.json.encode(
         TxnJson(
             compare=[
-                CompareJson(key=spelled(each.key), one_of_base64=list(each.values), absent=each.absent)
+                CompareJson(key=quoted(each.key), one_of_base64=list(each.values), absent=each.absent)
                 for each in txn.compares
             ],
             then=[operation_json(each) for each in txn.then],
             otherwise=[operation_json(each) for each in txn.otherwise],
-            reads=[spelled(key) for key in txn.reads],
+            reads=[quoted(key) for key in txn.reads],
         )
     )
 
 
 def operation_json(operation: Operation) -> OperationJson:
-    key = spelled(operation.key)
+    key = quoted(operation.key)
     match operation:
         case Get():
             return GetJson(key=key)
@@ -196,7 +196,7 @@ def operation_json(operation: Operation) -> OperationJson:
             assert_never(operation)
 
 
-# What came of it
+# Results
 
 
 def executed_json(txn: Txn, executed: Executed) -> ExecutedJson:
@@ -211,7 +211,7 @@ def executed_json(txn: Txn, executed: Executed) -> ExecutedJson:
 
 def seen(keys: Iterable[bytes], values: Iterable[bytes | None]) -> list[SeenJson]:
     return [
-        SeenJson(key=spelled(key), value=as_text(value), value_base64=value)
+        SeenJson(key=quoted(key), value=as_text(value), value_base64=value)
         for key, value in zip(keys, values, strict=True)
     ]
 
@@ -219,7 +219,7 @@ def seen(keys: Iterable[bytes], values: Iterable[bytes | None]) -> list[SeenJson
 def result_json(operation: Operation, done: Done) -> ResultJson:
     return ResultJson(
         op=type(operation).__name__.lower(),
-        key=spelled(operation.key),
+        key=quoted(operation.key),
         value=as_text(done.value),
         value_base64=done.value,
         error=done.wrong.value if done.wrong is not None else None,
@@ -227,20 +227,20 @@ def result_json(operation: Operation, done: Done) -> ResultJson:
 
 
 def decode_executed(data: bytes) -> Executed:
-    """For whoever asked."""
+    """For clients: the response."""
     try:
-        told = json_text.decode(executions, data)
+        result = json_text.decode(executions, data)
         return Executed(
-            succeeded=told.succeeded,
-            seen=tuple([each.value_base64 for each in told.compares]),
-            done=tuple([Done(value=r.value_base64, wrong=Wrong(r.error) if r.error else None) for r in told.results]),
-            found=tuple([each.value_base64 for each in told.reads]),
+            succeeded=result.succeeded,
+            seen=tuple([each.value_base64 for each in result.compares]),
+            done=tuple([Done(value=r.value_base64, wrong=Wrong(r.error) if r.error else None) for r in result.results]),
+            found=tuple([each.value_base64 for each in result.reads]),
         )
     except ValueError as error:
-        raise CodecError(f"not what a transaction is answered with: {error}") from error
+        raise CodecError(f"not the result of a transaction: {error}") from error
 
 
-def spelled(key: bytes) -> str:
+def quoted(key: bytes) -> str:
     return quote_from_bytes(key, safe="/")
 
 

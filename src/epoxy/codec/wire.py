@@ -1,10 +1,10 @@
-"""The public face of the codec: every message and every stored record, to bytes and back.
+"""The codec's public functions: every message and every stored record, to bytes and back.
 
 `encode_x(value) -> bytes` and `decode_x(data) -> value`. Every encoding begins with the format version. Decoding raises
-a `CodecError` or returns a value that encodes to the same bytes; so does encoding a value outside the schema's limits,
-so that nothing is sent or stored that cannot be read again.
+a `CodecError` or returns a value that encodes to the same bytes. Encoding a value outside the schema's limits raises
+one too, so that nothing is sent or stored that cannot be read again.
 
-A record does not say which kind it is: its place, a key of the store or the address of a request, does.
+An encoding does not name its type: that follows from its place, a key of the store or the path of a request.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,8 +20,8 @@ FORMAT_VERSION = 2
 HEADER = FORMAT_VERSION.to_bytes(2, "little")
 
 MAX_ENCODED_BYTES = 4 << 20
-"""The longest message, a ReadOk with a committed value and a vote, carries two values of 1 MiB. Twice that leaves room
-for a batch, and is little enough to hold for every connection at once."""
+"""The longest message, a ReadOk with a committed value and a vote, has two values of 1 MiB. Twice that leaves room for
+a batch, and is small enough to buffer for every connection at once."""
 
 MAX_BATCH = 4096
 """Messages in one frame, as the schema says."""
@@ -34,7 +34,7 @@ Decoder = Callable[[bytes, int], tuple[Value, int]]
 def pair(
     encode_body: Encoder[Value], decode_body: Decoder[Value]
 ) -> tuple[Callable[[Value], bytes], Callable[[bytes], Value]]:
-    """The public functions of one type, made of the generated ones."""
+    """The public functions of one type, from the generated ones."""
 
     def encode(value: Value) -> bytes:
         out = [HEADER]
@@ -52,7 +52,7 @@ def pair(
         try:
             value, position = decode_body(data, len(HEADER))
         except IndexError:
-            raise Truncated(f"more wanted than {len(data)} bytes") from None
+            raise Truncated(f"more than the {len(data)} bytes are needed") from None
         if position != len(data):
             raise wrong_end(data, position)
         return value
@@ -71,7 +71,7 @@ def wrong_version(data: bytes) -> CodecError:
 
 
 def wrong_end(data: bytes, position: int) -> CodecError:
-    """Slices say nothing when they are too short; then the value ends beyond the data."""
+    """A slice beyond the end is only shorter; then the value seems to end beyond the data."""
     if position > len(data):
         return Truncated(f"{position} bytes wanted, and there are {len(data)}")
     return TrailingBytes(f"the value ends at byte {position} of {len(data)}")
@@ -83,7 +83,7 @@ encode_peer_response, decode_peer_response = pair(v2.encode_peer_response, v2.de
 
 
 def encode_requests(requests: Sequence[Request]) -> bytes:
-    """Requests alone, without a frame: encoded once, and joined into the frames of as many peers as they are for."""
+    """Requests without a frame: encoded once, and joined into the frames of all peers they are for."""
     out: list[bytes] = []
     for request in requests:
         v2.encode_request(out, request)
@@ -91,7 +91,7 @@ def encode_requests(requests: Sequence[Request]) -> bytes:
 
 
 def join_peer_request(sender: int, recipient: int, count: int, requests: Sequence[bytes]) -> bytes:
-    """What `encode_peer_request` would make of the `count` requests that were encoded here."""
+    """The bytes of `encode_peer_request` for `count` requests that `encode_requests` has encoded."""
     data = b"".join([HEADER, uint(sender), uint(recipient), length_bytes(count, 0, MAX_BATCH), *requests])
     if len(data) > MAX_ENCODED_BYTES:
         raise too_long(len(data))
@@ -102,7 +102,7 @@ def join_peer_request(sender: int, recipient: int, count: int, requests: Sequenc
 encode_request, decode_request = pair(v2.encode_request, v2.decode_request)
 encode_reply, decode_reply = pair(v2.encode_reply, v2.decode_reply)
 
-# While members change.
+# Between members while they change.
 encode_member_request, decode_member_request = pair(v2.encode_member_request, v2.decode_member_request)
 encode_member_reply, decode_member_reply = pair(v2.encode_member_reply, v2.decode_member_reply)
 encode_change_request, decode_change_request = pair(v2.encode_change_request, v2.decode_change_request)
@@ -115,8 +115,8 @@ encode_term_end, decode_term_end = pair(v2.encode_term_end, v2.decode_term_end)
 
 
 def encode_decision(key: bytes, committed: Proposal, lineage: tuple[Settled, ...]) -> tuple[bytes, bytes]:
-    """What `encode_committed_record` and `encode_changelog_entry` would make of it: most of both is the proposal, which
-    is encoded once."""
+    """The bytes of `encode_committed_record` and `encode_changelog_entry`. Most of both is the proposal, which is
+    encoded once."""
     out: list[bytes] = []
     v2.encode_proposal(out, committed)
     proposal = b"".join(out)
