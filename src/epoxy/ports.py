@@ -1,4 +1,4 @@
-"""What the engine needs from the world, as Protocols. Production and simulation each bring their own."""
+"""What the engines need from their environment, as Protocols. Production and simulation implement them."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -21,9 +21,9 @@ class Snapshot(Protocol):
 
 
 class Transaction(Snapshot, Protocol):
-    """Serializable. Reads see the store as it was when the transaction began, plus its own writes; everything read
-    conflicts with later commits unless read through `snapshot`. Only a transaction that writes can lose by it. One that
-    is not wanted any more is simply dropped. Keys are not empty and start below ff; sizes are limited."""
+    """Serializable. Reads see the store as it was when the transaction began, plus its own writes. What is read, except
+    through `snapshot`, conflicts with later commits; only a transaction that writes can fail by that. To abandon one,
+    drop it. Keys are not empty and start below ff; sizes are limited."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -41,57 +41,57 @@ class Transaction(Snapshot, Protocol):
     def set_stamped(self, prefix: bytes, suffix: bytes, value: bytes) -> None:
         """Set prefix + stamp + suffix, where the 10-byte stamp is assigned inside the commit: stamps rise in the order
         of commits, and within one in the order of these calls, so a reader's cursor cannot pass a row that commits
-        late. The row is invisible to its own transaction, and no clear of that transaction reaches it."""
+        late. Reads and clears of this transaction do not see the row."""
 
     def add_read_conflict(self, begin: bytes, end: bytes) -> None:
         """Conflict as if begin <= key < end had been read."""
 
     def commit(self) -> None:
-        """Make the writes visible to later transactions, or raise Conflict, and then nothing is written. Once for each
+        """Make the writes visible to later transactions, or raise Conflict and write nothing. Once for each
         transaction. Durable later: see `Store.when_durable`."""
 
 
 class Store(Protocol):
-    """Belongs to one event loop. Transactions may interleave there, but nothing here waits. A store that is closed, or
-    that failed, raises StoreFailed."""
+    """Belongs to one event loop. Transactions may interleave there, but no call blocks. A store that is closed or has
+    failed raises StoreFailed."""
 
     def begin(self) -> Transaction: ...
 
     def transact(self, body: Callable[[Transaction], T]) -> T:
         """Run body in a transaction and commit it, again after each Conflict, up to a limit. The result must not leave
-        this process before `when_durable` says so: it may rest on writes, its own or others', that are not synced."""
+        this process before `when_durable` calls back: it may depend on writes that are not synced."""
 
     def put(self, rows: dict[bytes, bytes | None], stamped: tuple[bytes, bytes, bytes] | None) -> None:
-        """The commit of a transaction that is known as a whole: rows to set or, with None, to clear, and one to stamp.
-        For whoever has looked at `newest` and decided in one go, so that nothing can have come between. The rows are
-        the store's from here on."""
+        """Commit at once: rows to set or, with None, to clear, and one to stamp. For callers that read `newest` and
+        decide without returning to the event loop, so that nothing can conflict. The dict belongs to the store from
+        here on."""
 
     def when_durable(self, done: Callable[[], None]) -> None:
         """Call done once everything committed so far is durable, at once if it is; in the order of these calls. Never
         called if that fails: the process ends."""
 
     def newest(self) -> Snapshot:
-        """Everything committed, durable or not. Look at once: it moves on with the next commit."""
+        """Everything committed, durable or not. Read at once: it changes with the next commit."""
 
     def durable(self) -> Snapshot:
-        """Only what is durable at this moment. What is read here may be shown to anybody at once."""
+        """Only what is durable now. What is read here may leave the process at once."""
 
     def newest_stamp(self) -> int:
         """The number of commits that were given stamps, durable or not; their stamps begin with it."""
 
     def close(self) -> None:
-        """Nothing is acknowledged from here on: `when_durable` calls nobody."""
+        """Nothing is acknowledged any more: `when_durable` does not call back."""
 
 
 class Transport(Protocol):
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
-        """Deliver requests to a peer in order, and hand the reply of the last one to `answered`, at most once. Loss is
-        silent or a `Failed` reply; without `answered` the replies are dropped."""
+        """Deliver requests to a peer in order, and pass the reply of the last one to `answered`, at most once. A loss
+        is silent or a `Failed` reply; without `answered` replies are dropped."""
 
 
 class MemberTransport(Protocol):
     def ask(self, to: int, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
-        """Deliver one request of a change of members, and hand over the reply, at most once. Loss is silent or a
+        """Deliver one request of a change of members, and pass on the reply, at most once. A loss is silent or a
         `Failed` reply."""
 
 

@@ -1,1 +1,1 @@
-"""The nouns of Epoxy. Imports nothing of ours."""
+"""Records, errors and quorums. Imports no other package of Epoxy."""

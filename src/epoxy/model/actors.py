@@ -1,4 +1,4 @@
-"""Actors as everybody sees them: names, ids, states; and what a node and an envoy say to each other."""
+"""Names, ids and states of actors, and the messages between a node and an envoy."""
 
 import enum
 
@@ -10,23 +10,23 @@ ID_BYTES = 19
 ID_FORMAT = 0x01
 
 MAX_NAME_BYTES = 255
-"""Of a namespace, a name or a key: the three of them are a key of the store, which has 1,024 bytes."""
+"""Of a namespace, a name or a key: together the three are a key of the store, which has at most 1,024 bytes."""
 
 MAX_INPUT_BYTES = 64 << 10
-"""What an actor is given to begin with. It travels with every start and stays in its record."""
+"""The input of an actor. It is sent with every start and stays in its record."""
 
 MAX_REQUEST_BYTES = 1 << 20
-"""A request to an actor, or its answer: as much as a value of the store."""
+"""Of a request to an actor, or its response: as much as a value of the store."""
 
 PROTOCOL_VERSION = 1
 
 
 class ActorState(enum.Enum):
     """
-    pending     no envoy has room for it, or it failed and waits for its next try
-    starting    an envoy is to start it
-    running     its envoy says so
-    moving      its envoy is to stop it, so that another can start it
+    pending     no envoy has room for it, or it failed and waits for its next start
+    starting    an envoy was asked to start it
+    running     its envoy has confirmed that
+    moving      its envoy was asked to stop it, so that another can start it
     destroyed   for ever; the name may be given to a new actor
     """
 
@@ -59,7 +59,7 @@ def check_part(what: str, part: str) -> None:
 
 
 def make_id(high: int, low: int, label: int) -> bytes:
-    """A random UUID of 128 bits drawn elsewhere, between a format byte and the label of a datacenter."""
+    """A format byte, a UUID version 4 made of these random bits, and the label of a datacenter."""
     raw = bytearray(((high << 64 | low) & ((1 << 128) - 1)).to_bytes(16, "big"))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
@@ -67,7 +67,7 @@ def make_id(high: int, low: int, label: int) -> bytes:
 
 
 def label_of(actor_id: bytes) -> int:
-    """The datacenter that owns it."""
+    """The label of the datacenter that owns it."""
     return int.from_bytes(actor_id[-2:], "big")
 
 
@@ -82,12 +82,12 @@ def parse_id(text: str) -> bytes:
 
 
 class ActorEntry(Struct, frozen=True, kw_only=True):
-    """`generation` rises with every envoy it is given to: whoever speaks of an older one speaks of the past. `counted`:
-    its envoy's slots have it. `since_ms`: when it began to run. `after`: the last actor of the name, which has to end
-    before this one starts.
+    """`generation` rises with every envoy it is given to: messages of an older one are outdated. `counted`: it is
+    counted in its envoy's slots. `since_ms`: when it began to run. `after`: the previous actor of the name, which has
+    to end before this one starts.
 
     Invariant: on an envoy while it is starting, running or moving, and not while it is pending. A destroyed one has an
-    envoy until that says that it has ended.
+    envoy until that reports its end.
     """
 
     id: bytes
@@ -113,12 +113,12 @@ class ActorEntry(Struct, frozen=True, kw_only=True):
         return self.state is not ActorState.DESTROYED
 
 
-# An envoy says:
+# From an envoy to a node.
 
 
 class EnvoyHello(Struct, frozen=True, kw_only=True, tag="hello"):
-    """The first word. `running` are the actors it has, from an earlier connection. `incarnation` tells this process
-    from another one with the same key; people read it. Empty: an SDK that has none."""
+    """The first message. `running` are the actors it hosts, from an earlier connection. `incarnation` tells this
+    process from another with the same key, and is shown to operators. Empty: an SDK without incarnations."""
 
     namespace: str
     pool: str
@@ -137,7 +137,7 @@ class Held(Struct, frozen=True):
 
 
 class Ping(Struct, frozen=True, kw_only=True, tag="ping"):
-    """`sent_ms` comes back with the pong; the round trip is what the last one took."""
+    """`sent_ms` comes back in the pong; `rtt_ms` is the round trip of the ping before."""
 
     sent_ms: int
     rtt_ms: int = 0
@@ -149,8 +149,8 @@ class Running(Struct, frozen=True, kw_only=True, tag="running"):
 
 
 class Stopped(Struct, frozen=True, kw_only=True, tag="stopped"):
-    """`failed`: not of its own will, so it is to be started again. `cancelled`: and not by a fault of its code; its
-    worker stopped it, so it need not wait before it is started again."""
+    """`failed`: it did not end by itself, and is to be started again. `cancelled`: its worker stopped it, not an error
+    of its code, so it is started again without a pause."""
 
     actor_id: str
     generation: int
@@ -159,15 +159,15 @@ class Stopped(Struct, frozen=True, kw_only=True, tag="stopped"):
 
 
 class Draining(Struct, frozen=True, kw_only=True, tag="draining"):
-    """Nothing new, and what is there should move."""
+    """It takes no new actors, and those it has should move."""
 
 
 class Goodbye(Struct, frozen=True, kw_only=True, tag="goodbye"):
-    """It will not come back."""
+    """It will not connect again."""
 
 
 class Response(Struct, frozen=True, kw_only=True, tag="response"):
-    """What an actor answers. `error`: it failed; the body says how. `refused`: and its code never saw the request."""
+    """An actor's response. `error`: it failed; the body has the message. `refused`: its code never saw the request."""
 
     request_id: int
     body: bytes = b""
@@ -178,7 +178,7 @@ class Response(Struct, frozen=True, kw_only=True, tag="response"):
 FromEnvoy = EnvoyHello | Ping | Running | Stopped | Draining | Goodbye | Response
 
 
-# A node says:
+# From a node to an envoy.
 
 
 class Start(Struct, frozen=True, kw_only=True, tag="start"):
@@ -191,8 +191,8 @@ class Start(Struct, frozen=True, kw_only=True, tag="start"):
 
 
 class Welcome(Struct, frozen=True, kw_only=True, tag="welcome"):
-    """The answer to `hello`. An envoy none of whose pings of the last `lost_after_ms` was answered must take itself for
-    lost, and stop what it has: soon after that, others start it."""
+    """The reply to `hello`. An envoy without an answer to any ping of the last `lost_after_ms` must stop its actors:
+    soon after that, others start them."""
 
     datacenter: str
     ping_every_ms: int
@@ -216,7 +216,7 @@ class ActorRequest(Struct, frozen=True, kw_only=True, tag="request"):
 
 
 class Rejected(Struct, frozen=True, kw_only=True, tag="rejected"):
-    """The last word: the connection ends. `expired`: connect again, after a pause."""
+    """The last message before the connection is closed. `expired`: the envoy may connect again, after a pause."""
 
     message: str
     expired: bool = False

@@ -1,10 +1,10 @@
-"""Where somebody listens."""
+"""Host and port of a listening socket."""
 
 from msgspec import Struct
 
 
 class Address(Struct, frozen=True):
-    """Port 0, where one is opened: any free one."""
+    """Port 0, when listening: any free port."""
 
     host: str
     port: int

@@ -1,9 +1,8 @@
-"""Ballots: who may speak, and in which round.
+"""Ballots: the numbers of rounds.
 
-A ballot is (counter, replica_id), ordered lexicographically: the counter lets anybody overtake a stalled proposer, the
-replica id makes two ballots of one counter different. Counter 1 is special: it is *the* fast round, shared by all
-proposers of an instance, and a replica votes in it once. Everything from counter 2 on is classic Paxos.
-"""
+A ballot is (counter, replica_id), ordered lexicographically: with a higher counter any replica can overtake a stalled
+proposer, and the replica id makes ballots of one counter different. Counter 1 is the fast round, shared by all
+proposers of an instance; a replica votes in it once. From counter 2 on it is classic Paxos."""
 
 from msgspec import Struct
 
@@ -30,7 +29,7 @@ class Ballot(Struct, frozen=True, order=True, gc=False):
 
 
 NO_BALLOT = Ballot(0, 0)
-"""What a replica that promised nothing has promised; below every real ballot."""
+"""The promise of a replica that has promised nothing; below every real ballot."""
 
 
 def fast_ballot(replica_id: int) -> Ballot:
@@ -38,6 +37,6 @@ def fast_ballot(replica_id: int) -> Ballot:
 
 
 def next_classic(replica_id: int, *seen: Ballot) -> Ballot:
-    """The lowest classic ballot of this replica above everything it has seen."""
+    """The lowest classic ballot of this replica above all those seen."""
     highest = max((ballot.counter for ballot in seen), default=0)
     return Ballot(max(FIRST_CLASSIC_COUNTER, highest + 1), replica_id)

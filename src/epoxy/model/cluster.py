@@ -1,4 +1,4 @@
-"""Who belongs to the cluster, and since which epoch. How members change: docs/protocol/membership.md."""
+"""The configuration of a cluster: its members in one epoch. How members change: docs/protocol/membership.md."""
 
 import enum
 from collections.abc import Container
@@ -9,13 +9,13 @@ from msgspec import Struct
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy, Quorums, quorums
 
 CONFIG_KEY = b"\xff/config"
-"""The register that holds the configuration. Its version is the epoch, so version e + 1 is decided by epoch e alone."""
+"""The key of the configuration. Its version is the epoch, so version e + 1 is decided by the members of epoch e."""
 
 CHANGE_REQUEST_KEY = b"\xff/wish"
-"""The register that holds the members somebody wants."""
+"""The key of the last change request: the members an operator wants. (The name of the key is older than the term.)"""
 
 FIRST_SYSTEM_KEY = b"\xff"
-"""Keys from here on are the cluster's own: no text begins with this byte, and no client may use it."""
+"""Keys from here on are the cluster's own, and refused to clients. No UTF-8 text begins with this byte."""
 
 
 class ReplicaStatus(enum.Enum):
@@ -28,8 +28,8 @@ class ReplicaStatus(enum.Enum):
 
 
 class ReplicaInfo(Struct, frozen=True, kw_only=True):
-    """`identity` is that of its store, 0 while nobody has written it down: a replica that lost its disk must not come
-    back under its old id."""
+    """`identity` is that of its store, 0 until it is recorded: a replica that lost its disk must not come back under
+    its old id."""
 
     id: int
     status: ReplicaStatus = ReplicaStatus.ACTIVE
@@ -39,21 +39,21 @@ class ReplicaInfo(Struct, frozen=True, kw_only=True):
 
 
 class Side(Struct, frozen=True):
-    """One of the two groups that must both agree while an epoch is joint."""
+    """One of the two groups of which a joint epoch needs a quorum each."""
 
     members: frozenset[int]
     need: int
 
 
 class ClusterConfig(Struct, frozen=True, kw_only=True, dict=True):
-    """The members of one epoch. `previous` names the old voters while an epoch is joint. Votes of epochs up to `sealed`
-    no longer count: whatever those epochs chose was copied before they were closed. `term` is that of the ordered
-    engine, one for each joint epoch that is over; its electorate is the same in all terms from `since` on.
+    """The members of one epoch. `previous`: the old voters, in a joint epoch. Votes of epochs up to `sealed` no longer
+    count: what those epochs chose was copied before they were closed. `term` is that of the ordered engine, and rises
+    with each joint epoch that ends; its electorate is the same in all terms from `since` on.
 
     Invariants: 1. epoch >= 1.  2. Replica ids are unique, positive and sorted.  3. At least one replica is active.
     4. sealed < epoch.  5. since <= term < epoch.
 
-    What follows from the fields is worked out once (`dict` makes room for it): every message asks for it.
+    Properties are computed once (`dict` makes room for them), because every message needs them.
     """
 
     epoch: int
@@ -77,22 +77,22 @@ class ClusterConfig(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def active(self) -> tuple[int, ...]:
-        """Those who vote; the new side, while joint."""
+        """The members that vote; in a joint epoch, the new side."""
         return tuple(replica.id for replica in self.replicas if replica.status is ReplicaStatus.ACTIVE)
 
     @cached_property
     def replica_ids(self) -> tuple[int, ...]:
-        """Those who hear of commits: learners too."""
+        """All members, learners too: the recipients of commits."""
         return tuple(replica.id for replica in self.replicas)
 
     @cached_property
     def electorate(self) -> tuple[int, ...]:
-        """Those among whom the fast votes that count were cast: the old side, while joint."""
+        """The members whose fast votes count: in a joint epoch, the old side."""
         return self.active if self.previous is None else self.previous
 
     @cached_property
     def voters(self) -> tuple[int, ...]:
-        """Everybody who is asked for a vote."""
+        """All members that are asked for votes: in a joint epoch, both sides."""
         return self.active if self.previous is None else tuple(sorted({*self.previous, *self.active}))
 
     @cached_property
@@ -102,7 +102,7 @@ class ClusterConfig(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def sides(self) -> tuple[Side, ...] | None:
-        """None, unless joint."""
+        """None, unless the epoch is joint."""
         if self.previous is None:
             return None
         return tuple(
@@ -115,7 +115,7 @@ class ClusterConfig(Struct, frozen=True, kw_only=True, dict=True):
         return self.previous is not None
 
     def others(self, me: int) -> tuple[int, ...]:
-        """The voters without me."""
+        """The voters without `me`."""
         return self._others.get(me, self.voters)
 
     @cached_property
@@ -127,7 +127,7 @@ class ClusterConfig(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def both_sides(sides: tuple[Side, ...], replicas: Container[int]) -> bool:
-    """A slow quorum of the old members and one of the new."""
+    """Whether these contain a slow quorum of the old members and one of the new."""
     return all(sum(member in replicas for member in side.members) >= side.need for side in sides)
 
 

@@ -18,7 +18,7 @@
     │   ├── TransactionTooLarge definite    it was not started
     │   ├── StoreRefused        definite    a data directory that must not be opened; it was left as it is
     │   └── StoreFailed         indefinite  a write or fsync failed: the process must end
-    ├── InvariantViolation      indefinite  two values for one instance: stop believing, call somebody
+    ├── InvariantViolation      indefinite  two values for one instance: a bug, or a corrupt store
     └── ClientError                         what a client raises about a request of its own
         ├── Unavailable         definite    no node took the request on
         │   └── NotRunning                  the actor did not start in time, whichever node is asked
@@ -33,8 +33,8 @@
             └── UnexpectedAnswer            an answer that no Epoxy node gives
 
 Definite: it did not happen. Indefinite: it may have happened, or may still. Outcomes the protocol expects (a name
-already taken, no quorum in time) are values on the server's side: see `model.writes`. A client turns them into results
-where its caller asked a question, and into exceptions where the caller gave an order that was not carried out.
+already taken, no quorum in time) are values on the server's side: see `model.writes`. The client returns them as
+results of reads and reservations, and raises them as exceptions for writes that were not carried out.
 """
 
 

@@ -1,6 +1,6 @@
-"""What travels between two replicas in one piece: many requests there, as many replies back.
+"""Frames between two replicas: many requests one way, as many replies back.
 
-A message alone costs more to carry than to decide, so whatever is ready for a peer leaves together.
+Carrying a message costs more than deciding on it, so all requests that are ready for a peer leave in one frame.
 """
 
 from msgspec import Struct
@@ -9,7 +9,7 @@ from epoxy.model.messages import Reply, Request
 
 
 class PeerRequest(Struct, frozen=True, kw_only=True):
-    """Names both ends: a frame that reached the wrong replica is noticed."""
+    """Names both ends, so that a frame at the wrong replica is noticed."""
 
     sender: int
     recipient: int
@@ -17,7 +17,7 @@ class PeerRequest(Struct, frozen=True, kw_only=True):
 
 
 class PeerResponse(Struct, frozen=True, kw_only=True):
-    """One reply for each request, in the same order. Those that would not fit into a frame are missing at the end, and
-    asked for again."""
+    """One reply for each request, in the same order. Replies that do not fit into the frame are missing at the end, and
+    their requests are sent again."""
 
     replies: tuple[Reply, ...]

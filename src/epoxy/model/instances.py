@@ -1,4 +1,4 @@
-"""What replicas of the ordered engine hold and say. The rules: docs/protocol/ordered.md."""
+"""Instances and messages of the ordered engine. The rules: docs/protocol/ordered.md."""
 
 import enum
 from functools import cached_property
@@ -10,7 +10,7 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.transactions import Txn
 
 END_KEY = b"\xff/ordered/end/"
-"""With the number of a term: the register that holds how it ended."""
+"""With the number of a term: the key that holds its last slots."""
 
 
 def end_key(term: int) -> bytes:
@@ -18,20 +18,20 @@ def end_key(term: int) -> bytes:
 
 
 MAX_BATCH = 64
-"""Transactions in one instance. Beyond this, the next instance is on its way sooner than a larger one would be."""
+"""Transactions in one instance. Beyond this, a second instance is decided sooner than a larger one would be."""
 
 MAX_DEPENDENCIES = 1024
-"""Named one by one in a set. Everything older is covered by its `upto`, so this many are only needed while a replica is
-far behind; then it must catch up before anybody counts on it."""
+"""Named one by one in a set. Everything older is covered by its `upto`, so more are needed only while a replica is far
+behind; it must catch up first then."""
 
 MAX_PAGE = 512
 MAX_PAGE_BYTES = 256 << 10
-"""Commits told to a replica that missed them, at a time: as many as fit between two votes on a slow link. A page takes
-a round trip, and the next is asked for while it is learned: over a way of 150 ms there and back, 3,400 a second."""
+"""Of one page of commits for a replica that missed them: as many as fit between two votes on a slow link. A page takes
+a round trip, and the next is asked for while it is learned: with a round trip of 150 ms, 3,400 commits a second."""
 
 
 class InstanceId(Struct, frozen=True, order=True, gc=False):
-    """A slot of a replica's own: the n-th command it put forward. As the end of a stretch: all slots up to this one."""
+    """A slot of a replica: the n-th command it proposed. As the end of a range: all slots up to this one."""
 
     replica_id: int
     slot: int
@@ -67,7 +67,7 @@ NOTHING = Deps()
 
 
 class Command(Struct, frozen=True, kw_only=True, dict=True):
-    """What is ordered: some transactions, executed one after the other."""
+    """What one instance orders: a batch of transactions, executed one after the other."""
 
     txns: tuple[Txn, ...]
 
@@ -92,11 +92,11 @@ class Phase(enum.Enum):
 
 
 class Instance(Struct, frozen=True, kw_only=True, gc=False):
-    """What a replica holds of an instance. It is either the command it was begun with or, if `nop`, nothing at all; the
-    command is remembered in that case, too, as far as it is known.
+    """What a replica holds of an instance. Its value is the command it was begun with or, if `nop`, none; a known
+    command is kept in that case, too.
 
-    `ballot` is the highest joined, `accepted` that of the last vote: one for both is the bug of the first EPaxos.
-    `initial` are the dependencies its coordinator sent; None if that was never heard.
+    `ballot` is the highest joined, `accepted` that of the last vote: to use one for both is the bug of the first
+    EPaxos. `initial` are the dependencies its coordinator sent; None if they are not known.
 
     Invariants: 1. accepted <= ballot, unless committed.  2. Pre-accepted: command, deps and initial are known, at the
     first ballot.  3. Accepted or committed: deps are known, and the command unless it is nop.
@@ -123,12 +123,12 @@ class Instance(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def chosen(self) -> Command | None:
-        """The command that was voted for or decided; None: nothing."""
+        """The command that was voted for or decided; None: a Nop."""
         return None if self.nop else self.command
 
 
 class InstanceState(Struct, frozen=True, kw_only=True, gc=False):
-    """An instance without its id and its command, as it is stored: those never change."""
+    """An instance as it is stored, without its id and command, which never change."""
 
     phase: Phase
     ballot: Ballot
@@ -139,8 +139,8 @@ class InstanceState(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Term(Struct, frozen=True, kw_only=True):
-    """Where a replica is: everything of earlier terms was executed here. `voters` is None as long as it is not known
-    who orders in this one. `ending`: this replica begins nothing in it any more, and never will."""
+    """A replica's term: everything of earlier ones was executed here. `voters` is None while its voters are not known.
+    `ending`: this replica begins no more instances in it."""
 
     number: int
     voters: tuple[int, ...] | None
@@ -149,7 +149,7 @@ class Term(Struct, frozen=True, kw_only=True):
 
 
 class TermEnd(Struct, frozen=True, kw_only=True):
-    """The last slot of each replica in a term. What is beyond is nothing."""
+    """The last slot of each replica in a term. Instances beyond are Nops."""
 
     ends: tuple[InstanceId, ...]
 
@@ -158,7 +158,7 @@ class TermEnd(Struct, frozen=True, kw_only=True):
 
 
 class PreAccept(Struct, frozen=True, kw_only=True):
-    """Here is a command, and what I know to interfere with it. What else do you know?"""
+    """A command, and the instances its coordinator knows to interfere with it. Asks for others."""
 
     id: InstanceId
     command: Command
@@ -166,7 +166,7 @@ class PreAccept(Struct, frozen=True, kw_only=True):
 
 
 class OrderedAccept(Struct, frozen=True, kw_only=True):
-    """Vote for this command with these dependencies."""
+    """Asks for a vote for this command with these dependencies."""
 
     id: InstanceId
     ballot: Ballot
@@ -175,7 +175,7 @@ class OrderedAccept(Struct, frozen=True, kw_only=True):
 
 
 class OrderedCommit(Struct, frozen=True, kw_only=True):
-    """Learn: this was decided."""
+    """Announces a decision."""
 
     id: InstanceId
     command: Command | None
@@ -183,14 +183,14 @@ class OrderedCommit(Struct, frozen=True, kw_only=True):
 
 
 class Recover(Struct, frozen=True, kw_only=True):
-    """Join this ballot, and tell what you hold."""
+    """Asks to join this ballot, and for what is held of the instance."""
 
     id: InstanceId
     ballot: Ballot
 
 
 class Validate(Struct, frozen=True, kw_only=True):
-    """Could this have been committed on the fast path? Keep the command in mind from here on."""
+    """Asks whether this can have been committed on the fast path. The replica keeps the command from here on."""
 
     id: InstanceId
     ballot: Ballot
@@ -199,14 +199,14 @@ class Validate(Struct, frozen=True, kw_only=True):
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
-    """I recover this, wait for others, and so many replicas of my quorum took it as it was sent."""
+    """The sender recovers this and waits for rivals; `count` replicas of its quorum took it as it was sent."""
 
     id: InstanceId
     count: int
 
 
 class Catchup(Struct, frozen=True, kw_only=True):
-    """So far have I executed everything, of every replica. Tell me what I missed, beyond what I know already."""
+    """The slots up to which the sender has executed everything, by replica. Asks for decisions beyond `known`."""
 
     sender: int
     executed: tuple[InstanceId, ...]
@@ -214,11 +214,11 @@ class Catchup(Struct, frozen=True, kw_only=True):
 
 
 class Seal(Struct, frozen=True, kw_only=True):
-    """The term ends. How far did it come, as far as you know?"""
+    """The term ends. Asks for the last known slots."""
 
 
 class OrderedVote(Struct, frozen=True, kw_only=True):
-    """I have voted for this in that ballot. Told to those who did not ask for it, so that they can count, too."""
+    """The sender has voted for this in that ballot. Sent to replicas that did not ask, so that they can count, too."""
 
     sender: int
     id: InstanceId
@@ -229,7 +229,7 @@ OrderedRequest = PreAccept | OrderedAccept | OrderedCommit | Recover | Validate 
 
 
 class InTerm(Struct, frozen=True, kw_only=True):
-    """Slots begin again in every term, so a message means nothing in another one."""
+    """Slots begin again in every term, so a message is valid in its own term only."""
 
     term: int
     request: OrderedRequest
@@ -239,23 +239,23 @@ class InTerm(Struct, frozen=True, kw_only=True):
 
 
 class PreAcceptOk(Struct, frozen=True, kw_only=True):
-    """What else interferes."""
+    """Instances that interfere and were not in the request."""
 
     also: tuple[InstanceId, ...]
 
 
 class Voted(Struct, frozen=True, kw_only=True):
-    """Accepted."""
+    """The vote is given."""
 
 
 class RecoverOk(Struct, frozen=True, kw_only=True):
-    """What I held when I joined your ballot."""
+    """What was held when the ballot was joined."""
 
     held: Instance
 
 
 class Rival(Struct, frozen=True, kw_only=True):
-    """A command that interferes, and neither knows of the other."""
+    """A command that interferes, and neither depends on the other."""
 
     id: InstanceId
     is_committed: bool
@@ -266,31 +266,31 @@ class ValidateOk(Struct, frozen=True, kw_only=True):
 
 
 class Decided(Struct, frozen=True, kw_only=True):
-    """It is decided: this."""
+    """The instance is decided."""
 
     commit: OrderedCommit
 
 
 class Overtaken(Struct, frozen=True, kw_only=True):
-    """Refused: I have joined this ballot."""
+    """Refused: this higher ballot was joined."""
 
     ballot: Ballot
 
 
 class Forgotten(Struct, frozen=True, kw_only=True):
-    """Everybody has executed it, and I have thrown it away."""
+    """Every replica has executed the instance, and this one has deleted it."""
 
 
 class Overloaded(Struct, frozen=True, kw_only=True):
-    """Refused: you would have to depend on more than can be said. Catch up first."""
+    """Refused: it would have more than MAX_DEPENDENCIES. The coordinator must catch up first."""
 
 
 class Noted(Struct, frozen=True, kw_only=True):
-    """Heard."""
+    """Received."""
 
 
 class Missed(Struct, frozen=True, kw_only=True):
-    """So far have I executed everything; and what you missed, as far as a page goes."""
+    """The slots up to which this replica has executed everything, and a page of the missed decisions."""
 
     executed: tuple[InstanceId, ...]
     commits: tuple[OrderedCommit, ...]
@@ -298,19 +298,19 @@ class Missed(Struct, frozen=True, kw_only=True):
 
 
 class Sealed(Struct, frozen=True, kw_only=True):
-    """The last slot of each replica I know of. I vote on nothing until I know how the term ended."""
+    """The last slot known of each replica. This one does not vote until the end of the term is decided."""
 
     ends: tuple[InstanceId, ...]
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """It was decided how that term ended: so."""
+    """The decided end of the term."""
 
     ends: tuple[InstanceId, ...]
 
 
 class Closed(Struct, frozen=True, kw_only=True):
-    """Refused: I am in this term, or that one ends."""
+    """Refused: this replica is in this term, or the requested one is ending."""
 
     term: int
 

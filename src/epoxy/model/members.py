@@ -1,5 +1,5 @@
-"""What is said and kept while members change. These messages have an address of their own: a page of a thousand keys
-must not stand in the way of a vote."""
+"""Messages and records for changes of members. The messages have a path of their own, so that a page of a thousand keys
+does not delay votes."""
 
 from msgspec import Struct
 
@@ -12,19 +12,19 @@ NO_STAMP = bytes(10)
 
 MAX_PAGE_ROWS = 1024
 MAX_PAGE_BYTES = 1 << 20
-"""A page ends with whichever comes first. A thousand small keys cost a source about ten milliseconds, and a page that
-ends with a value of 1 MiB still fits into a frame of 4 MiB twice over."""
+"""A page ends at whichever limit comes first. A thousand small keys cost a source about ten milliseconds, and a page
+that ends with a value of 1 MiB is still half of a frame of 4 MiB."""
 
 STRETCH_ROWS = 64
 MAX_STRETCHES = 128
-"""Of the ordered engine's values: compared by as many, and so many stretches in one question. While they learn, a page
-is 16 of them, as long as others; in a joint epoch, when all transactions wait for it, 8,192 values cost one round trip
-and some 15 milliseconds of a source's time."""
+"""Of the ordered engine's values: rows in a stretch, and stretches in one request. A learner asks for 16 stretches, a
+page of the usual length; in a joint epoch, when all transactions wait, 8,192 values cost one round trip and some 15
+milliseconds of a source's time."""
 
 MAX_VALUE_ROWS = STRETCH_ROWS * MAX_STRETCHES
 
 DIGEST_BYTES = 16
-"""Nobody chooses keys to make two digests equal and gains by it; 128 bits are enough against chance."""
+"""Against chance 128 bits are enough, and an attacker gains nothing by two equal digests."""
 
 
 class Member(Struct, frozen=True, kw_only=True):
@@ -34,9 +34,9 @@ class Member(Struct, frozen=True, kw_only=True):
 
 
 class ChangeRequest(Struct, frozen=True, kw_only=True):
-    """The value of the wish register: who shall vote. Whoever is not named shall leave.
+    """The members an operator wants; those not named shall leave. The value of `CHANGE_REQUEST_KEY`.
 
-    Invariants: 1. Somebody is named.  2. Ids are unique, positive and sorted.
+    Invariants: 1. At least one member.  2. Ids are unique, positive and sorted.
     """
 
     members: tuple[Member, ...]
@@ -52,8 +52,8 @@ class ChangeRequest(Struct, frozen=True, kw_only=True):
 
 
 class Stretch(Struct, frozen=True, kw_only=True):
-    """What a replica holds beyond some key, through `until` (None: through the last key there is): how many keys, and
-    a digest of them with what is committed for each."""
+    """What a replica holds beyond some key, through `until` (None: through the last key): how many keys, and a digest
+    of them with what is committed for each."""
 
     until: bytes | None
     count: int
@@ -61,9 +61,9 @@ class Stretch(Struct, frozen=True, kw_only=True):
 
 
 class SnapshotRead(Struct, frozen=True, kw_only=True):
-    """A page of all you have committed, in the order of the keys, beyond `after`, as far as the stretch goes that the
-    reader has looked through; an empty one if you hold the same. That place is in a `store`: another one answers that
-    it is gone. 0: from the beginning, of whichever it is."""
+    """Asks for a page of all that is committed, in the order of the keys, beyond `after` and within the stretch that
+    the reader has summarised; the page is empty if the digests are equal. `after` belongs to the store of identity
+    `store`: another one answers CursorTruncated. 0: from the beginning, of any store."""
 
     reader: int
     store: int
@@ -72,7 +72,7 @@ class SnapshotRead(Struct, frozen=True, kw_only=True):
 
 
 class ChangelogRead(Struct, frozen=True, kw_only=True):
-    """A page of what you have learned since this stamp, which `store` has given."""
+    """Asks for a page of what was learned after this stamp of `store`."""
 
     reader: int
     store: int
@@ -80,21 +80,21 @@ class ChangelogRead(Struct, frozen=True, kw_only=True):
 
 
 class UnsettledRead(Struct, frozen=True, kw_only=True):
-    """A page of the keys for which you voted before this epoch and know of no decision, beyond `after`. Whoever answers
-    has adopted the epoch, and will not vote in an earlier one again."""
+    """Asks for a page of the keys, beyond `after`, with a vote of an earlier epoch and no known decision. A replica
+    that answers has adopted the epoch, and does not vote in an earlier one again."""
 
     epoch: int
     after: bytes | None
 
 
 class StatusRead(Struct, frozen=True, kw_only=True):
-    """Who are you, and how far have you come? Not bound to an epoch: it is asked when those differ."""
+    """Asks for the MemberStatus. Not bound to an epoch, because it is sent when epochs differ."""
 
 
 class ValuesRead(Struct, frozen=True, kw_only=True):
-    """The ordered engine's values beyond `after`, of those stretches of the reader's that differ; one after the other,
-    each begins where the one before ends. None: all that make a page. In a joint `epoch`, as they are when its term has
-    come to its end here; 0: as they are now."""
+    """Asks for the ordered engine's values beyond `after`, in those stretches of the reader that differ; each stretch
+    begins where the one before ends. No stretches: a page of all values. In a joint `epoch`, the values at the end of
+    the term; 0: the current ones."""
 
     epoch: int
     after: bytes | None
@@ -102,14 +102,14 @@ class ValuesRead(Struct, frozen=True, kw_only=True):
 
 
 class KeptId(Struct, frozen=True, kw_only=True):
-    """An instance among those of all terms, whose slots begin again in each."""
+    """An instance of any term. Slots begin again in each."""
 
     term: int
     id: InstanceId
 
 
 class KeptRead(Struct, frozen=True, kw_only=True):
-    """A page of the decided instances that you still keep, of all terms, beyond `after`."""
+    """Asks for a page of the decided instances that are still kept, of all terms, beyond `after`."""
 
     epoch: int
     after: KeptId | None
@@ -121,8 +121,8 @@ MemberRequest = SnapshotRead | ChangelogRead | UnsettledRead | StatusRead | Valu
 
 
 class SnapshotPage(Struct, frozen=True, kw_only=True):
-    """`cursor` is the newest row of the changelog at this moment: what the first page's cursor does not cover comes
-    after it there. `more`: within the stretch that was asked for."""
+    """`cursor` is the newest row of the changelog at this moment: what is learned after the first page is beyond that
+    page's cursor. `more`: within the stretch that was asked for."""
 
     store: int
     entries: tuple[ChangelogEntry, ...]
@@ -131,7 +131,7 @@ class SnapshotPage(Struct, frozen=True, kw_only=True):
 
 
 class ChangelogPage(Struct, frozen=True, kw_only=True):
-    """`cursor`: read on from here."""
+    """`cursor`: where the next page begins."""
 
     entries: tuple[ChangelogEntry, ...]
     cursor: bytes
@@ -139,7 +139,7 @@ class ChangelogPage(Struct, frozen=True, kw_only=True):
 
 
 class CursorTruncated(Struct, frozen=True, kw_only=True):
-    """Rows beyond that place are gone, or it is in another store. Begin with a snapshot."""
+    """Rows beyond the cursor are gone, or it belongs to another store. The reader begins with a snapshot."""
 
 
 class Unsettled(Struct, frozen=True, kw_only=True):
@@ -153,9 +153,9 @@ class UnsettledPage(Struct, frozen=True, kw_only=True):
 
 
 class MemberStatus(Struct, frozen=True, kw_only=True):
-    """`sources`: the replicas all of whose decisions this one has copied, up to some moment. `synced`: since it adopted
-    this joint epoch it has settled and copied what a slow quorum of the old members held. For those who watch: how many
-    `keys` it holds, as last counted, and how many of the snapshot of `source` it has `copied`."""
+    """`sources`: replicas whose decisions this one has copied, up to some moment. `synced`: since it adopted this joint
+    epoch it has settled and copied what a slow quorum of the old members held. To show progress: how many `keys` it
+    holds, as last counted, and how many of the snapshot of `source` it has `copied`."""
 
     identity: int
     epoch: int
@@ -174,8 +174,8 @@ class Pair(Struct, frozen=True, gc=False):
 
 
 class ValuesPage(Struct, frozen=True, kw_only=True):
-    """Which of the stretches differ, by their place in the question, and all that these hold here, as far as the page
-    goes: `through` this key, None: to the last one there is."""
+    """Which of the stretches differ, by index, and the values of the source in them, up to the end of the page:
+    `through` this key, None: to the last one."""
 
     differing: tuple[int, ...]
     pairs: tuple[Pair, ...]
@@ -195,7 +195,7 @@ class KeptPage(Struct, frozen=True, kw_only=True):
 
 
 class Unfinished(Struct, frozen=True, kw_only=True):
-    """The term has not come to its end here. Ask somebody else, or later."""
+    """The term has not ended at this source yet. Ask another one, or later."""
 
 
 MemberReply = (
@@ -216,9 +216,9 @@ MemberReply = (
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """How far this replica has come with one source, as long as that has this `store`: an id may be given to another
-    machine, whose stamps begin again. Until the snapshot is `copied`, `after` is the last key of it that is kept here;
-    `cursor` is where its changelog is to be read on."""
+    """How far this replica has copied one source, valid while that has this `store`: an id may be given to another
+    machine, whose stamps begin again. Until the snapshot is `copied`, `after` is its last key stored here; `cursor` is
+    where reading the changelog continues."""
 
     store: int
     cursor: bytes

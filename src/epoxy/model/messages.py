@@ -1,4 +1,4 @@
-"""What replicas say to each other. A request gets one reply; both are values and carry no connection."""
+"""Messages between replicas. A request gets one reply; both are plain values."""
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ from epoxy.model.records import Proposal, Settled, Vote
 
 
 class Prepare(Struct, frozen=True, kw_only=True):
-    """Phase 1a: promise me this classic ballot, and tell me your vote. The fast round has no phase 1."""
+    """Phase 1a: asks for a promise of this classic ballot, and for the vote. The fast round has no phase 1."""
 
     key: bytes
     epoch: int
@@ -24,7 +24,7 @@ class Prepare(Struct, frozen=True, kw_only=True):
 
 
 class Accept(Struct, frozen=True, kw_only=True):
-    """Phase 2a: vote for this proposal, in the fast round or at a classic ballot."""
+    """Phase 2a: asks for a vote for this proposal, in the fast round or at a classic ballot."""
 
     key: bytes
     epoch: int
@@ -37,7 +37,7 @@ class Accept(Struct, frozen=True, kw_only=True):
 
 
 class Commit(Struct, frozen=True, kw_only=True):
-    """Learn: this was decided."""
+    """Announces a decision."""
 
     key: bytes
     epoch: int
@@ -45,21 +45,21 @@ class Commit(Struct, frozen=True, kw_only=True):
 
 
 class Read(Struct, frozen=True, kw_only=True):
-    """What do you hold: the committed value, and the vote in flight."""
+    """Asks for the committed value and the vote."""
 
     key: bytes
     epoch: int
 
 
 class UpdateConfig(Struct, frozen=True, kw_only=True):
-    """Adopt this configuration, if it is newer than yours."""
+    """Asks to adopt this configuration if it is newer."""
 
     config: ClusterConfig
 
 
 class Inspect(Struct, frozen=True, kw_only=True):
-    """Everything you hold for this key, for somebody who looks into a problem. Not bound to an epoch: it is asked when
-    those differ."""
+    """Asks for all that is held for this key, for diagnosis. Not bound to an epoch, because it is sent when epochs
+    differ."""
 
     key: bytes
 
@@ -90,38 +90,38 @@ class ReadOk(Struct, frozen=True, kw_only=True):
 
 
 class AlreadyCommitted(Struct, frozen=True, kw_only=True):
-    """The instance is decided. The lineage tells an overtaken writer whose earlier versions were."""
+    """The instance is decided. By the lineage an overtaken writer learns whose write its version became."""
 
     committed: Proposal
     lineage: tuple[Settled, ...] = ()
 
 
 class HigherBallot(Struct, frozen=True, kw_only=True):
-    """Refused: this ballot was promised, or voted in, before yours."""
+    """Refused: this ballot was promised, or a fast vote was given in it, before."""
 
     ballot: Ballot
 
 
 class Behind(Struct, frozen=True, kw_only=True):
-    """Refused: I missed a commit and am still at this version. Send it, then ask again."""
+    """Refused: this replica missed a commit, and is at this version. Send the commit, then the request again."""
 
     version: int
 
 
 class StaleCommit(Struct, frozen=True, kw_only=True):
-    """A commit of an older version than mine."""
+    """The commit is of an older version than this committed one."""
 
     version: int
 
 
 class StaleEpoch(Struct, frozen=True, kw_only=True):
-    """Refused: your epoch is over. This is the configuration in force here."""
+    """Refused: the epoch of the request is over. This is the configuration in force."""
 
     config: ClusterConfig
 
 
 class EpochAhead(Struct, frozen=True, kw_only=True):
-    """Refused: I am still in this epoch. Send me the configuration, then ask again."""
+    """Refused: this replica is still in this epoch. Send the configuration, then the request again."""
 
     epoch: int
 
@@ -133,7 +133,7 @@ class CommitConflict(Struct, frozen=True, kw_only=True):
 
 
 class ConfigOk(Struct, frozen=True, kw_only=True):
-    """My epoch, after looking at yours."""
+    """The epoch of the replica, after `UpdateConfig`."""
 
     epoch: int
 
@@ -151,7 +151,7 @@ class Inspected(Struct, frozen=True, kw_only=True):
 
 
 class Failed(Struct, frozen=True, kw_only=True):
-    """No usable reply: timeout, broken connection, refused by the transport. Says nothing about what the peer did."""
+    """No usable reply: timeout, broken connection, refused by the transport. The peer may have handled the request."""
 
     reason: str
 

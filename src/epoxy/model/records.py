@@ -1,5 +1,5 @@
-"""What a replica stores for a key. Records hold values and never each other in a circle, so the garbage collector need
-not look at them: a cache of many would cost a pause of many milliseconds now and then."""
+"""What a replica stores for a key. These records never refer to each other in a circle, so they are exempt from garbage
+collection (`gc=False`): scanning a large cache of them would pause the process for many milliseconds."""
 
 from msgspec import Struct
 
@@ -43,11 +43,11 @@ class Proposal(Struct, frozen=True, kw_only=True, gc=False):
 
 
 LEGACY_PROPOSAL_ID = ProposalId(0, 0)
-"""Legacy values were written before proposals had names; no replica has id 0."""
+"""Legacy values are older than proposal ids; no replica has id 0."""
 
 
 class Vote(Struct, frozen=True, kw_only=True, gc=False):
-    """An accepted proposal. Its epoch tells which fast votes still count (membership)."""
+    """An accepted proposal. By its epoch, votes of sealed epochs are told from those that count."""
 
     proposal: Proposal
     ballot: Ballot
@@ -62,7 +62,7 @@ class Settled(Struct, frozen=True, gc=False):
 
 
 class KeyState(Struct, frozen=True, kw_only=True, gc=False):
-    """Everything an acceptor holds for a key.
+    """All an acceptor holds for a key.
 
     Invariants: 1. promise and vote belong to `next_version`.  2. A vote is never above the promise, except that a fast
     vote leaves the promise alone.  3. An immutable committed key has neither promise nor vote.
@@ -107,7 +107,7 @@ class CommittedRecord(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ChangelogEntry(Struct, frozen=True, kw_only=True, gc=False):
-    """`changelog/{sequence}`: what this replica learned, in the order it learned it."""
+    """`changelog/{sequence}`: decisions in the order this replica learned them."""
 
     key: bytes
     committed: Proposal

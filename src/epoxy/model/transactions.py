@@ -1,4 +1,4 @@
-"""Transactions over several keys, and what comes of them. The ordered engine runs them: docs/protocol/ordered.md."""
+"""Transactions over several keys, and their outcomes. The ordered engine runs them: docs/protocol/ordered.md."""
 
 import enum
 from functools import cached_property
@@ -10,21 +10,21 @@ from epoxy.model.errors import InvalidRequest
 from epoxy.model.records import MAX_KEY_BYTES
 
 MAX_PARTS = 128
-"""Compares, operations and reads of one transaction, each. Four keys are a transfer with its receipts; a hundred is a
-migration, and better done in pieces."""
+"""Of compares, of operations and of reads in one transaction. A transfer with receipts has four keys; a migration of
+hundreds is better done in pieces."""
 
 MAX_TRANSACTION_BYTES = 128 << 10
-"""Keys and values of one transaction. Whatever depends on each other is executed in one piece, up to this much from
-every transaction that is under way: see `ordered.queue`."""
+"""Keys and values of one transaction. Commands that depend on each other are executed in one piece, which has to fit
+into a transaction of the store: see `protocol.txn.queue`."""
 
 MOST, LEAST = (1 << 63) - 1, -(1 << 63)
-"""A number is a decimal of 64 bits with its sign, as in Redis."""
+"""A number is a signed decimal of 64 bits, as in Redis."""
 
 
 class Compare(Struct, frozen=True, kw_only=True):
     """Holds if the key's value is one of these, or if it has none and may have none.
 
-    Invariant: something would make it hold.
+    Invariant: some value, or absence, makes it hold.
     """
 
     key: bytes
@@ -53,8 +53,8 @@ class Delete(Struct, frozen=True, kw_only=True):
 
 
 class Add(Struct, frozen=True, kw_only=True):
-    """Add to a decimal number, or take from it; absent counts as 0. What is no number, or would be too large a one,
-    stays as it is. `amount=-5` is the same as `amount=5, negative=True`, and is kept as that.
+    """Add to a decimal number, or subtract; absent counts as 0. A value that is not a number, or would overflow, stays
+    as it is. `amount=-5` is stored as `amount=5, negative=True`.
 
     Invariant: 0 <= amount <= MOST.
     """
@@ -75,10 +75,10 @@ Operation = Get | Put | Delete | Add
 
 
 class Txn(Struct, frozen=True, kw_only=True, dict=True):
-    """If all compares hold `then` is done, otherwise `otherwise`, one operation after the other; each sees what those
-    before it did. `reads` are looked up first. All of it happens at one moment, in the same order everywhere.
+    """If all compares hold, the operations of `then` are executed, else those of `otherwise`; each sees the effects of
+    those before it. `reads` are read first. All of it is atomic, and in the same order at every replica.
 
-    Invariant: it names a key. What else clients are held to: `flaw_of`.
+    Invariant: it names a key. Further limits for clients: `flaw_of`.
     """
 
     compares: tuple[Compare, ...] = ()
@@ -91,8 +91,8 @@ class Txn(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def footprint(self) -> dict[bytes, bool]:
-        """The keys it names, and whether it may write them. A compare-and-set counts as a write whether or not it will
-        succeed: nobody knows before its turn comes."""
+        """The keys it names, and whether it may write them. A compare-and-set counts as a write, because whether it
+        succeeds is known only when it is executed."""
         touched = dict.fromkeys(self.reads, False)
         touched.update(dict.fromkeys([compare.key for compare in self.compares], False))
         for operation in (*self.then, *self.otherwise):
@@ -113,7 +113,7 @@ class Txn(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def flaw_of(txn: Txn) -> str | None:
-    """Why this is more than a client may ask for, in words for the client."""
+    """Why a client may not send this, as an error message; None if it may."""
     if max(map(len, (txn.compares, txn.then, txn.otherwise, txn.reads))) > MAX_PARTS:
         return f"a transaction has at most {MAX_PARTS} compares, operations and reads, each"
     if not all(1 <= len(key) <= MAX_KEY_BYTES for key in txn.footprint):
@@ -131,14 +131,14 @@ class Wrong(enum.Enum):
 
 
 class Done(Struct, frozen=True, kw_only=True):
-    """What one operation found: what a `Get` read, what a `Put` or `Delete` replaced, what an `Add` came to."""
+    """The result of one operation: the value a `Get` read or a `Put` or `Delete` replaced, the sum of an `Add`."""
 
     value: bytes | None
     wrong: Wrong | None = None
 
 
 class Executed(Struct, frozen=True, kw_only=True):
-    """What became of a transaction. `seen`: what each compare saw; `found`: the reads, in their order."""
+    """The result of a transaction. `seen`: the values the compares saw; `found`: the reads, in their order."""
 
     succeeded: bool
     seen: tuple[bytes | None, ...]
@@ -147,15 +147,15 @@ class Executed(Struct, frozen=True, kw_only=True):
 
 
 class TxnRefused(Struct, frozen=True, kw_only=True):
-    """Turned away before anything was done. Definite."""
+    """Refused before anything was done. Definite."""
 
     reason: str
 
 
 class WrongEngine(Struct, frozen=True, kw_only=True):
     """Some of the keys belong to the per-key engine, which has no transactions. Definite: nothing was written.
-    `claimed` are others it names that belong to transactions from now on: somebody wrote one of `keys` by itself after
-    it was looked whether all of them are free."""
+    `claimed`: other keys of the transaction that belong to transactions from now on, because one of `keys` was written
+    by itself between the check that all are free and the claim."""
 
     keys: tuple[bytes, ...]
     claimed: tuple[bytes, ...] = ()

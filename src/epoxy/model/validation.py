@@ -1,4 +1,4 @@
-"""What must hold of a record, apart from the records: this is looked at whenever one is made, and may be compiled."""
+"""Invariants of `KeyState`, checked whenever one is made. Apart from the records, so that this can be compiled."""
 
 from typing import TYPE_CHECKING
 
@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from epoxy.model.records import KeyState
 
 LINEAGE_LENGTH = 8
-"""Settled versions remembered beside the newest one, so that an overtaken writer can be told whose its version was. In
-the time of one round, each of the other replicas of the largest demo gets at most one version in: eight. Who is further
-behind than that, after an outage say, is told "unknown"."""
+"""Earlier versions whose winners are remembered, so that an overtaken writer learns whose its version became. During
+one round each of the other replicas, eight in the largest demo, commits at most one version. A writer further behind
+than that, after an outage for example, gets "unknown"."""
 
 
 def assert_well_formed(state: "KeyState") -> None:

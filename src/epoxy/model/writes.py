@@ -1,4 +1,4 @@
-"""What clients ask for, and what they are told."""
+"""Writes and reads of clients, and their outcomes."""
 
 import enum
 
@@ -14,7 +14,7 @@ class Consistency(enum.Enum):
 
 
 class Path(enum.Enum):
-    """How far a write had to travel."""
+    """Which rounds a write needed: none, the fast one, or classic ones."""
 
     LOCAL = "local"
     FAST = "fast"
@@ -22,7 +22,7 @@ class Path(enum.Enum):
 
 
 class Source(enum.Enum):
-    """Where a read found its answer."""
+    """Where a read found its value."""
 
     LOCAL = "local"
     CACHE = "cache"
@@ -34,8 +34,8 @@ class Source(enum.Enum):
 class Write(Struct, frozen=True, kw_only=True):
     """One client write.
 
-    Immutable is set-if-absent: it takes a name nobody holds and keeps it for ever. Mutable overwrites; `if_version`
-    makes it a compare-and-set on the committed version (0: never written). A mutable write of None deletes.
+    Immutable is set-if-absent: it reserves a free key, for ever. Mutable overwrites; `if_version` makes it a
+    compare-and-set on the committed version (0: never written). A mutable write of None deletes.
 
     Invariants: 1. key and value within limits.  2. Only mutable writes delete or compare.
     """
@@ -56,8 +56,8 @@ class Write(Struct, frozen=True, kw_only=True):
 
 
 class Committed(Struct, frozen=True, kw_only=True):
-    """The value asked for is committed. `mine` tells whether this very write made it. `previous` is the version a
-    mutable write replaced."""
+    """The value of the write is committed. `mine`: by this write, not by another of an equal value. `previous` is the
+    version that a mutable write replaced."""
 
     proposal: Proposal
     mine: bool
@@ -66,7 +66,7 @@ class Committed(Struct, frozen=True, kw_only=True):
 
 
 class ExpectedValueDoesNotMatch(Struct, frozen=True, kw_only=True):
-    """The name is taken by another value."""
+    """The key is taken with another value."""
 
     committed: Proposal
     path: Path
@@ -80,14 +80,14 @@ class VersionMismatch(Struct, frozen=True, kw_only=True):
 
 
 class ImmutableKey(Struct, frozen=True, kw_only=True):
-    """A mutable write met an immutable key."""
+    """A mutable write to an immutable key."""
 
     committed: Proposal
     path: Path
 
 
 class NothingToDelete(Struct, frozen=True, kw_only=True):
-    """The key was absent; nothing was written. `committed` is its tombstone, if it ever lived."""
+    """The key was absent; nothing was written. `committed` is its tombstone, if it ever had a value."""
 
     committed: Proposal | None
     path: Path
@@ -100,7 +100,7 @@ class ConsensusFailed(Struct, frozen=True, kw_only=True):
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """Turned away before anything was done. Definite."""
+    """Refused before anything was done. Definite."""
 
     reason: str
 
@@ -111,7 +111,7 @@ Outcome = (
 
 
 class ReadResult(Struct, frozen=True, kw_only=True):
-    """`committed` None: never written, as far as `source` knows. A tombstone is a key that is absent now."""
+    """`committed` None: never written, as far as `source` knows. A tombstone: the key is absent now."""
 
     committed: Proposal | None
     source: Source
@@ -130,4 +130,4 @@ class ReadFailed(Struct, frozen=True, kw_only=True):
 ReadOutcome = ReadResult | ReadFailed
 
 ReadAnswer = ReadOutcome | Refused
-"""What a read is told at a node's door, which may turn it away."""
+"""The outcome of a read at a node, which may refuse it."""
