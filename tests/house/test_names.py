@@ -80,7 +80,6 @@ def glossary_words(text: str) -> set[str]:
 
 
 RENAMES = {
-    "door": "agent/sentinel_server.py",
     "mirror": "protocol/members/txn_sync.py",
     "orders": "protocol/elect/server_commands.py",
     "refusals": "codec/value_checks.py",
