@@ -1,20 +1,24 @@
-"""Many runs, on every core. What comes out depends on the seeds alone, not on how many processes shared them."""
+"""Many runs, on every core. The result depends on the seeds alone, not on how many processes shared them."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from hashlib import blake2b
 from itertools import count
-from typing import Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
+import msgspec
 from msgspec import Struct
 
-from epoxy_sim.keys.simulation import Failure
+from epoxy_sim import trace_format
+from epoxy_sim.patching import Mutant, planted
+from epoxy_sim.search import Search, ShrinkListener, Shrunk
+from epoxy_sim.simulation import Failure, P, Report
 from epoxy_sim.worker_pool import work
 
 MAX_CHUNK = 16
-"""Seeds given to a process at a time. Half a second of work: enough to forget the cost of handing it over, and little
-enough for smooth progress."""
+"""Seeds given to a process at a time. Half a second of work: enough to make the hand-over cheap, and little enough for
+smooth progress."""
 
 DIGEST_BYTES = 16
 
@@ -27,7 +31,7 @@ class FailedRun(Struct, frozen=True, kw_only=True):
 
 
 class Tally(Struct, kw_only=True):
-    """What a number of runs add up to."""
+    """The sum of a number of runs."""
 
     runs: int = 0
     failures: int = 0
@@ -51,34 +55,128 @@ class Tally(Struct, kw_only=True):
     def virtual_hours(self) -> float:
         return self.virtual_us / 3_600_000_000
 
+    def hours_per_minute(self, seconds: float) -> float:
+        """Virtual hours for each real minute."""
+        return self.virtual_hours / (seconds / 60) if seconds else 0.0
+
+    def virtual_time(self, seconds: float) -> str:
+        rate = self.hours_per_minute(seconds)
+        return f"{self.virtual_hours:,.2f} h: {rate:,.2f} virtual hours for each real minute"
+
     @property
     def fast_share(self) -> float | None:
-        """Of the committed writes that needed a round, those that needed only one. Local answers needed none."""
+        """The share of committed writes that took one round, of those that took any. Local answers take none."""
         rounds = self.paths.get("fast", 0) + self.paths.get("slow", 0)
         return self.paths.get("fast", 0) / rounds if rounds else None
 
 
-class Played(Struct, frozen=True, kw_only=True):
-    """What a campaign keeps of one run."""
+class CampaignSetup(Struct, Generic[P], frozen=True, kw_only=True):
+    """A protocol as a campaign plays it, and what all runs of the campaign share; a field that is None is drawn by each
+    seed. A subclass says how plans are made, played, shrunk and described, and what is counted."""
 
-    tally: Tally
-    digest: bytes
-    failure: Failure | None
+    name: ClassVar[str]
+    mutants: ClassVar[Mapping[str, Mutant]]
+    limit_seeds: ClassVar[int]
+
+    n: int | None = None
+    mutant: str | None = None
+
+    def plan(self, seed: int) -> P:
+        raise NotImplementedError
+
+    def run(self, plan: P, *, tracing: bool = False) -> Report[P]:
+        raise NotImplementedError
+
+    def search(self, plan: P) -> type[Search[P]]:
+        """How a failing plan is shrunk."""
+        raise NotImplementedError
+
+    def describe(self, plan: P) -> Iterator[str]:
+        raise NotImplementedError
+
+    def rows(self, tally: Tally, seconds: float) -> Iterator[tuple[str, str]]:
+        """What a campaign counted, for its summary."""
+        raise NotImplementedError
+
+    def condense(self, trace: list[str]) -> list[str]:
+        return trace_format.condense(trace)
+
+    def faults(self, report: Report[P]) -> dict[str, int]:
+        return report.faults
+
+    def facts(self, report: Report[P]) -> tuple[object, ...]:
+        """What tells two runs apart, beside their failure, time, events and messages."""
+        return tuple(sorted(counts.items()) for counts in (report.paths, report.faults))
+
+    def more(self, report: Report[P]) -> dict[str, object]:  # noqa: ARG002
+        """What else the JSON of a replay has."""
+        return {}
+
+    def asked(self) -> dict[str, object]:
+        """The chosen fields, by the names of their options."""
+        return {"n": self.n, "mutant": self.mutant}
+
+    @property
+    def protocol(self) -> str:
+        """The command that plays it. A mutant that replaces a whole protocol has a command of its own."""
+        return self.name
+
+    @property
+    def title(self) -> str:
+        words = [self.protocol]
+        if self.mutant is not None and self.mutant != self.protocol:
+            words.append(f"with {self.mutant} planted")
+        if self.n is not None:
+            words.append(f"n = {self.n}")
+        return ", ".join(words)
+
+    def planted(self) -> AbstractContextManager[None]:
+        return planted(self.mutants, self.mutant)
+
+    def shrink(
+        self, plan: P, rule: str, *, limit_events: int | None = None, listener: ShrinkListener[P] | None = None
+    ) -> Shrunk[P]:
+        """`plan` must break `rule`. Call it with the same fault planted, if there is one."""
+        return self.search(plan)(plan, rule, self.run, limit_events=limit_events, listener=listener).shrunk()
+
+    def tally(self, report: Report[P]) -> Tally:
+        return Tally(
+            runs=1,
+            failures=int(report.failure is not None),
+            virtual_us=report.virtual_us,
+            events=report.events,
+            messages=report.messages,
+            operations=report.operations,
+            paths=report.paths,
+            faults=self.faults(report),
+            verdicts=report.verdicts,
+        )
+
+    def digest(self, report: Report[P]) -> bytes:
+        return blake2b(self.encoded(report), digest_size=DIGEST_BYTES).digest()
+
+    def encoded(self, report: Report[P]) -> bytes:
+        facts = (report.failure, report.virtual_us, report.events, report.messages, *self.facts(report))
+        return msgspec.json.encode(facts)
+
+    def replay_command(self, seed: int) -> str:
+        """The command that repeats this run, on any machine."""
+        words = ["epoxy", "sim", self.protocol, "--replay", str(seed)]
+        for option, value in self.asked().items():
+            if value is not None and value != self.protocol:
+                words += [f"--{option}", str(value)]
+        return " ".join(words)
 
 
-class Playable(Protocol):
-    """What all runs of a campaign share, whatever it is that they simulate."""
-
-    def planted(self) -> AbstractContextManager[None]: ...
-    def play(self, seed: int) -> Played: ...
-    def replay_command(self, seed: int) -> str: ...
+S = TypeVar("S", bound=CampaignSetup[Any])
 
 
-S = TypeVar("S", bound=Playable)
+def counts(named: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {times:,}" for name, times in sorted(named.items())) or "none"
 
 
 class Task(Struct, Generic[S], frozen=True, kw_only=True):
-    """Seeds from `first` to before `end`, by one process."""
+    """Seeds from `first` to before `end`, for one process."""
 
     setup: S
     first: int
@@ -87,7 +185,7 @@ class Task(Struct, Generic[S], frozen=True, kw_only=True):
 
 
 class Chunk(Struct, Generic[S], frozen=True, kw_only=True):
-    """What became of a task. It ends with its first failure unless it was told to keep going."""
+    """The result of a task. It ends at the first failure unless the task says `keep_going`."""
 
     task: Task[S]
     tally: Tally
@@ -99,23 +197,23 @@ def play(task: Task[S]) -> Chunk[S]:
     setup, tally, failed, digests = task.setup, Tally(), list[FailedRun](), bytearray()
     with setup.planted():
         for seed in range(task.first, task.end):
-            played = setup.play(seed)
-            tally.add(played.tally)
-            digests += played.digest
-            if played.failure is not None:
-                failed.append(failed_at(setup, seed, played.failure))
+            report = setup.run(setup.plan(seed))
+            tally.add(setup.tally(report))
+            digests += setup.digest(report)
+            if report.failure is not None:
+                failed.append(failed_at(setup, seed, report.failure))
                 if not task.keep_going:
                     break
     return Chunk(task=task, tally=tally, failed=failed, digests=bytes(digests))
 
 
-def failed_at(setup: Playable, seed: int, failure: Failure) -> FailedRun:
+def failed_at(setup: CampaignSetup[Any], seed: int, failure: Failure) -> FailedRun:
     return FailedRun(seed=seed, rule=failure.rule, detail=failure.detail, replay=setup.replay_command(seed))
 
 
 class Summary(Struct, Generic[S], frozen=True, kw_only=True):
-    """`digest` is one number for all runs in the order of their seeds: two machines that agree on it saw the same.
-    There is none after an interruption, which leaves gaps."""
+    """`digest` is one number for all runs in the order of their seeds: machines that agree on it had the same runs.
+    None after an interruption, which leaves gaps."""
 
     setup: S
     first_seed: int
@@ -131,7 +229,7 @@ class Summary(Struct, Generic[S], frozen=True, kw_only=True):
 
 
 Listener = Callable[[Tally, float], None]
-"""Is told what has been done so far, and in how many seconds."""
+"""Called with the counts so far, and the seconds they took."""
 
 
 def unheard(_: Tally, __: float) -> None:
@@ -139,8 +237,8 @@ def unheard(_: Tally, __: float) -> None:
 
 
 class Campaign(Generic[S]):
-    """Seeds from `first` to before `end`; with `minutes`, on and on until they are over. Stops at the first failure,
-    which is the one with the lowest seed, unless told to keep going."""
+    """Seeds from `first` to before `end`; with `minutes`, from `first` on until they are over. Stops at the failure
+    with the lowest seed, unless it keeps going."""
 
     def __init__(
         self,
@@ -178,11 +276,11 @@ class Campaign(Generic[S]):
         return self._summary(interrupted)
 
     def _tasks(self) -> Iterator[Task[S]]:
-        """In rising order, so that after a failure only chunks below it are still at work or done."""
+        """In rising order, so that after a failure all chunks below it are done or under way."""
         size = max(1, min(MAX_CHUNK, (self.end - self.first) // (4 * self.jobs)))
         starts = range(self.first, self.end, size) if self.minutes is None else count(self.first, MAX_CHUNK)
         for first in starts:
-            if (self._failed and not self.keep_going) or self._time_is_over():
+            if (self._failed and not self.keep_going) or self._is_time_over():
                 return
             end = min(first + size, self.end) if self.minutes is None else first + MAX_CHUNK
             yield Task(setup=self.setup, first=first, end=end, keep_going=self.keep_going)
@@ -190,11 +288,11 @@ class Campaign(Generic[S]):
     def _seconds(self) -> float:
         return time.monotonic() - self._started
 
-    def _time_is_over(self) -> bool:
+    def _is_time_over(self) -> bool:
         return self.minutes is not None and self._seconds() >= self.minutes * 60
 
     def _summary(self, interrupted: bool) -> Summary[S]:
-        """Chunks above the first failure were work in vain: counting them would make the result depend on `jobs`."""
+        """Chunks above the first failure are not counted: with them the result would depend on `jobs`."""
         tally, failed, digest = Tally(), list[FailedRun](), blake2b(digest_size=DIGEST_BYTES)
         for chunk in sorted(self._chunks, key=lambda chunk: chunk.task.first):
             tally.add(chunk.tally)

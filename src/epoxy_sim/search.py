@@ -1,84 +1,83 @@
-"""The search for a smaller plan that breaks the same rule, whatever it is that plans are made of.
+"""Shrinking: the search for a smaller plan that breaks the same rule, for plans of any protocol.
 
 Delta debugging (Zeller and Hildebrandt, 2002): leave something out, play it again, keep what still fails. A reduced
 plan meets its network at other moments, so each candidate is tried with a few network seeds. All of it is
-deterministic: the same failure shrinks to the same story everywhere.
+deterministic: the same failure shrinks to the same plan everywhere.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from epoxy_sim.keys.simulation import Failure
+from epoxy_sim.simulation import P, Report
 
-
-class SeededPlan(Protocol):
-    @property
-    def seed(self) -> int: ...
-
-
-class Outcome(Protocol):
-    @property
-    def failure(self) -> Failure | None: ...
-    @property
-    def events(self) -> int: ...
-
-
-P = TypeVar("P", bound=SeededPlan)
-R = TypeVar("R", bound=Outcome)
 T = TypeVar("T")
 
-Listener = Callable[[int, P], None]
-"""Is told how many runs it took so far, and the best plan."""
+ShrinkListener = Callable[[int, P], None]
+"""Called with the number of runs so far and the best plan."""
 
 
-class OutOfPatience(Exception):
-    """The limit of the search is reached."""
+class PlanRunner(Protocol[P]):
+    def __call__(self, plan: P, *, tracing: bool = False) -> Report[P]: ...
 
 
-class Shrunk(Struct, Generic[R], frozen=True, kw_only=True):
-    """What the smallest failing plan found does, with its trace, and how many runs that took."""
+class SearchLimitReached(Exception):
+    """The search has simulated as many events as it may."""
 
-    report: R
+
+class Shrunk(Struct, Generic[P], frozen=True, kw_only=True):
+    """The report of the smallest failing plan found, with its trace, and the number of runs tried. `complete`: nothing
+    more could be left out; otherwise the search reached its limit."""
+
+    report: Report[P]
     runs: int
     complete: bool
-    """Whether nothing more could be left out, or the search ran into its limit."""
 
 
-class Search(Generic[P, R]):
-    """Whoever extends it says how plans are played and what may be left out. `limit_events`: simulated events it may
-    cost; in events, not in seconds, so that a slow machine finds the same plan."""
+class Search(Generic[P]):
+    """A subclass says what may be left out. `limit_events`: simulated events a search may cost; in events, not in
+    seconds, so that a slow machine finds the same plan. `network_seeds`: tried for each candidate."""
 
+    limit_events: int
     network_seeds: int
 
-    def __init__(self, plan: P, rule: str, limit_events: int, listener: Listener[P] | None = None) -> None:
+    def __init__(
+        self,
+        plan: P,
+        rule: str,
+        run: PlanRunner[P],
+        *,
+        limit_events: int | None = None,
+        listener: ShrinkListener[P] | None = None,
+    ) -> None:
         self.best = plan
         self.runs = 0
+        self.run = run
         self._rule = rule
-        self._events_left = limit_events
+        self._events_left = self.limit_events if limit_events is None else limit_events
         self._listener = listener
-
-    def run(self, plan: P, *, tracing: bool = False) -> R:
-        raise NotImplementedError
 
     def reduce(self) -> None:
         """Try everything that could make `best` smaller, once."""
         raise NotImplementedError
 
-    def is_as_good(self, report: R) -> bool:  # noqa: ARG002
-        """Whether a plan that still fails is worth having."""
+    def is_as_good(self, report: Report[P]) -> bool:  # noqa: ARG002
+        """Whether a smaller plan that still fails is worth having."""
         return True
 
-    def finish(self) -> None:
-        """What is left to be done when nothing can be left out any more."""
+    def with_seed(self, plan: P, seed: int) -> P:
+        return changed(plan, seed=seed)
 
-    def shrunk(self) -> Shrunk[R]:
+    def finish(self) -> None:
+        """Called when nothing can be left out any more."""
+
+    def shrunk(self) -> Shrunk[P]:
         complete = True
         try:
             self._to_the_end()
-        except OutOfPatience:
+        except SearchLimitReached:
             complete = False
         return Shrunk(report=self.run(self.best, tracing=True), runs=self.runs, complete=complete)
 
@@ -91,11 +90,11 @@ class Search(Generic[P, R]):
         self.finish()
 
     def attempt(self, candidate: P) -> bool:
-        """Does it fail in the same way, with this network seed or another? Then it is the best."""
-        if with_seed(candidate, self.best.seed) == self.best:
+        """Whether it fails in the same way, with this network seed or another. Then it is the best."""
+        if self.with_seed(candidate, self.best.seed) == self.best:
             return False
         for seed in (self.best.seed, *range(self.network_seeds)):
-            candidate = with_seed(candidate, seed)
+            candidate = self.with_seed(candidate, seed)
             if self._breaks(candidate):
                 self.best = candidate
                 if self._listener is not None:
@@ -103,26 +102,39 @@ class Search(Generic[P, R]):
                 return True
         return False
 
+    def change(self, **fields: object) -> bool:
+        """Try the best plan with these fields changed."""
+        return self.attempt(changed(self.best, **fields))
+
+    def fewer(self, field: str, *, at_least: int = 0) -> None:
+        """Leave out as many elements of a field as possible."""
+        fewer(getattr(self.best, field), lambda kept: len(kept) >= at_least and self.change(**{field: kept}))
+
+    def adopt(self, changes: Iterable[Callable[[P], P]]) -> None:
+        """One change after the other, each on top of those that worked."""
+        for change in changes:
+            self.attempt(change(self.best))
+
     def _breaks(self, plan: P) -> bool:
         if self._events_left <= 0:
-            raise OutOfPatience
+            raise SearchLimitReached
         report = self.play(plan)
         return self.is_same(report) and self.is_as_good(report)
 
-    def play(self, plan: P) -> R:
+    def play(self, plan: P) -> Report[P]:
         report = self.run(plan)
         self.runs += 1
         self._events_left -= report.events
         return report
 
-    def is_same(self, report: R) -> bool:
+    def is_same(self, report: Report[P]) -> bool:
         return report.failure is not None and report.failure.rule == self._rule
 
 
-def with_seed(plan: P, seed: int) -> P:
-    """Plans are structs; a protocol cannot say so."""
-    changed: P = replace(plan, seed=seed)  # type: ignore[type-var]
-    return changed
+def changed(plan: P, **fields: object) -> P:
+    """Plans are structs, which a protocol cannot express."""
+    made: P = replace(plan, **fields)  # type: ignore[type-var]
+    return made
 
 
 def fewer(items: tuple[T, ...], attempt: Callable[[tuple[T, ...]], bool]) -> None:

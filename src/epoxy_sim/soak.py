@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim.campaign import Chunk, FailedRun, Tally, Task, play
-from epoxy_sim.keys.campaign import Setup
 from epoxy_sim.keys.generate import SIZES, WORKLOADS
-from epoxy_sim.members.plans.churn import MEMBERSHIP
+from epoxy_sim.members.campaign import Setup
+from epoxy_sim.members.mutants import MEMBERSHIP
 from epoxy_sim.worker_pool import work
 
 FORMAT = 1

@@ -4,7 +4,7 @@ import pytest
 
 from epoxy import __compiled__, __version__
 from epoxy.cli.main import run
-from epoxy_sim.keys.mutants import MUTANTS
+from epoxy_sim.members.mutants import MUTANTS
 
 COMMANDS = ("per-key", "mutable", "as-described", "exhaustive", "soak", "mutants")
 CLIENT = ("reserve", "put", "delete", "get", "watch", "status", "doctor", "inspect", "bench")

@@ -14,16 +14,19 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-LAYERS, PURITY, TERMINAL, CLIENT, PROTOCOLS, PRODUCT, SIMULATOR = NAMES = [contract["name"] for contract in CONTRACTS]
+LAYERS, PURITY, TERMINAL, CLIENT, PROTOCOLS, PRODUCT, SIMULATIONS, SIMULATOR = NAMES = [
+    contract["name"] for contract in CONTRACTS
+]
 FORBIDDEN = CONTRACTS[1]["forbidden_modules"]
 PURE = ("epoxy.model", "epoxy.codec", "epoxy.protocol")
 ROOMS = {name for contract in CONTRACTS for name in contract.get("source_modules", ())}
 PROTOCOL = ("keys", "txn", "members", "placement", "elect")
+PARTS = [f"{package}.{name}" for package in ("epoxy.protocol", "epoxy_sim") for name in PROTOCOL]
 
 
 def judge(folder: Path, planted: dict[str, str]) -> tuple[int, str]:
     """Exit status and report of import-linter for a tree whose rooms hold only what is planted."""
-    for room in {"epoxy", "epoxy.cli", *ROOMS, *(f"epoxy.protocol.{name}" for name in PROTOCOL), *planted}:
+    for room in {"epoxy", "epoxy.cli", *ROOMS, *PARTS, *planted}:
         place = folder / room.replace(".", "/")
         place.mkdir(parents=True, exist_ok=True)
         (place / "__init__.py").write_text(planted.get(room, ""))
@@ -61,6 +64,9 @@ def test_a_tree_that_keeps_the_rules_is_accepted(tmp_path: Path) -> None:
         ({"epoxy.protocol.keys": "import epoxy.protocol.members"}, PROTOCOLS),
         ({"epoxy.server": "import epoxy_sim"}, PRODUCT),
         ({"epoxy_sim": "import epoxy.api"}, SIMULATOR),
+        ({"epoxy_sim.keys": "import epoxy_sim.members"}, SIMULATIONS),
+        ({"epoxy_sim.campaign": "import epoxy_sim.keys"}, SIMULATIONS),
+        ({"epoxy_sim.elect": "import epoxy_sim.keys"}, SIMULATIONS),
     ],
     ids=[
         "upwards",
@@ -72,6 +78,9 @@ def test_a_tree_that_keeps_the_rules_is_accepted(tmp_path: Path) -> None:
         "protocols",
         "product",
         "simulator",
+        "keys know of members",
+        "what is shared knows of a protocol",
+        "elections know of keys",
     ],
 )
 def test_a_planted_import_breaks_its_contract(tmp_path: Path, planted: dict[str, str], contract: str) -> None:

@@ -7,9 +7,8 @@ import pytest
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim.campaign import Campaign, Tally
-from epoxy_sim.keys.campaign import Setup
-from epoxy_sim.keys.mutants import planted
 from epoxy_sim.keys.simulation import run
+from epoxy_sim.members.campaign import Setup
 from epoxy_sim.worker_pool import WorkerDied, work
 
 RARE = Setup(workload="per-key", mutant="recover-ignores-votes", n=3)
@@ -17,7 +16,7 @@ RARE = Setup(workload="per-key", mutant="recover-ignores-votes", n=3)
 
 
 def failing_seeds(setup: Setup, seeds: range) -> list[int]:
-    with planted(setup.mutant):
+    with setup.planted():
         return [seed for seed in seeds if run(setup.plan(seed)).failure is not None]
 
 

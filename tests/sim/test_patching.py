@@ -1,5 +1,7 @@
 """Planted faults are planted everywhere, and gone afterwards."""
 
+from pathlib import Path
+
 import pytest
 
 from epoxy.model import ballot, cluster, quorum
@@ -9,8 +11,11 @@ from epoxy.node.keys import replica
 from epoxy.node.keys.replica import Replica
 from epoxy.protocol.keys import acceptor, local, recovery
 from epoxy.store.memory import MemoryStore
-from epoxy_sim.keys.mutants import ALL, KeysMutant, planted
-from epoxy_sim.patching import PLANTERS, Patch, applied, holders
+from epoxy_sim import patching
+from epoxy_sim.keys.mutants import KeysMutant
+from epoxy_sim.members import mutations as member_mutations
+from epoxy_sim.members.mutants import ALL, MUTANTS
+from epoxy_sim.patching import BROKEN_RULES, Patch, applied, holders, patches_of, planted, replaces
 
 
 def always_two(replica_id: int, *_: Ballot) -> Ballot:
@@ -25,6 +30,8 @@ def known_at_home() -> object:
     """Imported there by name."""
     return vars(local)["next_classic"]
 
+
+SIMULATOR = Path(patching.__file__).parent
 
 NEXT = Patch(ballot, "next_classic", always_two)
 SIZES = Patch(quorum, "quorums", everybody)
@@ -99,7 +106,7 @@ def test_patches_nest() -> None:
 
 def test_nothing_planted_changes_nothing() -> None:
     before = dict(vars(acceptor))
-    with planted(None):
+    with planted(MUTANTS, None):
         assert vars(acceptor) == before
 
 
@@ -109,17 +116,41 @@ def test_every_planted_fault_reaches_its_rule_and_goes_again(mutant: KeysMutant)
     rules = [getattr(patch.owner, patch.name) for patch in mutant.patches]
     places = [holders(patch, rule) for patch, rule in zip(mutant.patches, rules, strict=True)]
     assert all(places)
-    with planted(mutant.name):
+    with planted(MUTANTS, mutant.name):
         for patch, held in zip(mutant.patches, places, strict=True):
             assert all(getattr(holder, name) is patch.broken for holder, name in held)
     for rule, held in zip(rules, places, strict=True):
         assert all(getattr(holder, name) is rule for holder, name in held)
 
 
-def test_planters_keep_the_right_rules_under_names_of_their_own() -> None:
+def test_modules_of_broken_rules_keep_the_right_ones() -> None:
     held = holders(Patch(recovery, "choose", always_two), recovery.choose)
     assert (recovery, "choose") in held
-    assert not {getattr(holder, "__name__", "") for holder, _ in held} & set(PLANTERS)
+    assert (member_mutations, "choose") not in held
+    assert member_mutations.choose is recovery.choose
+
+
+def test_every_module_with_broken_rules_is_known_by_its_name() -> None:
+    modules = [path.relative_to(SIMULATOR) for path in SIMULATOR.rglob("*.py") if "@replaces(" in path.read_text()]
+    assert modules
+    assert all(path.stem.endswith(BROKEN_RULES) for path in modules)
+
+
+def test_a_broken_rule_knows_what_it_replaces() -> None:
+    @replaces(ballot, "next_classic")
+    def two(replica_id: int, *_: Ballot) -> Ballot:
+        return Ballot(2, replica_id)
+
+    @replaces(Quorums, "f")
+    def none_at_all(_: Quorums) -> int:
+        return -1
+
+    (rule,) = patches_of(two)
+    assert rule == Patch(ballot, "next_classic", two)
+    with applied(patches_of(two, none_at_all)):
+        assert known_at_home() is two
+        assert quorum.quorums(3).f == -1
+    assert quorum.quorums(3).f == 1
 
 
 def test_only_the_very_same_function_is_replaced() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from epoxy_sim import soak
 from epoxy_sim.campaign import FailedRun
-from epoxy_sim.keys.mutants import planted
+from epoxy_sim.members.mutants import MUTANTS
+from epoxy_sim.patching import planted
 from epoxy_sim.soak import CHUNK, LANES, BadSummary, Soak, SoakSummary, lane_name, load, save
 
 
@@ -68,7 +69,7 @@ def test_minutes_end_a_soak(path: Path) -> None:
 def test_failures_are_kept_up_to_a_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak, "LANES", [lane for lane in LANES if lane.n == 3 and lane.workload == "per-key"])
     monkeypatch.setattr(soak, "MAX_FAILURES", 3)
-    with planted("two-fast-votes"):
+    with planted(MUTANTS, "two-fast-votes"):
         summary = soak_for(path, 2)
     assert not summary.held
     assert summary.tally.failures > 3

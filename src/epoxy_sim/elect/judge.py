@@ -6,7 +6,7 @@ from epoxy.protocol.elect.lists import Lists
 from epoxy.protocol.elect.messages import Acceptance, Announce, Counted, Heartbeat, Message, Offer
 from epoxy.protocol.elect.send_queue import SendQueue
 from epoxy.protocol.elect.terms import ElectRecord, Order
-from epoxy_sim.keys.judge import Violation
+from epoxy_sim.simulation import Violation
 from epoxy_sim.world import World
 
 if TYPE_CHECKING:

@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-
-from msgspec import Struct
+from typing import Any
 
 from epoxy.model.address import Address
 from epoxy.protocol.elect.config import ElectConfig, ElectNode
@@ -14,9 +13,7 @@ from epoxy_sim.elect.machine import ElectMachine
 from epoxy_sim.elect.network import ElectNetwork
 from epoxy_sim.elect.operator import ElectOperator
 from epoxy_sim.elect.plan import ElectFault, ElectPlan, Kind, Roll
-from epoxy_sim.keys.judge import Violation
-from epoxy_sim.keys.simulation import Failure, failure_of
-from epoxy_sim.world import World
+from epoxy_sim.simulation import Simulation, Violation
 
 NAMES = "abcdefghi"
 
@@ -39,33 +36,13 @@ BLOWS: dict[Kind, Callable[[ElectMachine], None]] = {
 }
 
 
-class ElectReport(Struct, frozen=True, kw_only=True):
-    plan: ElectPlan
-    failure: Failure | None
-    virtual_us: int
-    events: int
-    messages: int
-    writes: int
-    acknowledged: int
-    elections: int
-    openings: int
-    faults: dict[str, int]
-    trace: list[str] | None
-
-
-def run(plan: ElectPlan, *, tracing: bool = False) -> ElectReport:
-    simulation = ElectSimulation(plan, tracing=tracing)
-    return simulation.report(failure_of(simulation.play))
-
-
-class ElectSimulation:
+class ElectSimulation(Simulation[ElectPlan]):
     def __init__(self, plan: ElectPlan, *, tracing: bool) -> None:
-        self.plan = plan
-        self.world = World(tracing=tracing)
+        super().__init__(plan, tracing=tracing)
         self.machines: dict[str, ElectMachine] = {}
         config = config_of(plan)
         self.judge = ElectJudge(self.world, config.initial_primary, self.machines)
-        self.network = ElectNetwork(self.world, plan, self.judge)
+        self.network: ElectNetwork = ElectNetwork(self.world, plan, self.judge)
         self.operator = ElectOperator(self, tuple((roll, config_of(plan, roll)) for roll in plan.rolls))
         for name, rate in zip(NAMES, plan.skew, strict=False):
             theirs = odd_config(config) if plan.odd and name == NAMES[plan.odd - 1] else config
@@ -94,20 +71,13 @@ class ElectSimulation:
         if not self.world.run_until(self._is_well, deadline_us):
             raise Violation("liveness", f"not whole again: {self._complaint()}")
 
-    def report(self, failure: Failure | None) -> ElectReport:
-        return ElectReport(
-            plan=self.plan,
-            failure=failure,
-            virtual_us=self.world.now_us,
-            events=self.world.happened,
-            messages=self.network.sent,
-            writes=self._writes,
-            acknowledged=self.judge.acked,
-            elections=self.judge.elections,
-            openings=self.judge.openings,
-            faults=dict(self.struck),
-            trace=self.world.trace,
-        )
+    def counts(self) -> dict[str, Any]:
+        return {
+            "operations": self._writes,
+            "paths": {"acknowledged": self.judge.acked},
+            "faults": dict(self.struck),
+            "verdicts": {"elections": self.judge.elections, "openings": self.judge.openings},
+        }
 
     def note(self, text: str) -> None:
         if self.world.trace is not None:
@@ -206,6 +176,9 @@ class ElectSimulation:
             if machine.agent is None or machine.agent.record.leader != primary.name:
                 return f"{machine.name} does not know that {primary.name} leads"
         return None
+
+
+run = ElectSimulation.run
 
 
 def config_of(plan: ElectPlan, roll: Roll | None = None) -> ElectConfig:

@@ -1,34 +1,30 @@
-"""A plan in words, for the person who has to understand why it failed."""
+"""A plan in words, for the reader of a failure."""
 
 import re
 from collections.abc import Iterator
 
+from epoxy_sim import trace_format
 from epoxy_sim.elect.plan import ElectFault, ElectPlan
 from epoxy_sim.elect.simulation import NAMES
-from epoxy_sim.keys import describe as per_key
 
 ACKED = re.compile(r"( *[\d.]+ ms)  writes? (\d+)(?: to \d+)? (?:is|are) acknowledged, on (.*)")
 
 
 def condense(trace: list[str]) -> list[str]:
     """One line for a message to several nodes, and one for writes that all went well."""
-    told: list[str] = []
-    for line in per_key.condense(trace):
-        now, before = ACKED.fullmatch(line), ACKED.fullmatch(told[-1]) if told else None
+    lines: list[str] = []
+    for line in trace_format.condense(trace):
+        now, before = ACKED.fullmatch(line), ACKED.fullmatch(lines[-1]) if lines else None
         if now and before and now[3] == before[3]:
-            told[-1] = f"{before[1]}  writes {before[2]} to {now[2]} are acknowledged, on {now[3]}"
+            lines[-1] = f"{before[1]}  writes {before[2]} to {now[2]} are acknowledged, on {now[3]}"
         else:
-            told.append(line)
-    return told
+            lines.append(line)
+    return lines
 
 
-def describe(plan: ElectPlan) -> list[str]:
-    return list(lines(plan))
-
-
-def lines(plan: ElectPlan) -> Iterator[str]:
+def describe(plan: ElectPlan) -> Iterator[str]:
     timing = plan.timing
-    yield f"{plan.n} nodes ({', '.join(NAMES[: plan.n])}), a first, {plan.min_replicas} replicas to write"
+    yield f"{plan.n} nodes ({', '.join(NAMES[: plan.n])}), a leads first, {plan.min_replicas} replicas needed to write"
     yield (
         f"a heartbeat every {timing.hb_interval_ms} ms, lease {timing.lease_ms} ms, down after "
         f"{timing.down_after_ms} ms, election timeout {timing.election_timeout_ms} ms"
@@ -40,20 +36,20 @@ def lines(plan: ElectPlan) -> Iterator[str]:
     if drifting:
         yield f"clocks: {', '.join(drifting)}"
     if plan.stranger:
-        yield "somebody without the secret speaks to everybody"
+        yield "a stranger without the secret sends messages to all nodes"
     if plan.babble_ms:
-        yield f"at {plan.babble_ms} ms everybody hears of the last epoch there is"
+        yield f"at {plan.babble_ms} ms all nodes hear of the last epoch there is"
     if plan.odd:
-        yield f"{NAMES[plan.odd - 1]} has a file with the first three nodes alone"
+        yield f"{NAMES[plan.odd - 1]} has a file that lists only the first three nodes"
     for roll in plan.rolls:
         names = ", ".join(NAMES[i - 1] for i in roll.nodes)
         order = ", ".join(NAMES[i - 1] for i in roll.order)
         yield f"from {roll.at_ms} ms: a rolling restart to {names}: {order}, {roll.gap_ms} ms apart"
     for fault in plan.faults:
-        yield f"at {fault.at_ms} ms: {told(fault)}"
+        yield f"at {fault.at_ms} ms: {struck(fault)}"
     yield f"at {plan.faults_end_ms} ms: all faults end"
 
 
-def told(fault: ElectFault) -> str:
+def struck(fault: ElectFault) -> str:
     whom = ", ".join("the primary" if i == 0 else NAMES[i - 1] for i in fault.target)
     return f"{fault.kind.value} {whom}, for {fault.for_ms} ms"

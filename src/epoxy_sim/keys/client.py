@@ -1,6 +1,7 @@
-"""Simulated clients. Each asks for one thing at a time and writes down what it was told."""
+"""Simulated clients. Each makes one request at a time and records the answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -26,15 +27,17 @@ from epoxy_sim.keys.plan import Ask, ClientPlan, Step
 from epoxy_sim.trace_format import say
 from epoxy_sim.world import World
 
+T = TypeVar("T")
+
 PATIENCE_US = 20_000_000
-"""A client waits this long. Ten retries with their back-off and the slowest rounds fit in."""
+"""A client waits this long: ten retries with their back-off and the slowest rounds fit in."""
 
 RETRY_US = 50_000
 MAX_INCREMENT_TRIES = 5
 
 
 class Recorder:
-    """The history, stamped with a counter: no two events of a run happen at the same time."""
+    """The history. A counter is its clock: no two events have the same time."""
 
     def __init__(self) -> None:
         self.operations: dict[int, history.Operation] = {}
@@ -56,22 +59,26 @@ class Recorder:
         self.operations[operation_id] = msgspec.structs.replace(operation, returned=self.tick(), outcome=outcome)
 
 
-class Client:
-    """Plays its plan, then is `done`."""
+class TimedStep(Protocol):
+    @property
+    def at_us(self) -> int: ...
 
-    def __init__(
-        self, name: str, plan: ClientPlan, machines: Sequence[Machine], world: World, judge: Judge, recorder: Recorder
-    ) -> None:
+
+StepT = TypeVar("StepT", bound=TimedStep)
+
+
+class PatientClient(Generic[StepT]):
+    """Plays its steps one after the other, then is `done`. `word`: what one of its requests is called in a trace."""
+
+    word: str
+
+    def __init__(self, name: str, home: int, steps: Iterable[StepT], machines: Sequence[Machine], world: World) -> None:
         self.name = name
         self.done = False
         self.unanswered = 0
-        self.outcomes: list[Outcome | ReadOutcome] = []
-        self._steps = iter(plan.steps)
-        self._machines = [*machines[plan.home - 1 :], *machines[: plan.home - 1]]
+        self._steps = iter(steps)
+        self._machines = [*machines[home - 1 :], *machines[: home - 1]]
         self._world = world
-        self._judge = judge
-        self._recorder = recorder
-        self._seen: dict[bytes, int] = {}
         self._call = 0
 
     def start(self) -> None:
@@ -81,6 +88,63 @@ class Client:
         else:
             self._world.after(step.at_us - self._world.now_us, lambda: self._do(step))
 
+    def _do(self, step: StepT) -> None:
+        raise NotImplementedError
+
+    def _note(self, text: Callable[[], str]) -> None:
+        if self._world.trace is not None:
+            self._world.note(text())
+
+    def _await(
+        self,
+        life: Life,
+        number: int,
+        say: Callable[[T], str],
+        answered: Callable[[T], None],
+        gave_up: Callable[[], None],
+    ) -> Callable[[T], None]:
+        """A callback for the answer, or `gave_up` when the process ends or the client's patience does. A request
+        without an answer stays open for ever, and its client goes on under another name: the request may still take
+        effect while the client does other things."""
+        self._call += 1
+        call = self._call
+
+        def out_of_patience() -> None:
+            if call == self._call:
+                self._call += 1
+                self.unanswered += 1
+                self.name += "'"
+                self._note(lambda: f"client of {self.word} {number} hears no more")
+                gave_up()
+
+        timer = self._world.after(PATIENCE_US, out_of_patience)
+        life.hang_ups.append(out_of_patience)
+
+        def respond(outcome: T) -> None:
+            if call == self._call:
+                self._call += 1
+                timer.cancel()
+                life.hang_ups.remove(out_of_patience)
+                self._note(lambda: f"{self.name} is told, {self.word} {number}: {say(outcome)}")
+                answered(outcome)
+
+        return respond
+
+
+class Client(PatientClient[Step]):
+    """Asks for single keys."""
+
+    word = "operation"
+
+    def __init__(
+        self, name: str, plan: ClientPlan, machines: Sequence[Machine], world: World, judge: Judge, recorder: Recorder
+    ) -> None:
+        super().__init__(name, plan.home, plan.steps, machines, world)
+        self.outcomes: list[Outcome | ReadOutcome] = []
+        self._judge = judge
+        self._recorder = recorder
+        self._seen: dict[bytes, int] = {}
+
     def _do(self, step: Step) -> None:
         key = key_name(step.key)
         match step.ask:
@@ -89,9 +153,9 @@ class Client:
             case Ask.INCREMENT:
                 self._increment(key, step, MAX_INCREMENT_TRIES)
             case _:
-                self.write(self._wish(key, step), lambda _: self.start())
+                self.write(self._write_of(key, step), lambda _: self.start())
 
-    def _wish(self, key: bytes, step: Step) -> Write:
+    def _write_of(self, key: bytes, step: Step) -> Write:
         value = b"%d" % step.value
         match step.ask:
             case Ask.RESERVE:
@@ -110,8 +174,7 @@ class Client:
                 return
             count = int(outcome.value or b"0") + 1
             version = outcome.committed.version if outcome.committed is not None else 0
-            wish = Write(key=key, value=b"%d" % count, mutable=True, if_version=version)
-            self.write(wish, have_written)
+            self.write(Write(key=key, value=b"%d" % count, mutable=True, if_version=version), have_written)
 
         def have_written(outcome: Outcome) -> None:
             if isinstance(outcome, VersionMismatch):
@@ -121,27 +184,27 @@ class Client:
 
         self.read(key, Consistency.LINEARIZABLE, have_read)
 
-    def write(self, wish: Write, then: Callable[[Outcome], None]) -> None:
-        life = self._somebody_up()
+    def write(self, write: Write, then: Callable[[Outcome], None]) -> None:
+        life = self._life_that_votes()
         if life is None:
-            self._world.after(RETRY_US, lambda: self.write(wish, then))
+            self._world.after(RETRY_US, lambda: self.write(write, then))
             return
-        operation = self._recorder.invoke(self.name, wish.key, kind_of(wish))
+        operation = self._recorder.invoke(self.name, write.key, kind_of(write))
         gave_up = ConsensusFailed(reason="the client's patience ran out")
 
         def answered(outcome: Outcome) -> None:
-            self._remember(wish.key, outcome.committed if hasattr(outcome, "committed") else None)
+            self._remember(write.key, outcome.committed if hasattr(outcome, "committed") else None)
             self._recorder.answer(operation, recorded(outcome))
-            self._judge.write_answered(wish.key, f"{self.name} (operation {operation})", outcome)
+            self._judge.write_answered(write.key, f"{self.name} (operation {operation})", outcome)
             self.outcomes.append(outcome)
             then(outcome)
 
-        respond = self._patiently(life, operation, answered, lambda: then(gave_up))
-        self._note(life, operation)
-        life.run(lambda: life.driver.write(wish, life.answering(respond)))
+        respond = self._await(life, operation, say, answered, lambda: then(gave_up))
+        self._note_request(life, operation)
+        life.run(lambda: life.driver.write(write, life.answering(respond)))
 
     def read(self, key: bytes, consistency: Consistency, then: Callable[[ReadOutcome], None]) -> None:
-        life = self._somebody_up()
+        life = self._life_that_votes()
         if life is None:
             self._world.after(RETRY_US, lambda: self.read(key, consistency, then))
             return
@@ -156,57 +219,22 @@ class Client:
             then(outcome)
 
         gave_up = ReadFailed(reason="the client's patience ran out")
-        respond = self._patiently(life, operation, answered, lambda: then(gave_up))
-        self._note(life, operation)
+        respond = self._await(life, operation, say, answered, lambda: then(gave_up))
+        self._note_request(life, operation)
         life.run(lambda: life.driver.read(key, consistency, life.answering(respond)))
 
-    def _somebody_up(self) -> Life | None:
-        """A datacenter that takes requests: not one that is still learning, or has left."""
+    def _life_that_votes(self) -> Life | None:
+        """In a datacenter that takes requests: not one that is still learning, or has left."""
         return next((each.life for each in self._machines if each.life is not None and each.life.votes), None)
 
     def _remember(self, key: bytes, committed: Proposal | None) -> None:
         if committed is not None:
             self._seen[key] = committed.version
 
-    def _patiently(
-        self, life: Life, operation: int, answered: Callable[..., None], gave_up: Callable[[], None]
-    ) -> Callable[..., None]:
-        """The answer, the end of the connection or the end of patience, whichever is first. An operation nobody
-        answered stays open for ever, and its client goes on under another name: it may still take effect while the
-        client does other things."""
-        self._call += 1
-        call = self._call
-
-        def out_of_patience() -> None:
-            if call == self._call:
-                self._call += 1
-                self.unanswered += 1
-                self.name += "'"
-                if self._world.trace is not None:
-                    self._world.note(f"client of operation {operation} hears no more")
-                gave_up()
-
-        timer = self._world.after(PATIENCE_US, out_of_patience)
-        life.farewells.append(out_of_patience)
-
-        def respond(outcome: Outcome | ReadOutcome) -> None:
-            if call == self._call:
-                self._call += 1
-                timer.cancel()
-                life.farewells.remove(out_of_patience)
-                if self._world.trace is not None:
-                    self._world.note(f"{self.name} is told, operation {operation}: {say(outcome)}")
-                answered(outcome)
-
-        return respond
-
-    def _note(self, life: Life, operation: int) -> None:
-        if self._world.trace is not None:
-            asked = self._recorder.operations[operation]
-            self._world.note(
-                f"{self.name} asks {life.machine.name}, operation {operation}: {asked.key.decode()} "
-                f"{history.describe(asked.kind)}"
-            )
+    def _note_request(self, life: Life, operation: int) -> None:
+        asked = self._recorder.operations[operation]
+        what = f"{asked.key.decode()} {history.describe(asked.kind)}"
+        self._note(lambda: f"{self.name} asks {life.machine.name}, operation {operation}: {what}")
 
 
 def key_name(number: int) -> bytes:

@@ -1,7 +1,8 @@
 """From a seed to a plan.
 
 Swarm testing: each seed draws its own cluster, its own workload and its own few kinds of fault, so that rare
-combinations come up and common ones do not drown them. Every fourth seed is an ambush instead (see `ambush`).
+combinations come up and common ones do not hide them. Every fourth seed aims at crash points instead
+(`plans/crash_points.py`).
 """
 
 from random import Random
@@ -10,12 +11,7 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
 from epoxy.protocol.effects import Timing
 from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather
-from epoxy_sim.keys.plans.crash_points import ambush
-from epoxy_sim.members.plans.churn import MEMBERSHIP, changing
-from epoxy_sim.members.plans.copying import copying
-from epoxy_sim.members.plans.disk_loss import lost
-from epoxy_sim.members.plans.joint_epoch import windows
-from epoxy_sim.members.plans.stragglers import stragglers, unheard
+from epoxy_sim.keys.plans.crash_points import crash_points
 
 POLLS = 20
 SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7, 8, 9)
@@ -25,16 +21,11 @@ IMMUTABLE_ASKS = (Ask.RESERVE, Ask.RESERVE, Ask.RESERVE, Ask.READ, Ask.READ)
 MUTABLE_ASKS = (Ask.PUT, Ask.PUT, Ask.SWAP, Ask.INCREMENT, Ask.DELETE, Ask.READ, Ask.READ, Ask.RESERVE)
 WORKLOADS = {"per-key": IMMUTABLE_ASKS, "mutable": MUTABLE_ASKS}
 
-CHANGES_OF_MEMBERS = (changing, stragglers, copying, windows, unheard, lost)
-"""In turn."""
-
 READS = (Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.OPTIMISTIC, Consistency.SKIP_CACHE)
 
 
 def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPolicy | None = None) -> Plan:
-    if workload == MEMBERSHIP:
-        return CHANGES_OF_MEMBERS[seed % len(CHANGES_OF_MEMBERS)](seed, policy)
-    draw = ambush if seed % 4 == 3 else swarm
+    draw = crash_points if seed % 4 == 3 else swarm
     return draw(seed, workload, n, policy)
 
 
@@ -59,7 +50,7 @@ def swarm(seed: int, workload: str, n: int | None, policy: QuorumPolicy | None) 
 
 
 def draw_timing(dice: Random, slowest_ms: float) -> Timing:
-    """Timers range from hopelessly short to patient: they must never be a matter of safety."""
+    """Timers range from much too short to long: safety must not depend on them."""
     return Timing(
         hedge_ms=slowest_ms * dice.choice((0.5, 1, 2, 4, 8)),
         round_timeout_ms=slowest_ms * dice.choice((3, 6, 10)),
@@ -77,8 +68,8 @@ def draw_weather(dice: Random) -> Weather:
 
 
 def draw_clients(dice: Random, workload: str, n: int, until_us: int, slowest_us: int) -> tuple[ClientPlan, ...]:
-    """Everybody asks, or only two or three: few rivals collide more cleanly. They ask in step, and every time for a
-    fresh key, or for a few keys again and again."""
+    """A client in every datacenter, or only two to four: few rivals make clear collisions. They ask at about the same
+    time, each time for a fresh key, or for the same few keys."""
     asks = dice.sample(WORKLOADS[workload], k=dice.randint(2, len(WORKLOADS[workload])))
     steps = dice.randint(2, 6)
     keys = dice.choice((1, 2, 4, steps))
@@ -108,7 +99,7 @@ def draw_clients(dice: Random, workload: str, n: int, until_us: int, slowest_us:
 
 
 def draw_step(dice: Random, asks: list[Ask], *, at_us: int, key: int, value: int) -> Step:
-    """Now and then two clients ask for the same value: an equal value is not the same write."""
+    """Sometimes two clients write the same value: an equal value is not the same write."""
     return Step(
         at_us=at_us,
         ask=dice.choice(asks),
@@ -119,7 +110,7 @@ def draw_step(dice: Random, asks: list[Ask], *, at_us: int, key: int, value: int
 
 
 def draw_poller(dice: Random, n: int, keys: int, slowest_us: int) -> ClientPlan:
-    """A reader that keeps asking its own datacenter, and so looks into every small gap."""
+    """A reader that asks its own datacenter often enough to read between any two events."""
     key, every_us = dice.randrange(keys), slowest_us // dice.choice((5, 20))
     steps = (Step(at_us=i * every_us, ask=Ask.READ, key=key, value=0) for i in range(POLLS))
     return ClientPlan(home=dice.randint(1, n), steps=tuple(steps))

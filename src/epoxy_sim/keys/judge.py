@@ -1,4 +1,4 @@
-"""Those who judge. They see what replicas hold and what clients were told, and know nothing of the faults.
+"""The judge of single keys. It sees what replicas hold and what clients were told, and knows nothing of the faults.
 
 The numbers are those of the invariants in docs/protocol/per-key.md.
 """
@@ -16,16 +16,8 @@ from epoxy.model.writes import (
     ReadResult,
     VersionMismatch,
 )
+from epoxy_sim.simulation import Violation
 from epoxy_sim.trace_format import NAMES, say
-
-
-class Violation(Exception):
-    """An invariant is broken. `rule` names it, so that a shrunk failure is known to be the same one."""
-
-    def __init__(self, rule: str, detail: str) -> None:
-        super().__init__(f"{rule}: {detail}")
-        self.rule = rule
-        self.detail = detail
 
 
 class Judge:
@@ -74,16 +66,16 @@ class Judge:
             self.durable(replica, key, found)
 
     def decided(self, key: bytes) -> Proposal | None:
-        """The newest version of a key that anybody was seen to hold or be told."""
+        """The newest version of a key that a replica held or a client was told."""
         versions = [version for known, version in self._decided if known == key]
         return self._decided[key, max(versions)][0] if versions else None
 
     def decided_keys(self) -> list[bytes]:
-        """All for which anything was ever decided."""
+        """All keys with a decided version."""
         return sorted({key for key, _ in self._decided})
 
     def disk_lost(self, replica: int) -> None:
-        """Nothing is held against a replica that has nothing left."""
+        """A replica may forget everything with its disk."""
         for owner, key in list(self._durable):
             if owner == replica:
                 del self._durable[owner, key]
@@ -111,7 +103,7 @@ class Judge:
             raise Violation("agreement", f"{key!r}: {first} has {say(known)}, {witness} has {say(proposal)}")
 
     def _one_winner(self, key: bytes, version: int, client: str) -> None:
-        """6. Nobody else was told that this version is theirs."""
+        """6. One client at most is told that this version is its own."""
         first = self._winners.setdefault((key, version), client)
         if first != client:
             raise Violation("two winners", f"{key!r} version {version}: {first} and {client}")

@@ -1,11 +1,10 @@
-"""A plan is a whole run as data: who asks for what, and what breaks when.
+"""A plan is a whole run as data: what clients ask for, and what breaks when.
 
-`generate` makes it from a seed, `simulation.run` plays it, `shrink` removes from it what a failure does not need.
+`generate` makes it from a seed, a simulation plays it, `shrink` removes from it what a failure does not need.
 """
 
 import enum
 
-import msgspec
 from msgspec import Struct
 
 from epoxy.model.quorum import QuorumPolicy
@@ -27,7 +26,7 @@ class Ask(enum.Enum):
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """Asked at `at_us`, or as soon as the step before is answered."""
+    """Begins at `at_us`, or as soon as the step before is answered."""
 
     at_us: int
     ask: Ask
@@ -37,7 +36,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class ClientPlan(Struct, frozen=True, kw_only=True):
-    """Clients live in a datacenter and go to another one only while their own is down."""
+    """A client asks its own datacenter, and another one only while that is down."""
 
     home: int
     steps: tuple[Step, ...]
@@ -60,18 +59,18 @@ class FaultKind(enum.Enum):
     CRASH_ON_SEND = "crash-on-send"
     """kill -9 between two messages of one round."""
     TRUNCATE = "truncate-changelog"
-    """All rows of the changelog go: who has not read them must copy everything again."""
+    """All rows of the changelog are deleted: a learner that has not read them must copy everything again."""
     LOSE_DISK = "lose-disk"
-    """The machine is back, under its old name, with an empty disk."""
+    """The machine restarts under its old id with an empty disk."""
 
 
 OF_CHANGES = (FaultKind.TRUNCATE, FaultKind.LOSE_DISK)
-"""Faults that are of interest only where members change."""
+"""Faults that matter only where members change."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    """`machines` it concerns: one side of a partition, or whom it hits. `keep`: the share of unsynced transactions that
-    a crash leaves on the disk. `count`: which of the answers or messages to come springs a trap."""
+    """`machines`: one side of a partition, or those it strikes. `keep`: the share of unsynced transactions that a crash
+    leaves on the disk. `count`: which of the next answers or messages springs a trap."""
 
     at_us: int
     kind: FaultKind
@@ -81,52 +80,57 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 
 class Weather(Struct, frozen=True, kw_only=True):
-    """What messages suffer while faults last. Probabilities."""
+    """What happens to messages until faults end, as probabilities."""
 
     loss: float = 0.0
     commit_loss: float = 0.0
-    """Commits are sent once and nobody waits for an answer, so what their loss leaves behind deserves its own dial."""
+    """Of Commits that are sent without waiting for an answer: no retry repairs their loss."""
     duplicate: float = 0.0
     long_delay: float = 0.0
     jitter: float = 0.1
 
 
-class WishPlan(Struct, frozen=True, kw_only=True):
-    """Somebody asks for these members, at a machine of theirs or at the next one that is up, until it is promised."""
-
-    at_us: int
-    home: int
-    members: tuple[int, ...]
-
-
-class Plan(Struct, frozen=True, kw_only=True):
-    """A run with `wishes` is one of changing members."""
+class ClusterPlan(Struct, frozen=True, kw_only=True):
+    """The machines of a run, the network between them, and what breaks when."""
 
     seed: int
     n: int
     policy: QuorumPolicy
     timing: Timing
     places: tuple[float, ...]
-    """Where each machine stands on a line, in milliseconds: how long a message takes is how far it has to go."""
+    """Where each machine stands on a line, in milliseconds: the distance is how long a message takes."""
     weather: Weather
     skew: tuple[float, ...]
     """How fast each machine's clock runs."""
     faults_end_us: int
-    clients: tuple[ClientPlan, ...]
-    faults: tuple[Fault, ...]
-    encoded: bool
-    """Whether messages travel as bytes: slower, so only some runs."""
+    faults: tuple[Fault, ...] = ()
+    encoded: bool = False
+    """Whether messages travel as bytes: slower, so only in some runs."""
     founders: tuple[int, ...] | None = None
     """Those of the n machines that are members from the beginning; None: all."""
-    wishes: tuple[WishPlan, ...] = ()
+
+    @property
+    def first_members(self) -> tuple[int, ...]:
+        return self.founders or tuple(range(1, self.n + 1))
+
+
+class MembersChangePlan(Struct, frozen=True, kw_only=True):
+    """These members are asked for at the machine `home`, or at the next one that is up, until that is acknowledged."""
+
+    at_us: int
+    home: int
+    members: tuple[int, ...]
+
+
+class Plan(ClusterPlan, frozen=True, kw_only=True):
+    """Clients of single keys; with `changes`, while members come and go."""
+
+    clients: tuple[ClientPlan, ...]
+    changes: tuple[MembersChangePlan, ...] = ()
 
     @property
     def size(self) -> int:
-        return len(self.faults) + len(self.wishes) + sum(1 + len(client.steps) for client in self.clients)
+        return len(self.faults) + len(self.changes) + sum(1 + len(client.steps) for client in self.clients)
 
     def keys(self) -> list[int]:
         return sorted({step.key for client in self.clients for step in client.steps})
-
-
-def without(plan: Plan, **changes: object) -> Plan:
-    return msgspec.structs.replace(plan, **changes)

@@ -1,127 +1,71 @@
-"""One run: a plan in, a report out, and nothing else: a pure function, whatever process it runs in."""
+"""One run on single keys: clients, machines, faults, and the judgement of the history."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from msgspec import Struct
-
-from epoxy.model.cluster import first_epoch
 from epoxy.model.writes import Committed, ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome
 from epoxy.protocol.keys.proposer import OVERTAKEN
 from epoxy_sim import history
 from epoxy_sim.keys.client import Client, Recorder
-from epoxy_sim.keys.judge import Judge, Violation
+from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.machine import Machine
+from epoxy_sim.keys.nemesis import Nemesis
+from epoxy_sim.keys.network import Network
 from epoxy_sim.keys.plan import Ask, ClientPlan, Plan, Step
 from epoxy_sim.linearizability import Linearizable, check
-from epoxy_sim.members.operator import MembersChange, MembersOperator
-from epoxy_sim.nemesis import Nemesis
-from epoxy_sim.network import Network
+from epoxy_sim.simulation import Simulation, Violation
 from epoxy_sim.trace_format import say
-from epoxy_sim.world import World
 
 CALM_LIMIT_US = 300_000_000
-"""After the faults every client must be done within this virtual time. A step ends with its client's patience, and few
-steps wait so long."""
-
-SETTLING_US = 3_000_000
-"""What a change leaves for later, to settle the votes of members who are gone, is done by then."""
+"""After the faults every client must be done within this virtual time. A step ends when its client's patience does, and
+few steps take so long."""
 
 LAST = "last-"
-"""The names of the clients that come when all is calm begin with this."""
+"""The names of the clients that begin after the faults begin with this."""
 
 
-class Failure(Struct, frozen=True, kw_only=True):
-    rule: str
-    detail: str
-
-
-class Report(Struct, frozen=True, kw_only=True):
-    plan: Plan
-    failure: Failure | None
-    virtual_us: int
-    events: int
-    messages: int
-    operations: int
-    paths: dict[str, int]
-    faults: dict[str, int]
-    verdicts: dict[str, int]
-    """How many keys were judged linearizable, not linearizable, or undecided."""
-    trace: list[str] | None
-    history: list[history.Operation]
-
-
-def run(plan: Plan, *, tracing: bool = False) -> Report:
-    simulation = Simulation(plan, tracing=tracing)
-    return simulation.report(failure_of(simulation.play, simulation.judge_history))
-
-
-def failure_of(*parts: Callable[[], None]) -> Failure | None:
-    """Of the first that fails, whether a judge says so or the code under test gives up by itself."""
-    try:
-        for part in parts:
-            part()
-    except Violation as violation:
-        return Failure(rule=violation.rule, detail=violation.detail)
-    except AssertionError as broken:
-        return Failure(rule="assertion", detail=str(broken) or "an assertion of the engine failed")
-    except Exception as error:
-        return Failure(rule=type(error).__name__, detail=f"the engine raised {error!r}")
-    return None
-
-
-class Simulation:
+class KeysSimulation(Simulation[Plan]):
     def __init__(self, plan: Plan, *, tracing: bool) -> None:
-        self.plan = plan
-        self.world = World(tracing=tracing)
+        super().__init__(plan, tracing=tracing)
         self.judge = Judge()
         self.recorder = Recorder()
         self.verdicts: Counter[str] = Counter()
         self.calm = False
-        self.network = Network(self.world, plan)
-        config = first_epoch(plan.founders or tuple(range(1, plan.n + 1)), plan.policy)
-        self.machines = [
-            Machine(
-                i,
-                self.world,
-                self.network,
-                self.judge,
-                seed=plan.seed,
-                config=config,
-                timing=plan.timing,
-                clock_rate=plan.skew[i - 1],
-                changing=bool(plan.wishes),
-            )
-            for i in range(1, plan.n + 1)
-        ]
+        self.machines = self.build()
         self.network.machines = {machine.id: machine for machine in self.machines}
         self.nemesis = Nemesis(self.world, self.network, self.machines)
-        self.operators = [MembersOperator(wish, self.machines, self.world) for wish in plan.wishes]
-        self.change = MembersChange(self.operators, self.machines, self.judge, self.world)
         self.clients = [self._client(f"c{i}", client) for i, client in enumerate(plan.clients, start=1)]
+
+    def build(self) -> Sequence[Machine]:
+        self.network: Network = Network(self.world, self.plan)
+        return [Machine(i, self.world, self.network, self.judge, self.plan) for i in range(1, self.plan.n + 1)]
 
     def play(self) -> None:
         for machine in self.machines:
             machine.start()
-        self._introduce()
-        self.nemesis.arrange(self.plan.faults)
-        for client in self.clients:
-            client.start()
-        for operator in self.operators:
-            operator.start()
+        self.begin()
         self.world.after(self.plan.faults_end_us, self._faults_end)
         self._must_finish(self.clients, "clients")
-        self._must_change()
-        for plan in last_look(self.plan, self._at_last()):
+        for plan in last_look(self.plan, self.settle()):
             client = self._client(f"{LAST}{plan.home}", plan)
             client.start()
             self._must_finish([client], "the last reads and writes")
-            failed = [outcome for outcome in client.outcomes if not may_be_told_in_calm(outcome)]
+            failed = [outcome for outcome in client.outcomes if not may_be_answered_in_calm(outcome)]
             if client.unanswered or failed:
                 told = say(failed[0]) if failed else "nothing"
                 raise Violation("liveness", f"calm, and yet {client.name} was told {told}")
 
-    def judge_history(self) -> None:
+    def begin(self) -> None:
+        self.nemesis.arrange(self.plan.faults)
+        for client in self.clients:
+            client.start()
+
+    def settle(self) -> tuple[int, ...]:
+        """Called when faults have ended and all clients are done. The members that a last look may ask."""
+        return tuple(range(1, self.plan.n + 1))
+
+    def judge_all(self) -> None:
         operations = list(self.recorder.operations.values())
         verdicts = check(operations)
         self.verdicts.update(type(verdict).__name__ for verdict in verdicts)
@@ -136,55 +80,18 @@ class Simulation:
                 if wrong is not None:
                     raise Violation("optimistic read", wrong)
 
-    def report(self, failure: Failure | None) -> Report:
-        paths = Counter(
-            outcome.path.value
-            for client in self.clients
-            for outcome in client.outcomes
-            if isinstance(outcome, Committed)
-        )
-        return Report(
-            plan=self.plan,
-            failure=failure,
-            virtual_us=self.world.now_us,
-            events=self.world.happened,
-            messages=self.network.sent,
-            operations=len(self.recorder.operations),
-            paths=dict(paths),
-            faults=dict(self.nemesis.struck + self.network.suffered),
-            verdicts=dict(self.verdicts),
-            trace=self.world.trace,
-            history=list(self.recorder.operations.values()),
-        )
+    def counts(self) -> dict[str, Any]:
+        outcomes = [outcome for client in self.clients for outcome in client.outcomes]
+        return {
+            "operations": len(self.recorder.operations),
+            "paths": dict(Counter(outcome.path.value for outcome in outcomes if isinstance(outcome, Committed))),
+            "faults": dict(self.nemesis.struck + self.network.incidents),
+            "verdicts": dict(self.verdicts),
+            "history": list(self.recorder.operations.values()),
+        }
 
     def _client(self, name: str, plan: ClientPlan) -> Client:
         return Client(name, plan, self.machines, self.world, self.judge, self.recorder)
-
-    def _introduce(self) -> None:
-        """The first members have met before the story begins."""
-        lives = [self.machines[i - 1].life for i in self.plan.founders or ()]
-        members = [life.member for life in lives if life is not None and life.member is not None]
-        for one in members:
-            for other in members:
-                one.guard.note(other.replica.me, other.guard.identity)
-
-    def _must_change(self) -> None:
-        """When faults stop, the members wanted last are the members."""
-        if not self.operators:
-            return
-        self.change.watch()
-        deadline_us = max(self.world.now_us, self.plan.faults_end_us) + CALM_LIMIT_US
-        if not self.world.run_until(lambda: self.calm and self.change.is_through, deadline_us):
-            raise Violation("liveness", f"all is calm, and yet the members stay {say(self.change.newest())}")
-        settled_us = self.world.now_us + SETTLING_US
-        self.world.run_until(lambda: self.world.now_us >= settled_us, settled_us + 1)
-        self.change.compare()
-        if not self.world.run_until(lambda: not self.change.gaps, settled_us + CALM_LIMIT_US):
-            raise Violation("gaps stay", f"all is calm, and yet {self.change.gaps}")
-
-    def _at_last(self) -> tuple[int, ...]:
-        """Who votes when all is over."""
-        return self.change.newest().active if self.operators else tuple(range(1, self.plan.n + 1))
 
     def _faults_end(self) -> None:
         if self.world.trace is not None:
@@ -193,15 +100,22 @@ class Simulation:
         self.calm = True
 
     def _must_finish(self, clients: list[Client], who: str) -> None:
-        """Liveness: when faults stop, everybody gets an answer in bounded time."""
-        deadline_us = max(self.world.now_us, self.plan.faults_end_us) + CALM_LIMIT_US
-        if not self.world.run_until(lambda: self.calm and all(client.done for client in clients), deadline_us):
+        """Liveness: when faults stop, every client gets an answer in bounded time."""
+        if not self.run_in_calm(lambda: all(client.done for client in clients)):
             raise Violation("liveness", f"{who} have no answer {CALM_LIMIT_US // 1_000_000} s after the last fault")
+
+    def run_in_calm(self, finished: Callable[[], bool]) -> bool:
+        """Whether this comes true in time, once faults have ended."""
+        deadline_us = max(self.world.now_us, self.plan.faults_end_us) + CALM_LIMIT_US
+        return self.world.run_until(lambda: self.calm and finished(), deadline_us)
+
+
+run = KeysSimulation.run
 
 
 def last_look(plan: Plan, members: Sequence[int]) -> list[ClientPlan]:
-    """When all is calm: reads of every kind from several datacenters, one after the other, then a write. They leave no
-    lost or changed value unseen, and they must succeed."""
+    """After the faults: reads of every kind from several datacenters, one after the other, then a write. They find
+    every lost or changed value, and they must succeed."""
     keys = plan.keys()
     homes = sorted({members[0], members[(len(members) - 1) // 2], members[-1]})
     look = [
@@ -215,8 +129,8 @@ def last_look(plan: Plan, members: Sequence[int]) -> list[ClientPlan]:
     ]
 
 
-def may_be_told_in_calm(outcome: Outcome | ReadOutcome) -> bool:
-    """All but failures. One is excused: a home that slept through many versions cannot tell its first writer."""
+def may_be_answered_in_calm(outcome: Outcome | ReadOutcome) -> bool:
+    """All but failures. One is excused: a replica that missed many versions cannot tell a writer its outcome."""
     if isinstance(outcome, ConsensusFailed):
         return outcome.reason.startswith(OVERTAKEN)
     return not isinstance(outcome, ReadFailed)

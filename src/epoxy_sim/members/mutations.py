@@ -4,6 +4,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from epoxy.model import cluster
 from epoxy.model.cluster import ClusterConfig, Side
 from epoxy.model.members import ChangeRequest, MemberStatus, Progress, SnapshotPage
 from epoxy.model.records import ChangelogEntry, KeyState, Proposal, Vote
@@ -12,11 +13,12 @@ from epoxy.node.members.key_sync import Copier
 from epoxy.ports import Transaction
 from epoxy.protocol.keys import recovery
 from epoxy.protocol.keys.recovery import Promises
-from epoxy.protocol.members import changes
+from epoxy.protocol.members import changes, digest, identity, learner, retention
 from epoxy.protocol.members.effects import Flow, Keep, Repair
 from epoxy.protocol.members.identity import Noted, Recognition
 from epoxy.protocol.members.retention import LAST_STAMP, Reader
 from epoxy.runtime.flow import Done
+from epoxy_sim.patching import replaces
 
 # Broken rules keep the signature of the right ones, used or not.
 # ruff: noqa: ARG001
@@ -25,6 +27,7 @@ from epoxy.runtime.flow import Done
 # Recovery
 
 
+@replaces(recovery, "choose")
 def count_by_new_size(promises: Promises, config: ClusterConfig) -> Proposal | None:
     return choose(promises, replace(config, previous=None))
 
@@ -32,10 +35,12 @@ def count_by_new_size(promises: Promises, config: ClusterConfig) -> Proposal | N
 choose = recovery.choose
 
 
+@replaces(recovery, "still_counts")
 def forget_old_fast_votes(vote: Vote, config: ClusterConfig) -> bool:
     return vote.epoch > config.sealed and (vote.ballot.is_classic or vote.epoch == config.epoch)
 
 
+@replaces(recovery, "still_counts")
 def count_sealed_classic_votes(vote: Vote, config: ClusterConfig) -> bool:
     return vote.epoch > config.sealed or vote.ballot.is_classic
 
@@ -43,10 +48,12 @@ def count_sealed_classic_votes(vote: Vote, config: ClusterConfig) -> bool:
 # Quorums
 
 
+@replaces(cluster, "both_sides")
 def new_side_only(sides: tuple[Side, ...], replicas: Container[int]) -> bool:
     return both_sides((sides[1],), replicas)
 
 
+@replaces(cluster, "both_sides")
 def old_side_only(sides: tuple[Side, ...], replicas: Container[int]) -> bool:
     return both_sides((sides[0],), replicas)
 
@@ -58,6 +65,7 @@ def both_sides(sides: tuple[Side, ...], replicas: Container[int]) -> bool:
 # Configurations
 
 
+@replaces(Replica, "_adopt")
 def adopt_anything(replica: Replica, config: ClusterConfig) -> ClusterConfig:
     adopt(replica, config)
     replica.config = config
@@ -67,17 +75,22 @@ def adopt_anything(replica: Replica, config: ClusterConfig) -> ClusterConfig:
 adopt = Replica._adopt
 
 
+@replaces(changes, "is_synced")
 def synced_at_once(config: ClusterConfig, status: MemberStatus) -> bool:
     return status.epoch == config.epoch
 
 
+@replaces(changes, "sealed_by")
 def seal_the_joint_epoch_too(config: ClusterConfig) -> int:
     return config.epoch
 
 
-def straight_to_the_new(config: ClusterConfig, wish: ChangeRequest, heard: changes.Statuses, me: int) -> changes.Step:
+@replaces(changes, "begin_joint")
+def straight_to_the_new(
+    config: ClusterConfig, request: ChangeRequest, statuses: changes.Statuses, me: int
+) -> changes.Step:
     """Without a joint epoch: broadcast the new members, and let everybody use whichever it has."""
-    step = begin_joint(config, wish, heard, me)
+    step = begin_joint(config, request, statuses, me)
     if not isinstance(step, ClusterConfig):
         return step
     return replace(changes.promote(step, me), epoch=step.epoch, sealed=config.sealed)
@@ -89,29 +102,35 @@ begin_joint = changes.begin_joint
 # Learning
 
 
+@replaces(learner, "is_enough")
 def one_source(config: ClusterConfig, done: set[int]) -> bool:
     return bool(done)
 
 
+@replaces(learner, "settle")
 def settle_nothing(config: ClusterConfig, source: int) -> Flow[bool | None]:
     yield from ()
     return True
 
 
+@replaces(learner, "first_cursor")
 def newest_cursor(progress: Progress | None, page: SnapshotPage) -> bytes:
     return page.cursor
 
 
+@replaces(Copier, "_learn")
 def progress_first(copier: Copier, effect: Keep | Repair, beside: Callable[[Transaction], None], done: Done) -> int:
     copier._store.transact(beside)
     done(len(effect.entries))
     return copier._replica.learn_all(effect.entries, lambda _: None)
 
 
+@replaces(digest, "fingerprint")
 def names_only(entry: ChangelogEntry) -> bytes:
     return b"%d %b" % (len(entry.key), entry.key)
 
 
+@replaces(Replica, "_learn_all")
 def page_is_right(
     replica: Replica, entries: Sequence[ChangelogEntry], beside: Callable[[Transaction], None], tx: Transaction
 ) -> tuple[list[tuple[bytes, KeyState, KeyState]], list[ChangelogEntry]]:
@@ -127,6 +146,7 @@ def page_is_right(
     return changes, []
 
 
+@replaces(learner, "compare")
 def repair_nothing(me: int, source: int) -> Flow[bool]:
     yield from ()
     return True
@@ -135,6 +155,7 @@ def repair_nothing(me: int, source: int) -> Flow[bool]:
 # The changelog
 
 
+@replaces(retention, "wanted_by_learners")
 def learners_forgotten(config: ClusterConfig, readers: Mapping[int, Reader]) -> bytes:
     return LAST_STAMP
 
@@ -142,5 +163,6 @@ def learners_forgotten(config: ClusterConfig, readers: Mapping[int, Reader]) -> 
 # Identities
 
 
+@replaces(identity, "recognise")
 def known_at_sight(config: ClusterConfig, noted: Noted, replica_id: int, identity: int) -> Recognition:
     return Recognition.KNOWN

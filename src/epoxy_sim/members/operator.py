@@ -1,4 +1,6 @@
-"""Those who want other members, and whether they get them."""
+"""Operators that ask for other members, and how far a change has come."""
+
+from collections.abc import Sequence
 
 from epoxy.codec import wire
 from epoxy.model.cluster import CHANGE_REQUEST_KEY, ClusterConfig
@@ -6,22 +8,23 @@ from epoxy.model.members import ChangeRequest, Member
 from epoxy.model.writes import Committed, Outcome
 from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.machine import Machine
-from epoxy_sim.keys.plan import WishPlan
+from epoxy_sim.keys.plan import MembersChangePlan
+from epoxy_sim.members.machine import MembersLife
 from epoxy_sim.trace_format import letters
 from epoxy_sim.world import World
 
-INSIST_US = 300_000
-"""An operator who was told nothing, or no, asks again."""
+REPEAT_US = 300_000
+"""Until an operator without an acknowledgement asks again."""
 
 LOOK_US = 50_000
-"""How often it is looked whether a change is through."""
+"""Between two checks of whether a change is through."""
 
 
 class MembersOperator:
-    """Asks for members until that is promised."""
+    """Asks for members until the request is committed."""
 
-    def __init__(self, plan: WishPlan, machines: list[Machine], world: World) -> None:
-        self.promised = False
+    def __init__(self, plan: MembersChangePlan, machines: Sequence[Machine], world: World) -> None:
+        self.acknowledged = False
         self._plan = plan
         self._machines = [*machines[plan.home - 1 :], *machines[: plan.home - 1]]
         self._world = world
@@ -30,29 +33,31 @@ class MembersOperator:
         self._world.after(self._plan.at_us, self._ask)
 
     def _ask(self) -> None:
-        if self.promised:
+        if self.acknowledged:
             return
-        self._world.after(INSIST_US, self._ask)
-        life = next((each.life for each in self._machines if each.life is not None and each.life.votes), None)
-        if life is None or life.member is None:
+        self._world.after(REPEAT_US, self._ask)
+        lives = [each.life for each in self._machines if isinstance(each.life, MembersLife)]
+        life = next((each for each in lives if each.votes), None)
+        if life is None:
             return
         if self._world.trace is not None:
             self._world.note(f"the operator asks {life.machine.name} for {letters(self._plan.members)}")
-        wish = ChangeRequest(members=tuple(Member(id=i) for i in self._plan.members))
-        member = life.member
-        life.run(lambda: member.wish(wish, self._answered))
+        request = ChangeRequest(members=tuple(Member(id=i) for i in self._plan.members))
+        life.run(lambda: life.member.wish(request, self._answered))
 
     def _answered(self, outcome: Outcome) -> None:
-        self.promised = self.promised or isinstance(outcome, Committed)
+        self.acknowledged = self.acknowledged or isinstance(outcome, Committed)
 
 
 class MembersChange:
-    """Through when everybody's wish is written down and the newest configuration is the last of them."""
+    """Through when every request is committed and the newest configuration has the members of the last one."""
 
-    def __init__(self, operators: list[MembersOperator], machines: list[Machine], judge: Judge, world: World) -> None:
+    def __init__(
+        self, operators: list[MembersOperator], machines: Sequence[Machine], judge: Judge, world: World
+    ) -> None:
         self.is_through = not operators
         self.gaps = ""
-        """Who lacks what others hold, in words."""
+        """Which members lack what others hold, in words."""
         self._operators = operators
         self._machines = machines
         self._judge = judge
@@ -64,7 +69,7 @@ class MembersChange:
             self._world.after(LOOK_US, self.watch)
 
     def compare(self) -> None:
-        """Members repair what they have missed, without being asked. One whose disk was lost is no member any more."""
+        """Members repair by themselves what they have missed. One whose disk was lost is no longer a member."""
         lives = [life for i in self.newest().active if (life := self._machines[i - 1].life) is not None and life.votes]
         keys = self._judge.decided_keys()
         held = {life.machine.id: [life.replica.version(key) for key in keys] for life in lives}
@@ -79,11 +84,11 @@ class MembersChange:
         return max((life.replica.config for life in lives if life is not None), key=lambda config: config.epoch)
 
     def _has_come(self) -> bool:
-        wished = self._judge.decided(CHANGE_REQUEST_KEY)
-        if wished is None or wished.value is None or not all(operator.promised for operator in self._operators):
+        asked = self._judge.decided(CHANGE_REQUEST_KEY)
+        if asked is None or asked.value is None or not all(operator.acknowledged for operator in self._operators):
             return False
         if not any(machine.life is not None for machine in self._machines):
             return False
         config = self.newest()
-        members = tuple(member.id for member in wire.decode_change_request(wished.value).members)
+        members = tuple(member.id for member in wire.decode_change_request(asked.value).members)
         return not config.is_joint and config.active == config.replica_ids == members

@@ -1,14 +1,18 @@
-"""What a campaign plays when it plays placement."""
+"""Campaigns of actors and their placement."""
 
-from epoxy_sim import protocols
-from epoxy_sim.campaign import Tally
+from collections.abc import Iterator
+
+from epoxy_sim.campaign import CampaignSetup, Tally, counts
 from epoxy_sim.placement.generate import generate
 from epoxy_sim.placement.mutants import MUTANTS
 from epoxy_sim.placement.plan import PlacementPlan
-from epoxy_sim.placement.simulation import PlacementReport, run
+from epoxy_sim.placement.shrink import PlacementPlanSearch
+from epoxy_sim.placement.simulation import run
+from epoxy_sim.placement.trace_format import condense, describe
+from epoxy_sim.simulation import Report
 
 
-class PlacementSetup(protocols.CampaignSetup[PlacementPlan, PlacementReport], frozen=True, kw_only=True):
+class PlacementSetup(CampaignSetup[PlacementPlan], frozen=True, kw_only=True):
     name = "placement"
     mutants = MUTANTS
     limit_seeds = 2_000
@@ -17,11 +21,20 @@ class PlacementSetup(protocols.CampaignSetup[PlacementPlan, PlacementReport], fr
     def plan(self, seed: int) -> PlacementPlan:
         return generate(seed, n=self.n)
 
-    def run(self, plan: PlacementPlan, *, tracing: bool = False) -> PlacementReport:
+    def run(self, plan: PlacementPlan, *, tracing: bool = False) -> Report[PlacementPlan]:
         return run(plan, tracing=tracing)
 
-    def tally(self, report: PlacementReport) -> Tally:
-        return protocols.tally_of(report, operations=sum(report.answers.values()), paths=report.answers)
+    def search(self, plan: PlacementPlan) -> type[PlacementPlanSearch]:  # noqa: ARG002
+        return PlacementPlanSearch
 
-    def facts(self, report: PlacementReport) -> tuple[object, ...]:
-        return tuple(sorted(counts.items()) for counts in (report.answers, report.faults))
+    def describe(self, plan: PlacementPlan) -> Iterator[str]:
+        return describe(plan)
+
+    def condense(self, trace: list[str]) -> list[str]:
+        return condense(trace)
+
+    def rows(self, tally: Tally, seconds: float) -> Iterator[tuple[str, str]]:
+        yield "virtual time", tally.virtual_time(seconds)
+        yield "messages", f"{tally.messages:,}"
+        yield "answers", counts(tally.paths)
+        yield "faults", counts(tally.faults)

@@ -44,7 +44,7 @@ class EnvoyWire:
         self._open = True
         self._node_knows = False
         self._conversation = Conversation(site.room.hosting, self)
-        life.farewells.append(self.end)
+        life.hang_ups.append(self.end)
 
     def send(self, message: ToEnvoy) -> None:
         """To the envoy."""

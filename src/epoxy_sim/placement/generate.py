@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim.keys import generate as per_key
-from epoxy_sim.keys import plan as base
+from epoxy_sim.keys.plan import ClusterPlan
 from epoxy_sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, PlacementPlan, PlacementStep
 
 SIZES = (1, 2, 3, 3, 3, 4, 5)
@@ -66,10 +66,10 @@ def alone(made: PlacementPlan) -> PlacementPlan:
     return replace(made, envoys=envoys, rates=made.rates[: len(envoys)], slow_clean_up=True, envoy_faults=tuple(faults))
 
 
-def draw_sites(dice: Random, seed: int, n: int, until_us: int) -> base.Plan:
+def draw_sites(dice: Random, seed: int, n: int, until_us: int) -> ClusterPlan:
     places = tuple(dice.uniform(0, dice.choice((1, 40))) for _ in range(n))
     slowest_ms = 1 + max(places) - min(places)
-    return base.Plan(
+    return ClusterPlan(
         seed=seed,
         n=n,
         policy=dice.choice(list(QuorumPolicy)),
@@ -78,7 +78,6 @@ def draw_sites(dice: Random, seed: int, n: int, until_us: int) -> base.Plan:
         weather=per_key.draw_weather(dice),
         skew=tuple(dice.choice(RATES) for _ in range(n)),
         faults_end_us=until_us,
-        clients=(),
         faults=per_key.draw_faults(dice, n, until_us) if dice.random() < 0.7 else (),
         encoded=False,
     )

@@ -11,7 +11,7 @@ from epoxy.model.actors import ActorState, Start, label_of
 from epoxy.ports import Snapshot
 from epoxy.protocol.placement import rows
 from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
-from epoxy_sim.keys.judge import Violation
+from epoxy_sim.simulation import Violation
 
 MANY = 10_000
 

@@ -4,7 +4,7 @@ import enum
 
 from msgspec import Struct
 
-from epoxy_sim.keys import plan
+from epoxy_sim.keys.plan import ClusterPlan
 
 
 class AskKind(enum.Enum):
@@ -45,10 +45,10 @@ class EnvoyFault(Struct, frozen=True, kw_only=True):
 
 
 class PlacementPlan(Struct, frozen=True, kw_only=True):
-    """`sites` has everything about the datacenters; it has no clients. `envoys`: the site of each. `places`: virtual
-    nodes in the first life of a node, and in every later one."""
+    """`sites`: the datacenters. `envoys`: the site of each. `places`: virtual nodes in the first life of a node, and in
+    every later one."""
 
-    sites: plan.Plan
+    sites: ClusterPlan
     envoys: tuple[int, ...]
     rates: tuple[float, ...]
     """How fast each envoy's clock runs."""

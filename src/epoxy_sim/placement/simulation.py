@@ -2,8 +2,7 @@
 
 from collections import Counter
 from functools import partial
-
-from msgspec import Struct
+from typing import Any
 
 from epoxy.actors import directory
 from epoxy.actors.messages import (
@@ -20,18 +19,16 @@ from epoxy.actors.messages import (
     Verdict,
 )
 from epoxy.model.actors import ActorName, ActorState
-from epoxy.model.cluster import first_epoch
 from epoxy.ports import Snapshot
 from epoxy.protocol.placement import rows
 from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
-from epoxy_sim.keys.judge import Judge, Violation
-from epoxy_sim.keys.simulation import Failure, failure_of
-from epoxy_sim.nemesis import Nemesis
+from epoxy_sim.keys.judge import Judge
+from epoxy_sim.keys.nemesis import Nemesis
 from epoxy_sim.placement.envoy import LATENCY_US, SimEnvoy
 from epoxy_sim.placement.judge import ActorJudge, Ended
 from epoxy_sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, PlacementPlan, PlacementStep
 from epoxy_sim.placement.site import RelayNetwork, Site
-from epoxy_sim.world import World
+from epoxy_sim.simulation import Simulation, Violation
 
 CALM_LIMIT = 12
 """Thresholds after the last fault until everything must run again: one until envoys may expire after a restart, one
@@ -63,45 +60,15 @@ STARVED = "aaa"
 """A namespace without envoys. Its actors come first among those that wait, and must keep no others waiting."""
 
 
-class PlacementReport(Struct, frozen=True, kw_only=True):
-    plan: PlacementPlan
-    failure: Failure | None
-    virtual_us: int
-    events: int
-    messages: int
-    answers: dict[str, int]
-    faults: dict[str, int]
-    trace: list[str] | None
-
-
-def run(plan: PlacementPlan, *, tracing: bool = False) -> PlacementReport:
-    simulation = PlacementSimulation(plan, tracing=tracing)
-    return simulation.report(failure_of(simulation.play))
-
-
-class PlacementSimulation:
+class PlacementSimulation(Simulation[PlacementPlan]):
     def __init__(self, plan: PlacementPlan, *, tracing: bool) -> None:
-        self.plan = plan
+        super().__init__(plan, tracing=tracing)
         self.pool = EnvoyPool("sim", "pool")
-        self.world = World(tracing=tracing)
         self.judge = ActorJudge(self.pool)
-        self.network = RelayNetwork(self.world, plan.sites)
+        self.network: RelayNetwork = RelayNetwork(self.world, plan.sites)
         self.answers: Counter[str] = Counter()
         self.struck: Counter[str] = Counter()
-        config = first_epoch(tuple(range(1, plan.sites.n + 1)), plan.sites.policy)
-        self.sites = [
-            Site(
-                i,
-                self.world,
-                self.network,
-                Judge(),
-                seed=plan.seed,
-                config=config,
-                timing=plan.sites.timing,
-                clock_rate=plan.sites.skew[i - 1],
-            )
-            for i in range(1, plan.sites.n + 1)
-        ]
+        self.sites = [Site(i, self.world, self.network, Judge(), plan.sites) for i in range(1, plan.sites.n + 1)]
         for site in self.sites:
             site.simulation = self
         self.network.machines = {site.id: site for site in self.sites}
@@ -137,17 +104,12 @@ class PlacementSimulation:
         if self.plan.seed % FAILING_SEEDS == 0:
             self._let_code_fail()
 
-    def report(self, failure: Failure | None) -> PlacementReport:
-        return PlacementReport(
-            plan=self.plan,
-            failure=failure,
-            virtual_us=self.world.now_us,
-            events=self.world.happened,
-            messages=self.network.sent,
-            answers=dict(self.answers),
-            faults=dict(self.struck + self.nemesis.struck),
-            trace=self.world.trace,
-        )
+    def counts(self) -> dict[str, Any]:
+        return {
+            "operations": sum(self.answers.values()),
+            "paths": dict(self.answers),
+            "faults": dict(self.struck + self.nemesis.struck),
+        }
 
     def look(self, site: Site, view: Snapshot) -> None:
         here = [
@@ -180,7 +142,7 @@ class PlacementSimulation:
         life.run(lambda: site.room.actors.ask(question, life.answering(told)))
 
     def _told(self, step: PlacementStep, asked_us: int, ended: Ended | None, verdict: Verdict) -> None:
-        self.answers[type(verdict).__name__.lower()] += 1
+        self.answers[word_of(verdict)] += 1
         if self.world.trace is not None:
             self.world.note(f"told about name {step.name}: {verdict}")
         if ended is not None:
@@ -193,7 +155,7 @@ class PlacementSimulation:
                 self._wanted.add(step.name)
 
     def _told_of_call(self, call: CallActor, verdict: Verdict) -> None:
-        self.answers[f"call-{type(verdict).__name__.lower()}"] += 1
+        self.answers[f"call-{word_of(verdict)}"] += 1
         if isinstance(verdict, Missing | OwnerUnavailable):
             self.judge.refused(call.body)
 
@@ -351,6 +313,13 @@ class PlacementSimulation:
                 self.judge.told(name, asked_us, self.world.now_us, verdict.actor.id, created=verdict.created)
                 return verdict.created
         raise Violation("liveness", f"name {name} at {site.name}, when all is calm: {verdict}")
+
+
+def word_of(verdict: Verdict) -> str:
+    return "unavailable" if isinstance(verdict, OwnerUnavailable) else type(verdict).__name__.lower()
+
+
+run = PlacementSimulation.run
 
 
 def question_of(step: PlacementStep, pool: EnvoyPool, number: int = 0) -> Question:

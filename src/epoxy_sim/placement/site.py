@@ -13,7 +13,7 @@ from epoxy.protocol.placement.expiry import ExpireScheduler
 from epoxy.protocol.placement.records import EnvoyId
 from epoxy.protocol.placement.service import Placement
 from epoxy_sim.keys.machine import Life, Machine
-from epoxy_sim.network import Network
+from epoxy_sim.keys.network import Network
 from epoxy_sim.placement.plan import PlacementPlan
 from epoxy_sim.trace_format import NAMES
 from epoxy_sim.world import Action

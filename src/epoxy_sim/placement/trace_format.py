@@ -1,4 +1,4 @@
-"""A plan of actors in words, for the person who has to understand why it failed."""
+"""A plan of actors in words, for the reader of a failure."""
 
 from collections.abc import Iterator
 
@@ -9,15 +9,11 @@ NETWORK = (" -> ", " <- ")
 
 
 def condense(trace: list[str]) -> list[str]:
-    """Without what the engine says to itself."""
+    """Without the messages between replicas."""
     return [line for line in trace if not any(word in line for word in NETWORK)]
 
 
-def describe(plan: PlacementPlan) -> list[str]:
-    return list(lines(plan))
-
-
-def lines(plan: PlacementPlan) -> Iterator[str]:
+def describe(plan: PlacementPlan) -> Iterator[str]:
     sites = ", ".join(NAMES[i] for i in range(1, plan.sites.n + 1))
     yield f"{plan.sites.n} datacenters ({sites}); an envoy is lost after {plan.threshold_ms} ms"
     where = ", ".join(f"e{number} in {NAMES[site]}" for number, site in enumerate(plan.envoys))

@@ -1,18 +1,18 @@
-"""Clients that ask for transactions, one at a time, and write down what they were told."""
+"""Clients that ask for transactions, one at a time, and record the answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from epoxy.model.transactions import Executed, Txn, TxnOutcome, TxnRefused
-from epoxy_sim.keys.client import PATIENCE_US, RETRY_US
+from epoxy_sim.keys.client import RETRY_US, PatientClient
 from epoxy_sim.txn.history import Asked
 from epoxy_sim.txn.machine import TxnLife, TxnMachine
 from epoxy_sim.txn.plan import TxnClientPlan, TxnStep
 from epoxy_sim.world import World
 
 TAG = b"#"
-"""A transaction reads a key of its own, which nobody else touches: so its execution is known for what it is."""
+"""Every transaction also reads a key of its own: so its execution can be recognised."""
 
 
 class TxnRecorder:
@@ -41,27 +41,14 @@ def number_of(txn: Txn) -> int:
     return int(txn.reads[-1].removeprefix(TAG))
 
 
-class TxnClient:
-    """Plays its plan, then is `done`. Who hears nothing goes on under another name."""
+class TxnClient(PatientClient[TxnStep]):
+    word = "transaction"
 
     def __init__(
         self, name: str, plan: TxnClientPlan, machines: Sequence[TxnMachine], world: World, recorder: TxnRecorder
     ) -> None:
-        self.name = name
-        self.done = False
-        self.unanswered = 0
-        self._steps = iter(plan.steps)
-        self._machines = [*machines[plan.home - 1 :], *machines[: plan.home - 1]]
-        self._world = world
+        super().__init__(name, plan.home, plan.steps, machines, world)
         self._recorder = recorder
-        self._call = 0
-
-    def start(self) -> None:
-        step = next(self._steps, None)
-        if step is None:
-            self.done = True
-        else:
-            self._world.after(step.at_us - self._world.now_us, lambda: self._do(step))
 
     def _do(self, step: TxnStep) -> None:
         lives = [each.life for each in self._machines if isinstance(each.life, TxnLife)]
@@ -70,43 +57,18 @@ class TxnClient:
             self._world.after(RETRY_US, lambda: self._do(step))
             return
         asked = self._recorder.invoke(self.name, step.txn)
-        if self._world.trace is not None:
-            self._world.note(f"{self.name} asks {life.machine.name}, transaction {asked.number}: {say(step.txn)}")
-        respond = self._patiently(life, asked)
+        self._note(lambda: f"{self.name} asks {life.machine.name}, transaction {asked.number}: {say(step.txn)}")
 
-        def put_forward() -> None:
+        def answered(outcome: TxnOutcome) -> None:
+            self._recorder.answer(asked, outcome)
+            self.start()
+
+        respond = self._await(life, asked.number, tell, answered, self.start)
+
+        def submit() -> None:
             life.engine.txn(asked.txn, life.answering(respond))
 
-        life.run(put_forward)
-
-    def _patiently(self, life: TxnLife, asked: Asked) -> Callable[[TxnOutcome], None]:
-        """The answer, the end of the connection or the end of patience, whichever is first."""
-        self._call += 1
-        call = self._call
-
-        def out_of_patience() -> None:
-            if call == self._call:
-                self._call += 1
-                self.unanswered += 1
-                self.name += "'"
-                if self._world.trace is not None:
-                    self._world.note(f"client of transaction {asked.number} hears no more")
-                self.start()
-
-        timer = self._world.after(PATIENCE_US, out_of_patience)
-        life.farewells.append(out_of_patience)
-
-        def respond(outcome: TxnOutcome) -> None:
-            if call == self._call:
-                self._call += 1
-                timer.cancel()
-                life.farewells.remove(out_of_patience)
-                if self._world.trace is not None:
-                    self._world.note(f"{self.name} is told, transaction {asked.number}: {tell(outcome)}")
-                self._recorder.answer(asked, outcome)
-                self.start()
-
-        return respond
+        life.run(submit)
 
 
 def say(txn: Txn) -> str:

@@ -10,7 +10,7 @@ from epoxy.model.instances import Instance, InstanceId, OrderedCommit, Phase
 from epoxy.protocol.txn.acceptor import commit_of
 from epoxy.protocol.txn.log import InstanceLog
 from epoxy_sim.keys import judge as per_key
-from epoxy_sim.keys.judge import Violation
+from epoxy_sim.simulation import Violation
 from epoxy_sim.trace_format import NAMES
 
 PHASES = list(Phase)

@@ -8,25 +8,39 @@ from epoxy.model.instances import Instance, InstanceId
 from epoxy.model.messages import UpdateConfig
 from epoxy.model.records import KeyState
 from epoxy.node.txn.engine import OrderedEngine
-from epoxy.node.txn.replica import Results
+from epoxy.node.txn.replica import MAX_HELD, Results
 from epoxy.protocol.txn.effects import TxnTiming
 from epoxy_sim.keys import machine as per_key
+from epoxy_sim.keys.network import Network
 from epoxy_sim.txn.judge import TxnJudge
+from epoxy_sim.txn.plan import TxnPlan
+from epoxy_sim.world import World
+
+SHELVED = 3
+"""In two of so many seeds nothing that was executed stays in memory."""
 
 DecideEnd = Callable[["TxnLife", int, bytes, Callable[[bytes | None], None]], None]
 
 
 class TxnMachine(per_key.Machine):
     judge: TxnJudge
-    ordered_timing: TxnTiming
-    most_held: int
     decide_end: DecideEnd
+
+    def __init__(self, machine_id: int, world: World, network: Network, judge: TxnJudge, plan: TxnPlan) -> None:
+        super().__init__(machine_id, world, network, judge, plan)
+        self.ordered_timing = TxnTiming(
+            hedge_ms=plan.timing.hedge_ms,
+            round_timeout_ms=plan.timing.round_timeout_ms,
+            recover_ms=plan.recover_ms,
+            catchup_ms=plan.catchup_ms,
+        )
+        self.most_held = 0 if plan.seed % SHELVED else MAX_HELD
 
     def start(self) -> None:
         if self.life is None:
             self.lives += 1
             life = TxnLife(self, self._contents)
-            # A run begins with machines that have been up for a while; who comes back asks how far the others are.
+            # Machines have been up for a while when a run begins; only a restarted one asks how far the others are.
             life.engine.catchup.is_known = self.lives == 1
             self.life = life
             replica = life.engine.replica
@@ -34,7 +48,7 @@ class TxnMachine(per_key.Machine):
             self.run(life, life.engine.start)
 
     def wipe(self, config: ClusterConfig) -> None:
-        """Another machine under the same id, which is no member."""
+        """Another machine under the same id, which is not a member."""
         self.crash()
         self.config = config
         self._contents = {}

@@ -27,11 +27,12 @@ from epoxy.model.instances import (
 from epoxy.model.quorum import Quorums
 from epoxy.model.transactions import Add
 from epoxy.model.writes import Path
+from epoxy.node.txn import replica
 from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.replica import OrderedReplica
 from epoxy.ports import Transaction
 from epoxy.protocol.effects import Context, Local
-from epoxy.protocol.txn import acceptor, coordinator, recovery, votes
+from epoxy.protocol.txn import acceptor, coordinator, graph, log, recovery, votes
 from epoxy.protocol.txn.coordinator import Abandoned, CommandDecided, Ending, Poll
 from epoxy.protocol.txn.effects import Begin, Flow, Seen, TxnOp
 from epoxy.protocol.txn.graph import ExecutionPlan, Walk
@@ -40,24 +41,24 @@ from epoxy.protocol.txn.log import InstanceLog
 from epoxy.protocol.txn.recovery import FastPathCheck, Learn, Propose
 from epoxy.protocol.txn.votes import Votes
 from epoxy.store.txn_rows import TermSpace
+from epoxy_sim.patching import replaces
 
 _conclude, _submitted, _weigh = acceptor.conclude, OrderedEngine._submitted, recovery.check_rivals
 _count, _decides = Votes.count, votes.decides
 
 
-def never(*_: object) -> bool:
-    return False
-
-
+@replaces(acceptor, "joined")
 def one_ballot_for_both(state: Instance, ballot: Ballot) -> Instance:
     """The bug of the first EPaxos: who joins a ballot forgets in which one it voted."""
     return replace(state, ballot=ballot, accepted=ballot)
 
 
+@replaces(acceptor, "accept")
 def vote_in_any_ballot(state: Instance, message: OrderedAccept) -> acceptor.Step:
     return acceptor.voted(replace(state, ballot=max(state.ballot, message.ballot)), message), Voted()
 
 
+@replaces(acceptor, "pre_accept")
 def pre_accept_again(log: InstanceLog, state: Instance, message: PreAccept) -> acceptor.Step:
     """Whatever ballot was joined meanwhile."""
     more = log.outside(message.id, message.command, message.deps)
@@ -65,15 +66,18 @@ def pre_accept_again(log: InstanceLog, state: Instance, message: PreAccept) -> a
     return after, PreAcceptOk(also=acceptor.added_deps(after))
 
 
+@replaces(acceptor, "remember_command")
 def keep_nothing_in_mind(state: Instance, message: Validate) -> Instance:
     """As the design had it: a replica is asked about a command, and does not remember it."""
     return state
 
 
+@replaces(recovery, "took_as_sent")
 def took_it_somehow(each: Instance) -> bool:
     return each.phase is Phase.PREACCEPTED
 
 
+@replaces(recovery, "check_fast_path")
 def believe_at_once(
     request: Recover, choice: FastPathCheck, asked: set[int], ctx: Context
 ) -> Flow[Propose | Learn | None]:
@@ -82,6 +86,7 @@ def believe_at_once(
     return Propose(choice.command, choice.deps)
 
 
+@replaces(recovery, "check_rivals")
 def rivals_do_not_matter(
     request: Recover, choice: FastPathCheck, seen: Seen, quorums: Quorums
 ) -> Propose | Learn | None:
@@ -89,10 +94,12 @@ def rivals_do_not_matter(
     return _weigh(request, choice, replace(seen, instances=(mine,), waiting=(0,)), quorums)
 
 
+@replaces(Poll, "is_fast")
 def fast_whatever_they_say(self: Poll) -> bool:
     return len(self.answered) >= self._quorums.fast
 
 
+@replaces(coordinator, "submit")
 def commit_the_union(instance_id: InstanceId, command: Command, ctx: Context) -> Flow[Ending]:
     """Answers that differ are merged, and the result counts as fast."""
     begun: PreAccept = yield Local(Begin(id=instance_id, command=command))
@@ -106,16 +113,19 @@ def commit_the_union(instance_id: InstanceId, command: Command, ctx: Context) ->
     return CommandDecided(Path.FAST)
 
 
+@replaces(graph, "in_order")
 def by_slot(group: list[InstanceId]) -> list[InstanceId]:
     """A number that may tie, as `seq` may; then whoever was found first goes first."""
     return sorted(group, key=lambda instance_id: instance_id.slot)
 
 
+@replaces(graph, "plan")
 def as_it_comes(log: InstanceLog, root: InstanceId, stuck: Mapping[InstanceId, InstanceId]) -> ExecutionPlan:
     """What is decided is executed, whatever it depends on."""
     return ExecutionPlan([[root]], None, [])
 
 
+@replaces(graph, "plan")
 def until_something_is_missing(
     log: InstanceLog, root: InstanceId, stuck: Mapping[InstanceId, InstanceId]
 ) -> ExecutionPlan:
@@ -125,15 +135,18 @@ def until_something_is_missing(
     return ExecutionPlan(walk.groups if missing is None else [*walk.groups, [root]], None, [])
 
 
+@replaces(InstanceLog, "_archived_beyond")
 def nothing_is_archived(self: InstanceLog, deps: Deps) -> list[tuple[int, int, int]]:
     """What has only its rows left interferes with nobody."""
     return []
 
 
+@replaces(TermSpace, "mark_executed")
 def not_marked(self: TermSpace, tx: Transaction, instance_id: InstanceId) -> None:
     """Nobody knows after a restart what was executed."""
 
 
+@replaces(OrderedReplica, "forget")
 def forget_what_i_executed(self: OrderedReplica) -> int:
     """Without asking whether others have."""
     ends = [end for end in self.log.floors() if end.slot > self.log.forgotten.get(end.replica_id, 0)]
@@ -141,15 +154,18 @@ def forget_what_i_executed(self: OrderedReplica) -> int:
     return len(self.log.forget(ends))
 
 
+@replaces(OrderedEngine, "ask")
 def say_it_before_it_is_durable(self: OrderedEngine, to: int, known: tuple[InstanceId, ...]) -> None:
     request = Catchup(sender=self.me, executed=self.replica.log.floors(), known=known)
     self.send(to, request, partial(self._missed, to, self.replica.number, known))
 
 
+@replaces(OrderedEngine, "_perform_local")
 def go_on_before_durable(self: OrderedEngine, op: TxnOp, done: Callable[[object], None]) -> None:
     done(self.replica.perform(op))
 
 
+@replaces(OrderedEngine, "_submitted")
 def given_up_is_nothing(self: OrderedEngine, instance_id: InstanceId, ending: Ending | None) -> None:
     """What was given up is put forward again, although it may be decided yet."""
     _submitted(self, instance_id, ending)
@@ -157,16 +173,19 @@ def given_up_is_nothing(self: OrderedEngine, instance_id: InstanceId, ending: En
         self._take_back(instance_id)
 
 
+@replaces(replica, "decides")
 def one_vote_less(state: Instance, voters: Set[int], ballot: Ballot, me: int, slow: int) -> bool:
     """Takes fewer votes than a slow quorum for a decision."""
     return _decides(state, voters, ballot, me, slow - 1)
 
 
+@replaces(Votes, "count")
 def votes_of_any_ballot(self: Votes, voter: int, instance_id: InstanceId, ballot: Ballot) -> Set[int]:
     """Adds up votes of all ballots."""
     return _count(self, voter, instance_id, NO_BALLOT)
 
 
+@replaces(replica, "decides")
 def whatever_i_voted_for(state: Instance, voters: Set[int], ballot: Ballot, me: int, slow: int) -> bool:
     """Takes a slow quorum's votes in one ballot for what this replica voted for in another."""
     return state.phase is Phase.ACCEPTED and len(voters) >= slow
@@ -180,6 +199,7 @@ def added_only(command: Command) -> set[bytes]:
     return {op.key for op in operations} - others - seen
 
 
+@replaces(log, "Interference")
 class AddsApart(Interference):
     """Adds of one key interfere with everything but each other."""
 
@@ -215,6 +235,7 @@ def touching(command: Command, footprint: dict[bytes, bool]) -> Command:
     return part
 
 
+@replaces(Interference, "outside")
 def only_writes_count(
     self: Interference, instance_id: InstanceId, command: Command, deps: Deps
 ) -> frozenset[InstanceId]:

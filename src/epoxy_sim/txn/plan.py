@@ -1,14 +1,13 @@
-"""A whole run of transactions as data. Machines, weather and faults are those of the per-key simulator."""
+"""A whole run of transactions as data, on the machines, network and faults of the per-key simulator."""
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from epoxy.model.transactions import Txn
-from epoxy_sim.keys import plan as per_key
+from epoxy_sim.keys.plan import ClusterPlan
 
 
 class TxnStep(Struct, frozen=True, kw_only=True):
-    """Asked at `at_us`, or as soon as the step before is answered."""
+    """Begins at `at_us`, or as soon as the step before is answered."""
 
     at_us: int
     txn: Txn
@@ -20,8 +19,8 @@ class TxnClientPlan(Struct, frozen=True, kw_only=True):
 
 
 class TxnMembersChange(Struct, frozen=True, kw_only=True):
-    """These members are wanted from `at_us` on, after the change before. `given_up`: as soon as the joint epoch may be
-    over they are not wanted any more. `wiped` lose their disks just before it, and are other machines from then on."""
+    """A change to these members begins at `at_us`, or after the change before. `given_up`: it is undone during its
+    joint epoch. `wiped` lose their disks just before it, and count as other machines from then on."""
 
     at_us: int
     members: tuple[int, ...]
@@ -29,32 +28,22 @@ class TxnMembersChange(Struct, frozen=True, kw_only=True):
     wiped: tuple[int, ...] = ()
 
 
-class TxnPlan(Struct, frozen=True, kw_only=True):
-    """`world` has no clients of its own, and `seed` stands for its seed. `recover_ms`: after which time a dependency
-    counts as stuck; `catchup_ms`: how often somebody is asked for what was missed."""
+class TxnPlan(ClusterPlan, frozen=True, kw_only=True):
+    """`recover_ms`: after which time a dependency counts as stuck; `catchup_ms`: how often a replica asks for what it
+    missed."""
 
-    seed: int
-    world: per_key.Plan
     recover_ms: float
     catchup_ms: float
     clients: tuple[TxnClientPlan, ...]
     changes: tuple[TxnMembersChange, ...] = ()
     hearing: float = 1.0
-    """How often a machine that asks for news of members gets an answer, before faults end."""
+    """The share of questions about configurations that get an answer, until faults end."""
     deaf: tuple[int, ...] = ()
-    """Those who get none until then."""
-
-    @property
-    def founders(self) -> tuple[int, ...]:
-        return self.world.founders or tuple(range(1, self.n + 1))
-
-    @property
-    def n(self) -> int:
-        return self.world.n
+    """Machines that get no such answer until then."""
 
     @property
     def size(self) -> int:
-        changes = len(self.world.faults) + len(self.changes)
+        changes = len(self.faults) + len(self.changes)
         return changes + sum(1 + len(client.steps) for client in self.clients)
 
     def names(self) -> list[bytes]:
@@ -62,7 +51,7 @@ class TxnPlan(Struct, frozen=True, kw_only=True):
 
 
 class WalkPlan(Struct, frozen=True, kw_only=True):
-    """A run without time (`scramble`): everything in it follows from the seed."""
+    """A run without time (`untimed.py`): everything in it follows from the seed."""
 
     seed: int
     n: int | None = None
@@ -74,8 +63,3 @@ class WalkPlan(Struct, frozen=True, kw_only=True):
 
 
 AnyPlan = TxnPlan | WalkPlan
-
-
-def in_world(plan: TxnPlan, **changes: object) -> TxnPlan:
-    world: per_key.Plan = replace(plan.world, **changes)
-    return replace(plan, world=world)

@@ -21,28 +21,34 @@ from epoxy.protocol.txn import terms
 from epoxy.protocol.txn.log import InstanceLog
 from epoxy.protocol.txn.terms import Ends, Part
 from epoxy.store.txn_pages import ValueSpace
+from epoxy_sim.patching import replaces
 
 _adopted = terms.adopted
 
 
+@replaces(terms, "enough")
 def one_is_enough(told: Mapping[int, object], quorums: Quorums) -> bool:
     return bool(told)
 
 
+@replaces(terms, "votes_on")
 def vote_while_closing(part: Part, ends: Ends | None, instance_id: InstanceId) -> bool:
     """What was told is told, and votes go on until the end is known."""
     return part in (Part.OPEN, Part.CLOSING) or (part is Part.ENDING and not terms.is_beyond(ends, instance_id))
 
 
+@replaces(terms, "votes_on")
 def vote_beyond_the_end(part: Part, ends: Ends | None, instance_id: InstanceId) -> bool:
     return part in (Part.OPEN, Part.ENDING)
 
 
+@replaces(terms, "is_beyond")
 def nothing_is_beyond(ends: Ends | None, instance_id: InstanceId) -> bool:
     """What is beyond the end is not taken for nothing."""
     return False
 
 
+@replaces(OrderedEngine, "handle")
 def whatever_the_term(self: OrderedEngine, message: InTerm) -> Reply:
     """Slots begin again in every term, and nobody looks."""
     if not self.is_member:
@@ -51,28 +57,34 @@ def whatever_the_term(self: OrderedEngine, message: InTerm) -> Reply:
     return self.replica.handle(message.request)
 
 
+@replaces(terms, "is_over")
 def over_when_it_is_decided(ends: Ends | None, log: InstanceLog) -> bool:
     return ends is not None
 
 
+@replaces(terms, "adopted")
 def end_with_the_joint_epoch_alone(term: Term, config: ClusterConfig, me: int) -> Term:
     """One who never heard of the joint epoch goes on."""
     after = _adopted(term, config, me)
     return after if config.is_joint and term.number == config.term else replace(after, ending=term.ending)
 
 
+@replaces(ValueSpace, "replace")
 def no_values(self: ValueSpace, tx: Transaction, spans: Sequence[Span], pairs: Sequence[Pair]) -> int:
     return 0
 
 
+@replaces(Terms, "keep")
 def keep_nothing(self: Terms, kept: tuple[Kept, ...]) -> None:
     """A newcomer has all values; who asks it for what it missed asks in vain."""
 
 
+@replaces(Terms, "is_complete")
 def complete_at_any_time(self: Terms, term: int) -> bool:
     return self._replica.term is not None
 
 
+@replaces(OrderedReplica, "forget_earlier")
 def forget_at_once(self: OrderedReplica) -> None:
     """Whoever may still need it."""
     if self.keeps_more and self.part is Part.OPEN:
@@ -80,6 +92,7 @@ def forget_at_once(self: OrderedReplica) -> None:
         self.keeps_more = False
 
 
+@replaces(OrderedEngine, "turned")
 def flows_go_on(self: OrderedEngine) -> None:
     """From one term into the next."""
     self._closing = None
@@ -90,6 +103,7 @@ def flows_go_on(self: OrderedEngine) -> None:
     self._pump_soon()
 
 
+@replaces(OrderedEngine, "_end_flights")
 def flights_are_begun_again(self: OrderedEngine) -> None:
     """Whatever the new term knows nothing of counts as never begun, also what was decided in the one before."""
     self._flights_term = self.replica.number

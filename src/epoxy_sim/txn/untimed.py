@@ -6,7 +6,6 @@ what recovery must get right is tried a hundred times as often. Disks are fast h
 vote is durable, and may be told, is an event like the arrival of a message.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -28,29 +27,17 @@ from epoxy.protocol.txn.effects import Effect, Flow, Rescue, TxnTiming
 from epoxy.protocol.txn.recovery import recover
 from epoxy.protocol.txn.votes import vote_broadcast
 from epoxy.store.memory import MemoryStore
-from epoxy_sim.keys.judge import Violation
-from epoxy_sim.keys.simulation import Failure
+from epoxy_sim.simulation import Report, Violation, failure_of
 from epoxy_sim.trace_format import NAMES, say
 from epoxy_sim.txn.judge import TxnJudge
+from epoxy_sim.txn.plan import AnyPlan, WalkPlan
 
 KEY = b"key"
 
-LEAST_FOR_A_STORY = 5
-"""Replicas. Among fewer, whoever votes knows of everything that matters."""
+LEAST_FOR_AN_OPENING = 5
+"""Replicas. Among fewer, every voter knows of everything that matters."""
 
 SIZES = (3, 3, 4, 5, 5, 5, 5, 5, 6, 7)
-
-
-class Walk(Struct, frozen=True, kw_only=True):
-    """What became of one."""
-
-    failure: Failure | None
-    steps: int
-    messages: int
-    asked: int
-    decided: int
-    nothing: int
-    trace: list[str]
 
 
 class FlowTask:
@@ -81,9 +68,10 @@ class Letter(Struct, frozen=True):
 
 
 class Scramble:
-    def __init__(self, seed: int, n: int | None) -> None:
-        self.dice = Random(f"scramble/{seed}")
-        self.n = n if n is not None else self.dice.choice(SIZES)
+    def __init__(self, plan: WalkPlan) -> None:
+        self.dice = Random(f"scramble/{plan.seed}")
+        self.n = plan.n if plan.n is not None else self.dice.choice(SIZES)
+        self.steps = plan.steps
         policy = QuorumPolicy.OPTIMAL if self.dice.random() < 0.9 else QuorumPolicy.FAST_PAXOS
         self.config = first_epoch(tuple(range(1, self.n + 1)), policy)
         self.judge = TxnJudge(range(1, self.n + 1))
@@ -94,7 +82,7 @@ class Scramble:
         self.ids: list[InstanceId] = []
         self.sent = 0
         self.trace: list[str] = []
-        self.wishes = self.dice.randint(3, 5)
+        self.commands = self.dice.randint(3, 5)
         self.patience = self.dice.choice((0.2, 0.4, 0.6))
         """How many ways are closed."""
         self.urgency: dict[tuple[str, type, int], float] = {}
@@ -113,18 +101,21 @@ class Scramble:
 
     # The walk
 
-    def play(self, steps: int) -> None:
-        if self.n >= LEAST_FOR_A_STORY and self.dice.random() < 0.6:
-            self.dice.choice((self._slip_past, self._wait_for_each_other, self._vote_apart))()
-        for _ in range(steps):
-            self._step()
+    def play(self) -> None:
+        try:
+            if self.n >= LEAST_FOR_AN_OPENING and self.dice.random() < 0.6:
+                self.dice.choice((self._slip_past, self._wait_for_each_other, self._vote_apart))()
+            for _ in range(self.steps):
+                self._step()
+        except InvariantViolation as violation:
+            raise Violation("agreement", str(violation)) from violation
         self.judge.sum_up()
 
     def _step(self) -> None:
         """Mostly the most urgent letter; each kind of message of a flow to a receiver has an urgency of its own, some
         have none and wait until somebody changes their mind (PCT: Burckhardt et al., ASPLOS 2010)."""
         ready = [letter for letter in self.letters if self._urgency(letter) > self.patience]
-        if self.wishes and self.dice.random() < 0.3 and (votes := [each for each in ready if is_recovered(each)]):
+        if self.commands and self.dice.random() < 0.3 and (votes := [each for each in ready if is_recovered(each)]):
             self._come_between(votes)
             return
         if ready and self.dice.random() < 0.85:
@@ -133,8 +124,8 @@ class Scramble:
             self._deliver(letter)
             return
         roll = self.dice.random()
-        if roll < 0.3 and self.wishes:
-            self._wish()
+        if roll < 0.3 and self.commands:
+            self._submit()
         elif roll < 0.6 and self.ids:
             self._recover()
         elif roll < 0.7:
@@ -148,7 +139,7 @@ class Scramble:
         """A new command, just when somebody is about to vote for a recovered one."""
         for letter in votes:
             self.urgency[way_of(letter)] = 0.0
-        self._wish()
+        self._submit()
 
     def _urgency(self, letter: Letter) -> float:
         way = way_of(letter)
@@ -162,22 +153,22 @@ class Scramble:
         """One replica has heard of a command when its coordinator is gone. It is recovered, and just before the votes
         another command comes, and meets those who have only been asked about the first one."""
         dead, heard, *others = self.dice.sample(sorted(self.up), k=5)
-        self._wish(dead)
+        self._submit(dead)
         self._deliver_among({dead, heard})
         self._crash(dead)
         quorum = {heard, *others[:2]}
         self._recover(self.dice.choice(sorted(quorum)), self.ids[-1])
         self._deliver_among(quorum, before=is_recovered)
-        self._wish(self.dice.choice(others))
+        self._submit(self.dice.choice(others))
         self._deliver_among(set(others), before=is_recovered)
 
     def _wait_for_each_other(self) -> None:
         """Two commands, one of them decided on the fast path by a coordinator that is gone. Both are recovered at the
         same time, one of them by somebody who has heard from its coordinator."""
         first, heard, second, shared, last = self.dice.sample(sorted(self.up), k=5)
-        self._wish(first)
+        self._submit(first)
         self._deliver_among({first, heard})
-        self._wish(second)
+        self._submit(second)
         self._deliver_among({second, shared, last})
         self._crash(second)
         one, other = self.ids[-2:]
@@ -192,9 +183,9 @@ class Scramble:
         they know of none, and one of them votes or all do. Some hear what the others have voted for; then it may be
         recovered once more, by one of the first two."""
         one, near, other, *rest = self.dice.sample(sorted(self.up), k=5)
-        self._wish(one)
+        self._submit(one)
         instance_id = self.ids[-1]
-        self._wish(other)
+        self._submit(other)
         self._deliver_among({one, near, other}, before=is_voting)
         self._deliver_among({one, near}, before=is_told)
         self._recover(self.dice.choice((other, *rest)), instance_id)
@@ -214,8 +205,8 @@ class Scramble:
             self.letters.remove(letters[0])
             self._deliver(letters[0])
 
-    def _wish(self, home: int | None = None) -> None:
-        self.wishes -= 1
+    def _submit(self, home: int | None = None) -> None:
+        self.commands -= 1
         home = home if home is not None else self.dice.choice(sorted(self.up))
         instance_id = InstanceId(home, self.replicas[home].log.highest.get(home, 0) + 1)
         operation = Put(key=KEY, value=str(instance_id).encode()) if self.dice.random() < 0.8 else Get(key=KEY)
@@ -363,24 +354,19 @@ class Steady:
         return 0
 
 
-def walk(seed: int, *, n: int | None = None, steps: int = 250) -> Walk:
-    scramble = Scramble(seed, n)
-    failure: Failure | None = None
-    try:
-        scramble.play(steps)
-    except Violation as violation:
-        failure = Failure(rule=violation.rule, detail=violation.detail)
-    except InvariantViolation as violation:
-        failure = Failure(rule="agreement", detail=str(violation))
-    except AssertionError as broken:
-        failure = Failure(rule="assertion", detail=str(broken) or "an assertion of the engine failed")
-    decisions = Counter(commit.command is None for commit in scramble.judge.decisions.values())
-    return Walk(
+def walk(plan: WalkPlan, *, tracing: bool = False) -> Report[AnyPlan]:
+    scramble = Scramble(plan)
+    failure = failure_of(scramble.play)
+    decisions = scramble.judge.decisions.values()
+    return Report(
+        plan=plan,
         failure=failure,
-        steps=steps,
+        virtual_us=0,
+        events=plan.steps,
         messages=scramble.sent,
-        asked=len(scramble.ids),
-        decided=sum(decisions.values()),
-        nothing=decisions[True],
-        trace=scramble.trace,
+        operations=len(scramble.ids),
+        paths={},
+        faults={},
+        verdicts={"decided": len(decisions), "nothing": sum(commit.command is None for commit in decisions)},
+        trace=scramble.trace if tracing else None,
     )

@@ -11,7 +11,7 @@ import pytest
 
 from epoxy.cli.main import run
 from epoxy.cli.progress import ProgressBar
-from epoxy_sim.keys.mutants import MUTANTS
+from epoxy_sim.members.mutants import MUTANTS
 from tests.cli.status import status_of
 
 FAULTY = ["sim", "per-key", "--mutant", "two-fast-votes", "--jobs", "1"]

@@ -1,9 +1,8 @@
-"""A small simulated town, for tests that look at one part of it at a time."""
+"""A small simulated cluster, for tests of one part of it at a time."""
 
 from collections.abc import Callable, Sequence
 
 from epoxy.model.ballot import Ballot
-from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Commit, Prepare, Reply, Request
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.records import KeyState, Proposal, ProposalId
@@ -12,9 +11,9 @@ from epoxy.protocol.effects import Timing
 from epoxy_sim.keys.client import Client, Recorder
 from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.machine import Life, Machine
+from epoxy_sim.keys.nemesis import Nemesis
+from epoxy_sim.keys.network import Network
 from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, Plan, Step, Weather
-from epoxy_sim.nemesis import Nemesis
-from epoxy_sim.network import Network
 from epoxy_sim.world import World
 
 KEY = b"key-0"
@@ -68,7 +67,7 @@ def commit(value: bytes = b"v") -> Commit:
 
 
 class Town:
-    """Machines are up and idle, and nobody asks for anything yet."""
+    """Machines are up and idle, without clients."""
 
     def __init__(self, plan: Plan | None = None, *, tracing: bool = False) -> None:
         self.plan = plan or plan_of()
@@ -76,20 +75,7 @@ class Town:
         self.judge = Judge()
         self.recorder = Recorder()
         self.network = Network(self.world, self.plan)
-        config = first_epoch(tuple(range(1, self.plan.n + 1)), self.plan.policy)
-        self.machines = [
-            Machine(
-                i,
-                self.world,
-                self.network,
-                self.judge,
-                seed=self.plan.seed,
-                config=config,
-                timing=self.plan.timing,
-                clock_rate=self.plan.skew[i - 1],
-            )
-            for i in range(1, self.plan.n + 1)
-        ]
+        self.machines = [Machine(i, self.world, self.network, self.judge, self.plan) for i in range(1, self.plan.n + 1)]
         self.network.machines = {machine.id: machine for machine in self.machines}
         self.nemesis = Nemesis(self.world, self.network, self.machines)
         for machine in self.machines:

@@ -20,7 +20,8 @@ from epoxy.model.writes import (
     Source,
     VersionMismatch,
 )
-from epoxy_sim.keys.judge import Judge, Violation
+from epoxy_sim.keys.judge import Judge
+from epoxy_sim.simulation import Violation
 
 A, B = 1, 2
 K = b"k"

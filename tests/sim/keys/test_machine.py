@@ -7,10 +7,11 @@ from epoxy.model.errors import StoreFailed
 from epoxy.model.messages import CommitOk, PrepareOk, Read, ReadOk
 from epoxy.model.records import KeyState
 from epoxy.model.writes import Committed, Outcome, Write
-from epoxy_sim.keys.judge import Judge, Violation
+from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.machine import Life
 from epoxy_sim.keys.plan import FaultKind
 from epoxy_sim.patching import Patch, applied
+from epoxy_sim.simulation import Violation
 from tests.sim.keys.bench import KEY, Town, commit, plan_of, prepare, proposal
 
 A, B, C = 1, 2, 3

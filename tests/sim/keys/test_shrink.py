@@ -2,13 +2,14 @@
 
 import pytest
 
-from epoxy_sim.keys.campaign import Setup
-from epoxy_sim.keys.describe import condense, describe, until_blamed
-from epoxy_sim.keys.mutants import planted
 from epoxy_sim.keys.plan import Plan
-from epoxy_sim.keys.shrink import LIMIT_EVENTS, REDUCTIONS, Attempt, shrink, with_replicas
-from epoxy_sim.keys.simulation import Failure, Report, run
+from epoxy_sim.keys.shrink import LIMIT_EVENTS, PlanSearch, with_replicas
+from epoxy_sim.keys.simulation import run
+from epoxy_sim.keys.trace_format import describe
+from epoxy_sim.members.campaign import Setup
 from epoxy_sim.search import Shrunk, fewer
+from epoxy_sim.simulation import Failure
+from epoxy_sim.trace_format import condense, until_blamed
 
 SETUP = Setup(workload="per-key", mutant="two-fast-votes", n=5)
 
@@ -21,10 +22,10 @@ def first_failure(setup: Setup) -> tuple[Plan, str]:
     raise AssertionError("nothing fails")
 
 
-def shrunk_failure(limit_events: int = LIMIT_EVENTS) -> tuple[Plan, str, Shrunk[Report]]:
-    with planted(SETUP.mutant):
+def shrunk_failure(limit_events: int = LIMIT_EVENTS) -> tuple[Plan, str, Shrunk[Plan]]:
+    with SETUP.planted():
         plan, rule = first_failure(SETUP)
-        return plan, rule, shrink(plan, rule, limit_events=limit_events)
+        return plan, rule, SETUP.shrink(plan, rule, limit_events=limit_events)
 
 
 def test_a_failure_shrinks_to_its_core() -> None:
@@ -66,27 +67,32 @@ def test_fewer_finds_the_two_that_matter() -> None:
     assert kept == (3, 17)
 
 
+class Candidates(PlanSearch):
+    """Keeps what would be tried. Accepts a few, so that reductions build on each other and come to an end."""
+
+    def __init__(self, plan: Plan, accepting: bool) -> None:
+        super().__init__(plan, "none", run)
+        self.tried: list[Plan] = []
+        self._accepting = accepting
+
+    def attempt(self, candidate: Plan) -> bool:
+        self.tried.append(candidate)
+        accepted = self._accepting and len(self.tried) % 5 == 0
+        if accepted:
+            self.best = candidate
+        return accepted
+
+
 @pytest.mark.parametrize("accepting", [True, False])
 @pytest.mark.parametrize("workload", ["per-key", "mutable"])
 def test_every_candidate_is_a_plan_that_can_be_played(workload: str, accepting: bool) -> None:
-    """The protocol is whole, so what fails here is the shrinker's doing."""
+    """The protocol is correct, so a failure here is the shrinker's."""
     for seed in (0, 3, 5):
-        plan = Setup(workload=workload, n=4).plan(seed)
-        for reduce in REDUCTIONS:
-            candidates: list[Plan] = []
-            reduce(plan, remembering(candidates, accepting))
-            for candidate in candidates[:1] + candidates[-1:]:
-                assert run(candidate).failure is None, (reduce.__name__, candidate)
-
-
-def remembering(candidates: list[Plan], accepting: bool) -> Attempt:
-    """Accepts a few, so that reductions build on each other and come to an end."""
-
-    def attempt(plan: Plan) -> bool:
-        candidates.append(plan)
-        return accepting and len(candidates) <= 8
-
-    return attempt
+        search = Candidates(Setup(workload=workload, n=4).plan(seed), accepting)
+        search.reduce()
+        assert len(search.tried) > 20
+        for candidate in search.tried[::7]:
+            assert run(candidate).failure is None, candidate
 
 
 def test_without_a_replica_the_others_move_down() -> None:

@@ -22,11 +22,12 @@ from epoxy_sim.keys.client import Client
 from epoxy_sim.keys.generate import WORKLOADS, generate
 from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.machine import Life
+from epoxy_sim.keys.nemesis import Nemesis
+from epoxy_sim.keys.network import Network
 from epoxy_sim.keys.plan import OF_CHANGES, Ask, ClientPlan, Fault, FaultKind, Plan, Weather
-from epoxy_sim.keys.simulation import CALM_LIMIT_US, Report, last_look, run
-from epoxy_sim.nemesis import Nemesis
-from epoxy_sim.network import Network
+from epoxy_sim.keys.simulation import CALM_LIMIT_US, last_look, run
 from epoxy_sim.patching import Patch, applied
+from epoxy_sim.simulation import Report
 from tests.sim.elsewhere import printed
 from tests.sim.keys.bench import plan_of, step
 
@@ -41,11 +42,11 @@ def nothing(*_: object) -> None:
     return None
 
 
-def rule_of(report: Report) -> str | None:
+def rule_of(report: Report[Plan]) -> str | None:
     return report.failure.rule if report.failure is not None else None
 
 
-def lines_of(report: Report) -> list[str]:
+def lines_of(report: Report[Plan]) -> list[str]:
     return [*(report.trace or []), *map(str, report.history)]
 
 
@@ -255,7 +256,7 @@ def test_a_read_that_fails_although_all_is_calm_is_no_life() -> None:
 
 
 def test_a_client_that_is_never_done_is_no_life() -> None:
-    with applied((Patch(Client, "_somebody_up", nothing),)):
+    with applied((Patch(Client, "_life_that_votes", nothing),)):
         report = run(plan_of(clients=(RESERVE,)))
     assert rule_of(report) == "liveness"
 

@@ -3,9 +3,10 @@
 import pytest
 
 from epoxy.model.quorum import QuorumPolicy
-from epoxy_sim.keys.mutants import planted
 from epoxy_sim.members.exhaustive import MembersWorld, explore
-from epoxy_sim.mutation_testing import CHANGES
+from epoxy_sim.members.mutants import MUTANTS
+from epoxy_sim.members.mutation_testing import CHANGES
+from epoxy_sim.patching import planted
 
 COMPLETE = [
     (MembersWorld(old=(1,), new=(2,), proposers=(1, 2), recoveries=2), 5_002, 20),
@@ -42,7 +43,7 @@ FOUND = [
 @pytest.mark.pure("plants faults")
 @pytest.mark.parametrize(("mutant", "world", "steps"), FOUND)
 def test_a_planted_fault_is_found(mutant: str, world: MembersWorld, steps: int) -> None:
-    with planted(mutant):
+    with planted(MUTANTS, mutant):
         found = explore(world)
     assert found.violation is not None
     assert found.violation.what.startswith("two values decided")

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.protocol.effects import Timing
-from epoxy_sim.keys.generate import CHANGES_OF_MEMBERS, generate
-from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, WishPlan
+from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, MembersChangePlan, Plan, Step, Weather
 from epoxy_sim.keys.shrink import with_replicas
-from epoxy_sim.keys.simulation import Simulation, run
-from epoxy_sim.members.plans.churn import CHANGES, MEMBERSHIP
+from epoxy_sim.members.generate import KINDS, generate
+from epoxy_sim.members.plans.churn import CHANGES
+from epoxy_sim.members.simulation import MembersSimulation, run
 
 HELD_SEEDS = 100
 COORDINATOR = 1
@@ -20,7 +20,7 @@ COORDINATOR = 1
 def test_runs_hold() -> None:
     faults: Counter[str] = Counter()
     for seed in range(HELD_SEEDS):
-        report = run(generate(seed, MEMBERSHIP))
+        report = run(generate(seed))
         assert report.failure is None, f"seed {seed}: {report.failure}"
         assert set(report.verdicts) <= {"Linearizable"}
         faults.update(report.faults)
@@ -28,17 +28,17 @@ def test_runs_hold() -> None:
 
 
 def test_every_kind_of_plan_and_every_change_comes_up() -> None:
-    plans = [generate(seed, MEMBERSHIP) for seed in range(400)]
-    wanted = {(plan.founders, tuple(wish.members for wish in plan.wishes)) for plan in plans}
+    plans = [generate(seed) for seed in range(400)]
+    wanted = {(plan.founders, tuple(change.members for change in plan.changes)) for plan in plans}
     assert set(CHANGES.values()) <= wanted
-    assert all(plan.wishes and plan.founders for plan in plans)
+    assert all(plan.changes and plan.founders for plan in plans)
     assert {plan.policy for plan in plans} == set(QuorumPolicy)
     assert any(plan.encoded for plan in plans)
-    assert len(CHANGES_OF_MEMBERS) == 6
+    assert len(KINDS) == 6
 
 
 def plain_plan(change: str) -> Plan:
-    """Nothing breaks, and somebody writes all the time."""
+    """Nothing breaks, and a client writes all the time."""
     founders, wanted = CHANGES[change]
     n = max(max(members) for members in (founders, *wanted))
     steps = tuple(Step(at_us=i * 40_000, ask=Ask.PUT, key=0, value=i) for i in range(25))
@@ -55,17 +55,18 @@ def plain_plan(change: str) -> Plan:
         clients=(ClientPlan(home=founders[-1], steps=steps),),
         faults=(),
         encoded=False,
-        wishes=tuple(
-            WishPlan(at_us=50_000 + 300_000 * i, home=COORDINATOR, members=members) for i, members in enumerate(wanted)
+        changes=tuple(
+            MembersChangePlan(at_us=50_000 + 300_000 * i, home=COORDINATOR, members=members)
+            for i, members in enumerate(wanted)
         ),
     )
 
 
 @pytest.mark.parametrize("change", sorted(CHANGES))
 def test_in_calm_no_write_fails_and_the_members_are_those_wanted(change: str) -> None:
-    simulation = Simulation(plain_plan(change), tracing=False)
+    simulation = MembersSimulation(plain_plan(change), tracing=False)
     simulation.play()
-    simulation.judge_history()
+    simulation.judge_all()
     members = simulation.change.newest()
     assert members.active == members.replica_ids == CHANGES[change][1][-1]
     told = Counter(type(outcome).__name__ for client in simulation.clients for outcome in client.outcomes)
@@ -87,7 +88,7 @@ def test_a_coordinator_may_die_at_every_message_it_sends(change: str) -> None:
     assert finished == 40
 
 
-def test_a_plan_with_fewer_replicas_keeps_its_wishes() -> None:
+def test_a_plan_with_fewer_replicas_keeps_its_changes() -> None:
     smaller = with_replicas(plain_plan("keep one of 3"), (2, 3, 5))
     assert (smaller.n, smaller.founders) == (3, (1, 2))
-    assert smaller.wishes == (WishPlan(at_us=50_000, home=1, members=(2, 3)),)
+    assert smaller.changes == (MembersChangePlan(at_us=50_000, home=1, members=(2, 3)),)

@@ -4,15 +4,14 @@ import pytest
 
 from epoxy.model.actors import Start
 from epoxy.protocol.placement.records import EnvoyPool
-from epoxy_sim.keys.judge import Violation
 from epoxy_sim.placement.campaign import PlacementSetup
 from epoxy_sim.placement.generate import generate
 from epoxy_sim.placement.judge import ActorJudge
 from epoxy_sim.placement.mutants import MUTANTS
 from epoxy_sim.placement.plan import AskKind
-from epoxy_sim.placement.shrink import shrink
 from epoxy_sim.placement.simulation import run
 from epoxy_sim.placement.trace_format import condense, describe
+from epoxy_sim.simulation import Violation
 
 CAUGHT = {
     "rows-stay": ("never-visible", 0),
@@ -59,10 +58,10 @@ def test_runs_have_everything_in_them() -> None:
     for seed in range(40):
         report = run(generate(seed))
         faults |= report.faults.keys()
-        for word, count in report.answers.items():
+        for word, count in report.paths.items():
             answers[word] = answers.get(word, 0) + count
     assert {"found", "exists", "missing", "unknown"} <= answers.keys()
-    assert {"call-responded", "call-ownerunavailable", "call-unknown"} <= answers.keys()
+    assert {"call-responded", "call-unavailable", "call-unknown"} <= answers.keys()
     assert {"kill-envoy", "cut-envoy", "drain-envoy", "fail-actors", "twin-envoy", "crash", "partition"} <= faults
 
 
@@ -98,7 +97,7 @@ def test_a_planted_fault_is_caught(name: str) -> None:
     rule, seed = CAUGHT[name]
     played = PlacementSetup(mutant=name)
     with played.planted():
-        found = played.play(seed)
+        found = played.run(played.plan(seed))
     assert found.failure is not None
     assert found.failure.rule == rule
     assert run(generate(seed)).failure is None
@@ -108,7 +107,7 @@ def test_a_planted_fault_is_caught(name: str) -> None:
 def test_a_failure_is_shrunk_to_a_short_story() -> None:
     setup = PlacementSetup(mutant="moved-at-once")
     with setup.planted():
-        shrunk = shrink(generate(108), "one-runner")
+        shrunk = setup.shrink(generate(108), "one-runner")
     assert shrunk.report.failure is not None
     assert len(shrunk.report.plan.steps) == 1
     assert shrunk.report.plan.size < generate(4).size

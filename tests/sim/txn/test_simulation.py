@@ -7,16 +7,15 @@ from epoxy.model.instances import Deps, Instance, InstanceId, Phase
 from epoxy.model.transactions import Done, Executed, Get, Put, Txn
 from epoxy.protocol.txn.log import InstanceLog
 from epoxy_sim.campaign import Campaign
-from epoxy_sim.keys.judge import Violation
-from epoxy_sim.protocols import chase
+from epoxy_sim.mutation_testing import chase
+from epoxy_sim.simulation import Violation
 from epoxy_sim.txn.campaign import TxnSetup
-from epoxy_sim.txn.churn import changing
 from epoxy_sim.txn.generate import generate
 from epoxy_sim.txn.history import Asked, explain
 from epoxy_sim.txn.judge import TxnJudge
 from epoxy_sim.txn.mutants import MUTANTS
 from epoxy_sim.txn.plan import TxnPlan, WalkPlan
-from epoxy_sim.txn.shrink import shrink
+from epoxy_sim.txn.plans.churn import churn
 from epoxy_sim.txn.simulation import run
 from epoxy_sim.txn.trace_format import describe
 from epoxy_sim.txn.untimed import walk
@@ -60,7 +59,7 @@ def test_sizes_are_those_that_are_asked_for() -> None:
     ],
 )
 def test_planted_faults_are_caught(name: str) -> None:
-    catch = chase(TxnSetup, name, limit_seeds=400)
+    catch = chase(TxnSetup(mutant=name), limit_seeds=400)
     assert catch.rule is not None
     assert MUTANTS[name].breaks == catch.breaks
 
@@ -72,7 +71,7 @@ def test_planted_faults_are_caught(name: str) -> None:
 def test_walks_catch_broken_rules_of_told_votes(name: str, since: int) -> None:
     """Within a hundred of them; the seeds are those before the first that is known to."""
     with TxnSetup(mutant=name).planted():
-        failures = (walk(seed).failure for seed in range(since, since + 200, 2))
+        failures = (walk(WalkPlan(seed=seed)).failure for seed in range(since, since + 200, 2))
         caught = next((failure for failure in failures if failure is not None), None)
     assert caught is not None
     assert caught.rule == "agreement"
@@ -85,7 +84,7 @@ def test_a_failure_is_made_smaller() -> None:
         plan = next(plan for plan in map(setup.plan, range(0, 40, 2)) if run(plan).failure is not None)
         failure = run(plan).failure
         assert failure is not None
-        small = shrink(plan, failure.rule, limit_events=20_000)
+        small = setup.shrink(plan, failure.rule, limit_events=20_000)
     assert small.report.failure is not None
     assert small.report.failure.rule == failure.rule
     assert small.report.plan.size <= plan.size
@@ -95,19 +94,19 @@ def test_a_failure_is_made_smaller() -> None:
 
 
 def test_members_change_and_everything_holds() -> None:
-    reports = [run(changing(seed)) for seed in range(24)]
+    reports = [run(churn(seed)) for seed in range(24)]
     assert [report.failure for report in reports] == [None] * len(reports)
     assert sum(report.verdicts["terms"] for report in reports) > 20
     assert {report.plan.n for report in reports if isinstance(report.plan, TxnPlan)} >= {3, 4, 5, 6}
 
 
 def test_changes_are_given_up_members_come_back_with_empty_disks_and_some_hear_of_nothing() -> None:
-    plans = [changing(seed) for seed in range(100)]
+    plans = [churn(seed) for seed in range(100)]
     changes = [change for plan in plans for change in plan.changes]
     assert any(change.given_up for change in changes)
     assert any(change.wiped for change in changes)
     assert any(plan.deaf for plan in plans)
-    assert generate(4) == changing(4)
+    assert generate(4) == churn(4)
     assert "members" in " ".join(describe(generate(4)))
 
 
@@ -118,7 +117,7 @@ def test_changes_are_given_up_members_come_back_with_empty_disks_and_some_hear_o
 def test_broken_changes_are_caught(name: str) -> None:
     begin = MUTANTS[name].since // 8 * 8 + 4
     with TxnSetup(mutant=name).planted():
-        failures = (run(changing(seed)).failure for seed in range(begin, begin + 400, 8))
+        failures = (run(churn(seed)).failure for seed in range(begin, begin + 400, 8))
         assert next((failure for failure in failures if failure is not None), None) is not None
 
 

@@ -13,9 +13,10 @@ from epoxy.cli.sim.mutants import mutants
 from epoxy.cli.sim.soak import soak
 from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim.keys.exhaustive import SmallWorld, explore
-from epoxy_sim.keys.mutants import planted
 from epoxy_sim.members import exhaustive as exhaustive_members
-from epoxy_sim.mutation_testing import CHANGES
+from epoxy_sim.members.mutants import MUTANTS
+from epoxy_sim.members.mutation_testing import CHANGES
+from epoxy_sim.patching import planted
 from epoxy_sim.trace_format import letters
 
 
@@ -71,7 +72,7 @@ def exhaustive(
     if proposers > n:
         raise click.UsageError(f"{proposers} proposers do not fit on {n} replicas: each writes at a replica of its own")
     world = SmallWorld(n=n, proposers=tuple(range(1, proposers + 1)), recoveries=recoveries, policy=policy)
-    with output.spinner("visiting every reachable state"), planted(mutant):
+    with output.spinner("visiting every reachable state"), planted(MUTANTS, mutant):
         exploration = explore(world)
     words = f"exhaustive, n = {n}, {proposers} proposers, {recoveries} recoveries, {policy.value} quorums"
     if as_json:
@@ -105,7 +106,7 @@ def exhaustive_members_command(number: int, mutant: str | None, as_json: bool) -
       epoxy sim exhaustive-members --world 4 --mutant sealed-classic-votes-count
     """
     world = CHANGES[number - 1]
-    with output.spinner("visiting every reachable state"), planted(mutant):
+    with output.spinner("visiting every reachable state"), planted(MUTANTS, mutant):
         exploration = exhaustive_members.explore(world)
     words = f"exhaustive, from {letters(world.old)} to {letters(world.new)}, {world.policy.value} quorums"
     if as_json:

@@ -1,36 +1,11 @@
 """`epoxy sim elect`, `elect-as-described` and `elect-mutants`: elections in virtual time."""
 
-from collections.abc import Iterator
-
-from epoxy.cli.sim import results
 from epoxy.cli.sim.campaigns import campaign_command, faults_command, mutant_option, size_option
-from epoxy_sim.campaign import Tally
 from epoxy_sim.elect.campaign import ElectSetup
 from epoxy_sim.elect.mutants import AS_DESCRIBED
-from epoxy_sim.elect.shrink import shrink
-from epoxy_sim.elect.trace_format import condense, describe
-
-
-def rows(tally: Tally, seconds: float) -> Iterator[tuple[str, str]]:
-    yield "virtual time", results.virtual_time(tally, seconds)
-    yield "messages", f"{tally.messages:,}"
-    yield "writes", f"{tally.operations:,} tried, {tally.paths.get('acknowledged', 0):,} acknowledged"
-    elected, opened = tally.verdicts.get("elections", 0), tally.verdicts.get("openings", 0)
-    yield "primaries", f"{elected:,} elected, {opened:,} opened"
-    yield "faults", results.counts(tally.faults)
-
-
-STAGE = results.Stage(
-    setup=ElectSetup,
-    shrink=shrink,
-    describe=describe,
-    condense=condense,
-    left=lambda best: f"{best.n} nodes, {best.size} faults",
-    rows=rows,
-)
 
 elect = campaign_command(
-    STAGE,
+    ElectSetup,
     "elect",
     mutant_option(ElectSetup),
     size_option("Nodes"),
@@ -47,7 +22,7 @@ elect = campaign_command(
     """,
 )
 as_described = campaign_command(
-    STAGE,
+    ElectSetup,
     AS_DESCRIBED,
     size_option("Nodes"),
     seeds="0..1000",

@@ -1,51 +1,13 @@
 """`epoxy sim per-key`, `mutable`, `membership` and `as-described`: single keys in virtual time."""
 
-from collections.abc import Iterator
-
 from epoxy.cli.sim import parameters as options
-from epoxy.cli.sim import results
 from epoxy.cli.sim.campaigns import campaign_command
-from epoxy_sim.campaign import Tally
-from epoxy_sim.keys.campaign import AS_DESCRIBED, Setup
-from epoxy_sim.keys.describe import condense, describe
-from epoxy_sim.keys.plan import FaultKind
-from epoxy_sim.keys.shrink import shrink
-from epoxy_sim.members.plans.churn import MEMBERSHIP
-
-SUFFERED = ("lost", "duplicated", "delayed")
-"""What became of messages is counted beside the faults, and shown beside the messages."""
-
-ENDINGS = [kind.value for kind in (FaultKind.RESTART, FaultKind.HEAL, FaultKind.RESUME, FaultKind.FAST_DISK)]
-"""The ends of faults are in the plan as well. Nobody wants to read them twice."""
-
-
-def rows(tally: Tally, seconds: float) -> Iterator[tuple[str, str]]:
-    yield "virtual time", results.virtual_time(tally, seconds)
-    suffered = {name: tally.faults[name] for name in SUFFERED if name in tally.faults}
-    yield "messages", f"{tally.messages:,} ({results.counts(suffered)})"
-    yield "operations", f"{tally.operations:,}"
-    yield "committed writes", f"{results.counts(tally.paths)}{fast_share(tally)}"
-    faults = {kind: times for kind, times in tally.faults.items() if kind not in (*SUFFERED, *ENDINGS)}
-    yield "faults", results.counts(faults)
-    yield "keys judged", results.counts(tally.verdicts)
-
-
-def fast_share(tally: Tally) -> str:
-    return f" (fast share {tally.fast_share:.1%})" if tally.fast_share is not None else ""
-
-
-STAGE = results.Stage(
-    setup=Setup,
-    shrink=shrink,
-    describe=describe,
-    condense=condense,
-    left=lambda best: f"{best.n} replicas, {best.size} steps and faults",
-    rows=rows,
-    more=lambda report: {"history": report.history},
-)
+from epoxy_sim.keys.mutants import AS_DESCRIBED
+from epoxy_sim.members.campaign import Setup
+from epoxy_sim.members.mutants import MEMBERSHIP
 
 per_key = campaign_command(
-    STAGE,
+    Setup,
     "per-key",
     options.n_option,
     options.mutant_option,
@@ -64,7 +26,7 @@ per_key = campaign_command(
     """,
 )
 mutable = campaign_command(
-    STAGE,
+    Setup,
     "mutable",
     options.n_option,
     options.mutant_option,
@@ -82,7 +44,7 @@ mutable = campaign_command(
     """,
 )
 membership = campaign_command(
-    STAGE,
+    Setup,
     MEMBERSHIP,
     options.policy_option,
     options.mutant_option,
@@ -100,7 +62,7 @@ membership = campaign_command(
     """,
 )
 as_described = campaign_command(
-    STAGE,
+    Setup,
     AS_DESCRIBED,
     options.n_option,
     options.policy_option,

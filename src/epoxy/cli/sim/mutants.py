@@ -9,16 +9,17 @@ from epoxy.cli import output
 from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import ProgressBar
 from epoxy.cli.sim import parameters as options
-from epoxy_sim import mutation_testing
-from epoxy_sim.keys.mutants import MUTANTS
+from epoxy_sim.members import mutation_testing
+from epoxy_sim.members.campaign import Setup
+from epoxy_sim.members.mutants import MUTANTS
+from epoxy_sim.mutation_testing import FaultCatch
 from epoxy_sim.patching import Mutant
-from epoxy_sim.protocols import FaultCatch
 
 LISTED = ("mutant", "what it breaks")
 CAUGHT = ("caught by", "where", "after runs")
 
 Chase = Callable[..., FaultCatch]
-"""Is given a name, and `jobs`."""
+"""Takes a name, and `jobs`."""
 
 
 def mutants_command(
@@ -31,7 +32,7 @@ def mutants_command(
     text: str,
     also: tuple[str, ...] = (),
 ) -> click.Command:
-    """`survived`: what a fault has outlived that nobody caught. `also`: what else is told of each."""
+    """`survived`: what an uncaught fault has survived. `also`: further fields of a mutant to list."""
 
     def command(names: tuple[str, ...], check: bool, markdown: bool, jobs: int, as_json: bool) -> None:
         for each in names:
@@ -47,7 +48,7 @@ def mutants_command(
             if check:
                 rows = [(*row, *caught(catch)) for row, catch in zip(rows, catches, strict=True)]
             print_table((*LISTED, *also, *(CAUGHT if check else ())), rows, markdown=markdown)
-        sys.exit(lament([catch.mutant for catch in catches if catch.rule is None], survived))
+        sys.exit(report_survivors([catch.mutant for catch in catches if catch.rule is None], survived))
 
     return options.command(
         command,
@@ -86,7 +87,7 @@ def print_table(heads: tuple[str, ...], rows: list[tuple[str, ...]], *, markdown
         click.echo(f"| {' | '.join(cells)} |")
 
 
-def lament(survivors: list[str], survived: str) -> int:
+def report_survivors(survivors: list[str], survived: str) -> int:
     if survivors:
         click.echo(f"epoxy: survived {survived}: {', '.join(survivors)}", err=True)
     return int(bool(survivors))
@@ -96,7 +97,7 @@ mutants = mutants_command(
     "mutants",
     MUTANTS,
     mutation_testing.chase,
-    survived=f"{mutation_testing.LIMIT_SEEDS:,} seeds and every state of the small worlds",
+    survived=f"{Setup.limit_seeds:,} seeds and every state of the small worlds",
     short="The planted faults; --check proves that each is caught.",
     text="""The planted faults: each breaks one rule by name, and every one must be caught.
 

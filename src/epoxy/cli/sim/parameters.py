@@ -9,7 +9,7 @@ from epoxy import __compiled__
 from epoxy.cli.groups import refuse
 from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim.keys.generate import SIZES
-from epoxy_sim.keys.mutants import MUTANTS
+from epoxy_sim.members.mutants import MUTANTS
 from epoxy_sim.patching import Mutant
 from epoxy_sim.worker_pool import cores
 

@@ -1,33 +1,10 @@
 """`epoxy sim placement` and `placement-mutants`: actors and envoys in virtual time."""
 
-from collections.abc import Iterator
-
-from epoxy.cli.sim import results
 from epoxy.cli.sim.campaigns import campaign_command, faults_command, mutant_option, size_option
-from epoxy_sim.campaign import Tally
 from epoxy_sim.placement.campaign import PlacementSetup
-from epoxy_sim.placement.shrink import shrink
-from epoxy_sim.placement.trace_format import condense, describe
-
-
-def rows(tally: Tally, seconds: float) -> Iterator[tuple[str, str]]:
-    yield "virtual time", results.virtual_time(tally, seconds)
-    yield "messages", f"{tally.messages:,}"
-    yield "answers", results.counts(tally.paths)
-    yield "faults", results.counts(tally.faults)
-
-
-STAGE = results.Stage(
-    setup=PlacementSetup,
-    shrink=shrink,
-    describe=describe,
-    condense=condense,
-    left=lambda best: f"{best.size} steps and faults",
-    rows=rows,
-)
 
 placement = campaign_command(
-    STAGE,
+    PlacementSetup,
     "placement",
     mutant_option(PlacementSetup),
     size_option("Datacenters"),

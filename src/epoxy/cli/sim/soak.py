@@ -9,9 +9,9 @@ import click
 from epoxy.cli import output
 from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import ProgressBar
-from epoxy.cli.sim import keys, results
 from epoxy.cli.sim import parameters as options
-from epoxy_sim.soak import BadSummary, Soak, SoakSummary
+from epoxy.cli.sim import results
+from epoxy_sim.soak import LANES, BadSummary, Soak, SoakSummary
 from epoxy_sim.worker_pool import WorkerDied
 
 SHOWN = 10
@@ -66,7 +66,7 @@ def run(path: Path, jobs: int, minutes: float | None) -> SoakSummary:
 
 def tell(summary: SoakSummary, path: Path) -> None:
     results.headline("soak", held=summary.held)
-    results.show_tally(keys.STAGE, summary.tally, summary.real_seconds)
+    results.show_tally(LANES[0], summary.tally, summary.real_seconds)
     output.row("summary", f"{path}, {len(summary.next_seeds)} lanes begun")
     if summary.failed:
         lines = [f"{failed.rule}: {failed.replay}" for failed in summary.failed[:SHOWN]]

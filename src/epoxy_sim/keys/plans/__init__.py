@@ -1,1 +1,1 @@
-"""Plans aimed at one kind of fault."""
+"""Plans aimed at one kind of fault each."""

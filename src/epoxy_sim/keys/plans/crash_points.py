@@ -1,8 +1,8 @@
-"""Plans that lie in wait for the moment between a promise and the disk.
+"""Plans that crash a machine between a promise and its fsync.
 
-One machine is the victim. It is killed in the very step in which it sends or answers, comes back at once without what
-it had not synced, and is asked again for the same key, while hardly a Commit gets through and rivals pick up the
-pieces. Swarms come here too, but once in many thousand seeds.
+One machine is the victim. It is killed in the step in which it sends or answers, restarts at once without what it had
+not synced, and gets requests for the same key again, while most Commits are lost and rivals recover the key. Swarms
+come here too, but once in many thousand seeds.
 """
 
 from random import Random
@@ -21,7 +21,7 @@ POLLS = 20
 WRITES = {"per-key": (Ask.RESERVE,), "mutable": (Ask.PUT, Ask.PUT, Ask.SWAP, Ask.INCREMENT, Ask.DELETE, Ask.RESERVE)}
 
 
-def ambush(seed: int, workload: str, n: int | None, policy: QuorumPolicy | None) -> Plan:
+def crash_points(seed: int, workload: str, n: int | None, policy: QuorumPolicy | None) -> Plan:
     dice = Random(f"ambush/{workload}/{seed}")
     size = n if n is not None else dice.choice(SIZES)
     victim = dice.randint(1, size)
@@ -61,7 +61,7 @@ def draw_clients(dice: Random, asks: tuple[Ask, ...], n: int, victim: int) -> tu
 
 
 def draw_poller(dice: Random, victim: int) -> ClientPlan:
-    """A reader at the victim's that looks into every small gap."""
+    """A reader at the victim that reads between any two events."""
     every_us = dice.choice((200, 1_000, 5_000))
     consistency = dice.choice((Consistency.OPTIMISTIC, Consistency.LINEARIZABLE))
     steps = (Step(at_us=i * every_us, ask=Ask.READ, key=0, value=0, consistency=consistency) for i in range(POLLS))

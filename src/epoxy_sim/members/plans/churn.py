@@ -5,13 +5,10 @@ from random import Random
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
 from epoxy.protocol.effects import Timing
-from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, WishPlan
-
-MEMBERSHIP = "membership"
-"""The workload of this page."""
+from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, MembersChangePlan, Plan, Step, Weather
 
 Change = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
-"""The first members, and who is wanted one after the other."""
+"""The first members, and those asked for one after the other."""
 
 CHANGES: dict[str, Change] = {
     "grow 3 to 5": ((1, 2, 3), ((1, 2, 3, 4, 5),)),
@@ -46,7 +43,7 @@ EPISODES = (
 )
 
 
-def changing(seed: int, policy: QuorumPolicy | None) -> Plan:
+def churn(seed: int, policy: QuorumPolicy | None) -> Plan:
     dice = Random(f"changing/{seed}")
     name = dice.choice(sorted(CHANGES))
     founders, wanted = CHANGES[name]
@@ -66,7 +63,7 @@ def changing(seed: int, policy: QuorumPolicy | None) -> Plan:
         clients=draw_clients(dice, n, until_us),
         faults=draw_faults(dice, name, n, until_us),
         encoded=seed % 8 == 0,
-        wishes=draw_wishes(dice, founders, wanted, until_us),
+        changes=draw_changes(dice, founders, wanted, until_us),
     )
 
 
@@ -80,22 +77,22 @@ def draw_weather(dice: Random) -> Weather:
     )
 
 
-def draw_wishes(
+def draw_changes(
     dice: Random, founders: tuple[int, ...], wanted: tuple[tuple[int, ...], ...], until_us: int
-) -> tuple[WishPlan, ...]:
-    """The later ones come at any time after the first, in the middle of its change or long after it."""
+) -> tuple[MembersChangePlan, ...]:
+    """Later changes are asked for at any time after the first: during its change, or long after it."""
     begin_us = dice.randrange(until_us // 3)
     times = sorted(dice.randrange(until_us // 2) for _ in wanted[1:])
     homes = [dice.choice(founders) for _ in wanted]
     return tuple(
-        WishPlan(at_us=begin_us + at_us, home=home, members=members)
+        MembersChangePlan(at_us=begin_us + at_us, home=home, members=members)
         for at_us, home, members in zip((0, *times), homes, wanted, strict=True)
     )
 
 
 def draw_clients(dice: Random, n: int, until_us: int) -> tuple[ClientPlan, ...]:
-    """Everybody on a few keys, from before the change until after it. Keys that are written once show most clearly
-    what was lost, and only if nobody else comes by first: so some have a fresh key for each step."""
+    """Clients of a few keys, from before the change until after it. In half of the plans keys are written once, which
+    shows most clearly what was lost."""
     mutable = dice.random() < 0.5
     keys = dice.choice((1, 2, 6))
     steps = dice.randint(3, 8)

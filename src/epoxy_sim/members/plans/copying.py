@@ -1,12 +1,12 @@
-"""Plans in which all depends on what newcomers copy: most of the new members are new, and everything is committed where
-everybody has heard of it, so no vote in flight brings back what a learner has missed."""
+"""Plans in which everything depends on what newcomers copy: most members of the new configuration are new, and Commits
+arrive everywhere, so that no vote in flight restores what a learner has missed."""
 
 from random import Random
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
 from epoxy.protocol.effects import Timing
-from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, WishPlan
+from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, MembersChangePlan, Plan, Step, Weather
 
 CHANGES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((1,), (2,)),
@@ -17,7 +17,7 @@ CHANGES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 )
 
 END_US = 3_000_000
-WISH_US = 400_000
+CHANGE_US = 400_000
 
 
 def copying(seed: int, policy: QuorumPolicy | None) -> Plan:
@@ -43,15 +43,15 @@ def copying(seed: int, policy: QuorumPolicy | None) -> Plan:
         clients=draw_clients(dice, founders),
         faults=draw_faults(dice, founders, wanted),
         encoded=seed % 8 == 5,
-        wishes=(WishPlan(at_us=WISH_US, home=dice.choice(founders), members=wanted),),
+        changes=(MembersChangePlan(at_us=CHANGE_US, home=dice.choice(founders), members=wanted),),
     )
 
 
 def draw_clients(dice: Random, founders: tuple[int, ...]) -> tuple[ClientPlan, ...]:
-    """Names are taken one after the other, each of them once, all the time; another reads some of them back."""
+    """One client reserves names one after the other, each once, all the time; another reads some of them."""
     count = dice.choice((8, 16))
     every_us = dice.choice((20_000, 60_000, 150_000))
-    begin_us = WISH_US - dice.randrange(8 * every_us)
+    begin_us = CHANGE_US - dice.randrange(8 * every_us)
     keys = dice.sample(range(count), k=count)
     home = dice.choice(founders)
     takes = tuple(
@@ -65,16 +65,16 @@ def draw_clients(dice: Random, founders: tuple[int, ...]) -> tuple[ClientPlan, .
 
 
 def draw_faults(dice: Random, founders: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[Fault, ...]:
-    """Learners are killed while they learn, and changelogs are thrown away under their eyes."""
+    """Learners are killed while they learn, and changelogs are truncated while they read them."""
     newcomers = [i for i in wanted if i not in founders]
     faults: list[Fault] = []
     if dice.random() < 0.5:
         faults.append(Fault(at_us=0, kind=FaultKind.SLOW_DISK, machines=tuple(newcomers)))
     for _ in range(dice.choice((0, 0, 4, 12))):
-        at_us = dice.randrange(WISH_US, END_US // 2)
+        at_us = dice.randrange(CHANGE_US, END_US // 2)
         faults.append(Fault(at_us=at_us, kind=FaultKind.TRUNCATE, machines=founders))
     for _ in range(dice.choice((0, 1, 3, 6))):
-        at_us = dice.randrange(WISH_US, END_US // 2)
+        at_us = dice.randrange(CHANGE_US, END_US // 2)
         learner = (dice.choice(newcomers),)
         back_us = at_us + dice.choice((1_000, 20_000, 200_000))
         faults.append(Fault(at_us=at_us, kind=FaultKind.CRASH, machines=learner, keep=dice.random()))

@@ -1,7 +1,7 @@
 """Plans in which a machine comes back under its old name with an empty disk.
 
-Its vote was one of the few that an acknowledged write had. If the others deal with it as if nothing had happened, it
-agrees to the opposite.
+Its vote was one of the few that an acknowledged write had. If the others accept it under its old id, it votes for
+another value.
 """
 
 from random import Random
@@ -9,13 +9,13 @@ from random import Random
 from msgspec.structs import replace
 
 from epoxy.model.quorum import QuorumPolicy
-from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, WishPlan
+from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, MembersChangePlan, Plan, Step
 from epoxy_sim.members.plans.stragglers import three_founders
 
 END_US = 2_000_000
 
 
-def lost(seed: int, policy: QuorumPolicy | None) -> Plan:
+def disk_loss(seed: int, policy: QuorumPolicy | None) -> Plan:
     dice = Random(f"lost/{seed}")
     falls_silent, loses, deaf = dice.sample((1, 2, 3), k=3)
     replaced = tuple(sorted((falls_silent, deaf, 4)))
@@ -38,5 +38,5 @@ def lost(seed: int, policy: QuorumPolicy | None) -> Plan:
             Fault(at_us=max(lost_us, heal_us), kind=FaultKind.HEAL, machines=(deaf,)),
             Fault(at_us=END_US, kind=FaultKind.RESTART, machines=(falls_silent,)),
         ),
-        wishes=(WishPlan(at_us=dice.choice((10_000, heal_us)), home=deaf, members=wanted),),
+        changes=(MembersChangePlan(at_us=dice.choice((10_000, heal_us)), home=deaf, members=wanted),),
     )

@@ -1,14 +1,14 @@
-"""Plans that look into the joint epoch itself.
+"""Plans aimed at the joint epoch itself.
 
-It is short, so a newcomer dawdles to make it longer, and many names are wanted meanwhile, by old members and new ones
-at about the same time, while hardly a Commit gets through.
+It is short, so a slow newcomer makes it longer. Meanwhile many names are reserved, at old members and at new ones at
+about the same time, and almost all Commits are lost.
 """
 
 from random import Random
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.protocol.effects import Timing
-from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, WishPlan
+from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, MembersChangePlan, Plan, Step, Weather
 
 CHANGES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((1, 2, 3), (3, 4, 5)),
@@ -19,11 +19,11 @@ CHANGES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 )
 
 END_US = 3_000_000
-WISH_US = 100_000
+CHANGE_US = 100_000
 KEYS = 20
 
 
-def windows(seed: int, policy: QuorumPolicy | None) -> Plan:
+def joint_epoch(seed: int, policy: QuorumPolicy | None) -> Plan:
     dice = Random(f"windows/{seed}")
     founders, wanted = dice.choice(CHANGES)
     n = max(*founders, *wanted)
@@ -42,15 +42,15 @@ def windows(seed: int, policy: QuorumPolicy | None) -> Plan:
         clients=draw_clients(dice, founders, wanted),
         faults=draw_faults(dice, founders, dice.choice(newcomers)),
         encoded=seed % 16 == 3,
-        wishes=(WishPlan(at_us=WISH_US, home=dice.choice(founders), members=wanted),),
+        changes=(MembersChangePlan(at_us=CHANGE_US, home=dice.choice(founders), members=wanted),),
     )
 
 
 def draw_clients(dice: Random, founders: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[ClientPlan, ...]:
-    """Two for each name, one old and one new, a moment apart."""
+    """Two for each name, one at an old member and one at a new one, a moment apart."""
     clients: list[ClientPlan] = []
     for key in range(KEYS):
-        at_us = dice.randrange(WISH_US, END_US // 2)
+        at_us = dice.randrange(CHANGE_US, END_US // 2)
         for number, home in enumerate((dice.choice(founders), dice.choice(wanted))):
             later_us = number * dice.choice((0, 2_000, 20_000, 200_000))
             step = Step(at_us=at_us + later_us, ask=Ask.RESERVE, key=key, value=100 * number + key)
@@ -59,11 +59,11 @@ def draw_clients(dice: Random, founders: tuple[int, ...], wanted: tuple[int, ...
 
 
 def draw_faults(dice: Random, founders: tuple[int, ...], newcomer: int) -> tuple[Fault, ...]:
-    faults = [Fault(at_us=dice.randrange(2 * WISH_US), kind=FaultKind.SLOW_DISK, machines=(newcomer,))]
+    faults = [Fault(at_us=dice.randrange(2 * CHANGE_US), kind=FaultKind.SLOW_DISK, machines=(newcomer,))]
     if dice.random() < 0.7:
         trap = dice.choice((FaultKind.CRASH_ON_ANSWER, FaultKind.CRASH_ON_SEND))
         victim = (dice.choice(founders),)
-        at_us = dice.randrange(WISH_US, END_US // 2)
+        at_us = dice.randrange(CHANGE_US, END_US // 2)
         faults.append(Fault(at_us=at_us, kind=trap, machines=victim))
         back_us = dice.choice((END_US, dice.randrange(at_us, END_US)))
         faults.append(Fault(at_us=back_us, kind=FaultKind.RESTART, machines=victim))

@@ -1,9 +1,9 @@
-"""Plans that lie in wait for what a change of members may lose.
+"""Plans aimed at writes that a change of members may lose.
 
-What is lost was acknowledged shortly before or during the change, at a member that then fell silent, and nobody else
-heard of it: so names are reserved at old members, hardly a Commit gets through, and one of the old members falls
-silent, often right behind an acknowledgement. After the change others reserve the same names; and the straggler comes
-back with an old friend, cut off from everybody else.
+Such a write is acknowledged shortly before or during the change, at a member that then fails before others learn of
+it: so names are reserved at old members, almost all Commits are lost, and one of the old members (the straggler) fails,
+often right after an acknowledgement. After the change others reserve the same names, and the straggler comes back,
+sometimes connected to one old member alone.
 """
 
 from random import Random
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
 from epoxy.protocol.effects import Timing
-from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, WishPlan
+from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, MembersChangePlan, Plan, Step, Weather
 
 Change = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -31,12 +31,12 @@ CHANGES: tuple[Change, ...] = (
     ((1, 2, 3, 4, 5), (3, 4, 5)),
 )
 
-WISH_US = 300_000
+CHANGE_US = 300_000
 CHANGED_US = 2_000_000
 """When the change is over, in most plans."""
 
 END_US = 5_000_000
-"""By now the straggler has had its time."""
+"""By now the straggler is back."""
 
 
 def stragglers(seed: int, policy: QuorumPolicy | None) -> Plan:
@@ -58,13 +58,13 @@ def stragglers(seed: int, policy: QuorumPolicy | None) -> Plan:
         clients=draw_clients(dice, founders, wanted, straggler),
         faults=draw_faults(dice, founders, straggler, n),
         encoded=seed % 8 == 7,
-        wishes=(WishPlan(at_us=WISH_US, home=dice.choice(founders), members=wanted),),
+        changes=(MembersChangePlan(at_us=CHANGE_US, home=dice.choice(founders), members=wanted),),
     )
 
 
-def unheard(seed: int, policy: QuorumPolicy | None) -> Plan:
-    """A name is taken while newcomers learn, at a member that dies at once, with the vote of one that leaves. The third
-    was cut off, stays, and is back just in time for the joint epoch."""
+def last_vote_leaves(seed: int, policy: QuorumPolicy | None) -> Plan:
+    """A name is reserved while newcomers learn, at a member that dies at once, with the vote of one that leaves. The
+    third member was cut off, stays, and is back when the joint epoch begins."""
     dice = Random(f"unheard/{seed}")
     dies, leaves, stays = dice.sample((1, 2, 3), k=3)
     wanted = tuple(sorted(dice.choice(((stays, 4, 5), (stays, 4), (4, 5), (stays, leaves, 4), (leaves, 4, 5)))))
@@ -88,13 +88,12 @@ def unheard(seed: int, policy: QuorumPolicy | None) -> Plan:
             Fault(at_us=heal_us, kind=FaultKind.HEAL, machines=(stays,)),
             Fault(at_us=dice.choice((END_US, dice.randrange(heal_us, END_US))), kind=RESTART, machines=(dies,)),
         ),
-        wishes=(WishPlan(at_us=100_000, home=leaves, members=wanted),),
+        changes=(MembersChangePlan(at_us=100_000, home=leaves, members=wanted),),
     )
 
 
 def three_founders(seed: int, n: int, policy: QuorumPolicy | None, dice: Random, end_us: int) -> Plan:
-    """Close to each other, and no Commit gets through by itself. What is asked for and what breaks is still to be
-    said."""
+    """Close to each other, and every unanswered Commit is lost. Clients and faults are left to the caller."""
     return Plan(
         seed=seed,
         n=n,
@@ -114,11 +113,11 @@ def three_founders(seed: int, n: int, policy: QuorumPolicy | None, dice: Random,
 def draw_clients(
     dice: Random, founders: tuple[int, ...], wanted: tuple[int, ...], straggler: int
 ) -> tuple[ClientPlan, ...]:
-    """Each name is wanted by one at the straggler's, then by others somewhere else. Clients wait for their answers, so
-    there is one for each name and place."""
+    """Each name is reserved at the straggler, then elsewhere. Clients wait for their answers, so there is one for each
+    name and place."""
     clients: list[ClientPlan] = []
     for key in range(dice.choice((1, 3, 6))):
-        begin_us = dice.choice((dice.randrange(2 * WISH_US), dice.randrange(CHANGED_US), dice.randrange(END_US)))
+        begin_us = dice.choice((dice.randrange(2 * CHANGE_US), dice.randrange(CHANGED_US), dice.randrange(END_US)))
         homes = [straggler, dice.choice(wanted), dice.choice((*founders, *wanted))]
         for number, home in enumerate(homes):
             at_us = begin_us + number * dice.choice((0, 3_000, 50_000, 400_000, 1_500_000, 2_500_000))
@@ -133,8 +132,8 @@ def reserving(key: int, home: int, at_us: int, value: int, dice: Random) -> Clie
 
 
 def draw_faults(dice: Random, founders: tuple[int, ...], straggler: int, n: int) -> tuple[Fault, ...]:
-    """The straggler falls silent, and comes back when much has happened: to everybody, or to old friends alone."""
-    at_us = dice.randrange(WISH_US // 2, CHANGED_US)
+    """The straggler fails, and comes back much later: connected to all, or to some old members alone."""
+    at_us = dice.randrange(CHANGE_US // 2, CHANGED_US)
     back_us = dice.choice((END_US, dice.randrange(at_us, END_US)))
     kind, ends = dice.choice(SILENCES)
     faults = [
@@ -143,10 +142,10 @@ def draw_faults(dice: Random, founders: tuple[int, ...], straggler: int, n: int)
     ]
     friends = [i for i in founders if i != straggler]
     if len(friends) > 1 and dice.random() < 0.5:
-        # Somebody has heard nothing of what the straggler did.
+        # Another member misses everything the straggler did.
         deaf = (dice.choice(friends),)
         faults.append(Fault(at_us=0, kind=FaultKind.PARTITION, machines=deaf))
-        faults.append(Fault(at_us=dice.randrange(WISH_US, CHANGED_US), kind=FaultKind.HEAL, machines=deaf))
+        faults.append(Fault(at_us=dice.randrange(CHANGE_US, CHANGED_US), kind=FaultKind.HEAL, machines=deaf))
     if friends and dice.random() < 0.6:
         company = (straggler, *dice.sample(friends, k=dice.randint(1, max(1, len(friends) - 1))))
         if len(company) < n:

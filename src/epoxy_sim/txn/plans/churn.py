@@ -1,11 +1,10 @@
-"""Plans in which members change, while clients go on."""
+"""Plans in which members change while clients go on."""
 
 from random import Random
 
 from msgspec.structs import replace
 
 from epoxy.model.quorum import QuorumPolicy
-from epoxy_sim.keys import plan as per_key
 from epoxy_sim.keys.generate import draw_faults, draw_timing, draw_weather
 from epoxy_sim.keys.plan import Fault, FaultKind
 from epoxy_sim.txn.plan import TxnMembersChange, TxnPlan
@@ -29,19 +28,18 @@ CHANGES: tuple[tuple[Members, tuple[Members, ...]], ...] = (
     (THREE, ((1, 4, 5), (1, 2, 3), (2, 3, 4))),
     (FIVE, ((1, 2, 3, 4), FIVE, (1, 2, 3, 5))),
 )
-"""The first members, and who is wanted one after the other."""
-
+"""The first members, and those asked for one after the other."""
 
 EXILES = 64
-"""In one of so many seeds a member is cut off, removed, and taken in again without having been restarted."""
+"""In one of so many seeds a member is cut off, removed, and added again without a restart."""
 
 
-def changing(seed: int) -> TxnPlan:
+def churn(seed: int) -> TxnPlan:
     return exile(seed) if seed % EXILES == EXILES - 20 else drawn(seed)
 
 
 def exile(seed: int) -> TxnPlan:
-    """It has something under way when it is cut off, which the others decide without it."""
+    """The member has transactions under way when it is cut off, which the others decide without it."""
     dice = Random(f"ordered-exile/{seed}")
     plan = drawn(seed)
     lost = dice.choice(THREE)
@@ -52,19 +50,15 @@ def exile(seed: int) -> TxnPlan:
         Fault(at_us=cut_us + 600_000, kind=FaultKind.HEAL, machines=()),
     )
     timing = draw_timing(dice, 20.0)
-    world = replace(
-        plan.world,
+    clients = draw_clients(dice, len(THREE), cut_us, 20_000)
+    return replace(
+        plan,
         n=len(THREE),
         founders=THREE,
         timing=timing,
         places=(1.0, 1.0, 20.0),
         skew=(1.0,) * len(THREE),
         faults=faults,
-    )
-    clients = draw_clients(dice, len(THREE), cut_us, 20_000)
-    return replace(
-        plan,
-        world=world,
         recover_ms=timing.round_timeout_ms,
         catchup_ms=timing.round_timeout_ms,
         clients=(*clients, *(replace(client, home=lost) for client in clients)),
@@ -86,20 +80,16 @@ def drawn(seed: int) -> TxnPlan:
     timing = draw_timing(dice, slowest)
     return TxnPlan(
         seed=seed,
-        world=per_key.Plan(
-            seed=seed,
-            n=n,
-            founders=founders,
-            policy=dice.choice(tuple(QuorumPolicy)),
-            timing=timing,
-            places=tuple(slowest * dice.choice((0.0, dice.random(), 1.0)) for _ in range(n)),
-            weather=draw_weather(dice),
-            skew=tuple(dice.choice((1.0, 1.0, dice.uniform(0.8, 1.25))) for _ in range(n)),
-            faults_end_us=until_us,
-            clients=(),
-            faults=draw_absence(dice, founders, wanted, until_us) or draw_faults(dice, n, until_us),
-            encoded=seed % 32 == 4,
-        ),
+        n=n,
+        founders=founders,
+        policy=dice.choice(tuple(QuorumPolicy)),
+        timing=timing,
+        places=tuple(slowest * dice.choice((0.0, dice.random(), 1.0)) for _ in range(n)),
+        weather=draw_weather(dice),
+        skew=tuple(dice.choice((1.0, 1.0, dice.uniform(0.8, 1.25))) for _ in range(n)),
+        faults_end_us=until_us,
+        faults=draw_absence(dice, founders, wanted, until_us) or draw_faults(dice, n, until_us),
+        encoded=seed % 32 == 4,
         recover_ms=timing.round_timeout_ms * dice.choice((0.5, 1.0, 2.0)),
         catchup_ms=timing.round_timeout_ms * dice.choice((0.5, 5.0, 50.0)),
         clients=draw_clients(dice, n, until_us, int(slowest * 1000)),
@@ -110,7 +100,7 @@ def drawn(seed: int) -> TxnPlan:
 
 
 def draw_absence(dice: Random, founders: Members, wanted: tuple[Members, ...], until_us: int) -> tuple[Fault, ...]:
-    """In some runs nothing happens but this: somebody who stays a member is away, from early on, until faults end."""
+    """In some plans the only fault is this: one member that stays is down, from early on, until faults end."""
     stays = sorted(set(founders).intersection(*wanted))
     if len(founders) < len(THREE) or not stays or dice.random() < 0.6:
         return ()
@@ -121,7 +111,7 @@ def draw_absence(dice: Random, founders: Members, wanted: tuple[Members, ...], u
 def draw_changes(
     dice: Random, founders: Members, wanted: tuple[Members, ...], until_us: int
 ) -> tuple[TxnMembersChange, ...]:
-    """Who was a member, has left and comes back may be another machine."""
+    """A member that left and comes back may have lost its disk."""
     changes: list[TxnMembersChange] = []
     before, known = set(founders), set(founders)
     pace_us = until_us // (len(wanted) + 1)

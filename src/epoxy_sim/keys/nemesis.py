@@ -1,12 +1,12 @@
-"""The one who breaks things. It knows nothing of the judges."""
+"""The nemesis strikes the faults of a plan. It knows nothing of the judges."""
 
 from collections import Counter
 from collections.abc import Sequence
 from typing import assert_never
 
 from epoxy_sim.keys.machine import Machine
+from epoxy_sim.keys.network import Network
 from epoxy_sim.keys.plan import OF_CHANGES, Fault, FaultKind
-from epoxy_sim.network import Network
 from epoxy_sim.world import World
 
 
@@ -22,7 +22,7 @@ class Nemesis:
             self._world.after(fault.at_us, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
 
     def relent(self) -> None:
-        """All faults end: everything is up, connected and fast from here on."""
+        """All faults end: every machine is up, connected and fast from here on."""
         self._network.calm()
         for machine in self._machines:
             machine.disk_slow = machine.disk_full = machine.fsync_fails = False

@@ -6,8 +6,8 @@ from epoxy.codec import wire
 from epoxy.model.ballot import Ballot
 from epoxy.model.errors import Truncated
 from epoxy.model.messages import Accept, AcceptOk, Failed, PrepareOk, Read, ReadOk, Reply, Request
+from epoxy_sim.keys.network import SHORTEST_US
 from epoxy_sim.keys.plan import Weather
-from epoxy_sim.network import SHORTEST_US
 from epoxy_sim.patching import Patch, applied
 from tests.sim.keys.bench import KEY, Town, commit, plan_of, prepare, proposal
 
@@ -56,7 +56,7 @@ def test_what_is_lost_never_arrives() -> None:
     mail = here.mailbox(B)
     replies = here.send(A, B, READ)
     here.pass_ms(1000)
-    assert (mail, replies, here.network.suffered) == ([], [], {"lost": 1})
+    assert (mail, replies, here.network.incidents) == ([], [], {"lost": 1})
 
 
 def test_answers_are_lost_too() -> None:
@@ -84,7 +84,7 @@ def test_a_duplicate_is_delivered_twice_and_answered_once() -> None:
     here.pass_ms(100)
     assert mail == [READ, READ]
     assert replies == [ReadOk(committed=None, vote=None)]
-    assert here.network.suffered["duplicated"] == 3, "the request, and each of its two answers"
+    assert here.network.incidents["duplicated"] == 3, "the request, and each of its two answers"
 
 
 def test_a_paused_asker_finds_one_answer_however_often_it_came() -> None:
@@ -106,7 +106,7 @@ def test_messages_overtake_each_other() -> None:
     here.pass_ms(1000)
     assert mail != sent
     assert sorted(mail, key=repr) == sorted(sent, key=repr)
-    assert here.network.suffered["delayed"] > 0
+    assert here.network.incidents["delayed"] > 0
 
 
 # Cut links
@@ -122,7 +122,7 @@ def test_a_one_way_cut_stops_one_way() -> None:
     assert (there, back) == ([], []), "A heard B, and its answer was lost"
     assert here.send(A, C, READ) == []
     here.pass_ms(100)
-    assert here.network.suffered == {"lost": 2}
+    assert here.network.incidents == {"lost": 2}
 
 
 def test_a_two_way_cut_stops_both() -> None:
@@ -162,7 +162,7 @@ def test_a_link_cut_at_arrival_loses_although_it_was_whole() -> None:
     here.network.block([A], [B])
     here.pass_ms(100)
     assert mail == []
-    assert here.network.suffered == {"lost": 1}
+    assert here.network.incidents == {"lost": 1}
 
 
 def test_a_cut_in_between_is_not_noticed() -> None:
@@ -279,4 +279,4 @@ def test_calm_ends_all_of_it() -> None:
     here.life(A).send(B, [commit()], None)
     here.pass_ms(10)
     assert mail == [commit()]
-    assert here.network.suffered == {}
+    assert here.network.incidents == {}

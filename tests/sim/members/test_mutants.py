@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from epoxy_sim.keys.generate import generate
-from epoxy_sim.keys.mutants import ALL, MUTANTS, planted
 from epoxy_sim.keys.simulation import run
-from epoxy_sim.mutation_testing import chase
+from epoxy_sim.members.campaign import Setup
+from epoxy_sim.members.mutants import ALL, MUTANTS
+from epoxy_sim.members.mutation_testing import chase
+from epoxy_sim.patching import planted
 
 NAMED_BY_THE_DESIGN = [
     "no-commit-guard",
@@ -48,8 +50,9 @@ KNOWN = {name: int(seed) for name, seed in re.findall(r"^\| ([\w-]+) \|.*\| seed
 
 
 def shows(name: str, seed: int) -> bool:
-    with planted(name):
-        return run(generate(seed, MUTANTS[name].workload)).failure is not None
+    setup = Setup(workload=MUTANTS[name].workload, mutant=name)
+    with setup.planted():
+        return setup.run(setup.plan(seed)).failure is not None
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -64,7 +67,8 @@ def test_a_planted_fault_is_caught(name: str) -> None:
         assert catch.rule is not None, f"{name} survived {catch.tried} runs"
         seed = catch.seed
     if seed is not None:
-        assert run(generate(seed, MUTANTS[name].workload)).failure is None
+        harmless = Setup(workload=MUTANTS[name].workload)
+        assert harmless.run(harmless.plan(seed)).failure is None
 
 
 def test_the_faults_the_design_asks_for_are_there() -> None:
@@ -75,6 +79,6 @@ def test_the_faults_the_design_asks_for_are_there() -> None:
 def test_a_fault_goes_when_its_time_is_over() -> None:
     plan = generate(0, "per-key")
     before = run(plan)
-    with planted("two-fast-votes"):
+    with planted(MUTANTS, "two-fast-votes"):
         assert run(plan).failure is not None
     assert run(plan) == before

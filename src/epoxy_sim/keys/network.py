@@ -5,29 +5,24 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from epoxy.codec import wire
-from epoxy.model.members import MemberReply, MemberRequest
 from epoxy.model.messages import Commit, Failed, Reply, Request
-from epoxy_sim.keys.judge import Violation
 from epoxy_sim.keys.machine import Life, Machine
-from epoxy_sim.keys.plan import FaultKind, Plan, Weather
+from epoxy_sim.keys.plan import ClusterPlan, FaultKind, Weather
 from epoxy_sim.trace_format import say
 from epoxy_sim.world import World
 
 CALM = Weather()
 
-HandOver = Callable[..., None]
-"""Takes the reply, and whether the source has swept away what the reader was at."""
-
 SHORTEST_US = 100
-"""Two machines in one building."""
+"""Between two machines in one building."""
 
 
 class Network:
-    def __init__(self, world: World, plan: Plan) -> None:
+    def __init__(self, world: World, plan: ClusterPlan) -> None:
         self.machines: dict[int, Machine] = {}
         self.weather = plan.weather
         self.sent = 0
-        self.suffered: Counter[str] = Counter()
+        self.incidents: Counter[str] = Counter()
         self._world = world
         self._dice = Random(f"network/{plan.seed}")
         self._encoded = plan.encoded
@@ -47,7 +42,7 @@ class Network:
     def request(
         self, life: Life, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None
     ) -> None:
-        """The way there. The answer, if anybody waits for one, is handed over once, however often it arrives."""
+        """The way there. The answer, if the sender waits for one, is handed over once, however often it arrives."""
         if life.machine.life is not life:
             return
         requests = [self._over_the_wire(request) for request in requests] if self._encoded else requests
@@ -66,38 +61,6 @@ class Network:
         self._travel(life.machine.id, to, arrive, extra_loss)
         life.machine.spring(FaultKind.CRASH_ON_SEND)
 
-    def ask(self, life: Life, to: int, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
-        """A question of a change of members: one request, at an address of its own."""
-        if life.machine.life is not life:
-            return
-        waiting = [answered]
-
-        def hand_over(reply: MemberReply, swept: bool = False) -> None:
-            if waiting and swept:
-                raise Violation("swept away", f"{self.machines[to].name} let go of rows that {life.machine.name} reads")
-            if waiting:
-                life.run(lambda: waiting.pop()(reply) if waiting else None)
-
-        if self._world.trace is not None:
-            self._world.note(f"{life.machine.name} -> {self.machines[to].name}: {say(request)}")
-        request = wire.decode_member_request(wire.encode_member_request(request)) if self._encoded else request
-        self._travel(life.machine.id, to, lambda: self._answer(life, to, request, hand_over), 0.0)
-        life.machine.spring(FaultKind.CRASH_ON_SEND)
-
-    def _answer(self, sender: Life, to: int, request: MemberRequest, hand_over: HandOver) -> None:
-        receiver = self._receiver(sender, to, hand_over)
-        if receiver is None:
-            return
-        member = receiver.member
-        assert member is not None, "only members of a changing cluster ask"
-
-        def answer(reply: MemberReply) -> None:
-            reply = wire.decode_member_reply(wire.encode_member_reply(reply)) if self._encoded else reply
-            swept = receiver.has_swept_away(request, reply)
-            self._return(sender, receiver, reply, lambda: hand_over(reply, swept))
-
-        receiver.run(lambda: member.answer(request, answer))
-
     def _deliver(self, sender: Life, to: int, requests: Sequence[Request], hand_over: Callable[[Reply], None]) -> None:
         receiver = self._receiver(sender, to, hand_over)
         if receiver is None:
@@ -113,7 +76,7 @@ class Network:
         receiver.run(lambda: receiver.handle(requests, answer))
 
     def _receiver(self, sender: Life, to: int, hand_over: Callable[[Failed], None]) -> Life | None:
-        """None: nobody deals with it, and the sender is told."""
+        """None: the request is refused, and the sender gets a `Failed`."""
         receiver = self.machines[to].life
         if receiver is not None and receiver.admits(sender):
             return receiver
@@ -142,7 +105,7 @@ class Network:
             return
         copies = 1
         if dice.random() < weather.duplicate:
-            self.suffered["duplicated"] += 1
+            self.incidents["duplicated"] += 1
             copies = 2
         for _ in range(copies):
             self._world.after(self._delay_us(sender, to), lambda: self._unless_cut(sender, to, arrive))
@@ -151,7 +114,7 @@ class Network:
         distance_us = abs(self._places_us[sender - 1] - self._places_us[to - 1])
         delay = (SHORTEST_US + distance_us) * (1 + self._dice.random() * self.weather.jitter)
         if self._dice.random() < self.weather.long_delay:
-            self.suffered["delayed"] += 1
+            self.incidents["delayed"] += 1
             delay *= self._dice.randint(5, 100)
         return int(delay)
 
@@ -162,7 +125,7 @@ class Network:
             arrive()
 
     def _lost(self, sender: int, to: int) -> None:
-        self.suffered["lost"] += 1
+        self.incidents["lost"] += 1
         if self._world.trace is not None:
             self._world.note(f"{self.machines[sender].name} -> {self.machines[to].name}: lost")
 

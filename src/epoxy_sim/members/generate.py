@@ -1,0 +1,15 @@
+"""From a seed to a plan in which members change: the kinds of plan in turn."""
+
+from epoxy.model.quorum import QuorumPolicy
+from epoxy_sim.keys.plan import Plan
+from epoxy_sim.members.plans.churn import churn
+from epoxy_sim.members.plans.copying import copying
+from epoxy_sim.members.plans.disk_loss import disk_loss
+from epoxy_sim.members.plans.joint_epoch import joint_epoch
+from epoxy_sim.members.plans.stragglers import last_vote_leaves, stragglers
+
+KINDS = (churn, stragglers, copying, joint_epoch, last_vote_leaves, disk_loss)
+
+
+def generate(seed: int, policy: QuorumPolicy | None = None) -> Plan:
+    return KINDS[seed % len(KINDS)](seed, policy)

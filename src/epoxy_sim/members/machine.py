@@ -1,0 +1,110 @@
+"""A simulated datacenter whose members change: it learns, is admitted or not, and keeps a changelog for learners."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from epoxy.model.cluster import CONFIG_KEY
+from epoxy.model.members import NO_STAMP, ChangelogRead, CursorTruncated, MemberReply, MemberRequest, SnapshotRead
+from epoxy.model.messages import Request, UpdateConfig
+from epoxy.model.records import KeyState
+from epoxy.node.members.member import Membership
+from epoxy.protocol.members.retention import RetentionFloor, learners
+from epoxy_sim.keys.judge import Judge
+from epoxy_sim.keys.machine import Life, Machine
+from epoxy_sim.keys.plan import ClusterPlan
+from epoxy_sim.world import World
+
+if TYPE_CHECKING:
+    from epoxy_sim.members.network import MembersNetwork
+
+PAGE_ROWS = 2
+"""A few keys must make several pages, or nothing can happen between two of them."""
+
+PAGE_MS = 5.0
+"""As long as a page takes in production, so that learning and comparing keep the pace they have there."""
+
+KEPT_COMMITS = (0, 3, 1 << 20)
+"""A changelog that keeps only what a learner still reads, one that keeps a little, and one that keeps everything."""
+
+SWEEP_MS = 200.0
+"""Between two sweeps of the changelog: a few in each phase of a change."""
+
+MANY_ROWS = 1 << 20
+"""More than any run makes."""
+
+
+class MembersMachine(Machine):
+    network: "MembersNetwork"
+
+    def __init__(
+        self, machine_id: int, world: World, network: "MembersNetwork", judge: Judge, plan: ClusterPlan
+    ) -> None:
+        super().__init__(machine_id, world, network, judge, plan)
+        self.truncated = False
+        self.kept_commits = KEPT_COMMITS[plan.seed % len(KEPT_COMMITS)]
+
+    def start(self) -> None:
+        is_new = self.life is None
+        super().start()
+        if is_new and isinstance(self.life, MembersLife):
+            self.run(self.life, self.life.member.start)
+
+    def new_life(self, contents: dict[bytes, bytes]) -> Life:
+        return MembersLife(self, contents)
+
+
+class MembersLife(Life):
+    machine: MembersMachine
+
+    def __init__(self, machine: MembersMachine, contents: dict[bytes, bytes]) -> None:
+        super().__init__(machine, contents)
+        self.member = Membership(self.driver, self.store, self, self)
+        self.reading: dict[int, bytes] = {}
+        """How far each learner has read here, for as long as it is a learner."""
+        self.member.space.page_rows = PAGE_ROWS
+        self.member.copier.page_ms = PAGE_MS
+        self.member.copier.sweeper.floor = RetentionFloor(commits=machine.kept_commits, age_ms=0.0)
+        self.member.copier.sweeper.look_ms = SWEEP_MS
+        self.replica.commit_watchers.append(self._reconfigured)
+
+    @property
+    def votes(self) -> bool:
+        return self.member.guard.may_vote and super().votes
+
+    def admits(self, other: Life) -> bool:
+        assert isinstance(other, MembersLife)
+        return self.member.guard.admits(other.machine.id, other.member.guard.identity)
+
+    def serves(self, requests: Sequence[Request]) -> bool:
+        """Before it is admitted it accepts nothing but configurations."""
+        return self.member.guard.may_vote or all(isinstance(request, UpdateConfig) for request in requests)
+
+    def heard_from(self, other: Life) -> None:
+        self.member.guard.answered(other.machine.id)
+
+    def ask(self, to: int, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
+        """The transport of member requests."""
+        self.machine.network.ask(self, to, request, answered)
+
+    def _reconfigured(self, key: bytes, _before: KeyState, _after: KeyState) -> None:
+        if key == CONFIG_KEY:
+            still = learners(self.replica.config)
+            self.reading = {reader: after for reader, after in self.reading.items() if reader in still}
+
+    def lost_rows(self, request: MemberRequest, reply: MemberReply) -> bool:
+        """Whether a learner that reads here is told that its place in the changelog is gone, although no fault took it.
+        A request that arrives after the next one was answered does not count."""
+        if not isinstance(request, SnapshotRead | ChangelogRead):
+            return False
+        after = request.after if isinstance(request, ChangelogRead) else NO_STAMP
+        furthest = self.reading.get(request.reader)
+        if isinstance(reply, CursorTruncated):
+            return furthest is not None and after >= furthest and not self.machine.truncated
+        if request.reader in learners(self.replica.config):
+            self.reading[request.reader] = max(after, furthest or NO_STAMP)
+        return False
+
+    def truncate(self) -> None:
+        self.machine.truncated = True
+        space = self.member.space
+        self.store.transact(lambda tx: space.expire(tx, space.newest(tx), MANY_ROWS))

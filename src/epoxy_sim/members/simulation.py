@@ -1,0 +1,57 @@
+"""One run on single keys while members change."""
+
+from collections.abc import Sequence
+
+from epoxy_sim.keys.plan import Plan
+from epoxy_sim.keys.simulation import CALM_LIMIT_US, KeysSimulation
+from epoxy_sim.members.machine import MembersLife, MembersMachine
+from epoxy_sim.members.network import MembersNetwork
+from epoxy_sim.members.operator import MembersChange, MembersOperator
+from epoxy_sim.simulation import Report, Violation
+from epoxy_sim.trace_format import say
+
+SETTLING_US = 3_000_000
+"""By then a change has settled the votes of members that are gone."""
+
+
+class MembersSimulation(KeysSimulation):
+    def __init__(self, plan: Plan, *, tracing: bool) -> None:
+        super().__init__(plan, tracing=tracing)
+        self.operators = [MembersOperator(change, self.machines, self.world) for change in plan.changes]
+        self.change = MembersChange(self.operators, self.machines, self.judge, self.world)
+
+    def build(self) -> Sequence[MembersMachine]:
+        self.network: MembersNetwork = MembersNetwork(self.world, self.plan)
+        return [MembersMachine(i, self.world, self.network, self.judge, self.plan) for i in range(1, self.plan.n + 1)]
+
+    def begin(self) -> None:
+        self._introduce()
+        super().begin()
+        for operator in self.operators:
+            operator.start()
+
+    def _introduce(self) -> None:
+        """The first members know each other's identities before the run begins."""
+        lives = [self.machines[i - 1].life for i in self.plan.founders or ()]
+        members = [life.member for life in lives if isinstance(life, MembersLife)]
+        for one in members:
+            for other in members:
+                one.guard.note(other.replica.me, other.guard.identity)
+
+    def settle(self) -> tuple[int, ...]:
+        """When faults stop, the members asked for last become the members, and repair what they have missed."""
+        self.change.watch()
+        if not self.run_in_calm(lambda: self.change.is_through):
+            raise Violation("liveness", f"all is calm, and yet the members stay {say(self.change.newest())}")
+        settled_us = self.world.now_us + SETTLING_US
+        self.world.run_until(lambda: self.world.now_us >= settled_us, settled_us + 1)
+        self.change.compare()
+        if not self.world.run_until(lambda: not self.change.gaps, settled_us + CALM_LIMIT_US):
+            raise Violation("gaps stay", f"all is calm, and yet {self.change.gaps}")
+        return self.change.newest().active
+
+
+def run(plan: Plan, *, tracing: bool = False) -> Report[Plan]:
+    """A plan without changes is one of single keys."""
+    simulation = MembersSimulation if plan.changes else KeysSimulation
+    return simulation.run(plan, tracing=tracing)

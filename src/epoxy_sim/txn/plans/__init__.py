@@ -1,0 +1,1 @@
+"""Plans aimed at one kind of fault each."""
