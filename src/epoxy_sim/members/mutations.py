@@ -89,7 +89,7 @@ def seal_the_joint_epoch_too(config: ClusterConfig) -> int:
 def straight_to_the_new(
     config: ClusterConfig, request: ChangeRequest, statuses: changes.Statuses, me: int
 ) -> changes.Step:
-    """Without a joint epoch: broadcast the new members, and let everybody use whichever it has."""
+    """Without a joint epoch: broadcast the new members, and every replica uses whichever it has."""
     step = begin_joint(config, request, statuses, me)
     if not isinstance(step, ClusterConfig):
         return step

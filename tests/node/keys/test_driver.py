@@ -7,7 +7,8 @@ import pytest
 from epoxy.model.ballot import Ballot
 from epoxy.model.messages import Accept, AcceptOk, Commit, Failed, HigherBallot, PrepareOk, Read
 from epoxy.model.writes import Committed, Consistency, Path, ReadResult, Source
-from epoxy_sim.keys import mutants
+from epoxy_sim.members.mutants import MUTANTS
+from epoxy_sim.patching import planted
 from tests.node.bench import Node, Sent
 from tests.node.keys.driver_bench import MINE, kinds, preparing, writing
 from tests.protocol.keys.harness import KEY, TIMING, A, B, C, config_of, fast_vote, prepare
@@ -160,7 +161,7 @@ def test_an_answer_after_the_end_is_nothing() -> None:
     ],
 )
 def test_those_would_notice_a_driver_that_ignores_the_round(checked: Callable[[], None]) -> None:
-    with mutants.planted("old-answers-count"), pytest.raises(AssertionError):
+    with planted(MUTANTS, "old-answers-count"), pytest.raises(AssertionError):
         checked()
 
 
