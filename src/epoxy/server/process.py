@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 from epoxy.api.http.router import build_api
 from epoxy.api.metrics import Metrics, Requests
-from epoxy.api.resp.connection import RespDoor, RespLimits
+from epoxy.api.resp.limits import RespLimits
+from epoxy.api.resp.server import RespServer
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import ConfigError, EpoxyError, StoreFailed
 from epoxy.model.messages import Reply, Request
@@ -127,8 +128,8 @@ class Process:
             self._api = build_api(self.node, self.metrics, extra, self._names)
             self._connections = Connections(most)
             limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
-            self._resp = RespDoor(self.node, limits, password)
-            for ready in (self._connections.response_cache, self._resp.lasting, self._resp.passing):
+            self._resp = RespServer(self.node, limits, password)
+            for ready in (self._connections.response_cache, self._resp.immutable_values, self._resp.newest_values):
                 self.node.on_refusal(ready.clear)
             undo.pop_all()
 

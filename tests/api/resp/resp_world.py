@@ -10,7 +10,8 @@ import msgspec
 import uvloop
 from msgspec import Struct
 
-from epoxy.api.resp.connection import RespDoor, RespLimits
+from epoxy.api.resp.limits import RespLimits
+from epoxy.api.resp.server import RespServer
 from epoxy.codec.resp import array, bulk
 from epoxy.model.cluster import first_epoch
 from epoxy.model.messages import Failed, Reply, Request
@@ -171,7 +172,7 @@ def packed(command: str | bytes) -> bytes:
 
 
 class World:
-    def __init__(self, node: FakeNode, door: RespDoor, port: int) -> None:
+    def __init__(self, node: FakeNode, door: RespServer, port: int) -> None:
         self.node = node
         self.door = door
         self.port = port
@@ -192,7 +193,7 @@ class World:
 @contextlib.asynccontextmanager
 async def world(limits: RespLimits | None = None, password: str | None = None) -> AsyncIterator[World]:
     node = FakeNode()
-    door = RespDoor(node, limits, password)
+    door = RespServer(node, limits, password)
     server = await door.serve("127.0.0.1", 0)
     at = World(node, door, server.sockets[0].getsockname()[1])
     try:
@@ -292,7 +293,7 @@ class Cluster:
 async def cluster(n: int = 3) -> AsyncIterator[tuple[Cluster, list[int]]]:
     """The cluster, and the port of each replica's door."""
     built = Cluster(n)
-    doors = [RespDoor(node) for node in built.nodes.values()]
+    doors = [RespServer(node) for node in built.nodes.values()]
     servers = [await door.serve("127.0.0.1", 0) for door in doors]
     try:
         yield built, [server.sockets[0].getsockname()[1] for server in servers]

@@ -2,8 +2,7 @@
 
 import pytest
 
-from epoxy.api.resp.connection import RespLimits
-from epoxy.api.resp.limits import CACHED_GETS_BYTES
+from epoxy.api.resp.limits import CACHED_GETS_BYTES, RespLimits
 from epoxy.codec.resp import array, bulk
 from epoxy.transport.http.response_cache import ANSWER_BYTES
 from tests.api.resp.resp_world import Rope, World, committed, found, packed, proposal, run, turns, until, world
@@ -27,11 +26,11 @@ def test_asked_for_once_a_reserved_name_is_known_by_heart() -> None:
             client, other = await at.connect(), await at.connect()
             await warm(at, client, a=b"1")
             at.node.held.clear()
-            assert at.door.passing.served == 0
+            assert at.door.newest_values.served == 0
             for each in (client, other):
                 await each.says("GET a", bulk(b"1"))
             await other.says("get a", bulk(b"1"))
-            assert at.door.passing.served == 3
+            assert at.door.newest_values.served == 3
 
     run(story)
 
@@ -45,7 +44,7 @@ def test_a_mutable_key_is_known_by_heart_until_it_changes() -> None:
                 at.node.overwritten(b"k")
                 for _ in range(3):
                     await client.says("GET k", bulk(value))
-            assert at.door.passing.served == 6
+            assert at.door.newest_values.served == 6
 
     run(story)
 
@@ -58,7 +57,7 @@ def test_a_mutable_key_that_is_about_to_change_is_looked_up_each_time() -> None:
             for value in (b"1", b"2", b"3"):
                 at.node.held[b"k"] = proposal(value)
                 await client.says("GET k", bulk(value))
-            assert (len(at.door.passing), at.door.passing.served) == (0, 0)
+            assert (len(at.door.newest_values), at.door.newest_values.served) == (0, 0)
 
     run(story)
 
@@ -89,7 +88,7 @@ def test_a_tombstone_and_an_absence_are_not_kept() -> None:
             await until(lambda: bool(at.node.reads))
             at.node.reads.popleft()[2](found(None))
             await client.expect(b"$-1\r\n$-1\r\n")
-            assert len(at.door.passing) == 0
+            assert len(at.door.newest_values) == 0
 
     run(story)
 
@@ -101,7 +100,7 @@ def test_a_pipeline_by_heart_and_one_with_something_else_in_it() -> None:
             await warm(at, client, a=b"1", b=b"22")
             client.send("GET a", "GET b", "GET a")
             await client.expect(bulk(b"1") + bulk(b"22") + bulk(b"1"))
-            assert at.door.passing.served == 3
+            assert at.door.newest_values.served == 3
             reserve(at, c=b"333")
             client.send("GET a", "GET c", "PING", "GET b")
             await client.expect(bulk(b"1") + bulk(b"333") + b"+PONG\r\n" + bulk(b"22"))
@@ -171,7 +170,7 @@ def test_behind_a_write_a_known_answer_waits_its_turn() -> None:
             await until(lambda: bool(at.node.writes))
             client.send("GET a", "GET a")
             await turns(20)
-            assert at.door.passing.served == 0
+            assert at.door.newest_values.served == 0
             at.node.writes.popleft()[1](committed(b"1"))
             await client.expect(b"+OK\r\n" + bulk(b"1") + bulk(b"1"))
 
@@ -210,7 +209,7 @@ def test_a_consistent_connection_is_told_the_same() -> None:
             await client.says("READCONSISTENT", b"+OK\r\n")
             await warm(at, client, a=b"1")
             await client.says("GET a", bulk(b"1"))
-            assert (at.door.lasting.served, at.node.asked) == (1, 0)
+            assert (at.door.immutable_values.served, at.node.asked) == (1, 0)
 
     run(story)
 
@@ -229,9 +228,9 @@ def test_a_client_that_takes_no_answers_is_not_read_any_more() -> None:
                 client.raw(piece)
             connection = at.door.connections[min(at.door.connections)]
             await until(lambda: connection._paused)
-            served = at.door.passing.served
+            served = at.door.newest_values.served
             await turns(100)
-            assert at.door.passing.served == served < 64 * len(piece) // len(packed("GET a"))
+            assert at.door.newest_values.served == served < 64 * len(piece) // len(packed("GET a"))
             await other.says("PING", b"+PONG\r\n")
 
     run(story)

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 import trustme
 
-from epoxy.api.resp.connection import RespConnection, RespDoor, RespLimits, serve_resp
-from epoxy.api.resp.limits import LONG_CHUNK_BYTES
+from epoxy.api.resp.connection import RespConnection
+from epoxy.api.resp.limits import LONG_CHUNK_BYTES, RespLimits
+from epoxy.api.resp.server import RespServer
 from epoxy.codec import resp
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.model.writes import Refused
@@ -166,7 +167,7 @@ def test_a_client_that_does_not_read_holds_little_and_hurts_nobody() -> None:
             slow.send(*["GET big"] * 500)
             await other.says("PING", b"+PONG\r\n")
             connection = at.door.connections[1]
-            await until(lambda: connection._clogged)
+            await until(lambda: connection._write_paused)
             await other.says("PING", b"+PONG\r\n")
             transport = connection._transport
             assert transport is not None
@@ -512,7 +513,7 @@ def test_the_last_reply_of_a_node_that_stops_leaves_in_one_piece_with_the_end() 
     """A client that has the reply and not yet the end sends its next command, and never learns what became of it."""
 
     async def story() -> None:
-        door = RespDoor(FakeNode())
+        door = RespServer(FakeNode())
         connection = RespConnection(door)
         with socket.create_server(("127.0.0.1", 0)) as listening:
             far = socket.create_connection(listening.getsockname())
@@ -544,7 +545,7 @@ def test_a_tls_client_finds_both_ends_with_its_last_reply_and_its_goodbye_is_not
     ours, theirs = server_context(*office.issue("127.0.0.1")), client_context(None, None, office.ca)
 
     async def story() -> None:
-        door = RespDoor(FakeNode())
+        door = RespServer(FakeNode())
         async with await door.serve("127.0.0.1", 0, ssl=ours) as server:
             with socket.create_connection(server.sockets[0].getsockname()) as plain:
                 loop = asyncio.get_running_loop()
@@ -608,7 +609,7 @@ def test_the_door_speaks_tls() -> None:
         theirs, ours = tls.create_default_context(tls.Purpose.CLIENT_AUTH), tls.create_default_context()
         authority.issue_cert("localhost").configure_cert(theirs)
         authority.configure_trust(ours)
-        door = RespDoor(FakeNode())
+        door = RespServer(FakeNode())
         server = await door.serve("127.0.0.1", 0, ssl=theirs)
         port = server.sockets[0].getsockname()[1]
         client = Rope(*await asyncio.open_connection("127.0.0.1", port, ssl=ours, server_hostname="localhost"))
@@ -622,9 +623,9 @@ def test_the_door_speaks_tls() -> None:
     run(story)
 
 
-def test_serve_resp_serves() -> None:
+def test_a_server_serves() -> None:
     async def story() -> None:
-        server = await serve_resp(FakeNode(), "127.0.0.1", 0)
+        server = await RespServer(FakeNode()).serve("127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         client = Rope(*await asyncio.open_connection("127.0.0.1", port))
         await client.says("PING", b"+PONG\r\n")

@@ -7,7 +7,7 @@ import hiredis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epoxy.api.resp.connection import RespConnection, RespDoor
+from epoxy.api.resp.connection import RespConnection, RespServer
 from epoxy.codec.resp import array, bulk
 from epoxy.model.writes import (
     ConsensusFailed,
@@ -24,7 +24,7 @@ from epoxy.model.writes import (
 )
 from tests.api.resp.resp_world import FakeNode, committed, found, proposal
 
-NAMES = sorted({command.name.encode() for command in RespDoor(FakeNode()).table.values()} - {b"quit"})
+NAMES = sorted({command.name.encode() for command in RespServer(FakeNode()).table.values()} - {b"quit"})
 WORDS = [
     b"",
     b"0",
@@ -125,7 +125,7 @@ def test_one_reply_for_each_command(commands: list[list[bytes]], seed: int, piec
     async def story() -> bytes:
         node, wire, dice = FakeNode(), Wire(), random.Random(seed)
         node.held |= {b"k": proposal(b"5"), b"kept": proposal(b"x", mutable=False), b"gone": proposal(None)}
-        connection = RespConnection(RespDoor(node))
+        connection = RespConnection(RespServer(node))
         connection.connection_made(wire)  # type: ignore[arg-type]
         for begin in range(0, len(data), piece):
             connection.data_received(data[begin : begin + piece])

@@ -1,17 +1,20 @@
 """Commands about the connection and the server: most of them are sent by client libraries and tools."""
 
 import hmac
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from epoxy import __version__
-from epoxy.api.resp.command import Arguments, CommandSpec, RespSession, Table, checked_integer
+from epoxy.api.resp.command import Arguments, CommandSpec, RespSession, checked_integer
 from epoxy.api.resp.scan import Pattern
 from epoxy.codec import resp
 from epoxy.model.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from epoxy.api.resp.server import RespServer
 
 REDIS_VERSION = "7.0.0"
 """The version of Redis that the replies follow. Some clients refuse older servers."""
@@ -24,23 +27,6 @@ MAX_NAME_BYTES = 64
 
 REFUSED = "refused"
 NEVER = ("expire", "pexpire", "expireat", "pexpireat", "setex", "psetex", "getex", "persist")
-
-
-class Room(Protocol):
-    """What the door tells its commands."""
-
-    password: bytes | None
-    table: Table
-
-    def sessions(self) -> Sequence[RespSession]: ...
-
-    def settings(self) -> dict[str, str]: ...
-
-    def depart(self, session: RespSession) -> None:
-        """Close the connection once everything before is answered."""
-
-    def admitted(self, session: RespSession) -> None:
-        """The session has shown the password."""
 
 
 def ping(_session: RespSession, arguments: Arguments) -> bytes:
@@ -78,23 +64,23 @@ def name_client(session: RespSession, name: bytes) -> None:
 class Admin:
     """The commands that need more than their own session."""
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    def __init__(self, server: "RespServer") -> None:
+        self._server = server
 
     def auth(self, session: RespSession, arguments: Arguments) -> bytes:
         if len(arguments) > 3:
             raise InvalidRequest("wrong number of arguments for 'auth' command")
-        if self._room.password is None and len(arguments) == 2:
+        if self._server.password is None and len(arguments) == 2:
             raise InvalidRequest("AUTH called, but no password is configured")
         user, password = arguments[1:] if len(arguments) == 3 else (b"default", arguments[1])
         return resp.OK if self._let_in(session, user, password) else WRONG_PASSWORD
 
     def _let_in(self, session: RespSession, user: bytes, password: bytes) -> bool:
         """`default` is the only user. It needs no password if the node has none, as in Redis."""
-        expected = self._room.password
+        expected = self._server.password
         if user != b"default" or (expected is not None and not hmac.compare_digest(password, expected)):
             return False
-        self._room.admitted(session)
+        self._server.authenticate(session)
         return True
 
     def hello(self, session: RespSession, arguments: Arguments) -> bytes:
@@ -113,11 +99,11 @@ class Admin:
     def reset(self, session: RespSession, _arguments: Arguments) -> bytes:
         session.protocol, session.consistent, session.name = 2, False, b""
         session.leave_multi()
-        session.authenticated = self._room.password is None
+        session.authenticated = self._server.password is None
         return resp.simple("RESET")
 
     def quit(self, session: RespSession, _arguments: Arguments) -> bytes:
-        self._room.depart(session)
+        self._server.close_later(session)
         return resp.OK
 
     def client(self, session: RespSession, arguments: Arguments) -> bytes:
@@ -132,7 +118,7 @@ class Admin:
             case [b"INFO"]:
                 return resp.verbatim(described(session), session.protocol)
             case [b"LIST"]:
-                return resp.verbatim("".join(map(described, self._room.sessions())), session.protocol)
+                return resp.verbatim("".join(map(described, self._server.sessions())), session.protocol)
             case [b"SETINFO", _, _] | [b"NO-EVICT" | b"NO-TOUCH", _]:
                 return resp.OK
             case [name, *_]:
@@ -148,13 +134,13 @@ class Admin:
         patterns = [Pattern(glob.lower()) for glob in arguments[2:]]
         found = {
             name: value
-            for name, value in self._room.settings().items()
+            for name, value in self._server.settings().items()
             if any(pattern.matches(name.encode()) for pattern in patterns)
         }
         return resp.mapping(texts(found.items()), session.protocol)
 
     def command(self, session: RespSession, arguments: Arguments) -> bytes:
-        everything = {command.name: command for command in self._room.table.values() if command.group != REFUSED}
+        everything = {command.name: command for command in self._server.table.values() if command.group != REFUSED}
         if len(arguments) == 1:
             return resp.array([signature(command) for command in everything.values()])
         names = [name.decode("utf-8", "replace").lower() for name in arguments[2:]] or list(everything)
@@ -177,7 +163,7 @@ class Admin:
         wanted = {name.decode("utf-8", "replace").lower() for name in arguments[1:]} - {"default", "all", "everything"}
         sections = {
             "server": {"redis_version": REDIS_VERSION, "redis_mode": "standalone", "epoxy_version": __version__},
-            "clients": {"connected_clients": str(len(self._room.sessions()))},
+            "clients": {"connected_clients": str(len(self._server.sessions()))},
             "replication": {"role": "master"},
             "epoxy": dict(flat(msgspec.to_builtins(session.node.status()))),
         }
@@ -273,8 +259,8 @@ def refusals() -> list[CommandSpec]:
     return [refusal(name, "is refused: no key expires here") for name in NEVER]
 
 
-def commands(room: Room) -> tuple[CommandSpec, ...]:
-    admin = Admin(room)
+def commands(server: "RespServer") -> tuple[CommandSpec, ...]:
+    admin = Admin(server)
     on = partial(CommandSpec, group="connection")
     before_auth = partial(on, before_auth=True)
     return (

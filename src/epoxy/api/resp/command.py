@@ -78,7 +78,7 @@ class RespSession:
         return Consistency.LINEARIZABLE if self.consistent else Consistency.OPTIMISTIC
 
     @property
-    def ready(self) -> ResponseCache:
+    def cache(self) -> ResponseCache:
         """Cached replies to GET, by the key as it is written in a command."""
         raise NotImplementedError
 

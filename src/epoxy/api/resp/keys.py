@@ -58,19 +58,19 @@ def as_watched(value: bytes | None) -> ReadResult:
 def get(session: RespSession, arguments: Arguments) -> bytes | None:
     key = checked_key(arguments[1])
     question = resp.bulk(key)
-    ready = session.ready.find(question) if not session.watched else None
-    if ready is not None:
-        return ready
+    cached = session.cache.find(question) if not session.watched else None
+    if cached is not None:
+        return cached
     here = known(session, key)
     if here is None:
         return ask(session, key, lambda value: resp.maybe_bulk(value, session.protocol))
     reply = resp.maybe_bulk(here.value, session.protocol)
-    if is_ready(session, key, here):
-        session.ready.keep(question, reply)
+    if is_cacheable(session, key, here):
+        session.cache.keep(question, reply)
     return reply
 
 
-def is_ready(session: RespSession, key: bytes, here: ReadResult) -> bool:
+def is_cacheable(session: RespSession, key: bytes, here: ReadResult) -> bool:
     """Whether the reply may be cached: for ever, or until the node announces a newer version. For a consistent session
     `known` returns only immutable values, which are of the first kind."""
     committed = here.committed

@@ -1,0 +1,104 @@
+"""The RESP port of a node: what its connections share, the commands, and how all of them are closed."""
+
+import ssl as tls
+from collections import Counter
+from collections.abc import Sequence
+
+from epoxy.api.resp import admin, increment, scan, transactions
+from epoxy.api.resp import keys as resp_keys
+from epoxy.api.resp.command import CommandSpec, RespNode, RespSession, table_of
+from epoxy.api.resp.connection import RespConnection
+from epoxy.api.resp.limits import RespLimits
+from epoxy.codec import resp
+from epoxy.transport.http.listener import Listener, listen
+from epoxy.transport.http.response_cache import ResponseCache
+
+RESULTS = {
+    b"BUSY": "refused",
+    b"TRYAGAIN": "unavailable",
+    b"UNAVAILABLE": "unavailable",
+    b"IMMUTABLE": "conflict",
+    b"WRONGENGINE": "conflict",
+}
+"""The label an error is counted under, by its code; "invalid" for all others."""
+
+
+class RespServer:
+    def __init__(self, node: RespNode, limits: RespLimits | None = None, password: str | None = None) -> None:
+        self.node = node
+        self.limits = limits if limits is not None else RespLimits()
+        self.password = password.encode() if password is not None else None
+        self.connections: dict[int, RespConnection] = {}
+        self.stopping = False
+        self.immutable_values = ResponseCache()
+        """Replies to GET that are valid for ever, for all sessions."""
+        self.newest_values = ResponseCache()
+        """Replies to GET for sessions with optimistic reads, valid until the key is overwritten."""
+        node.on_overwrite(lambda key: self.newest_values.drop(resp.bulk(key)))
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self.table = table_of(
+            [
+                *resp_keys.COMMANDS,
+                *increment.COMMANDS,
+                *transactions.COMMANDS,
+                *scan.commands(scan.Cursors()),
+                *admin.commands(self),
+            ]
+        )
+        self._numbers = 0
+
+    async def serve(self, host: str, port: int, *, ssl: tls.SSLContext | None = None) -> Listener:
+        return await listen(lambda: RespConnection(self), host, port, ssl)
+
+    def last_call(self) -> None:
+        """From now on a connection is closed after the replies to its next commands, which are refusals."""
+        self.stopping = True
+
+    def close(self) -> None:
+        """Close every connection once its commands under way are answered."""
+        for connection in list(self.connections.values()):
+            connection.leave()
+
+    def abort(self) -> None:
+        """Close every connection now."""
+        for connection in list(self.connections.values()):
+            connection.abort()
+
+    def next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def sessions(self) -> Sequence[RespSession]:
+        return list(self.connections.values())
+
+    def settings(self) -> dict[str, str]:
+        """What redis-benchmark and client libraries look up with CONFIG GET."""
+        return {
+            "save": "",
+            "appendonly": "yes",
+            "databases": "1",
+            "timeout": "0",
+            "maxmemory": "0",
+            "maxclients": str(self.limits.connections),
+            "proto-max-bulk-len": str(self.limits.argument_bytes),
+        }
+
+    def requests(self) -> dict[tuple[str, str], int]:
+        """How many commands were answered, by command and result."""
+        cached = {("get", "ok"): self.immutable_values.served + self.newest_values.served}
+        counts = self._counts + Counter(cached)
+        return {("resp_get", "ok"): 0} | {(f"resp_{name}", result): count for (name, result), count in counts.items()}
+
+    def count(self, command: CommandSpec | None, reply: bytes) -> None:
+        failed = reply.startswith(b"-")
+        result = RESULTS.get(reply[1 : reply.find(b" ")], "invalid") if failed else "ok"
+        self._counts[command.name if command is not None else "unknown", result] += 1
+
+    def close_later(self, session: RespSession) -> None:
+        """Close the connection once every command before this one is answered."""
+        self.connections[session.id].leave()
+
+    def authenticate(self, session: RespSession) -> None:
+        """The session has shown the password."""
+        session.authenticated = True
+        self.connections[session.id].reader.limits = self.limits.reader
