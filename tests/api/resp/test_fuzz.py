@@ -7,7 +7,8 @@ import hiredis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epoxy.api.resp.connection import RespConnection, RespServer
+from epoxy.api.resp.connection import RespConnection
+from epoxy.api.resp.server import RespServer
 from epoxy.codec.resp import array, bulk
 from epoxy.model.writes import (
     ConsensusFailed,
