@@ -1,28 +1,14 @@
 """The connection: replies in order, one key at a time, and limits that only ever hurt whoever exceeds them."""
 
-import asyncio
 import logging
-import os
-import select
-import socket
-import ssl as tls
-import sys
-from functools import partial
-from pathlib import Path
 
 import pytest
-import trustme
 
-from epoxy.api.resp.connection import RespConnection
 from epoxy.api.resp.limits import LONG_CHUNK_BYTES, RespLimits
-from epoxy.api.resp.server import RespServer
 from epoxy.codec import resp
 from epoxy.model.records import MAX_VALUE_BYTES
-from epoxy.model.writes import Refused
-from epoxy.transport.tls import client_context, server_context
 from tests.api.resp.resp_world import (
     FakeNode,
-    Rope,
     World,
     committed,
     found,
@@ -33,7 +19,6 @@ from tests.api.resp.resp_world import (
     until,
     world,
 )
-from tests.transport.test_tls import Office
 
 BIG = b"x" * MAX_VALUE_BYTES
 
@@ -195,61 +180,6 @@ def test_a_long_pipeline_lets_others_have_a_turn(monkeypatch: pytest.MonkeyPatch
     run(story)
 
 
-def test_a_command_of_many_keys_lets_others_have_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any time of its own, it looks at one key in each turn of the loop."""
-    monkeypatch.setattr("epoxy.api.resp.turns.TURN_S", -1.0)
-
-    async def story() -> None:
-        async with world() as at:
-            at.node.held[b"k"] = proposal(b"v")
-            busy, other = await at.connect(), await at.connect()
-            await other.says("PING", b"+PONG\r\n")
-            busy.send("EXISTS" + " k" * 1000, "MGET k k", "PING")
-            await until(lambda: at.node.peeked > 0)
-            await other.says("PING", b"+PONG\r\n")
-            assert at.node.peeked < 1000
-            await busy.expect(b":1000\r\n" + resp.array([resp.bulk(b"v")] * 2) + b"+PONG\r\n")
-            assert at.node.peeked == 1002
-
-    run(story)
-
-
-def test_deleting_many_keys_lets_others_have_a_turn_and_ends_with_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epoxy.api.resp.turns.TURN_S", -1.0)
-
-    async def story() -> None:
-        async with world() as at:
-            busy, other = await at.connect(), await at.connect()
-            busy.send("DEL" + " k" * 1000)
-            await until(lambda: at.node.asked > 0)
-            await other.says("PING", b"+PONG\r\n")
-            assert 0 < at.node.asked < 1000
-            at.door.abort()
-            await until(lambda: not at.door.connections)
-            begun = at.node.asked
-            await turns(50)
-            assert at.node.asked == begun
-
-    run(story)
-
-
-def test_a_bug_in_a_later_turn_is_told_and_leaves_the_connection_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epoxy.api.resp.turns.TURN_S", -1.0)
-
-    async def story() -> None:
-        seen: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context["exception"]))
-        async with world() as at:
-            at.node.held[b"k"] = proposal(b"v")
-            at.node.broken = {b"x"}
-            client = await at.connect()
-            client.send("MGET k k x k", "PING")
-            await client.expect(b"-ERR internal error, outcome unknown\r\n+PONG\r\n")
-            assert [str(each) for each in seen] == ["a bug"]
-
-    run(story)
-
-
 def test_one_clients_pipeline_waits_for_room_at_the_node_instead_of_being_refused() -> None:
     async def story() -> None:
         async with world() as at:
@@ -263,24 +193,6 @@ def test_one_clients_pipeline_waits_for_room_at_the_node_instead_of_being_refuse
                 most = max(most, len(at.node.writes))
                 at.node.writes.popleft()[1](committed(b"v"))
             await client.expect(b"+OK\r\n" * 12 + b":12\r\n")
-            assert most == 5
-
-    run(story)
-
-
-def test_keys_asked_for_elsewhere_wait_for_room_at_the_node() -> None:
-    async def story() -> None:
-        async with world() as at:
-            at.node.room = 5
-            client = await at.connect()
-            client.send("EXISTS" + " k" * 12)
-            most = 0
-            for _ in range(12):
-                await until(lambda: bool(at.node.reads))
-                await turns()
-                most = max(most, len(at.node.reads))
-                at.node.reads.popleft()[2](found(b"v"))
-            await client.expect(b":12\r\n")
             assert most == 5
 
     run(story)
@@ -380,21 +292,6 @@ def test_what_came_before_garbage_is_answered_first() -> None:
     run(story)
 
 
-def test_one_connection_too_many_is_told_so() -> None:
-    async def story() -> None:
-        async with world(RespLimits(connections=2)) as at:
-            first, second = await at.connect(), await at.connect()
-            await first.says("PING", b"+PONG\r\n")
-            await second.says("PING", b"+PONG\r\n")
-            third = await at.connect()
-            assert await third.rest() == b"-ERR max number of clients reached\r\n"
-            first.writer.close()
-            await until(lambda: len(at.door.connections) == 1)
-            await (await at.connect()).says("PING", b"+PONG\r\n")
-
-    run(story)
-
-
 def test_a_script_that_closes_its_half_gets_its_answers() -> None:
     async def story() -> None:
         async with world() as at:
@@ -454,113 +351,6 @@ def test_somebody_who_left_is_forgotten_once_answered() -> None:
     run(story)
 
 
-def test_the_door_closes_when_everything_begun_is_answered() -> None:
-    async def story() -> None:
-        async with world() as at:
-            client, idle = await at.connect(), await at.connect()
-            client.send("SET k v")
-            await idle.says("PING", b"+PONG\r\n")
-            await until(lambda: len(at.node.writes) == 1)
-            at.door.close()
-            assert await idle.rest() == b""
-            at.node.writes[0][1](committed(b"v"))
-            assert await client.rest() == b"+OK\r\n"
-
-    run(story)
-
-
-def test_after_the_last_call_a_connection_closes_behind_the_answers_to_what_it_sends_next() -> None:
-    """Whoever hears a refusal and then the end knows what became of everything it sent."""
-
-    async def story() -> None:
-        async with world() as at:
-            client = await at.connect()
-            await client.says("PING", b"+PONG\r\n")
-            at.door.last_call()
-            client.raw(b"*1\r\n$4\r\nPI")
-            client.raw(b"NG\r\n")
-            client.send("SET k v")
-            await until(lambda: len(at.node.writes) == 1)
-            at.node.writes[0][1](Refused(reason="the node is stopping"))
-            assert await client.rest() == b"+PONG\r\n-BUSY nothing was written to 'k': the node is stopping\r\n"
-
-    run(story)
-
-
-class Unbuffered(asyncio.Transport):
-    """Writes when it is told to, and looks what has reached the other end before it ends the stream."""
-
-    def __init__(self, near: socket.socket, far: socket.socket) -> None:
-        super().__init__({"socket": near})
-        self._near, self._far = near, far
-        self.arrived_before_the_end: bool | None = None
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._near.sendall(data)
-
-    def can_write_eof(self) -> bool:
-        return True
-
-    def write_eof(self) -> None:
-        self.arrived_before_the_end = bool(select.select([self._far], [], [], 0)[0])
-        self._near.shutdown(socket.SHUT_WR)
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
-
-
-def test_the_last_reply_of_a_node_that_stops_leaves_in_one_piece_with_the_end() -> None:
-    """A client that has the reply and not yet the end sends its next command, and never learns what became of it."""
-
-    async def story() -> None:
-        door = RespServer(FakeNode())
-        connection = RespConnection(door)
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            far = socket.create_connection(listening.getsockname())
-            near = listening.accept()[0]
-        with near, far:
-            transport = Unbuffered(near, far)
-            connection.connection_made(transport)
-            door.last_call()
-            connection.data_received(b"PING\r\n")
-            assert transport.arrived_before_the_end is (sys.platform != "linux")
-            assert [far.recv(100), far.recv(100)] == [b"+PONG\r\n", b""]
-            connection.data_received(b"PING\r\n")
-            connection.connection_lost(None)
-
-    run(story)
-
-
-def asked_for_the_last_time(client: tls.SSLSocket) -> list[bytes]:
-    """What it is told, and what else has come by then; at last of TCP's stream, where pools look for the end."""
-    client.sendall(b"PING\r\n")
-    told = [client.recv(100), client.recv(100)]
-    with socket.socket(fileno=os.dup(client.fileno())) as beneath:
-        return [*told, beneath.recv(100, socket.MSG_DONTWAIT if sys.platform == "linux" else 0)]
-
-
-def test_a_tls_client_finds_both_ends_with_its_last_reply_and_its_goodbye_is_not_waited_for(tmp_path: Path) -> None:
-    """A pool looks at an idle connection when it next needs one. asyncio would wait for half a minute."""
-    office = Office(tmp_path, "ca")
-    ours, theirs = server_context(*office.issue("127.0.0.1")), client_context(None, None, office.ca)
-
-    async def story() -> None:
-        door = RespServer(FakeNode())
-        async with await door.serve("127.0.0.1", 0, ssl=ours) as server:
-            with socket.create_connection(server.sockets[0].getsockname()) as plain:
-                loop = asyncio.get_running_loop()
-                idle = await loop.run_in_executor(None, partial(theirs.wrap_socket, plain, server_hostname="127.0.0.1"))
-                with idle:
-                    await until(lambda: bool(door.connections))
-                    door.last_call()
-                    assert await loop.run_in_executor(None, asked_for_the_last_time, idle) == [b"+PONG\r\n", b"", b""]
-                    door.close()
-                    async with asyncio.timeout(15):
-                        await until(lambda: not door.connections)
-
-    run(story)
-
-
 def test_a_bug_is_told_and_logged_and_leaves_the_connection_in_order(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with world() as at:
@@ -573,69 +363,6 @@ def test_a_bug_is_told_and_logged_and_leaves_the_connection_in_order(caplog: pyt
     with caplog.at_level(logging.ERROR):
         run(story)
     assert "a bug" in caplog.text
-
-
-def test_an_operation_that_answers_twice_is_heard_once() -> None:
-    async def story() -> None:
-        async with world() as at:
-            client = await at.connect()
-            client.send("SET k v", "PING")
-            await until(lambda: len(at.node.writes) == 1)
-            at.node.writes[0][1](committed(b"v"))
-            at.node.writes[0][1](committed(b"v"))
-            await client.expect(b"+OK\r\n+PONG\r\n")
-            await client.says("PING", b"+PONG\r\n")
-
-    run(story)
-
-
-def test_unknown_commands_and_wrong_numbers_of_arguments() -> None:
-    async def story() -> None:
-        async with world() as at:
-            client = await at.connect()
-            await client.says("LPUSH l 1", b"-ERR unknown command 'LPUSH'\r\n")
-            await client.says(b"\x00\xff x", b"-ERR unknown command '\\x00\\xff'\r\n")
-            await client.says("GET", b"-ERR wrong number of arguments for 'get' command\r\n")
-            await client.says("GET a b", b"-ERR wrong number of arguments for 'get' command\r\n")
-            await client.says("MGET", b"-ERR wrong number of arguments for 'mget' command\r\n")
-            await client.says("SET k", b"-ERR wrong number of arguments for 'set' command\r\n")
-
-    run(story)
-
-
-def test_the_door_speaks_tls() -> None:
-    async def story() -> None:
-        authority = trustme.CA()
-        theirs, ours = tls.create_default_context(tls.Purpose.CLIENT_AUTH), tls.create_default_context()
-        authority.issue_cert("localhost").configure_cert(theirs)
-        authority.configure_trust(ours)
-        door = RespServer(FakeNode())
-        server = await door.serve("127.0.0.1", 0, ssl=theirs)
-        port = server.sockets[0].getsockname()[1]
-        client = Rope(*await asyncio.open_connection("127.0.0.1", port, ssl=ours, server_hostname="localhost"))
-        await client.says("PING", b"+PONG\r\n")
-        await client.says("QUIT", b"+OK\r\n")
-        assert await client.rest() == b""
-        client.writer.close()
-        server.close()
-        await until(lambda: not door.connections)
-
-    run(story)
-
-
-def test_a_server_serves() -> None:
-    async def story() -> None:
-        server = await RespServer(FakeNode()).serve("127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        client = Rope(*await asyncio.open_connection("127.0.0.1", port))
-        await client.says("PING", b"+PONG\r\n")
-        await client.says("QUIT", b"+OK\r\n")
-        assert await client.rest() == b""
-        client.writer.close()
-        await client.writer.wait_closed()
-        server.close()
-
-    run(story)
 
 
 def test_a_world_is_a_world() -> None:
