@@ -226,7 +226,7 @@ VALUES: dict[str, Any] = {
     "progress copied": Progress(store=IDENTITY, cursor=STAMP, copied=True),
     "progress half-way": Progress(store=IDENTITY, cursor=NO_STAMP, after=b"k"),
     "command transfer": TRANSFER,
-    "standing voted-nop": InstanceState(
+    "instance_state voted-nop": InstanceState(
         phase=Phase.ACCEPTED, ballot=Ballot(1, 3), accepted=Ballot(1, 3), nop=True, deps=Deps(), initial=None
     ),
     "term ending": Term(number=2, voters=(1, 3), policy=QuorumPolicy.FAST_PAXOS, ending=True),
@@ -257,7 +257,7 @@ VALUES: dict[str, Any] = {
     "member_reply values-page": ValuesPage(differing=(0,), pairs=(Pair(b"k", b"v"),), through=b"k"),
     "member_reply kept-page": KeptPage(kept=(Kept(term=1, commit=NOP),), more=True),
     "member_reply unfinished": Unfinished(),
-    "wish two": ChangeRequest(members=(Member(id=1, url="http://a", datacenter="east"), Member(id=4))),
+    "change_request two": ChangeRequest(members=(Member(id=1, url="http://a", datacenter="east"), Member(id=4))),
 }
 
 

@@ -190,7 +190,7 @@ txns = st.builds(
 )
 commands = st.builds(Command, txns=st.lists(txns, min_size=1, max_size=2).map(tuple))
 commits = st.builds(OrderedCommit, id=instance_ids, command=st.none() | commands, deps=deps)
-standings = st.builds(
+instance_states = st.builds(
     InstanceState,
     phase=st.sampled_from(Phase),
     ballot=ballots,
@@ -344,7 +344,7 @@ member_replies: st.SearchStrategy[MemberReply] = st.one_of(
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> ChangeRequest:
+def change_requests(draw: st.DrawFn) -> ChangeRequest:
     ids = sorted(draw(st.sets(positive, min_size=1, max_size=9)))
     return ChangeRequest(members=tuple(Member(id=id_, url=draw(urls), datacenter=draw(datacenters)) for id_ in ids))
 
@@ -376,11 +376,11 @@ FORMATS = {
         Format("config", configs(), wire.encode_config, wire.decode_config),
         Format("progress", progresses, wire.encode_progress, wire.decode_progress),
         Format("command", commands, wire.encode_command, wire.decode_command),
-        Format("standing", standings, wire.encode_instance_state, wire.decode_instance_state),
+        Format("instance_state", instance_states, wire.encode_instance_state, wire.decode_instance_state),
         Format("term", terms, wire.encode_term, wire.decode_term),
         Format("term_end", st.builds(TermEnd, ends=several_ids), wire.encode_term_end, wire.decode_term_end),
         Format("member_request", member_requests, wire.encode_member_request, wire.decode_member_request),
         Format("member_reply", member_replies, wire.encode_member_reply, wire.decode_member_reply),
-        Format("wish", wishes(), wire.encode_change_request, wire.decode_change_request),
+        Format("change_request", change_requests(), wire.encode_change_request, wire.decode_change_request),
     )
 }

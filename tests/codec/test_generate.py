@@ -162,7 +162,7 @@ def test_limits_are_those_of_the_model() -> None:
         "Replies": Limit(0, wire.MAX_BATCH),
         "Entries": Limit(0, MAX_PAGE_ROWS),
         "UnsettledKeys": Limit(0, MAX_PAGE_ROWS),
-        "Wished": Limit(1, MAX_REPLICAS),
+        "RequestedMembers": Limit(1, MAX_REPLICAS),
         "Values": Limit(0, MAX_PARTS),
         "Compares": Limit(0, MAX_PARTS),
         "Operations": Limit(0, MAX_PARTS),

@@ -152,9 +152,9 @@ REFUSED: dict[str, tuple[str, str, type[CodecError]]] = {
     "sealed in its own time": ("config", "0200 01 01 01 010200 000000000000000000 00 00 01 00 00", InvalidValue),
     "as many terms as epochs": ("config", "0200 01 01 01 010200 000000000000000000 00 00 00 01 00", InvalidValue),
     "members of a later term": ("config", "0200 02 01 01 010200 000000000000000000 00 00 00 00 01", InvalidValue),
-    "a wish for nobody": ("wish", "0200 00", InvalidValue),
-    "a wish for replica 0": ("wish", "0200 01 000000", InvalidValue),
-    "the same wish twice": ("wish", "0200 02 010000 010000", InvalidValue),
+    "a request for no member": ("change_request", "0200 00", InvalidValue),
+    "a request for replica 0": ("change_request", "0200 01 000000", InvalidValue),
+    "the same member twice": ("change_request", "0200 02 010000 010000", InvalidValue),
     "65 voters": ("config", "0200 01 01 01 010200 000000000000000000 01 41" + "01" * 65 + "0000", Oversized),
 }
 

@@ -2967,13 +2967,13 @@ def decode_member(buffer: bytes, position: int) -> tuple[Member, int]:
     return Member(id=id, url=url, datacenter=datacenter), position
 
 
-def encode_wished(out: list[bytes], value: tuple[Member, ...]) -> None:
+def encode_requested_members(out: list[bytes], value: tuple[Member, ...]) -> None:
     out.append(length_bytes(len(value), 1, 64))
     for item in value:
         encode_member(out, item)
 
 
-def decode_wished(buffer: bytes, position: int) -> tuple[tuple[Member, ...], int]:
+def decode_requested_members(buffer: bytes, position: int) -> tuple[tuple[Member, ...], int]:
     count, position = decode_length(buffer, position, 1, 64)
     items: list[Member] = []
     for _ in range(count):
@@ -2988,11 +2988,11 @@ def encode_change_request(out: list[bytes], record: ChangeRequest) -> None:
         raise InvalidValue("replica id 0 belongs to legacy values")
     if any(a.id >= b.id for a, b in pairwise(members)):
         raise InvalidValue("replica ids rise")
-    encode_wished(out, members)
+    encode_requested_members(out, members)
 
 
 def decode_change_request(buffer: bytes, position: int) -> tuple[ChangeRequest, int]:
-    members, position = decode_wished(buffer, position)
+    members, position = decode_requested_members(buffer, position)
     if members[0].id < 1:
         raise InvalidValue("replica id 0 belongs to legacy values")
     if any(a.id >= b.id for a, b in pairwise(members)):
