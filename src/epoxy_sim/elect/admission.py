@@ -1,4 +1,4 @@
-"""The production handshake between two parties, byte by byte, without a socket."""
+"""The production handshake between two parties, as bytes, without a socket."""
 
 from epoxy.codec.resp import CommandReader
 from epoxy.protocol.elect import codec as wire

@@ -1,8 +1,7 @@
-"""Elections as the original text describes them, in place of ours: heartbeats, OFFER, ACCEPT, ANNOUNCE, and nothing
-written down.
+"""Elections as the original text describes them: heartbeats, OFFER, ACCEPT, ANNOUNCE, and no durable state.
 
-It loses acknowledged writes and has two primaries at once, as told in docs/protocol/elect.md. It stays here because
-checkers that do not find that are worth nothing.
+They lose acknowledged writes and have two primaries at once (docs/protocol/elect.md). They stay here to show that the
+checkers find that.
 """
 
 from collections.abc import Callable
@@ -25,10 +24,10 @@ from epoxy.protocol.elect.terms import Effect, ElectRecord, Follow, Mode, OpenSe
 FOR_EVER_MS = 1 << 40
 
 LIST = "0" * DIGEST_CHARS
-"""There is one list, and no other."""
+"""There is only one list."""
 
 TICKS = 4
-"""In a heartbeat."""
+"""Ticks in a heartbeat interval."""
 
 
 class AsDescribed:
@@ -65,7 +64,7 @@ class AsDescribed:
         return []
 
     def hand_over(self, heir: str, now_ms: int) -> str | None:  # noqa: ARG002
-        return "there is no such thing"
+        return "not supported"
 
     def report(self, report: ServerReport, now_ms: int) -> list[Effect]:  # noqa: ARG002
         self.server = report
@@ -109,7 +108,7 @@ class AsDescribed:
         return silent_ms >= self.config.timing.down_after_ms and now_ms >= self.rest_ms
 
     def _wins(self, now_ms: int) -> bool:
-        """Highest offset, then lowest id, among those it has seen."""
+        """Highest offset, then lowest id, among the nodes heard lately."""
         mine = (-self.server.position.offset, self.me)
         seen = [n for n, at in self.last_seen.items() if now_ms - at < self.config.timing.down_after_ms]
         return all(mine < (-self.offsets[node], node) for node in seen)
@@ -130,7 +129,7 @@ class AsDescribed:
             self._demote(heartbeat.epoch, heartbeat.node)
 
     def _on_offer(self, offer: Offer) -> list[Effect]:
-        """At most one ACCEPT for an epoch, except that a candidate gives way to a lower id."""
+        """At most one ACCEPT for an epoch, except that a candidate yields to a lower id."""
         mine = self.server.position.offset
         duel = self.role is Role.CANDIDATE and offer.epoch == self.seen
         yields = duel and offer.offset == mine and offer.node < self.me
@@ -163,7 +162,7 @@ class AsDescribed:
         self.seen = max(self.seen, epoch)
 
     def _orders(self) -> list[Effect]:
-        """A primary writes until it hears of another."""
+        """A primary takes writes until it hears of another."""
         wanted: Order = OpenServer(self.epoch, FOR_EVER_MS) if self.leading else Follow(self.primary)
         if not self.server.alive or wanted == self._order:
             return []

@@ -1,4 +1,4 @@
-"""From a seed to a plan. Each draws its own cluster, its own clocks and weather, and a few kinds of trouble."""
+"""A plan from a seed. Each has its own cluster, clocks, network and a few kinds of faults."""
 
 from random import Random
 
@@ -10,19 +10,19 @@ from epoxy_sim.elect.plans.fault_pairs import ambush
 from epoxy_sim.elect.plans.rolling_restart import changed
 
 SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 7)
-"""Three and five are what people run."""
+"""Most clusters have three or five nodes."""
 
 BABBLED = 0.3
-"""Of the seeds in which messages are encoded: only these know a last epoch."""
+"""Share of the seeds with encoded messages, which alone limit epochs to 64 bits."""
 
 ROLLED = 5
-"""Every so many seeds have a change of nodes."""
+"""One seed in this many has a change of nodes."""
 
 KINDS = tuple(kind for kind in Kind if kind is not Kind.WIPE)
 
 
 def generate(seed: int, *, n: int | None = None) -> ElectPlan:
-    """Every other seed is an ambush instead: a story in which one fault meets what another has left behind."""
+    """Every other seed combines faults deliberately (`plans/fault_pairs.py`) instead of at random."""
     dice = Random(f"elect/plan/{seed}")
     size = n if n is not None else dice.choice(SIZES)
     timing = draw_timing(dice)
@@ -53,7 +53,7 @@ def generate(seed: int, *, n: int | None = None) -> ElectPlan:
 
 
 def draw_timing(dice: Random) -> ElectTiming:
-    """Short ones: what matters is how they relate, and a run should see many elections."""
+    """Short times: only their proportions matter, and a run should have many elections."""
     beat_ms = dice.choice((20, 40, 100))
     down_ms = beat_ms * dice.choice((5, 8, 25))
     lease_ms = max(2 * beat_ms + 1, down_ms * dice.choice((60, 75, 94)) // 100)
@@ -77,8 +77,8 @@ def draw_weather(dice: Random) -> ElectWeather:
 
 
 def draw_faults(dice: Random, n: int, timing: ElectTiming, until_ms: int) -> tuple[ElectFault, ...]:
-    """At most one disk is lost in a run, which is what a cluster is made to survive. Trouble comes alone or in quick
-    succession, and lasts a moment, about as long as the timeouts, or long."""
+    """At most one disk is lost in a run, as a cluster must survive. Faults come alone or in quick succession, and last
+    a moment, about as long as the timeouts, or long."""
     kinds = dice.sample(KINDS, k=dice.randint(1, 4))
     faults = [draw_fault(dice, dice.choice(kinds), n, timing, until_ms) for _ in range(dice.randint(0, 6))]
     if dice.random() < 0.2:
@@ -97,7 +97,7 @@ def draw_fault(dice: Random, kind: Kind, n: int, timing: ElectTiming, until_ms: 
 
 
 def draw_target(dice: Random, kind: Kind, n: int) -> tuple[int, ...]:
-    """Half of the time it is the primary, alone or with company."""
+    """Half of the time it is the primary, alone or with others."""
     first = 0 if dice.random() < 0.5 and kind is not Kind.HANDOVER else dice.randint(1, n)
     single = kind in (Kind.WIPE, Kind.HANDOVER) or dice.random() < 0.6
     if kind in (Kind.APART, Kind.SILENT):

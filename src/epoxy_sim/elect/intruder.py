@@ -1,5 +1,5 @@
-"""Somebody who knows everything but the secret: names, addresses, the config, the protocol. And somebody who belongs to
-the cluster and talks nonsense."""
+"""An intruder that knows names, addresses, config and protocol, but not the secret; and a member that sends an
+impossible epoch."""
 
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 PACE_US = 700_000
 EPOCHS = 100
-"""How far above everything it has seen it claims to lead."""
+"""The first epoch it claims to lead."""
 
 
 LAST_EPOCH = 2**64 - 1
 
 
 def babble(cluster: "ElectSimulation") -> None:
-    """Everybody hears from everybody else, once, of the last epoch there is."""
+    """Every node receives from every other, once, a heartbeat with the last epoch there is."""
     for listener in cluster.machines.values():
         for speaker in cluster.machines.values():
             agent = speaker.agent
@@ -37,7 +37,7 @@ class Stranger:
         self._epoch = EPOCHS
 
     def speak(self) -> None:
-        """To everybody, in the name of everybody."""
+        """To every node, in the name of every other."""
         for listener in self._cluster.machines.values():
             for victim in self._cluster.machines.values():
                 party = replace(victim.party, secret=b"a guess")

@@ -1,4 +1,4 @@
-"""Those who judge. They see what everybody does, at the true time, and know nothing of what breaks."""
+"""The judges of elections. They see every action at its true time, and know nothing of the faults."""
 
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ class ElectJudge:
         self._votes: dict[tuple[str, int], str] = {}
         self._holders: dict[int, set[str]] = {}
         self._needed: dict[int, int] = {}
-        """Holders that make an acknowledged write one that must survive."""
+        """Copies from which on an acknowledged write must survive."""
         self._stage = 0
         self._remembered: set[str] = set()
 
@@ -33,19 +33,21 @@ class ElectJudge:
     def led(self, node: str, epoch: int) -> None:
         winner = self._winners.setdefault(epoch, node)
         self.elections += winner == node
-        self._note(f"{node} leads epoch {epoch}")
+        self._world.note(f"{node} leads epoch {epoch}")
         if winner != node:
             raise Violation("two primaries of an epoch", f"{winner} and {node} both lead epoch {epoch}")
 
     def saved(self, node: str, record: ElectRecord) -> None:
-        self._note(
+        self._world.note(
             f"{node} saves epoch {record.epoch} {record.voted_for}, leader {record.leader_epoch} {record.leader}"
         )
         self._remembered.add(node)
         if record.lists is not None and not record.lists.is_joint and record.lists.stage > self._stage:
             self._in_force(record.lists)
         if self._winners.get(record.leader_epoch) != record.leader:
-            raise Violation("a leader nobody elected", f"{node} follows {record.leader} in epoch {record.leader_epoch}")
+            raise Violation(
+                "a leader without an election", f"{node} follows {record.leader} in epoch {record.leader_epoch}"
+            )
         if record.voted_for == node:
             self._voted(node, record.epoch, node)
 
@@ -56,16 +58,16 @@ class ElectJudge:
             self._voted(node, message.epoch, message.candidate)
 
     def _voted(self, node: str, epoch: int, candidate: str) -> None:
-        """A candidate may take its own vote back; nobody else has counted it."""
+        """A candidate may withdraw the vote for itself, which no other node has counted."""
         before = self._votes.get((node, epoch), candidate)
         self._votes[node, epoch] = candidate
         if before not in (candidate, node):
             raise Violation("second vote", f"{node} votes for {before} and {candidate} in epoch {epoch}")
 
-    def announced(self, sender: str, to: str, message: Announce, box: SendQueue) -> None:
-        waiting = box.take()
+    def announced(self, sender: str, to: str, message: Announce, queue: SendQueue) -> None:
+        waiting = queue.take()
         for each in waiting:
-            box.put(each)
+            queue.put(each)
         if not any(isinstance(each, Announce) and each.epoch >= message.epoch for each in waiting):
             raise Violation("announcement dropped", f"{sender} forgets to tell {to} of epoch {message.epoch}")
 
@@ -78,15 +80,13 @@ class ElectJudge:
 
     def promoted(self, machine: "ElectMachine", epoch: int) -> None:
         self.openings += 1
-        self._note(f"{machine.name} takes writes as primary of epoch {epoch}, {len(machine.server.log)} entries")
+        self._world.note(f"{machine.name} takes writes as primary of epoch {epoch}, {len(machine.server.log)} entries")
         if epoch == 1:
             self.begun(machine)
         have = {number for _, number in machine.server.log}
         lost = [number for number in self._must_survive() if number not in have]
         if lost:
-            raise Violation(
-                "acknowledged write lost", f"{machine.name} begins epoch {epoch} without write {lost[0]} and its kind"
-            )
+            raise Violation("acknowledged write lost", f"{machine.name} begins epoch {epoch} without write {lost[0]}")
 
     def _in_force(self, lists: Lists) -> None:
         """A new list counts alone: from now on its majorities decide what survives."""
@@ -101,7 +101,7 @@ class ElectJudge:
                 )
 
     def begun(self, machine: "ElectMachine") -> None:
-        """From the first write on a node may be lost: everybody knows who leads."""
+        """From the first write on a node may be lost, so every node must have a record by then."""
         new = {node.id for node in machine.config.nodes} - self._remembered
         if new:
             raise Violation("begun too early", f"{machine.name} takes the first writes, unknown to {', '.join(new)}")
@@ -110,10 +110,10 @@ class ElectJudge:
         self.acked += 1
         self._holders[number] = holders
         self._needed[number] = needed
-        self._note(f"write {number} is acknowledged, on {', '.join(sorted(holders))}")
+        self._world.note(f"write {number} is acknowledged, on {', '.join(sorted(holders))}")
 
     def wiped(self, node: str) -> None:
-        """Its copies are gone, and its votes; what is left may be too little for a promise."""
+        """Its copies and votes are gone; fewer copies may be left than a promise needs."""
         for holders in self._holders.values():
             holders.discard(node)
         for key in [key for key in self._votes if key[0] == node]:
@@ -126,14 +126,10 @@ class ElectJudge:
 
     def told(self, sender: "ElectMachine", to: str, message: Message, lost: bool) -> None:
         if not isinstance(message, Heartbeat):
-            self._note(f"{sender.name} -> {to}: {say(message)}{' (lost)' if lost else ''}")
+            self._world.note(f"{sender.name} -> {to}: {say(message)}{' (lost)' if lost else ''}")
 
     def ordered(self, node: str, order: Order) -> None:
-        self._note(f"{node} orders {order}")
-
-    def _note(self, text: str) -> None:
-        if self._world.trace is not None:
-            self._world.note(text)
+        self._world.note(f"{node} orders {order}")
 
 
 def say(message: Message) -> str:

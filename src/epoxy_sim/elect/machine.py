@@ -1,4 +1,4 @@
-"""One machine: a clock, a disk, a server and, beside it, an agent around the production elector."""
+"""One machine: a clock, a disk, a server and an agent around the production elector."""
 
 from collections.abc import Callable
 from random import Random
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from epoxy_sim.elect.simulation import ElectSimulation
 
 SLOW_ORDERS = 3
-"""The part of `down_after_ms` that a busy server may take to carry out an order."""
+"""A slow order takes this fraction of `down_after_ms`."""
 
 HUNG_US = 10_000
-"""Between two looks whether a server that hangs goes on with what it was told, or whether an agent may end."""
+"""Interval between checks of a hung server, and of an agent that is about to end."""
 
 SECRET = b"the secret of a simulated cluster"
 
 
-class Brain(Protocol):
-    """What a machine needs of an elector, ours or the one that was described."""
+class ElectorPort(Protocol):
+    """What a machine needs of an elector, the production one or `AsDescribed`."""
 
     record: ElectRecord
     leading: bool
@@ -43,9 +43,9 @@ class Brain(Protocol):
 
 
 class ElectMachine:
-    """`life` counts the agent's starts: what was meant for an earlier one does not reach this."""
+    """`life` counts the agent's starts, so that events of an earlier one do not reach this one."""
 
-    brain: type[Elector] = Elector
+    elector_class: type[Elector] = Elector
 
     def __init__(self, cluster: "ElectSimulation", name: str, config: ElectConfig, rate: float) -> None:
         self.cluster = cluster
@@ -54,12 +54,12 @@ class ElectMachine:
         self.life = 0
         self.up = False
         self.disk_full = False
-        self.dies_on_vote = False
+        self.crashes_on_vote = False
         self.ending = False
         self.listed = any(node.id == name for node in config.nodes)
         """Whether an operator wants it to run."""
         self.record: ElectRecord | None = None
-        self.agent: Brain | None = None
+        self.agent: ElectorPort | None = None
         self.server = Server(self)
         self._party: Party | None = None
         self._known: tuple[Lists | None, ElectConfig] = (None, config)
@@ -89,10 +89,10 @@ class ElectMachine:
         else:
             action()
 
-    # What may happen to it
+    # Faults and operations
 
     def given(self, config: ElectConfig) -> None:
-        """Another file, which counts from the agent's next start."""
+        """A new file, read at the agent's next start."""
         self.config, self.listed = config, True
 
     def start(self) -> None:
@@ -111,9 +111,9 @@ class ElectMachine:
         self.life += 1
         self._seen = None
         try:
-            self.agent = self.brain(self.config, self.name, self.record, self.local_ms(), self._dice.randint)
+            self.agent = self.elector_class(self.config, self.name, self.record, self.local_ms(), self._dice.randint)
         except ConfigError as refused:
-            self.cluster.note(f"{self.name} does not start: {refused}")
+            self.cluster.world.note(f"{self.name} does not start: {refused}")
             return
         self._tick(self.life)
 
@@ -132,7 +132,7 @@ class ElectMachine:
         self.agent = None
         self.ending = False
         self.life += 1
-        self.cluster.network.lost_box(self.name)
+        self.cluster.network.drop_queues(self.name)
 
     def end_agent(self) -> None:
         if self.agent is not None and not self.ending:
@@ -141,7 +141,7 @@ class ElectMachine:
             self._leave(self.life)
 
     def _leave(self, life: int) -> None:
-        """As soon as it has made way; whoever waits for it kills it when the fault is over."""
+        """End as soon as it has stepped down. If it never does, it is killed when the fault ends."""
         if self.agent is None or life != self.life:
             return
         if self.agent.has_stepped_down:
@@ -155,11 +155,11 @@ class ElectMachine:
     def fill_disk(self) -> None:
         self.disk_full = True
 
-    def lay_trap(self) -> None:
-        self.dies_on_vote = True
+    def crash_on_next_vote(self) -> None:
+        self.crashes_on_vote = True
 
     def mend(self) -> None:
-        self.disk_full = self.dies_on_vote = self.server.hung = False
+        self.disk_full = self.crashes_on_vote = self.server.hung = False
         self.resume()
         if self.ending:
             self.crash_agent()
@@ -201,14 +201,14 @@ class ElectMachine:
             self._perform(self.agent.tick(self.local_ms()), life)
 
     def _look(self, life: int) -> None:
-        """Only news are worth a step: a look comes with every tick."""
+        """Only a changed report is passed on: the server is observed with every tick."""
         report = self.server.report()
         if self.agent is not None and life == self.life and report != self._seen:
             self._seen = report
             self._perform(self.agent.report(report, self.local_ms()), life)
 
     def _perform(self, effects: list[Effect], life: int) -> None:
-        """In order. If something cannot be saved the agent ends there and then, and nothing behind it happens."""
+        """In order. If a record cannot be saved the agent ends at once, and no later effect happens."""
         judge = self.cluster.judge
         for effect in effects:
             match effect:
@@ -223,14 +223,14 @@ class ElectMachine:
                 case Send():
                     judge.sends(self.name, effect.message, self.record)
                     self.cluster.network.put(self, effect.to, effect.message)
-                    if self.dies_on_vote and isinstance(effect.message, Acceptance):
-                        self._die_and_return()
+                    if self.crashes_on_vote and isinstance(effect.message, Acceptance):
+                        self._crash_and_restart()
                         return
                 case _:
                     self._order(effect, life)
 
-    def _die_and_return(self) -> None:
-        self.dies_on_vote = False
+    def _crash_and_restart(self) -> None:
+        self.crashes_on_vote = False
         self.crash_agent()
         self.start_agent()
 
@@ -238,8 +238,7 @@ class ElectMachine:
         return record.leader != self.name or record.leader_epoch < record.epoch
 
     def _order(self, order: Order, life: int) -> None:
-        """The server does what it is told in the order it is told, sooner or later. A lease that is prolonged needs no
-        work of the server's."""
+        """The server carries out orders in sequence, after a delay. A prolonged lease needs no work of the server."""
         server = self.server
         if isinstance(order, OpenServer) and server.is_open:
             server.obey(order)

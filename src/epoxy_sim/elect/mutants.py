@@ -1,5 +1,5 @@
-"""Planted faults of elections. The first nine are those of the original text, one by one, under the numbers that
-docs/protocol/elect.md gives them; the others are rules of our own, each taken out."""
+"""Planted faults of elections. The first nine are those of the original text, under the numbers of
+docs/protocol/elect.md; each of the others takes out one of our own rules."""
 
 from epoxy.protocol.elect import bootstrap, candidacy, changes, handshake, heartbeats, lists, rules, votes
 from epoxy.protocol.elect.lists import Lists, NodeList
@@ -14,7 +14,7 @@ from epoxy_sim.patching import Patch, mutant
 AS_DESCRIBED = "elect-as-described"
 
 NOT_ASKED = (Patch(ElectJudge, "sends", mutations.nothing), Patch(ElectJudge, "begun", mutations.nothing))
-"""Where a mutant breaks what a judge looks at directly, that judge looks away: others must find it by what follows."""
+"""Where a mutant breaks what a judge checks directly, that check is off: others must find it by its consequences."""
 
 ALL = (
     mutant(
@@ -50,7 +50,7 @@ ALL = (
     mutant("5-lease-too-long", "the lease outlives the silence", Patch(rules, "lease_end", mutations.twice_as_long)),
     mutant(
         "5-lease-by-hearing",
-        "who is heard counts as hearing",
+        "a heartbeat received counts as an answer",
         Patch(heartbeats, "prolong", mutations.count_the_heard),
         since=90,
     ),
@@ -64,7 +64,7 @@ ALL = (
     mutant("7-full-queue", "a full queue drops what is new", Patch(SendQueue, "put", mutations.drop_the_new)),
     mutant("8-anyone-may-speak", "no secret is asked for", Patch(handshake, "check_proof", mutations.nothing)),
     mutant(
-        "9-any-config", "peers with another list are heard", Patch(lists, "compatible", mutations.always), since=100
+        "9-any-config", "peers with another list are accepted", Patch(lists, "compatible", mutations.always), since=100
     ),
     mutant("no-judgement", "a voter does not compare positions", Patch(rules, "is_worse", mutations.never), since=210),
     mutant(
@@ -74,7 +74,7 @@ ALL = (
     ),
     mutant(
         "memory-invented",
-        "a node without memory votes",
+        "a node without a record votes",
         Patch(ElectorState, "__init__", mutations.start_with_invented_record),
         since=480,
     ),
@@ -111,7 +111,7 @@ ALL = (
     ),
     mutant(
         "no-promise",
-        "who answers a leader of the new list elects by the old one",
+        "a node that answered a leader of the new list elects by the old one",
         Patch(rules, "raised", mutations.kept),
     ),
     mutant(
@@ -121,14 +121,14 @@ ALL = (
     ),
     mutant(
         "copies-that-do-not-vote",
-        "who leaves the list goes on copying",
+        "a node that leaves the list goes on copying",
         Patch(rules, "may_copy", mutations.always),
         since=165,
     ),
     mutant(
         AS_DESCRIBED,
         "elections as first described",
-        Patch(ElectMachine, "brain", AsDescribed),
+        Patch(ElectMachine, "elector_class", AsDescribed),
         *NOT_ASKED,
     ),
 )

@@ -1,4 +1,4 @@
-"""Broken rules, to be planted in place of the right ones. Each does one thing wrong, and only that."""
+"""Broken rules, planted in place of the production ones. Each breaks exactly one thing."""
 
 # They stand in for production rules and keep their signatures, used or not.
 # ruff: noqa: ARG001
@@ -42,7 +42,7 @@ def never(*_: object) -> bool:
 def start_without_votes(
     self: ElectorState, config: ElectConfig, me: str, record: ElectRecord | None, now_ms: int, draw: Draw
 ) -> None:
-    """Of the record only the leader was kept, and the restart waits for it no longer."""
+    """Keeps only the leader of the record, and does not wait for it after the restart."""
     kept = replace(record, epoch=record.leader_epoch, voted_for="") if record is not None else None
     start_at_once(self, config, me, kept, now_ms, draw)
 
@@ -69,7 +69,7 @@ def vote_unseeing(state: ElectorState, offer: Offer, now_ms: int) -> bool:
 
 
 def stand_alone(state: ElectorState, ready: list[str]) -> bool:
-    """That it hears no primary itself is enough."""
+    """It is enough that this node itself hears no primary."""
     return not state.leading or _would_win(state, ready)
 
 
@@ -106,7 +106,7 @@ def twice_as_long(answered_ms: Mapping[str, int], lists: Lists, lease_ms: int) -
 
 
 def count_the_heard(state: ElectorState, now_ms: int) -> None:
-    """Who is heard may not hear."""
+    """Wrong because a node whose heartbeats arrive may not receive any."""
     if state.leading:
         heard = {node: peer.at_ms for node, peer in state.peers.items() if peer.heartbeat is not None}
         lease_end_ms = _lease_end({**heard, state.me: now_ms}, state.lists, state.timing.lease_ms)
@@ -149,6 +149,6 @@ def kept(floor: ListFloor, stage: int, digest: str) -> ListFloor:
 
 
 def latest(answered_ms: Mapping[str, int], nodes: frozenset[str], n: int) -> int:
-    """Of a list that has no majority nothing is asked."""
+    """A list without a majority is ignored."""
     counted = {node: at_ms for node, at_ms in answered_ms.items() if node in nodes}
     return _nth_latest(counted, nodes, n) if len(counted) >= n else max(answered_ms.values())

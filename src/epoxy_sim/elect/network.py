@@ -1,4 +1,4 @@
-"""The simulated control network: ordered connections that break, and in front of each the production outbox."""
+"""The simulated control network: ordered connections that break, each behind a production send queue."""
 
 from random import Random
 from typing import TYPE_CHECKING
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 CALM = ElectWeather()
 NOTICED_US = 100_000
-"""After so long without a word a leader takes a follower for gone."""
+"""Silence after which a leader considers a follower gone."""
 Way = tuple[str, str]
 Cut = tuple[frozenset[str], frozenset[str], bool]
-"""Who is not heard by whom, and whether that holds for their servers too."""
+"""Senders, receivers, and whether their servers are cut off too."""
 
 
 class ElectNetwork:
@@ -34,12 +34,13 @@ class ElectNetwork:
         self._dice = Random(f"elect/network/{plan.seed}")
         self._encoded = plan.encoded
         self._blocked: list[Cut] = []
-        self._boxes: dict[Way, SendQueue] = {}
+        self._queues: dict[Way, SendQueue] = {}
         self._admitted: dict[tuple[Party, Party], bool] = {}
         self._last_us: dict[tuple[str, str, str], int] = {}
 
     def block(self, senders: frozenset[str], receivers: frozenset[str], *, data: bool = True) -> Cut:
-        """Whoever streams into it notices after a while, as a real server does by the age of what it was told."""
+        """A server that streams into it notices after a while, as a real one does by the age of the last
+        acknowledgement."""
         self._blocked.append((senders, receivers, data))
         self._world.after(NOTICED_US, self._notice)
         return self._blocked[-1]
@@ -74,24 +75,24 @@ class ElectNetwork:
         return self._in_order(("data", leader.name, follower.name))
 
     def put(self, sender: "ElectMachine", to: str, message: Message) -> None:
-        """Into the box, and out of it as far as the connection takes it."""
-        box = self._boxes.setdefault((sender.name, to), SendQueue())
-        box.put(message)
+        """Into the send queue, and out of it as far as the connection takes it."""
+        queue = self._queues.setdefault((sender.name, to), SendQueue())
+        queue.put(message)
         if isinstance(message, Announce):
-            self._judge.announced(sender.name, to, message, box)
-        self._flush(sender, to, box)
+            self._judge.announced(sender.name, to, message, queue)
+        self._flush(sender, to, queue)
 
-    def lost_box(self, sender: str) -> None:
-        """With the process that held it."""
-        for way in [way for way in self._boxes if way[0] == sender]:
-            del self._boxes[way]
+    def drop_queues(self, sender: str) -> None:
+        """Called when the sending process ends."""
+        for way in [way for way in self._queues if way[0] == sender]:
+            del self._queues[way]
 
-    def _flush(self, sender: "ElectMachine", to: str, box: SendQueue) -> None:
+    def _flush(self, sender: "ElectMachine", to: str, queue: SendQueue) -> None:
         receiver = self.machines[to]
         cut = not self._heard(sender, receiver)
         if not self._is_admitted(sender, receiver) or (cut and self._dice.random() < 0.5):
             return
-        for message in box.take():
+        for message in queue.take():
             self.sent += 1
             lost = cut or self._dice.random() < self.weather.loss
             if self._world.trace is not None:

@@ -1,4 +1,4 @@
-"""Who changes the list of nodes: a rolling restart with another file, one node after the other, in any order."""
+"""The operator that changes the list of nodes: a rolling restart with another file, in any order."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 LOOK_US = 20_000
 PATIENCE = 2
-"""How many `down_after_ms` an agent that was told to end is given before it is killed."""
+"""An agent that was told to end is killed after this many `down_after_ms`."""
 
 
 class ElectOperator:
@@ -33,9 +33,9 @@ class ElectOperator:
             self._cluster.world.after(max(0, after_us), self._roll)
 
     def _roll(self) -> None:
-        """Who is new is started first, with an empty directory; it waits until somebody knows it."""
+        """New nodes are started first, with an empty directory; they wait until the others accept them."""
         roll, config = self._rolls[0]
-        self._cluster.note(f"operator: {config.cluster} becomes {', '.join(node.id for node in config.nodes)}")
+        self._cluster.world.note(f"operator: {config.cluster} becomes {', '.join(node.id for node in config.nodes)}")
         listed = {node.id for node in config.nodes}
         for machine in self._machines(listed):
             if not machine.listed:
@@ -60,7 +60,7 @@ class ElectOperator:
         self._cluster.world.after(1000 * roll.gap_ms, lambda: self._restart(waiting, roll, config))
 
     def _when_ended(self, machine: "ElectMachine", until_us: int, then: Callable[[], None]) -> None:
-        """This life of its agent: one that was started again meanwhile is not waited for, and not killed."""
+        """Waits for this life of the agent only: one that was restarted meanwhile is not killed."""
         life = machine.life
 
         def look() -> None:
@@ -83,8 +83,8 @@ class ElectOperator:
         self._wait(config)
 
     def _hand_over(self) -> None:
-        """A primary that leaves is asked to make way, or its agent is stopped for a while: the change ends under a
-        primary of the new list."""
+        """A primary that leaves is told to hand over, or its agent is stopped for a while, so that the change ends
+        under a primary of the new list."""
         if not self._left:
             return
         for machine in self._left:
@@ -107,7 +107,7 @@ class ElectOperator:
             self._when_ended(machine, until_us, lambda machine=machine: self._switch_off(machine))  # type: ignore[misc]
 
     def _switch_off(self, machine: "ElectMachine") -> None:
-        """Unless the next change has it on its list again."""
+        """Unless the next change lists it again."""
         if not machine.listed:
             machine.crash()
 

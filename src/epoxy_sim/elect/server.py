@@ -1,7 +1,7 @@
 """A server that replicates by itself, as Redis does: asynchronous copies of a log, acknowledgements counted afterwards.
 
-It refuses writes the moment its deadline is over, by the clock of its machine. A real server is closed at that moment
-by the agent or by the agent's guard; what lies between is the business of docs/protocol/elect.md.
+It refuses writes as soon as its deadline is over, by its machine's clock. A real server is closed then by the agent or
+its watchdog; docs/protocol/elect.md describes the gap between the two.
 """
 
 from typing import TYPE_CHECKING
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from epoxy_sim.elect.machine import ElectMachine
 
 Entry = tuple[int, int]
-"""The epoch in which it was written, and the number of the write; 0 opens an epoch."""
+"""Its epoch and the number of the write; 0 opens an epoch."""
 
 RETRY_US = 20_000
-"""A follower without a connection tries again after this."""
+"""Reconnect interval of a follower."""
 
 
 class Attachment:
-    """One connection of a follower to its leader. `sent`: entries given to it."""
+    """One connection of a follower to its leader. `sent`: entries sent on it."""
 
     def __init__(self, leader: "Server", follower: "Server", sent: int) -> None:
         self.leader = leader
@@ -49,7 +49,7 @@ class Server:
         self.source: Attachment | None = None
         self.followers: list[Attachment] = []
         self.confirmed: dict[int, set[str]] = {}
-        """Writes not acknowledged yet, and who has them."""
+        """Writes not acknowledged yet, and the nodes that have them."""
 
     # For the agent
 
@@ -114,7 +114,7 @@ class Server:
         self.confirmed.clear()
 
     def start(self) -> None:
-        """As its file says: a replica of nobody."""
+        """Fenced, as its file says."""
         self.alive = True
 
     # Writes
@@ -147,7 +147,7 @@ class Server:
     # Replication
 
     def _connect(self, leader: "Server") -> None:
-        """Retried until it is attached or told something else."""
+        """Retried until it is attached or gets another order."""
         if self.following is not leader or self.source is not None or not self.alive:
             return
         cluster = self.machine.cluster
@@ -175,7 +175,7 @@ class Server:
         leader._stream(attachment)
 
     def _stream(self, attachment: Attachment) -> None:
-        """Entries arrive in order, for a connection that lives; what is in flight when the leader dies still comes."""
+        """Entries arrive in order while the connection lives; those in flight when the leader dies still arrive."""
         for at in range(attachment.sent, len(self.log)):
             self._send(attachment, at)
         attachment.sent = len(self.log)
@@ -211,7 +211,7 @@ class Server:
             self._acknowledge(number)
 
     def _detach(self) -> None:
-        """Over a broken connection the leader does not hear of it."""
+        """Over a broken connection the leader does not learn of it."""
         if self.source is not None:
             attachment, self.source = self.source, None
             if self.machine.cluster.network.connected(self.machine, attachment.leader.machine):
@@ -236,7 +236,7 @@ class Server:
                 self._connect(self.following)
 
     def notice(self) -> None:
-        """Followers that have not been heard for a while, and a leader that has not."""
+        """Drop followers that have been silent for a while."""
         network = self.machine.cluster.network
         for attachment in list(self.followers):
             stale = attachment.follower.source is not attachment

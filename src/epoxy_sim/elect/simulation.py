@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from epoxy.model.address import Address
 from epoxy.protocol.elect.config import ElectConfig, ElectNode
 from epoxy.protocol.elect.terms import ElectRecord, Mode
@@ -18,12 +20,12 @@ from epoxy_sim.simulation import Simulation, Violation
 NAMES = "abcdefghi"
 
 CALM_LIMIT = 40
-"""How many `down_after_ms` after the last fault a cluster has to be whole again. A node without memory waits for one,
-an election takes two, and a few may fail by bad luck."""
+"""A cluster must be whole again this many `down_after_ms` after the last fault. A node without a record waits for one,
+an election takes two, and a few may fail at random."""
 
 CUTS = (Kind.PARTITION, Kind.ONE_WAY, Kind.APART, Kind.SILENT)
 
-BLOWS: dict[Kind, Callable[[ElectMachine], None]] = {
+FAULTS: dict[Kind, Callable[[ElectMachine], None]] = {
     Kind.CRASH: ElectMachine.crash,
     Kind.WIPE: ElectMachine.wipe,
     Kind.AGENT_CRASH: ElectMachine.crash_agent,
@@ -31,7 +33,7 @@ BLOWS: dict[Kind, Callable[[ElectMachine], None]] = {
     Kind.SERVER_CRASH: lambda machine: machine.server.crash(),
     Kind.HANG: ElectMachine.hang,
     Kind.PAUSE: ElectMachine.pause,
-    Kind.CRASH_ON_VOTE: ElectMachine.lay_trap,
+    Kind.CRASH_ON_VOTE: ElectMachine.crash_on_next_vote,
     Kind.DISK_FULL: ElectMachine.fill_disk,
 }
 
@@ -79,10 +81,6 @@ class ElectSimulation(Simulation[ElectPlan]):
             "verdicts": {"elections": self.judge.elections, "openings": self.judge.openings},
         }
 
-    def note(self, text: str) -> None:
-        if self.world.trace is not None:
-            self.world.note(text)
-
     def named(self, number: int) -> ElectMachine:
         return self.machines[NAMES[number - 1]]
 
@@ -92,7 +90,7 @@ class ElectSimulation(Simulation[ElectPlan]):
     # Writers
 
     def _write(self) -> None:
-        """Everybody is asked to take a write: whoever does must be entitled to."""
+        """Every server is sent a write; only one that is entitled to may take it."""
         for machine in self.machines.values():
             self._writes += 1
             machine.run(lambda machine=machine, number=self._writes: machine.server.write(number))  # type: ignore[misc]
@@ -105,8 +103,7 @@ class ElectSimulation(Simulation[ElectPlan]):
         primary = self.primary()
         first = primary if primary is not None else self.machines[NAMES[0]]
         struck = [first if i == 0 else self.machines[NAMES[i - 1]] for i in fault.target]
-        if self.world.trace is not None:
-            self.world.note(f"fault: {fault.kind.value} {','.join(machine.name for machine in struck)}")
+        self.world.note(f"fault: {fault.kind.value} {','.join(machine.name for machine in struck)}")
         end = self._cut(fault, struck) if fault.kind in CUTS else self._hit(fault, struck)
         self.world.after(1000 * fault.for_ms, end)
 
@@ -131,7 +128,7 @@ class ElectSimulation(Simulation[ElectPlan]):
             if fault.kind is Kind.HANDOVER:
                 self._hand_over(machine)
             else:
-                BLOWS[fault.kind](machine)
+                FAULTS[fault.kind](machine)
         return lambda: self._mend(struck)
 
     def _hand_over(self, heir: ElectMachine) -> None:
@@ -144,29 +141,27 @@ class ElectSimulation(Simulation[ElectPlan]):
             machine.mend()
 
     def _faults_end(self) -> None:
-        if self.world.trace is not None:
-            self.world.note("all faults end")
+        self.world.note("all faults end")
         self.network.calm()
         self._mend(list(self.machines.values()))
         self.calm = True
         self._since = self.judge.acked
 
-    # Is all well?
+    # The state after the last fault
 
     def _is_well(self) -> bool:
         done = self.calm and self.judge.acked > self._since and self.operator.is_done
         return done and self._complaint() is None
 
     def _complaint(self) -> str | None:
-        """One primary takes writes, all others follow it, and what it acknowledges is on all of them but the last
-        moments'."""
+        """One primary takes writes, and all others follow it and know it. None if so."""
         if not self.operator.is_done:
             return "a change of nodes is not over"
         last = config_of(self.plan, self.plan.rolls[-1] if self.plan.rolls else None)
         sane = [machine for machine in self.machines.values() if machine.listed and machine.config == last]
         primary = self.primary()
         if primary is None:
-            return "nobody takes writes"
+            return "no server takes writes"
         for machine in sane:
             server = machine.server
             if machine is not primary and (server.mode is not Mode.FOLLOWING or server.source is None):
@@ -182,7 +177,7 @@ run = ElectSimulation.run
 
 
 def config_of(plan: ElectPlan, roll: Roll | None = None) -> ElectConfig:
-    """The file of the first list, or of a later one."""
+    """The config of the first list, or of a later one."""
     listed = roll.nodes if roll is not None else range(1, plan.n + 1)
     names = [NAMES[i - 1] for i in listed]
     nodes = tuple(
@@ -201,11 +196,5 @@ def config_of(plan: ElectPlan, roll: Roll | None = None) -> ElectConfig:
 
 
 def odd_config(config: ElectConfig) -> ElectConfig:
-    """As if two nodes had been forgotten in one file: a majority of these three is none of all."""
-    return ElectConfig(
-        cluster=config.cluster,
-        nodes=config.nodes[:3],
-        initial_primary=config.initial_primary,
-        timing=config.timing,
-        min_replicas_to_write=config.min_replicas_to_write,
-    )
+    """As if two nodes were missing in one file: a majority of these three is not one of all."""
+    return replace(config, nodes=config.nodes[:3])

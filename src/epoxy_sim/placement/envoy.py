@@ -1,4 +1,4 @@
-"""A simulated worker: the production protocol of workers, with a clock, a connection and code of the simulator's."""
+"""A simulated worker: the production worker protocol with the simulator's clock, connection and actor code."""
 
 from collections.abc import Callable
 from random import Random
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from epoxy_sim.placement.simulation import PlacementSimulation
 
 LATENCY_US = 500
-"""Between a worker and its node: one building. Constant, so that what is said first is heard first."""
+"""Between a worker and its node, in one datacenter. Constant, so that messages stay in order."""
 
 RETRY_US = 50_000
 
 SLOWEST_STOP_US = 100_000
-"""For the code of an actor to end, its clean-up included. Shorter than what the fence leaves for it."""
+"""The slowest clean-up of an actor. Shorter than the time that the fence leaves for it."""
 
 SLOW_CLEAN_UP = 3
-"""Thresholds that the clean-up of cancelled code may take, in runs where it does."""
+"""In runs with slow clean-up, cancelled code takes up to this many thresholds to end."""
 
 SLOWEST_ANSWER_US = 5_000
 
 IMPATIENT_US = 20_000
-"""Until a worker that drains is asked to leave at once."""
+"""Until a draining worker is told a second time to leave, at once."""
 
 
 class EnvoyWire:
-    """One connection, and the node's conversation at its end. `cut`: nothing arrives, and neither side knows."""
+    """One connection with the node's conversation at its end. `cut`: nothing arrives, and neither side knows."""
 
     def __init__(self, envoy: "SimEnvoy", life: Life, site: Site) -> None:
         self.cut = False
@@ -51,7 +51,7 @@ class EnvoyWire:
         self._later(lambda: self._envoy.hear(self, message))
 
     def close(self, reason: str = "") -> None:  # noqa: ARG002
-        """By the node: what it has sent arrives before that."""
+        """By the node. What it has sent still arrives."""
         self.end()
 
     def say(self, word: FromEnvoy) -> None:
@@ -59,7 +59,7 @@ class EnvoyWire:
         self._later(lambda: self._life.run(lambda: self._conversation.heard(word)))
 
     def end(self) -> None:
-        """Both sides learn of it; the node of a cut one when it is whole again."""
+        """Both sides learn of it; over a cut connection the node learns of it when it is mended."""
         if self._open:
             self._open = False
             self._world.after(LATENCY_US, lambda: self._envoy.lost(self))
@@ -78,7 +78,7 @@ class EnvoyWire:
 
 
 class SimActor:
-    """The code of an actor: it answers one request after the other, and takes its time to end."""
+    """The code of an actor: it answers one request after the other, and takes some time to end."""
 
     def __init__(self, envoy: "SimEnvoy", start: Start, ended: Ended) -> None:
         self._envoy = envoy
@@ -111,7 +111,7 @@ class SimActor:
             self._end(failed=True)
 
     def vanish(self) -> None:
-        """With its process: it can tell its worker nothing."""
+        """Together with its process: its worker is not notified."""
         if not self._over:
             self._over = True
             self._envoy.simulation.judge.stops(self._start)
@@ -148,7 +148,7 @@ class SimActor:
 
 
 class SimEnvoy:
-    """One process. `life` tells it from others under the same key."""
+    """One process. `life` tells it from others with the same key."""
 
     def __init__(self, simulation: "PlacementSimulation", number: int, life: int, key_life: int) -> None:
         self.simulation = simulation
@@ -187,7 +187,7 @@ class SimEnvoy:
             self.wire.end()
 
     def drain(self) -> None:
-        """Every other one is asked a second time, before its actors have moved."""
+        """Half of them are told a second time, before their actors have moved."""
         if self.alive:
             self.protocol.drain()
             if self.number % 2:
@@ -200,7 +200,7 @@ class SimEnvoy:
     # The connection
 
     def cut(self) -> None:
-        """Its network is gone: connections are dead, and no new one is made."""
+        """Its network is gone: the connection is dead, and no new one is made."""
         if self.wire is not None and self._cut is None:
             self._cut = self.wire
             self._cut.cut = True
@@ -235,7 +235,7 @@ class SimEnvoy:
             self.world.after(self.dice.randrange(RETRY_US), self._connect)
 
     def _left(self) -> None:
-        """The goodbye is on its way; the process ends when it has arrived."""
+        """The process ends when its goodbye has arrived."""
         self.world.after(2 * LATENCY_US, self.die)
 
     # Code
@@ -249,7 +249,7 @@ class SimEnvoy:
     def forget(self, start: Start) -> None:
         del self._actors[start.actor_id]
 
-    # The process's clock
+    # The clock of this process
 
     def now_ms(self) -> float:
         return self.world.now_us * self._rate / 1000

@@ -1,4 +1,4 @@
-"""The tables of `epoxy bench placement`: what was measured, beside what was promised and what theory says."""
+"""The tables of `epoxy bench placement`: measured values beside the promised and the theoretical ones."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from epoxy_sim.placement.ring_model import Result, Ring, Scenario, ideal, play
 
 SEED_TABLE = {1: 7.0, 4: 2.7, 8: 1.9, 16: 1.4, 32: 1.2, 64: 1.1}
-"""Max over mean with one sample and 1,000 envoys, by virtual nodes, as the original text promises it."""
+"""Max over mean with one sample and 1,000 envoys, by virtual nodes, as the original text promises."""
 
 AGES = {
     "counts fresh": (1, 0),
@@ -18,12 +18,13 @@ AGES = {
     "renewed every 10,000": (10_000, 0),
     "10,000 behind": (1, 10_000),
 }
-"""How old the counts are that are compared: renewed together every so many placements, or always so many behind."""
+"""The age of the compared counts, as (burst, lag): renewed together every so many placements, or always so many
+behind."""
 
 SAMPLES = (1, 2, 3, 4)
 
 CHECK_RINGS = 5
-"""A promise is judged by the mean of at least so many rings: one may be lucky."""
+"""A promise is checked on the mean of at least this many rings, to even out luck."""
 
 
 class Table(Struct, frozen=True, kw_only=True):
@@ -33,7 +34,7 @@ class Table(Struct, frozen=True, kw_only=True):
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """A promise, and what came of it."""
+    """A promise and the measured value."""
 
     promise: str
     measured: float
@@ -45,7 +46,7 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 class Figures:
-    """`rings`: each figure is the mean over so many rings, each with its own envoys and dice."""
+    """`rings`: each figure is the mean over this many rings, each with its own envoys and dice."""
 
     def __init__(self, base: Scenario, rings: int, told: Callable[[str], None] = lambda _: None) -> None:
         self.base = base

@@ -1,4 +1,4 @@
-"""From a seed to a plan: every datacenter asks for the same few names, mostly at once, while nodes and envoys fail."""
+"""A plan from a seed: every datacenter asks for the same few names, mostly at once, while nodes and envoys fail."""
 
 from random import Random
 
@@ -23,10 +23,10 @@ ENVOY_FAULTS = (
 HOUR_MS = 3_600_000
 
 ALONE = 0.2
-"""Of all runs."""
+"""Share of the runs with one envoy in each datacenter."""
 
 WALL_STEPS_MS = (0, 0, -HOUR_MS, HOUR_MS, -1_500)
-"""What an operator, or a dead battery, does to a wall clock between two starts."""
+"""How far an operator or a dead battery sets a wall clock between two starts."""
 
 ASKS = (AskKind.ENSURE, AskKind.ENSURE, AskKind.ENSURE, AskKind.CREATE, AskKind.GET, AskKind.DESTROY)
 
@@ -60,7 +60,7 @@ def generate(seed: int, *, n: int | None = None) -> PlacementPlan:
 
 
 def alone(made: PlacementPlan) -> PlacementPlan:
-    """With one envoy in a datacenter, whose code takes its time to end."""
+    """With one envoy in a datacenter, whose code takes long to end."""
     envoys = tuple(sorted(set(made.envoys)))
     faults = [each for each in made.envoy_faults if each.envoy < len(envoys) and each.kind is not EnvoyFaultKind.TWIN]
     return replace(made, envoys=envoys, rates=made.rates[: len(envoys)], slow_clean_up=True, envoy_faults=tuple(faults))
@@ -84,7 +84,7 @@ def draw_sites(dice: Random, seed: int, n: int, until_us: int) -> ClusterPlan:
 
 
 def draw_steps(dice: Random, n: int, until_us: int) -> tuple[PlacementStep, ...]:
-    """Rounds: all sites ask within a moment, or whenever they like."""
+    """Rounds in which all sites ask, almost at once or spread out."""
     names = dice.randint(1, 3)
     asks = ASKS if dice.random() < 0.5 else ASKS[:3]
     steps = []
@@ -113,7 +113,7 @@ def draw_envoy_faults(dice: Random, envoys: int, threshold_ms: int, until_us: in
 
 
 def with_calls(dice: Random, steps: tuple[PlacementStep, ...], until_us: int) -> tuple[PlacementStep, ...]:
-    """Requests to the actors of these names, from anywhere."""
+    """Requests to the actors of these names, from any site."""
     sites, names = [step.site for step in steps], [step.name for step in steps]
     calls = [
         PlacementStep(

@@ -1,4 +1,4 @@
-"""Those who judge: what clients were told about names, where actors run, and what the rows say of each other."""
+"""The judges of placement: the answers to clients, where actors run, and whether rows agree with each other."""
 
 import math
 from collections import Counter, defaultdict
@@ -17,7 +17,7 @@ MANY = 10_000
 
 
 class Told(Struct, frozen=True):
-    """Between `asked_us` and `told_us` this was the actor of the name."""
+    """At some time between `asked_us` and `told_us` this was the actor of the name."""
 
     asked_us: int
     told_us: int
@@ -25,7 +25,7 @@ class Told(Struct, frozen=True):
 
 
 class Ended(Struct):
-    """A destroy: it may take effect from `asked_us` until it was answered; for ever, if it was not."""
+    """A destroy: it takes effect between `asked_us` and its answer, or at any later time if it has none."""
 
     asked_us: int
     told_us: float = math.inf
@@ -43,7 +43,7 @@ class ActorJudge:
         self.interrupted = 0
         """Actors that their worker cancelled."""
         self.failures: Counter[str] = Counter()
-        """By the id of an actor: how often its code failed."""
+        """How often the code of an actor failed, by its id."""
 
     # Clients
 
@@ -53,7 +53,7 @@ class ActorJudge:
         return ended
 
     def told(self, name: int, asked_us: int, told_us: int, actor_id: bytes, *, created: bool) -> None:
-        """One actor for a name, unless it was destroyed in between; and one datacenter for ever."""
+        """One actor for a name unless it was destroyed in between, and one datacenter for ever."""
         now = Told(asked_us, told_us, actor_id)
         for earlier in self._told[name]:
             if label_of(earlier.actor_id) != label_of(actor_id):
@@ -66,7 +66,7 @@ class ActorJudge:
         self._told[name].append(now)
 
     def _may_differ(self, name: int, one: Told, other: Told) -> bool:
-        """Some destroy may have fallen between the two, in either order that they may have had."""
+        """Whether a destroy may lie between the two, in either order that they may have had."""
         orders = [(a, b) for a, b in ((one, other), (other, one)) if a.asked_us <= b.told_us]
         return any(
             end.told_us >= first.asked_us and end.asked_us <= second.told_us
@@ -77,12 +77,12 @@ class ActorJudge:
     # Requests
 
     def ran(self, body: bytes) -> None:
-        """The code of an actor saw it."""
+        """The code of an actor saw the request."""
         self._ran.add(body)
         self._look_at(body)
 
     def refused(self, body: bytes) -> None:
-        """The one who asked was told, as something definite, that it was not carried out."""
+        """The client got a definite answer that the request was not carried out."""
         self._refused.add(body)
         self._look_at(body)
 
@@ -93,7 +93,7 @@ class ActorJudge:
     # Envoys
 
     def runs(self, start: Start, process: str) -> None:
-        """One of a name: also when the actor is another one, or another generation in the same process."""
+        """At most one runner for a name, even if it is another actor or another generation in the same process."""
         name = (start.name, start.key)
         if name in self._runs:
             actor_id, other = self._runs[name]
@@ -113,7 +113,7 @@ class ActorJudge:
     # Rows
 
     def look(self, view: Snapshot, envoys: list[EnvoyId]) -> None:
-        """At everything one datacenter has committed."""
+        """Checks all committed rows of one datacenter."""
         prefix = rows.all_hash_rows(self._pool)
         on_ring = [rows.last_name(row, prefix) for row, _ in view.range(prefix, strinc(prefix), limit=MANY)]
         for envoy in envoys:

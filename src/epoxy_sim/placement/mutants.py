@@ -1,4 +1,4 @@
-"""Planted faults of placement and actors: each takes one rule out, and a judge must notice."""
+"""Planted faults of placement and actors: each takes out one rule, and a judge must notice."""
 
 from epoxy.actors import directory
 from epoxy.actors.calls import Calls
@@ -20,22 +20,28 @@ ALL = (
         "expire-unseeing", "a ping in time is overlooked", Patch(envoys, "expire", mutations.expire_unseeing), since=220
     ),
     mutant(
-        "no-fence", "an envoy nobody answers goes on", Patch(EnvoyProtocol, "_is_cut_off", mutations.never), since=200
+        "no-fence", "an envoy without answers goes on", Patch(EnvoyProtocol, "_is_cut_off", mutations.never), since=200
     ),
     mutant("no-reservation", "a name is taken without asking", Patch(Reservations, "take", mutations.take_alone)),
     mutant(
-        "everybody-hosts", "whoever is asked hosts the actor", Patch(ActorService, "_at_owner", mutations.answer_here)
+        "everybody-hosts",
+        "the asked node hosts the actor",
+        Patch(ActorService, "_at_owner", mutations.answer_here),
     ),
     mutant("same-id", "a destroyed actor's id is used again", Patch(directory, "ensure", mutations.ensure_same_id)),
     mutant("answer-at-once", "an answer before it is durable", Patch(Hosting, "ensure", mutations.answer_at_once)),
-    mutant("slot-kept", "who leaves keeps the slot", Patch(directory, "leave", mutations.leave_slot)),
-    mutant("slot-twice", "who starts is counted again", Patch(directory, "started", mutations.count_again)),
+    mutant("slot-kept", "an actor that leaves keeps its slot", Patch(directory, "leave", mutations.leave_slot)),
+    mutant("slot-twice", "an actor that starts is counted again", Patch(directory, "started", mutations.count_again)),
     mutant("moved-at-once", "an actor moves before it has stopped", Patch(Hosting, "_empty", mutations.empty_at_once)),
     mutant("failed-is-over", "an actor that fails is gone", Patch(Hosting, "stopped", mutations.ends_for_good)),
-    mutant("lost-forgotten", "nobody moves a lost envoy's actors", Patch(directory, "mark_lost", mutations.nothing)),
+    mutant("lost-forgotten", "a lost envoy's actors are not moved", Patch(directory, "mark_lost", mutations.nothing)),
     mutant("nobody-waits", "an actor without envoy stays so", Patch(Hosting, "_place", mutations.nothing)),
-    mutant("not-told-again", "a reconnected envoy is told nothing", Patch(Hosting, "_settle", mutations.nothing)),
-    mutant("no-sweep", "only those walked past are expired", Patch(Placement, "_sweep", mutations.nothing)),
+    mutant(
+        "not-told-again",
+        "a reconnected envoy gets no orders",
+        Patch(Hosting, "_settle", mutations.nothing),
+    ),
+    mutant("no-sweep", "only envoys passed over are expired", Patch(Placement, "_sweep", mutations.nothing)),
     mutant("ping-when-quiet", "a busy worker does not ping", Patch(EnvoyProtocol, "_say", mutations.ping_when_quiet)),
     mutant("no-lost-timeout", "silence is left to the sweep", Patch(LostTimeouts, "heard", mutations.nothing)),
     mutant("lease-kept", "a restart waits for its own lease", Patch(Lease, "_may_take", mutations.wait_for_oneself)),

@@ -44,7 +44,7 @@ def withdraw_from_view(tx: Transaction, envoy: Envoy) -> None:
 
 
 def withdraw_four(tx: Transaction, envoy: Envoy) -> None:
-    """As many places as somebody thinks an envoy has, not as many as it was given."""
+    """Withdraws four places instead of as many as the envoy was given."""
     tx.clear(rows.ping_row(envoy.pool_id, envoy.version, envoy.last_ping_ts, envoy.key))
     if envoy.places:
         for position in positions(envoy.key, 0, min(4, envoy.places)):
@@ -54,13 +54,13 @@ def withdraw_four(tx: Transaction, envoy: Envoy) -> None:
 
 
 def expire_unseeing(tx: Transaction, envoy: EnvoyId, now_ms: int, *, unless_fresh_for_ms: int | None = None) -> bool:
-    """Once it was suspected, however fresh it is by now."""
+    """Expires a suspected envoy even if it has pinged since."""
     del unless_fresh_for_ms
     return right_expire(tx, envoy, now_ms)
 
 
 def take_alone(self: Reservations, name: ActorName, settled: Callable[[Reservation], None]) -> None:
-    """Nobody else is asked."""
+    """Without the consensus write."""
     known = self.known(name)
     settled(known or NameReservation(make_id(self._dice.nonce(), self._dice.nonce(), self._label)))
 
@@ -68,7 +68,7 @@ def take_alone(self: Reservations, name: ActorName, settled: Callable[[Reservati
 def answer_here(
     self: ActorService, settled: Reservation, question: Question, answered: Callable[..., None], relayed: bool
 ) -> None:
-    """Whoever owns it."""
+    """Whichever datacenter owns the name."""
     if isinstance(settled, NameReservation):
         self._answer(question, settled.actor_id, answered)
     else:
@@ -81,7 +81,7 @@ right_at_owner = ActorService._at_owner
 def ensure_same_id(
     tx: Transaction, reserved: bytes, fresh: bytes, name: ActorName, pool: str, given: bytes, now_ms: int
 ) -> tuple[ActorEntry, bool]:
-    """The next actor of a name takes the id of the first."""
+    """The next actor of a name gets the id of the first."""
     del fresh
     return right_ensure(tx, reserved, reserved, name, pool, given, now_ms)
 
@@ -89,7 +89,7 @@ def ensure_same_id(
 def answer_at_once(
     self: hosting.Hosting, ask: Ensure, reserved: bytes, answered: Callable[[ActorEntry, bool], None]
 ) -> None:
-    """Before it is on the disk."""
+    """Before it is durable."""
     now_ms = self.placement.now_ms()
     fresh = make_id(self._dice.nonce(), self._dice.nonce(), self._label)
 
@@ -111,12 +111,12 @@ def count_again(tx: Transaction, actor: ActorEntry, now_ms: int) -> ActorEntry:
 
 
 def forgive(tx: Transaction, actor: ActorEntry, now_ms: int) -> ActorEntry:
-    """An actor that starts is taken for sound, before its code has run."""
+    """A start resets the back-off, before the code has run."""
     return right_started(tx, replace(actor, failures=0), now_ms)
 
 
 def empty_at_once(self: hosting.Hosting, envoy: EnvoyId, limit: int) -> None:
-    """Another envoy may start them while this one has not stopped."""
+    """Another envoy may start them before this one has stopped them."""
     now_ms = self.placement.now_ms()
     for actor in directory.on_envoy(self._store.newest(), envoy, limit):
         if actor.state is ActorState.RUNNING:
@@ -133,7 +133,7 @@ def ends_for_good(
     failed: bool,
     cancelled: bool = False,
 ) -> None:
-    """A failure, too."""
+    """Also after a failure."""
     del failed, cancelled
 
     def body(tx: Transaction) -> None:
@@ -145,7 +145,7 @@ def ends_for_good(
 
 
 def place_by_name(self: hosting.Hosting, after: bytes) -> None:
-    """A pool without room is known by its name alone, whichever namespace it is in."""
+    """A pool without room is identified by its name alone, without its namespace."""
     now_ms = self.placement.now_ms()
     due, more = directory.waiting(self._store.newest(), now_ms, hosting.BATCH, after)
     starved: set[str] = set()
@@ -157,19 +157,19 @@ def place_by_name(self: hosting.Hosting, after: bytes) -> None:
 
 
 def wait_for_oneself(self: Lease, held: Holder, start: int, lasts_ms: float) -> bool:
-    """The lease of the process before is left to run out."""
+    """Waits until the lease of the process before has run out."""
     if held.owner == self._owner and held.start != start:
         held = Holder(held.owner + 1, held.start, held.renewed)
     return right_may_take(self, held, start, lasts_ms)
 
 
 def no_time(_: object) -> int:
-    """The wall clock is believed at every start."""
+    """Every start takes its time from the wall clock alone."""
     return 0
 
 
 def ping_when_quiet(self: EnvoyProtocol, word: FromEnvoy) -> None:
-    """Whatever is said puts the next ping off."""
+    """Any message postpones the next ping."""
     right_say(self, word)
     if self._ping_timer is not None and self.welcome is not None and not isinstance(word, Ping):
         self._ping_timer.cancel()
@@ -192,11 +192,11 @@ def goodbye_first(self: EnvoyProtocol) -> None:
 
 
 def lose_definitely(self: Calls, envoy: EnvoyId) -> None:
-    """What a lost envoy was asked counts as not done."""
+    """Requests to a lost envoy count as not carried out."""
     for number in [n for n, waiting in self._waiting.items() if waiting.envoy == envoy]:
         self._end(number, OwnerUnavailable(reason="the envoy was lost"))
 
 
 def refuse_what_ran(self: Request, reason: str) -> None:
-    """Code that failed on a request counts as not having seen it."""
+    """A request whose code failed counts as not seen."""
     self.refuse(reason)

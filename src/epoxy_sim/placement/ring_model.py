@@ -1,8 +1,8 @@
-"""A pool without its rows: the same places on the ring, the same dice thrown in the same order, and so the same choices
-as the real allocator's (a test holds the two against each other), a hundred times faster.
+"""A model of a pool without its rows: the same places on the ring and the same random draws in the same order, so the
+same choices as the real allocator's (a test compares the two), a hundred times faster.
 
-What it adds is what a pool has in real life: counts that are old, bursts that see the same counts, and actors that end,
-some of them much later than others.
+It adds what a real pool has: old counts, bursts that see the same counts, and actors that end, some much later than
+others.
 """
 
 import heapq
@@ -17,11 +17,12 @@ from epoxy.protocol.placement.ring import positions
 RING = 1 << 128
 
 HEAVY_TAIL = 1.2
-"""The exponent of lifetimes. Between 1 and 2 the mean exists and the variance does not: a few actors outlive all."""
+"""The exponent of lifetimes. Between 1 and 2 the mean exists and the variance does not: a few actors outlive all
+others."""
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """`lag`: by how many placements the counts that are compared are old. `burst`: how many see the same counts.
+    """`lag`: by how many placements the compared counts are old. `burst`: how many placements see the same counts.
     `bound_percent`: of bounded load, 0 for none. `lifetime`: mean number of placements after which an actor ends, 0 for
     never."""
 
@@ -38,7 +39,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """`above_cap`: placements on an envoy that held its share already; `refused`: those that found nobody."""
+    """`above_cap`: placements on an envoy that already held its share; `refused`: placements that found no envoy."""
 
     max_over_mean: float
     gap: float
@@ -64,7 +65,7 @@ class Ring:
         return found if found < len(self.places) else 0
 
     def shares(self) -> list[float]:
-        """The part of the ring that leads to each envoy: what an ideal allocator with one sample gives it."""
+        """Each envoy's part of the ring: its share with an ideal allocator and one sample."""
         shares = [0] * self.envoys
         for before, place, owner in zip([self.places[-1] - RING, *self.places], self.places, self.owners, strict=False):
             shares[owner] += place - before
@@ -72,7 +73,7 @@ class Ring:
 
 
 class Play:
-    """One pool filling up."""
+    """One pool that fills up."""
 
     def __init__(self, scenario: Scenario, ring: Ring, dice: Random) -> None:
         self.scenario = scenario
@@ -157,7 +158,7 @@ class Play:
             self._late.append((moment + self.scenario.lag, owner if delta > 0 else ~owner))
 
     def _tell(self, moment: int) -> None:
-        """What is old enough shows up in the counts that are compared."""
+        """Apply the changes that are old enough to the compared counts."""
         late = self._late
         while late and late[0][0] < moment:
             _, owner = late.popleft()
@@ -172,7 +173,7 @@ def play(scenario: Scenario, seed: int) -> Result:
 
 
 def ideal(scenario: Scenario, seed: int) -> float:
-    """Max over mean if every placement were thrown at the shares of the ring directly."""
+    """Max over mean if every placement were drawn by the shares of the ring directly."""
     shares = Ring(scenario.envoys, scenario.virtual_nodes, f"envoy-{seed}").shares()
     counts = [0] * scenario.envoys
     for owner in Random(f"ideal/{seed}").choices(range(scenario.envoys), weights=shares, k=scenario.placements):

@@ -31,33 +31,33 @@ from epoxy_sim.placement.site import RelayNetwork, Site
 from epoxy_sim.simulation import Simulation, Violation
 
 CALM_LIMIT = 12
-"""Thresholds after the last fault until everything must run again: one until envoys may expire after a restart, one
-for them to expire, and the pauses of actors that failed."""
+"""Everything must run again this many thresholds after the last fault: one until envoys may expire after a restart, one
+for them to expire, and the back-off of failed actors."""
 
 RETRY_CALM_MS = 70_000
-"""The longest pause of an actor that failed again and again."""
+"""The longest back-off of an actor."""
 
 
 CALM_TRIES = 5
 CALM_ANSWER_US = 60_000_000
-"""For one answer when nothing is wrong any more: longer than anything waits."""
+"""For one answer when nothing is wrong any more: longer than any timeout."""
 
 
 BUSY_THRESHOLDS = 2
-"""How long all actors are kept busy at the end, when nothing may happen to them: longer than their lease."""
+"""How long all actors are kept busy at the end, when none may be interrupted: longer than their lease."""
 
 BUSY_PER_THRESHOLD = 20
-"""Requests to each: several between two pings."""
+"""Requests to each actor: several between two pings."""
 
 FAILING_US = 20_000_000
 MOST_FAILURES = 6
-"""Of code that fails at once, in that time: now, and after pauses of 1, 2, 4 and 8 seconds; one to spare."""
+"""Failures of code that fails at once, in that time: now, and after 1, 2, 4 and 8 seconds; one to spare."""
 
 FAILING_SEEDS = 4
-"""Every so manieth run ends with such code."""
+"""One run in this many ends with such code."""
 
 STARVED = "aaa"
-"""A namespace without envoys. Its actors come first among those that wait, and must keep no others waiting."""
+"""A namespace without envoys. Its actors are first among the pending ones, and must not delay any others."""
 
 
 class PlacementSimulation(Simulation[PlacementPlan]):
@@ -99,7 +99,7 @@ class PlacementSimulation(Simulation[PlacementPlan]):
         patience_us = 1000 * (CALM_LIMIT * self.plan.threshold_ms + RETRY_CALM_MS)
         if not self.world.run_until(self._is_well, end_us + patience_us):
             raise Violation("liveness", self._complaint() or "time ran out")
-        self._ask_everybody()
+        self._ask_all_sites()
         self._keep_busy()
         if self.plan.seed % FAILING_SEEDS == 0:
             self._let_code_fail()
@@ -130,8 +130,7 @@ class PlacementSimulation(Simulation[PlacementPlan]):
             self._unsure.add(step.name)
         self._asked += 1
         question = question_of(step, self.pool, self._asked)
-        if self.world.trace is not None:
-            self.world.note(f"{site.name} is asked: {step.ask.value} name {step.name}")
+        self.world.note(f"{site.name} is asked: {step.ask.value} name {step.name}")
 
         def told(verdict: Verdict) -> None:
             if isinstance(question, CallActor):
@@ -170,8 +169,7 @@ class PlacementSimulation(Simulation[PlacementPlan]):
     def _strike(self, fault: EnvoyFault) -> None:
         envoy = self.envoys[fault.envoy]
         self.struck[fault.kind.value] += 1
-        if self.world.trace is not None:
-            self.world.note(f"fault: {fault.kind.value} {envoy.id.key}")
+        self.world.note(f"fault: {fault.kind.value} {envoy.id.key}")
         match fault.kind:
             case EnvoyFaultKind.KILL:
                 envoy.die()
@@ -204,8 +202,7 @@ class PlacementSimulation(Simulation[PlacementPlan]):
             self.envoys[number].start()
 
     def _relent(self) -> None:
-        if self.world.trace is not None:
-            self.world.note("all faults end")
+        self.world.note("all faults end")
         self.nemesis.relent()
         self._calm = True
         for twin in self._twins:
@@ -216,7 +213,7 @@ class PlacementSimulation(Simulation[PlacementPlan]):
         for number in range(len(self.envoys)):
             self._mend(number)
 
-    # Is all well?
+    # The state after the last fault
 
     def _is_well(self) -> bool:
         return self._calm and self._complaint() is None
@@ -248,25 +245,25 @@ class PlacementSimulation(Simulation[PlacementPlan]):
         return None
 
     def _has_room(self, site: Site) -> bool:
-        """Whether all the names together would find a place: with a limit on slots some may have to wait."""
+        """Whether there are slots for all names together; otherwise some actors may have to wait."""
         here = self.plan.envoys.count(site.id)
         return here > 0 and (self.plan.slots == 0 or here * self.plan.slots >= 3)
 
-    def _ask_everybody(self) -> None:
-        """Whoever is asked now finds the same actor, and one that was known before is found."""
+    def _ask_all_sites(self) -> None:
+        """Every site finds the same actor of each name, and one that was known before is found."""
         known = frozenset(self._wanted)
         for name in sorted({step.name for step in self.plan.steps}):
             for site in self.sites:
                 created = self._ask_in_calm(site, name)
                 if created and name in known and name not in self._unsure:
-                    raise Violation("forgotten", f"name {name} had an actor, and nobody destroyed it")
+                    raise Violation("forgotten", f"name {name} had an actor, and no request destroyed it")
 
     def _keep_busy(self) -> None:
-        """Requests one after the other, for longer than a lease: an actor that answers them is not to be stopped."""
+        """Requests one after the other, for longer than a lease: an actor that answers them must not be stopped."""
         names = sorted({step.name for step in self.plan.steps})
         threshold_us = 1000 * self.plan.threshold_ms
         every_us = threshold_us // BUSY_PER_THRESHOLD
-        # What the last fault left behind: a fence that is due, a connection that is dead.
+        # Let the consequences of the last fault pass: a fence that is due, a dead connection.
         self._pass(threshold_us)
         before = self.judge.interrupted
         for _ in range(BUSY_THRESHOLDS * BUSY_PER_THRESHOLD):
@@ -283,13 +280,13 @@ class PlacementSimulation(Simulation[PlacementPlan]):
         self.world.run_until(partial(bool, over), self.world.now_us + time_us)
 
     def _let_code_fail(self) -> None:
-        """Actors that fail whenever they are started: they are tried less and less often."""
+        """Actors that fail whenever they start: they must be tried less and less often."""
         self.code_fails = True
         self.judge.failures.clear()
         for name in sorted({step.name for step in self.plan.steps}):
             for site in self.sites:
                 self._ask(PlacementStep(at_us=0, site=site.id, ask=AskKind.CALL, name=name))
-        # Their own datacenter's requests are with them when they fail.
+        # By then the requests of their own datacenter have arrived.
         self._pass(2 * LATENCY_US)
         for envoy in self.envoys:
             envoy.fail_actors()
@@ -299,7 +296,7 @@ class PlacementSimulation(Simulation[PlacementPlan]):
                 raise Violation("back-off", f"{actor_id} failed {failures} times in {FAILING_US // 1_000_000} s")
 
     def _ask_in_calm(self, site: Site, name: int) -> bool:
-        """Whether it was made by this. A rival of before the calm may cost a few tries."""
+        """Whether this call created it. A conflicting write from before may cost a few attempts."""
         verdict: Verdict | None = None
         for _ in range(CALM_TRIES):
             found: list[Verdict] = []
@@ -323,7 +320,7 @@ run = PlacementSimulation.run
 
 
 def question_of(step: PlacementStep, pool: EnvoyPool, number: int = 0) -> Question:
-    """`number` is what an actor is asked."""
+    """`number`: the body of a request."""
     name = ActorName(pool.namespace, "actor", str(step.name))
     match step.ask:
         case AskKind.ENSURE | AskKind.CREATE:

@@ -1,4 +1,4 @@
-"""A simulated datacenter that hosts actors: the production classes over a machine of the simulator."""
+"""A simulated datacenter that hosts actors: the production classes on a simulated machine."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -25,11 +25,11 @@ EPOCH_MS = 1_000_000_000
 RELAY_MS = 3_000
 
 QUEUE_MS = 100
-"""The longest that an expiry waits for its turn."""
+"""The longest that an expiry waits in the queue."""
 
 
 class RelayNetwork(Network):
-    """Questions between datacenters travel as everything else does."""
+    """Questions between datacenters, delayed and lost like all messages."""
 
     def pass_on(self, life: Life, to: int, question: Question, answered: Callable[[Verdict | None], None]) -> None:
         """A request over TCP: lost or delayed like any message, but it does not arrive twice."""
@@ -83,7 +83,7 @@ class Site(Machine):
 
 
 class Room:
-    """What one life has of actors."""
+    """Placement and actors of one life of a node."""
 
     def __init__(self, site: Site, life: Life) -> None:
         plan = site.simulation.plan
@@ -102,7 +102,7 @@ class Room:
         self.hosting.start()
 
     def _expire(self, envoy: EnvoyId, over: Callable[[], None]) -> None:
-        """Behind a thousand others, sometimes: an envoy may ping while it waits."""
+        """Sometimes behind many others: an envoy may ping while its expiry waits."""
         self.life.call_later(QUEUE_MS * self.life.uniform(), lambda: self.placement._expire(envoy, over))
 
 

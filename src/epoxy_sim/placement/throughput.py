@@ -1,4 +1,4 @@
-"""How fast envoys are allocated on the embedded store: one process, transactions and syncs and all."""
+"""How fast envoys are allocated on the embedded store: one process, including transactions and syncs."""
 
 import asyncio
 import contextlib
@@ -23,10 +23,10 @@ from epoxy.store.embedded.store import EmbeddedStore
 POOL = EnvoyPool("bench", "pool")
 
 CONNECTED_AT_ONCE = 100
-"""Envoys in one transaction while the pool is prepared: some 2,000 rows."""
+"""Envoys in one transaction while the pool is filled: some 2,000 rows."""
 
 ALLOCATED_AT_ONCE = 64
-"""Allocations before the loop gets its turn and the log its flush, as many clients would have it."""
+"""Allocations between two syncs of the log, as with many concurrent clients."""
 
 PAGE_ROWS = 1_000
 
@@ -34,7 +34,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class AllocationRate(Struct, frozen=True, kw_only=True):
-    """`cpu_us`: of this process, for each allocation. `stale`: whether half of the envoys were."""
+    """`cpu_us`: of this process, for each allocation. `stale`: whether half of the envoys were stale."""
 
     envoys: int
     stale: bool
@@ -45,7 +45,7 @@ class AllocationRate(Struct, frozen=True, kw_only=True):
 
 
 class Still:
-    """Time stands still, so that nobody grows stale while the pool is prepared."""
+    """A clock that stands still, so that no envoy becomes stale while the pool is filled."""
 
     def now_ms(self) -> float:
         return 0.0
@@ -94,7 +94,7 @@ def complain(error: StoreFailed) -> None:
 
 
 async def fill(store: EmbeddedStore, config: PlacementConfig, count: int, stale: bool) -> None:
-    """Every other one long silent, if `stale`."""
+    """With `stale`, every other envoy has been silent for long."""
     for first in range(0, count, CONNECTED_AT_ONCE):
         page = range(first, min(first + CONNECTED_AT_ONCE, count))
         store.transact(partial(connect, config=config, page=page, stale=stale))
@@ -104,12 +104,12 @@ async def fill(store: EmbeddedStore, config: PlacementConfig, count: int, stale:
 def connect(tx: Transaction, config: PlacementConfig, page: range, stale: bool) -> None:
     for index in page:
         now_ms = NOW_MS - 3_600_000 if stale and index % 2 else NOW_MS
-        hello = EnvoyRegistration(namespace=POOL.namespace, pool=POOL.name, envoy_key=f"envoy-{index}")
-        envoys.connect(tx, hello, now_ms, config.virtual_nodes)
+        registration = EnvoyRegistration(namespace=POOL.namespace, pool=POOL.name, envoy_key=f"envoy-{index}")
+        envoys.connect(tx, registration, now_ms, config.virtual_nodes)
 
 
 def warm(store: EmbeddedStore) -> None:
-    """A node that runs has its pages in memory: the first look at each is not what an allocation costs."""
+    """Read all pages into memory, as on a running node."""
     for _ in scan(store.newest(), b"\x00", b"\xff", PAGE_ROWS, False):
         pass
 

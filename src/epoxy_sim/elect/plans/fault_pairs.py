@@ -1,4 +1,4 @@
-"""Stories in which one fault meets what another has left behind. Chance would tell them too rarely."""
+"""Plans in which one fault meets the consequences of another, which random faults rarely do."""
 
 from collections.abc import Callable
 from random import Random
@@ -7,7 +7,7 @@ from epoxy.protocol.elect.config import ElectTiming
 from epoxy_sim.elect.plan import ElectFault, Kind
 
 Story = Callable[[Random, int, int, int], list[ElectFault]]
-"""Dice, nodes, when it begins, and `down_after_ms`, which is the unit of everything here."""
+"""Dice, number of nodes, when it begins, and `down_after_ms`, the unit of all times here."""
 
 
 def ambush(dice: Random, n: int, timing: ElectTiming, until_ms: int) -> tuple[ElectFault, ...]:
@@ -23,27 +23,28 @@ def fault(kind: Kind, at_ms: float, for_ms: float, *target: int) -> ElectFault:
 
 
 def duel(dice: Random, n: int, at_ms: int, down_ms: int) -> list[ElectFault]:
-    """The primary dies, two successors do not hear each other, and a voter forgets."""
+    """The primary dies, two candidates do not hear each other, and a voter restarts right after its vote."""
     one, other, *voters = dice.sample(range(1, n + 1), k=n)
     traps = [fault(Kind.CRASH_ON_VOTE, at_ms, 3 * down_ms, voter) for voter in voters]
     return [fault(Kind.CRASH, at_ms, 3 * down_ms, 0), fault(Kind.APART, at_ms, 2.5 * down_ms, one, other), *traps]
 
 
 def comes_back(dice: Random, n: int, at_ms: int, down_ms: int) -> list[ElectFault]:  # noqa: ARG001
-    """The primary is gone for just about as long as it takes to replace it."""
+    """The primary is gone for about as long as it takes to replace it."""
     kind = dice.choice((Kind.PARTITION, Kind.ONE_WAY, Kind.PAUSE))
     return [fault(kind, at_ms, dice.uniform(0.95, 1.35) * down_ms, 0)]
 
 
 def long_tail(dice: Random, n: int, at_ms: int, down_ms: int) -> list[ElectFault]:  # noqa: ARG001
-    """The primary is cut off with writes nobody else has. About when it is back, its successor dies."""
+    """The primary is cut off with writes that no other server has. About when it is back, its successor dies."""
     away_ms = dice.uniform(1.2, 1.4) * down_ms
     death_ms = at_ms + away_ms + dice.uniform(-0.1, 0.05) * down_ms
     return [fault(Kind.PARTITION, at_ms, away_ms, 0), fault(Kind.CRASH, death_ms, 2.5 * down_ms, 0)]
 
 
 def half_deaf(dice: Random, n: int, at_ms: int, down_ms: int) -> list[ElectFault]:
-    """One node does not hear the primary for long. Then another one's agent is restarted, and the primary sleeps."""
+    """One node does not hear the primary for long. Then the agent of another is restarted, and the primary is
+    paused."""
     deaf, restarted = dice.sample(range(1, n + 1), k=2)
     then_ms = at_ms + dice.uniform(0.95, 1.5) * down_ms
     return [
@@ -54,7 +55,7 @@ def half_deaf(dice: Random, n: int, at_ms: int, down_ms: int) -> list[ElectFault
 
 
 def staggered(dice: Random, n: int, at_ms: int, down_ms: int) -> list[ElectFault]:
-    """Agents lose the primary's one after the other, and their servers do not."""
+    """Agents lose the connection to the primary's agent one after the other; their servers do not."""
     nodes = dice.sample(range(1, n + 1), k=n)
     steps_ms = [dice.uniform(0, 0.4) * down_ms for _ in nodes[: n // 2 + 1]]
     lasts = dice.choice((1.1, 1.3, 3.0))

@@ -1,4 +1,4 @@
-"""Changes of the list of nodes: at random under any trouble, and stories in which trouble comes where it hurts most."""
+"""Changes of the list of nodes: at random under any faults, and two plans with faults at the worst moments."""
 
 from random import Random
 
@@ -8,12 +8,12 @@ from epoxy_sim.elect.plan import ElectFault, ElectPlan, Kind, Roll
 
 
 def changed(dice: Random, plan: ElectPlan) -> ElectPlan:
-    """One plan in three tells a story."""
+    """One plan in three is one of the two special ones."""
     return dice.choice((with_rolls, with_rolls, with_rolls, with_rolls, left_behind, last_copy))(dice, plan)
 
 
 def with_rolls(dice: Random, plan: ElectPlan) -> ElectPlan:
-    """One or two changes of nodes, under the same trouble. A list of two survives the loss of no disk."""
+    """One or two changes of nodes, with the faults of the plan. A list of two survives no lost disk."""
     nodes, rolls = tuple(range(1, plan.n + 1)), []
     at_ms = plan.timing.down_after_ms
     for _ in range(dice.choice((1, 1, 2))):
@@ -33,8 +33,8 @@ def with_rolls(dice: Random, plan: ElectPlan) -> ElectPlan:
 
 
 def draw_roll(dice: Random, before: tuple[int, ...], at_ms: int, plan: ElectPlan) -> Roll:
-    """Nodes join, leave, or both. A majority of the old list stays, or all of it but one. Whose vote is still needed is
-    not stopped before the change is over; a lost disk is loss enough."""
+    """Nodes join, leave, or both. A majority of the old list stays, or all of it but one. A node whose vote is still
+    needed is not stopped before the change is over; a lost disk is loss enough."""
     wiped = any(fault.kind is Kind.WIPE for fault in plan.faults)
     most = max(1, len(before) - (len(before) // 2 + 1))
     leave = dice.sample(before, k=min(dice.choice((0, 1, 1, 2)), most, len(before) - 1))
@@ -53,14 +53,14 @@ def draw_roll(dice: Random, before: tuple[int, ...], at_ms: int, plan: ElectPlan
 
 
 def sized(plan: ElectPlan, n: int, machines: int) -> ElectPlan:
-    """The same plan with so many nodes on its first list, all alike, and so many machines."""
+    """The same plan with `n` equal nodes on its first list, and this many machines."""
     fitting = (*plan.skew, *(1.0,) * machines)[:machines]
     return replace(plan, n=n, priorities=(100,) * machines, skew=fitting, odd=0, begun=False)
 
 
 def left_behind(dice: Random, plan: ElectPlan) -> ElectPlan:
-    """Five become three, and one of the three hears only those who leave. These are a majority of the old list with it,
-    and those who stay are one of the new list without it."""
+    """Five become three, and one of the three hears only the two that leave. With it these are a majority of the old
+    list; without it the others are a majority of the new one."""
     down_ms = plan.timing.down_after_ms
     at_ms = 2 * down_ms + dice.randrange(down_ms)
     stays, apart = dice.sample((2, 3), k=2)
@@ -73,8 +73,8 @@ def left_behind(dice: Random, plan: ElectPlan) -> ElectPlan:
 
 
 def last_copy(dice: Random, plan: ElectPlan) -> ElectPlan:
-    """One of three is replaced. The servers that stay lose their primary for a moment, one that leaves does not; then
-    the primary is lost."""
+    """One of three is replaced. The servers that stay lose their primary for a moment, the one that leaves does not;
+    then the primary is lost."""
     down_ms = plan.timing.down_after_ms
     at_ms = 2 * down_ms
     gap_ms = int(dice.uniform(0.5, 1.5) * down_ms)
