@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO
 
 from epoxy.client import AsyncClient, Client, Status
-from epoxy.client.members import Newcomer
+from epoxy.model.api import Newcomer
 from epoxy.model.errors import InvalidRequest, Unavailable
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
 

@@ -9,7 +9,7 @@ import pytest
 from epoxy.cli import members as commands
 from epoxy.cli.main import run
 from epoxy.cli.members_progress import ChangeProgress, is_done, seconds
-from epoxy.client.members import MemberRow, Members, Progress
+from epoxy.model.api import MemberProgress, MemberRow, Members, QuorumSizes
 from tests.client.fake import STATUS, FakeNode
 
 Captured = pytest.CaptureFixture[str]
@@ -20,14 +20,17 @@ def row(replica: int, status: str = "active", **progress: Any) -> dict[str, Any]
         "id": replica,
         "status": status,
         "url": f"http://10.0.0.{replica}:7800",
+        "identity": replica,
         "datacenter": f"dc-{replica}",
         "progress": {"heard": True, "epoch": 4, **progress},
     }
 
 
 def shown(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
+    quorums = {"quorum_policy": "optimal", "quorums": {"fast": 3, "slow": 2}, "joint": False, "previous": None}
     wanted = [each["id"] for each in rows]
-    return {"epoch": 4, "coordinator_id": 1, "wanted": wanted, "replicas": rows, "settled": True, "waiting": ""} | more
+    told = {"epoch": 4, "coordinator_id": 1, "wanted": wanted, "replicas": rows, "settled": True, "waiting": ""}
+    return quorums | told | more
 
 
 THREE = [row(1), row(2), row(3)]
@@ -176,14 +179,20 @@ def test_a_newcomer_that_is_not_there(node: FakeNode, capsys: Captured) -> None:
 
 
 def seen(*rows: MemberRow, **more: Any) -> Members:
-    return Members(epoch=4, coordinator_id=1, replicas=rows, **more)
+    known: dict[str, Any] = {"quorum_policy": "optimal", "quorums": QuorumSizes(fast=3, slow=3), "previous": None}
+    known |= {"joint": False, "wanted": ()} | more
+    return Members(epoch=4, coordinator_id=1, replicas=rows, **known)
 
 
 def learner(copied: int) -> MemberRow:
-    return MemberRow(id=4, status="learning", datacenter="dc-4", progress=Progress(heard=True, copied=copied))
+    return member_row(4, "learning", "dc-4", MemberProgress(heard=True, copied=copied))
 
 
-SOURCE = MemberRow(id=1, status="active", progress=Progress(heard=True, keys=1000))
+def member_row(replica: int, status: str, datacenter: str, progress: MemberProgress) -> MemberRow:
+    return MemberRow(id=replica, status=status, url="", identity=0, datacenter=datacenter, progress=progress)
+
+
+SOURCE = member_row(1, "active", "", MemberProgress(heard=True, keys=1000))
 
 
 def test_keys_rate_and_time_left() -> None:
@@ -196,9 +205,9 @@ def test_keys_rate_and_time_left() -> None:
 
 def test_the_time_left_waits_for_those_who_count_and_never_rises_with_what_they_find() -> None:
     """A newcomer that has counted what it holds says nothing about what is left."""
-    journey, counting = ChangeProgress(), msgspec.structs.replace(SOURCE, progress=Progress(heard=True, keys=0))
+    journey, counting = ChangeProgress(), msgspec.structs.replace(SOURCE, progress=MemberProgress(heard=True, keys=0))
     journey.look(seen(counting, learner(0)), 100.0)
-    half = msgspec.structs.replace(learner(200), progress=Progress(heard=True, copied=200, keys=200))
+    half = msgspec.structs.replace(learner(200), progress=MemberProgress(heard=True, copied=200, keys=200))
     assert journey.look(seen(counting, half), 102.0).words == "epoch 4, dc-4 copying: 200 keys, 100/s"
     told = journey.look(seen(SOURCE, half), 102.0)
     assert told.words == "epoch 4, dc-4 copying: 200 of about 1,000 keys, 100/s, 8 s left"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from epoxy.client.members import MemberRow, Newcomer, Ordered, Progress
+from epoxy.model.api import MemberProgress, MemberRow, Newcomer, Ordered
 from epoxy.model.errors import InvalidRequest, Unavailable
 from tests.client.both import BOTH
 from tests.client.fake import FakeNode
@@ -15,8 +15,20 @@ SHOWN = {
     "epoch": 4,
     "coordinator_id": 2,
     "quorum_policy": "optimal",
+    "quorums": {"fast": 2, "slow": 2},
+    "joint": False,
+    "previous": None,
     "wanted": [1, 4],
-    "replicas": [{"id": 4, "status": "learning", "url": "http://d", "identity": 2**63, "progress": {"heard": False}}],
+    "replicas": [
+        {
+            "id": 4,
+            "status": "learning",
+            "url": "http://d",
+            "identity": 2**63,
+            "datacenter": "dc",
+            "progress": {"heard": False},
+        }
+    ],
     "settled": False,
     "waiting": "patience",
     "something": "newer",
@@ -29,7 +41,9 @@ def test_members_and_their_progress(node: FakeNode, client_type: Any) -> None:
         seen = client.members(progress=True)
         client.members()
     assert (seen.epoch, seen.wanted, seen.settled, seen.waiting, seen.joint) == (4, (1, 4), False, "patience", False)
-    assert seen.replicas == (MemberRow(id=4, status="learning", url="http://d", progress=Progress(heard=False)),)
+    progress = MemberProgress(heard=False)
+    learner = MemberRow(id=4, status="learning", url="http://d", identity=2**63, datacenter="dc", progress=progress)
+    assert seen.replicas == (learner,)
     assert node.requests == ["GET /v2/members?progress=true", "GET /v2/members?progress=false"]
 
 
@@ -43,7 +57,7 @@ def test_an_order(node: FakeNode, client_type: Any) -> None:
 
 
 def test_an_order_without_words_is_not_sent(node: FakeNode, client_type: Any) -> None:
-    with client_type(node.url) as client, pytest.raises(InvalidRequest, match="nobody to add"):
+    with client_type(node.url) as client, pytest.raises(InvalidRequest, match="nothing to add"):
         client.change_members()
     assert node.requests == []
 

@@ -85,6 +85,6 @@ def is_member(node: ClusterNode, grown: Cluster) -> bool:
         with node.client(timeout=5.0) as client:
             seen = client.members(progress=True)
             wanted = tuple(sorted(each.id for each in grown))
-            return client.status().ready and seen.settled and tuple(row.id for row in seen.replicas) == wanted
+            return client.status().ready and bool(seen.settled) and tuple(row.id for row in seen.replicas) == wanted
     except ClientError:
         return False

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from epoxy.model.api import ReplicaView
 from epoxy.model.ballot import NO_BALLOT
 from epoxy.model.errors import InvariantViolation
 from epoxy.model.messages import Failed, Inspect, Inspected
 from epoxy.model.writes import Committed
 from epoxy.model.writes import Path as Way
-from epoxy.node.status import ReplicaView
 from tests.node.service_bench import World
 from tests.protocol.keys.harness import KEY, A, B, C, D
 

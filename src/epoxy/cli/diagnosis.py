@@ -7,7 +7,8 @@ from ipaddress import ip_address
 from msgspec import Struct
 
 from epoxy.client.http1 import parse_url
-from epoxy.client.results import Peer, Status
+from epoxy.client.results import Status
+from epoxy.model.api import PeerStatus
 
 LOW_FAST_SHARE = 0.8
 """Writes without contention are always fast. If more than every fifth was slow, writers contend for the same keys, or
@@ -305,7 +306,7 @@ def links(statuses: list[Status]) -> Iterator[Finding]:
                 )
 
 
-def cure_of(peer: Peer) -> str:
+def cure_of(peer: PeerStatus) -> str:
     """By the reason that the node which does not reach it reports, if any."""
     if not peer.trouble:
         return "Check routes, firewalls, certificates and the cluster's secret between the two."

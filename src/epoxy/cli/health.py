@@ -6,7 +6,7 @@ from epoxy.cli import output, target
 from epoxy.cli.diagnosis import Finding, NodeVisit, Severity, diagnose
 from epoxy.cli.groups import SETTINGS
 from epoxy.client import Client, Status
-from epoxy.client.results import Peer
+from epoxy.model.api import PeerStatus
 from epoxy.model.errors import ClientError
 
 VISIT_S = 3.0
@@ -78,7 +78,7 @@ def sizes(told: Status) -> str:
     return f", {output.plural(told.replicas, 'replica')}; {quorums}"
 
 
-def peer_row(peer: Peer) -> tuple[str, ...]:
+def peer_row(peer: PeerStatus) -> tuple[str, ...]:
     trip = f"{peer.rtt_ms:.1f} ms" if peer.rtt_ms is not None else "unknown"
     state = "reachable" if peer.reachable else "OUT OF REACH"
     if peer.status != "active":

@@ -5,7 +5,7 @@ import click
 from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS
 from epoxy.client import Inspection
-from epoxy.client.results import Holding
+from epoxy.model.api import ReplicaView
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.messages import Inspected
 from epoxy.model.records import Proposal
@@ -36,7 +36,7 @@ def inspect(key: bytes, call: target.NodeCall) -> None:
     raise click.exceptions.Exit(0 if all(replica.held is not None for replica in seen.replicas) else 1)
 
 
-def cells(replica: Holding) -> tuple[str, ...]:
+def cells(replica: ReplicaView) -> tuple[str, ...]:
     held = replica.held
     if held is None:
         return replica.datacenter, str(replica.id), f"did not answer: {replica.reason}", "", "", "", ""

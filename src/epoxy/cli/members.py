@@ -10,7 +10,7 @@ from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS, Group, Interrupted
 from epoxy.cli.members_progress import ChangeProgress, MembersProgress, is_done
 from epoxy.client import Client, Status
-from epoxy.client.members import MemberRow, Members, Newcomer
+from epoxy.model.api import MemberRow, Members, Newcomer
 from epoxy.model.errors import ClientError, InvalidRequest, Unavailable
 
 VISIT_S = 5.0

@@ -8,7 +8,7 @@ from typing import Self
 import click
 from msgspec import Struct
 
-from epoxy.client.members import MemberRow, Members
+from epoxy.model.api import MemberRow, Members
 
 WINDOW_S = 10.0
 """The rate is measured over this window: the first pages are small, and load comes and goes."""
@@ -41,7 +41,7 @@ def seconds(amount: float) -> str:
 
 
 def is_done(seen: Members, wanted: tuple[int, ...]) -> bool:
-    return seen.settled and tuple(row.id for row in seen.replicas) == wanted == seen.wanted
+    return bool(seen.settled) and tuple(row.id for row in seen.replicas) == wanted == seen.wanted
 
 
 class ChangeProgress:

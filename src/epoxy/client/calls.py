@@ -4,7 +4,8 @@ An answer becomes a result or an exception here, so that both clients agree on e
 """
 
 from collections.abc import Callable, Iterable
-from typing import Generic, NoReturn, TypeVar
+from functools import partial
+from typing import Any, Generic, NoReturn, TypeVar
 from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
 
 import msgspec
@@ -14,7 +15,6 @@ from epoxy.client.http1 import HttpResponse
 from epoxy.client.results import (
     Change,
     Deletion,
-    Inspection,
     Item,
     Page,
     Reading,
@@ -24,6 +24,7 @@ from epoxy.client.results import (
     Written,
 )
 from epoxy.codec import json_text, txn_json
+from epoxy.model.api import MAX_LIMIT, MAX_VERSION, ChangesGone, Failure, Inspection, KeyPage, KeyRecord, Problem
 from epoxy.model.errors import (
     CodecError,
     ConsensusFailed,
@@ -45,14 +46,8 @@ T = TypeVar("T")
 JSON = "application/json"
 NAMED_PATHS = {path.value: path for path in Path}
 NAMED_SOURCES = {source.value: source for source in Source}
-MAX_VERSION = (1 << 64) - 1
-"""Versions travel as 64-bit numbers."""
-
 CURSOR_GONE = "cursor_gone"
 NOT_RUNNING = "not_running"
-
-MAX_PAGE = 1000
-"""Keys on a page: a node's own limit."""
 
 
 class Call(Struct, Generic[T], frozen=True, kw_only=True):
@@ -66,39 +61,6 @@ class Call(Struct, Generic[T], frozen=True, kw_only=True):
     accept: str = "application/octet-stream"
     content_type: str = "application/octet-stream"
     """Of the body, if there is one."""
-
-
-class ErrorBody(Struct, frozen=True, kw_only=True):
-    code: str
-    message: str
-    definite: bool
-    retry_after_ms: float | None = None
-
-
-class Gone(Struct, frozen=True, kw_only=True):
-    message: str
-
-
-class ErrorDocument(Struct, frozen=True, kw_only=True):
-    error: ErrorBody
-
-
-class Record(Struct, frozen=True, kw_only=True):
-    """A committed key in JSON. The key is percent-encoded, so that any bytes fit."""
-
-    key: str
-    value_base64: bytes | None
-    version: int
-    mutable: bool
-
-    @property
-    def raw_key(self) -> bytes:
-        return unquote_to_bytes(self.key)
-
-
-class PageDocument(Struct, frozen=True, kw_only=True):
-    keys: list[Record]
-    next: str | None
 
 
 # Requests.
@@ -233,22 +195,18 @@ def checked_txn(
 
 def status() -> Call[Status]:
     def read(answer: HttpResponse) -> Status:
-        if answer.status != 200:
-            fail(answer, writes=False)
-        told = decoded(answer, Status)
-        told.document = decoded(answer, dict)
-        return told
+        told = read_json(Status, answer)
+        return msgspec.structs.replace(told, document=read_json(dict[str, Any], answer))
 
     return Call(method="GET", target="/v2/status", accept=JSON, read=read)
 
 
 def page(prefix: bytes | str, after: bytes | str | None, limit: int | None) -> Call[Page]:
     def read(answer: HttpResponse) -> Page:
-        if answer.status != 200:
-            fail(answer, writes=False)
-        told = decoded(answer, PageDocument)
+        told = read_json(KeyPage, answer)
         items = [
-            Item(key=row.raw_key, value=row.value_base64, version=row.version, mutable=row.mutable) for row in told.keys
+            Item(key=unquote_to_bytes(row.key), value=row.value_base64, version=row.version, mutable=row.mutable)
+            for row in told.keys
         ]
         return Page(items=items, after=unquote_to_bytes(told.next) if told.next is not None else None)
 
@@ -261,19 +219,14 @@ def page(prefix: bytes | str, after: bytes | str | None, limit: int | None) -> C
 
 
 def inspect(key: bytes | str) -> Call[Inspection]:
-    def read(answer: HttpResponse) -> Inspection:
-        if answer.status != 200:
-            fail(answer, writes=False)
-        return decoded(answer, Inspection)
-
     name = quote_from_bytes(checked_key(key), safe="")
-    return Call(method="GET", target=f"/v2/inspect/{name}", accept=JSON, read=read)
+    return Call(method="GET", target=f"/v2/inspect/{name}", accept=JSON, read=partial(read_json, Inspection))
 
 
 def gone(data: str) -> CursorGone:
     """The last event of a stream whose reader was too slow."""
     try:
-        return CursorGone(msgspec.json.decode(data, type=Gone).message)
+        return CursorGone(msgspec.json.decode(data, type=ChangesGone).message)
     except msgspec.MsgspecError:
         return CursorGone("the changes that come next are no longer kept")
 
@@ -281,10 +234,12 @@ def gone(data: str) -> CursorGone:
 def change(cursor: str, data: str) -> Change:
     """One event of the stream of changes."""
     try:
-        row = msgspec.json.decode(data, type=Record)
+        row = msgspec.json.decode(data, type=KeyRecord)
     except msgspec.MsgspecError as error:
         raise UnexpectedAnswer(f"sent a change that no Epoxy node sends ({error})") from error
-    return Change(cursor=cursor, key=row.raw_key, value=row.value_base64, version=row.version, mutable=row.mutable)
+    return Change(
+        cursor=cursor, key=unquote_to_bytes(row.key), value=row.value_base64, version=row.version, mutable=row.mutable
+    )
 
 
 # Input, checked before anything is sent.
@@ -324,8 +279,8 @@ def condition(if_version: object) -> dict[str, str]:
 
 
 def checked_limit(limit: int) -> int:
-    if not 1 <= limit <= MAX_PAGE:
-        raise InvalidRequest(f"a page has 1 to {MAX_PAGE:,} keys, not {limit:,}")
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidRequest(f"a page has 1 to {MAX_LIMIT:,} keys, not {limit:,}")
     return limit
 
 
@@ -351,7 +306,7 @@ def fail(answer: HttpResponse, *, writes: bool) -> NoReturn:
         raise conflict(answer)
     error = error_of(answer)
     if error is None:
-        raise stranger(answer, writes=writes)
+        raise not_a_node(answer, writes=writes)
     told = f"{error.message} ({error.code})"
     if error.code == CURSOR_GONE:
         raise CursorGone(told)
@@ -363,7 +318,7 @@ def fail(answer: HttpResponse, *, writes: bool) -> NoReturn:
 
 
 def conflict(answer: HttpResponse) -> VersionMismatch | ImmutableKey:
-    """What stands there is the body, unless a proxy made an error of its own out of it."""
+    """What is committed is the body, unless a proxy made an error of its own out of it."""
     version = version_of(answer)
     value = answer.body if version and not is_error(answer) else None
     if answer.headers.get("epoxy-error") == "immutable":
@@ -372,9 +327,9 @@ def conflict(answer: HttpResponse) -> VersionMismatch | ImmutableKey:
     return VersionMismatch(f"not the version asked for: {stands}", value=value, version=version)
 
 
-def stranger(answer: HttpResponse, *, writes: bool) -> Unavailable | UnexpectedAnswer:
-    """Not in our words. A status of 4xx, or "not implemented", says that nothing was done, whoever says it; anything
-    else may hide a proxy that lost a node's answer on its way."""
+def not_a_node(answer: HttpResponse, *, writes: bool) -> Unavailable | UnexpectedAnswer:
+    """An answer that is not a node's. A status of 4xx, or "not implemented", means that nothing was done, whichever
+    server sends it; anything else may hide a proxy that lost a node's answer on its way."""
     told = f"answered {answer.status} ({answer.media_type or 'no content type'}), which no Epoxy node says"
     if writes and answer.status != 501 and (not 400 <= answer.status < 500 or answer.status == 408):
         return UnexpectedAnswer(told)
@@ -385,23 +340,23 @@ def is_error(answer: HttpResponse) -> bool:
     return answer.media_type == JSON
 
 
-def error_of(answer: HttpResponse) -> ErrorBody | None:
+def error_of(answer: HttpResponse) -> Problem | None:
     if not is_error(answer):
         return None
     try:
-        return json_text.decode(msgspec.json.Decoder(ErrorDocument), answer.body).error
+        return json_text.decode(msgspec.json.Decoder(Failure), answer.body).error
     except CodecError:
         return None
 
 
 def says_absent(answer: HttpResponse) -> bool:
-    """A 404 of ours and not of some other server, which would make every name look free."""
+    """A 404 of a node and not of some other server, which would make every name look free."""
     return answer.status == 404 and answer.headers.get("epoxy-error") == "not_found"
 
 
 def version_of(answer: HttpResponse) -> int:
-    """Whoever says that something stands must say which version. Nothing stands after a 404, nor before a first write
-    that came with a condition, and then there may be none to name."""
+    """An answer about a committed value must have its version. After a 404, or before a first write that came with a
+    condition, nothing is committed, and there may be none."""
     told = answer.headers.get("epoxy-version")
     if told is None and answer.status in (404, 409):
         return 0
@@ -411,7 +366,7 @@ def version_of(answer: HttpResponse) -> int:
 
 
 def travelled(answer: HttpResponse) -> Path:
-    """A node that does not say is taken to have gone as far as there is."""
+    """Without the header, the longest path there is."""
     return NAMED_PATHS.get(answer.headers.get("epoxy-path", ""), Path.SLOW)
 
 
@@ -419,7 +374,10 @@ def found_at(answer: HttpResponse) -> Source:
     return NAMED_SOURCES.get(answer.headers.get("epoxy-source", ""), Source.REMOTE)
 
 
-def decoded(answer: HttpResponse, kind: type[T]) -> T:
+def read_json(kind: type[T], answer: HttpResponse, *, status: int = 200, writes: bool = False) -> T:
+    """The body of an answer with this status; any other is an error."""
+    if answer.status != status:
+        fail(answer, writes=writes)
     try:
         return json_text.decode(msgspec.json.Decoder(kind), answer.body)
     except CodecError as error:

@@ -1,10 +1,11 @@
-"""What a client hands to its caller."""
+"""What the calls of a client return."""
 
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct, field
 
-from epoxy.model.messages import Inspected
+from epoxy.model.api import Inspection as Inspection
+from epoxy.model.api import NodeReport
 from epoxy.model.transactions import Done
 from epoxy.model.writes import Path, Source
 
@@ -27,8 +28,8 @@ class Value(bytes):
 
 
 class Reservation(Struct, frozen=True, kw_only=True):
-    """`won`: this very call took the name; over all calls in the whole cluster that is told once. `agreed`: the name
-    holds the value asked for, whoever wrote it. Neither: lost, and `value` is the winner's."""
+    """`won`: this very call took the name; of all calls in the whole cluster only one wins. `agreed`: the name holds
+    the value asked for, written by this call or another. Neither: lost, and `value` is the winner's."""
 
     key: bytes
     won: bool
@@ -124,58 +125,7 @@ class Change(Struct, frozen=True, kw_only=True):
     mutable: bool
 
 
-class Holding(Struct, frozen=True, kw_only=True):
-    """What one replica holds for a key. `held` None: it did not answer, and why."""
+class Status(NodeReport, frozen=True, kw_only=True):
+    """`document` is all the node sent; newer nodes may send more than is named here."""
 
-    id: int
-    datacenter: str
-    held: Inspected | None
-    reason: str = ""
-
-
-class Inspection(Struct, frozen=True, kw_only=True):
-    """`key` is percent-encoded."""
-
-    key: str
-    replicas: list[Holding]
-
-
-class Peer(Struct, kw_only=True):
-    id: int
-    datacenter: str = ""
-    rtt_ms: float | None = None
-    reachable: bool = False
-    url: str | None = None
-    status: str = "active"
-    trouble: str = ""
-
-
-class Status(Struct, kw_only=True):
-    """A node on itself and on its peers. `document` is all it said; newer nodes may say more than is named here."""
-
-    id: int
-    datacenter: str = ""
-    pid: int = 0
-    epoch: int = 0
-    ready: bool = False
-    state: str = ""
-    reason: str = ""
-    joint: bool = False
-    epoch_age_s: float | None = None
-    tolerated_failures: int = 0
-    fast_path_share: float | None = None
-    floor_ms: float | None = None
-    quorum_policy: str | None = None
-    replicas: int | None = None
-    slow_quorum: int | None = None
-    fast_quorum: int | None = None
-    txn_term: int | None = None
-    txn_state: str = ""
-    txn_behind: int = 0
-    txn_kept: int = 0
-    txn_kept_for: list[int] = []
-    uptime_s: float | None = None
-    peers: list[Peer] = []
-    longest_sync_ms: float | None = None
-    invariant_violations: int = 0
-    document: dict[str, Any] | UnsetType = UNSET
+    document: dict[str, Any] = field(default_factory=dict)

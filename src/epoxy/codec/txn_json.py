@@ -6,14 +6,16 @@ Keys are percent-encoded, as in URLs. A value is text in `value`, or any bytes i
 
 from base64 import b64encode
 from collections.abc import Iterable
-from typing import assert_never
+from typing import Annotated, assert_never
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from epoxy.codec import json_text
+from epoxy.model.api import Base64, documented
 from epoxy.model.errors import CodecError, InvalidValue, Oversized
+from epoxy.model.records import MAX_KEY_BYTES
 from epoxy.model.transactions import (
     MAX_PARTS,
     MAX_TRANSACTION_BYTES,
@@ -35,42 +37,54 @@ MAX_JSON_BYTES = 16 * MAX_TRANSACTION_BYTES
 """Base64 adds a third, an escaped control character takes six bytes, and names and braces come on top."""
 
 
+Key = Annotated[str, documented("Percent-encoded.", minLength=1, maxLength=MAX_KEY_BYTES)]
+several = documented(maxItems=MAX_PARTS)
+
+
 class CompareJson(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    key: str
+    """Holds if the key has one of these values, or if it is absent and may be. At least one of them is given, and not
+    both `value` and `value_base64`."""
+
+    key: Key
     value: str | UnsetType = UNSET
-    value_base64: bytes | UnsetType = UNSET
-    one_of: list[str] = []
-    one_of_base64: list[bytes] = []
+    value_base64: Base64 | UnsetType = UNSET
+    one_of: Annotated[list[str], several] = []
+    one_of_base64: Annotated[list[Base64], several] = []
     absent: bool = False
 
 
 class GetJson(Struct, forbid_unknown_fields=True, tag_field="op", tag="get"):
-    key: str
+    key: Key
 
 
 class PutJson(Struct, forbid_unknown_fields=True, omit_defaults=True, tag_field="op", tag="put"):
-    key: str
+    """The value is `value`, or `value_base64`."""
+
+    key: Key
     value: str | UnsetType = UNSET
-    value_base64: bytes | UnsetType = UNSET
+    value_base64: Base64 | UnsetType = UNSET
 
 
 class DeleteJson(Struct, forbid_unknown_fields=True, tag_field="op", tag="delete"):
-    key: str
+    key: Key
 
 
 class AddJson(Struct, forbid_unknown_fields=True, tag_field="op", tag="add"):
-    key: str
-    amount: int
+    key: Key
+    amount: Annotated[int, documented(minimum=-MOST, maximum=MOST)]
 
 
 OperationJson = GetJson | PutJson | DeleteJson | AddJson
 
 
 class TxnJson(Struct, forbid_unknown_fields=True, omit_defaults=True, rename={"otherwise": "else"}):
-    compare: list[CompareJson] = []
-    then: list[OperationJson] = []
-    otherwise: list[OperationJson] = []
-    reads: list[str] = []
+    """If every compare holds `then` is done, else `else`. `reads` are looked up before anything is done. At least one
+    key is named."""
+
+    compare: Annotated[list[CompareJson], several] = []
+    then: Annotated[list[OperationJson], several] = []
+    otherwise: Annotated[list[OperationJson], several] = []
+    reads: Annotated[list[Key], several] = []
 
 
 transactions = msgspec.json.Decoder(TxnJson)

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from epoxy import __compiled__
+from epoxy.model.api import NodeReport, PeerStatus, ReplicaView
 from epoxy.model.cluster import ReplicaInfo, Side
 from epoxy.model.messages import Failed, Inspect, Inspected, Reply
 from epoxy.model.writes import Path
-from epoxy.node.status import NodeReport, PeerStatus, ReplicaView
 from epoxy.node.timing import floor_ms
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def report_of(node: "Node") -> NodeReport:
         peers=[peer_status(node, info) for info in config.replicas if info.id != node.me],
         longest_sync_ms=rounded(node.longest_sync_ms()),
         invariant_violations=node.violations,
+        compiled=__compiled__,
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from epoxy.model.api import NodeReport, ReplicaView
 from epoxy.model.instances import end_key
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused
@@ -34,7 +35,6 @@ from epoxy.node.members.member import Membership
 from epoxy.node.members.members_admin import MembersAdmin
 from epoxy.node.process.config import Limits, Settings
 from epoxy.node.report import inspect, report_of
-from epoxy.node.status import NodeReport, ReplicaView
 from epoxy.node.timing import Links, key_timing, txn_timing
 from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.transactions import LATE, Transactions, is_owned

@@ -2,18 +2,17 @@
 
 import ssl
 import time
-from collections.abc import Callable
-from functools import partial
+
+from msgspec.structs import replace
 
 from epoxy.actors.hosting import Hosting
 from epoxy.actors.reservation import Reservations
 from epoxy.actors.service import ActorService
-from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, Route
+from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.envoy_session import EnvoySession
-from epoxy.api.http.inputs import BadRequest, shown
 from epoxy.api.http.relay import HttpRelay
+from epoxy.api.http.routes import Route
 from epoxy.api.http.routes_actors import ActorRoutes
-from epoxy.api.http.routes_status import CODES
 from epoxy.api.metrics import Metrics
 from epoxy.api.placement_metrics import PlacementMetrics
 from epoxy.node.process.logs import LOGGER
@@ -22,8 +21,6 @@ from epoxy.ports import Clock, Dice, Store
 from epoxy.protocol.placement.config import PlacementConfig
 from epoxy.protocol.placement.service import Placement
 from epoxy.transport.http import websocket
-from epoxy.transport.http.exchange import Exchange, Handler
-from epoxy.transport.limits import RELAY_PATH
 from epoxy.transport.wan.emulation import Link
 
 MAX_ENVOYS = 10_000
@@ -34,7 +31,7 @@ MAX_LABEL = 0xFFFF
 
 
 class ActorsDoor:
-    """`store` and `clock` are the node's own. Members are found by the configuration in force."""
+    """`store` and `clock` are the node's own. Other datacenters are found by the configuration in force."""
 
     def __init__(
         self,
@@ -48,7 +45,6 @@ class ActorsDoor:
         metrics: Metrics,
     ) -> None:
         self._node = node
-        self._metrics = metrics
         self._open: set[EnvoySession] = set()
         self.max_envoys = MAX_ENVOYS
         observer = PlacementMetrics()
@@ -61,28 +57,25 @@ class ActorsDoor:
         self._actors = ActorService(Reservations(node, dice, node.me), self._hosting, self._relay, node.me)
         self._routes = ActorRoutes(self._actors, node.settings.datacenter_of)
 
-    def doors(self) -> dict[bytes, Handler]:
-        routes = self._routes
-        resources: dict[bytes, dict[str, tuple[str, Route]]] = {
-            b"/v2/actors": {
-                "POST": ("http_post_actor", routes.ensure),
-                "GET": ("http_get_actor", routes.get),
-                "DELETE": ("http_delete_actor", routes.destroy),
-            },
-            b"/v2/actors/request": {"POST": ("http_post_actor_request", routes.request)},
-            RELAY_PATH: {"POST": ("http_post_actor_relay", routes.relay)},
-            b"/v2/envoys": {"GET": ("http_get_envoys", routes.envoys)},
-            b"/v2/envoys/drain": {"POST": ("http_post_envoy_drain", routes.drain)},
-        }
-        doors: dict[bytes, Handler] = {path: partial(self._serve, each) for path, each in resources.items()}
-        return doors | {b"/v2/envoys/connect": self._connect}
+    def routes(self) -> list[Route]:
+        connect = Route(
+            method="GET",
+            path="/v2/envoys/connect",
+            handler=self._connect,
+            kind="http_get_envoy_connect",
+            head=False,
+        )
+        routes = [*self._routes.table(), connect]
+        if self._node.me > MAX_LABEL:
+            return [replace(route, handler=refuse) for route in routes]
+        return routes
 
     def start(self) -> None:
         self._placement.start()
         self._hosting.start()
 
     def last_call(self) -> None:
-        """What was asked and is under way, here or in another datacenter, is still answered."""
+        """Refuse new requests; those under way, here or in another datacenter, are still answered."""
         self._hosting.last_call()
 
     def stop(self) -> None:
@@ -92,44 +85,22 @@ class ActorsDoor:
             session.close()
         self._relay.close()
 
-    def _serve(self, resource: dict[str, tuple[str, Route]], exchange: Exchange) -> None:
-        method = exchange.request.method
-        kind, route = resource.get(method, ("http_unknown", None))
-        call = ApiCall(exchange, kind, self._metrics.counters)
-        if route is None:
-            message = f"{shown(method.encode())} is not possible here"
-            allow = ", ".join(sorted(resource)).encode()
-            call.fail(405, "method_not_allowed", message, headers=((b"Allow", allow),))
-        elif not self._able(lambda code, reason: call.fail(503, code, reason, retry_after_ms=RETRY_AFTER_MS)):
-            return
-        else:
-            try:
-                route(call)
-            except BadRequest as rejected:
-                call.reject(rejected)
-
-    def _connect(self, exchange: Exchange) -> None:
-        if not self._able(lambda code, reason: exchange.fail(503, code, reason)):
-            return
+    def _connect(self, call: ApiCall) -> None:
         if len(self._open) >= self.max_envoys:
-            exchange.fail(503, "too_many_connections", f"{self.max_envoys} envoys are connected already")
-            return
-        websocket.accept(exchange, self._welcome)
+            message = f"{self.max_envoys} envoys are connected already"
+            call.fail(503, "too_many_connections", message, retry_after_ms=RETRY_AFTER_MS)
+        else:
+            websocket.accept(call.exchange, self._welcome)
 
     def _welcome(self, socket: websocket.WebSocket) -> EnvoySession:
         session = EnvoySession(socket, self._hosting, self._open.discard)
         self._open.add(session)
         return session
 
-    def _able(self, refuse: Callable[[str, str], None]) -> bool:
-        if not self._node.ready:
-            standing = self._node.lifecycle
-            refuse(CODES.get(standing.state, "not_ready"), standing.reason)
-        elif self._node.me > MAX_LABEL:
-            refuse("not_ready", f"a node with an id above {MAX_LABEL} has no label for actors")
-        else:
-            return True
-        return False
-
     def _url_of(self, label: int) -> str | None:
         return next((info.url for info in self._node.replica.config.replicas if info.id == label), None)
+
+
+def refuse(call: ApiCall) -> None:
+    message = f"a node with an id above {MAX_LABEL} has no label for actors"
+    call.fail(503, "not_ready", message, retry_after_ms=RETRY_AFTER_MS)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from epoxy.api.http.router import build_api
+from epoxy.api.http.router import Api
 from epoxy.api.metrics import Metrics, Requests
 from epoxy.api.resp.limits import RespLimits
 from epoxy.api.resp.server import RespServer
@@ -124,8 +124,8 @@ class Process:
                 self.node, self._store, clock, dice, settings.placement, self._link, self._links_tls, self.metrics
             )
             self._actors.max_envoys = min(self._actors.max_envoys, most)
-            extra = doors | {LINKS_PATH: links} | self._actors.doors()
-            self._api = build_api(self.node, self.metrics, extra, self._names)
+            handlers = doors | {LINKS_PATH: links}
+            self._api = Api(self.node, self.metrics, handlers, self._names, self._actors.routes())
             self._connections = Connections(most)
             limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
             self._resp = RespServer(self.node, limits, password)

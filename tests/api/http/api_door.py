@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from epoxy.api.http.router import Api, build_api
+from epoxy.api.http.router import Api
 from epoxy.api.metrics import Metrics
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Committed, ExpectedValueDoesNotMatch, ImmutableKey, Outcome, Path, VersionMismatch
@@ -15,7 +15,7 @@ class Door:
     def __init__(self) -> None:
         self.node = FakeNode()
         self.metrics = Metrics()
-        self.api: Api = build_api(self.node, self.metrics)
+        self.api: Api = Api(self.node, self.metrics)
 
     def ask(self, method: str, target: str, body: bytes | None = None, **headers: str) -> Answer:
         return ask(self.api, method, target, body, **headers)

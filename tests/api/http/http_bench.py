@@ -17,7 +17,7 @@ import httptools
 import msgspec
 from msgspec import Struct
 
-from epoxy.api.http.router import Api, build_api
+from epoxy.api.http.router import Api
 from epoxy.api.metrics import Metrics
 from epoxy.model.address import Address
 from epoxy.model.cluster import first_epoch
@@ -158,7 +158,7 @@ def actor_doors(node: object, store: Store, clock: Clock, metrics: Metrics) -> A
 def whole_api(node: FakeNode) -> Api:
     """Everything a node serves, in front of a node that says what it is told to."""
     metrics = Metrics()
-    return build_api(node, metrics, actor_doors(node, MemoryStore(), StillClock(), metrics).doors())
+    return Api(node, metrics, more=actor_doors(node, MemoryStore(), StillClock(), metrics).routes())
 
 
 class Wire:
@@ -295,7 +295,7 @@ class Served:
         self.links = links
         self.metrics = Metrics()
         self.actors = actor_doors(node, node._store, node.clock, self.metrics)
-        self.api = build_api(node, self.metrics, self.actors.doors())
+        self.api = Api(node, self.metrics, more=self.actors.routes())
         self.connections = Connections(limit=100)
         self.port = 0
 

@@ -13,7 +13,9 @@ from websockets.asyncio.client import connect
 
 from epoxy import AsyncClient, Client, EpoxyError, InvalidRequest
 from epoxy.actors.messages import CallActor, Destroy, Ensure, GetActor, Question
+from epoxy.api.http.backend import Backend
 from epoxy.api.http.relay import may_repeat
+from epoxy.api.http.router import Api
 from epoxy.api.http.routes_actors import what_next
 from epoxy.api.metrics import Metrics
 from epoxy.cli.main import cli
@@ -28,10 +30,10 @@ from epoxy.protocol.placement.config import PlacementConfig
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.server.actors import ActorsDoor
 from epoxy.store.memory import MemoryStore
-from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.http.server import serve_http
 from epoxy.transport.wan.emulation import Link
 from tests.actors.bench import Keys
+from tests.api.http.http_bench import ask
 
 PATIENCE_S = 60.0
 SOON_S = 0.01
@@ -57,11 +59,8 @@ class Place(Keys):
         clock = LoopClock(asyncio.get_running_loop())
         node = cast(Node, self)
         self.door = ActorsDoor(node, MemoryStore(), clock, SystemDice(), CONFIG, Link(clock), None, self.metrics)
-        self.doors = self.door.doors()
+        self.api = Api(cast(Backend, self), self.metrics, names=lambda: ("x",), more=self.door.routes())
         self.url = ""
-
-    def __call__(self, exchange: Exchange) -> None:
-        self.doors[exchange.request.path](exchange)
 
 
 @asynccontextmanager
@@ -70,7 +69,7 @@ async def places(count: int = 1) -> AsyncIterator[list[Place]]:
     made = [Place(label, world) for label in range(1, count + 1)]
     servers = []
     for place in made:
-        server = await serve_http(place, "127.0.0.1", 0)
+        server = await serve_http(place.api, "127.0.0.1", 0)
         place.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         place.door.start()
         servers.append(server)
@@ -373,8 +372,16 @@ def test_requests_outside_the_contract() -> None:
             here.ready = False
             assert await refused(here.url, "GET", "/v2/actors") == (503, "not_ready")
             assert await refused(here.url, "GET", "/v2/envoys/connect") == (503, "not_ready")
-            here.ready, here.me = True, 70_000
-            assert await refused(here.url, "GET", "/v2/actors") == (503, "not_ready")
+
+    run(story())
+
+
+def test_a_node_whose_id_is_no_label_serves_no_actors() -> None:
+    async def story() -> None:
+        api = Place(70_000, {}).api
+        for path in ("/v2/actors", "/v2/envoys", "/v2/envoys/connect"):
+            told = ask(api, "GET", path, host="x")
+            assert (told.status, told.error()["code"]) == (503, "not_ready")
 
     run(story())
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from epoxy.api.http import routes_changes
-from epoxy.api.http.router import Api, build_api
+from epoxy.api.http.router import Api
 from epoxy.api.metrics import Metrics
 from epoxy.model.records import ChangelogEntry
 from epoxy.node.txn.transactions import OWNED
@@ -53,7 +53,7 @@ class Reader:
 
 def in_a_loop(test: Callable[[FakeNode, Api], Coroutine[Any, Any, None]]) -> None:
     node = FakeNode()
-    asyncio.run(test(node, build_api(node, Metrics())))
+    asyncio.run(test(node, Api(node, Metrics())))
 
 
 async def settle() -> None:

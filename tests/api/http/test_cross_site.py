@@ -3,7 +3,7 @@
 import pytest
 
 from epoxy.api.http.cross_site import MAX_KNOWN, CrossSiteGuard
-from epoxy.api.http.router import Api, build_api
+from epoxy.api.http.router import Api
 from epoxy.api.metrics import Metrics
 from epoxy.model.transactions import Done, Executed
 from epoxy.transport.limits import SIGNED_PATHS
@@ -56,7 +56,7 @@ def code(answer: Answer) -> tuple[int, str]:
 def named_api(*names: str) -> tuple[FakeNode, Api]:
     node = FakeNode()
     node.executed = Executed(succeeded=True, seen=(), done=(Done(value=None),), found=())
-    return node, build_api(node, Metrics(), names=lambda: names)
+    return node, Api(node, Metrics(), names=lambda: names)
 
 
 @pytest.mark.parametrize("headers", [NO_CORS_POST, FORM, OTHER_PORT, SANDBOXED, WITHOUT_SITE])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from epoxy.api.http.router import build_api
+from epoxy.api.http.router import Api
 from epoxy.api.http.routes_status import MAX_INSPECTIONS
 from epoxy.api.metrics import Metrics
 from epoxy.model.writes import ConsensusFailed, ReadResult, Source
@@ -76,7 +76,7 @@ def test_other_handlers_share_the_port() -> None:
         served.append(exchange.request.body)
         exchange.respond(401)
 
-    api = build_api(FakeNode(), Metrics(), {b"/v2/epoxy/message": peers})
+    api = Api(FakeNode(), Metrics(), {b"/v2/epoxy/message": peers})
     assert ask(api, "POST", "/v2/epoxy/message", b"batch").status == 401
     assert ask(api, "POST", "/v2/epoxy/message/", b"no").status == 404
     assert served == [b"batch"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from epoxy.api.http.router import build_api
+from epoxy.api.http.router import Api
 from epoxy.api.http.routes_members import MAX_ASKED
 from epoxy.api.metrics import Metrics
 from epoxy.model.cluster import ReplicaInfo, ReplicaStatus, first_epoch
@@ -59,7 +59,7 @@ class Door:
     def __init__(self) -> None:
         self.node = FakeNode()
         self.node.members_admin = self.roster = FakeRoster()
-        self.api = build_api(self.node, Metrics())
+        self.api = Api(self.node, Metrics())
 
     def get(self, target: str) -> Any:
         return ask(self.api, "GET", target).json()

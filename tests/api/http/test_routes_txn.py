@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from epoxy.api.http.router import build_api
+from epoxy.api.http.router import Api
 from epoxy.api.metrics import Metrics
 from epoxy.model.transactions import (
     Add,
@@ -31,7 +31,7 @@ def post(body: object, outcome: TxnOutcome = NOTHING) -> tuple[FakeNode, Answer]
     node = FakeNode()
     node.executed = outcome
     data = body if isinstance(body, bytes) else msgspec.json.encode(body)
-    return node, ask(build_api(node, Metrics()), "POST", "/v2/txn", data, content_type="application/json")
+    return node, ask(Api(node, Metrics()), "POST", "/v2/txn", data, content_type="application/json")
 
 
 def test_everything_that_can_be_asked_and_told() -> None:
@@ -137,7 +137,7 @@ def test_what_is_outside_the_contract_is_not_begun(body: object, status: int) ->
 def test_a_key_of_transactions_is_not_written_alone() -> None:
     node = FakeNode()
     node.outcome = ImmutableKey(committed=proposal(OWNED, mutable=False), path=Path.LOCAL)
-    answer = ask(build_api(node, Metrics()), "PUT", "/v2/kv/k?mode=put", b"v")
+    answer = ask(Api(node, Metrics()), "PUT", "/v2/kv/k?mode=put", b"v")
     assert answer.status == 409
     assert (answer.json()["error"]["code"], answer.json()["committed"]) == ("wrong_engine", None)
 
@@ -145,6 +145,6 @@ def test_a_key_of_transactions_is_not_written_alone() -> None:
 @pytest.mark.parametrize("body", [b"\xff", b'{"reads": ["\xff"]}', b'{"reads":' + b"[" * 100_000, b'{"\xff": 1}'])
 def test_bytes_that_are_no_json(body: bytes) -> None:
     node = FakeNode()
-    told = ask(build_api(node, Metrics()), "POST", "/v2/txn", body, content_type="application/json")
+    told = ask(Api(node, Metrics()), "POST", "/v2/txn", body, content_type="application/json")
     assert (told.status, told.error()["code"]) == (400, "bad_transaction")
     assert node.txns == []

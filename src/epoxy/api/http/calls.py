@@ -1,6 +1,6 @@
 """One request on its way to its one answer, and what the answers have in common."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Final
 
@@ -8,8 +8,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from epoxy.api.counters import Counters
-from epoxy.api.http.inputs import BadRequest, spelled
-from epoxy.api.http.records import Record
+from epoxy.api.http.inputs import BadRequest, Parameters, parameters
+from epoxy.api.http.routes import Route
+from epoxy.codec.txn_json import as_text, spelled
+from epoxy.model.api import KeyRecord
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Path, Source
 from epoxy.node.txn.transactions import is_of_transactions
@@ -35,14 +37,14 @@ RESULTS: Final = {
 
 
 class ApiCall:
-    """An exchange that is counted. `kind` is what it is counted under."""
+    """An exchange that is counted, under the kind of its route."""
 
-    __slots__ = ("_began", "_exchange", "_kind", "_observer", "request")
+    __slots__ = ("_began", "_observer", "_route", "exchange", "request")
 
-    def __init__(self, exchange: Exchange, kind: str, observer: Counters) -> None:
+    def __init__(self, exchange: Exchange, route: Route, observer: Counters) -> None:
         self.request = exchange.request
-        self._exchange = exchange
-        self._kind = kind
+        self.exchange = exchange
+        self._route = route
         self._observer = observer
         self._began = perf_counter()
 
@@ -50,6 +52,10 @@ class ApiCall:
     def wants_json(self) -> bool:
         accept = self.request.headers.get(b"accept")
         return accept is not None and JSON in accept
+
+    def parameters(self) -> Parameters:
+        """Those of the query. Any that the route does not have is refused."""
+        return parameters(self.request.query, self._route.query_names)
 
     def answer(
         self,
@@ -60,7 +66,7 @@ class ApiCall:
         headers: Sequence[Header] = (),
         lasting: bool = False,
     ) -> None:
-        self._exchange.respond(status, body, content_type=content_type, headers=headers, lasting=lasting)
+        self.exchange.respond(status, body, content_type=content_type, headers=headers, lasting=lasting)
         self._count(status)
 
     def json(self, status: int, value: object, headers: Sequence[Header] = ()) -> None:
@@ -87,19 +93,16 @@ class ApiCall:
         self.fail(rejected.status, rejected.code, rejected.message)
 
     def stream(self, content_type: bytes, headers: Sequence[Header]) -> Stream:
-        """Counted when it begins: how long it lasts is the client's affair."""
+        """Counted when it begins: how long it lasts is up to the client."""
         self._count(200)
-        return self._exchange.stream(200, content_type=content_type, headers=headers)
+        return self.exchange.stream(200, content_type=content_type, headers=headers)
 
     def _count(self, status: int) -> None:
-        self._observer.request_handled(self._kind, RESULTS[status], perf_counter() - self._began)
-
-
-Route = Callable[[ApiCall], None]
+        self._observer.request_handled(self._route.kind, RESULTS[status], perf_counter() - self._began)
 
 
 def error_header(code: str) -> Header:
-    """The code, also for those who get a value instead of JSON."""
+    """The code of an error, which is also there where the body is a value and not JSON."""
     return b"Epoxy-Error", code.encode()
 
 
@@ -110,8 +113,8 @@ def record(
     mine: bool | UnsetType = UNSET,
     path: Path | UnsetType = UNSET,
     source: Source | UnsetType = UNSET,
-) -> Record:
-    return Record(
+) -> KeyRecord:
+    return KeyRecord(
         key=spelled(key),
         value=as_text(committed.value),
         value_base64=committed.value,
@@ -123,10 +126,3 @@ def record(
         source=source,
         engine="transactions" if is_of_transactions(committed) else UNSET,
     )
-
-
-def as_text(value: bytes | None) -> str | None:
-    try:
-        return value.decode() if value is not None else None
-    except UnicodeDecodeError:
-        return None

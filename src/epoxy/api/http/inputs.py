@@ -1,20 +1,23 @@
-"""From the bytes of a request to what they mean, or a definite word about what is wrong with them."""
+"""Reads the parts of a request. What is outside the contract raises BadRequest, which says what is wrong."""
 
 import re
 from collections.abc import Mapping
-from urllib.parse import quote_from_bytes, unquote_to_bytes
+from typing import TypeVar
+from urllib.parse import unquote_to_bytes
 
+import msgspec
+
+from epoxy.codec import json_text
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
-from epoxy.model.errors import InvalidRequest
+from epoxy.model.errors import CodecError, InvalidRequest
 from epoxy.model.records import MAX_KEY_BYTES
 from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.http.response import JSON
 
-MAX_VERSION = (1 << 64) - 1
-"""Versions travel as 64-bit numbers."""
+T = TypeVar("T")
 
 SHOWN_BYTES = 64
-"""Of a client's own words, as many as help to find the mistake."""
+"""How much of a client's input an error message quotes: enough to find the mistake."""
 
 BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 DIGITS = re.compile(rb"[0-9]{1,20}")
@@ -34,12 +37,20 @@ class BadRequest(InvalidRequest):
 
 
 def json_body(request: HttpRequest) -> bytes:
-    """Where JSON is wanted its type is demanded: no page of another origin can make a browser send it (cross_site)."""
+    """JSON must be declared as such: no page of another origin can make a browser send that type (`cross_site`)."""
     media_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if media_type != JSON:
         message = f"the body is JSON and must say so: Content-Type: application/json, not '{shown(media_type)}'"
         raise BadRequest(415, "unsupported_media_type", message)
     return request.body
+
+
+def json_record(request: HttpRequest, decoder: msgspec.json.Decoder[T], what: str) -> T:
+    """The body, if it is JSON for this record."""
+    try:
+        return json_text.decode(decoder, json_body(request))
+    except CodecError as error:
+        raise BadRequest(400, "bad_request", f"the body is no {what}: {error}") from error
 
 
 def unquote(raw: bytes) -> bytes:
@@ -61,11 +72,6 @@ def key_of(raw: bytes) -> bytes:
     if key >= FIRST_SYSTEM_KEY:
         raise BadRequest(400, "bad_key", "keys that begin with the byte ff are the cluster's own")
     return key
-
-
-def spelled(key: bytes) -> str:
-    """The key as an address has it."""
-    return quote_from_bytes(key, safe="/")
 
 
 def parameters(query: bytes, known: frozenset[bytes]) -> Parameters:
@@ -112,8 +118,12 @@ def choice(name: str, text: bytes, choices: tuple[bytes, ...]) -> bytes:
     return text
 
 
+def flag(given: Parameters, name: bytes, default: bytes = b"false") -> bool:
+    return choice(name.decode(), given.get(name, default), (b"true", b"false")) == b"true"
+
+
 def shown(raw: bytes) -> str:
-    """A client's words in a message: printable, and not too many."""
+    """A client's input in an error message: printable, and not too long."""
     text = raw[:SHOWN_BYTES].decode("ascii", "backslashreplace")
     text = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)
     return text + "..." if len(raw) > SHOWN_BYTES else text

@@ -1,117 +1,140 @@
-"""The HTTP door: one handler for everything a node serves on its port.
+"""The HTTP API: one table of routes for everything a node serves on its port.
 
-A request finds its route by its path alone, a key's by its prefix. What a client may have done wrong is answered here,
-in one place; what the node answers is put into words by the routes.
+A request finds its route by its path, that of a key by its prefix. The router answers what is wrong with a request as
+such (its host, its path, its method, a parameter); the routes turn the node's outcomes into answers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property, partial
+from typing import Any
 
-from msgspec import Struct
+import msgspec
 
+from epoxy.api.http import openapi
 from epoxy.api.http.backend import Backend
-from epoxy.api.http.calls import ApiCall, Route
+from epoxy.api.http.calls import ApiCall
 from epoxy.api.http.cross_site import CrossSiteGuard, Names
 from epoxy.api.http.inputs import BadRequest, shown
+from epoxy.api.http.routes import JSON, Answer, Route
 from epoxy.api.http.routes_changes import Changes
-from epoxy.api.http.routes_kv import KEYS, KeyRoutes
+from epoxy.api.http.routes_kv import KeyRoutes
 from epoxy.api.http.routes_members import MembersRoutes
-from epoxy.api.http.routes_status import INSPECT, Condition, not_ready
-from epoxy.api.http.routes_txn import Transact
+from epoxy.api.http.routes_status import StatusRoutes, not_ready
+from epoxy.api.http.routes_txn import TxnRoutes
 from epoxy.api.metrics import Metrics
+from epoxy.model.errors import InvalidRequest
+from epoxy.transport.http import response
 from epoxy.transport.http.exchange import Exchange, Handler
 
+KEY = "{key}"
 
-class Resource(Struct, frozen=True):
-    """What may be done at one address. `routes` has for each method its route and what that is counted under."""
 
-    routes: dict[str, tuple[str, Route]]
-    needs_ready: bool = False
+def nowhere(call: ApiCall) -> None:
+    path = shown(call.request.path)
+    call.fail(404, "no_such_route", f"nothing is at '{path}'; GET /openapi.json lists what there is")
 
-    @property
-    def allow(self) -> bytes:
-        return ", ".join(sorted(self.routes)).encode()
+
+UNKNOWN = Route(method="", path="", kind="http_unknown", handler=nowhere)
+REFUSED = Route(method="", path="", kind="http_refused", handler=nowhere)
+
+Methods = dict[str, Route]
+"""The routes of one path."""
 
 
 class Api:
-    """A Handler. `extra` are other handlers on the same port (peers, links, pages), by their exact path; `names`: what
-    this node is called."""
+    """A Handler. `handlers` are other ones on the same port (peers, links), by their exact path; `more` are routes that
+    need more than a Backend; `names`: the host names of this node."""
 
-    def __init__(self, node: Backend, metrics: Metrics, extra: Mapping[bytes, Handler], names: Names) -> None:
+    def __init__(
+        self,
+        node: Backend,
+        metrics: Metrics,
+        handlers: Mapping[bytes, Handler] | None = None,
+        names: Names = tuple,
+        more: Iterable[Route] = (),
+    ) -> None:
         self._node = node
         self._guard = CrossSiteGuard(names)
         self._observer = metrics.counters
         self._changes = Changes(node)
-        keys, state, membership = KeyRoutes(node), Condition(node, metrics), MembersRoutes(node)
-        self._key = Resource(
-            reading("key", keys.get) | {"PUT": ("http_put_key", keys.put), "DELETE": ("http_delete_key", keys.delete)},
-            needs_ready=True,
-        )
-        self._inspect = Resource(reading("inspect", state.inspect), needs_ready=True)
-        self._resources = {
-            b"/v2/kv": Resource(reading("keys", keys.page), needs_ready=True),
-            b"/v2/changes": Resource({"GET": ("http_get_changes", self._changes.get)}, needs_ready=True),
-            b"/v2/status": Resource(reading("status", state.status)),
-            b"/v2/members": Resource(
-                reading("members", membership.get) | {"POST": ("http_post_members", self._change_members)}
-            ),
-            b"/v2/txn": Resource({"POST": ("http_post_txn", Transact(node).post)}, needs_ready=True),
-            b"/metrics": Resource(reading("metrics", state.metrics)),
-            b"/healthz": Resource(reading("healthz", state.healthz)),
-            b"/readyz": Resource(reading("readyz", state.readyz)),
-            b"/openapi.json": Resource(reading("openapi", state.openapi)),
-        }
-        self._extra = dict(extra)
-        self._membership = membership
+        self.routes: list[Route] = [
+            *KeyRoutes(node).table(),
+            *self._changes.table(),
+            *StatusRoutes(node, metrics).table(),
+            *MembersRoutes(node).table(),
+            *TxnRoutes(node).table(),
+            self._openapi_route(),
+            *more,
+        ]
+        self._prefixes: list[tuple[bytes, Methods]] = []
+        """Few, and those of keys come first."""
+        self._handlers = dict(handlers or {})
+        for path, methods in by_path(self.routes).items():
+            if path.endswith(KEY):
+                self._prefixes.append((path.removesuffix(KEY).encode(), methods))
+            else:
+                self._handlers[path.encode()] = partial(self._serve, methods)
 
     def __call__(self, exchange: Exchange) -> None:
         path = exchange.request.path
         if (objection := self._guard.objection(exchange.request)) is not None:
-            ApiCall(exchange, "http_refused", self._observer).reject(objection)
-        elif path.startswith(KEYS):
-            self._serve(exchange, self._key)
-        elif (handler := self._extra.get(path)) is not None:
+            ApiCall(exchange, REFUSED, self._observer).reject(objection)
+            return
+        for prefix, methods in self._prefixes:
+            if path.startswith(prefix):
+                self._serve(methods, exchange)
+                return
+        handler = self._handlers.get(path)
+        if handler is not None:
             handler(exchange)
-        elif (resource := self._resources.get(path)) is not None:
-            self._serve(exchange, resource)
-        elif path.startswith(INSPECT):
-            self._serve(exchange, self._inspect)
         else:
-            call = ApiCall(exchange, "http_unknown", self._observer)
-            call.fail(404, "no_such_route", f"nothing is at '{shown(path)}'; GET /openapi.json lists what there is")
+            nowhere(ApiCall(exchange, UNKNOWN, self._observer))
 
     def close(self) -> None:
-        """End what would not end by itself, so that the connections can be drained."""
+        """End the streams, which do not end by themselves, so that the connections can be drained."""
         self._changes.close()
 
-    def _change_members(self, call: ApiCall) -> None:
-        """Who is asked must have a say; who only wants to know need not."""
-        if self._node.ready:
-            self._membership.post(call)
-        else:
-            not_ready(call, self._node)
-
-    def _serve(self, exchange: Exchange, resource: Resource) -> None:
+    def _serve(self, methods: Methods, exchange: Exchange) -> None:
         method = exchange.request.method
-        kind, route = resource.routes.get(method, ("http_unknown", None))
-        call = ApiCall(exchange, kind, self._observer)
-        if route is None:
+        route = methods.get(method, UNKNOWN)
+        call = ApiCall(exchange, route, self._observer)
+        if route is UNKNOWN:
             message = f"{shown(method.encode())} is not possible here"
-            call.fail(405, "method_not_allowed", message, headers=((b"Allow", resource.allow),))
-        elif resource.needs_ready and not self._node.ready:
+            allow = ", ".join(sorted(methods)).encode()
+            call.fail(405, "method_not_allowed", message, headers=((b"Allow", allow),))
+        elif route.needs_ready and not self._node.ready:
             not_ready(call, self._node)
         else:
             try:
-                route(call)
+                route.handler(call)
             except BadRequest as rejected:
                 call.reject(rejected)
+            except InvalidRequest as error:
+                call.fail(400, "bad_request", str(error))
+
+    @cached_property
+    def _document(self) -> bytes:
+        return msgspec.json.encode(openapi.document(self.routes))
+
+    def _openapi_route(self) -> Route:
+        return Route(
+            method="GET",
+            path="/openapi.json",
+            handler=lambda call: call.answer(200, self._document, content_type=response.JSON),
+            kind="http_get_openapi",
+            operation="getOpenapi",
+            summary="This document",
+            answers={200: Answer("This document", {JSON: Any})},
+            needs_ready=False,
+        )
 
 
-def reading(name: str, route: Route) -> dict[str, tuple[str, Route]]:
-    """HEAD is a GET whose body the transport keeps to itself."""
-    return dict.fromkeys(("GET", "HEAD"), (f"http_get_{name}", route))
-
-
-def build_api(
-    node: Backend, metrics: Metrics, extra: Mapping[bytes, Handler] | None = None, names: Names = tuple
-) -> Api:
-    return Api(node, metrics, extra or {}, names)
+def by_path(routes: Iterable[Route]) -> dict[str, Methods]:
+    found: dict[str, Methods] = {}
+    for route in routes:
+        methods = found.setdefault(route.path, {})
+        assert route.method not in methods, (route.method, route.path)
+        methods[route.method] = route
+        if route.method == "GET" and route.head:
+            methods["HEAD"] = route
+    return found

@@ -1,20 +1,9 @@
-"""Actors and envoys over HTTP.
-
-POST   /v2/actors                       {name, key, ...}: get or create; mode=create: only create
-GET    /v2/actors?id= or ?name=&key=    one; without them a page of this datacenter's
-DELETE /v2/actors?id= or ?name=&key=
-POST   /v2/actors/request?...           the body goes to the actor, its answer comes back; create=true makes it first
-POST   /v2/actors/relay                 what another datacenter passes on
-GET    /v2/envoys?pool=
-POST   /v2/envoys/drain?envoy=          undo=true: it stays after all
-GET    /v2/envoys/connect               a WebSocket, for envoys
-"""
+"""Actors and envoys over HTTP. What another datacenter passes on comes to the relay."""
 
 from collections.abc import Callable
-from typing import Literal, TypeVar, assert_never
+from typing import assert_never
 
 import msgspec
-from msgspec import Struct
 
 from epoxy.actors.messages import CallActor as ActorCall
 from epoxy.actors.messages import (
@@ -32,79 +21,44 @@ from epoxy.actors.messages import (
     Verdict,
 )
 from epoxy.actors.service import ActorService
-from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
-from epoxy.api.http.inputs import BadRequest, Parameters, choice, json_body, number, parameters
-from epoxy.codec import json_text
+from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, error_header
+from epoxy.api.http.inputs import BadRequest, Parameters, flag, json_record, number, parameters
+from epoxy.api.http.routes import JSON, NOT_JSON, OCTETS, Answer, Parameter, Route, refusal
 from epoxy.model.actors import MAX_REQUEST_BYTES, ActorEntry, ActorName, check_part, label_of
-from epoxy.model.errors import CodecError, InvalidRequest
+from epoxy.model.api import (
+    DEFAULT,
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    ActorId,
+    ActorInfo,
+    ActorOrder,
+    ActorPage,
+    Drained,
+    EnvoyInfo,
+    EnvoyPage,
+    Flag,
+    Limit,
+    Name,
+)
 from epoxy.protocol.placement.balance import EnvoyLoad
 from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
+from epoxy.transport.limits import RELAY_PATH
 
-T = TypeVar("T")
-
-DEFAULT = "default"
-"""The namespace and the pool of those who need only one."""
-
-MAX_LIMIT, DEFAULT_LIMIT = 1000, 100
-"""As for keys."""
-
-WHO = frozenset((b"id", b"namespace", b"name", b"key"))
-LISTED = WHO | {b"after", b"limit"}
-ASKED = WHO | {b"create", b"pool"}
-ENVOYS = frozenset((b"namespace", b"pool"))
-DRAINED = frozenset((b"namespace", b"envoy", b"undo"))
+WHICH = (
+    Parameter("id", ActorId, "The actor's id."),
+    Parameter("namespace", Name, "Where its name is looked for.", DEFAULT),
+    Parameter("name", Name, "With key, instead of id."),
+    Parameter("key", Name, "With name, instead of id."),
+)
+WHICH_NAMES = frozenset([each.name.encode() for each in WHICH])
+NAMESPACE = Parameter("namespace", Name, "The namespace.", DEFAULT)
+MISSING = refusal("There is no such actor.", "not_found")
+UNKNOWN = refusal(
+    "Not now, or the outcome is unknown: `definite` tells.", "unavailable", "not_running", "outcome_unknown"
+)
 
 questions: msgspec.json.Decoder[Question] = msgspec.json.Decoder(Question)
-
-
-class EnsureBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    name: str
-    key: str
-    namespace: str = DEFAULT
-    pool: str = DEFAULT
-    input: str = ""
-    mode: Literal["get_or_create", "create"] = "get_or_create"
-
-
-wishes = msgspec.json.Decoder(EnsureBody)
-
-
-class ActorRecord(Struct, frozen=True, kw_only=True):
-    """`datacenter` is the one that owns it, `envoy` where it runs."""
-
-    id: str
-    namespace: str
-    name: str
-    key: str
-    pool: str
-    state: str
-    datacenter: str
-    envoy: str | None
-    generation: int
-    create_ts: int
-
-
-class ActorPage(Struct, frozen=True, kw_only=True):
-    actors: list[ActorRecord]
-    next: str | None
-
-
-class EnvoyRecord(Struct, frozen=True, kw_only=True):
-    namespace: str
-    pool: str
-    key: str
-    version: int
-    slots: int
-    capacity: int
-    weight: int
-    last_ping_ts: int
-    last_rtt_ms: int
-    connected: bool
-    draining: bool
-
-
-class EnvoyPage(Struct, frozen=True, kw_only=True):
-    envoys: list[EnvoyRecord]
+orders = msgspec.json.Decoder(ActorOrder)
 
 
 class ActorRoutes:
@@ -114,35 +68,136 @@ class ActorRoutes:
         self._actors = actors
         self._datacenter = datacenter
 
+    def table(self) -> list[Route]:
+        return [*self._actor_routes(), *self._envoy_routes()]
+
+    def _actor_routes(self) -> list[Route]:
+        return [
+            Route(
+                method="POST",
+                path="/v2/actors",
+                handler=self.ensure,
+                kind="http_post_actor",
+                operation="ensureActor",
+                summary="Find the one actor of a name, or make it",
+                body={JSON: ActorOrder},
+                answers={
+                    200: Answer("It was there.", {JSON: ActorInfo}),
+                    201: Answer("This request made it.", {JSON: ActorInfo}),
+                    409: refusal("It was there, and a new one was wanted.", "exists", content={JSON: ActorInfo}),
+                    415: NOT_JSON,
+                    503: UNKNOWN,
+                },
+            ),
+            Route(
+                method="GET",
+                path="/v2/actors",
+                handler=self.get,
+                kind="http_get_actor",
+                operation="getActors",
+                summary="An actor, or a page of them",
+                parameters=(
+                    *WHICH,
+                    Parameter("after", ActorId, "The last id of the page before."),
+                    Parameter("limit", Limit, "Actors on the page.", DEFAULT_LIMIT),
+                ),
+                answers={
+                    200: Answer(
+                        "The actor; without id and key a page of this datacenter's.", {JSON: (ActorInfo, ActorPage)}
+                    ),
+                    404: MISSING,
+                    503: UNKNOWN,
+                },
+            ),
+            Route(
+                method="DELETE",
+                path="/v2/actors",
+                handler=self.destroy,
+                kind="http_delete_actor",
+                operation="destroyActor",
+                summary="End an actor",
+                parameters=WHICH,
+                answers={200: Answer("Ended.", {JSON: ActorInfo}), 404: MISSING, 503: UNKNOWN},
+            ),
+            Route(
+                method="POST",
+                path="/v2/actors/request",
+                handler=self.request,
+                kind="http_post_actor_request",
+                operation="requestActor",
+                summary="Ask an actor something",
+                parameters=(
+                    *WHICH,
+                    Parameter("create", Flag, "Make the actor first, if there is none.", "false"),
+                    Parameter("pool", Name, "With create: who may host it.", DEFAULT),
+                ),
+                body={OCTETS: bytes},
+                body_description="For the actor, up to 1 MiB.",
+                answers={
+                    200: Answer("What the actor answers.", {OCTETS: bytes}),
+                    404: MISSING,
+                    502: refusal("The actor failed, or gave no answer.", "actor_failed"),
+                    503: UNKNOWN,
+                },
+            ),
+            Route(method="POST", path=RELAY_PATH.decode(), handler=self.relay, kind="http_post_actor_relay"),
+        ]
+
+    def _envoy_routes(self) -> list[Route]:
+        return [
+            Route(
+                method="GET",
+                path="/v2/envoys",
+                handler=self.envoys,
+                kind="http_get_envoys",
+                operation="listEnvoys",
+                summary="The envoys of this datacenter",
+                parameters=(NAMESPACE, Parameter("pool", Name, "The pool.", DEFAULT)),
+                answers={200: Answer("The envoys of a pool.", {JSON: EnvoyPage})},
+            ),
+            Route(
+                method="POST",
+                path="/v2/envoys/drain",
+                handler=self.drain,
+                kind="http_post_envoy_drain",
+                operation="drainEnvoy",
+                summary="Move an envoy's actors elsewhere",
+                parameters=(
+                    NAMESPACE,
+                    Parameter("envoy", Name, "Its key.", required=True),
+                    Parameter("undo", Flag, "It stays after all.", "false"),
+                ),
+                answers={
+                    200: Answer("It takes no new actors, or takes them again.", {JSON: Drained}),
+                    404: refusal("No such envoy is active in this datacenter.", "not_found"),
+                },
+            ),
+        ]
+
     def ensure(self, call: ApiCall) -> None:
-        parameters(call.request.query, frozenset())
-        given = json_body(call.request)
-        try:
-            body = json_text.decode(wishes, given)
-        except CodecError as error:
-            raise BadRequest(400, "bad_request", f"the body is not what it should be: {error}") from error
-        name = checked(lambda: ActorName(body.namespace, body.name, body.key))
-        first = body.input.encode()
-        question = checked(lambda: Ensure(name=name, pool=body.pool, input=first, exclusive=body.mode == "create"))
-        self._ask(call, question)
+        call.parameters()
+        order = json_record(call.request, orders, "order for an actor")
+        name = ActorName(order.namespace, order.name, order.key)
+        exclusive = order.mode == "create"
+        self._ask(call, Ensure(name=name, pool=order.pool, input=order.input.encode(), exclusive=exclusive))
 
     def get(self, call: ApiCall) -> None:
-        given = parameters(call.request.query, LISTED)
+        given = call.parameters()
         if b"id" in given or b"key" in given:
-            self._ask(call, GetActor(target=target(parameters(call.request.query, WHO))))
+            self._ask(call, GetActor(target=target(parameters(call.request.query, WHICH_NAMES))))
         else:
             self._list(call, given)
 
     def destroy(self, call: ApiCall) -> None:
-        self._ask(call, Destroy(target=target(parameters(call.request.query, WHO))))
+        self._ask(call, Destroy(target=target(call.parameters())))
 
     def request(self, call: ApiCall) -> None:
-        given = parameters(call.request.query, ASKED)
+        given = call.parameters()
         whom = target(given)
         body = call.request.body
         if len(body) > MAX_REQUEST_BYTES:
             raise BadRequest(413, "body_too_large", f"a request to an actor has at most {MAX_REQUEST_BYTES} bytes")
-        if not switch(given, b"create"):
+        if not flag(given, b"create"):
             self._ask(call, ActorCall(target=whom, body=body))
             return
         if isinstance(whom, str):
@@ -153,7 +208,7 @@ class ActorRoutes:
             if isinstance(verdict, Found):
                 self._ask(call, ActorCall(target=verdict.actor.id.hex(), body=body))
             elif isinstance(verdict, Unknown):
-                # The actor may have been made, which asking again finds. The request was passed on to nobody.
+                # The actor may have been made, which asking again finds. No actor got the request.
                 self._answer(call, question, OwnerUnavailable(reason=f"no actor for the request yet: {verdict.reason}"))
             else:
                 self._answer(call, question, verdict)
@@ -161,27 +216,23 @@ class ActorRoutes:
         self._actors.ask(question, made)
 
     def relay(self, call: ApiCall) -> None:
-        body = json_body(call.request)
-        try:
-            question = json_text.decode(questions, body)
-        except (CodecError, InvalidRequest) as error:
-            raise BadRequest(400, "bad_request", str(error)) from error
-        checked(lambda: self._actors.ask(question, lambda verdict: call.json(200, verdict), relayed=True))
+        question = json_record(call.request, questions, "question about an actor")
+        self._actors.ask(question, lambda verdict: call.json(200, verdict), relayed=True)
 
     def envoys(self, call: ApiCall) -> None:
-        given = parameters(call.request.query, ENVOYS)
+        given = call.parameters()
         pool = EnvoyPool(part(given, b"namespace"), part(given, b"pool"))
         hosting = self._actors.hosting
-        shown = [envoy_record(load, load.envoy.id in hosting.sessions) for load in hosting.placement.loads(pool)]
-        call.json(200, EnvoyPage(envoys=shown))
+        found = [envoy_info(load, load.envoy.id in hosting.sessions) for load in hosting.placement.loads(pool)]
+        call.json(200, EnvoyPage(envoys=found))
 
     def drain(self, call: ApiCall) -> None:
-        given = parameters(call.request.query, DRAINED)
+        given = call.parameters()
         envoy = EnvoyId(part(given, b"namespace"), part(given, b"envoy", ""))
         hosting = self._actors.hosting
-        done = hosting.placement.resume(envoy) if switch(given, b"undo") else hosting.drain(envoy)
-        if done:
-            call.json(200, {"envoy": envoy.key, "draining": not switch(given, b"undo")})
+        undo = flag(given, b"undo")
+        if hosting.placement.resume(envoy) if undo else hosting.drain(envoy):
+            call.json(200, Drained(envoy=envoy.key, draining=not undo))
         else:
             call.fail(404, "not_found", "no such envoy is active in this datacenter")
 
@@ -189,19 +240,19 @@ class ActorRoutes:
         limit = number(given, b"limit", low=1, high=MAX_LIMIT) or DEFAULT_LIMIT
         namespace, name = part(given, b"namespace"), part(given, b"name") if b"name" in given else None
         after = text(given, b"after", "") if b"after" in given else None
-        found = checked(lambda: self._actors.hosting.page(namespace, name, after, limit))
+        found = self._actors.hosting.page(namespace, name, after, limit)
         last = found[-1].id.hex() if len(found) == limit else None
-        call.json(200, ActorPage(actors=[self._record(actor) for actor in found], next=last))
+        call.json(200, ActorPage(actors=[self._info(actor) for actor in found], next=last))
 
     def _ask(self, call: ApiCall, question: Question) -> None:
-        checked(lambda: self._actors.ask(question, lambda verdict: self._answer(call, question, verdict)))
+        self._actors.ask(question, lambda verdict: self._answer(call, question, verdict))
 
     def _answer(self, call: ApiCall, question: Question, verdict: Verdict) -> None:
         match verdict:
             case Found(actor=actor, created=created):
-                call.json(201 if created else 200, self._record(actor))
+                call.json(201 if created else 200, self._info(actor, created=created))
             case Exists(actor=actor):
-                call.json(409, self._record(actor), ((b"Epoxy-Error", b"exists"),))
+                call.json(409, self._info(actor), (error_header("exists"),))
             case Missing():
                 call.fail(404, "not_found", "there is no such actor")
             case Responded(body=body, error=False):
@@ -215,8 +266,8 @@ class ActorRoutes:
             case _:
                 assert_never(verdict)
 
-    def _record(self, actor: ActorEntry) -> ActorRecord:
-        return ActorRecord(
+    def _info(self, actor: ActorEntry, *, created: bool = False) -> ActorInfo:
+        return ActorInfo(
             id=actor.id.hex(),
             namespace=actor.name.namespace,
             name=actor.name.name,
@@ -227,11 +278,12 @@ class ActorRoutes:
             envoy=actor.envoy_key,
             generation=actor.generation,
             create_ts=actor.create_ts,
+            created=created,
         )
 
 
 def what_next(question: Question) -> str:
-    """For those who do not know whether it was done."""
+    """What a client may do that does not know whether it was done."""
     match question:
         case Ensure(exclusive=False) | GetActor():
             return "asking again is safe"
@@ -247,9 +299,9 @@ def what_next(question: Question) -> str:
             assert_never(question)
 
 
-def envoy_record(load: EnvoyLoad, connected: bool) -> EnvoyRecord:
+def envoy_info(load: EnvoyLoad, connected: bool) -> EnvoyInfo:
     envoy = load.envoy
-    return EnvoyRecord(
+    return EnvoyInfo(
         namespace=envoy.namespace,
         pool=envoy.pool,
         key=envoy.key,
@@ -271,16 +323,14 @@ def target(given: Parameters) -> Target:
                 400, "bad_parameter", "an actor is asked for by its id, or by its name and key, not by both"
             )
         return text(given, b"id", "")
-    return checked(
-        lambda: ActorName(text(given, b"namespace", DEFAULT), text(given, b"name", ""), text(given, b"key", ""))
-    )
+    return ActorName(text(given, b"namespace", DEFAULT), text(given, b"name", ""), text(given, b"key", ""))
 
 
 def part(given: Parameters, name: bytes, default: str = DEFAULT) -> str:
-    """A word that names are made of."""
-    word = text(given, name, default)
-    checked(lambda: check_part(name.decode(), word))
-    return word
+    """A part of a name, checked."""
+    found = text(given, name, default)
+    check_part(name.decode(), found)
+    return found
 
 
 def text(given: Parameters, name: bytes, default: str) -> str:
@@ -288,17 +338,3 @@ def text(given: Parameters, name: bytes, default: str) -> str:
         return given.get(name, default.encode()).decode()
     except UnicodeDecodeError:
         raise BadRequest(400, "bad_parameter", f"{name.decode()} is not UTF-8") from None
-
-
-def switch(given: Parameters, name: bytes) -> bool:
-    return choice(name.decode(), given.get(name, b"false"), (b"true", b"false")) == b"true"
-
-
-def checked(make: Callable[[], T]) -> T:
-    """What the nouns refuse is a mistake of the client's."""
-    try:
-        return make()
-    except BadRequest:
-        raise
-    except InvalidRequest as error:
-        raise BadRequest(400, "bad_request", str(error)) from error

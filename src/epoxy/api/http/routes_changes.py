@@ -1,7 +1,7 @@
 """The changelog as server-sent events: first what there is, then what comes.
 
-A reader is never sent more than it takes. Between two writes only its cursor is kept, so whoever is slow falls behind
-in the changelog and not in our memory; whoever stops reading is hung up on by the transport.
+A reader is never sent more than it takes. Between two writes only its cursor is kept, so a slow reader falls behind in
+the changelog and takes no memory; the transport closes the connection of a reader that stops.
 """
 
 import asyncio
@@ -11,14 +11,16 @@ import msgspec
 
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, record
-from epoxy.api.http.inputs import BadRequest, choice, fragment, parameters, shown
+from epoxy.api.http.inputs import BadRequest, flag, fragment, shown
+from epoxy.api.http.routes import Answer, Parameter, Route, refusal
 from epoxy.codec.tuple import STAMP_BYTES
+from epoxy.model.api import ChangeEvent, ChangesGone, Cursor, Flag, KeyPart
 from epoxy.model.records import ChangelogEntry
 from epoxy.node.txn.transactions import is_owned
 from epoxy.transport.http.exchange import Stream
 
 MAX_STREAMS = 64
-"""Each is looked after at every commit. Sixty-four are the dashboards and followers of a team, not its customers."""
+"""Every commit wakes each of them. Sixty-four are the dashboards and followers of a team, not its customers."""
 
 BATCH_ROWS = 16
 BATCH_BYTES = 1 << 20
@@ -27,7 +29,7 @@ BATCH_BYTES = 1 << 20
 HEARTBEAT_S = 15.0
 """Half of the shortest idle limit among common proxies, 30 s."""
 
-PARAMETERS = frozenset((b"after", b"prefix", b"follow"))
+EVENTS = b"text/event-stream"
 HEADERS = ((b"Cache-Control", b"no-store"), (b"X-Accel-Buffering", b"no"))
 """Proxies must pass events on as they come."""
 
@@ -44,12 +46,36 @@ class Changes:
         self._node = node
         self._feeds: set[ChangeFeed] = set()
 
+    def table(self) -> list[Route]:
+        return [
+            Route(
+                method="GET",
+                path="/v2/changes",
+                handler=self.get,
+                kind="http_get_changes",
+                operation="getChanges",
+                summary="What this replica learned, as it learns it",
+                parameters=(
+                    Parameter("after", Cursor, "The id of the last event seen, or now."),
+                    Parameter("Last-Event-ID", Cursor, "The same, and it wins.", place="header"),
+                    Parameter("prefix", KeyPart, "Only keys that begin with this."),
+                    Parameter("follow", Flag, "Whether to wait for what comes.", "true"),
+                ),
+                answers={
+                    200: Answer("Server-sent events.", {EVENTS.decode(): ChangeEvent}),
+                    410: refusal("What comes next after this cursor is no longer kept.", "cursor_gone"),
+                    429: refusal("Too many streams are open.", "too_many_streams"),
+                },
+                head=False,
+            )
+        ]
+
     def get(self, call: ApiCall) -> None:
-        given = parameters(call.request.query, PARAMETERS)
+        given = call.parameters()
         asked = self._cursor(given.get(b"after", b""))
         cursor = self._cursor(call.request.headers.get(b"last-event-id", b"")) or asked
         prefix = fragment(given, b"prefix")
-        follow = choice("follow", given.get(b"follow", b"true"), (b"true", b"false")) == b"true"
+        follow = flag(given, b"follow", b"true")
         if len(self._feeds) >= MAX_STREAMS:
             message = f"{MAX_STREAMS} streams of changes are open already"
             call.fail(429, "too_many_streams", message, retry_after_ms=RETRY_AFTER_MS)
@@ -57,13 +83,13 @@ class Changes:
         if is_gone(self._node, cursor):
             call.fail(410, "cursor_gone", GONE)
             return
-        stream = call.stream(b"text/event-stream", HEADERS)
+        stream = call.stream(EVENTS, HEADERS)
         feed = ChangeFeed(self._node, stream, cursor, prefix, follow)
         self._feeds.add(feed)
         stream.on_close(lambda: self._feeds.discard(feed))
 
     def close(self) -> None:
-        """The node is going. Readers come back with their cursors."""
+        """The node stops. Readers come back with their cursors."""
         for feed in tuple(self._feeds):
             feed.close()
 
@@ -112,18 +138,18 @@ class ChangeFeed:
             self._unsubscribe()
 
     def _wake(self) -> None:
-        """In a later turn of the event loop: whoever made the change goes first, and many changes wake once."""
+        """In a later turn of the event loop: the change is answered first, and many changes wake once."""
         if not self._awake and not self._over:
             self._awake = True
             self._loop.call_soon(self._send)
 
     def _send(self) -> None:
-        """As much as the reader takes, at most a batch. Then others have their turn."""
+        """As much as the reader takes, at most a batch, so that other readers have their turn."""
         self._awake = False
         if self._over or not self._stream.writable:
             return
         if is_gone(self._node, self._cursor):
-            self._stream.write(b"event: gone\ndata: %s\n\n" % msgspec.json.encode({"message": GONE}))
+            self._stream.write(b"event: gone\ndata: %s\n\n" % msgspec.json.encode(ChangesGone(message=GONE)))
             self.close()
             return
         wanted = self._batch
@@ -137,7 +163,7 @@ class ChangeFeed:
             self.close()
 
     def _pour(self, rows: Sequence[tuple[bytes, ChangelogEntry]]) -> bool:
-        """Whether the reader took them all. That a key was given to transactions is no change to tell of."""
+        """Whether the reader took them all. Giving a key to transactions is no change of a value, and is not sent."""
         for cursor, entry in rows:
             if not self._stream.writable:
                 return False
@@ -147,7 +173,7 @@ class ChangeFeed:
         return True
 
     def _beat(self) -> None:
-        """Also moves the reader's cursor past what its prefix left out. An event without data is shown to nobody."""
+        """Also moves the reader's cursor past what its prefix left out: browsers do not show an event without data."""
         self._heartbeat = self._loop.call_later(HEARTBEAT_S, self._beat)
         if self._stream.writable:
             position = b"id: %s\n" % self._cursor.hex().encode() if self._cursor is not None else b""

@@ -6,18 +6,34 @@ from typing import assert_never
 
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, Header, error_header, record
-from epoxy.api.http.inputs import (
-    MAX_VERSION,
-    BadRequest,
-    Parameters,
-    choice,
-    fragment,
-    key_of,
-    number,
-    parameters,
-    spelled,
+from epoxy.api.http.inputs import BadRequest, Parameters, choice, fragment, key_of, number
+from epoxy.api.http.routes import (
+    JSON,
+    KEY,
+    NO_LENGTH,
+    OCTETS,
+    OTHER_PATH,
+    Answer,
+    Parameter,
+    Route,
+    overloaded,
+    refusal,
 )
-from epoxy.api.http.records import ConflictRecord, Page
+from epoxy.codec.txn_json import spelled
+from epoxy.model.api import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    MAX_VERSION,
+    Engine,
+    KeyConflict,
+    KeyPage,
+    KeyPart,
+    KeyRecord,
+    Limit,
+    Problem,
+    Version,
+    WriteMode,
+)
 from epoxy.model.records import MAX_VALUE_BYTES, Proposal
 from epoxy.model.writes import (
     Committed,
@@ -38,18 +54,8 @@ from epoxy.model.writes import (
 )
 from epoxy.node.keys.listing import PAGE_BYTES
 from epoxy.node.txn.transactions import is_of_transactions, is_owned
-from epoxy.transport.http.response import Problem
 
 KEYS = b"/v2/kv/"
-
-DEFAULT_LIMIT = 100
-MAX_LIMIT = 1000
-"""Keys on a page: what a person scrolls through, and what a scan holds up the event loop for, some milliseconds."""
-
-PUT_PARAMETERS = frozenset((b"mode", b"if_version"))
-DELETE_PARAMETERS = frozenset((b"if_version",))
-GET_PARAMETERS = frozenset((b"read",))
-PAGE_PARAMETERS = frozenset((b"prefix", b"after", b"limit"))
 
 MODES = (b"reserve", b"put")
 READS = {consistency.value.encode(): consistency for consistency in Consistency}
@@ -65,18 +71,126 @@ OF_TRANSACTIONS = (b"Epoxy-Engine", b"transactions")
 """Such a key has no versions, and its version reads 0."""
 
 OPAQUE = (b"X-Content-Type-Options", b"nosniff")
-"""Values are somebody's bytes. A browser must not guess that they are a page or a script of ours."""
+"""Values are a client's bytes. A browser must not guess that they are a page or a script of this node's."""
+
+COMMITTED_HEADERS = {
+    "Epoxy-Version": (Version, "The committed version; 0 is a value of the first layout, or of transactions."),
+    "Epoxy-Mutable": (bool, "Whether it can change."),
+    "Epoxy-Engine": (Engine, "Only of a key that belongs to transactions: it has no versions."),
+}
+WRITE_HEADERS = {
+    "Epoxy-Path": (Path, "How far the write had to travel."),
+    "Epoxy-Mine": (bool, "Whether this very request made what is committed."),
+}
+VALUE_OR_RECORD = {OCTETS: bytes, JSON: KeyRecord}
+CONFLICT = Answer(
+    "Not written, because of what is committed, which is the body.",
+    {OCTETS: bytes, JSON: KeyConflict},
+    WRITE_HEADERS,
+    ("taken", "immutable", "version_mismatch", "wrong_engine"),
+)
+BAD_KEY = refusal("The request is outside the contract.", "bad_key")
+UNDECIDED = refusal("No decision in time (the write may still take effect), or not ready.", "consensus_failed")
+
+
+def written(description: str) -> Answer:
+    return Answer(description, VALUE_OR_RECORD, COMMITTED_HEADERS | WRITE_HEADERS)
+
+
+def if_version(words: str) -> Parameter:
+    return Parameter("if_version", Version, f"Only if this is the committed version; 0: never written. {words}")
 
 
 class KeyRoutes:
     def __init__(self, node: Backend) -> None:
         self._node = node
 
+    def table(self) -> list[Route]:
+        return [
+            Route(
+                method="GET",
+                path="/v2/kv/{key}",
+                handler=self.get,
+                kind="http_get_key",
+                operation="getKey",
+                summary="Read a key",
+                parameters=(KEY, Parameter("read", Consistency, "How sure to be.", "optimistic")),
+                answers={
+                    200: Answer(
+                        "The value.",
+                        VALUE_OR_RECORD,
+                        COMMITTED_HEADERS | {"Epoxy-Source": (Source, "Where the answer was found.")},
+                    ),
+                    400: BAD_KEY,
+                    404: refusal("Absent. A key that was deleted still has an Epoxy-Version.", "not_found"),
+                    429: overloaded(),
+                    503: refusal("Too few replicas answered, or not ready.", "read_failed"),
+                },
+            ),
+            Route(
+                method="PUT",
+                path="/v2/kv/{key}",
+                handler=self.put,
+                kind="http_put_key",
+                operation="putKey",
+                summary="Reserve a name, or write a mutable key",
+                parameters=(
+                    KEY,
+                    Parameter("mode", WriteMode, "Take a free name for ever, or write a version.", "reserve"),
+                    Parameter("Epoxy-Mode", WriteMode, "As the parameter; they must agree.", place="header"),
+                    if_version("With mode=put only."),
+                ),
+                body={OCTETS: bytes},
+                body_description="The value, up to 1 MiB.",
+                answers={
+                    200: written("It was there: the same value reserved before, or a newer version of a mutable key."),
+                    201: written("This write made the key."),
+                    400: BAD_KEY,
+                    404: OTHER_PATH,
+                    409: CONFLICT,
+                    411: NO_LENGTH,
+                    429: overloaded(),
+                    503: UNDECIDED,
+                },
+            ),
+            Route(
+                method="DELETE",
+                path="/v2/kv/{key}",
+                handler=self.delete,
+                kind="http_delete_key",
+                operation="deleteKey",
+                summary="Delete a mutable key",
+                parameters=(KEY, if_version("Delete only this version.")),
+                answers={
+                    200: written("Deleted: the version is that of the tombstone."),
+                    400: BAD_KEY,
+                    404: refusal("There is nothing to delete.", "not_found", "no_such_route"),
+                    409: CONFLICT,
+                    429: overloaded(),
+                    503: UNDECIDED,
+                },
+            ),
+            Route(
+                method="GET",
+                path="/v2/kv",
+                handler=self.page,
+                kind="http_get_keys",
+                operation="listKeys",
+                summary="Committed keys of this replica, in order",
+                parameters=(
+                    Parameter("prefix", KeyPart, "Only keys that begin with this."),
+                    Parameter("after", KeyPart, "Only keys beyond this one: `next` of the page before."),
+                    Parameter("limit", Limit, "Keys on the page.", DEFAULT_LIMIT),
+                ),
+                answers={200: Answer("A page.", {JSON: KeyPage})},
+            ),
+        ]
+
     def get(self, call: ApiCall) -> None:
         """What this replica knows is answered at once, without a turn of the event loop."""
         request = call.request
         key = key_of(request.path[len(KEYS) :])
-        consistency = consistency_of(request.query) if request.query else Consistency.OPTIMISTIC
+        consistency = consistency_of(call.parameters()) if request.query else Consistency.OPTIMISTIC
         if consistency is not Consistency.LINEARIZABLE:
             here = self._node.peek(key)
             if here is not None and (consistency is Consistency.OPTIMISTIC or here.source is not Source.CACHE):
@@ -87,7 +201,7 @@ class KeyRoutes:
     def put(self, call: ApiCall) -> None:
         request = call.request
         key = key_of(request.path[len(KEYS) :])
-        given = parameters(request.query, PUT_PARAMETERS)
+        given = call.parameters()
         mutable = mode_of(given, request.headers) == b"put"
         if_version = number(given, b"if_version", low=0, high=MAX_VERSION)
         if if_version is not None and not mutable:
@@ -97,17 +211,17 @@ class KeyRoutes:
 
     def delete(self, call: ApiCall) -> None:
         key = key_of(call.request.path[len(KEYS) :])
-        given = parameters(call.request.query, DELETE_PARAMETERS)
+        given = call.parameters()
         if_version = number(given, b"if_version", low=0, high=MAX_VERSION)
         write = Write(key=key, value=None, mutable=True, if_version=if_version)
         self._node.write(write, partial(answer_write, call, key))
 
     def page(self, call: ApiCall) -> None:
-        given = parameters(call.request.query, PAGE_PARAMETERS)
+        given = call.parameters()
         limit = number(given, b"limit", low=1, high=MAX_LIMIT) or DEFAULT_LIMIT
         rows = self._node.page(fragment(given, b"prefix"), fragment(given, b"after") or None, limit)
         keys = [record(key, committed) for key, committed in rows if not committed.is_tombstone]
-        call.json(200, Page(keys=keys, next=spelled(rows[-1][0]) if may_go_on(rows, limit) else None))
+        call.json(200, KeyPage(keys=keys, next=spelled(rows[-1][0]) if may_go_on(rows, limit) else None))
 
 
 def may_go_on(rows: Sequence[tuple[bytes, Proposal]], limit: int) -> bool:
@@ -115,13 +229,12 @@ def may_go_on(rows: Sequence[tuple[bytes, Proposal]], limit: int) -> bool:
     return len(rows) == limit or sum([len(committed.value or b"") for _, committed in rows]) >= PAGE_BYTES
 
 
-def consistency_of(query: bytes) -> Consistency:
-    text = parameters(query, GET_PARAMETERS).get(b"read", b"optimistic")
-    return READS[choice("read", text, tuple(READS))]
+def consistency_of(given: Parameters) -> Consistency:
+    return READS[choice("read", given.get(b"read", b"optimistic"), tuple(READS))]
 
 
 def mode_of(given: Parameters, headers: Parameters) -> bytes:
-    """In the query or in a header. Two that differ are a mistake, and guessing which is not for us."""
+    """In the query or in a header. Two that differ are refused."""
     modes = [
         mode for mode in (given.get(b"mode"), headers.get(b"epoxy-mode"), headers.get(b"mode")) if mode is not None
     ]
@@ -131,7 +244,7 @@ def mode_of(given: Parameters, headers: Parameters) -> bytes:
 
 
 def body_of(call: ApiCall) -> bytes:
-    """An empty value must be said (Content-Length: 0): a name reserved for nothing by a forgotten body stays so."""
+    """An empty value must be declared (Content-Length: 0): a name reserved by a forgotten body would stay empty."""
     request = call.request
     if not request.body and b"content-length" not in request.headers and b"transfer-encoding" not in request.headers:
         raise BadRequest(411, "length_required", "the value is the body; for an empty one send Content-Length: 0")
@@ -177,7 +290,7 @@ def answer_write(call: ApiCall, key: bytes, outcome: Outcome) -> None:
             error = Problem(
                 code="wrong_engine", message="the key belongs to transactions: POST /v2/txn, `epoxy txn`", definite=True
             )
-            call.json(409, ConflictRecord(error=error, committed=None), (error_header("wrong_engine"),))
+            call.json(409, KeyConflict(error=error, committed=None), (error_header("wrong_engine"),))
         case ImmutableKey():
             answer_conflict(call, key, outcome, "immutable", "the name is reserved, for ever")
         case NothingToDelete():
@@ -217,15 +330,15 @@ def answer_conflict(
     key: bytes,
     outcome: ExpectedValueDoesNotMatch | VersionMismatch | ImmutableKey,
     code: str,
-    words: str,
+    message: str,
 ) -> None:
-    """What is there comes along, as it is or in JSON."""
+    """The body is what is committed, as it is or in JSON."""
     committed = outcome.committed
     headers = (error_header(code), OPAQUE, *write_headers(committed, outcome.path, mine=False))
     if call.wants_json:
         there = record(key, committed) if committed is not None else None
-        error = Problem(code=code, message=words, definite=True)
-        call.json(409, ConflictRecord(error=error, committed=there), headers)
+        error = Problem(code=code, message=message, definite=True)
+        call.json(409, KeyConflict(error=error, committed=there), headers)
     else:
         call.answer(409, (committed.value if committed is not None else None) or b"", headers=headers)
 

@@ -4,98 +4,44 @@ from functools import partial
 from typing import assert_never
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
 
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
-from epoxy.api.http.inputs import BadRequest, choice, json_body, parameters
-from epoxy.codec import json_text
+from epoxy.api.http.inputs import BadRequest, flag, json_record
+from epoxy.api.http.routes import JSON, NO_LENGTH, NOT_JSON, Answer, Parameter, Route, overloaded, refusal
+from epoxy.model.api import (
+    MAX_DATACENTER_BYTES,
+    MAX_REPLICA_ID,
+    Flag,
+    MemberProgress,
+    MemberRow,
+    Members,
+    MembersOrder,
+    Newcomer,
+    Ordered,
+    QuorumSizes,
+)
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo
-from epoxy.model.errors import CodecError
 from epoxy.model.members import ChangeRequest, Member, MemberStatus
 from epoxy.model.writes import ConsensusFailed, Refused
 from epoxy.node.members.members_admin import Accepted, MembersView, Verdict
 from epoxy.node.process.sections import read_url
 from epoxy.protocol.members.change_request import Amendment, Objection
 
-KNOWN = frozenset((b"progress",))
-NONE: frozenset[bytes] = frozenset()
-
-MAX_DATACENTER = 255
-"""What the schema carries."""
-
 MAX_ASKED = 64
 """Questions to all members, and orders, under way at a time. Each is a message to every member and back; they are for
 people, and for the commands that wait for a change to be done."""
 
 STATUSES = {"unknown_member": 404}
-"""Of objections; the others are conflicts, with how things are or within the order."""
+"""Of objections; the others are conflicts, with the members there are or within the order."""
 
+CONFLICTS = (
+    *("already_member", "address_taken", "named_twice", "nothing_to_do"),
+    *("nobody_left", "too_many_members", "would_lose_quorum"),
+)
 
-class Sizes(Struct, frozen=True, kw_only=True):
-    fast: int
-    slow: int
-
-
-class Progress(Struct, frozen=True, kw_only=True):
-    """What a member says of itself; `heard` False: it said nothing."""
-
-    heard: bool
-    epoch: int = 0
-    keys: int = 0
-    copied: int = 0
-    sources: tuple[int, ...] = ()
-    synced: bool = False
-
-
-class Row(Struct, frozen=True, kw_only=True):
-    id: int
-    status: str
-    url: str
-    identity: int
-    datacenter: str
-    progress: Progress | UnsetType = UNSET
-
-
-class Members(Struct, frozen=True, kw_only=True):
-    """`wanted`: who shall be the members; as long as others are, a change is under way or waits for its turn."""
-
-    epoch: int
-    coordinator_id: int
-    quorum_policy: str
-    quorums: Sizes
-    joint: bool
-    previous: tuple[int, ...] | None
-    wanted: tuple[int, ...]
-    replicas: list[Row]
-    settled: bool | UnsetType = UNSET
-    waiting: str | UnsetType = UNSET
-
-
-class Newcomer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: int
-    url: str
-    datacenter: str = ""
-
-
-class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of a POST."""
-
-    add: list[Newcomer] = []
-    remove: list[int] = []
-    force: bool = False
-
-
-orders = msgspec.json.Decoder(Order, strict=False)
+orders = msgspec.json.Decoder(MembersOrder, strict=False)
 """4.0 is a whole number, says JSON Schema."""
-
-
-class Ordered(Struct, frozen=True, kw_only=True):
-    """`queued`: another change is finished first."""
-
-    wanted: tuple[int, ...]
-    epoch: int
-    queued: bool
 
 
 class MembersRoutes:
@@ -103,9 +49,43 @@ class MembersRoutes:
         self._node = node
         self._asked = 0
 
+    def table(self) -> list[Route]:
+        return [
+            Route(
+                method="GET",
+                path="/v2/members",
+                handler=self.get,
+                kind="http_get_members",
+                operation="getMembers",
+                summary="Who belongs to the cluster, and how far a change is",
+                parameters=(Parameter("progress", Flag, "Ask every member how far it is.", "false"),),
+                answers={200: Answer("The members.", {JSON: Members}), 429: overloaded()},
+                needs_ready=False,
+            ),
+            Route(
+                method="POST",
+                path="/v2/members",
+                handler=self.post,
+                kind="http_post_members",
+                operation="changeMembers",
+                summary="Change who belongs to the cluster",
+                body={JSON: MembersOrder},
+                body_description="Who comes and who goes, in one change.",
+                answers={
+                    202: Answer("Written down; the members change when they can.", {JSON: Ordered}),
+                    404: refusal("One to be removed is none of the members.", "unknown_member"),
+                    409: refusal("Not possible with the members there are, or within the order.", *CONFLICTS),
+                    411: NO_LENGTH,
+                    415: NOT_JSON,
+                    429: overloaded(),
+                    501: refusal("The members of this node never change.", "not_implemented"),
+                    503: refusal("No decision in time, or not now.", "refused", "consensus_failed"),
+                },
+            ),
+        ]
+
     def get(self, call: ApiCall) -> None:
-        given = parameters(call.request.query, KNOWN)
-        wants = choice("progress", given.get(b"progress", b"false"), (b"true", b"false")) == b"true"
+        wants = flag(call.parameters(), b"progress")
         config, roster = self._node.replica.config, self._node.members_admin
         if not wants or roster is None:
             wish = roster.wish() if roster is not None else None
@@ -118,12 +98,15 @@ class MembersRoutes:
         call.json(200, described(look, self._node))
 
     def post(self, call: ApiCall) -> None:
-        parameters(call.request.query, NONE)
-        order, roster = read_order(json_body(call.request)), self._node.members_admin
-        if roster is None:
+        call.parameters()
+        order = json_record(call.request, orders, "order to add and remove members")
+        amendment = Amendment(
+            add=tuple(map(newcomer, order.add)), remove=tuple(map(checked, order.remove)), force=order.force
+        )
+        if self._node.members_admin is None:
             call.fail(501, "not_implemented", "this node has no part in changing members")
         elif self._admits(call):
-            roster.change(order, partial(self._ordered, call))
+            self._node.members_admin.change(amendment, partial(self._ordered, call))
 
     def _ordered(self, call: ApiCall, verdict: Verdict) -> None:
         self._asked -= 1
@@ -138,17 +121,9 @@ class MembersRoutes:
         return True
 
 
-def read_order(body: bytes) -> Amendment:
-    try:
-        order = json_text.decode(orders, body)
-    except CodecError as error:
-        raise BadRequest(400, "bad_request", f"the body is no order to add and remove members: {error}") from error
-    return Amendment(add=tuple(map(newcomer, order.add)), remove=tuple(map(checked, order.remove)), force=order.force)
-
-
 def newcomer(given: Newcomer) -> Member:
-    if len(given.datacenter.encode()) > MAX_DATACENTER:
-        raise BadRequest(400, "bad_request", f"a datacenter's name has at most {MAX_DATACENTER} bytes")
+    if len(given.datacenter.encode()) > MAX_DATACENTER_BYTES:
+        raise BadRequest(400, "bad_request", f"a datacenter's name has at most {MAX_DATACENTER_BYTES} bytes")
     try:
         return Member(id=checked(given.id), url=read_url(given.url), datacenter=given.datacenter)
     except ValueError:
@@ -158,9 +133,9 @@ def newcomer(given: Newcomer) -> Member:
 
 
 def checked(replica: int) -> int:
-    if not 1 <= replica < 1 << 32:
+    if not 1 <= replica <= MAX_REPLICA_ID:
         raise BadRequest(
-            400, "bad_request", f"the id of a replica is a number from 1 to {(1 << 32) - 1}, not {replica}"
+            400, "bad_request", f"the id of a replica is a number from 1 to {MAX_REPLICA_ID}, not {replica}"
         )
     return replica
 
@@ -185,16 +160,16 @@ def members(config: ClusterConfig, wish: ChangeRequest | None, node: Backend) ->
         epoch=config.epoch,
         coordinator_id=config.coordinator_id,
         quorum_policy=config.quorum_policy.value,
-        quorums=Sizes(fast=config.quorums.fast, slow=config.quorums.slow),
+        quorums=QuorumSizes(fast=config.quorums.fast, slow=config.quorums.slow),
         joint=config.is_joint,
         previous=config.previous,
         wanted=tuple(member.id for member in wish.members) if wish is not None else config.active,
-        replicas=[row(info, node) for info in config.replicas],
+        replicas=tuple([row(info, node) for info in config.replicas]),
     )
 
 
-def row(info: ReplicaInfo, node: Backend, progress: Progress | UnsetType = UNSET) -> Row:
-    return Row(
+def row(info: ReplicaInfo, node: Backend, progress: MemberProgress | None = None) -> MemberRow:
+    return MemberRow(
         id=info.id,
         status=info.status.value,
         url=info.url,
@@ -205,15 +180,15 @@ def row(info: ReplicaInfo, node: Backend, progress: Progress | UnsetType = UNSET
 
 
 def described(look: MembersView, node: Backend) -> Members:
-    rows = [row(info, node, progress(look.heard.get(info.id))) for info in look.config.replicas]
+    rows = tuple([row(info, node, progress(look.heard.get(info.id))) for info in look.config.replicas])
     plain = members(look.config, look.wish, node)
     return msgspec.structs.replace(plain, replicas=rows, settled=look.settled, waiting=look.waiting)
 
 
-def progress(status: MemberStatus | None) -> Progress:
+def progress(status: MemberStatus | None) -> MemberProgress:
     if status is None:
-        return Progress(heard=False)
-    return Progress(
+        return MemberProgress(heard=False)
+    return MemberProgress(
         heard=True,
         epoch=status.epoch,
         keys=status.keys,

@@ -2,52 +2,102 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
-
-import msgspec
-from msgspec import Struct
+from typing import Any, Literal
 
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
-from epoxy.api.http.inputs import BadRequest, key_of, parameters, shown, spelled
-from epoxy.api.http.openapi_actors import document
+from epoxy.api.http.inputs import choice, key_of
+from epoxy.api.http.routes import JSON, KEY, OTHER_PATH, TEXT, Answer, Parameter, Route, overloaded, refusal
 from epoxy.api.metrics import CONTENT_TYPE, Metrics
+from epoxy.codec.txn_json import spelled
+from epoxy.model.api import Inspection, NodeReport
 from epoxy.node.members.lifecycle import LifecycleState
-from epoxy.transport.http.response import JSON
 
-INSPECT = b"/v2/inspect/"
-TEXT = b"text/plain; charset=utf-8"
+INSPECT = "/v2/inspect/{key}"
+PREFIX_BYTES = len("/v2/inspect/")
+
+PLAIN = b"text/plain; charset=utf-8"
 MAX_INSPECTIONS = 8
 """Under way at a time. Each looks through a thousand rows at every replica, some milliseconds of their event loops; it
 is for people, who come one by one."""
 
-NO_PARAMETERS: frozenset[bytes] = frozenset()
-FOR = frozenset((b"for",))
-
-
 CODES = {LifecycleState.REMOVED: "removed", LifecycleState.DISPLACED: "displaced", LifecycleState.STOPPING: "stopping"}
-"""For those that will not serve again, or not this process."""
+"""Of nodes that will not serve again, or not in this process."""
 
 
-class Inspection(Struct, frozen=True, kw_only=True):
-    key: str
-    replicas: list[Any]
-
-
-class Condition:
+class StatusRoutes:
     def __init__(self, node: Backend, metrics: Metrics) -> None:
         self._node = node
         self._metrics = metrics
-        self._openapi = msgspec.json.encode(document())
         self._inspecting = 0
 
+    def table(self) -> list[Route]:
+        return [
+            Route(
+                method="GET",
+                path=INSPECT,
+                handler=self.inspect,
+                kind="http_get_inspect",
+                operation="inspectKey",
+                summary="What every replica holds for a key",
+                parameters=(KEY,),
+                answers={
+                    200: Answer("What they hold.", {JSON: Inspection}),
+                    400: refusal("The request is outside the contract.", "bad_key"),
+                    404: OTHER_PATH,
+                    429: overloaded(),
+                },
+            ),
+            Route(
+                method="GET",
+                path="/v2/status",
+                handler=self.status,
+                kind="http_get_status",
+                operation="getStatus",
+                summary="How this node and its links are doing",
+                answers={200: Answer("How this node and its links are doing", {JSON: NodeReport})},
+                needs_ready=False,
+            ),
+            Route(
+                method="GET",
+                path="/metrics",
+                handler=self.metrics,
+                kind="http_get_metrics",
+                operation="getMetrics",
+                summary="Prometheus metrics",
+                answers={200: Answer("Prometheus metrics", {TEXT: str})},
+                needs_ready=False,
+            ),
+            Route(
+                method="GET",
+                path="/healthz",
+                handler=self.healthz,
+                kind="http_get_healthz",
+                operation="getHealth",
+                summary="Is the process alive",
+                answers={200: Answer("Is the process alive", {TEXT: str})},
+                needs_ready=False,
+            ),
+            Route(
+                method="GET",
+                path="/readyz",
+                handler=self.readyz,
+                kind="http_get_readyz",
+                operation="getReady",
+                summary="Does the node serve keys, and order transactions, if they are asked for",
+                parameters=(Parameter("for", Literal["keys", "transactions"], "What it should be ready for.", "keys"),),
+                answers={200: Answer("Yes.", {TEXT: str})},
+                needs_ready=False,
+            ),
+        ]
+
     def status(self, call: ApiCall) -> None:
-        parameters(call.request.query, NO_PARAMETERS)
+        call.parameters()
         call.json(200, self._node.status())
 
     def inspect(self, call: ApiCall) -> None:
-        parameters(call.request.query, NO_PARAMETERS)
-        key = key_of(call.request.path[len(INSPECT) :])
+        call.parameters()
+        key = key_of(call.request.path[PREFIX_BYTES:])
         if self._inspecting >= MAX_INSPECTIONS:
             message = f"{MAX_INSPECTIONS} inspections are under way already"
             call.fail(429, "overloaded", message, retry_after_ms=RETRY_AFTER_MS)
@@ -63,26 +113,21 @@ class Condition:
         call.answer(200, self._metrics.text(), content_type=CONTENT_TYPE)
 
     def healthz(self, call: ApiCall) -> None:
-        call.answer(200, b"ok\n", content_type=TEXT)
+        call.answer(200, b"ok\n", content_type=PLAIN)
 
     def readyz(self, call: ApiCall) -> None:
         """Whether it serves keys; `for=transactions`: whether it orders transactions, too."""
-        wanted = parameters(call.request.query, FOR).get(b"for", b"keys")
-        if wanted not in (b"keys", b"transactions"):
-            raise BadRequest(400, "bad_parameter", f"for is keys or transactions, not '{shown(wanted)}'")
+        wanted = choice("for", call.parameters().get(b"for", b"keys"), (b"keys", b"transactions"))
         if not self._node.ready:
             not_ready(call, self._node)
         elif wanted == b"transactions" and self._node.txn_waits:
             message = f"keys are served, but no transactions are ordered here: {self._node.txn_waits}"
             call.fail(503, "not_ready", message, retry_after_ms=RETRY_AFTER_MS)
         else:
-            call.answer(200, b"ready\n", content_type=TEXT)
-
-    def openapi(self, call: ApiCall) -> None:
-        call.answer(200, self._openapi, content_type=JSON)
+            call.answer(200, b"ready\n", content_type=PLAIN)
 
 
 def not_ready(call: ApiCall, node: Backend) -> None:
-    """Definite: whatever was asked for was not begun."""
+    """Definite: the request was not begun."""
     code = CODES.get(node.lifecycle.state, "not_ready")
     call.fail(503, code, node.lifecycle.reason, retry_after_ms=RETRY_AFTER_MS)

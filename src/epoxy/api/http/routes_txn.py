@@ -5,19 +5,42 @@ from typing import assert_never
 
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
-from epoxy.api.http.inputs import BadRequest, json_body, parameters, shown
+from epoxy.api.http.inputs import BadRequest, json_body, shown
+from epoxy.api.http.routes import JSON, NOT_JSON, Answer, Route, overloaded, refusal
 from epoxy.codec import txn_json
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import CodecError, Oversized
 from epoxy.model.transactions import Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine
 
 
-class Transact:
+class TxnRoutes:
     def __init__(self, node: Backend) -> None:
         self._node = node
 
+    def table(self) -> list[Route]:
+        return [
+            Route(
+                method="POST",
+                path="/v2/txn",
+                handler=self.post,
+                kind="http_post_txn",
+                operation="transact",
+                summary="A transaction over several keys",
+                body={JSON: txn_json.TxnJson},
+                answers={
+                    200: Answer("Executed, at one moment.", {JSON: txn_json.ExecutedJson}),
+                    400: refusal("No transaction that can be executed.", "bad_transaction", "bad_key"),
+                    409: refusal("Nothing was done: some keys belong to single writes for ever.", "wrong_engine"),
+                    413: refusal("More than a transaction may hold.", "transaction_too_large"),
+                    415: NOT_JSON,
+                    429: overloaded(),
+                    503: refusal("No decision in time (it may still take effect), or not ready.", "consensus_failed"),
+                },
+            )
+        ]
+
     def post(self, call: ApiCall) -> None:
-        parameters(call.request.query, frozenset())
+        call.parameters()
         txn = txn_of(json_body(call.request))
         self._node.txn(txn, partial(answer, call, txn))
 
@@ -40,8 +63,8 @@ def answer(call: ApiCall, txn: Txn, outcome: TxnOutcome) -> None:
             call.json(200, txn_json.executed_json(txn, outcome))
         case WrongEngine():
             keys, claimed = (", ".join(map(shown, each)) for each in (outcome.keys, outcome.claimed))
-            what = f"written, but from now on only transactions may write {claimed}" if claimed else "done"
-            message = f"nothing was {what}: outside transactions, and so never in one, are these keys: {keys}"
+            kept = f"written, though only transactions can write {claimed} from now on" if claimed else "done"
+            message = f"nothing was {kept}: keys first written by single writes cannot be in a transaction: {keys}"
             call.fail(409, "wrong_engine", message)
         case TxnRefused():
             call.fail(429, "overloaded", f"turned away: {outcome.reason}", retry_after_ms=RETRY_AFTER_MS)

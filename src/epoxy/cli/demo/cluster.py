@@ -16,7 +16,7 @@ from epoxy.cli.demo.plan import SECRET, DemoPlan
 from epoxy.cli.demo.region import RegionNode
 from epoxy.cli.groups import refuse
 from epoxy.client import Status
-from epoxy.client.members import Newcomer
+from epoxy.model.api import Newcomer
 from epoxy.model.errors import EpoxyError, InvalidRequest, Unavailable
 from epoxy.testing import change_members, is_settled, reached
 from epoxy.transport.wan import aws

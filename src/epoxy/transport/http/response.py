@@ -5,6 +5,8 @@ from http import HTTPStatus
 
 import msgspec
 
+from epoxy.model.api import Failure, Problem
+
 Headers = Sequence[tuple[bytes, bytes]]
 
 JSON = b"application/json"
@@ -40,21 +42,10 @@ def chunk(data: bytes) -> tuple[bytes, bytes, bytes]:
     return b"%x\r\n" % len(data), data, b"\r\n"
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    code: str
-    message: str
-    definite: bool
-    retry_after_ms: int | None = None
-
-
 def problem(code: str, message: str, *, definite: bool = True, retry_after_ms: int | None = None) -> bytes:
     """The body of every error answer. Definite: the request had no effect."""
     found = Problem(code=code, message=message, definite=definite, retry_after_ms=retry_after_ms)
-    return msgspec.json.encode({"error": found})
-
-
-class Failure(msgspec.Struct, frozen=True):
-    error: Problem
+    return msgspec.json.encode(Failure(error=found))
 
 
 def message_of(body: bytes) -> str:

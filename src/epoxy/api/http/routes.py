@@ -1,0 +1,79 @@
+"""What a route is: everything the router needs to serve it, and everything the OpenAPI document says about it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET, Struct
+
+from epoxy.model.api import Failure, KeyInPath
+from epoxy.model.records import MAX_KEY_BYTES
+
+if TYPE_CHECKING:
+    from epoxy.api.http.calls import ApiCall
+
+OCTETS = "application/octet-stream"
+JSON = "application/json"
+TEXT = "text/plain"
+
+
+class Parameter(Struct, frozen=True):
+    """`type` is what msgspec makes a schema of."""
+
+    name: str
+    type: Any
+    description: str
+    default: Any = UNSET
+    place: Literal["query", "header", "path"] = "query"
+    required: bool = False
+
+
+class Answer(Struct, frozen=True):
+    """`content`: the type of the body by media type, or several. `codes`: of an error, what `Epoxy-Error` may say."""
+
+    description: str
+    content: Mapping[str, Any] = {}
+    headers: Mapping[str, tuple[Any, str]] = {}
+    codes: tuple[str, ...] = ()
+
+
+def refusal(description: str, *codes: str, content: Mapping[str, Any] | None = None) -> Answer:
+    """An error. `content`, if the body is not the one that all errors have."""
+    return Answer(description, content or {JSON: Failure}, codes=codes)
+
+
+class Route(Struct, frozen=True, kw_only=True, dict=True):
+    """`path` ends with {key} where the rest of the address is a key. `kind` is what its requests are counted under.
+    `body`: the type of the body by media type. `operation` empty: for other nodes and for envoys, not in the document.
+    `head`: HEAD is served, too, as GET without the body."""
+
+    method: str
+    path: str
+    handler: "Callable[[ApiCall], None]"
+    kind: str
+    operation: str = ""
+    summary: str = ""
+    parameters: Sequence[Parameter] = ()
+    body: Mapping[str, Any] = {}
+    body_description: str = ""
+    answers: Mapping[int, Answer] = {}
+    needs_ready: bool = True
+    head: bool = True
+
+    @cached_property
+    def query_names(self) -> frozenset[bytes]:
+        return frozenset([each.name.encode() for each in self.parameters if each.place == "query"])
+
+
+def overloaded(*codes: str) -> Answer:
+    words = "Nothing was done: as much is under way as the node takes on. Try again later."
+    return refusal(words, *(codes or ("overloaded",)))
+
+
+NOT_JSON = refusal("The body must be JSON and say so: Content-Type: application/json.", "unsupported_media_type")
+NO_LENGTH = refusal("Neither a body nor a Content-Length.", "length_required")
+OTHER_PATH = refusal("No such route: many clients resolve /../ before they send it.", "no_such_route")
+
+KEY = Parameter(
+    "key", KeyInPath, f"The key, 1 to {MAX_KEY_BYTES} bytes, percent-encoded; a plain / may stay.", place="path"
+)

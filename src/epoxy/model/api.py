@@ -1,0 +1,336 @@
+"""The JSON records of the HTTP API. Routes encode them, the Python clients decode them, and the OpenAPI document is
+generated from them (decision 0036): a docstring here is a description there.
+
+A field with a default is left out of an answer only where the record says `omit_defaults`, or where it is UNSET.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from epoxy.model.actors import MAX_INPUT_BYTES, MAX_NAME_BYTES, ActorState
+from epoxy.model.messages import Inspected
+from epoxy.model.records import MAX_KEY_BYTES
+from epoxy.model.writes import Path, Source
+
+MAX_VERSION = (1 << 64) - 1
+"""Versions travel as 64-bit numbers."""
+
+MAX_LIMIT, DEFAULT_LIMIT = 1000, 100
+"""Rows on a page: what a person scrolls through, and what a scan holds up the event loop for, some milliseconds."""
+
+DEFAULT = "default"
+"""The namespace and the pool of a cluster that needs only one."""
+
+MAX_REPLICA_ID = (1 << 32) - 1
+MAX_DATACENTER_BYTES = 255
+"""What the schema of the peers' messages carries."""
+
+BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
+
+def documented(description: str = "", **schema: Any) -> Meta:
+    """For the document alone. What is decoded is not checked by it: limits in bytes cannot be said in JSON Schema, and
+    errors about a request are better in our own words."""
+    return Meta(description=description or None, extra_json_schema=schema or None)
+
+
+Count = Annotated[int, documented(minimum=0)]
+Version = Annotated[int, documented(minimum=0, maximum=MAX_VERSION)]
+ReplicaId = Annotated[int, documented(minimum=1, maximum=MAX_REPLICA_ID)]
+KeyPart = Annotated[str, documented(maxLength=MAX_KEY_BYTES)]
+"""The beginning of a key, or a whole one."""
+KeyInPath = Annotated[str, documented(minLength=1, maxLength=MAX_KEY_BYTES)]
+Cursor = Annotated[str, documented(pattern="^([0-9a-fA-F]{20}|now)?$")]
+Limit = Annotated[int, documented(minimum=1, maximum=MAX_LIMIT)]
+WriteMode = Literal["reserve", "put"]
+Engine = Literal["transactions"]
+Flag = Literal["true", "false"]
+SpelledKey = Annotated[str, documented("Percent-encoded.")]
+Base64 = Annotated[bytes, documented(pattern=BASE64)]
+Name = Annotated[str, documented(minLength=1, maxLength=MAX_NAME_BYTES)]
+ActorId = Annotated[str, documented(pattern="^01[0-9a-f]{36}$")]
+
+# Errors
+
+
+class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    code: str
+    message: str
+    definite: Annotated[bool, documented("False: it may have happened, or may still.")]
+    retry_after_ms: Count | None = None
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """Every error has this shape."""
+
+    error: Problem
+
+
+# Keys
+
+
+class KeyRecord(Struct, frozen=True, kw_only=True):
+    """A committed key."""
+
+    key: SpelledKey
+    value: Annotated[str | None, documented("The value as text, if it is UTF-8.")] = None
+    value_base64: Annotated[bytes | None, documented("The value exactly.")]
+    version: Version
+    mutable: bool
+    deleted: bool = False
+    mine: bool | UnsetType = UNSET
+    path: Path | UnsetType = UNSET
+    source: Source | UnsetType = UNSET
+    engine: Annotated[
+        Engine | UnsetType, documented("Of a key that belongs to transactions, which has no versions.")
+    ] = UNSET
+
+
+class KeyConflict(Struct, frozen=True, kw_only=True):
+    """Not written, because of what is committed."""
+
+    error: Problem
+    committed: KeyRecord | None
+
+
+class KeyPage(Struct, frozen=True, kw_only=True):
+    """`next` is what `after` takes for the next page; null: this was the last."""
+
+    keys: list[KeyRecord]
+    next: str | None
+
+
+class ReplicaView(Struct, frozen=True, kw_only=True):
+    """What one replica holds for a key. `held` null: it did not answer, and `reason` says why."""
+
+    id: int
+    datacenter: str
+    held: Inspected | None
+    reason: str = ""
+
+
+class Inspection(Struct, frozen=True, kw_only=True):
+    """What every replica holds for a key, which is percent-encoded."""
+
+    key: str
+    replicas: list[ReplicaView]
+
+
+class ChangeEvent(Struct, frozen=True, kw_only=True):
+    """One server-sent event: `data` is the record of a key."""
+
+    id: Annotated[str, documented(pattern="^[0-9a-f]{20}$")]
+    data: Annotated[
+        str, documented(contentMediaType="application/json", contentSchema={"$ref": "#/components/schemas/KeyRecord"})
+    ]
+
+
+class ChangesGone(Struct, frozen=True, kw_only=True):
+    """The data of the last event of a stream whose reader fell too far behind."""
+
+    message: str
+
+
+# A node
+
+
+class PeerStatus(Struct, frozen=True, kw_only=True):
+    """`trouble`: the last failure of the link, if the peer is not reachable."""
+
+    id: Count
+    datacenter: str = ""
+    url: str | None = None
+    rtt_ms: float | None = None
+    reachable: bool = False
+    status: str = "active"
+    trouble: str = ""
+
+
+class NodeReport(Struct, frozen=True, kw_only=True):
+    """A node on itself and on its peers.
+
+    `tolerated_failures`: how many more replicas may fail before nothing can be decided; negative: nothing can now.
+    `floor_ms`: the round trip to the nearest fast quorum, below which no fresh key commits. `state` and `reason`:
+    whether it serves clients, and why not. `joint`: two sets of members must agree, for a moment. `epoch_age_s`: since
+    when this process knows of the epoch. `txn_term` and `txn_state`: where this node's part of the ordered engine is;
+    when it is "open" it orders transactions (docs/protocol/ordered.md). `txn_behind`: how many decisions about them it
+    is known to have missed. `txn_kept` and `txn_kept_for`: how many it keeps because not all replicas have executed
+    them, and which replicas lack a great deal. `longest_sync_ms`: at the disk, of the last seconds.
+    `invariant_violations`: seen by this process; not 0 means that data may be wrong. `compiled`: whether the hot
+    modules are (decision 0015).
+    """
+
+    id: Count
+    datacenter: str = ""
+    pid: Count = 0
+    epoch: Count = 0
+    ready: bool = False
+    state: str = ""
+    reason: str = ""
+    joint: bool = False
+    epoch_age_s: float | None = None
+    available: bool = False
+    tolerated_failures: int = 0
+    fast_path_share: float | None = None
+    floor_ms: float | None = None
+    quorum_policy: str | None = None
+    replicas: int | None = None
+    slow_quorum: int | None = None
+    fast_quorum: int | None = None
+    txn_fast_path_share: float | None = None
+    txn_term: int = 0
+    txn_state: str = ""
+    txn_behind: int = 0
+    txn_kept: int = 0
+    txn_kept_for: list[int] = []
+    writes_in_flight: int = 0
+    uptime_s: float | None = None
+    peers: list[PeerStatus] = []
+    longest_sync_ms: float | None = None
+    invariant_violations: int = 0
+    compiled: bool = False
+
+
+# Members
+
+HOST_NAME = "[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+GROUP = "[0-9a-fA-F]{1,4}"
+IPV6 = "|".join(
+    [
+        f"({GROUP}:){{7}}{GROUP}",
+        *(f"({GROUP}:){{1,{before}}}(:{GROUP}){{1,{7 - before}}}" for before in range(1, 7)),
+        f"({GROUP}:){{1,7}}:",
+        f":(:{GROUP}){{1,7}}",
+        "::",
+    ]
+)
+"""In full, or with `::` for some groups of zeros."""
+
+NodeUrl = Annotated[str, documented(pattern=f"^https?://({HOST_NAME}|\\[({IPV6})\\])(:{PORT})?$")]
+
+
+class QuorumSizes(Struct, frozen=True, kw_only=True):
+    fast: Count
+    slow: Count
+
+
+class MemberProgress(Struct, frozen=True, kw_only=True):
+    """What a member says of itself; `heard` false: it did not answer."""
+
+    heard: bool
+    epoch: Count = 0
+    keys: Count = 0
+    copied: Count = 0
+    sources: tuple[int, ...] = ()
+    synced: bool = False
+
+
+class MemberRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`status`: joining, learning, active or leaving. `progress` comes with progress=true."""
+
+    id: Count
+    status: str
+    url: str
+    identity: Count
+    datacenter: str
+    progress: MemberProgress | None = None
+
+
+class Members(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`wanted`: the members after the change that is under way or waits for its turn. With progress=true come
+    `settled`, no change is under way, and `waiting`, what the change waits for."""
+
+    epoch: Count
+    coordinator_id: Count
+    quorum_policy: str
+    quorums: QuorumSizes
+    joint: bool
+    previous: tuple[int, ...] | None
+    wanted: tuple[int, ...]
+    replicas: tuple[MemberRow, ...]
+    settled: bool | None = None
+    waiting: str | None = None
+
+
+class Newcomer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A node to be added: it runs, and waits for this."""
+
+    id: ReplicaId
+    url: NodeUrl
+    datacenter: Annotated[str, documented(maxLength=63)] = ""
+
+
+class MembersOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`force`: even if too few of the members that stay can be reached now."""
+
+    add: list[Newcomer] = []
+    remove: list[ReplicaId] = []
+    force: bool = False
+
+
+class Ordered(Struct, frozen=True, kw_only=True):
+    """`queued`: another change is finished first."""
+
+    wanted: tuple[int, ...]
+    epoch: Count
+    queued: bool
+
+
+# Actors
+
+
+class ActorOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Name
+    key: Name
+    namespace: Name = DEFAULT
+    pool: Name = DEFAULT
+    input: Annotated[str, documented("What the actor is given to begin with.", maxLength=MAX_INPUT_BYTES)] = ""
+    mode: Literal["get_or_create", "create"] = "get_or_create"
+
+
+class ActorInfo(Struct, frozen=True, kw_only=True):
+    """`datacenter` owns the actor; `envoy` is the worker it runs on, if it does. `created`: by this very request."""
+
+    id: ActorId
+    namespace: str
+    name: str
+    key: str
+    pool: str
+    state: Annotated[str, documented(enum=[state.value for state in ActorState])]
+    datacenter: str
+    envoy: str | None
+    generation: Count
+    create_ts: Count
+    created: bool = False
+
+
+class ActorPage(Struct, frozen=True, kw_only=True):
+    """`next` is what `after` takes for the next page; null: this was the last."""
+
+    actors: list[ActorInfo]
+    next: str | None
+
+
+class EnvoyInfo(Struct, frozen=True, kw_only=True):
+    namespace: str
+    pool: str
+    key: str
+    version: int
+    slots: int
+    capacity: int
+    weight: int
+    last_ping_ts: int
+    last_rtt_ms: int
+    connected: bool
+    draining: bool
+
+
+class EnvoyPage(Struct, frozen=True, kw_only=True):
+    envoys: list[EnvoyInfo]
+
+
+class Drained(Struct, frozen=True, kw_only=True):
+    envoy: str
+    draining: bool
