@@ -21,17 +21,7 @@ carries the same name and the same meaning to a caller of the client library."""
 
 OUTCOME_FILES = {"epoxy/model/errors.py", "epoxy/model/writes.py"}
 
-KNOWN_DOUBLES = {
-    "ActorPage",
-    "EnvoyPage",
-    "Inspection",
-    "Members",
-    "Newcomer",
-    "Ordered",
-    "Page",
-    "Progress",
-    "Record",
-}
+KNOWN_DOUBLES = {"Members"}
 """Doubles that are being removed. Names leave this set, none enters it."""
 
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 import epoxy
-from epoxy.api.http.routes import OCTETS, Answer, Parameter, Route, refusal
+from epoxy.api.http.routes import OCTETS, Parameter, Route, RouteAnswer, refusal
 
 Json = dict[str, Any]
 
@@ -16,7 +16,7 @@ REFERENCE = "#/components/schemas/{name}"
 BINARY: Json = {"type": "string", "format": "binary"}
 """Any bytes. OpenAPI 3.1 could do without the schema; generators of clients cannot."""
 
-COMMON: Mapping[int, Answer] = {
+COMMON: Mapping[int, RouteAnswer] = {
     400: refusal("The request is outside the contract.", "bad_request", "bad_encoding", "bad_parameter"),
     403: refusal("A web page of another origin made a browser send it.", "cross_site"),
     408: refusal("The request took too long to arrive.", "timeout"),
@@ -63,7 +63,7 @@ def operation(route: Route, schemas: "Schemas") -> Json:
     return found
 
 
-def all_answers(route: Route) -> dict[int, Answer]:
+def all_answers(route: Route) -> dict[int, RouteAnswer]:
     """The route's own, and what may go wrong anywhere. For a status that both have, the route's description counts."""
     found = dict(COMMON)
     for status, answer in route.answers.items():
@@ -80,7 +80,7 @@ def parameter(given: Parameter, schemas: "Schemas") -> Json:
     return {**place, "schema": schema, "description": given.description}
 
 
-def response(answer: Answer, schemas: "Schemas") -> Json:
+def response(answer: RouteAnswer, schemas: "Schemas") -> Json:
     headers = {name: header(schemas.of(kind), words) for name, (kind, words) in answer.headers.items()}
     if answer.codes:
         headers["Epoxy-Error"] = header({"type": "string", "enum": sorted(answer.codes)}, "The code.")

@@ -15,7 +15,7 @@ from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import ApiCall
 from epoxy.api.http.cross_site import CrossSiteGuard, Names
 from epoxy.api.http.inputs import BadRequest, shown
-from epoxy.api.http.routes import JSON, Answer, Route
+from epoxy.api.http.routes import JSON, Route, RouteAnswer
 from epoxy.api.http.routes_changes import Changes
 from epoxy.api.http.routes_kv import KeyRoutes
 from epoxy.api.http.routes_members import MembersRoutes
@@ -124,7 +124,7 @@ class Api:
             kind="http_get_openapi",
             operation="getOpenapi",
             summary="This document",
-            answers={200: Answer("This document", {JSON: Any})},
+            answers={200: RouteAnswer("This document", {JSON: Any})},
             needs_ready=False,
         )
 

@@ -28,7 +28,7 @@ class Parameter(Struct, frozen=True):
     required: bool = False
 
 
-class Answer(Struct, frozen=True):
+class RouteAnswer(Struct, frozen=True):
     """`content`: the type of the body by media type, or several. `codes`: of an error, what `Epoxy-Error` may say."""
 
     description: str
@@ -37,9 +37,9 @@ class Answer(Struct, frozen=True):
     codes: tuple[str, ...] = ()
 
 
-def refusal(description: str, *codes: str, content: Mapping[str, Any] | None = None) -> Answer:
+def refusal(description: str, *codes: str, content: Mapping[str, Any] | None = None) -> RouteAnswer:
     """An error. `content`, if the body is not the one that all errors have."""
-    return Answer(description, content or {JSON: Failure}, codes=codes)
+    return RouteAnswer(description, content or {JSON: Failure}, codes=codes)
 
 
 class Route(Struct, frozen=True, kw_only=True, dict=True):
@@ -56,7 +56,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     parameters: Sequence[Parameter] = ()
     body: Mapping[str, Any] = {}
     body_description: str = ""
-    answers: Mapping[int, Answer] = {}
+    answers: Mapping[int, RouteAnswer] = {}
     needs_ready: bool = True
     head: bool = True
 
@@ -65,7 +65,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
         return frozenset([each.name.encode() for each in self.parameters if each.place == "query"])
 
 
-def overloaded(*codes: str) -> Answer:
+def overloaded(*codes: str) -> RouteAnswer:
     words = "Nothing was done: as much is under way as the node takes on. Try again later."
     return refusal(words, *(codes or ("overloaded",)))
 

@@ -23,7 +23,7 @@ from epoxy.actors.messages import (
 from epoxy.actors.service import ActorService
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, error_header
 from epoxy.api.http.inputs import BadRequest, Parameters, flag, json_record, number, parameters
-from epoxy.api.http.routes import JSON, NOT_JSON, OCTETS, Answer, Parameter, Route, refusal
+from epoxy.api.http.routes import JSON, NOT_JSON, OCTETS, Parameter, Route, RouteAnswer, refusal
 from epoxy.model.actors import MAX_REQUEST_BYTES, ActorEntry, ActorName, check_part, label_of
 from epoxy.model.api import (
     DEFAULT,
@@ -82,8 +82,8 @@ class ActorRoutes:
                 summary="Find the one actor of a name, or make it",
                 body={JSON: ActorOrder},
                 answers={
-                    200: Answer("It was there.", {JSON: ActorInfo}),
-                    201: Answer("This request made it.", {JSON: ActorInfo}),
+                    200: RouteAnswer("It was there.", {JSON: ActorInfo}),
+                    201: RouteAnswer("This request made it.", {JSON: ActorInfo}),
                     409: refusal("It was there, and a new one was wanted.", "exists", content={JSON: ActorInfo}),
                     415: NOT_JSON,
                     503: UNKNOWN,
@@ -102,7 +102,7 @@ class ActorRoutes:
                     Parameter("limit", Limit, "Actors on the page.", DEFAULT_LIMIT),
                 ),
                 answers={
-                    200: Answer(
+                    200: RouteAnswer(
                         "The actor; without id and key a page of this datacenter's.", {JSON: (ActorInfo, ActorPage)}
                     ),
                     404: MISSING,
@@ -117,7 +117,7 @@ class ActorRoutes:
                 operation="destroyActor",
                 summary="End an actor",
                 parameters=WHICH,
-                answers={200: Answer("Ended.", {JSON: ActorInfo}), 404: MISSING, 503: UNKNOWN},
+                answers={200: RouteAnswer("Ended.", {JSON: ActorInfo}), 404: MISSING, 503: UNKNOWN},
             ),
             Route(
                 method="POST",
@@ -134,7 +134,7 @@ class ActorRoutes:
                 body={OCTETS: bytes},
                 body_description="For the actor, up to 1 MiB.",
                 answers={
-                    200: Answer("What the actor answers.", {OCTETS: bytes}),
+                    200: RouteAnswer("What the actor answers.", {OCTETS: bytes}),
                     404: MISSING,
                     502: refusal("The actor failed, or gave no answer.", "actor_failed"),
                     503: UNKNOWN,
@@ -153,7 +153,7 @@ class ActorRoutes:
                 operation="listEnvoys",
                 summary="The envoys of this datacenter",
                 parameters=(NAMESPACE, Parameter("pool", Name, "The pool.", DEFAULT)),
-                answers={200: Answer("The envoys of a pool.", {JSON: EnvoyPage})},
+                answers={200: RouteAnswer("The envoys of a pool.", {JSON: EnvoyPage})},
             ),
             Route(
                 method="POST",
@@ -168,7 +168,7 @@ class ActorRoutes:
                     Parameter("undo", Flag, "It stays after all.", "false"),
                 ),
                 answers={
-                    200: Answer("It takes no new actors, or takes them again.", {JSON: Drained}),
+                    200: RouteAnswer("It takes no new actors, or takes them again.", {JSON: Drained}),
                     404: refusal("No such envoy is active in this datacenter.", "not_found"),
                 },
             ),

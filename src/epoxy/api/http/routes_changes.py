@@ -12,7 +12,7 @@ import msgspec
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall, record
 from epoxy.api.http.inputs import BadRequest, flag, fragment, shown
-from epoxy.api.http.routes import Answer, Parameter, Route, refusal
+from epoxy.api.http.routes import Parameter, Route, RouteAnswer, refusal
 from epoxy.codec.tuple import STAMP_BYTES
 from epoxy.model.api import ChangeEvent, ChangesGone, Cursor, Flag, KeyPart
 from epoxy.model.records import ChangelogEntry
@@ -62,7 +62,7 @@ class Changes:
                     Parameter("follow", Flag, "Whether to wait for what comes.", "true"),
                 ),
                 answers={
-                    200: Answer("Server-sent events.", {EVENTS.decode(): ChangeEvent}),
+                    200: RouteAnswer("Server-sent events.", {EVENTS.decode(): ChangeEvent}),
                     410: refusal("What comes next after this cursor is no longer kept.", "cursor_gone"),
                     429: refusal("Too many streams are open.", "too_many_streams"),
                 },

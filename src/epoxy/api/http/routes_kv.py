@@ -13,9 +13,9 @@ from epoxy.api.http.routes import (
     NO_LENGTH,
     OCTETS,
     OTHER_PATH,
-    Answer,
     Parameter,
     Route,
+    RouteAnswer,
     overloaded,
     refusal,
 )
@@ -83,7 +83,7 @@ WRITE_HEADERS = {
     "Epoxy-Mine": (bool, "Whether this very request made what is committed."),
 }
 VALUE_OR_RECORD = {OCTETS: bytes, JSON: KeyRecord}
-CONFLICT = Answer(
+CONFLICT = RouteAnswer(
     "Not written, because of what is committed, which is the body.",
     {OCTETS: bytes, JSON: KeyConflict},
     WRITE_HEADERS,
@@ -93,8 +93,8 @@ BAD_KEY = refusal("The request is outside the contract.", "bad_key")
 UNDECIDED = refusal("No decision in time (the write may still take effect), or not ready.", "consensus_failed")
 
 
-def written(description: str) -> Answer:
-    return Answer(description, VALUE_OR_RECORD, COMMITTED_HEADERS | WRITE_HEADERS)
+def written(description: str) -> RouteAnswer:
+    return RouteAnswer(description, VALUE_OR_RECORD, COMMITTED_HEADERS | WRITE_HEADERS)
 
 
 def if_version(words: str) -> Parameter:
@@ -116,7 +116,7 @@ class KeyRoutes:
                 summary="Read a key",
                 parameters=(KEY, Parameter("read", Consistency, "How sure to be.", "optimistic")),
                 answers={
-                    200: Answer(
+                    200: RouteAnswer(
                         "The value.",
                         VALUE_OR_RECORD,
                         COMMITTED_HEADERS | {"Epoxy-Source": (Source, "Where the answer was found.")},
@@ -182,7 +182,7 @@ class KeyRoutes:
                     Parameter("after", KeyPart, "Only keys beyond this one: `next` of the page before."),
                     Parameter("limit", Limit, "Keys on the page.", DEFAULT_LIMIT),
                 ),
-                answers={200: Answer("A page.", {JSON: KeyPage})},
+                answers={200: RouteAnswer("A page.", {JSON: KeyPage})},
             ),
         ]
 

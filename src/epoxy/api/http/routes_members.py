@@ -8,7 +8,7 @@ import msgspec
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.inputs import BadRequest, flag, json_record
-from epoxy.api.http.routes import JSON, NO_LENGTH, NOT_JSON, Answer, Parameter, Route, overloaded, refusal
+from epoxy.api.http.routes import JSON, NO_LENGTH, NOT_JSON, Parameter, Route, RouteAnswer, overloaded, refusal
 from epoxy.model.api import (
     MAX_DATACENTER_BYTES,
     MAX_REPLICA_ID,
@@ -59,7 +59,7 @@ class MembersRoutes:
                 operation="getMembers",
                 summary="Who belongs to the cluster, and how far a change is",
                 parameters=(Parameter("progress", Flag, "Ask every member how far it is.", "false"),),
-                answers={200: Answer("The members.", {JSON: Members}), 429: overloaded()},
+                answers={200: RouteAnswer("The members.", {JSON: Members}), 429: overloaded()},
                 needs_ready=False,
             ),
             Route(
@@ -72,7 +72,7 @@ class MembersRoutes:
                 body={JSON: MembersOrder},
                 body_description="Who comes and who goes, in one change.",
                 answers={
-                    202: Answer("Written down; the members change when they can.", {JSON: Ordered}),
+                    202: RouteAnswer("Written down; the members change when they can.", {JSON: Ordered}),
                     404: refusal("One to be removed is none of the members.", "unknown_member"),
                     409: refusal("Not possible with the members there are, or within the order.", *CONFLICTS),
                     411: NO_LENGTH,

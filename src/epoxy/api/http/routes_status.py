@@ -7,7 +7,7 @@ from typing import Any, Literal
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.inputs import choice, key_of
-from epoxy.api.http.routes import JSON, KEY, OTHER_PATH, TEXT, Answer, Parameter, Route, overloaded, refusal
+from epoxy.api.http.routes import JSON, KEY, OTHER_PATH, TEXT, Parameter, Route, RouteAnswer, overloaded, refusal
 from epoxy.api.metrics import CONTENT_TYPE, Metrics
 from epoxy.codec.txn_json import spelled
 from epoxy.model.api import Inspection, NodeReport
@@ -42,7 +42,7 @@ class StatusRoutes:
                 summary="What every replica holds for a key",
                 parameters=(KEY,),
                 answers={
-                    200: Answer("What they hold.", {JSON: Inspection}),
+                    200: RouteAnswer("What they hold.", {JSON: Inspection}),
                     400: refusal("The request is outside the contract.", "bad_key"),
                     404: OTHER_PATH,
                     429: overloaded(),
@@ -55,7 +55,7 @@ class StatusRoutes:
                 kind="http_get_status",
                 operation="getStatus",
                 summary="How this node and its links are doing",
-                answers={200: Answer("How this node and its links are doing", {JSON: NodeReport})},
+                answers={200: RouteAnswer("How this node and its links are doing", {JSON: NodeReport})},
                 needs_ready=False,
             ),
             Route(
@@ -65,7 +65,7 @@ class StatusRoutes:
                 kind="http_get_metrics",
                 operation="getMetrics",
                 summary="Prometheus metrics",
-                answers={200: Answer("Prometheus metrics", {TEXT: str})},
+                answers={200: RouteAnswer("Prometheus metrics", {TEXT: str})},
                 needs_ready=False,
             ),
             Route(
@@ -75,7 +75,7 @@ class StatusRoutes:
                 kind="http_get_healthz",
                 operation="getHealth",
                 summary="Is the process alive",
-                answers={200: Answer("Is the process alive", {TEXT: str})},
+                answers={200: RouteAnswer("Is the process alive", {TEXT: str})},
                 needs_ready=False,
             ),
             Route(
@@ -86,7 +86,7 @@ class StatusRoutes:
                 operation="getReady",
                 summary="Does the node serve keys, and order transactions, if they are asked for",
                 parameters=(Parameter("for", Literal["keys", "transactions"], "What it should be ready for.", "keys"),),
-                answers={200: Answer("Yes.", {TEXT: str})},
+                answers={200: RouteAnswer("Yes.", {TEXT: str})},
                 needs_ready=False,
             ),
         ]

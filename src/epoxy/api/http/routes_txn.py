@@ -6,7 +6,7 @@ from typing import assert_never
 from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.inputs import BadRequest, json_body, shown
-from epoxy.api.http.routes import JSON, NOT_JSON, Answer, Route, overloaded, refusal
+from epoxy.api.http.routes import JSON, NOT_JSON, Route, RouteAnswer, overloaded, refusal
 from epoxy.codec import txn_json
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import CodecError, Oversized
@@ -28,7 +28,7 @@ class TxnRoutes:
                 summary="A transaction over several keys",
                 body={JSON: txn_json.TxnJson},
                 answers={
-                    200: Answer("Executed, at one moment.", {JSON: txn_json.ExecutedJson}),
+                    200: RouteAnswer("Executed, at one moment.", {JSON: txn_json.ExecutedJson}),
                     400: refusal("No transaction that can be executed.", "bad_transaction", "bad_key"),
                     409: refusal("Nothing was done: some keys belong to single writes for ever.", "wrong_engine"),
                     413: refusal("More than a transaction may hold.", "transaction_too_large"),
