@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from epoxy.api.counters import Counters
 from epoxy.api.http.inputs import BadRequest, Parameters, parameters
 from epoxy.api.http.routes import Route
-from epoxy.codec.txn_json import as_text, spelled
+from epoxy.codec.txn_json import as_text, quoted
 from epoxy.model.api import KeyRecord
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Path, Source
@@ -115,7 +115,7 @@ def record(
     source: Source | UnsetType = UNSET,
 ) -> KeyRecord:
     return KeyRecord(
-        key=spelled(key),
+        key=quoted(key),
         value=as_text(committed.value),
         value_base64=committed.value,
         version=committed.version,

@@ -19,7 +19,7 @@ from epoxy.api.http.routes import (
     overloaded,
     refusal,
 )
-from epoxy.codec.txn_json import spelled
+from epoxy.codec.txn_json import quoted
 from epoxy.model.api import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
@@ -221,7 +221,7 @@ class KeyRoutes:
         limit = number(given, b"limit", low=1, high=MAX_LIMIT) or DEFAULT_LIMIT
         rows = self._node.page(fragment(given, b"prefix"), fragment(given, b"after") or None, limit)
         keys = [record(key, committed) for key, committed in rows if not committed.is_tombstone]
-        call.json(200, KeyPage(keys=keys, next=spelled(rows[-1][0]) if may_go_on(rows, limit) else None))
+        call.json(200, KeyPage(keys=keys, next=quoted(rows[-1][0]) if may_go_on(rows, limit) else None))
 
 
 def may_go_on(rows: Sequence[tuple[bytes, Proposal]], limit: int) -> bool:

@@ -9,7 +9,7 @@ from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.inputs import choice, key_of
 from epoxy.api.http.routes import JSON, KEY, OTHER_PATH, TEXT, Parameter, Route, RouteAnswer, overloaded, refusal
 from epoxy.api.metrics import CONTENT_TYPE, Metrics
-from epoxy.codec.txn_json import spelled
+from epoxy.codec.txn_json import quoted
 from epoxy.model.api import Inspection, NodeReport
 from epoxy.node.members.lifecycle import LifecycleState
 
@@ -107,7 +107,7 @@ class StatusRoutes:
 
     def _inspected(self, call: ApiCall, key: bytes, views: Sequence[Any]) -> None:
         self._inspecting -= 1
-        call.json(200, Inspection(key=spelled(key), replicas=list(views)))
+        call.json(200, Inspection(key=quoted(key), replicas=list(views)))
 
     def metrics(self, call: ApiCall) -> None:
         call.answer(200, self._metrics.text(), content_type=CONTENT_TYPE)
