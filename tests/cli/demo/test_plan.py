@@ -1,0 +1,96 @@
+"""The regions of a demo, their addresses, and the files of a demo."""
+
+from pathlib import Path
+
+import pytest
+
+from epoxy.cli.demo.plan import REGIONS, plan
+from epoxy.model.errors import ConfigError
+from epoxy.node.process.config import load
+from epoxy.transport.wan import aws
+from tests.cli.demo.plans import NOWHERE, a_plan
+
+FLOORS = {3: [70, 70, 152], 5: [72, 101, 127, 152, 180]}
+
+
+@pytest.mark.parametrize("size", FLOORS)
+def test_floors(tmp_path: Path, size: int) -> None:
+    made = a_plan(tmp_path / "d", size)
+    floors = [made.floor_ms(name, made.names) for name in made.names]
+    assert [round(floor) for floor in floors if floor is not None] == FLOORS[size]
+
+
+def test_the_floor_of_a_full_demo_is_the_table_s_own(tmp_path: Path) -> None:
+    for size, names in REGIONS.items():
+        made = a_plan(tmp_path / str(size), size)
+        assert [made.floor_ms(name, names) for name in names] == [aws.floor_ms(name, names) for name in names]
+
+
+def test_without_a_wan_there_is_no_floor(tmp_path: Path) -> None:
+    made = a_plan(tmp_path / "d", wan=False)
+    assert made.floor_ms("us-east-1", made.names) is None
+
+
+@pytest.mark.parametrize("wan", [True, False])
+def test_every_region_gets_settings_that_a_node_accepts(tmp_path: Path, wan: bool) -> None:
+    made = a_plan(tmp_path / "d", 5, wan=wan)
+    for i, node in enumerate(made.lay_out()):
+        settings = load(node.config)
+        assert (settings.node.id, settings.node.datacenter) == (i + 1, made.names[i])
+        assert (settings.node.http.port, settings.node.resp) == (NOWHERE + 10 * i, settings.node.resp)
+        assert settings.node.resp is not None
+        assert settings.node.resp.port == NOWHERE + 10 * i + 1
+        assert [member.datacenter for member in settings.cluster.members] == list(made.names)
+        assert settings.wan.emulate is wan
+        assert settings.cluster.secret_file.stat().st_mode & 0o077 == 0
+
+
+def test_a_region_that_comes_later_names_the_first_ones_and_has_an_id_of_its_own(tmp_path: Path) -> None:
+    made = a_plan(tmp_path / "d")
+    made.lay_out()
+    place = made.place_of("us-west-2")
+    settings = load(made.furnish(place).config)
+    assert (settings.node.id, settings.node.datacenter, settings.cluster.join) == (4, "us-west-2", True)
+    assert [member.id for member in settings.cluster.members] == [1, 2, 3]
+    assert (settings.node.http.port, settings.wan.emulate) == (NOWHERE + 30, True)
+
+
+def test_who_came_and_who_went_is_remembered(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    made = a_plan(folder)
+    made.lay_out()
+    changed = made.grown(made.place_of("us-west-2")).shrunk(2)
+    changed.keep()
+    again = plan(folder, regions=None, port_base=None, wan=True)
+    assert again == changed
+    assert again.names == ("us-east-1", "ap-northeast-1", "us-west-2")
+    assert [node.id for node in again.lay_out()] == [1, 3, 4]
+    assert again.sizes.n == 3
+    assert again.place_of("eu-west-1").id == 2, "its data knows it by that"
+    assert again.grown(again.place_of("eu-west-1")).names == (*REGIONS[3], "us-west-2")
+    assert again.place_of("sa-east-1").id == 5, "no id is used twice"
+
+
+def test_a_folder_keeps_its_secret_its_size_and_its_ports(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    a_plan(folder, 5).lay_out()
+    secret = (folder / "secret").read_bytes()
+    again = plan(folder, regions=None, port_base=None, wan=True)
+    again.lay_out()
+    assert (again.regions, again.port_base, (folder / "secret").read_bytes()) == (5, NOWHERE, secret)
+    with pytest.raises(ConfigError, match="holds a demo of 5 regions, not 3"):
+        plan(folder, regions=3, port_base=None, wan=True)
+    with pytest.raises(ConfigError, match=f"was made with --port-base {NOWHERE}"):
+        plan(folder, regions=None, port_base=7800, wan=True)
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letter").touch()
+    with pytest.raises(ConfigError, match="is not empty, and no demo was made there"):
+        plan(tmp_path, regions=None, port_base=None, wan=True)
+    (tmp_path / "demo.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"demo\.json cannot be read"):
+        plan(tmp_path, regions=None, port_base=None, wan=True)
+    (tmp_path / "demo.json").write_text('{"regions": 4, "port_base": 7800}')
+    with pytest.raises(ConfigError, match="a demo of 4 regions; there are 3, 5, 7, 9"):
+        plan(tmp_path, regions=None, port_base=None, wan=True)

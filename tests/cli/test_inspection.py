@@ -1,0 +1,55 @@
+"""`epoxy inspect`: what every replica holds for a key."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from epoxy.cli.main import run
+from epoxy.model.ballot import NO_BALLOT, Ballot, fast_ballot
+from epoxy.model.messages import Inspected
+from epoxy.model.records import Proposal, ProposalId, Vote
+from tests.client.fake import FakeNode
+
+Captured = pytest.CaptureFixture[str]
+
+
+def proposal(version: int, value: bytes | None = b"eu", *, mutable: bool = True) -> Proposal:
+    return Proposal(value=value, version=version, mutable=mutable, proposal_id=ProposalId(1, 0xABC))
+
+
+def holding(replica: int, committed: Proposal | None, **change: Any) -> dict[str, Any]:
+    held = Inspected(epoch=1, committed=committed, lineage=(), promised=NO_BALLOT, vote=None, cached=None, changelog=())
+    return {"id": replica, "datacenter": f"dc-{replica}", "held": msgspec.structs.replace(held, **change)}
+
+
+def test_inspect_draws_all_replicas(node: FakeNode, capsys: Captured) -> None:
+    vote = Vote(proposal=proposal(3, b"us"), ballot=fast_ballot(2), epoch=1)
+    node.inspected = {
+        "key": "k",
+        "replicas": [
+            holding(1, proposal(2), changelog=(bytes(10),) * 2),
+            holding(2, proposal(1), vote=vote, promised=Ballot(4, 3)),
+            {"id": 3, "datacenter": "dc-3", "held": None, "reason": "no answer in time"},
+        ],
+    }
+    assert run(["inspect", "k"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:3] == ["datacenter", "replica", "committed"]
+    assert lines[1].split() == ["dc-1", "1", "eu,", "version", "2,", "by", "1#abc", "-", "-", "-", "2"]
+    assert (
+        " ".join(lines[2].split()) == "dc-2 2 eu, version 1, by 1#abc (4,3) us, version 3, by 1#abc in (1,2), fast - 0"
+    )
+    assert "dc-3        3        did not answer: no answer in time" in lines[3]
+    assert lines[-1] == (
+        "1 of 3 replicas hold the newest value, version 2. 1 will learn it from the others. 1 vote in flight."
+    )
+
+
+def test_inspect_of_a_key_nobody_has(node: FakeNode, capsys: Captured) -> None:
+    node.inspected = {"key": "k", "replicas": [holding(1, None), holding(2, None)]}
+    assert run(["inspect", "k"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "No replica that answered has a committed value."
+    assert run(["inspect", "k", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["replicas"][1]["datacenter"] == "dc-2"
