@@ -2,10 +2,9 @@
 
 import pytest
 
-from epoxy.model.instances import NOTHING, Deps, Instance, InstanceId, Phase
-from epoxy.protocol.txn.interference import Interference
+from epoxy.model.instances import NOTHING, Instance, InstanceId, Phase
 from epoxy.protocol.txn.log import InstanceLog
-from tests.protocol.txn.cluster import read, write
+from tests.protocol.txn.cluster import write
 
 
 def committed(replica: int, slot: int, *, nop: bool = False) -> Instance:
@@ -43,24 +42,9 @@ def test_what_is_executed_by_all_is_forgotten_and_nothing_else() -> None:
         log.forget([InstanceId(1, 3)])
 
 
-def test_nothing_interferes_with_nobody() -> None:
+def test_a_nop_does_not_interfere() -> None:
     log = InstanceLog()
     log.put(Instance(id=InstanceId(1, 1), phase=Phase.PREACCEPTED, command=write(), deps=NOTHING, initial=NOTHING))
     assert log.interference.outside(InstanceId(2, 1), write(), NOTHING) == {InstanceId(1, 1)}
     log.put(committed(1, 1, nop=True))
     assert log.interference.outside(InstanceId(2, 1), write(), NOTHING) == frozenset()
-
-
-def test_interference_by_key_and_floor() -> None:
-    index = Interference()
-    for slot in (1, 3, 2, 2):
-        index.add(InstanceId(1, slot), write())
-    index.add(InstanceId(2, 1), read())
-    me = InstanceId(3, 1)
-    everybody = {InstanceId(1, 1), InstanceId(1, 2), InstanceId(1, 3), InstanceId(2, 1)}
-    assert index.outside(me, write(), NOTHING) == everybody
-    assert index.outside(me, read(), NOTHING) == everybody - {InstanceId(2, 1)}
-    assert index.outside(me, write(), Deps(upto=(InstanceId(1, 2),))) == {InstanceId(1, 3), InstanceId(2, 1)}
-    assert index.outside(me, write(b"other"), NOTHING) == frozenset()
-    index.remove(InstanceId(1, 3), write())
-    assert index.outside(me, write(), Deps(upto=(InstanceId(1, 2),))) == {InstanceId(2, 1)}
