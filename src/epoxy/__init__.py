@@ -4,10 +4,9 @@
     client = Client("http://127.0.0.1:7800")
     client.reserve(b"user/ada", b"eu-west-1").won
 
-What is offered here is loaded when it is first asked for, so that `import epoxy` costs next to nothing and a node does
-not load a client.
+Names are loaded on first use, so that `import epoxy` is fast and a node does not load a client.
 
-A wheel brings some modules compiled, beside their sources. With EPOXY_PURE=1 in the environment the sources are run.
+A wheel has some modules compiled, besides their sources. With EPOXY_PURE=1 in the environment the sources are run.
 """
 
 import os
@@ -109,7 +108,7 @@ def load(name: str) -> Any:
 
 
 def sources_of(folder: str) -> Any:
-    """A finder that sees no compiled modules, for our own folders alone."""
+    """A finder that ignores compiled modules, for the folders of this package alone."""
     if not f"{folder}{os.sep}".startswith(os.path.join(os.path.dirname(__file__), "")):
         raise ImportError
     machinery = import_module("importlib.machinery")

@@ -30,27 +30,28 @@ from epoxy.model.errors import InvalidRequest, Unavailable
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
 
 START_S = 60.0
-"""For all nodes to know each other. One takes well under a second; a busy machine of a test run many times that."""
+"""For all nodes to connect. It takes well under a second; on a busy machine many times that."""
 
 STOP_S = 15.0
-"""For a node to let its work finish. After that it is killed."""
+"""For a node to finish its work. After that it is killed."""
 
 CHANGE_S = 90.0
 """For members to change. A few thousand keys take a second or two."""
 
 POLL_S = 0.02
 LOG_LINES = 20
-"""Of a node that failed, shown with the error."""
+"""Last lines of the log of a node that failed, shown with the error."""
 
 PORTS_HELD = 256
 """Twice what the largest cluster takes, and far from the usual limit of 1,024 files."""
 
 HELD: deque[int] = deque()
-"""The sockets that hold our ports, the oldest first. Descriptors, because nobody closes the last of them."""
+"""Sockets that hold ports, the oldest first. File descriptors and not objects, which would warn that the last of them
+are never closed."""
 
 
 class ClusterNode:
-    """One process. What is done to it is done by its own pid and nobody else's."""
+    """One process. Signals are sent to its own pid alone."""
 
     def __init__(self, *, node_id: int, datacenter: str, folder: Path, http: int, resp: int) -> None:
         self.id = node_id
@@ -81,20 +82,20 @@ class ClusterNode:
             self.wait_until(lambda status: status.ready, "ready")
 
     def _spawn(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
-        """Apart, for whoever keeps a cluster in another way."""
+        """A method of its own, for subclasses that start processes in another way."""
         environment = clean_environment(os.environ)
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
 
     def kill(self) -> None:
-        """As a power cut would: no warning, nothing flushed."""
+        """Like a power cut: no warning, nothing flushed."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """As an operator would: it finishes what it has begun."""
+        """With SIGTERM: the node answers the requests under way first."""
         self._end(signal.SIGTERM)
 
     def pause(self) -> None:
-        """Neither dead nor alive: connections stay, nobody answers."""
+        """With SIGSTOP: connections stay open and nothing answers."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -121,7 +122,7 @@ class ClusterNode:
                 time.sleep(POLL_S)
 
     def _holds(self, client: Client, condition: Callable[[Status], bool]) -> bool:
-        """The pid is compared because somebody else may have taken the port first."""
+        """The pid is compared, because another process may have taken the port first."""
         try:
             status = client.status()
         except Unavailable:
@@ -130,7 +131,7 @@ class ClusterNode:
 
     def last_words(self) -> str:
         lines = self.log.read_text("utf-8", errors="replace").splitlines() if self.log.exists() else []
-        return "\n".join(lines[-LOG_LINES:]) or "(it said nothing)"
+        return "\n".join(lines[-LOG_LINES:]) or "(its log is empty)"
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is None or not self.running:
@@ -141,7 +142,7 @@ class ClusterNode:
         if self._process is None or not self.running:
             return
         self._process.send_signal(number)
-        self._process.send_signal(signal.SIGCONT)  # one that is paused would never hear the other
+        self._process.send_signal(signal.SIGCONT)  # a paused process gets the other only then
         try:
             self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
@@ -150,7 +151,7 @@ class ClusterNode:
 
 
 class Cluster:
-    """The nodes in order; `cluster[0]` is the nearest to `cluster.client()`."""
+    """The nodes in order; `cluster.client()` asks `cluster[0]` first."""
 
     def __init__(
         self, nodes: list[ClusterNode], folder: Path, quorum_policy: QuorumPolicy = QuorumPolicy.OPTIMAL
@@ -166,7 +167,7 @@ class Cluster:
         return [node.url for node in self.nodes]
 
     def client(self, first: int = 0, *, timeout: float = START_S) -> Client:
-        """Knows all nodes, `first` being the nearest."""
+        """Knows all nodes, and asks `first` first."""
         return Client(self.urls[first:] + self.urls[:first], timeout=timeout)
 
     def async_client(self, first: int = 0, *, timeout: float = START_S) -> AsyncClient:
@@ -180,7 +181,7 @@ class Cluster:
             node.wait_until(is_settled, "in the first epoch that knows all stores")
 
     def wait_until_connected(self) -> None:
-        """Every node that runs is ready and reaches every other that runs."""
+        """Until every running node is ready and reaches every other that runs."""
         alive = {node.id for node in self.nodes if node.running}
         for node in self.nodes:
             if node.running:
@@ -193,7 +194,7 @@ class Cluster:
         return node
 
     def join(self, *nodes: ClusterNode) -> None:
-        """They learn what the others hold, all in one change, and are members when this returns."""
+        """Add them in one change of members; they have copied all keys when this returns."""
         member = next(other for other in self.nodes if other.running)
         for node in nodes:
             node.start(wait=False)
@@ -211,7 +212,7 @@ class Cluster:
         return node
 
     def remove(self, node: ClusterNode) -> None:
-        """It may be dead already. If not, it is stopped in the end."""
+        """It may be down already. If not, it is stopped in the end."""
         self.nodes.remove(node)
         change_members(next(other for other in self.nodes if other.running), remove=[node.id])
         node.stop()
@@ -232,7 +233,7 @@ class Cluster:
 
 @contextmanager
 def cluster(n: int = 3, *, quorum_policy: str = "optimal", folder: Path | None = None) -> Iterator[Cluster]:
-    """`n` nodes, ready and in touch with each other. With `folder` the data stays there afterwards."""
+    """`n` nodes, ready and connected to each other. With `folder` the data stays there afterwards."""
     if not 1 <= n <= MAX_REPLICAS:
         raise InvalidRequest(f"a cluster has 1 to {MAX_REPLICAS} nodes, not {n}")
     with ExitStack() as stack:
@@ -283,7 +284,7 @@ def as_newcomer(node: ClusterNode) -> Newcomer:
 
 
 def change_members(node: ClusterNode, *, add: Sequence[Newcomer] = (), remove: Sequence[int] = ()) -> int:
-    """Ask `node` for it, and wait until it is done; returns the epoch."""
+    """Ask `node` for the change, and wait until it is done; returns the epoch."""
     with node.client() as client:
         wanted = client.change_members(add=add, remove=remove).wanted
         deadline = time.monotonic() + CHANGE_S
@@ -302,25 +303,26 @@ def quoted(path: Path) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Of the loopback, and ours from now on."""
+    """Free ports of the loopback, held from now on."""
     return hold([0] * count)
 
 
 def hold(ports: Sequence[int]) -> list[int]:
-    """These, or any for each that is 0. Nobody else is given them, neither before their server listens nor between two
-    starts of it, and who dials them meanwhile is refused. OSError: somebody has one of them."""
+    """Bind these ports, or any free one for each that is 0, without listening. The system gives them to no other
+    process, neither before their server listens nor between two starts of it, and connections to them are refused
+    meanwhile. OSError: another process has one of them."""
     with ExitStack() as undo:
         sockets = [undo.enter_context(bound_socket(port)) for port in ports]
         given = [taken.getsockname()[1] for taken in sockets]
         HELD.extend(taken.detach() for taken in sockets)
-    # Elsewhere than on Linux nobody can listen on what another has bound, and there the time in between is a risk.
+    # Only Linux lets a server listen on a port that another socket has bound; elsewhere they are released at once.
     while len(HELD) > (PORTS_HELD if sys.platform == "linux" else 0):
         os.close(HELD.popleft())
     return given
 
 
 def bound_socket(port: int) -> socket.socket:
-    """It does not listen. Nobody else can be bound there but a server that reuses addresses, as servers do."""
+    """It does not listen. Only a server with SO_REUSEADDR can bind the same port."""
     taken = socket.socket()
     try:
         taken.bind(("127.0.0.1", port))
@@ -336,12 +338,12 @@ def reached(status: Status) -> set[int]:
 
 
 def is_settled(status: Status) -> bool:
-    """A new cluster moves on once, as soon as everybody has met everybody; writes in flight then take a little longer,
-    which would puzzle those who look at each of them."""
+    """A new cluster enters its second epoch as soon as all replicas have met all others; writes in flight then take a
+    little longer, which tests of single writes should not see."""
     return status.ready and status.epoch > 1
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """A node's settings come from its file alone, whatever the shell around the tests has set. EPOXY_PURE is none."""
+    """Without variables that are settings: a node of a test is set up by its file alone. EPOXY_PURE is no setting."""
     ours = {name for name in environment if name.startswith("EPOXY_")} - {"EPOXY_PURE"}
     return {name: value for name, value in environment.items() if name not in ours}

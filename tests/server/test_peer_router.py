@@ -11,7 +11,7 @@ from epoxy.model.cluster import ClusterConfig, ReplicaInfo, first_epoch
 from epoxy.model.members import MemberReply, MemberStatus, StatusRead
 from epoxy.model.messages import ConfigOk, Failed, Read, ReadOk, Reply, Request, StaleEpoch, UpdateConfig
 from epoxy.node.service import Node
-from epoxy.server.peer_router import Neighbours
+from epoxy.server.peer_router import PeerRouter
 from epoxy.store.memory import MemoryStore
 from epoxy.transport.peers.signed_header import SignedHeader
 from epoxy.transport.wan.emulation import Link
@@ -60,8 +60,8 @@ class World:
         self.link = Link(self.clock)
         self.node = Node(settings, MemoryStore(), self.peers, self.clock, FixedDice(), print, self.questions)
         handle = self.node.replica.handle_all
-        self.neighbours = Neighbours(self.node, self.peers, self.questions, self.link, handle)  # type: ignore[arg-type]
-        self.neighbours.start()
+        self.router = PeerRouter(self.node, self.peers, self.questions, self.link, handle)  # type: ignore[arg-type]
+        self.router.start()
 
     def adopt(self, config: ClusterConfig) -> None:
         self.node.replica.handle([UpdateConfig(config=config)], lambda _: None)
@@ -72,15 +72,15 @@ class World:
     def hear(self, *requests: Request, sender: int = 2, epoch: int = 1, store: int = 102) -> Sequence[Reply] | None:
         """None: another store than the one on record."""
         header = SignedHeader(sender, ME, epoch, 0, 0, store)
-        if self.neighbours._recognises(header) is False:
+        if self.router._recognises(header) is False:
             return None
         replies: list[Reply] = []
-        self.neighbours._handler_for(header)(requests, replies.extend)
+        self.router._handler_for(header)(requests, replies.extend)
         return replies
 
     def ask(self, sender: int, epoch: int) -> MemberReply:
         replies: list[MemberReply] = []
-        self.neighbours._answer(SignedHeader(sender, ME, epoch, 0, 0, 102), StatusRead(), replies.append)
+        self.router._answer(SignedHeader(sender, ME, epoch, 0, 0, 102), StatusRead(), replies.append)
         return replies[0]
 
 
@@ -101,8 +101,8 @@ def test_links_follow_the_members_and_those_who_leave_are_told_first(world: Worl
     assert 3 in world.peers.links, "it may not have heard"
     world.clock.advance(60_000)
     assert set(world.peers.links) == set(world.questions.links) == {2, 4}
-    assert world.neighbours.ids() == {2, 4}
-    world.neighbours.stop()
+    assert world.router.ids() == {2, 4}
+    world.router.stop()
     assert world.questions.links == {}
 
 
@@ -133,7 +133,7 @@ def test_who_was_removed_is_told_so_and_not_written_down(world: World) -> None:
     assert world.hear(READ, READ, sender=3, store=103) == [told, told]
     assert world.hear(sender=3, store=104) == [], "whatever its store"
     assert world.ask(3, epoch=1) == told
-    assert world.neighbours._recognises(SignedHeader(3, ME, 1, 0, 0, 103)) is None
+    assert world.router._recognises(SignedHeader(3, ME, 1, 0, 0, 103)) is None
 
 
 def test_a_stranger_of_a_newer_epoch_may_be_a_member(world: World) -> None:

@@ -328,7 +328,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "why"), [("no such host:1", ""), ("192.0.2.1:1", "that is no address of this machine")]
+    ("address", "why"), [("no such host:1", ""), ("192.0.2.1:1", "it is not an address of this machine")]
 )
 def test_an_address_that_is_not_this_machine_s(tmp_path: Path, address: str, why: str) -> None:
     """Starting it again would be pointless."""

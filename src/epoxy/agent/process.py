@@ -320,7 +320,7 @@ async def serve(settings: AgentSettings) -> int:
     for finding in settings.findings:
         LOGGER.warning("config", extra={"setting": finding.setting, "detail": finding.text})
     agent = Agent(settings)
-    with signals.answered(agent.over.set):
+    with signals.handled(agent.over.set):
         try:
             await agent.start()
             await agent.over.wait()

@@ -1,4 +1,4 @@
-"""The process of one node: everything is put together here, started, and ended in order."""
+"""The process of one node: builds its parts, starts them, and stops them in order."""
 
 import asyncio
 import gc
@@ -31,7 +31,7 @@ from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.runtime.coarse_timers import CoarseClock
 from epoxy.server.actors import ActorsDoor
-from epoxy.server.peer_router import Neighbours
+from epoxy.server.peer_router import PeerRouter
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore
 from epoxy.transport import tls
@@ -48,25 +48,28 @@ from epoxy.transport.wan.emulation import Link, LinkAdmin
 LINKS_PATH = b"/v2/admin/links"
 
 SWITCH_INTERVAL_S = 0.0005
-"""The log's thread must get the interpreter back quickly after each sync, or every commit waits for a busy loop."""
+"""The log's thread must get the interpreter lock back quickly after each sync, or every commit waits for a busy
+loop."""
 
 DRAIN_S = 10.0
-"""A write that is not decided by then is unknown to its client anyway: no round trip on earth takes so long."""
+"""How long a stopping node waits for writes under way. No round trip on earth takes as long; the outcome of a write
+that is not decided by then is unknown to its client anyway."""
 
-DRAIN_LOOK_S = 0.01
-"""How often it is looked whether the last client has gone: once in the life of a process."""
+DRAIN_POLL_S = 0.01
+"""How often a stopping node checks whether the last client has gone."""
 
 LAST_CALL_S = 0.25
-"""In which requests are still read, refused as `stopping`, and their connections closed behind the answer, before the
-idle ones are: a request on its way when its connection is closed has no outcome. The longest round trip on earth."""
+"""How long a stopping node still reads requests, refuses them as `stopping`, and closes each connection after the
+answer, before it closes the idle ones: a request that is on its way when its connection is closed has no outcome. The
+longest round trip on earth."""
 
 COLLECT_AFTER = 20_000, 20, 50
-"""Some hundred writes under way are some thousand objects, and the collector looks at all of them each time there are
-700 more, its default: 7 % of the CPU time of a busy node. Nothing on the way of a write makes cycles."""
+"""Thresholds of the garbage collector. With the default of 700 it looks at the thousands of objects of the writes under
+way again and again, for 7 % of a busy node's CPU time, and finds nothing: the path of a write makes no cycles."""
 
 
 class Process:
-    """One node and its doors. Made inside a running event loop."""
+    """One node and its ports. Made inside a running event loop."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -77,11 +80,11 @@ class Process:
         check_hash()
         shared = peer_secret(secret, settings.first_config())
         self._stopped = False
-        self._doors_tls, self._links_tls = tls_contexts(settings)
+        self._server_tls, self._client_tls = tls_contexts(settings)
         name = f"{settings.node.datacenter} (replica {settings.node.id})"
         self._data_dir = DataDir.open(settings.node.data_dir, replica=settings.node.id, name=name)
         self._servers: list[Listener] = []
-        # What is refused below must leave no thread behind that speaks when the interpreter is gone.
+        # An exception below must leave no thread behind: it would write to a log of an interpreter that has ended.
         with ExitStack() as undo:
             undo.callback(self._data_dir.close)
             self._store = EmbeddedStore(
@@ -101,13 +104,13 @@ class Process:
                 clock=clock,
                 dice=dice,
                 limits=PeerLimits(queue_messages=settings.limits.peer_queue),
-                ssl=self._links_tls,
+                ssl=self._client_tls,
                 link=self._link,
-                store=lambda: self.neighbours.identity,
-                accepts_answer=lambda peer, store: self.neighbours.heard(peer, store),
+                store=lambda: self.peer_router.identity,
+                accepts_answer=lambda peer, store: self.peer_router.heard(peer, store),
             )
-            questions = MemberRpcClient(self._peers.identity, self._peers.context)
-            self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm, questions)
+            member_rpc = MemberRpcClient(self._peers.identity, self._peers.context)
+            self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm, member_rpc)
             check_members(settings, self.node.replica.config)
             warn(settings, self._data_dir, self._certificate_flaw())
             self.metrics = Metrics(self.node, self._requests)
@@ -115,42 +118,42 @@ class Process:
             self.node.longest_sync_ms = self._store.longest_sync_ms
             self.node.failures.report = self._flow_failed
             self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
-            self.neighbours = Neighbours(self.node, self._peers, questions, self._link, self._handle)
+            self.peer_router = PeerRouter(self.node, self._peers, member_rpc, self._link, self._handle)
             mutual = settings.tls is not None and settings.tls.ca is not None
-            doors = self.neighbours.doors(shared, certificates=mutual)
-            links = LinkAdmin(self._link, Verifier(settings.node.id, secret), self.neighbours.ids)
-            most = descriptors.share(settings.limits.connections)
+            endpoints = self.peer_router.endpoints(shared, certificates=mutual)
+            links = LinkAdmin(self._link, Verifier(settings.node.id, secret), self.peer_router.ids)
+            most = descriptors.connections_per_port(settings.limits.connections)
             self._actors = ActorsDoor(
-                self.node, self._store, clock, dice, settings.placement, self._link, self._links_tls, self.metrics
+                self.node, self._store, clock, dice, settings.placement, self._link, self._client_tls, self.metrics
             )
             self._actors.max_envoys = min(self._actors.max_envoys, most)
-            handlers = doors | {LINKS_PATH: links}
+            handlers = endpoints | {LINKS_PATH: links}
             self._api = Api(self.node, self.metrics, handlers, self._names, self._actors.routes())
             self._connections = Connections(most)
             limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
             self._resp = RespServer(self.node, limits, password)
-            for ready in (self._connections.response_cache, self._resp.immutable_values, self._resp.newest_values):
-                self.node.on_refusal(ready.clear)
+            for cache in (self._connections.response_cache, self._resp.immutable_values, self._resp.newest_values):
+                self.node.on_refusal(cache.clear)
             undo.pop_all()
 
     async def start(self) -> None:
-        """Peers may be absent: a node is ready when it has its configuration and its store."""
+        """Returns when the node has its configuration and its store; peers may be absent."""
         node = self.settings.node
         limits = HttpLimits(connections=self._connections.limit, pipelined=self.settings.limits.pipeline)
         opening = serve_http(
             self._api,
             node.http.host,
             node.http.port,
-            ssl=self._doors_tls,
+            ssl=self._server_tls,
             limits=limits,
             connections=self._connections,
         )
         self._servers.append(await listen("node.http", node.http, opening))
         if node.resp is not None:
-            resp = self._resp.serve(node.resp.host, node.resp.port, ssl=self._doors_tls)
+            resp = self._resp.serve(node.resp.host, node.resp.port, ssl=self._server_tls)
             self._servers.append(await listen("node.resp", node.resp, resp))
         self._peers.start()
-        self.neighbours.start()
+        self.peer_router.start()
         self.node.start()
         self._actors.start()
         durable = self._loop.create_future()
@@ -167,11 +170,11 @@ class Process:
                 "resp": str(node.resp) if node.resp is not None else None,
             },
         )
-        descriptors.tell(self.settings.limits.connections, self._connections.limit)
+        descriptors.log_lower_limit(self.settings.limits.connections, self._connections.limit)
 
     async def stop(self, hurry: asyncio.Event) -> None:
-        """No new work, what is under way is answered, and only then the links and the store go. `hurry` ends the wait:
-        who is not answered by then does not know the outcome."""
+        """Refuse new requests, answer those under way, then close the links and the store. `hurry` ends the wait:
+        clients that are not answered by then do not know the outcome."""
         self._connections.last_call()
         self._resp.last_call()
         self.node.refuse_clients()
@@ -183,7 +186,7 @@ class Process:
         await self._drain(hurry)
         self._actors.stop()
         self.node.stop()
-        self.neighbours.stop()
+        self.peer_router.stop()
         await self._peers.stop()
         self.close()
         LOGGER.info("stopped")
@@ -196,7 +199,7 @@ class Process:
         self._data_dir.close()
 
     async def _drain(self, hurry: asyncio.Event) -> None:
-        drained = self._loop.create_task(self._drain_doors())
+        drained = self._loop.create_task(self._drain_ports())
         hurried = self._loop.create_task(hurry.wait())
         await asyncio.wait((drained, hurried), return_when=asyncio.FIRST_COMPLETED)
         hurried.cancel()
@@ -206,28 +209,28 @@ class Process:
             drained.cancel()
             LOGGER.warning("not waiting any longer", extra={"writes_in_flight": self.node.in_flight})
 
-    async def _drain_doors(self) -> None:
+    async def _drain_ports(self) -> None:
         deadline = self._loop.time() + LAST_CALL_S
         while self._has_clients and self._loop.time() < deadline:
-            await asyncio.sleep(DRAIN_LOOK_S)
+            await asyncio.sleep(DRAIN_POLL_S)
         await asyncio.gather(self._connections.drain(DRAIN_S), self._drain_resp())
 
     @property
     def _has_clients(self) -> bool:
-        """Or will have: those whose handshake is under way are not among the connections yet."""
+        """Also those whose handshake is under way, which are not among the connections yet."""
         opening = any(server.opening for server in self._servers)
         return opening or bool(self._connections) or bool(self._resp.connections)
 
     async def _drain_resp(self) -> None:
-        """Its connections close when what they have begun is answered."""
+        """Its connections close when their commands under way are answered."""
         self._resp.close()
         deadline = self._loop.time() + DRAIN_S
         while self._resp.connections and self._loop.time() < deadline:
-            await asyncio.sleep(DRAIN_LOOK_S)
+            await asyncio.sleep(DRAIN_POLL_S)
         self._resp.abort()
 
     def _handle(self, requests: Sequence[Request], answered: Callable[[Sequence[Reply]], None]) -> None:
-        """A peer's requests, counted."""
+        """Requests of a peer: they are counted by type and result."""
         begun_s = time.monotonic()
 
         def reply_to_peer(replies: Sequence[Reply]) -> None:
@@ -237,21 +240,21 @@ class Process:
         self.node.replica.handle_all(requests, reply_to_peer)
 
     def _names(self) -> Iterator[str]:
-        """What this node is called: by its settings, by this machine, and by the configuration in force."""
+        """The host names of this node: by its settings, by this machine, and by the configuration in force."""
         node, info = self.settings.node, self.node.replica.config.info(self.settings.node.id)
         yield from (*node.allowed_hosts, node.http.host, socket.gethostname())
         for url in (node.advertise_url, info.url if info is not None else ""):
             yield urlsplit(url).hostname or ""
 
     def _requests(self) -> Requests:
-        """Those that the doors count themselves."""
+        """Requests that the ports count themselves."""
         return self._resp.requests() | {("http_get_key", "ok"): self._connections.response_cache.served}
 
     def _certificate_flaw(self) -> str | None:
-        if self._doors_tls is None or self._links_tls is None:
+        if self._server_tls is None or self._client_tls is None:
             return None
         host = urlsplit(self.settings.node.advertise_url).hostname or ""
-        return tls.flaw_of(self._doors_tls, self._links_tls, host)
+        return tls.flaw_of(self._server_tls, self._client_tls, host)
 
     def _alarm(self, text: str) -> None:
         LOGGER.critical("invariant violated", extra={"detail": text}, exc_info=sys.exc_info()[0] is not None)
@@ -260,7 +263,7 @@ class Process:
         LOGGER.error("a flow failed by a fault of this node", extra={"flow": flow}, exc_info=error)
 
     def _unexpected(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An exception nobody caught: a bug, or the end of the store seen by somebody who reads from it."""
+        """An exception that nothing caught: a bug, or a read from a store that has failed."""
         error = context.get("exception")
         if isinstance(error, StoreFailed):
             if self._stopped:
@@ -269,15 +272,16 @@ class Process:
         LOGGER.error(context["message"], exc_info=error)
 
     def _store_failed(self, error: StoreFailed) -> NoReturn:
-        """Nothing that is not on the disk may be acknowledged, and what is in memory may not be: so nobody gets another
-        word from this process, not even a goodbye."""
+        """Only what is on the disk may be acknowledged, and what is in memory may not be there: so the process ends
+        without another answer, and without closing connections in order."""
         LOGGER.critical("the store failed; ending without another answer", extra={"detail": str(error)})
         sys.stderr.flush()
         os._exit(EXIT_STORE)
 
 
 def check_members(settings: Settings, in_force: ClusterConfig) -> None:
-    """The file says who is in epoch 1, once. A data directory remembers; quorums counted in two ways do not meet."""
+    """The members of epoch 1 are fixed when the data directory is made: quorums of two different lists need not
+    intersect."""
     given = settings.first_config()
     same = (given.replica_ids, given.quorum_policy) == (in_force.replica_ids, in_force.quorum_policy)
     if in_force.epoch == given.epoch and not same:
@@ -288,7 +292,7 @@ def check_members(settings: Settings, in_force: ClusterConfig) -> None:
 
 
 def warn(settings: Settings, data_dir: DataDir, certificate_flaw: str | None) -> None:
-    """What is allowed and still a danger."""
+    """Warn of settings that are allowed and dangerous."""
     if certificate_flaw is not None:
         facts = {"url": settings.node.advertise_url, "detail": certificate_flaw}
         LOGGER.warning("this node's own certificate would be refused by its peers", extra=facts)
@@ -300,7 +304,7 @@ def warn(settings: Settings, data_dir: DataDir, certificate_flaw: str | None) ->
 
 
 def tls_contexts(settings: Settings) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
-    """For the doors, and for the links to the peers."""
+    """For connections from clients and peers, and for connections to peers."""
     files = settings.tls
     if files is None:
         return None, None
@@ -308,7 +312,7 @@ def tls_contexts(settings: Settings) -> tuple[ssl.SSLContext | None, ssl.SSLCont
         check_readable(f"tls.{name}", path)
     try:
         return tls.server_context(files.cert, files.key, files.ca), tls.client_context(files.cert, files.key, files.ca)
-    except OSError as error:  # ssl's errors are such
+    except OSError as error:  # ssl.SSLError is one
         given = ", ".join(str(path) for path in (files.cert, files.key, files.ca) if path is not None)
         raise ConfigError(f"[tls]: no certificate with its key, or no authority, in {given}: {error}") from error
 
@@ -323,7 +327,7 @@ def check_readable(name: str, path: Path | None) -> None:
 
 
 def check_regions(settings: Settings) -> None:
-    """Members that are added later and have other names are as near as they really are."""
+    """A member that is added later may have a name that is no region: its link gets no delay."""
     for name in (settings.node.datacenter, *(member.datacenter for member in settings.cluster.members)):
         if settings.wan.emulate and name not in aws.REGIONS:
             known = ", ".join(aws.REGIONS)
@@ -331,11 +335,11 @@ def check_regions(settings: Settings) -> None:
 
 
 async def serve(settings: Settings) -> int:
-    """Until a signal says so. A second one says: now."""
+    """Until a first signal, which stops the node in order; a second one ends the wait for clients."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     descriptors.raise_limit()
     over, hurry = asyncio.Event(), asyncio.Event()
-    with signals.answered(lambda: (hurry if over.is_set() else over).set()):
+    with signals.handled(lambda: (hurry if over.is_set() else over).set()):
         process = Process(settings)
         try:
             await process.start()

@@ -7,7 +7,7 @@ import pytest
 
 PROLOGUE = """
 import asyncio, os, signal, sys, threading, uvloop
-from epoxy.node.process.signals import answered
+from epoxy.node.process.signals import handled
 
 def bystander():
     # A thread that would take a signal the main thread does not want.
@@ -15,7 +15,7 @@ def bystander():
 
 async def work(signals):
     over = asyncio.Event()
-    with answered(over.set):
+    with handled(over.set):
         for number in signals:
             os.kill(os.getpid(), number)
         await over.wait()
@@ -37,7 +37,7 @@ def test_a_signal_is_a_call_and_after_the_loop_it_is_nothing(run: str, number: s
 def test_a_signal_is_nothing_after_a_failure_either() -> None:
     script = """
 async def fail():
-    with answered(lambda: None):
+    with handled(lambda: None):
         raise SystemExit(3)
 
 bystander()

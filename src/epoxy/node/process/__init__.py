@@ -1,1 +1,1 @@
-"""What every process of the product needs: configuration, ports, signals, logs, exit codes."""
+"""What every process needs: configuration, ports, signals, logs, exit codes."""

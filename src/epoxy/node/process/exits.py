@@ -1,10 +1,10 @@
-"""How a process tells its supervisor why it ended, in the words of sysexits."""
+"""Exit codes, as in sysexits.h: a supervisor can tell by them why a process ended."""
 
 EXIT_STORE = 74
-"""EX_IOERR: something could not be saved. Look at the disk before starting it again."""
+"""EX_IOERR: a write or sync failed. Look at the disk before starting it again."""
 
 EXIT_BUSY = 75
-"""EX_TEMPFAIL: whoever holds the address may be about to let it go, the process before this one for instance."""
+"""EX_TEMPFAIL: an address is in use, perhaps by the process before this one, and may soon be free."""
 
 EXIT_CONFIG = 78
-"""EX_CONFIG: starting it again without changing something is pointless."""
+"""EX_CONFIG: starting it again fails in the same way until a setting is changed."""

@@ -1,4 +1,4 @@
-"""Opening a port, and saying which setting is wrong when that fails."""
+"""Opening a port, with an error that names its setting."""
 
 import errno
 import os
@@ -12,14 +12,14 @@ T = TypeVar("T")
 
 
 async def listen(setting: str, address: Address, listening: Awaitable[T]) -> T:
-    """An address that is taken may be free again soon. One that is not this machine's, a name that is not found and a
-    port that this user may not open stay so until somebody changes something. The loop wraps the system's words into
-    its own; those of a name that is not found have no such number."""
+    """CannotListen for an address in use, which may soon be free. ConfigError for an address of another machine, a host
+    name that is not found, and a port that this user may not open. `strerror` is preferred to the event loop's own
+    text; a host name that is not found has no error number of the system."""
     try:
         return await listening
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         if error.errno == errno.EADDRNOTAVAIL:
-            reason = "that is no address of this machine"
+            reason = "it is not an address of this machine"
         words = f"{setting}: cannot listen on {address}: {reason}"
         raise (CannotListen(words) if error.errno == errno.EADDRINUSE else ConfigError(words)) from error

@@ -1,4 +1,4 @@
-"""Logs: one line for each unusual event, none on the hot path. For a person on a terminal, JSON otherwise."""
+"""Logs: one line for each unusual event, none on the hot path. Text on a terminal, JSON otherwise."""
 
 import json
 import logging
@@ -14,10 +14,10 @@ LOGGER = logging.getLogger("epoxy")
 
 TRACEBACKS = 5
 TRACEBACKS_S = 60.0
-"""So many of one kind in that time: enough to see that it happens again, and 15 MB a day at most."""
+"""Tracebacks of one kind in that time: enough to see that it recurs, and 15 MB a day at most."""
 
 MAX_KINDS = 1000
-"""Remembered. There are as many as places that log a failure, a few dozen."""
+"""Kinds that are counted. There are a few dozen: as many as places that log a failure."""
 
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -35,7 +35,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, object] = {"at": at, "level": record.levelname.lower(), "event": record.getMessage()}
-        line = {**line, **facts_of(record), **line}  # in this order, and no fact takes the place of these
+        line = {**line, **facts_of(record), **line}  # in this order, and no `extra` overwrites these
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         try:
@@ -45,8 +45,8 @@ class JsonFormatter(logging.Formatter):
 
 
 class LimitTracebacks(logging.Filter):
-    """A few tracebacks of one kind in a while, then only their number: what a client can cause again and again must not
-    fill a disk. A kind is the event and the type of the exception."""
+    """Lets a few tracebacks of one kind pass, then only counts them: a client that triggers a bug again and again must
+    not fill the disk. A kind is the event and the type of the exception."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class LimitTracebacks(logging.Filter):
 
 
 def facts_of(record: logging.LogRecord) -> dict[str, object]:
-    """What was given as `extra`."""
+    """The fields given as `extra`."""
     return {name: value for name, value in vars(record).items() if name not in STANDARD}
 
 

@@ -1,4 +1,4 @@
-"""Signals as calls on the event loop, up to the last yard of a process."""
+"""Signals as calls on the event loop, until the process ends."""
 
 import asyncio
 import signal
@@ -10,11 +10,12 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def answered(call: Callable[[], None]) -> Iterator[None]:
-    """Within it a signal is a call; after it, nothing: one more signal must not make a failure of an orderly end.
+def handled(call: Callable[[], None]) -> Iterator[None]:
+    """Inside, a signal calls `call` on the loop. Afterwards signals are ignored: one more must not turn an orderly end
+    into a failure.
 
-    The loop's own handlers will not do: it puts back the system's, which kill, when it is closed. A mask is no help
-    either: it holds for one thread, and the system then picks another.
+    The loop's own handlers will not do: when it is closed it restores the system's, which kill. Nor does a signal mask:
+    it holds for one thread, and the system delivers to another.
     """
     loop = asyncio.get_running_loop()
 

@@ -1,4 +1,4 @@
-"""The text of epoxy.toml, to say on which line a setting stands. The parser keeps no lines."""
+"""The lines of a TOML file on which its settings stand, for error messages: tomllib does not keep them."""
 
 import re
 import tomllib
@@ -13,7 +13,7 @@ QUOTES_AND_SPACE = re.compile(r"[\s\"']")
 
 
 class TomlSource:
-    """`outside` has the settings that were given elsewhere, by `section.key`, and where."""
+    """`outside` has the settings that do not come from the file, by `section.key`, with their origin."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.name = str(path)
@@ -22,7 +22,7 @@ class TomlSource:
         self._names = list(names(text))
 
     def where(self, section: str, key: str | None = None) -> str:
-        """The setting's line; else that of its section, which may be written on one line; else the file."""
+        """The line of the setting; else that of its section, which may be an inline table; else the file alone."""
         if f"{section}.{key}" in self.outside:
             return self.outside[f"{section}.{key}"]
         found = (self._line(f"{section}.{key}") if key else None) or self._line(section)
@@ -33,7 +33,7 @@ class TomlSource:
 
 
 def names(text: str) -> Iterator[tuple[int, str]]:
-    """What each line begins, as a dotted name: a table, or a setting of the table above it."""
+    """The dotted name that each line begins: a table, or a setting of the table above it."""
     table = ""
     for number, line in enumerate(text.split("\n"), start=1):
         if header := HEADER.match(line):
@@ -45,7 +45,7 @@ def names(text: str) -> Iterator[tuple[int, str]]:
 
 
 def plain(name: str) -> str:
-    """`"node" . 'id'` and node.id are one name."""
+    """`"node" . 'id'` and node.id are the same name."""
     return QUOTES_AND_SPACE.sub("", name)
 
 
@@ -57,5 +57,5 @@ def parse(path: Path) -> tuple[TomlSource, dict[str, Any]]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8 (byte {error.start})") from error
-    except ValueError as error:  # tomllib's own, and int()'s about a number of thousands of digits
+    except ValueError as error:  # tomllib's, or int()'s for thousands of digits
         raise ConfigError(f"{path}: is not TOML: {error}") from error
