@@ -8,8 +8,8 @@ from hypothesis import Phase, settings
 
 from epoxy.model.errors import Conflict
 from epoxy.ports import KeyValue, Snapshot, Transaction
-from epoxy.store.buffer import DirectTransaction, plus, stamp
-from epoxy.store.memory import SEQUENCE_ROW, MemoryStore, MemoryTransaction
+from epoxy.store.buffer import BufferedTransaction, DirectTransaction, plus, stamp
+from epoxy.store.memory import SEQUENCE_ROW, MemoryStore
 from epoxy.store.versioned import MapView
 from tests.store.bench import MemoryBench
 from tests.store.conformance import StoreConformance
@@ -27,18 +27,18 @@ TRIAL = settings(max_examples=1000, stateful_step_count=40, phases=[Phase.genera
 class Planted(MemoryStore):
     """A store whose transactions are of another kind."""
 
-    kind: type[MemoryTransaction] = MemoryTransaction
+    kind: type[BufferedTransaction] = BufferedTransaction
 
-    def begin(self) -> MemoryTransaction:
-        return self.kind(self, super().begin().view)
+    def begin(self) -> BufferedTransaction:
+        return self.kind(super().begin().view, self._apply)
 
     def transact(self, body: Callable[[Transaction], T]) -> T:
         return self.transact_tracking_reads(body)
 
 
 class SeesLaterCommits(MemoryStore):
-    def begin(self) -> MemoryTransaction:
-        return MemoryTransaction(self, LiveView(self._visible))
+    def view(self) -> MapView:
+        return LiveView(self._visible)
 
 
 class LiveView(MapView):
@@ -50,13 +50,13 @@ class LiveView(MapView):
 
 
 class RangesDoNotConflict(Planted):
-    class kind(MemoryTransaction):  # noqa: N801
+    class kind(BufferedTransaction):  # noqa: N801
         def add_read_conflict(self, begin: bytes, end: bytes) -> None:
             pass
 
 
 class PhantomsDoNotConflict(Planted):
-    class kind(MemoryTransaction):  # noqa: N801
+    class kind(BufferedTransaction):  # noqa: N801
         def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
             rows = self.peek_range(begin, end, limit, reverse)
             self.read_keys.update(key for key, _ in rows)
@@ -64,7 +64,7 @@ class PhantomsDoNotConflict(Planted):
 
 
 class KeysDoNotConflict(Planted):
-    class kind(MemoryTransaction):  # noqa: N801
+    class kind(BufferedTransaction):  # noqa: N801
         def get(self, key: bytes) -> bytes | None:
             return self.peek(key)
 
@@ -72,7 +72,7 @@ class KeysDoNotConflict(Planted):
 class OnlyOwnKeysConflict(Planted):
     """Write skew: what was read matters only where it was written too. Snapshot isolation, in short."""
 
-    class kind(MemoryTransaction):  # noqa: N801
+    class kind(BufferedTransaction):  # noqa: N801
         def commit(self) -> None:
             self.read_keys &= set(self.values)
             self.read_ranges = ()
@@ -80,46 +80,46 @@ class OnlyOwnKeysConflict(Planted):
 
 
 class BlindWritesConflict(Planted):
-    class kind(MemoryTransaction):  # noqa: N801
+    class kind(BufferedTransaction):  # noqa: N801
         def commit(self) -> None:
             self.read_keys |= set(self.values)
             super().commit()
 
 
 class SnapshotReadsConflict(Planted):
-    class kind(MemoryTransaction):  # noqa: N801
+    class kind(BufferedTransaction):  # noqa: N801
         @property
         def snapshot(self) -> Snapshot:
             return self
 
 
 class WholeRangesConflict(Planted):
-    class kind(MemoryTransaction):  # noqa: N801
+    class kind(BufferedTransaction):  # noqa: N801
         def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
             self.add_read_conflict(begin, end)
             return self.peek_range(begin, end, limit, reverse)
 
 
 class LosesAdds(Planted):
-    class kind(MemoryTransaction):  # noqa: N801
+    class kind(BufferedTransaction):  # noqa: N801
         def add(self, key: bytes, delta: int) -> None:
             self.set(key, plus(self.peek(key), delta))
 
 
 class AddsConflict(Planted):
-    class kind(MemoryTransaction):  # noqa: N801
+    class kind(BufferedTransaction):  # noqa: N801
         def add(self, key: bytes, delta: int) -> None:
             self.set(key, plus(self.get(key), delta))
 
 
 class RangesMissOwnWrites(Planted):
-    class kind(MemoryTransaction):  # noqa: N801
+    class kind(BufferedTransaction):  # noqa: N801
         def peek_range(self, begin: bytes, end: bytes, limit: int, reverse: bool) -> Sequence[KeyValue]:
             return self.view.range(begin, end, limit=limit, reverse=reverse)
 
 
 class ClearRangeSparesOwnWrites(Planted):
-    class kind(MemoryTransaction):  # noqa: N801
+    class kind(BufferedTransaction):  # noqa: N801
         def clear_range(self, begin: bytes, end: bytes) -> None:
             self.cleared += ((begin, end),)
 
@@ -127,7 +127,7 @@ class ClearRangeSparesOwnWrites(Planted):
 class StampsBeforeTheCommit(Planted):
     """The order of the calls, not of the commits: a cursor passes rows that commit late."""
 
-    class kind(MemoryTransaction):  # noqa: N801
+    class kind(BufferedTransaction):  # noqa: N801
         drawn = 0
 
         def set_stamped(self, prefix: bytes, suffix: bytes, value: bytes) -> None:
@@ -206,7 +206,7 @@ class NeverCloses(MemoryStore):
 
 
 class HasNoLimits(Planted):
-    class kind(MemoryTransaction):  # noqa: N801
+    class kind(BufferedTransaction):  # noqa: N801
         def _examine(self, key: bytes, value: bytes) -> None:
             pass
 

@@ -1,7 +1,7 @@
 """The write buffer of a transaction, and reads through it. Drivers bring the snapshot below."""
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import filterfalse, islice
 from operator import itemgetter
 from typing import Protocol
@@ -24,6 +24,11 @@ class Current(Protocol):
     def get(self, key: bytes) -> bytes | None: ...
 
     def keys(self, begin: bytes, end: bytes) -> Iterable[bytes]: ...
+
+
+class VersionedView(Snapshot, Protocol):
+    def has_changed(self, keys: set[bytes], ranges: tuple[tuple[bytes, bytes], ...]) -> bool:
+        """Whether any of this was committed after the view was made."""
 
 
 class WriteBuffer:
@@ -183,14 +188,21 @@ class DirectTransaction(ReadingBuffer):
 
 
 class BufferedTransaction(ReadingBuffer):
-    """Tracks what it read. A driver adds the commit."""
+    """Tracks what it read. `apply` is the driver's commit."""
 
     read_ranges: tuple[tuple[bytes, bytes], ...] = ()
 
-    def __init__(self, base: Snapshot) -> None:
+    def __init__(self, view: VersionedView, apply: Callable[["BufferedTransaction"], None]) -> None:
         self.values = {}
         self.read_keys: set[bytes] = set()
-        self._base = base
+        self.view = self._base = view
+        self._apply: Callable[[BufferedTransaction], None] | None = apply
+
+    def commit(self) -> None:
+        apply, self._apply = self._apply, None
+        assert apply is not None, "a transaction is committed once"
+        if not self.is_read_only:
+            apply(self)
 
     @property
     def snapshot(self) -> Snapshot:

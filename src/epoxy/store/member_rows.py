@@ -5,8 +5,9 @@
 (2, replica, NOTED, replica)       the identity of another replica's store at the first contact
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import TypeVar
 
 from epoxy.codec import wire
 from epoxy.codec.tuple import STAMP_BYTES, pack, pack_bytes, strinc, unpack
@@ -45,6 +46,8 @@ from epoxy.store.keyspace import (
 PROGRESS, IDENTITY, NOTED = 3, 4, 5
 
 IDENTITY_BYTES = 8
+
+T = TypeVar("T")
 
 
 class MemberSpace:
@@ -97,16 +100,19 @@ class MemberSpace:
 
     # Pages
 
+    def _page(self, entries: Iterator[ChangelogEntry]) -> tuple[tuple[ChangelogEntry, ...], bool]:
+        return fitting(entries, self.page_rows, MAX_PAGE_BYTES, entry_bytes)
+
     def stretch(self, view: Snapshot, after: bytes | None) -> Stretch:
         """The keys beyond this one, as many as make a page."""
-        entries, more = fitting(self._held(view, after, None), self.page_rows)
+        entries, more = self._page(self._held(view, after, None))
         return stretch(entries, entries[-1].key if more else None)
 
     def snapshot_page(self, view: Snapshot, request: SnapshotRead) -> SnapshotPage | CursorTruncated:
         mine = self._own_identity(view)
         if request.store not in (0, mine):
             return CursorTruncated()
-        entries, more = fitting(self._held(view, request.after, request.held.until), self.page_rows)
+        entries, more = self._page(self._held(view, request.after, request.held.until))
         if not more and is_same(request.held, entries):
             entries = ()
         return SnapshotPage(store=mine, entries=entries, cursor=self.newest(view), more=more)
@@ -120,7 +126,7 @@ class MemberSpace:
         if request.store != self._own_identity(view) or is_gone(after, self._keyspace.truncated(view)):
             return CursorTruncated()
         cursors: list[bytes] = []
-        entries, more = fitting(self._learned(view, after, cursors), self.page_rows)
+        entries, more = self._page(self._learned(view, after, cursors))
         return ChangelogPage(entries=entries, cursor=cursors[len(entries) - 1] if entries else after, more=more)
 
     def _learned(self, view: Snapshot, after: bytes, cursors: list[bytes]) -> Iterator[ChangelogEntry]:
@@ -197,13 +203,16 @@ def number(row: bytes, prefix: bytes) -> int:
     return found
 
 
-def fitting(entries: Iterator[ChangelogEntry], rows: int) -> tuple[tuple[ChangelogEntry, ...], bool]:
-    """As many as make a page, at least one, and whether there are more."""
-    page: list[ChangelogEntry] = []
-    size = 0
-    for entry in entries:
-        if page and (len(page) == rows or size >= MAX_PAGE_BYTES):
+def entry_bytes(entry: ChangelogEntry) -> int:
+    return len(entry.key) + len(entry.committed.value or b"")
+
+
+def fitting(items: Iterator[T], rows: int, room: int, size_of: Callable[[T], int]) -> tuple[tuple[T, ...], bool]:
+    """As many as fit, at least one, and whether there are more."""
+    page: list[T] = []
+    for item in items:
+        if page and (len(page) >= rows or room <= 0):
             return tuple(page), True
-        page.append(entry)
-        size += len(entry.key) + len(entry.committed.value or b"")
+        page.append(item)
+        room -= size_of(item)
     return tuple(page), False

@@ -9,10 +9,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import islice
 
-from epoxy.model.errors import Conflict, StoreFailed
 from epoxy.ports import Snapshot
-from epoxy.store.buffer import BufferedTransaction, WriteBuffer
-from epoxy.store.conflicts import Values, overlaps
+from epoxy.store.buffer import WriteBuffer
+from epoxy.store.conflicts import Values
 from epoxy.store.transact import Transactor
 from epoxy.store.versioned import MapView, VersionedMap
 
@@ -23,65 +22,35 @@ SEQUENCE_ROW = b"\xff/sequence"
 """Part of `survivors`: the last stamp, so that stamps rise even when every stamped row has been cleared."""
 
 
-class MemoryTransaction(BufferedTransaction):
-    def __init__(self, store: "MemoryStore", view: MapView) -> None:
-        super().__init__(view)
-        self.view = view
-        self._store: MemoryStore | None = store
-
-    def commit(self) -> None:
-        store, self._store = self._store, None
-        assert store is not None, "a transaction is committed once"
-        if not self.is_read_only:
-            store.apply(self)
-
-
 class MemoryStore(Transactor):
     """`pending` transactions are committed and not yet durable. Without `flush` everything is durable at once."""
 
     def __init__(self, flush: Flush | None = None, *, contents: Mapping[bytes, bytes] | None = None) -> None:
+        super().__init__()
         rows = dict(contents or {})
         self._sequence = self._durable_sequence = int.from_bytes(rows.pop(SEQUENCE_ROW, b""), "big")
         self._visible = VersionedMap(rows)
         self._durable = self._visible if flush is None else VersionedMap(rows)
         self._flush = flush
         self._flushing = False
-        self._closed = False
         self._pending: deque[tuple[Values, int]] = deque()
-        self._synced = 0
-        # Bounded by the callers' requests in flight.
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
-    def begin(self) -> MemoryTransaction:
-        if self._closed:
-            raise StoreFailed("the store is closed")
-        return MemoryTransaction(self, MapView(self._visible))
+    def view(self) -> MapView:
+        return MapView(self._visible)
 
     def newest(self) -> Snapshot:
-        if self._closed:
-            raise StoreFailed("the store is closed")
+        self._assert_alive()
         return self._visible
 
-    def when_durable(self, done: Callable[[], None]) -> None:
-        if self._closed:
-            return
-        if self._pending or self._waiting:
-            self._waiting.append((self.commits, done))
-        else:
-            done()
-
     def durable(self) -> Snapshot:
-        if self._closed:
-            raise StoreFailed("the store is closed")
+        self._assert_alive()
         return MapView(self._durable)
 
     def newest_stamp(self) -> int:
         return self._sequence
 
     def close(self) -> None:
-        """From here on nothing is acknowledged, and every transaction fails."""
-        self._closed = True
-        self._waiting.clear()
+        self._die("the store is closed")
 
     @property
     def pending(self) -> int:
@@ -99,14 +68,6 @@ class MemoryStore(Transactor):
             contents.values[SEQUENCE_ROW] = sequence.to_bytes(8, "big")
         return contents.values
 
-    def apply(self, transaction: MemoryTransaction) -> None:
-        """The commit: all of it or, after a conflict, nothing."""
-        if self._closed:
-            raise StoreFailed("the store is closed")
-        if overlaps(transaction.read_keys, transaction.read_ranges, transaction.view.changed):
-            raise Conflict("what this transaction read has changed since it began")
-        self.write(transaction)
-
     def write(self, transaction: WriteBuffer) -> None:
         sequence = self._sequence + 1 if transaction.stamped else self._sequence
         effects = transaction.effects(self._visible, sequence)
@@ -114,7 +75,7 @@ class MemoryStore(Transactor):
         self._sequence = sequence
         self.commits += 1
         if self._flush is None:
-            self._durable_sequence = sequence
+            self._durable_sequence, self._synced = sequence, self.commits
             return
         self._pending.append((effects, sequence))
         # The effects are held until they are synced; a late write to the buffer must not change them.
@@ -129,7 +90,7 @@ class MemoryStore(Transactor):
 
     def _flushed(self, flush: Flush, through: int) -> None:
         """Everything up to commit number `through` is durable. What the callbacks commit shares the next flush."""
-        if self._closed:
+        if self._dead is not None:
             return
         assert self._synced < through, "a flush ends once"
         while self._synced < through:
@@ -139,5 +100,5 @@ class MemoryStore(Transactor):
         while self._waiting and self._waiting[0][0] <= self._synced:
             self._waiting.popleft()[1]()
         self._flushing = False
-        if self._pending and not self._closed:
+        if self._pending and self._dead is None:
             self._start_flush(flush)

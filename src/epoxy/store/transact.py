@@ -1,27 +1,63 @@
-"""Transactions as functions, run again after a conflict: the same for every driver."""
+"""What is the same for every driver: transactions as functions, conflicts, and callbacks for durability."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from epoxy.model.errors import Conflict, TooManyConflicts
+from epoxy.model.errors import Conflict, StoreFailed, TooManyConflicts
 from epoxy.ports import Snapshot, Transaction
-from epoxy.store.buffer import DirectTransaction, WriteBuffer
+from epoxy.store.buffer import BufferedTransaction, DirectTransaction, VersionedView, WriteBuffer
 from epoxy.store.limits import MAX_ATTEMPTS
 
 T = TypeVar("T")
 
 
 class Transactor:
-    """A driver implements `begin`, `newest` and `write`, and counts its commits."""
+    """A driver implements `view`, `newest` and `write`, and counts its commits and those that are synced."""
 
     commits = 0
+    _synced = 0
+    _dead: str | None = None
+    """Why the store cannot be used any more."""
 
-    def begin(self) -> Transaction:
+    def __init__(self) -> None:
+        # Bounded by the callers' requests in flight.
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+
+    def view(self) -> VersionedView:
         raise NotImplementedError
 
     def newest(self) -> Snapshot:
         """The current state, commits that are not durable included. Valid until the next commit only."""
         raise NotImplementedError
+
+    def begin(self) -> BufferedTransaction:
+        self._assert_alive()
+        return BufferedTransaction(self.view(), self._apply)
+
+    def _apply(self, transaction: BufferedTransaction) -> None:
+        """The commit: all of it or, after a conflict, nothing."""
+        self._assert_alive()
+        if transaction.view.has_changed(transaction.read_keys, transaction.read_ranges):
+            raise Conflict("what this transaction read has changed since it began")
+        self.write(transaction)
+
+    def when_durable(self, done: Callable[[], None]) -> None:
+        if self._dead is not None:
+            return
+        if self._synced < self.commits or self._waiting:
+            self._waiting.append((self.commits, done))
+        else:
+            done()
+
+    def _die(self, reason: str) -> None:
+        """From here on nothing is acknowledged, and every transaction fails."""
+        self._dead = reason
+        self._waiting.clear()
+
+    def _assert_alive(self) -> None:
+        if self._dead is not None:
+            raise StoreFailed(self._dead)
 
     def write(self, transaction: WriteBuffer) -> None:
         """Commit without a check for conflicts."""

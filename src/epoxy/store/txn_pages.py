@@ -1,7 +1,6 @@
 """The values of the ordered engine in pages, for new members: compared by digest, sent, and replaced."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from epoxy.codec.tuple import pack, pack_bytes
 from epoxy.model.members import (
@@ -18,6 +17,7 @@ from epoxy.ports import Snapshot, Transaction
 from epoxy.protocol.members.digest import pairs_digest, pairs_stretch
 from epoxy.protocol.members.effects import Span
 from epoxy.store.keyspace import LEGACY_LAYOUT, key_of, rows_of, write
+from epoxy.store.member_rows import fitting
 from epoxy.store.txn_rows import VALUES
 
 
@@ -34,7 +34,7 @@ class ValueSpace:
 
     def stretches(self, view: Snapshot, after: bytes | None, count: int) -> tuple[Stretch, ...]:
         """The values beyond a key as stretches, as many as fit a page; the last is open-ended if no values follow."""
-        pairs, more = fitting(self.held(view, after, None), count * self.stretch_rows, MAX_PAGE_BYTES)
+        pairs, more = fitting(self.held(view, after, None), count * self.stretch_rows, MAX_PAGE_BYTES, pair_bytes)
         found = [pairs[i : i + self.stretch_rows] for i in range(0, len(pairs), self.stretch_rows)] or [()]
         told = [pairs_stretch(each, each[-1].key) for each in found[:-1]]
         return (*told, pairs_stretch(found[-1], pairs[-1].key if more else None))
@@ -46,13 +46,13 @@ class ValueSpace:
         pairs: list[Pair] = []
         after = request.after
         for place, until in enumerate([stretch.until for stretch in request.held] or [None]):
-            found, more = fitting(self.held(view, after, until), room - len(pairs), size)
+            found, more = fitting(self.held(view, after, until), room - len(pairs), size, pair_bytes)
             if pairs and (more or len(pairs) + len(found) > room):
                 return ValuesPage(differing=tuple(differing), pairs=tuple(pairs), through=after)
             if more or not is_same(request.held, place, found):
                 differing.append(place)
                 pairs += found
-                size -= weight(found)
+                size -= sum(map(pair_bytes, found))
             if more:
                 return ValuesPage(differing=tuple(differing), pairs=tuple(pairs), through=pairs[-1].key)
             after = until
@@ -72,16 +72,5 @@ def is_same(held: Sequence[Stretch], place: int, found: Sequence[Pair]) -> bool:
     return place < len(held) and held[place].count == len(found) and held[place].digest == pairs_digest(found)
 
 
-def weight(pairs: Sequence[Pair]) -> int:
-    return sum([len(pair.key) + len(pair.value) for pair in pairs])
-
-
-def fitting(pairs: Iterator[Pair], rows: int, size: int) -> tuple[tuple[Pair, ...], bool]:
-    """As many as fit, at least one, and whether there are more."""
-    page: list[Pair] = []
-    for pair in islice(pairs, rows + 1):
-        if page and (len(page) >= rows or size <= 0):
-            return tuple(page), True
-        page.append(pair)
-        size -= len(pair.key) + len(pair.value)
-    return tuple(page), False
+def pair_bytes(pair: Pair) -> int:
+    return len(pair.key) + len(pair.value)

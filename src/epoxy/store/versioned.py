@@ -7,7 +7,7 @@ from sortedcontainers import SortedList
 
 from epoxy.ports import KeyValue
 from epoxy.store.buffer import layered
-from epoxy.store.conflicts import Values
+from epoxy.store.conflicts import Values, overlaps
 from epoxy.store.mvcc import UndoLog
 
 
@@ -83,6 +83,9 @@ class MapView:
             record = record.next
         self._later = record
         return self._changed
+
+    def has_changed(self, keys: set[bytes], ranges: tuple[tuple[bytes, bytes], ...]) -> bool:
+        return overlaps(keys, ranges, self.changed)
 
     def get(self, key: bytes) -> bytes | None:
         changed = self.changed

@@ -81,12 +81,12 @@ PROBATION = 64
 """Quick jobs in a row before the next is run on the loop: a disk with one slow sync in 64 is slow."""
 
 
-class AdaptiveIoThread:
-    """Runs light jobs on the owner's thread while the disk is quick, and all others in a thread. A slow disk blocks the
-    loop once, and then not until it has been quick for `PROBATION` jobs."""
+class AdaptiveIoThread(IoThread):
+    """Runs light jobs on the owner's thread while the disk is quick, and all others in its thread. A slow disk blocks
+    the loop once, and then not until it has been quick for `PROBATION` jobs."""
 
     def __init__(self, name: str, post: Post, *, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._thread = IoThread(name, post)
+        super().__init__(name, post)
         self._clock = clock
         self._in_thread = 0
         self._quick_in_a_row = 0
@@ -100,7 +100,13 @@ class AdaptiveIoThread:
         light: bool = False,
     ) -> None:
         if not light or self._in_thread or self._quick_in_a_row < PROBATION:
-            self._submit_to_thread(job, done, failed)
+
+            def back(result: T) -> None:
+                self._in_thread -= 1
+                done(result)
+
+            self._in_thread += 1
+            super().submit(lambda: self._timed(job), back, failed)
             return
         try:
             result = self._timed(job)
@@ -108,19 +114,6 @@ class AdaptiveIoThread:
             failed(error)
         else:
             done(result)
-
-    def close(self) -> None:
-        self._thread.close()
-
-    def _submit_to_thread(
-        self, job: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]
-    ) -> None:
-        def back(result: T) -> None:
-            self._in_thread -= 1
-            done(result)
-
-        self._in_thread += 1
-        self._thread.submit(lambda: self._timed(job), back, failed)
 
     def _timed(self, job: Callable[[], T]) -> T:
         begun_s = self._clock()

@@ -11,20 +11,19 @@ Reads look through the memtables to the tree (`memtable.py`). Memory and the tim
 log, never on the number of rows.
 """
 
-from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from epoxy.model.errors import Conflict, StoreFailed, StoreRefused
+from epoxy.model.errors import StoreFailed, StoreRefused
 from epoxy.ports import Snapshot
-from epoxy.store.buffer import BufferedTransaction, WriteBuffer, stamp
+from epoxy.store.buffer import WriteBuffer, stamp
 from epoxy.store.conflicts import Values
 from epoxy.store.embedded.io_thread import AdaptiveIoThread, IoExecutor, IoThread, Post
 from epoxy.store.embedded.log import LogPosition, WriteAheadLog, recover, sync_folder
 from epoxy.store.embedded.memtable import EMPTY, Memtable, MemtableStack, Replaced, StoreView
 from epoxy.store.embedded.space import cause_of
-from epoxy.store.embedded.tree import Tree, TreeView
+from epoxy.store.embedded.tree import Tree
 from epoxy.store.mvcc import UndoLog
 from epoxy.store.transact import Transactor
 
@@ -42,19 +41,6 @@ MAX_LOG_BYTES = 16 * LOG_BYTES
 callers for their acknowledgements, which bounds the log and the memory."""
 
 
-class EmbeddedTransaction(BufferedTransaction):
-    def __init__(self, store: "EmbeddedStore", view: StoreView) -> None:
-        super().__init__(view)
-        self.view = view
-        self._store: EmbeddedStore | None = store
-
-    def commit(self) -> None:
-        store, self._store = self._store, None
-        assert store is not None, "a transaction is committed once"
-        if not self.is_read_only:
-            store.apply(self)
-
-
 class EmbeddedStore(Transactor):
     """Belongs to one event loop. `post` runs a function there from any thread (`loop.call_soon_threadsafe`), `schedule`
     at the end of the current tick (`loop.call_soon`). After `on_failure` the process must end: the last commits may or
@@ -70,6 +56,7 @@ class EmbeddedStore(Transactor):
         io_thread: Callable[[str, Post], IoExecutor] | None = None,
         log_bytes: int = LOG_BYTES,
     ) -> None:
+        super().__init__()
         try:
             self._tree, self._log, replayed, reached = open_folder(folder, log_bytes)
         except OSError as error:
@@ -87,32 +74,19 @@ class EmbeddedStore(Transactor):
         self._undo: UndoLog[Replaced] = UndoLog()
         self._durable_undo: UndoLog[Replaced] = UndoLog()
         self._sequence = reached.sequence
-        self._synced = 0
         self._log_bytes = 0
         self._scheduled = self._writing = False
         self._closed = False
-        self._dead: str | None = None
-        # Bounded by the callers' requests in flight.
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._checkpointing = True
         self._rotated(reached)
 
-    def begin(self) -> EmbeddedTransaction:
-        self._assert_alive()
-        return EmbeddedTransaction(self, StoreView(self._levels, self._undo.begin_read()))
+    def view(self) -> StoreView:
+        return StoreView(self._levels, self._undo.begin_read())
 
     def newest(self) -> Snapshot:
         if self._dead is not None:
             raise StoreFailed(self._dead)
         return self._levels
-
-    def when_durable(self, done: Callable[[], None]) -> None:
-        if self._dead is not None:
-            return
-        if self._synced < self.commits or self._waiting:
-            self._waiting.append((self.commits, done))
-        else:
-            done()
 
     def durable(self) -> Snapshot:
         if self._durable_view is None:
@@ -138,13 +112,6 @@ class EmbeddedStore(Transactor):
         self._checkpointer.close()
         self._log.close()
         self._tree.close()
-
-    def apply(self, transaction: EmbeddedTransaction) -> None:
-        """The commit: all of it or, after a conflict, nothing."""
-        self._assert_alive()
-        if transaction.view.has_changed(transaction.read_keys, transaction.read_ranges):
-            raise Conflict("what this transaction read has changed since it began")
-        self.write(transaction)
 
     def write(self, transaction: WriteBuffer) -> None:
         levels = self._levels
@@ -184,8 +151,9 @@ class EmbeddedStore(Transactor):
         self._scheduled = False
         if self._dead is not None or self._writing or self._synced == self.commits or self._too_far_ahead():
             return
-        through, effects = self.commits, self._levels.open
-        self._replace(opened=Memtable(), flushing=effects)
+        through, levels = self.commits, self._levels
+        effects = levels.open
+        self._levels = MemtableStack(Memtable(), effects, levels.active, levels.frozen, levels.tree)
         self._writing = True
         # Encoded here: in the thread it would wait for the interpreter's lock once more beside a busy loop.
         frame = self._log.frame(self._sequence, effects.values)
@@ -211,26 +179,13 @@ class EmbeddedStore(Transactor):
         self._notify()
 
     def _activate_flushed(self) -> None:
-        flushed = self._levels.flushing.values
+        levels = self._levels
+        flushed = levels.flushing.values
         self._durable_view = None
         if self._durable_undo.has_readers():
             self._durable_undo.record({key: self._durable.replaced(key) for key in flushed})
-        self._levels.active.add(flushed)
-        self._replace(flushing=EMPTY)
-
-    def _replace(
-        self,
-        *,
-        opened: Memtable | None = None,
-        flushing: Memtable | None = None,
-        active: Memtable | None = None,
-        frozen: Memtable | None = None,
-        tree: TreeView | None = None,
-    ) -> None:
-        now = self._levels
-        self._levels = MemtableStack(
-            opened or now.open, flushing or now.flushing, active or now.active, frozen or now.frozen, tree or now.tree
-        )
+        levels.active.add(flushed)
+        self._levels = MemtableStack(levels.open, EMPTY, levels.active, levels.frozen, levels.tree)
 
     def _notify(self) -> None:
         try:
@@ -245,7 +200,8 @@ class EmbeddedStore(Transactor):
         """The frame just written is the last of the generation."""
         self._checkpointing = True
         self._log_bytes = 0
-        self._replace(active=Memtable(), frozen=self._levels.active)
+        levels = self._levels
+        self._levels = MemtableStack(levels.open, levels.flushing, Memtable(), levels.active, levels.tree)
         self._durable, self._durable_view = self._levels.durable(), None
         self._writing = True
         self._writer.submit(self._log.rotate, self._rotated, self._fail)
@@ -271,7 +227,8 @@ class EmbeddedStore(Transactor):
             self._fail(error)
             return
         self._checkpointing = False
-        self._replace(frozen=EMPTY, tree=tree)
+        levels = self._levels
+        self._levels = MemtableStack(levels.open, levels.flushing, levels.active, EMPTY, tree)
         self._durable, self._durable_view = self._levels.durable(), None
         self._flush()
 
@@ -283,13 +240,8 @@ class EmbeddedStore(Transactor):
             self._on_failure(StoreFailed(reason))
 
     def _die(self, reason: str) -> None:
-        self._dead = reason
+        super()._die(reason)
         self._durable_view = None
-        self._waiting.clear()
-
-    def _assert_alive(self) -> None:
-        if self._dead is not None:
-            raise StoreFailed(self._dead)
 
 
 def open_folder(folder: Path, log_bytes: int) -> tuple[Tree, WriteAheadLog, dict[bytes, bytes | None], LogPosition]:

@@ -1,8 +1,6 @@
 """The server's side of a WebSocket, on a connection that began as HTTP. Messages arrive whole."""
 
 import asyncio
-import base64
-import hashlib
 from collections.abc import Callable
 from time import perf_counter
 from typing import Protocol, cast
@@ -10,11 +8,9 @@ from typing import Protocol, cast
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import Protocol as Framing
 from websockets.protocol import Side, State
+from websockets.utils import accept_key
 
 from epoxy.transport.http.exchange import Exchange
-
-GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-"""RFC 6455, section 1.3: a hash with it proves that the server speaks WebSocket."""
 
 MAX_MESSAGE_BYTES = 2 << 20
 """An actor's answer of a megabyte in base64, or the names of the actors of the largest envoy."""
@@ -148,7 +144,7 @@ def accept(exchange: Exchange, listen: Callable[[WebSocket], WebSocketListener])
     elif b"origin" in asked:
         exchange.fail(403, "forbidden", "not from a browser: a page of another origin could pretend to be an envoy")
     else:
-        proof = base64.b64encode(hashlib.sha1(key + GUID).digest())
+        proof = accept_key(key.decode("latin-1")).encode()
         headers = ((b"upgrade", b"websocket"), (b"sec-websocket-accept", proof))
         if not exchange.upgrade(WebSocket(listen), headers):
             exchange.fail(400, "bad_request", "a WebSocket is opened on a connection of its own")

@@ -14,10 +14,9 @@ from epoxy.transport.http.request import HttpReply
 from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, PeerLimits
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.authenticator import LOST_STATUS, Authenticator
-from epoxy.transport.peers.dial import Dial
 from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.peer import PeerRefused, check_answer
-from epoxy.transport.peers.reconnect import LinkObserver, PeerConnections
+from epoxy.transport.peers.reconnect import PeerConnections
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 
 MAX_WAITING = 8
@@ -68,9 +67,7 @@ class MemberConnection:
         self._member = member
         self._identity = identity
         self._context = context
-        self._connections = PeerConnections(
-            url, context.ssl, context.dice, LIMITS, LinkObserver(lambda: None, lambda _: None)
-        )
+        self._connections = PeerConnections(url, context, LIMITS)
         self._connections.start()
 
     def close(self) -> None:
@@ -82,7 +79,10 @@ class MemberConnection:
 
     def _send(self, path: bytes, body: bytes, left_s: float, answered: Answered) -> None:
         dial = self._connections.best()
-        if dial is None or self._is_stuck(dial):
+        if dial is not None and dial.waiting >= MAX_WAITING:
+            dial.abort()
+            dial = None
+        if dial is None:
             answered(Failed(reason="unreachable"))
             return
         header = self._identity.header(self._member, self._context.dice.nonce())
@@ -95,12 +95,6 @@ class MemberConnection:
         )
         there_ms = (perf_counter() - left_s) * 1000
         dial.request(head, body, partial(self._on_answer, mac, there_ms, answered))
-
-    def _is_stuck(self, dial: Dial) -> bool:
-        if dial.waiting < MAX_WAITING:
-            return False
-        dial.abort()
-        return True
 
     def _on_answer(self, mac: bytes, there_ms: float, answered: Answered, answer: HttpReply | None) -> None:
         if answer is None:

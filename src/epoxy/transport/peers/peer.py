@@ -16,7 +16,7 @@ import math
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from functools import partial
 
@@ -30,10 +30,9 @@ from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.authenticator import LOST_STATUS
 from epoxy.transport.peers.batch import Answered, Batch, Envelope, WindowedMinimum, deliver, fail
-from epoxy.transport.peers.dial import Dial
 from epoxy.transport.peers.frames import FrameDial, PeerHandshake
 from epoxy.transport.peers.link_context import Identity, LinkContext
-from epoxy.transport.peers.reconnect import LinkObserver, PeerConnections
+from epoxy.transport.peers.reconnect import PeerConnections
 
 log = logging.getLogger("epoxy.peers")
 
@@ -60,8 +59,9 @@ class PeerLink:
         self._identity = identity
         self._context = context
         self._limits = limits
+        make = partial(FrameDial, begin=self._begin_handshake)
         self._connections = PeerConnections(
-            url, context.ssl, context.dice, limits, LinkObserver(self._on_ready, self._on_failed), self._dial
+            url, context, limits, on_ready=self._on_ready, on_failed=self._on_failed, make=make
         )
         # Read for every message, and faster than a field of a record.
         self._queue_messages, self._queue_most = limits.queue_messages, limits.queue_bytes
@@ -133,9 +133,6 @@ class PeerLink:
             self._probe()
 
     # Connecting.
-
-    def _dial(self, drained: Callable[[], None]) -> Dial:
-        return FrameDial(drained, self._begin_handshake)
 
     def _begin_handshake(self) -> PeerHandshake:
         header = self._identity.header(self.id, self._context.dice.nonce())
@@ -241,7 +238,9 @@ class PeerLink:
                 self._went_down(f"answered {answer.status}: {error}")
             batch.fail(f"answered {answer.status}: {error}")
             return
-        self._measure(answer, (time.perf_counter() - left_s) * 1000)
+        elapsed_ms = (time.perf_counter() - left_s) * 1000
+        # Without the time the peer spent, mostly on its disk.
+        self.rtt.add(max(0.0, elapsed_ms - answer.took_us / 1000), self._context.clock.now_ms())
         self._went_up()
         self._deliver(batch, replies)
         if self._queue and not (self._gathering is not None and self._is_lazy):
@@ -271,10 +270,6 @@ class PeerLink:
             fail(rest.pop(0), "the answer does not fit into a frame")
         self._queue.extendleft(reversed(rest))
         self._queue_bytes += sum(len(envelope[0]) for envelope in rest)
-
-    def _measure(self, answer: HttpReply, elapsed_ms: float) -> None:
-        """Without the time the peer spent, mostly on its disk."""
-        self.rtt.add(max(0.0, elapsed_ms - answer.took_us / 1000), self._context.clock.now_ms())
 
     def _finish(self, batch: Batch) -> None:
         if not batch.done:

@@ -1,49 +1,40 @@
 """Keeps a few connections to one peer open, and reconnects with back-off."""
 
 import asyncio
-import ssl as tls
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from msgspec import Struct
-
-from epoxy.ports import Dice
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers.dial import Dial, report
-
-
-class LinkObserver(Struct, frozen=True):
-    """Callbacks about the connections."""
-
-    ready: Callable[[], None]
-    """One was opened, or can be written to again."""
-    failed: Callable[[str], None]
-    """An attempt failed, and none is open."""
+from epoxy.transport.peers.link_context import LinkContext
 
 
 class PeerConnections:
     def __init__(
         self,
         url: str,
-        ssl: tls.SSLContext | None,
-        dice: Dice,
+        context: LinkContext,
         limits: PeerLimits,
-        observer: LinkObserver,
+        *,
+        on_ready: Callable[[], None] = lambda: None,
+        on_failed: Callable[[str], None] = lambda _: None,
         make: Callable[[Callable[[], None]], Dial] = Dial,
     ) -> None:
-        """`make`: makes a connection, given the callback for when it can be written to again."""
+        """`on_ready`: a connection was opened, or can be written to again. `on_failed`: an attempt failed, and none is
+        open. `make` gets `on_ready` and makes a connection."""
         address = urlsplit(url)
         if address.scheme not in ("http", "https") or not address.hostname:
             raise ValueError(f"{url!r} is no address of a peer")
-        if address.scheme == "https" and ssl is None:
+        if address.scheme == "https" and context.ssl is None:
             raise ValueError(f"{url!r} wants TLS, and there is no [tls]")
         self.netloc = address.netloc.encode("ascii")
         self._host = address.hostname
         self._port = address.port or (443 if address.scheme == "https" else 80)
-        self._ssl = ssl if address.scheme == "https" else None
-        self._dice = dice
+        self._ssl = context.ssl if address.scheme == "https" else None
+        self._dice = context.dice
         self._limits = limits
-        self._observer = observer
+        self._on_ready = on_ready
+        self._on_failed = on_failed
         self._make = make
         self._open: list[Dial] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -77,7 +68,7 @@ class PeerConnections:
             except Exception as error:
                 # A bug, or an unusual error of the resolver. It is reported, and the peer is tried again.
                 report(error)
-                self._observer.failed(f"connecting failed: {error!r}")
+                self._on_failed(f"connecting failed: {error!r}")
                 was_good = False
             failures = 0 if was_good else failures + 1
             if failures:
@@ -85,7 +76,7 @@ class PeerConnections:
 
     async def _once(self) -> bool:
         """Connect, and wait until the connection is lost. True: there was an answer on it."""
-        dial = self._make(self._observer.ready)
+        dial = self._make(self._on_ready)
         try:
             async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
                 loop = asyncio.get_running_loop()
@@ -94,10 +85,10 @@ class PeerConnections:
         except OSError as error:  # TimeoutError and TLS's errors are among them.
             dial.abort()
             if not self._open:
-                self._observer.failed(str(error) or "connecting took too long")
+                self._on_failed(str(error) or "connecting took too long")
             return False
         self._open.append(dial)
-        self._observer.ready()
+        self._on_ready()
         try:
             await dial.lost
         finally:

@@ -158,15 +158,17 @@ class PeerEndpoint:
         signed = self._authenticator.authenticate(exchange)
         if signed is not None:
             answered = partial(self._respond, exchange, signed, began_s)
-            self._answer(exchange, signed.header, exchange.request.body, answered)
+            self._handle_requests(exchange, signed.header, exchange.request.body, answered)
 
     def handle_frame(self, exchange: FrameExchange) -> None:
         began_s = time.perf_counter()
         known = self._authenticator.authenticate_frame(exchange)
         if known is not None:
-            self._answer(exchange, exchange.header, exchange.body, partial(self._reply, exchange, known, began_s))
+            self._handle_requests(
+                exchange, exchange.header, exchange.body, partial(self._respond_to_frame, exchange, known, began_s)
+            )
 
-    def _answer(
+    def _handle_requests(
         self,
         exchange: Exchange | FrameExchange,
         header: SignedHeader,
@@ -189,7 +191,7 @@ class PeerEndpoint:
         took = b"%d" % ((time.perf_counter() - began_s) * 1e6)
         self._authenticator.respond(exchange, signed, body, ((TOOK_HEADER, took),))
 
-    def _reply(self, exchange: FrameExchange, known: bool, began_s: float, replies: Sequence[Reply]) -> None:
+    def _respond_to_frame(self, exchange: FrameExchange, known: bool, began_s: float, replies: Sequence[Reply]) -> None:
         body = encode_replies(replies)
         self._authenticator.respond_to_frame(exchange, known, int((time.perf_counter() - began_s) * 1e6), body)
 
