@@ -1,27 +1,19 @@
 """Signatures: what is let in, once, and what is not."""
 
-import hmac
-import re
 from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
 
 import pytest
 
-from epoxy.transport.limits import CHANGELOG_READ_PATH, MEMBER_PATH, MESSAGE_PATH, STREAM_PATH
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.auth import (
     MAX_NONCES,
     MAX_SENDERS,
     OPERATOR,
-    SCHEME,
     WINDOW_MS,
     Unauthenticated,
     Verifier,
-    read_authorization,
-    sign,
 )
-from epoxy.transport.peers.frames import PROTOCOL
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
 
 SECRET = b"a secret of the whole cluster"
@@ -210,34 +202,3 @@ def test_an_answer_belongs_to_its_request(ground: Ground) -> None:
         (b"x", one.mac, 200, value, b"yes"),
     ]:
         assert auth.store_of(*parts) is None
-
-
-# The page that others would implement it from
-
-
-PAGE = (Path(__file__).parents[3] / "docs" / "protocol" / "peers.md").read_text("utf-8")
-
-
-def test_the_page_shows_a_signature_as_it_is() -> None:
-    (shown,) = re.findall(r"^    authorization: (Epoxy .*)$", PAGE, re.MULTILINE)
-    header, words, _ = read_authorization(shown.replace("<64 hex digits>", "0" * 64).encode())
-    assert SCHEME + words in shown.encode()
-    (recipe,) = re.findall(r"^    (request\\n.*?)  +of a request$", PAGE, re.MULTILINE)
-    named = {
-        "address": "/v2/epoxy/message",
-        "sender": str(header.sender),
-        "recipient": str(header.recipient),
-        "epoch": str(header.epoch),
-        "time": str(header.time_ms),
-        "nonce": f"{header.nonce:016x}",
-        "store": f"{header.store:016x}",
-        "body": "a body",
-    }
-    signed = re.sub(r"<(\w+)>", lambda name: named[name[1]], recipe.replace("\\n", "\n"))
-    expected = hmac.new(b"key", signed.encode(), "sha256").hexdigest().encode()
-    assert sign(b"key", header, b"/v2/epoxy/message", b"a body")[1] == expected
-
-
-def test_the_page_has_the_addresses_and_the_protocol_of_peers() -> None:
-    for spoken in (MESSAGE_PATH, STREAM_PATH, MEMBER_PATH, CHANGELOG_READ_PATH, PROTOCOL):
-        assert spoken.decode() in PAGE
