@@ -1,1 +1,1 @@
-"""The simulator: production code in virtual time, those who break things and, apart from them, those who judge."""
+"""The simulator: production code in virtual time; a nemesis that breaks things, and judges that know nothing of it."""

@@ -1,4 +1,4 @@
-"""What clients asked for and what they were told: the only evidence a checker may use.
+"""What clients asked for and what they were answered: the only evidence a checker may use.
 
 A history is a list of operations in any order. It knows nothing of replicas, ballots or the simulator, so one recorded
 from a real cluster is judged by the same code; as text it is JSON lines, with bytes in base64.
@@ -136,7 +136,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkn
 
 
 def describe(record: Kind | Outcome) -> str:
-    """As `put b'x' if_version=3`: the fields that say something, in their order."""
+    """As `put b'x' if_version=3`: the fields that are not None, in their order."""
     fields = ((name, getattr(record, name)) for name in record.__struct_fields__)
     words = (repr(field) if name == "value" else f"{name}={field}" for name, field in fields if field is not None)
     return " ".join((type(record).__name__.lower(), *words))
@@ -184,8 +184,8 @@ def check_optimistic_read(history: Iterable[Operation], read: Operation) -> str 
 
 
 def check_calm_read(history: Iterable[Operation], read: Operation) -> str | None:
-    """With everybody up and connected, even an optimistic read asks far enough: a name that somebody was told is taken,
-    for ever, must not look as if it had never been written. (A tombstone may be shown after its time.)"""
+    """With all machines up and connected, even an optimistic read asks enough replicas: a name that is taken, as a
+    client was told, must not look as if it had never been written. (A tombstone may be shown after its time.)"""
     if read.outcome != Absent(version=0):
         return None
     for operation in history:

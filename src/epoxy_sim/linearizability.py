@@ -10,7 +10,7 @@ every answered operation is placed. Three facts about this register keep the sea
 1. An operation that fits and changes nothing is placed at once. In any completion it could be moved to the front.
 2. Every change raises the version by one, and nearly every answer names its version. A configuration past the version
    that a waiting operation has seen is a dead end: writes with answers leave no choice, unknown ones fill gaps only.
-3. Of the unknown writes that would do here what nobody can tell apart, one is tried: first those that expect this very
+3. Of unknown writes with the same effect as far as any answer shows, one is tried: first those that expect this very
    version, which have no other use, then by invocation. An order that uses another can be rewritten to use that one.
 """
 
@@ -128,7 +128,7 @@ class Linearizable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotLinearizable(msgspec.Struct, frozen=True, kw_only=True):
-    """No order exists. The longest prefix that the search placed, what the register then holds, and who is stuck."""
+    """No order exists. The longest prefix that the search placed, the register after it, and the operations stuck."""
 
     key: bytes
     prefix: tuple[Operation, ...]
@@ -323,7 +323,7 @@ class _Search:
 
 
 def _likenesses(answered: list[Operation], unknown: list[Operation]) -> list[object]:
-    """Fact 3: equal for writes whose effect no answer tells apart. Values that nobody saw are all alike."""
+    """Fact 3: equal for writes whose effect no answer tells apart. Values that no read returned are all alike."""
     if not unknown:
         return []
     seen = {value for operation in answered if (value := _seen(operation)) is not None}

@@ -1,7 +1,7 @@
 """Simulation without an end: all workloads, sizes and policies in turn, always with new seeds.
 
-What was found is kept in a summary file, from which the next soak goes on. A lane plays one chunk at a time, so its
-next seed says all there is to know about it, whenever the soak was killed.
+Results are kept in a summary file, from which the next soak goes on. A lane (a workload, size and policy) plays one
+chunk at a time, so its next seed is all its state, whenever the soak was killed.
 """
 
 import os
@@ -22,13 +22,13 @@ from epoxy_sim.worker_pool import work
 
 FORMAT = 1
 CHUNK = 16
-"""Seeds for a lane's turn: one to several seconds, so all lanes come up within minutes."""
+"""Seeds of a lane's turn: one to several seconds, so that all lanes have a turn within minutes."""
 
 SAVE_SECONDS = 5.0
-"""What a power cut may cost."""
+"""Between two writes of the summary: what a power cut may cost."""
 
 MAX_FAILURES = 100
-"""Kept in the summary. A build that fails more often needs no longer list."""
+"""Kept in the summary: enough to work on."""
 
 LANES = [
     Setup(workload=workload, n=n, policy=policy)
@@ -62,7 +62,7 @@ class SoakSummary(Struct, kw_only=True):
 
 
 class Header(Struct):
-    """All that summaries of every version share."""
+    """What summaries of every version have."""
 
     format: int
 

@@ -1,7 +1,7 @@
-"""A few processes that share a line of tasks.
+"""A few processes that share a queue of tasks.
 
-One pipe for each, and no thread anywhere: so forking is safe, an interrupt meets a program that is doing one thing, and
-nothing outlives the process that asked.
+One pipe for each, and no threads: so forking is safe, an interrupt reaches a program that is doing one thing, and no
+worker outlives its parent.
 """
 
 import multiprocessing
@@ -18,25 +18,25 @@ ResultT = TypeVar("ResultT")
 
 
 class WorkerDied(Exception):
-    """A process is gone without an answer: killed from outside, most likely for want of memory."""
+    """A worker ended without a result: killed from outside, most likely for want of memory."""
 
 
 def cores() -> int:
-    """Those this process may use, which in a container are fewer than the machine has."""
+    """The cores this process may use: in a container fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def work(play: Callable[[TaskT], ResultT], tasks: Iterator[TaskT], jobs: int) -> Iterator[ResultT]:
-    """Results as they come, in no order. A task is drawn only when somebody is free to do it, so `tasks` may stop early
-    because of what came out so far. One job needs no process but this one."""
+    """Results as they come, in any order. A task is drawn only when a worker is free, so `tasks` may stop early because
+    of the results so far. One job runs in this process."""
     if jobs == 1:
         yield from map(play, tasks)
         return
-    members = [hire(play) for _ in range(jobs)]
+    workers = [start_worker(play) for _ in range(jobs)]
     try:
-        yield from share([pipe for _, pipe in members], tasks)
+        yield from share([pipe for _, pipe in workers], tasks)
     finally:
-        for process, pipe in members:
+        for process, pipe in workers:
             process.terminate()
             process.join()
             pipe.close()
@@ -63,8 +63,8 @@ def receive(pipe: "Connection[TaskT, ResultT]") -> ResultT:
         raise WorkerDied("a worker process died without an answer; was it killed for want of memory?") from gone
 
 
-def hire(play: Callable[[TaskT], ResultT]) -> "tuple[BaseProcess, Connection[TaskT, ResultT]]":
-    """Forking costs nothing, but only a process of one thread may."""
+def start_worker(play: Callable[[TaskT], ResultT]) -> "tuple[BaseProcess, Connection[TaskT, ResultT]]":
+    """Forking is cheap, but only a process with one thread may fork."""
     can_fork = "fork" in multiprocessing.get_all_start_methods() and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if can_fork else "spawn")
     ours, theirs = context.Pipe()
@@ -75,7 +75,7 @@ def hire(play: Callable[[TaskT], ResultT]) -> "tuple[BaseProcess, Connection[Tas
 
 
 def serve(play: Callable[[TaskT], ResultT], pipe: "Connection[ResultT, TaskT]") -> None:
-    """The life of a worker. An interrupt from the keyboard reaches all of us: the parent decides what it means."""
+    """The loop of a worker. An interrupt from the keyboard reaches every process: only the parent acts on it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = multiprocessing.parent_process()

@@ -1,4 +1,4 @@
-"""Virtual time: one queue of things to happen, one thread, nothing else moves."""
+"""Virtual time: one queue of events, one thread."""
 
 import heapq
 from collections.abc import Callable
@@ -7,7 +7,7 @@ Action = Callable[[], None]
 
 
 class Event:
-    """Something that will happen, unless it is cancelled."""
+    """An action at a time to come, unless it is cancelled."""
 
     __slots__ = ("action",)
 
@@ -19,24 +19,24 @@ class Event:
 
 
 class World:
-    """Time is in whole microseconds: integers, so that a sum is the same on every machine. Events of one moment happen
-    in the order they were arranged."""
+    """Time is in whole microseconds: integers, so that a sum is the same on every machine. Events at the same time
+    happen in the order in which they were added."""
 
     def __init__(self, *, tracing: bool = False) -> None:
         self.now_us = 0
         self.happened = 0
         self.trace: list[str] | None = [] if tracing else None
         self._queue: list[tuple[int, int, Event]] = []
-        self._arranged = 0
+        self._added = 0
 
     def after(self, delay_us: int, action: Action) -> Event:
         event = Event(action)
-        self._arranged += 1
-        heapq.heappush(self._queue, (self.now_us + max(0, delay_us), self._arranged, event))
+        self._added += 1
+        heapq.heappush(self._queue, (self.now_us + max(0, delay_us), self._added, event))
         return event
 
     def run_until(self, finished: Callable[[], bool], deadline_us: int) -> bool:
-        """Let things happen until `finished`. False: time ran out, or nothing is left to happen."""
+        """Run events until `finished`. False: the deadline has passed, or no event is left."""
         while not finished():
             if not self._queue or self._queue[0][0] > deadline_us:
                 return False

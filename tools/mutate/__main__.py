@@ -1,4 +1,4 @@
-"""Draw random changes of production code, room by room, and print those that nobody notices.
+"""Draw random changes of production code, room by room, and print those that no test notices.
 
     python -m tools.mutate [ROOM ...] [--count 20] [--seed 0] [--short] [--json] [--list]
 
@@ -77,7 +77,7 @@ def examine(names: Sequence[str], count: int, seed: int, patience: float, folder
         say(f"{name}: {len(chosen)} changes; unchanged, " + ", ".join(f"{k} {v:.0f} s" for k, v in times.items()))
         for number, change in enumerate(chosen, start=1):
             found.append(tree.judge(room, change, limits(times, patience)))
-            by = found[-1].by or "NOBODY"
+            by = found[-1].by or "NOT NOTICED"
             say(f"  {number}/{len(chosen)} {change.path}:{change.line} {change.kind}: {by}, {found[-1].seconds:.0f} s")
     return found
 

@@ -1,4 +1,4 @@
-"""Runs what should notice a change, in a copy of the tree, and says who did."""
+"""Runs the tests that should notice a change, in a copy of the tree, and reports which did."""
 
 import difflib
 import os
@@ -21,8 +21,8 @@ LEFT_OUT = shutil.ignore_patterns(
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """`by` says who noticed: a step's name, or that it hung. None: nobody did. `was` and `became` are the first line
-    that differs, without the spaces around it."""
+    """`by`: the step that noticed, or that hung. None: the change was not noticed. `was` and `became` are the first
+    line that differs, without the spaces around it."""
 
     room: str
     change: Change
@@ -49,7 +49,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 def steps(root: Path, room: Room, source: Path | None) -> Iterator[Step]:
-    """Who notices soonest comes first. Without a source: what the whole room is judged by."""
+    """The fastest to notice comes first. Without a source: the steps of the whole room."""
     pytest = (sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider")
     own = own_tests(root, room, source) if source is not None else []
     if own:

@@ -1,4 +1,4 @@
-"""What is changed, and who should notice: for each room its sources, its tests and, where it has one, a simulation."""
+"""What is changed, and what should notice: for each room its sources, its tests and, where it has one, a simulation."""
 
 from pathlib import Path
 

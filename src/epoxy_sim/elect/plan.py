@@ -1,4 +1,4 @@
-"""A whole run as data: the cluster, its weather, and what breaks when."""
+"""A whole run of elections as data: the cluster, its network, and what breaks when."""
 
 import enum
 
@@ -15,7 +15,7 @@ class Kind(enum.Enum):
     AGENT_CRASH = "agent-crash"
     """The server goes on without its agent."""
     AGENT_END = "agent-end"
-    """The agent is told to end: it makes way first."""
+    """The agent is asked to end: it hands over first."""
     SERVER_CRASH = "server-crash"
     HANG = "hang"
     """The server does not answer, and does nothing; its agent does."""
@@ -25,7 +25,7 @@ class Kind(enum.Enum):
     ONE_WAY = "one-way"
     """What the target sends is lost; it hears everything."""
     APART = "apart"
-    """The first target and the others named do not hear each other; everybody else hears all."""
+    """The first target and the others named do not hear each other; all others hear everything."""
     SILENT = "silent"
     """The agents of the first target and of the others named do not hear each other; their servers do."""
     CRASH_ON_VOTE = "crash-on-vote"
@@ -56,8 +56,8 @@ class ElectWeather(Struct, frozen=True, kw_only=True):
 
 
 class Roll(Struct, frozen=True, kw_only=True):
-    """An operator gives all nodes another list, one after the other. `nodes`: who is on it, from 1. `order`: who is
-    restarted when; `gap_ms` between two. `stay`: who leaves the list is not stopped before everything is over."""
+    """An operator gives all nodes another list, one after the other. `nodes`: those on the list, from 1. `order`: the
+    order of restarts, `gap_ms` apart. `stay`: a node that leaves the list is not stopped before the end."""
 
     at_ms: int
     nodes: tuple[int, ...]
@@ -68,9 +68,9 @@ class Roll(Struct, frozen=True, kw_only=True):
 
 
 class ElectPlan(Struct, frozen=True, kw_only=True):
-    """`begun`: the nodes start with the memory of a cluster that has run before. `stranger`: somebody without the
-    secret speaks to everybody. `odd`: the node whose file lists only the first three; 0 is nobody. `sync_ms`: how long
-    a whole copy of the data takes. `n`: the nodes of the first list; `rolls`: the lists that follow it."""
+    """`begun`: the nodes start with the records of a cluster that has run before. `stranger`: a process without the
+    secret sends messages to all nodes. `odd`: the node whose file lists only the first three; 0 is none. `sync_ms`: how
+    long a whole copy of the data takes. `n`: the nodes of the first list; `rolls`: the lists that follow it."""
 
     seed: int
     n: int
@@ -89,7 +89,7 @@ class ElectPlan(Struct, frozen=True, kw_only=True):
     encoded: bool
     rolls: tuple[Roll, ...] = ()
     babble_ms: int = 0
-    """When a node that belongs to the cluster tells everybody of the last epoch there is; 0 is never."""
+    """When a node of the cluster sends the last epoch there is to all others; 0 is never."""
 
     @property
     def size(self) -> int:

@@ -1,8 +1,8 @@
 """The protocol as it was first described, rule by rule, in place of ours.
 
 Every proposer has a fast ballot (1, me) of its own, an acceptor replaces a vote at a lower ballot by one at a higher,
-and a recovery takes up the highest accepted ballot. It loses acknowledged writes, as told in
-docs/protocol/why-not-as-described.md. It stays here because a checker that cannot find that loss is worth nothing.
+and a recovery takes up the highest accepted ballot. It loses acknowledged writes, as described in
+docs/protocol/why-not-as-described.md. It is kept because a checker must be able to find that loss.
 """
 
 # Its rules stand in for ours and keep their signatures, used or not.
@@ -38,7 +38,7 @@ def fast_paxos_quorums(n: int, policy: QuorumPolicy = QuorumPolicy.FAST_PAXOS) -
 
 
 def select(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState, Selected]:
-    """Ballot selection only reads: the proposer votes later, through the same handler as everybody."""
+    """Ballot selection only reads: the proposer votes later, through the same handler as other replicas."""
     if op.offered and state.committed is not None and state.version >= op.offered:
         return state, AlreadyCommitted(committed=state.committed, lineage=state.lineage)
     verdict = check_preconditions(op.write, state.committed, confirmed=False)

@@ -1,4 +1,4 @@
-"""The steps of a small world, in words."""
+"""The steps of a small world as text."""
 
 from msgspec import Struct
 
@@ -55,7 +55,7 @@ class Promoted(Struct, frozen=True):
 
 
 Label = tuple[int, object, object]
-"""A step: the replica it happens at, what was asked of it, and what came of it. Told only when somebody reads it."""
+"""A step: the replica it happens at, the request, and the result. It becomes text only in a trace that is shown."""
 
 
 def name(replica_id: int) -> str:

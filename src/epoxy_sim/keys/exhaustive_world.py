@@ -8,15 +8,15 @@ Why so little has to be stored:
 
 - A message once sent may arrive at any time, any number of times, or never. So the network is the set of requests ever
   sent, and loss, duplication and reordering need no steps of their own.
-- Receiving a reply touches nobody but its receiver. So each replica's answer to a proposer's open round is kept with
+- Receiving a reply changes only its receiver. So each replica's answer to a proposer's open round is kept with
   that replica, and the proposer acts, when it acts, on any quorum of the answers given so far. It need not act: a
   crashed proposer is one that takes no further step, a hedge timer may ring whenever it likes.
 - A refusal only tells how high the next ballot should be. A retry here may aim above any ballot ever reserved, which
   covers every refusal there can be.
 - Deciding, learning at home and sending Commit is one step: to crash in between is to have one's Commits lost.
 - Until `commits` asks for it, Commits of an immutable key are not delivered. A replica that has learned answers
-  AlreadyCommitted for ever and its own proposer stops; everybody else sees what they would see if it fell silent, and
-  silence is explored already.
+  AlreadyCommitted for ever and its own proposer stops; to all others it looks as if it had crashed, and crashes are
+  explored already.
 
 A state is one integer: the number of a `Talk` (proposers and network) and for each replica the number of a `Column`
 (its key state and its answers to open rounds). Transitions are computed once for each Talk and Column and then looked
@@ -181,7 +181,7 @@ class Rules:
         return after, reply
 
     def spontaneous(self, talk: Talk, f: int, column: Column) -> Iterator[Outcome]:
-        """What a proposer may do without waiting for anybody: begin, or give up the round and retry, or restart."""
+        """What a proposer may do without waiting for answers: begin, or give up the round and retry, or restart."""
         flow = talk.flows[f]
         if flow.done:
             return
@@ -319,8 +319,8 @@ class Rules:
         return self.settled(talk, f, request.proposal, label), Column(state, column.oks), label
 
     def settled(self, talk: Talk, f: int, committed: Proposal, label: Label) -> Talk:
-        """This is what the client will be told, so it must be what everybody is told. A writer that lost a version goes
-        on, if there is a next one."""
+        """This is what the client is told, so it must be the same for all clients. A writer that lost a version goes on
+        with the next, if there is one."""
         for other in talk.decided:
             if other.version == committed.version and other != committed:
                 raise Broken(f"two values decided: {proposal(other)} and {proposal(committed)}", label)
@@ -352,7 +352,7 @@ class Rules:
 
 
 def lawful(asked: Label, rule: Callable[[], T]) -> T:
-    """Production asserts its own invariants; one that fails is a find."""
+    """Production asserts its own invariants: one that fails is a violation."""
     try:
         return rule()
     except AssertionError as error:

@@ -1,9 +1,9 @@
 """Every reachable state of a small world whose members change, once: one key, a few replicas, a few writers.
 
 As in `exhaustive_world`, every rule is production code, the network is the set of requests ever sent, and only control
-flow is written again. What is new: a replica adopts the next epoch whenever it likes, once there is one; the joint
-epoch is there from the beginning; and the last one follows when somebody could have said that enough new members are
-synced. Copying is hearing a Commit. Readers recover without a value of their own, and so settle what is in flight.
+flow is written again. What is new: a replica adopts the next epoch at any time, once there is one; the joint epoch is
+there from the beginning; and the last one follows as soon as enough new members could be synced. Copying is hearing a
+Commit. Readers recover without a value of their own, and so settle what is in flight.
 
 Nothing is symmetrical here, so worlds are smaller: two to five replicas, two writers, two or three ballots.
 """
@@ -207,7 +207,7 @@ class MembersSearch:
         return isinstance(message, Commit) or replica in self.configs[message.epoch].voters
 
     def deliver(self, message: Message, replica: int, number: int) -> tuple[int, Ok | None, Label] | None:
-        """The column afterwards, and a consent. None: nothing anybody would notice."""
+        """The column afterwards, and a consent. None: no effect."""
         asked = (message, replica, number)
         if asked not in self._delivered:
             column = self.columns.values[number]

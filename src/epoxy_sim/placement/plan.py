@@ -1,4 +1,4 @@
-"""A run of actors as data: the datacenters and their trouble, the envoys and theirs, and who asks for what."""
+"""A whole run of actors as data: the datacenters and their faults, the envoys and theirs, and the requests."""
 
 import enum
 
@@ -24,13 +24,13 @@ class PlacementStep(Struct, frozen=True, kw_only=True):
 
 class EnvoyFaultKind(enum.Enum):
     KILL = "kill-envoy"
-    """Gone, with its actors; another one comes when the fault ends."""
+    """The process is killed with its actors; another one starts when the fault ends."""
     CUT = "cut-envoy"
     """It lives, and neither side hears the other, until the connection breaks when the fault ends."""
     DROP = "drop-envoy"
     """Its connection breaks; it connects again."""
     DRAIN = "drain-envoy"
-    """It leaves in order; another one comes when the fault ends."""
+    """It leaves in order; another one starts when the fault ends."""
     FAIL = "fail-actors"
     """The code of its actors fails."""
     TWIN = "twin-envoy"

@@ -1,8 +1,8 @@
-"""Transactions as their clients saw them, and whether one order explains it all.
+"""Transactions as their clients saw them, and whether one order explains all answers.
 
-The replicas say in which order they executed what interferes; that is the certificate. The checker believes none of it:
-the order must be the same everywhere, it must not contradict the order in time, and when everything is executed again
-in such an order, on a state of its own, every client must have been told what comes out.
+The replicas report in which order they executed what interferes. The checker does not trust them: the order must be the
+same everywhere, it must not contradict the order in time, and when everything is executed again in such an order, on a
+state of its own, every client must have got the same result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ from epoxy.protocol.txn.execution import ExecutionState, execute
 
 
 class Asked(Struct, kw_only=True):
-    """One transaction. `returned` and `result` stay None if its client heard nothing, or nothing definite. `refused`:
-    it heard that it never is executed."""
+    """One transaction. `returned` and `result` stay None if its client got no answer, or no definite one. `refused`:
+    the answer was that it is never executed."""
 
     number: int
     client: str
@@ -55,8 +55,8 @@ def explain(asked: Mapping[int, Asked], executed: Sequence[int]) -> str | None:
 
 
 def arrange(asked: Mapping[int, Asked], executed: Sequence[int]) -> list[int] | None:
-    """An order that keeps that of execution where two interfere, and that in time: who was answered before another one
-    was asked comes before it. None: there is none."""
+    """An order that agrees with execution where two interfere, and with time: a transaction that was answered before
+    another was asked comes before it. None: there is none."""
     left = list(executed)
     placed: list[int] = []
     while left:
@@ -69,7 +69,7 @@ def arrange(asked: Mapping[int, Asked], executed: Sequence[int]) -> list[int] | 
 
 
 def may_be_next(asked: Mapping[int, Asked], number: int, left: Sequence[int]) -> bool:
-    """Nobody who is left must come before it."""
+    """Whether none of those left must come before it."""
     here = asked[number]
     for other in left:
         if other == number:

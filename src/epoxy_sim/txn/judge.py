@@ -1,6 +1,6 @@
-"""Those who judge the ordered engine. They see what replicas hold and execute, and know nothing of the faults.
+"""The judge of transactions. It sees what replicas hold and execute, and knows nothing of the faults.
 
-Only what is durable counts: a decision or an execution that a crash took back was never told to anybody.
+Only what is durable counts: a decision or an execution that a crash took back was never reported.
 """
 
 from collections.abc import Collection
@@ -23,7 +23,7 @@ class TxnJudge(per_key.Judge):
     def __init__(self, members: Collection[int]) -> None:
         super().__init__()
         self.members: dict[int, frozenset[int]] = {0: frozenset(members)}
-        """Of every term."""
+        """The members of every term."""
         self.decisions: dict[At, OrderedCommit] = {}
         self.orders: dict[int, list[At]] = {}
         """What each replica executed, in its order."""
@@ -31,7 +31,7 @@ class TxnJudge(per_key.Judge):
         self._under_way: dict[int, list[At]] = {}
         self._done: dict[tuple[int, At], OrderedCommit] = {}
         self._over: dict[At, frozenset[At]] = {}
-        """What everybody had executed when an instance was decided."""
+        """What all members had executed when an instance was decided."""
         self._copied: dict[int, int] = {}
         """The last term of which a replica has a copy instead of its decisions."""
 
@@ -138,7 +138,7 @@ class TxnJudge(per_key.Judge):
                     )
 
     def order(self) -> list[At]:
-        """Of everything: of each term by one of those who executed most of it."""
+        """Of everything: of each term, the order of a replica that executed most of it."""
         found: list[At] = []
         for term in sorted({at[0] for at in self.decisions}):
             orders = [[at for at in order if at[0] == term] for order in self.orders.values()]
@@ -153,7 +153,7 @@ def named(at: At) -> str:
 
 
 def is_executed(at: At, log: InstanceLog, term: int) -> bool:
-    """As far as one knows who is in this term."""
+    """As far as a replica in this term knows."""
     return at[0] < term or (at[0] == term and log.is_executed(at[1]))
 
 

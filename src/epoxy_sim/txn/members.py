@@ -1,5 +1,5 @@
 """Changes of members as the ordered engine sees them: configurations and the ends of terms come from registers that do
-not fail, and machines hear of them sooner or later. The per-key simulator plays the real ones."""
+not fail, and machines hear of them sooner or later. The simulation of members plays the real ones."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,13 +19,13 @@ from epoxy_sim.txn.plan import TxnMembersChange, TxnPlan
 from epoxy_sim.world import World
 
 TICK_US = 10_000
-"""Between two looks at how far everybody is: a few for each phase of a change."""
+"""Between two checks of how far the members are: a few in each phase of a change."""
 
 LONGEST_US = 60_000
-"""From somebody who asks a register to the register, or back."""
+"""From a machine to a register, or back."""
 
 GIVEN_UP = 0.2
-"""At a look: sometimes before a term's end is decided, sometimes after, sometimes when newcomers have copied it."""
+"""The chance at each check: before a term's end is decided, after it, or when newcomers have copied the term."""
 
 PAGE = 2
 """Values in one page: a few keys must make several, or nothing happens between two of them."""
@@ -68,11 +68,11 @@ class Members:
             self._end_joint()
         elif self._changes and self._world.now_us >= self._changes[0].at_us:
             self._begin_joint(self._changes.pop(0))
-        if not self._is_everybody_told():
+        if not self._is_known_everywhere():
             self._world.after(TICK_US, self._tick)
 
-    def _is_everybody_told(self) -> bool:
-        """Only machines that live on hear of anything, so that they do is for when faults have ended."""
+    def _is_known_everywhere(self) -> bool:
+        """Only machines that are up hear of configurations, so this can be required only when faults have ended."""
         known = all(self._is_up_to_date(life) for life in self.lives)
         return self.done and self.calm and known and len(self.lives) == len(self._machines)
 
@@ -90,7 +90,7 @@ class Members:
     # The registers
 
     def decide_end(self, life: TxnLife, term: int, value: bytes, done: Callable[[bytes | None], None]) -> None:
-        """Somebody puts in how a term ended; that may come late, and the answer may never be known."""
+        """A machine proposes how a term ended; the proposal may arrive late, and its answer may be lost."""
 
         def arrive() -> None:
             decided = self.ends.setdefault(term, value)

@@ -19,9 +19,7 @@ ALL = (
     mutant("unequal-is-fast", "answers that differ count as equal", mutations.fast_whatever_they_say),
     mutant("merge-unequal", "answers that differ are merged and committed", mutations.commit_the_union),
     mutant("skip-validate", "recovers without validating", mutations.believe_at_once, since=300),
-    mutant(
-        "validate-forgets", "validates and does not remember the command", mutations.keep_nothing_in_mind, since=300
-    ),
+    mutant("validate-forgets", "validates and does not remember the command", mutations.forget_command, since=300),
     mutant(
         "rivals-ignored",
         "does not wait for rivals",
@@ -30,7 +28,7 @@ ALL = (
         since=430,
     ),
     mutant("nop-in-doubt", "takes what may be committed for nothing", Patch(recovery, "took_as_sent", never)),
-    mutant("unequal-votes-count", "counts those who added dependencies", mutations.took_it_somehow, since=450),
+    mutant("unequal-votes-count", "counts replicas that added dependencies", mutations.took_it_somehow, since=450),
     mutant(
         "coordinator-forgiven",
         "does not rule out a coordinator that answered",
@@ -86,7 +84,7 @@ ALL = (
     ),
     mutant(
         "copies-too-early",
-        "newcomers copy from one who has not finished",
+        "newcomers copy from a member that has not finished",
         term_mutations.complete_at_any_time,
         since=100,
     ),

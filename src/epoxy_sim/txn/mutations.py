@@ -49,7 +49,7 @@ _count, _decides = Votes.count, votes.decides
 
 @replaces(acceptor, "joined")
 def one_ballot_for_both(state: Instance, ballot: Ballot) -> Instance:
-    """The bug of the first EPaxos: who joins a ballot forgets in which one it voted."""
+    """The bug of the first EPaxos: joining a ballot overwrites in which one the vote was given."""
     return replace(state, ballot=ballot, accepted=ballot)
 
 
@@ -67,8 +67,8 @@ def pre_accept_again(log: InstanceLog, state: Instance, message: PreAccept) -> a
 
 
 @replaces(acceptor, "remember_command")
-def keep_nothing_in_mind(state: Instance, message: Validate) -> Instance:
-    """As the design had it: a replica is asked about a command, and does not remember it."""
+def forget_command(state: Instance, message: Validate) -> Instance:
+    """A replica is asked about a command, and does not remember it."""
     return state
 
 
@@ -81,7 +81,7 @@ def took_it_somehow(each: Instance) -> bool:
 def believe_at_once(
     request: Recover, choice: FastPathCheck, asked: set[int], ctx: Context
 ) -> Flow[Propose | Learn | None]:
-    """Without asking anybody whether it can have been."""
+    """Without asking other replicas whether it can have been committed."""
     yield from ()
     return Propose(choice.command, choice.deps)
 
@@ -115,7 +115,7 @@ def commit_the_union(instance_id: InstanceId, command: Command, ctx: Context) ->
 
 @replaces(graph, "in_order")
 def by_slot(group: list[InstanceId]) -> list[InstanceId]:
-    """A number that may tie, as `seq` may; then whoever was found first goes first."""
+    """A number that may tie, as `seq` may; then the order of discovery decides."""
     return sorted(group, key=lambda instance_id: instance_id.slot)
 
 
@@ -137,13 +137,13 @@ def until_something_is_missing(
 
 @replaces(InstanceLog, "_archived_beyond")
 def nothing_is_archived(self: InstanceLog, deps: Deps) -> list[tuple[int, int, int]]:
-    """What has only its rows left interferes with nobody."""
+    """What has only its rows left interferes with nothing."""
     return []
 
 
 @replaces(TermSpace, "mark_executed")
 def not_marked(self: TermSpace, tx: Transaction, instance_id: InstanceId) -> None:
-    """Nobody knows after a restart what was executed."""
+    """After a restart it is not known what was executed."""
 
 
 @replaces(OrderedReplica, "forget")
@@ -239,7 +239,7 @@ def touching(command: Command, footprint: dict[bytes, bool]) -> Command:
 def only_writes_count(
     self: Interference, instance_id: InstanceId, command: Command, deps: Deps
 ) -> frozenset[InstanceId]:
-    """Reads interfere with nobody."""
+    """Reads interfere with nothing."""
     wanted = [key for key, writes in command.footprint.items() if writes]
     found = {
         InstanceId(replica_id, slot)

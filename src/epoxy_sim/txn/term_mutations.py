@@ -33,7 +33,7 @@ def one_is_enough(told: Mapping[int, object], quorums: Quorums) -> bool:
 
 @replaces(terms, "votes_on")
 def vote_while_closing(part: Part, ends: Ends | None, instance_id: InstanceId) -> bool:
-    """What was told is told, and votes go on until the end is known."""
+    """After its answer it goes on voting until the end is known."""
     return part in (Part.OPEN, Part.CLOSING) or (part is Part.ENDING and not terms.is_beyond(ends, instance_id))
 
 
@@ -50,7 +50,7 @@ def nothing_is_beyond(ends: Ends | None, instance_id: InstanceId) -> bool:
 
 @replaces(OrderedEngine, "handle")
 def whatever_the_term(self: OrderedEngine, message: InTerm) -> Reply:
-    """Slots begin again in every term, and nobody looks."""
+    """Slots begin again in every term, and the term is not checked."""
     if not self.is_member:
         return Failed(reason="no member")
     self._wake()
@@ -64,7 +64,7 @@ def over_when_it_is_decided(ends: Ends | None, log: InstanceLog) -> bool:
 
 @replaces(terms, "adopted")
 def end_with_the_joint_epoch_alone(term: Term, config: ClusterConfig, me: int) -> Term:
-    """One who never heard of the joint epoch goes on."""
+    """A member that never heard of the joint epoch goes on."""
     after = _adopted(term, config, me)
     return after if config.is_joint and term.number == config.term else replace(after, ending=term.ending)
 
@@ -76,7 +76,7 @@ def no_values(self: ValueSpace, tx: Transaction, spans: Sequence[Span], pairs: S
 
 @replaces(Terms, "keep")
 def keep_nothing(self: Terms, kept: tuple[Kept, ...]) -> None:
-    """A newcomer has all values; who asks it for what it missed asks in vain."""
+    """A newcomer has all values, and nothing for members that ask for what they missed."""
 
 
 @replaces(Terms, "is_complete")
@@ -86,7 +86,7 @@ def complete_at_any_time(self: Terms, term: int) -> bool:
 
 @replaces(OrderedReplica, "forget_earlier")
 def forget_at_once(self: OrderedReplica) -> None:
-    """Whoever may still need it."""
+    """Although a member may still need it."""
     if self.keeps_more and self.part is Part.OPEN:
         self._store.transact(lambda tx: self.space.drop_kept(tx, self.number))
         self.keeps_more = False

@@ -1,9 +1,9 @@
-"""Runs without time: flows and replicas of production, and somebody who decides at every step what happens next.
+"""Runs without time: flows and replicas of production, and a scheduler that draws at every step what happens next.
 
-A message arrives or is lost, in any order; a timer rings; somebody recovers something; a process is gone. Virtual time
-comes to the strange orders rarely, because its timers are reasonable. Here they are as likely as the others, so that
-what recovery must get right is tried a hundred times as often. Disks are fast here, and nothing is forgotten; that a
-vote is durable, and may be told, is an event like the arrival of a message.
+A message arrives or is lost, in any order; a timer rings; a replica recovers an instance; a process crashes. With
+virtual time unusual orders are rare, because timers are reasonable. Here they are as likely as others, so that recovery
+is tried a hundred times as often. Disks are fast here, and nothing is forgotten; that a vote is durable, and may be
+told to others, is an event like the arrival of a message.
 """
 
 from collections.abc import Callable
@@ -84,10 +84,10 @@ class Scramble:
         self.trace: list[str] = []
         self.commands = self.dice.randint(3, 5)
         self.patience = self.dice.choice((0.2, 0.4, 0.6))
-        """How many ways are closed."""
+        """Letters less urgent than this wait."""
         self.urgency: dict[tuple[str, type, int], float] = {}
         self.mute = self.dice.choice((0.0, 0.5, 1.0))
-        """How many Commits are lost."""
+        """The share of Commits that are lost."""
 
     def _replica(self, i: int) -> OrderedReplica:
         replica = OrderedReplica(i, MemoryStore(), self.config)
@@ -112,8 +112,8 @@ class Scramble:
         self.judge.sum_up()
 
     def _step(self) -> None:
-        """Mostly the most urgent letter; each kind of message of a flow to a receiver has an urgency of its own, some
-        have none and wait until somebody changes their mind (PCT: Burckhardt et al., ASPLOS 2010)."""
+        """Mostly the most urgent letter. Each kind of message of a flow to a receiver has an urgency of its own; below
+        `patience` it waits until its urgency is drawn again (PCT: Burckhardt et al., ASPLOS 2010)."""
         ready = [letter for letter in self.letters if self._urgency(letter) > self.patience]
         if self.commands and self.dice.random() < 0.3 and (votes := [each for each in ready if is_recovered(each)]):
             self._come_between(votes)
@@ -136,7 +136,7 @@ class Scramble:
             self.urgency[way_of(self.dice.choice(self.letters))] = self.dice.random()
 
     def _come_between(self, votes: list[Letter]) -> None:
-        """A new command, just when somebody is about to vote for a recovered one."""
+        """A new command, just before a vote for a recovered one."""
         for letter in votes:
             self.urgency[way_of(letter)] = 0.0
         self._submit()
@@ -147,11 +147,11 @@ class Scramble:
             self.urgency[way] = self.dice.random()
         return self.urgency[way]
 
-    # Stories: how some walks begin
+    # Openings: how some walks begin
 
     def _slip_past(self) -> None:
         """One replica has heard of a command when its coordinator is gone. It is recovered, and just before the votes
-        another command comes, and meets those who have only been asked about the first one."""
+        another command comes, and meets replicas that have only been asked about the first one."""
         dead, heard, *others = self.dice.sample(sorted(self.up), k=5)
         self._submit(dead)
         self._deliver_among({dead, heard})
@@ -164,7 +164,7 @@ class Scramble:
 
     def _wait_for_each_other(self) -> None:
         """Two commands, one of them decided on the fast path by a coordinator that is gone. Both are recovered at the
-        same time, one of them by somebody who has heard from its coordinator."""
+        same time, one of them by a replica that has heard from its coordinator."""
         first, heard, second, shared, last = self.dice.sample(sorted(self.up), k=5)
         self._submit(first)
         self._deliver_among({first, heard})
@@ -179,9 +179,9 @@ class Scramble:
         self._deliver_among({first, last}, before=is_recovered)
 
     def _vote_apart(self) -> None:
-        """Two commands meet, so both need votes. One of them has two, its own among them; the others recover it, for
-        they know of none, and one of them votes or all do. Some hear what the others have voted for; then it may be
-        recovered once more, by one of the first two."""
+        """Two commands meet, so both need votes. One of them has two, its coordinator's among them; the others do not
+        know of these, recover it, and one or all of them vote. Some hear of the others' votes; then it may be recovered
+        once more, by one of the first two."""
         one, near, other, *rest = self.dice.sample(sorted(self.up), k=5)
         self._submit(one)
         instance_id = self.ids[-1]
@@ -198,7 +198,7 @@ class Scramble:
             self._deliver_among({one, near, rest[0]}, before=is_told)
 
     def _deliver_among(self, replicas: set[int], before: "Callable[[Letter], bool] | None" = None) -> None:
-        """What these say to each other now, and what follows from it, up to something."""
+        """Deliver the messages among these replicas, and those that follow, except those `before` matches."""
         while letters := [
             each for each in self.letters if {each.sender, each.to} <= replicas and not (before and before(each))
         ]:
@@ -227,7 +227,7 @@ class Scramble:
             )
 
     def _crash(self, victim: int | None = None) -> None:
-        """Its flows are gone; what it holds stays, and it may be back at once. Or it is gone for good."""
+        """Its flows end; what it holds stays, and it goes on at once. Or it is gone for good."""
         coordinators = sorted({each.replica_id for each in self.ids} & self.up)
         home = victim if victim is not None else self.dice.choice(coordinators or sorted(self.up))
         self.tasks = [task for task in self.tasks if task.home != home]
@@ -313,7 +313,7 @@ class Scramble:
             self.letters.append(Letter(task.home, to, request, task if waits else None, task.round, task.name, False))
 
     def _tell_vote(self, voter: int, request: object, reply: object) -> None:
-        """To the others, and to itself: its own counts when it is durable."""
+        """To the others, and to itself: its own vote counts when it is durable."""
         told = vote_broadcast(voter, self.config.voters, request, reply)
         if told is not None:
             flow = f"{NAMES[voter]} tells of its vote for {told.vote.id}"
@@ -345,7 +345,7 @@ def is_voting(letter: Letter) -> bool:
 
 
 class Steady:
-    """Back-off is not a matter of time here."""
+    """Back-off has no meaning without time."""
 
     def uniform(self) -> float:
         return 0.5

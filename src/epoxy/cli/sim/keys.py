@@ -53,7 +53,7 @@ membership = campaign_command(
     seeds="0..500",
     short="Members come and go, under load and faults.",
     text="""Members come and go: growing, shrinking, replacing, two changes at once, a change that is given up; with
-    writers on the same keys all the while, and crashes of everybody, the coordinator too.
+    writers on the same keys all the while, and crashes of all members, the coordinator included.
 
     \b
     Examples:

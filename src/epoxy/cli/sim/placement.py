@@ -11,7 +11,7 @@ placement = campaign_command(
     seeds="0..500",
     short="Actors: one for a name, on one envoy.",
     text="""Every datacenter asks for the same names at once, while nodes crash, networks part and envoys are killed,
-    cut off and drained. One actor for a name, run by one envoy at a time, found by everybody when all is calm.
+    cut off and drained. One actor for a name, run by one envoy at a time, found from everywhere when faults have ended.
 
     \b
     Examples:
