@@ -10,7 +10,6 @@ MOST_LINES = 500
 GENERATED = {"epoxy/codec/epoxy_v2.py"}
 LONG = {
     "epoxy/node/service.py",
-    "epoxy/node/txn/engine.py",
     "epoxy/node/process/config.py",
 }
 """Modules that are being split. Names leave this set, none enters it."""

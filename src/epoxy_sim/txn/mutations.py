@@ -170,7 +170,7 @@ def given_up_is_nothing(self: OrderedEngine, instance_id: InstanceId, ending: En
     """What was given up is put forward again, although it may be decided yet."""
     _submitted(self, instance_id, ending)
     if isinstance(ending, Abandoned):
-        self._take_back(instance_id)
+        self.submissions.take_back(instance_id)
 
 
 @replaces(replica, "decides")

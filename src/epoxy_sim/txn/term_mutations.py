@@ -14,6 +14,7 @@ from epoxy.model.messages import Failed, Reply
 from epoxy.model.quorum import Quorums
 from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.replica import OrderedReplica
+from epoxy.node.txn.submission import Submissions
 from epoxy.node.txn.terms import Terms
 from epoxy.ports import Transaction
 from epoxy.protocol.members.effects import Span
@@ -96,16 +97,15 @@ def forget_at_once(self: OrderedReplica) -> None:
 def flows_go_on(self: OrderedEngine) -> None:
     """From one term into the next."""
     self._closing = None
-    self._queue.share(len(self.replica.voters))
-    self._next_slot = self.replica.log.highest.get(self.me, 0) + 1
+    self.submissions.follow_replica()
     self._wake()
     self._look_soon()
-    self._pump_soon()
+    self.submissions.pump_soon()
 
 
-@replaces(OrderedEngine, "_end_flights")
-def flights_are_begun_again(self: OrderedEngine) -> None:
+@replaces(Submissions, "end_flights")
+def flights_are_begun_again(self: Submissions) -> None:
     """Whatever the new term knows nothing of counts as never begun, also what was decided in the one before."""
-    self._flights_term = self.replica.number
-    for instance_id in list(self._flights):
-        self._take_back(instance_id)
+    self.term = self._host.replica.number
+    for instance_id in list(self.flights):
+        self.take_back(instance_id)
