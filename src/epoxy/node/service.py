@@ -113,7 +113,7 @@ class Node:
         self.ordered.adopt(self.replica.config)
         self.ordered.start()
         if self.member is not None:
-            self.member.guard.confirmed = self._update_lifecycle
+            self.member.identity_check.confirmed = self._update_lifecycle
             self.member.copier.sweeper.floor = floor_of(self.settings.limits)
             self.member.start()
         if self._backfill is not None:
@@ -280,8 +280,8 @@ class Node:
         """After a change of what decides whether clients are served."""
         if not self._started:
             return
-        guard = self.member.guard if self.member is not None else None
-        identity, may_vote = (guard.identity, guard.may_vote) if guard is not None else (0, True)
+        check = self.member.identity_check if self.member is not None else None
+        identity, may_vote = (check.identity, check.may_vote) if check is not None else (0, True)
         self.lifecycle = standing(self.replica.config, self.me, identity, may_vote=may_vote)
         was_ready, self.ready = self.ready, self.lifecycle.serves
         if self.ready:

@@ -1,11 +1,11 @@
-"""Operations under way, and the clients who wait for them.
+"""Admission control: how many operations may be under way, and the time limits of their clients.
 
-How many there may be follows Little's law: as many as ended lately in the time that a client may be kept waiting. More
-would only wait longer, and late enough that rounds are given up and begun again, which costs more than it settles.
+The limit follows Little's law: as many as ended lately in the time that a client may have to wait. More would only wait
+longer, until rounds time out and are repeated, which costs more than it gains.
 
-A client is told within a time that nothing is known yet. The operation itself goes on: what it put forward may still be
-decided, and until it ends it takes the room that admission bounds. All of one kind have the same time, so one timer
-serves them: it rings for whoever has waited longest.
+A client is answered within its time limit, if need be that the outcome is not known. The operation goes on: what it
+proposed may still be decided, and until it ends it counts. All operations of one kind have the same time limit, so one
+timer serves them: it is set for the oldest.
 """
 
 import math
@@ -17,25 +17,24 @@ from epoxy.ports import Clock, Timer
 T = TypeVar("T")
 
 GRAIN_MS = 100.0
-"""How late a client may be told that its time is over: a hundredth of the time it has had."""
+"""How late the answer at the time limit may be: a hundredth of that limit."""
 
 
 QUEUE_S = 0.5
-"""How long the last one in may have to wait for those before it, the ways between continents included: they are 0.2 s,
-and what a person takes for an answer at once is little more."""
+"""How long the last admitted operation may take, round trips between continents included: those are 0.2 s, and up to
+half a second feels immediate."""
 
 BURST = 512
-"""May come at once whatever was before. A node that shares two cores with everything else decided 1,000 a second, so
-this is half a second there, too."""
+"""The least limit, whatever the rate was. A node that shares two cores with other programs decided 1,000 a second, so
+this is half a second there too."""
 
 
 class Pending(Generic[T]):
-    """Operations of one kind. `count` are those under way, whether their clients still wait or not; `limit` is for
-    whoever lets them in, never above `most`, and `refused` how many it turned away."""
+    """Operations of one kind. `count`: those under way, whether their clients still wait or not. Callers compare it
+    with `limit`, which is never above `most`, and count in `refused` those they turned away."""
 
     def __init__(self, clock: Clock, most: int, timeout_ms: float, late: T, unbegun: T | None = None) -> None:
-        """What a client is told when its time is over: `late`, or `unbegun` if the operation has not even begun, and so
-        never will."""
+        """The answer at the time limit: `late`, or `unbegun` if the operation has not begun, and so never will."""
         self.most = most
         self.limit = min(most, BURST)
         self.count = 0
@@ -50,7 +49,7 @@ class Pending(Generic[T]):
         self._timer: Timer | None = None
 
     def begin(self, answered: Callable[[T], None]) -> "Ticket[T]":
-        """What is to be called when the operation ends."""
+        """The ticket is called when the operation ends."""
         self.count += 1
         ticket = Ticket(self, answered)
         self._waiting[ticket] = self._clock.now_ms() + self._timeout_ms
@@ -65,11 +64,11 @@ class Pending(Generic[T]):
         return self._waiting.pop(ticket, None) is not None
 
     def is_due(self, ticket: "Ticket[T]") -> bool:
-        """Whether its client has been told that its time is over, or is about to be."""
+        """Whether its time limit has passed, so that its client was or will be answered `late` or `unbegun`."""
         return self._waiting.get(ticket, -math.inf) <= self._clock.now_ms()
 
     def adapt(self, seconds: float) -> None:
-        """Follow what was done in the last `seconds`, and half as much what was before."""
+        """Follow the rate of the last `seconds`; all before counts as much as that."""
         self._rate = (self._rate + self._ended / seconds) / 2
         self._ended = 0
         self.limit = min(self.most, max(BURST, int(self._rate * QUEUE_S)))
@@ -80,7 +79,7 @@ class Pending(Generic[T]):
             self._timer = None
 
     def _ring(self) -> None:
-        """They are in the order of their deadlines. One that raises must not silence the others."""
+        """Tickets are in the order of their deadlines. An exception in one callback must not stop the others."""
         now_ms = self._clock.now_ms()
         try:
             while (ticket := self._first_due(now_ms)) is not None:
@@ -98,9 +97,8 @@ class Pending(Generic[T]):
 
 
 class Ticket(Generic[T]):
-    """One operation on its way. Called with its outcome when it ends. One that waits for others says so, and asks
-    before it begins: what its client no longer waits for, because this took too long or the process stood still, is
-    dropped while nothing of it has been put forward."""
+    """One operation under way. Called with its outcome when it ends. An operation that is queued calls `wait`, and
+    `begin` when its turn comes: it is dropped if its time limit has passed, because nothing of it was proposed yet."""
 
     __slots__ = ("_pending", "answered", "begun")
 
@@ -113,7 +111,7 @@ class Ticket(Generic[T]):
         self.begun = False
 
     def begin(self) -> bool:
-        """False: it must not."""
+        """False: it must not begin."""
         self.begun = not self._pending.is_due(self)
         return self.begun
 

@@ -1,4 +1,4 @@
-"""The real world's clock and dice."""
+"""The clock and the dice of production."""
 
 import asyncio
 import os
@@ -10,12 +10,12 @@ from random import SystemRandom
 from epoxy.ports import Timer
 
 DRAWN_AT_ONCE = 128
-"""A kilobyte; the kernel gives up to 256 bytes without looking aside, and a little more costs hardly more."""
+"""A kilobyte: one system call for many nonces."""
 
 
 class LoopClock:
-    """The event loop's timers. Its own time is cached and, with uvloop, in whole milliseconds: too coarse to measure
-    with."""
+    """Timers are the event loop's. Its time is not: it is cached, and uvloop has whole milliseconds, too coarse to
+    measure with."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -28,8 +28,8 @@ class LoopClock:
 
 
 class SystemDice:
-    """The operating system's randomness: nonces must differ between machines that start together. It is asked for many
-    at once, because every question is a system call."""
+    """The operating system's randomness: nonces must differ between machines that start together. Many are drawn at
+    once, because each draw is a system call."""
 
     def __init__(self) -> None:
         self._random = SystemRandom()

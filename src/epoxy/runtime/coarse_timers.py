@@ -1,7 +1,7 @@
-"""Timers that nearly never ring.
+"""Time limits that share timers, because nearly none of them rings.
 
 Every write starts a few and cancels them a moment later. A timer of the event loop costs as much as a transaction, so
-those that fall into the same few milliseconds share one of it, and to cancel is to forget.
+deadlines within the same few milliseconds share one, and to cancel a deadline is to drop its callback.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,8 @@ GRAIN_MS = 5.0
 """How late a deadline may ring."""
 
 SHORTEST_MS = 20.0
-"""What is shorter is a pause that will be waited for, and rings on the dot. The shortest time limit is 25 ms: a hedge
-between neighbours."""
+"""A shorter delay is a pause, which does ring, and gets a timer of its own. The shortest time limit is 25 ms: a hedge
+between near replicas."""
 
 
 class Deadline:
@@ -32,8 +32,8 @@ class Deadline:
 
 
 class CoarseClock:
-    """Never early. Cancelled deadlines go when their time comes, so there are as many as were started within the
-    longest delay in use."""
+    """Deadlines never ring early. Cancelled ones are removed at their time, so there are as many as were started within
+    the longest delay in use."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -62,7 +62,7 @@ class CoarseClock:
             while due:
                 due.pop().ring()
         finally:
-            # One that raises must not silence the others.
+            # An exception in one callback must not stop the others.
             if due:
                 self._due[grain] = due
                 self._clock.call_later(0, partial(self._ring, grain))

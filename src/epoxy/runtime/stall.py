@@ -1,38 +1,38 @@
-"""A process that stood still (SIGSTOP, a machine that was paused, a loop that was held up) and goes on.
+"""Detects that the process was stopped for a while (SIGSTOP, a paused machine, a blocked event loop).
 
-Requests that reached its sockets meanwhile are read now. Those who sent them have given up, may have written something
-else since, at another node, and would be surprised: so nothing that is read in the first moment is begun.
+Requests that reached its sockets meanwhile are read when it goes on. Their clients have given up, and may have written
+something else at another node since. So requests that are read in the first moment are refused.
 """
 
 from epoxy.ports import Clock
 
 BEAT_MS = 1000.0
-"""How often the process shows that it is running."""
+"""Between two signs that the process runs."""
 
 SHORTEST_STALL_MS = 5000.0
-"""A busy machine may not run a process for as long as some seconds, and that is no reason to refuse its clients."""
+"""A busy machine may not run a process for some seconds, which is no reason to refuse clients."""
 
 WAKING_MS = 1000.0
-"""In which everything is read that waited in sockets. Who comes in it and is refused loses a moment, and knows it."""
+"""In this time all that waited in sockets is read. A new request that is refused in it can be repeated."""
 
 
 class Stall:
     def __init__(self, clock: Clock, patience_ms: float) -> None:
-        """`patience_ms`: how long clients wait for an answer."""
+        """`patience_ms`: the time limit of clients."""
         self._clock = clock
         self._longest_ms = max(patience_ms, SHORTEST_STALL_MS) + BEAT_MS
         self._beat_ms: float | None = None
         self._awake_ms = 0.0
 
     def beat(self) -> None:
-        """From the first one on they are expected."""
+        """To be called every BEAT_MS from now on."""
         self._look()
         self._beat_ms = self._clock.now_ms()
 
     @property
     def is_waking(self) -> bool:
-        """Whether what is read now may have waited for longer than its client has. The first request may be read
-        before the next beat."""
+        """Whether a request that is read now may have waited for longer than its client did. Checks too, because the
+        first request may be read before the next beat."""
         return self._look() < self._awake_ms
 
     def _look(self) -> float:

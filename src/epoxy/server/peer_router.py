@@ -32,15 +32,15 @@ class PeerRouter:
         self._node = node
         self._replica = node.replica
         self._member = node.member
-        self._guard = node.member.guard
+        self._identity_check = node.member.identity_check
         self._peers = peers
         self._member_rpc = member_rpc
         self._link = link
         self._handle = handle
         self._links: dict[int, str] = {}
         self._loop = asyncio.get_running_loop()
-        self.identity = self._guard.identity
-        self.heard = self._guard.heard
+        self.identity = self._identity_check.identity
+        self.heard = self._identity_check.heard
         self._replica.config_watchers.append(self._config_changed)
 
     def start(self) -> None:
@@ -92,7 +92,7 @@ class PeerRouter:
     # Requests of others
 
     def _recognises(self, header: SignedHeader) -> bool | None:
-        return None if self._has_left(header) else self._guard.admits(header.sender, header.store)
+        return None if self._has_left(header) else self._identity_check.admits(header.sender, header.store)
 
     def _has_left(self, header: SignedHeader) -> bool:
         """A sender that is no member here, with a newer epoch, may be one that this replica does not know of yet."""
@@ -102,7 +102,7 @@ class PeerRouter:
     def _handler_for(self, header: SignedHeader) -> Handle:
         if self._has_left(header):
             return self._refuse_removed
-        return self._handle if self._guard.may_vote else self._accept_configs
+        return self._handle if self._identity_check.may_vote else self._accept_configs
 
     def _refuse_removed(self, requests: Sequence[Request], answered: Replied) -> None:
         """A removed member that does not know it yet gets the configuration as its answer."""

@@ -69,18 +69,18 @@ class MembersLife(Life):
 
     @property
     def votes(self) -> bool:
-        return self.member.guard.may_vote and super().votes
+        return self.member.identity_check.may_vote and super().votes
 
     def admits(self, other: Life) -> bool:
         assert isinstance(other, MembersLife)
-        return self.member.guard.admits(other.machine.id, other.member.guard.identity)
+        return self.member.identity_check.admits(other.machine.id, other.member.identity_check.identity)
 
     def serves(self, requests: Sequence[Request]) -> bool:
         """Before it is admitted it accepts nothing but configurations."""
-        return self.member.guard.may_vote or all(isinstance(request, UpdateConfig) for request in requests)
+        return self.member.identity_check.may_vote or all(isinstance(request, UpdateConfig) for request in requests)
 
     def heard_from(self, other: Life) -> None:
-        self.member.guard.answered(other.machine.id)
+        self.member.identity_check.answered(other.machine.id)
 
     def ask(self, to: int, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
         """The transport of member requests."""

@@ -43,7 +43,7 @@ class MembersOperator:
         if self._world.trace is not None:
             self._world.note(f"the operator asks {life.machine.name} for {letters(self._plan.members)}")
         request = ChangeRequest(members=tuple(Member(id=i) for i in self._plan.members))
-        life.run(lambda: life.member.wish(request, self._answered))
+        life.run(lambda: life.member.request_change(request, self._answered))
 
     def _answered(self, outcome: Outcome) -> None:
         self.acknowledged = self.acknowledged or isinstance(outcome, Committed)

@@ -36,7 +36,7 @@ class MembersSimulation(KeysSimulation):
         members = [life.member for life in lives if isinstance(life, MembersLife)]
         for one in members:
             for other in members:
-                one.guard.note(other.replica.me, other.guard.identity)
+                one.identity_check.note(other.replica.me, other.identity_check.identity)
 
     def settle(self) -> tuple[int, ...]:
         """When faults stop, the members asked for last become the members, and repair what they have missed."""

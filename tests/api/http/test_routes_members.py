@@ -30,7 +30,7 @@ LEARNING = replace(
 
 class FakeRoster(MembersAdmin):
     def __init__(self) -> None:
-        self.verdict: Verdict = Accepted(wish=WISH, epoch=3, queued=False)
+        self.verdict: Verdict = Accepted(request=WISH, epoch=3, queued=False)
         self.given: list[Amendment] = []
         self.later: list[Callable[[], None]] | None = None
         """Answers that wait; None: they are given at once."""
@@ -40,7 +40,7 @@ class FakeRoster(MembersAdmin):
 
     def look(self, answered: Callable[[MembersView], None]) -> None:
         heard = {4: MemberStatus(identity=9, epoch=4, sources=(1,), keys=70, copied=60)}
-        look = MembersView(config=LEARNING, wish=WISH, heard=heard, waiting="patience", settled=False)
+        look = MembersView(config=LEARNING, request=WISH, heard=heard, waiting="patience", settled=False)
         self._tell(partial(answered, look))
 
     def change(self, given: Amendment, answered: Callable[[Verdict], None], tries: int = 1) -> None:

@@ -13,7 +13,7 @@ class World:
     def __init__(self) -> None:
         self.clock, store = HandClock(), MemoryStore()
         self.replica = Replica(1, store, first_epoch((1,)), alarm=print)
-        self.census = KeyCount(self.replica, store, self.clock)
+        self.key_count = KeyCount(self.replica, store, self.clock)
 
     def hold(self, first: int, last: int) -> None:
         for number in range(first, last):
@@ -24,29 +24,29 @@ class World:
 def test_a_few_keys_are_counted_at_once_and_many_in_steps() -> None:
     world = World()
     world.hold(0, STEP_ROWS + 5)
-    world.census.renew()
-    assert world.census.keys == 0, "a part of them is no number"
+    world.key_count.renew()
+    assert world.key_count.keys == 0, "a part of them is no number"
     world.clock.advance(STEP_MS)
-    assert world.census.keys == STEP_ROWS + 5
+    assert world.key_count.keys == STEP_ROWS + 5
 
 
 def test_the_number_is_kept_for_a_while() -> None:
     world = World()
     world.clock.advance(3 * FRESH_MS)
-    world.census.renew()
+    world.key_count.renew()
     world.hold(0, 3)
-    world.census.renew()
-    assert world.census.keys == 0
+    world.key_count.renew()
+    assert world.key_count.keys == 0
     world.clock.advance(FRESH_MS)
-    world.census.renew()
-    assert world.census.keys == 3
+    world.key_count.renew()
+    assert world.key_count.keys == 3
 
 
 def test_one_count_at_a_time() -> None:
     world = World()
     world.hold(0, 2 * STEP_ROWS)
-    world.census.renew()
-    world.census.renew()
+    world.key_count.renew()
+    world.key_count.renew()
     for _ in range(3):
         world.clock.advance(STEP_MS)
-    assert world.census.keys == 2 * STEP_ROWS
+    assert world.key_count.keys == 2 * STEP_ROWS

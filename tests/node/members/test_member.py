@@ -180,7 +180,7 @@ def test_the_wish_is_a_key_that_a_quorum_knows() -> None:
     assert bench.perform(ReadChangeRequest()) == [None]
     wish = ChangeRequest(members=(Member(id=A),))
     outcomes: list[Outcome] = []
-    bench.member.wish(wish, outcomes.append)
+    bench.member.request_change(wish, outcomes.append)
     assert isinstance(outcomes[0], Committed)
     assert bench.perform(ReadChangeRequest()) == [wish]
     assert bench.replica.peek(CHANGE_REQUEST_KEY, use_cache=False) is not None
@@ -232,7 +232,7 @@ def test_one_member_alone_becomes_two_when_the_second_answers_and_copies() -> No
     bench = Bench()
     bench.member.start()
     wish = ChangeRequest(members=(Member(id=A), Member(id=B)))
-    bench.member.wish(wish, lambda _: None)
+    bench.member.request_change(wish, lambda _: None)
     for _ in range(40):
         bench.clock.advance(300.0)
         config = bench.replica.config
@@ -270,6 +270,6 @@ def test_a_store_that_may_not_vote_coordinates_nothing() -> None:
     bench.member.coordinate()
     assert (bench.transport.sent, bench.line.asked) == ([], [])
     for other, identity in ((B, 12), (C, 13)):
-        assert bench.member.guard.heard(other, identity)
+        assert bench.member.identity_check.heard(other, identity)
     bench.member.coordinate()
     assert {type(each.requests[0]) for each in bench.transport.sent} == {Read}, "it asks what is wanted"

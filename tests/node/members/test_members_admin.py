@@ -37,8 +37,8 @@ def test_an_order_is_written_down_and_acted_upon() -> None:
     desk = Desk()
     verdict = desk.order(SECOND)
     assert isinstance(verdict, Accepted)
-    assert (verdict.queued, [member.id for member in verdict.wish.members]) == (False, [A, B])
-    assert desk.roster.wish() == verdict.wish
+    assert (verdict.queued, [member.id for member in verdict.request.members]) == (False, [A, B])
+    assert desk.roster.change_request() == verdict.request
     desk.bench.clock.advance(1_000)
     config = desk.bench.replica.config
     info = config.info(B)
@@ -52,7 +52,7 @@ def test_the_second_order_builds_on_the_first_and_says_that_it_waits() -> None:
     desk.bench.clock.advance(1_000)
     verdict = desk.order(THIRD)
     assert isinstance(verdict, Accepted)
-    assert (verdict.queued, [member.id for member in verdict.wish.members]) == (True, [A, B, C])
+    assert (verdict.queued, [member.id for member in verdict.request.members]) == (True, [A, B, C])
 
 
 def test_what_is_objected_to_is_not_written_down() -> None:
@@ -60,7 +60,7 @@ def test_what_is_objected_to_is_not_written_down() -> None:
     verdict = desk.order(remove=(A,))
     assert isinstance(verdict, Objection)
     assert verdict.code == "nobody_left"
-    assert desk.roster.wish() is None
+    assert desk.roster.change_request() is None
 
 
 def test_without_a_quorum_nothing_is_promised() -> None:

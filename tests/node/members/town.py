@@ -146,7 +146,7 @@ class Life:
                 there.node.replica.handle(requests, lambda reply: self._later(lambda: heard(there, reply)))
 
         def heard(there: "Life", reply: Reply) -> None:
-            if self.guard.heard(to, there.guard.identity) and answered is not None:
+            if self.identity_check.heard(to, there.identity_check.identity) and answered is not None:
                 answered(reply)
 
         self._deliver(to, arrive)
@@ -179,20 +179,20 @@ class Life:
         return "" if self.reachable(peer) else "gone"
 
     @property
-    def guard(self) -> StoreIdentityCheck:
+    def identity_check(self) -> StoreIdentityCheck:
         assert self.node.member is not None
-        return self.node.member.guard
+        return self.node.member.identity_check
 
     def greet(self, other: "Life") -> None:
         """Links beat when they are idle, too, and so all stores get to know each other."""
         if other is not self and other.admits(self):
-            self.guard.heard(other.me, other.guard.identity)
+            self.identity_check.heard(other.me, other.identity_check.identity)
 
     def admits(self, other: "Life") -> bool:
-        return self.guard.admits(other.me, other.guard.identity)
+        return self.identity_check.admits(other.me, other.identity_check.identity)
 
     def listens(self, requests: Sequence[Request]) -> bool:
-        return self.guard.may_vote or all(isinstance(request, UpdateConfig) for request in requests)
+        return self.identity_check.may_vote or all(isinstance(request, UpdateConfig) for request in requests)
 
     # Clock and dice
 

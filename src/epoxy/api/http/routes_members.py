@@ -88,7 +88,7 @@ class MembersRoutes:
         wants = flag(call.parameters(), b"progress")
         config, roster = self._node.replica.config, self._node.members_admin
         if not wants or roster is None:
-            wish = roster.wish() if roster is not None else None
+            wish = roster.change_request() if roster is not None else None
             call.json(200, members(config, wish, self._node))
         elif self._admits(call):
             roster.look(partial(self._looked, call))
@@ -143,7 +143,7 @@ def checked(replica: int) -> int:
 def answer(call: ApiCall, verdict: Verdict) -> None:
     match verdict:
         case Accepted():
-            wanted = tuple(member.id for member in verdict.wish.members)
+            wanted = tuple(member.id for member in verdict.request.members)
             call.json(202, Ordered(wanted=wanted, epoch=verdict.epoch, queued=verdict.queued))
         case Objection():
             call.fail(STATUSES.get(verdict.code, 409), verdict.code, verdict.words)
@@ -181,7 +181,7 @@ def row(info: ReplicaInfo, node: Backend, progress: MemberProgress | None = None
 
 def described(look: MembersView, node: Backend) -> Members:
     rows = tuple([row(info, node, progress(look.heard.get(info.id))) for info in look.config.replicas])
-    plain = members(look.config, look.wish, node)
+    plain = members(look.config, look.request, node)
     return msgspec.structs.replace(plain, replicas=rows, settled=look.settled, waiting=look.waiting)
 
 

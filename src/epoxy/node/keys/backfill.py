@@ -1,7 +1,7 @@
-"""Values of the first layout move to the one in use, a few at a time, beside everything else.
+"""Moves values of the first layout to the one in use, a few at a time, in the background.
 
-Nothing changes for anybody: they are read, they block writes and they are copied before and after. But as long as there
-is one, every look for an absent key is two looks more.
+They are read, block writes and are copied before and after. But as long as there is one, a read of an absent key costs
+two look-ups more.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from epoxy.ports import Clock, Store, Timer
 from epoxy.store.keyspace import Keyspace
 
 STEP_ROWS = 256
-"""At a time: some 2 ms of the event loop."""
+"""In one transaction: some 2 ms of the event loop."""
 
 SHARE = 0.1
 """Of the time. 100,000 values take about ten seconds."""
@@ -21,7 +21,7 @@ class Backfill:
     def __init__(
         self, keyspace: Keyspace, store: Store, clock: Clock, done: Callable[[int], None] = lambda _: None
     ) -> None:
-        """`done` is told how many values there were, when all are where they belong, durably."""
+        """`done` is called with the number of values when all have moved, durably."""
         self._keyspace = keyspace
         self._store = store
         self._clock = clock
@@ -47,6 +47,6 @@ class Backfill:
         self._timer = self._clock.call_later(rest_ms, partial(self._step, last))
 
     def _ended(self) -> None:
-        """Not earlier: whoever looks at what is durable must find a value in one layout or the other."""
+        """Not before it is durable: a reader of the durable state must find a value in one layout or the other."""
         self._keyspace.legacy_is_gone()
         self._done(self.moved)

@@ -1,4 +1,4 @@
-"""Rows of the changelog go when nobody needs them: a few at a time, beside everything else."""
+"""Deletes rows of the changelog that no reader needs, a few at a time, in the background."""
 
 from collections import deque
 from functools import partial
@@ -14,17 +14,17 @@ FLOOR = RetentionFloor(commits=1_000_000, age_ms=600_000.0)
 where little is written. 10,000 commits a second make this a gigabyte."""
 
 LOOK_MS = 1_000.0
-"""Between two looks when nothing is to be done."""
+"""Between two passes when there is nothing to delete."""
 
 SWEPT_ROWS = 512
-"""At a time: some 3 ms of the event loop."""
+"""In one transaction: some 3 ms of the event loop."""
 
 SHARE = 0.1
-"""Of the time, while there is something to do. Rows go about five times as fast as commits bring them, so this keeps up
-with a node that does nothing but commit half of the time."""
+"""Of the time, while there are rows to delete. A row is deleted five times as fast as a commit adds one, so this keeps
+up with a node that spends half of its time on commits."""
 
 MARKS = 16
-"""How many points in time are remembered to tell how old rows are: they stay a sixteenth of the age longer."""
+"""Points in time that are kept to tell the age of rows: rows stay up to a sixteenth of the age longer."""
 
 
 class Sweeper:
@@ -37,7 +37,7 @@ class Sweeper:
         self.look_ms = LOOK_MS
         self.swept = 0
         self.readers: dict[int, Reader] = {}
-        """As many as have ever been members while this process runs; those of the configuration are asked for."""
+        """By replica, since this process began. Only those of the configuration count."""
         self._marks: deque[tuple[float, bytes]] = deque()
         self._timer: Timer | None = None
 
@@ -49,7 +49,8 @@ class Sweeper:
             self._timer.cancel()
 
     def served(self, request: SnapshotRead | ChangelogRead, reply: MemberReply) -> None:
-        """Where a reader stands. In the middle of a snapshot it is where that began: it reads on from there."""
+        """Note a reader's position. In the middle of a snapshot it is where that began: the reader goes on from
+        there."""
         known = self.readers.get(request.reader)
         cursor = known.cursor if known is not None else None
         if isinstance(request, ChangelogRead):
@@ -60,7 +61,7 @@ class Sweeper:
             self.readers[request.reader] = Reader(cursor=cursor, asked_ms=self._clock.now_ms())
 
     def _look(self) -> None:
-        """One that raises is not the last."""
+        """An exception must not end the passes."""
         begun_ms, rest_ms = self._clock.now_ms(), self.look_ms
         try:
             through = self._through(begun_ms)
@@ -79,8 +80,7 @@ class Sweeper:
         )
 
     def _aged(self, now_ms: float, newest: bytes) -> bytes:
-        """How old a row is is not written down: it is as old as the first look that saw it. After a start everything is
-        new."""
+        """Rows have no time stamp: a row is as old as the first pass that saw it, and after a start all are new."""
         if not self.floor.age_ms:
             return newest
         if not self._marks or now_ms - self._marks[-1][0] >= self.floor.age_ms / MARKS:

@@ -1,17 +1,17 @@
-"""The states of the keys a replica worked on last."""
+"""A cache of the states of the keys that a replica worked on last."""
 
 from epoxy.model.records import KeyState, Proposal
 
 GENERATION_KEYS = 4096
-"""A key is asked about again within a round trip: at 10,000 commits a second and 200 ms, 2,000 keys are under way."""
+"""A key is needed again within a round trip: at 10,000 commits a second and 200 ms, 2,000 keys are under way."""
 
 LARGEST_VALUE = 4096
 """So two generations take 64 MiB at the very most, and some 8 MiB with short values."""
 
 
 class KeyStateCache:
-    """Two generations: the younger fills up, and takes the older one's place when it is full. A state that is too large
-    is not kept, and neither is an older one of the same key: what is found here is always the newest."""
+    """Two generations: when the younger is full, it replaces the older. A state that is too large is not kept, and
+    older states of its key are dropped: an entry is always the newest state."""
 
     def __init__(self) -> None:
         self._young: dict[bytes, KeyState] = {}

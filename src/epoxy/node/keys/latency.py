@@ -1,7 +1,7 @@
-"""How long fast rounds take of late, queues and disks included.
+"""How long fast rounds took lately, queues and disks included.
 
-A round trip says how far away the others are, not how busy. A home that took a busy peer for a silent one would leave
-the fast round for a classic one, which is three times the work, when there is too much of it already.
+The round trip of a link says how far away a peer is, not how busy. A proposer that takes a busy peer for a silent one
+leaves the fast round for a classic one, which is three times the work, when there is too much work already.
 """
 
 from epoxy.model.writes import Path

@@ -1,4 +1,4 @@
-"""The keys a replica holds, as its doors list and count them."""
+"""Pages and counts of the keys that a replica holds."""
 
 from itertools import islice
 
@@ -31,12 +31,11 @@ class Listing:
         return found
 
     def count(self, after: bytes | None, rows: int) -> tuple[int, bytes | None]:
-        """How many living keys there are among the next so many rows beyond a key, and where to go on; None: these
-        were the last."""
+        """How many of the next `rows` rows after a key are living keys, and the last key among them; None: the end."""
         keys, named, last = self._replica.keyspace.living(self._store.durable(), after, rows, OWNED)
         return keys + sum([self._lives(key) for key in named]), last
 
     def _lives(self, key: bytes) -> bool:
-        """Of a key that seems to belong to transactions."""
+        """For a key whose row says that it belongs to transactions."""
         here = self._replica.peek(key, use_cache=False)
         return here is not None and not (is_owned(here.committed) and self._transactions.shown(key).is_tombstone)

@@ -1,11 +1,10 @@
 """One message, one transaction.
 
-Whatever comes in, from a peer or from this replica's own flows, the key's state is loaded, a pure rule is applied, and
-what changed is stored, all in one transaction. The answer leaves only when everything it rests on is durable, and that
-includes what other transactions wrote before it: a refusal, too, tells what was read.
+For each request of a peer and each operation of a local flow, the key's state is loaded, a pure rule is applied, and
+the change is stored, all in one transaction. The answer leaves when everything it rests on is durable, also what other
+transactions wrote before it: a refusal, too, tells what was read.
 
-A key's vote, its commit and its next version come close together, so the states of the last keys are kept in memory and
-not read again.
+A key's vote, its commit and its next version come close together, so the states of the last keys are cached.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,13 +39,13 @@ from epoxy.protocol.keys.operations import Cache, Conclude, KeyOp, LocalOp, Peek
 from epoxy.store.keyspace import Keyspace
 
 INSPECTED_ROWS = 1_000
-"""Rows of the changelog that an inspection looks through: a few milliseconds on the event loop, not more."""
+"""Rows of the changelog that an inspection reads: a few milliseconds of the event loop."""
 
 INSPECTED_STAMPS = 64
-"""What the schema carries."""
+"""As many as the schema allows."""
 
 Watcher = Callable[[bytes, KeyState, KeyState], None]
-"""Told of a change of a key's state, right after its transaction and before that is durable."""
+"""Called after a change of a key's state, right after its transaction and before that is durable."""
 
 
 class Replica:
@@ -54,13 +53,13 @@ class Replica:
         """`config` is the operator's epoch 1, for a store that holds none yet."""
         self.me = me
         self.watchers: list[Watcher] = []
-        """Told of every change."""
+        """Called for every change."""
         self.commit_watchers: list[Watcher] = []
-        """Told of new versions alone."""
+        """Called for new versions."""
         self.config_watchers: list[Watcher] = []
-        """Told of new configurations alone."""
+        """Called for new configurations."""
         self.ordered: Callable[[InTerm], Reply] = not_ordered_here
-        """What deals with requests of the ordered engine."""
+        """Handles requests of the ordered engine."""
         self._store = store
         self._states = KeyStateCache()
         self.keyspace = Keyspace(me)
@@ -69,7 +68,7 @@ class Replica:
         self._begin(config)
 
     def handle(self, requests: Sequence[Request], answered: Callable[[Reply], None]) -> None:
-        """Requests in order; the reply is that of the last."""
+        """Handle requests in order, and answer the last one."""
         replies = [self._request(request) for request in requests]
         self._store.when_durable(partial(answered, replies[-1]))
 
@@ -79,7 +78,7 @@ class Replica:
         self._store.when_durable(partial(answered, replies))
 
     def perform(self, op: LocalOp, done: Callable[[object], None]) -> None:
-        """An operation of a flow of this replica's own. The commonest first."""
+        """An operation of a local flow. The commonest first."""
         match op:
             case Select() | Conclude() | Reserve() | Commit():
                 self._store.when_durable(partial(done, self._operation(op)))
@@ -199,7 +198,7 @@ class Replica:
     def _learn_all(
         self, entries: Sequence[ChangelogEntry], beside: Callable[[Transaction], None], tx: Transaction
     ) -> tuple[list[tuple[bytes, KeyState, KeyState]], list[ChangelogEntry]]:
-        """Each entry as if it had come alone. May run twice, so nobody is told in here."""
+        """Each entry as if it had come alone. May run twice, so watchers are called later."""
         states = dict(self.keyspace.held(tx, [entry.key for entry in entries]))
         changes: list[tuple[bytes, KeyState, KeyState]] = []
         conflicts: list[ChangelogEntry] = []
@@ -228,7 +227,7 @@ class Replica:
             self._adopt(config)
 
     def _adopt(self, config: ClusterConfig) -> ClusterConfig:
-        """Only ever upwards: adopting is learning what the register of configurations was decided to hold."""
+        """Never to an older one: to adopt is to learn a commit of the register of configurations."""
         self._key_request(Commit(key=CONFIG_KEY, epoch=config.epoch, proposal=config_record.to_proposal(config)))
         return self.config
 

@@ -1,11 +1,12 @@
-"""The configuration as the value of a register.
+"""The configuration, and the request to change it, as values of registers.
 
-Its proposal is a function of the configuration alone, so whoever is handed the one can check it against the other: two
+The proposal of a configuration is a function of the configuration alone, so each can be checked against the other: two
 configurations of one epoch are two values of one instance.
 """
 
 from epoxy.codec import wire
 from epoxy.model.cluster import ClusterConfig
+from epoxy.model.members import ChangeRequest
 from epoxy.model.records import Proposal, ProposalId
 
 
@@ -21,3 +22,9 @@ def to_proposal(config: ClusterConfig) -> Proposal:
 def from_proposal(proposal: Proposal) -> ClusterConfig:
     assert proposal.value is not None, "there is always a configuration"
     return wire.decode_config(proposal.value)
+
+
+def change_request(committed: Proposal | None) -> ChangeRequest | None:
+    """None: no change was ever requested."""
+    value = committed.value if committed is not None else None
+    return wire.decode_change_request(value) if value is not None else None

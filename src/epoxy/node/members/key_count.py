@@ -1,4 +1,4 @@
-"""How many keys a replica holds, for those who watch others copy them. Counted now and then, in small steps."""
+"""How many keys a replica holds, to show the progress of a copy. Counted in small steps."""
 
 from epoxy.node.keys.replica import Replica
 from epoxy.ports import Clock, Store
@@ -8,13 +8,13 @@ STEP_MS = 20.0
 """A step takes a millisecond: a twentieth of a replica's time, for twenty seconds if there are a million keys."""
 
 FRESH_MS = 600_000.0
-"""For whom it is meant, yesterday's number would do."""
+"""Progress needs no exact number."""
 
 
 class KeyCount:
     def __init__(self, replica: Replica, store: Store, clock: Clock) -> None:
         self.keys = 0
-        """As last counted; 0 until it has been, for a part of them would make what is left of a copy seem little."""
+        """By the last full count; 0 before it, because with a part of the keys a copy would seem nearly done."""
         self._replica = replica
         self._store = store
         self._clock = clock
@@ -23,7 +23,7 @@ class KeyCount:
         self._counting = False
 
     def renew(self) -> None:
-        """Unless the number is fresh, or on its way."""
+        """Count again, unless the number is fresh or a count is under way."""
         is_fresh = self._ended_ms is not None and self._clock.now_ms() - self._ended_ms < FRESH_MS
         if not is_fresh and not self._counting:
             self._counting, self._counted = True, 0

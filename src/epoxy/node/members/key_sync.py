@@ -1,18 +1,18 @@
-"""Where a member's copies are made and kept: pages for those who ask, and what others' pages brought.
+"""Copies keys between members: packs pages as a source, and learns from pages of others.
 
-The work is done in one go for a page, a few milliseconds, and in between others have their turn.
+A page is packed or learned in one turn of the event loop, a few milliseconds, with other work between two of them.
 """
 
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar, assert_never
 
-from epoxy.codec import wire
 from epoxy.model.cluster import CHANGE_REQUEST_KEY, CONFIG_KEY
 from epoxy.model.members import ChangelogRead, MemberReply, SnapshotRead
 from epoxy.model.records import KeyState
 from epoxy.node.keys.changelog_gc import Sweeper
 from epoxy.node.keys.replica import Replica
+from epoxy.node.members.config_record import change_request
 from epoxy.ports import Clock, Store, Timer, Transaction
 from epoxy.protocol.members.effects import (
     Changing,
@@ -31,15 +31,15 @@ from epoxy.store.member_rows import MemberSpace
 R = TypeVar("R")
 
 LONGEST_REST_MS = 10_000.0
-"""A disk that stood still for a while makes a page seem like a minute's work."""
+"""A cap, because a disk that stalls makes a page seem like a minute's work."""
 
 
 SERVING_SHARE = 0.15
-"""Of a source's time while it decides for clients, packing pages for the wire not counted. A page is a few milliseconds
-in which nobody else has a turn: the learner asks for the next one later then."""
+"""Of a source's time while its clients write, encoding not counted. A page blocks the event loop for a few
+milliseconds, so it is sent later, and the learner asks for the next one later."""
 
 LONGEST_WAIT_MS = 200.0
-"""For a page that is ready: well within the patience of whoever asked."""
+"""For a page that is ready: well within the time-out of the learner."""
 
 
 class Copier:
@@ -52,14 +52,14 @@ class Copier:
         self._rest: Timer | None = None
         self._then: Done | None = None
         self.page_ms = 0.0
-        """What a page costs beyond what the clock shows: one that is simulated stands still meanwhile."""
+        """The cost of a page beyond what the clock shows: a simulated clock stands still meanwhile."""
         self.sweeper = Sweeper(replica, store, space, clock)
         self.copied = 0
         """Keys that pages of others have brought, while members change."""
         self.repaired = 0
         """Keys that were found missing, or behind, in quiet times."""
         self.followed: set[int] = set()
-        """Sources whose tail was reached in the change under way. What was copied before that may be long ago."""
+        """Sources whose tail was reached in the change under way. A copy made before it may be old."""
         self._commits = 0
         """Since the last page was asked for."""
         replica.commit_watchers.append(self._committed)
@@ -67,7 +67,7 @@ class Copier:
     # As a source
 
     def serve(self, work: Callable[[Transaction], MemberReply], answered: Callable[[MemberReply], None]) -> None:
-        """A page, when it is durable, and later still where clients write and nobody waits for the end of an epoch."""
+        """The page leaves when it is durable, and later still while clients write and the epoch is not joint."""
         begun_ms = self._clock.now_ms()
         reply = self._store.transact(work)
         is_free = self._replica.config.is_joint or not self._commits
@@ -93,12 +93,10 @@ class Copier:
     # As a learner
 
     def is_changing(self) -> bool:
-        found = self._replica.newest(CHANGE_REQUEST_KEY)
-        wish = wire.decode_change_request(found.value) if found is not None and found.value is not None else None
-        return is_changing(self._replica.config, wish)
+        return is_changing(self._replica.config, change_request(self._replica.newest(CHANGE_REQUEST_KEY)))
 
     def sources(self, tx: Transaction) -> tuple[int, ...]:
-        """Those who need not be copied in the joint epoch."""
+        """Replicas that need not be copied in the joint epoch."""
         return tuple(sorted(self.followed)) if self.is_changing() else self._space.sources(tx.snapshot)
 
     def perform(self, effect: CopyEffect, done: Done) -> None:
@@ -125,7 +123,7 @@ class Copier:
                 assert_never(effect)
 
     def wake(self) -> None:
-        """There is a new configuration: whoever rests may have something else to do."""
+        """End a rest early: in a new configuration the flow may have something else to do."""
         if self._then is not None and self._rest is not None:
             self._rest.cancel()
             self._rest = self._clock.call_later(0, self._rested)
@@ -141,7 +139,7 @@ class Copier:
             self.followed.clear()
 
     def _note_progress(self, effect: Keep) -> Callable[[Transaction], None]:
-        """In the transaction of what it stands for: one is never there without the other."""
+        """Written in the transaction of the entries, so that one is never there without the other."""
         return lambda tx: self._space.set_progress(tx, effect.source, effect.progress)
 
     def _learn(self, effect: Keep | Repair, beside: Callable[[Transaction], None], done: Done) -> int:

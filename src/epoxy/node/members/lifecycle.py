@@ -1,4 +1,4 @@
-"""Where a node stands in its cluster, in words for its clients and its operator."""
+"""The state of a node in its cluster, and why it does not serve clients."""
 
 import enum
 
@@ -8,21 +8,21 @@ from epoxy.model.cluster import ClusterConfig, ReplicaStatus
 
 
 class LifecycleState(enum.Enum):
-    """Only those who are active or leaving serve clients."""
+    """Nodes serve clients while they are active or leaving."""
 
     STARTING = "starting"
     STOPPING = "stopping"
     NEW = "new"
-    """No member yet, and never was."""
+    """Never a member so far."""
     JOINING = "joining"
     LEARNING = "learning"
     UNCONFIRMED = "unconfirmed"
-    """A store that most of the others have not met."""
+    """Its store is unknown to most of the others."""
     ACTIVE = "active"
     LEAVING = "leaving"
     REMOVED = "removed"
     DISPLACED = "displaced"
-    """Another store is on record for this id."""
+    """Another store is recorded for its id."""
 
 
 class Lifecycle(Struct, frozen=True, kw_only=True):

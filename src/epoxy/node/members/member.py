@@ -1,6 +1,6 @@
 """A replica's part in changing members: it copies, it is copied from, and it may coordinate.
 
-Like `driver`, it has no event loop of its own: everything happens in callbacks, one at a time.
+It has no event loop of its own: everything happens in callbacks, one at a time.
 """
 
 from collections.abc import Callable
@@ -25,6 +25,7 @@ from epoxy.model.messages import EpochAhead, Failed, Reply, StaleEpoch
 from epoxy.model.records import KeyState
 from epoxy.model.writes import Consistency, Outcome, ReadFailed, ReadOutcome, Write
 from epoxy.node.keys.driver import Driver
+from epoxy.node.members.config_record import change_request
 from epoxy.node.members.key_count import KeyCount
 from epoxy.node.members.key_sync import Copier
 from epoxy.node.members.settle import Settling
@@ -58,18 +59,18 @@ from epoxy.store.member_rows import MemberSpace
 
 PAGES = SnapshotRead | ChangelogRead | ValuesRead | KeptRead
 PAGE_ROUNDS = 5
-"""A page may take as long as this many rounds of small messages: 1 MiB, and a thousand rows to find."""
+"""The time-out of a page, in rounds of small messages: it has up to 1 MiB, and a thousand rows must be found."""
 
 FOLLOW_MS, CHANGE_MS, HURRY_MS = 1_000.0, 250.0, 50.0
-"""Between two passes over the other replicas: in quiet times, while members change, and while everybody waits for the
-end of a joint epoch."""
+"""Between two passes over the other replicas: in quiet times, while members change, and in a joint epoch, which should
+end soon."""
 
-BEGIN_MS, STEWARD_MS = 100.0, 1_000.0
-"""Between two looks at the wish. Until the members' stores are written down, a new cluster cannot change, and the
-sooner that is done the fewer writes are in flight meanwhile."""
+BEGIN_MS, COORDINATE_MS = 100.0, 1_000.0
+"""Between two checks whether to coordinate. A new cluster cannot change before the identities of its members' stores
+are in its configuration, and the sooner they are, the fewer writes are in flight meanwhile."""
 
 TAKE_OVER = 5
-"""Looks without a change of epoch, after which a replica that does not coordinate does it all the same."""
+"""Checks without a change of epoch, after which a replica coordinates that is not the coordinator."""
 
 
 class Membership:
@@ -81,7 +82,7 @@ class Membership:
         dice: Dice,
         ordered: TxnStateSource | None = None,
     ) -> None:
-        """`ordered`: the engine whose state is handed on, too."""
+        """`ordered`: the ordered engine, whose state new members copy too."""
         self.driver = driver
         self.replica = driver.replica
         self._store = store
@@ -91,50 +92,52 @@ class Membership:
         self._dice = dice
         self.space = MemberSpace(self.replica.keyspace, self.replica.me)
         identity = store.transact(lambda tx: self.space.identity(tx, dice.nonce()))
-        self.guard = StoreIdentityCheck(self.replica, store, self.space, identity)
+        self.identity_check = StoreIdentityCheck(self.replica, store, self.space, identity)
         self.copier = Copier(self.replica, store, self.space, driver.clock)
         self.mirror = (
             Mirror(self.replica, store, ordered, self, lambda: driver.timing.near) if ordered is not None else None
         )
-        self.census = KeyCount(self.replica, store, driver.clock)
+        self.key_count = KeyCount(self.replica, store, driver.clock)
         self._synced_epoch = self._settled_epoch = 0
-        self._stewarding = False
+        self._coordinating = False
         self._pages: list[Callable[[MemberReply], None]] = []
         """Asked for and not answered yet: one for each flow that copies."""
         self._idle = 0
-        self._nap: Timer | None = None
-        self._napped: Callable[[], None] | None = None
+        self._sleep: Timer | None = None
+        """Between two passes of the learner."""
         self._hurried = False
-        """Once for each nap: those who ask often would put its end off for ever."""
+        """At most one early wake-up per sleep, or frequent callers could postpone it for ever."""
         self.replica.config_watchers.append(self._config_changed)
 
     def start(self) -> None:
-        """Follow the others, and look after the wish, for as long as this process lives."""
+        """Learn from the others, and check whether to coordinate, for as long as this process runs."""
         self._follow()
         if self.mirror is not None:
             self.mirror.start()
         self.copier.sweeper.start()
         self.clock.call_later(BEGIN_MS * self._dice.uniform(), self._look)
 
-    def wish(self, wish: ChangeRequest, answered: Callable[[Outcome], None]) -> None:
-        """Have these members wanted, and see to it from here."""
+    def request_change(self, request: ChangeRequest, answered: Callable[[Outcome], None]) -> None:
+        """Write the request, and coordinate it from here."""
 
         def written(outcome: Outcome) -> None:
             self.coordinate()
             answered(outcome)
 
-        self.driver.write(Write(key=CHANGE_REQUEST_KEY, value=wire.encode_change_request(wish), mutable=True), written)
+        self.driver.write(
+            Write(key=CHANGE_REQUEST_KEY, value=wire.encode_change_request(request), mutable=True), written
+        )
 
     def coordinate(self) -> None:
-        if not self._stewarding and self.guard.may_vote:
-            self._stewarding = True
+        if not self._coordinating and self.identity_check.may_vote:
+            self._coordinating = True
             flow = coordinate(self.replica.me)
-            FlowRunner(self, "steward", flow, lambda _: None, self._stewarded).start()
+            FlowRunner(self, "steward", flow, lambda _: None, self._coordinated).start()
 
     # As a source
 
     def answer(self, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
-        """What is told is durable first, like every reply."""
+        """The reply leaves when what it rests on is durable."""
         if isinstance(request, PAGES):
             self.copier.serve(partial(self._reply, request), answered)
             return
@@ -154,7 +157,7 @@ class Membership:
                 )
             case StatusRead():
                 if self.copier.is_changing():
-                    self.census.renew()
+                    self.key_count.renew()
                 else:
                     self._hurry()
                 return self.status(tx)
@@ -164,46 +167,45 @@ class Membership:
     def status(self, tx: Transaction) -> MemberStatus:
         epoch = self.replica.config.epoch
         return MemberStatus(
-            identity=self.guard.identity,
+            identity=self.identity_check.identity,
             epoch=epoch,
             sources=self.copier.sources(tx) if self.mirror is None or self.mirror.is_ready else (),
             synced=self._synced_epoch == epoch and (self.mirror is None or self.mirror.is_synced),
-            keys=self.census.keys,
+            keys=self.key_count.keys,
             copied=self.copier.copied,
         )
 
     # As a learner
 
     def _follow(self) -> None:
-        self._nap = self._napped = None
+        self._sleep = None
         flow = learn(self.replica.me, self._settled_epoch)
         FlowRunner[int | None](self, "learner", flow, lambda _: None, self._followed).start()
 
     def _followed(self, settled_epoch: int | None) -> None:
-        """None: it raised. It is begun again like one that ended, and not at once: what it met may still be there."""
+        """None: it raised. The next pass begins later then: what it met may still be there."""
         if settled_epoch is not None:
             self._settled_epoch = settled_epoch
-        self._rest(self._pause_ms() if settled_epoch is not None else FOLLOW_MS, self._follow)
+        self._hurried = False
+        self._sleep_for(self._pause_ms() if settled_epoch is not None else FOLLOW_MS)
 
     def _pause_ms(self) -> float:
         if self.replica.config.is_joint:
             return HURRY_MS
         return CHANGE_MS if self.copier.is_changing() else FOLLOW_MS
 
-    def _rest(self, delay_ms: float, then: Callable[[], None]) -> None:
-        self._napped = then
-        self._hurried = False
-        self._nap = self.clock.call_later(delay_ms * (0.5 + self._dice.uniform()), then)
+    def _sleep_for(self, delay_ms: float) -> None:
+        self._sleep = self.clock.call_later(delay_ms * (0.5 + self._dice.uniform()), self._follow)
 
     def _hurry(self) -> None:
-        """Somebody wants to know how far we are, or the epoch is new: no time for a nap."""
-        if self._nap is not None and self._napped is not None and not self._hurried:
-            self._nap.cancel()
-            self._rest(HURRY_MS, self._napped)
+        """The epoch is new, or a coordinator waits for this replica's progress: begin the next pass soon."""
+        if self._sleep is not None and not self._hurried:
+            self._sleep.cancel()
+            self._sleep_for(HURRY_MS)
             self._hurried = True
 
     def _config_changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
-        """A page of the epoch before is not waited for: one who is silent would hold everybody up in a joint epoch."""
+        """Pages of the epoch before are given up: a silent source would delay the end of a joint epoch."""
         self._idle = 0
         pages, self._pages = self._pages, []
         for answered in pages:
@@ -214,7 +216,7 @@ class Membership:
     # As a coordinator
 
     def _look(self) -> None:
-        """Now and then. The one that published last goes on; the others step in when nothing moves."""
+        """The replica that published the last configuration coordinates; another does if the epoch does not change."""
         self._idle += 1
         try:
             if self.replica.config.coordinator_id == self.replica.me or self._idle >= TAKE_OVER:
@@ -222,18 +224,18 @@ class Membership:
                 self.coordinate()
         finally:
             is_new = not all(replica.identity for replica in self.replica.config.replicas)
-            every_ms = BEGIN_MS if is_new else STEWARD_MS
+            every_ms = BEGIN_MS if is_new else COORDINATE_MS
             self.clock.call_later(every_ms * (0.5 + self._dice.uniform()), self._look)
 
-    def _stewarded(self, _: None) -> None:
-        self._stewarding = False
+    def _coordinated(self, _: None) -> None:
+        self._coordinating = False
 
     # Effects
 
     def perform(self, effect: HostEffect, done: Done) -> None:
         match effect:
             case ReadChangeRequest():
-                self.driver.read(CHANGE_REQUEST_KEY, Consistency.LINEARIZABLE, partial(self._wish_read, done))
+                self.driver.read(CHANGE_REQUEST_KEY, Consistency.LINEARIZABLE, partial(self._request_read, done))
             case Ask():
                 self._ask(effect.to, effect.request, done)
             case AskAll():
@@ -243,19 +245,22 @@ class Membership:
             case Settle():
                 Settling(self.driver, effect.keys, done).go_on()
             case LookThrough() | Replace() | Preserve() | Install() | Mirrored():
-                assert self.mirror is not None, "who has no such engine does not follow one"
+                assert self.mirror is not None, "a replica without this engine runs no such flow"
                 self.mirror.perform(effect, done)
             case _:
                 self._perform_here(effect, done)
 
-    def _wish_read(self, done: Done, found: ReadOutcome) -> None:
-        """One that cannot be read, because a newer version wrote it or something is broken, is not known here."""
+    def _request_read(self, done: Done, found: ReadOutcome) -> None:
+        """A request that cannot be decoded, because a newer release wrote it or it is broken, counts as unknown."""
+        if isinstance(found, ReadFailed):
+            done(False)
+            return
         try:
-            wish = wish_of(found)
+            request = change_request(found.committed)
         except Exception as error:
-            self.driver.failures.ended("steward", error, partial(done, False))
+            self.failures.ended("steward", error, partial(done, False))
         else:
-            done(wish)
+            done(request)
 
     def _perform_here(self, effect: HereEffect, done: Done) -> None:
         match effect:
@@ -314,11 +319,5 @@ class Membership:
 
 
 def not_adopted(epoch: int, config: ClusterConfig) -> StaleEpoch | EpochAhead | None:
-    """Whoever tells its votes has sealed the epochs they were given in."""
+    """A replica lists its votes only after it has sealed the epochs in which they were given."""
     return acceptor.wrong_epoch(epoch, config)
-
-
-def wish_of(found: ReadOutcome) -> ChangeRequest | bool | None:
-    if isinstance(found, ReadFailed):
-        return False
-    return wire.decode_change_request(found.value) if found.value is not None else None

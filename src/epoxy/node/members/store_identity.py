@@ -1,4 +1,5 @@
-"""Whether those we deal with are who they say, and whether we may speak for ourselves: see `membership.identity`."""
+"""Checks the identities of stores: of peers, before their frames count, and of this replica, before it may vote. The
+rules are those of `protocol.members.identity`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,11 +25,11 @@ class StoreIdentityCheck:
         self._config: ClusterConfig | None = None
         self._may_vote = False
         self.confirmed: Callable[[], None] = lambda: None
-        """Called when this store may speak for its replica from now on."""
+        """Called when this store may vote from now on."""
 
     def heard(self, replica_id: int, identity: int) -> bool:
-        """Asked for every answer to a frame of ours. False: it does not count. Who names no store has not written ours
-        down: it only tells that we are none of the members."""
+        """Whether the answer to a frame of this replica counts. A peer that names no store has not recorded this one:
+        it answers that this replica is no member."""
         if identity == 0:
             return True
         admitted = self.admits(replica_id, identity)
@@ -37,8 +38,8 @@ class StoreIdentityCheck:
         return admitted
 
     def admits(self, replica_id: int, identity: int) -> bool:
-        """Asked for every frame, before anything in it is dealt with. A store met for the first time is written down;
-        whatever comes of its frame leaves this replica after that is durable."""
+        """Whether a frame may be handled. A store that is new here is recorded; replies to its frame leave after that
+        is durable."""
         if self._config is not self._replica.config:
             self._look_again()
         if self._known.get(replica_id) == identity:
@@ -54,7 +55,8 @@ class StoreIdentityCheck:
                 return True
 
     def answered(self, replica_id: int) -> None:
-        """Who deals with our frames has written our store down. Once a majority has, that need not be asked again."""
+        """A peer that handles frames of this replica has recorded its store. Once a majority has, it may vote for
+        good."""
         if self._noted.get(self._replica.me) == self.identity:
             return
         self._noted_by.add(replica_id)
@@ -70,7 +72,7 @@ class StoreIdentityCheck:
         return self._may_vote
 
     def _look_again(self) -> None:
-        """Every frame asks, and the answers change with the configuration and with what is noted alone."""
+        """The answers are cached, because every frame asks: they depend on the configuration and on what is noted."""
         me, config = self._replica.me, self._replica.config
         was_noted = self._noted.get(me) == self.identity
         self._may_vote = may_vote(config, me, self.identity, set(config.voters) if was_noted else self._noted_by)

@@ -1,4 +1,4 @@
-"""A member's part in handing on the ordered engine's state: pages given, and pages kept by one who is new."""
+"""Copies the state of the ordered engine to new members: packs pages as a source, and keeps pages as a newcomer."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -37,25 +37,25 @@ from epoxy.store.txn_pages import ValueSpace
 R = TypeVar("R")
 
 AGAIN_MS, HURRY_MS = 1_000.0, 20.0
-"""Between two passes: while a newcomer learns, and in a joint epoch, when all transactions wait for it."""
+"""Between two passes: while a newcomer learns, and in a joint epoch, when all transactions wait for its end."""
 
 
 class TxnStateSource(Protocol):
-    """What is handed on."""
+    """The ordered engine, as far as its state is copied."""
 
     def is_complete(self, term: int) -> bool:
         """Everything of this term, and of those before, has been executed here."""
 
     def needs_copy(self, term: int) -> bool:
-        """It has not, and will not be: this replica does not follow the term."""
+        """It was not, and will not be: this replica takes no part in the term."""
 
     def kept(self, after: KeptId | None, limit: int) -> list[Kept]:
-        """What is decided and not forgotten, in order."""
+        """Decisions that are not forgotten, in order."""
 
     def keep(self, kept: tuple[Kept, ...]) -> None: ...
 
     def install(self, term: int) -> None:
-        """From here on this replica counts as one that has executed everything of the term."""
+        """From now on this replica counts as one that has executed everything of the term."""
 
 
 class Mirror:
@@ -91,12 +91,12 @@ class Mirror:
 
     @property
     def is_ready(self) -> bool:
-        """For a joint epoch: little is left to be brought in it."""
+        """Whether a joint epoch may begin: little is left to copy in it."""
         return self._has_bulk or not self._is_new
 
     @property
     def is_synced(self) -> bool:
-        """In a joint epoch: all that was ordered before it has been executed here, or by whoever it was copied from."""
+        """In a joint epoch: all that was ordered before it was executed here, or by the replica it was copied from."""
         return self.engine.is_complete(self._replica.config.term)
 
     @property
@@ -109,7 +109,8 @@ class Mirror:
     # As a source
 
     def page(self, tx: Transaction, request: ValuesRead | KeptRead) -> MemberReply:
-        """In a joint epoch, of one who has come to the end of the term: nothing moves until that epoch is over."""
+        """In a joint epoch only if this replica has executed the whole term: then its values stay as they are until
+        that epoch is over."""
         if request.epoch or isinstance(request, KeptRead):
             refusal = acceptor.wrong_epoch(request.epoch, self._replica.config)
             if refusal is not None:
@@ -133,13 +134,13 @@ class Mirror:
             FlowRunner[bool | None](self, "mirror", flow, lambda _: None, self._passed).start()
 
     def _passed(self, passed: bool | None) -> None:
-        """None: it raised. It is begun again, and not at once: what it met may still be there."""
+        """None: it raised. The next pass begins later then: what it met may still be there."""
         self._running = False
         is_urgent = self._replica.config.is_joint and passed is not None
         self._rest_for(HURRY_MS if is_urgent else AGAIN_MS, self._look)
 
     def _config_changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
-        """Whoever rests may have something else to do, and one who is new begins."""
+        """End a rest early, because the flow may have something else to do; and begin if this replica is new."""
         if self._rest is not None and self._then is not None:
             self._rest.cancel()
             self._rest_for(0.0, self._then)
@@ -191,7 +192,7 @@ class Mirror:
         return True
 
     def _change(self, epoch: int, work: Callable[[], object], done: Done) -> None:
-        """Not in another epoch: there this replica may execute transactions already, and its values are its own."""
+        """Not in another epoch: there this replica may execute transactions itself, and its values must stay."""
         if self._is_new and self._replica.config.epoch == epoch:
             result = self._timed(work)
             self._store.when_durable(partial(done, result))
@@ -206,7 +207,7 @@ class Mirror:
 
 
 def fitting(kept: list[Kept]) -> KeptPage:
-    """As many as make a page, at least one, and whether there are more."""
+    """One page of them, at least one, and whether there are more."""
     size = 0
     for count, each in enumerate(kept):
         if count and (count == MAX_PAGE_ROWS or size >= MAX_PAGE_BYTES):

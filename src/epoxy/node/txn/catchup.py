@@ -1,8 +1,7 @@
-"""How a replica of the ordered engine learns what it missed: pages asked for one after the other, learned in bounded
-turns of the event loop, so that local reads and votes go on meanwhile.
+"""How a replica of the ordered engine learns decisions it missed: it asks for one page after the other, and learns them
+in bounded turns of the event loop, so that local reads and votes go on meanwhile.
 
-A replica that is far behind orders no transactions of its own: they would wait for all it has not executed. How far it
-is, and since when, is there for status, metrics and log.
+A replica that is far behind proposes no transactions of its own: they would wait for all it has not executed.
 """
 
 from collections import deque
@@ -15,10 +14,10 @@ from epoxy.ports import Clock
 from epoxy.protocol.txn.catchup import known_after
 
 LEARNED_AT_ONCE = 32
-"""Decisions, before others have their turn on the event loop: some milliseconds."""
+"""Decisions in one turn of the event loop: some milliseconds."""
 
 NEARLY_THERE = 256
-"""So many may be missing when a replica that was FAR_BEHIND orders transactions again."""
+"""Decisions that may be missing when a replica that was FAR_BEHIND proposes transactions again."""
 
 REPORTED_EVERY_MS = 10_000.0
 
@@ -31,7 +30,7 @@ class CatchupHost(Protocol):
 
     @property
     def behind(self) -> int:
-        """How many instances are known to have been executed elsewhere, and not here."""
+        """Instances that other replicas have executed and this one has not, as far as it knows."""
 
     @property
     def round_timeout_ms(self) -> float: ...
@@ -39,7 +38,7 @@ class CatchupHost(Protocol):
     def learn(self, commit: OrderedCommit) -> None: ...
 
     def ask(self, to: int, known: tuple[InstanceId, ...]) -> None:
-        """For decisions beyond these."""
+        """Ask for decisions after these."""
 
     def caught_up(self) -> None: ...
 
@@ -47,33 +46,33 @@ class CatchupHost(Protocol):
 class CatchUp:
     def __init__(self, host: CatchupHost) -> None:
         self.report: Callable[[str], None] = lambda _: None
-        """Told in words for a log when it begins, now and then, and when it is done."""
+        """Called with a line for the log: at the beginning, every REPORTED_EVERY_MS, and at the end."""
         self.is_far_behind = False
         self.is_known = False
-        """Whether any of the others has said how far it is, since this process began."""
+        """Whether another replica has told how far it has executed, since this process began."""
         self.learned = 0
-        """Decisions that were learned in this way."""
+        """Decisions learned from pages."""
         self._host = host
         self._commits: deque[OrderedCommit] = deque()
         self._next: tuple[int, tuple[InstanceId, ...]] | None = None
-        """Whom to ask for the next page, and beyond what."""
+        """The replica to ask for the next page, and the slots after which it begins."""
         self._turning = False
         self._last_ms = float("-inf")
-        """When a page was asked for last that has not come, or came."""
+        """When the last page was asked for."""
         self._asked = False
         self._begun_ms = self._reported_ms = 0.0
         self._begun_at = 0
 
     @property
     def is_under_way(self) -> bool:
-        """Pages come in, or are expected to."""
+        """Whether a page is being learned, or is still expected."""
         if self._commits:
             return True
         patience_ms = SILENT_ROUNDS * self._host.round_timeout_ms
         return self._asked and self._host.clock.now_ms() - self._last_ms < patience_ms
 
     def took(self, sender: int, known: tuple[InstanceId, ...], reply: Missed) -> None:
-        """`known`: beyond which the page was asked for."""
+        """`known`: the slots after which the page begins."""
         self.is_known = True
         self._asked = False
         self._commits.extend(reply.commits)
@@ -85,13 +84,13 @@ class CatchUp:
             self._host.clock.call_later(0, self._turn)
 
     def turned(self) -> None:
-        """What was under way may be of another term, and what was missed have come with a copy."""
+        """Pages under way may be of another term, and a copy may have brought what was missed."""
         self._commits.clear()
         self._next, self._asked = None, False
         self.look()
 
     def look(self) -> None:
-        """Whether this replica is far behind."""
+        """Check whether this replica is far behind, or was and is no longer."""
         behind, now_ms = self._host.behind, self._host.clock.now_ms()
         if not self.is_far_behind and behind >= FAR_BEHIND:
             self.is_far_behind = True
@@ -117,7 +116,7 @@ class CatchUp:
             self._host.ask(to, known)
 
     def _turn(self) -> None:
-        """One decision that cannot be learned, by a bug, does not keep the others back."""
+        """An exception in one decision must not stop the others."""
         self._turning = False
         try:
             for _ in range(min(LEARNED_AT_ONCE, len(self._commits))):

@@ -1,8 +1,7 @@
-"""One message of the ordered engine, one transaction; and the execution of what is decided.
+"""One message of the ordered engine, one transaction; and the execution of decisions.
 
-The log in memory is what the rows say, so nothing is read to answer a message. What is answered waits for the disk, as
-with the per-key engine: whoever calls `handle` or `perform` sees to that.
-"""
+The log in memory mirrors the rows, so nothing is read to answer a message. The callers of `handle` and `perform` let
+the answer go when the store is durable."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,47 +44,47 @@ from epoxy.protocol.txn.votes import Votes, decides
 from epoxy.store.txn_rows import OrderedSpace, TermArchive
 
 Results = list[Executed] | None
-"""Of the transactions of a command; None: it came to nothing."""
+"""Of the transactions of a command; None: it is a Nop."""
 
 EXECUTED_AT_ONCE = 64
-"""Instances that are executed before others have their turn on the event loop: some milliseconds."""
+"""Instances that are executed in one turn of the event loop: some milliseconds."""
 
 FAR_BEHIND = 4096
-"""Instances that others have executed and a replica has not: then it orders nothing until it has caught up. Fewer are
+"""Instances that others have executed and a replica has not: then it proposes nothing until it has caught up. Fewer are
 learned within a second, and a busy replica may lack as many at any moment."""
 
 MAX_HELD = 1 << 13
 """Instances that stay in memory for members that have not executed them: some 13 MB. The rows of more stay on disk."""
 
 FORGOTTEN_AT_ONCE = 256
-"""Slots of a replica that are thrown away in one transaction: some milliseconds."""
+"""Slots of a replica that are forgotten in one transaction: some milliseconds."""
 
 SHELVED_AT_ONCE = 1024
 
 
 @lru_cache(maxsize=64)
 def members_of(voters: tuple[int, ...], policy: QuorumPolicy) -> ClusterConfig:
-    """Asked for with every command, and a process has one at a time: a simulation has a few."""
+    """Cached, because every command needs it. A process has one at a time, a simulation a few."""
     return first_epoch(voters, policy)
 
 
 class OrderedReplica:
     def __init__(self, me: int, store: Store, config: ClusterConfig | None) -> None:
-        """`config` is the one in force. None: that is not known yet; a replica that was let in before goes on."""
+        """`config` is the one in force. None: not known yet; a replica that is in a term goes on with it."""
         self.me = me
         self.config = config
         self.space = OrderedSpace(me)
         self.term: Term | None = self.space.term(store.newest())
         self.on_news: Callable[[InstanceId], None] = lambda _: None
-        """Told of an instance that was decided, or that somebody waits for."""
+        """Called for an instance that was decided, or for which a recovery elsewhere waits."""
         self.on_executed: Callable[[InstanceId, Results], None] = lambda _, __: None
-        """Told right after the transaction, before it is durable."""
+        """Called right after the transaction, before it is durable."""
         self.on_change: Callable[[Instance], None] = lambda _: None
-        """Told of every change, as above."""
+        """Called for every change, as above."""
         self.on_backlog: Callable[[], None] = lambda: None
-        """Told when `execute_some` is to be called again, as soon as others have had their turn."""
+        """Called when `execute_some` is to be called again, in another turn of the event loop."""
         self.most_held = MAX_HELD
-        """Instances in memory, beside those that are not executed."""
+        """Executed instances that stay in memory."""
         self._store = store
         self._begin_term()
         if config is not None:
@@ -104,19 +103,20 @@ class OrderedReplica:
         self.keeps_more = bool(self.space.kept(self._store.newest(), None, self.number, 1))
         """Whether decisions of earlier terms are still here."""
         self._blocked: dict[InstanceId, list[InstanceId]] = {}
-        """What is not decided, and who waits for it."""
+        """By undecided instance, the decided ones that wait for it."""
         self._stuck: dict[InstanceId, InstanceId] = {}
-        """The same, the other way around."""
+        """The inverse: by waiting instance, the undecided one."""
         self._roots: deque[InstanceId] = deque()
-        """Decided, and to be executed with all they depend on."""
+        """Decided, and to be executed with their dependencies."""
         self._groups: deque[list[InstanceId]] = deque()
-        """The next to be executed, each in one piece: what they depend on is executed, or stands before them."""
+        """The next to be executed, each in one transaction: their dependencies are executed, or are before them
+        here."""
         self._votes = Votes()
         self._reached: dict[int, dict[int, int]] = {}
         self._furthest: dict[int, int] = {}
-        """The last slot of each replica up to which anybody else has executed everything."""
+        """By replica, the slot up to which at least one other replica has executed everything."""
         self._arrived: set[int] = set()
-        """Who is known to be in this term, or in a later one."""
+        """Replicas known to be in this term, or in a later one."""
 
     # Terms
 
@@ -134,27 +134,26 @@ class OrderedReplica:
 
     @property
     def members(self) -> ClusterConfig:
-        """Of this term, as long as it lasts. Those of today, if it is not known who they were: they can tell."""
+        """Of this term. If they are not known, those of the configuration: they can tell how the term ended."""
         if self.term is not None and self.term.voters is not None:
             return members_of(self.term.voters, self.term.policy)
-        assert self.config is not None, "nothing is put forward before it is known who decides"
+        assert self.config is not None, "nothing is proposed before the voters are known"
         return members_of(self.config.electorate, self.config.quorum_policy)
 
     @property
     def others(self) -> list[int]:
-        """Those who may know what this replica missed."""
+        """Replicas to ask for decisions that this one missed."""
         members = self.config.electorate if self.config is not None else self.voters
         return [each for each in members if each != self.me]
 
     @property
     def is_behind(self) -> bool:
-        """Its term ends, or has ended long since."""
+        """Whether its term ends, or ended long ago."""
         return self.term is not None and self.term.ending
 
     @property
     def behind(self) -> int:
-        """How many instances are known to have been executed elsewhere, or to count in a term that ends, and have not
-        been executed here."""
+        """Instances known to be executed elsewhere, or to count in a term that ends, and not executed here."""
         wanted = dict(self._furthest)
         for replica_id, slot in (self.ends or {}).items():
             wanted[replica_id] = max(wanted.get(replica_id, 0), slot)
@@ -164,9 +163,9 @@ class OrderedReplica:
         return terms.votes_on(self.part, self.ends, instance_id)
 
     def found(self, config: ClusterConfig) -> None:
-        """When this replica is first let in, and members have not changed since the first epoch: it may have come late,
-        and others have moved on to write down whose stores these are. After a change it is no founder, also if one had
-        its id: it does not remember what that one said."""
+        """Begin term 0, when this replica first serves and the members are still those of the first epoch. The epoch
+        may be a later one, in which only the identities of stores were recorded. After a change of members it is no
+        founder, even under a founder's id: it does not have the votes of that one."""
         if self.term is None and config.term == 0 and self.me in config.electorate:
             self._move(Term(number=0, voters=config.electorate, policy=config.quorum_policy, ending=False))
 
@@ -182,7 +181,7 @@ class OrderedReplica:
             self._store.transact(lambda tx: self.space.set_term(tx, term))
 
     def learn_end(self, ends: Iterable[InstanceId]) -> None:
-        """What is beyond is nothing, by the decision how the term ended."""
+        """Instances beyond the end are Nops, by the decision how the term ended."""
         found = {end.replica_id: end.slot for end in ends}
         beyond = [each for each in {*self.log.instances, *self._blocked} if terms.is_beyond(found, each)]
         for instance_id in beyond:
@@ -205,14 +204,14 @@ class OrderedReplica:
         return True
 
     def arrive(self, number: int) -> None:
-        """In a term: all before have been executed here, or by whoever the values were copied from."""
+        """In a term: all before were executed here, or by the replica the values were copied from."""
         term = Term(number=number, voters=None, policy=QuorumPolicy.OPTIMAL, ending=False)
         self.term = terms.adopted(term, self.config, self.me) if self.config is not None else term
         self._store.transact(partial(self.space.arrive, term=self.term))
         self._begin_term()
 
     def start(self) -> None:
-        """What was decided before a crash and not executed is executed now."""
+        """Execute what was decided before a crash and not executed."""
         if self.part is Part.OUT:
             return
         for instance in sorted(self.log.instances.values(), key=lambda instance: instance.id):
@@ -265,12 +264,12 @@ class OrderedReplica:
                 assert_never(op)
 
     def _seen(self, instance_id: InstanceId) -> Instance:
-        """What is beyond the end of the term is nothing, also if others do not know that yet."""
+        """Beyond the end of the term it is a Nop, also if others do not know that yet."""
         beyond = terms.is_beyond(self.ends, instance_id)
         return self._nothing(instance_id) if beyond else self.log.get(instance_id)
 
     def waits_for(self, instance_id: InstanceId) -> bool:
-        """Whether something that is decided cannot be executed without it."""
+        """Whether a decided instance cannot be executed before it is decided."""
         return instance_id in self._blocked
 
     # Messages
@@ -302,7 +301,7 @@ class OrderedReplica:
         return Noted()
 
     def _heard_vote(self, vote: OrderedVote) -> OrderedReply:
-        """Mine counts when it is durable, like that of anybody else: then I hear of it."""
+        """This replica's own vote comes here too, when it is durable."""
         state = self.log.get(vote.id)
         if not state.is_committed and not self.log.is_forgotten(vote.id):
             voters = self._votes.count(vote.sender, vote.id, vote.ballot)
@@ -321,7 +320,7 @@ class OrderedReplica:
                 return Closed(term=self.number)
 
     def _catch_up(self, request: Catchup) -> Missed:
-        """Tell what the sender lacks and this replica has executed without gaps."""
+        """Answer with what the sender lacks and this replica has executed without gaps."""
         self.arrived(request.sender)
         self.reached(request.sender, request.executed)
         known = {end.replica_id: end.slot for end in request.known}
@@ -334,7 +333,7 @@ class OrderedReplica:
         return map(acceptor.commit_of, self.log.stretch(end.replica_id, first, end.slot))
 
     def catch_up_later(self, term: int, request: Catchup) -> Missed:
-        """Tell one who is in an earlier term what it lacks there: this replica has executed all of it."""
+        """Answer a replica in an earlier term with what it lacks there: this one has executed all of it."""
         known = {end.replica_id: end.slot for end in request.known}
         streams = self.space.within(term).decided(self._store.newest(), known)
         commits, more = page_of(dependencies_first(streams, known))
@@ -343,7 +342,7 @@ class OrderedReplica:
     # Execution
 
     def execute_some(self) -> None:
-        """A bounded part of what may be executed; `on_backlog` is told if that was not all."""
+        """A bounded part of what may be executed; `on_backlog` is called if that was not all."""
         left = EXECUTED_AT_ONCE
         while left > 0 and (self._groups or self._roots):
             if self._groups:
@@ -367,7 +366,7 @@ class OrderedReplica:
             self.log.note_slot(plan.missing)
 
     def _plan(self, root: InstanceId) -> graph.ExecutionPlan:
-        """What it depends on beyond the end of the term is found to be nothing on the way."""
+        """Dependencies beyond the end of the term become Nops on the way."""
         plan = graph.plan(self.log, root, self._stuck)
         while plan.missing is not None and terms.is_beyond(self.ends, plan.missing):
             before, nothing = self.log.get(plan.missing), self._nothing(plan.missing)
@@ -377,15 +376,15 @@ class OrderedReplica:
         return plan
 
     def _free(self, decided: InstanceId) -> list[InstanceId]:
-        """Those who waited for it. They may wait for something else."""
+        """The instances that waited for it. They may wait for another one now."""
         waited = self._blocked.pop(decided, [])
         for each in waited:
             del self._stuck[each]
         return waited
 
     def _execute(self, group: list[InstanceId], before: Instance | None = None) -> None:
-        """In one transaction: half a group is none, for the rest of it would be put into another order. With `before`,
-        the only one of the group is decided in it, too: one sync for both."""
+        """In one transaction: after half a group the rest would get another order. With `before`, the only instance of
+        the group is decided in the same transaction: one sync for both."""
         results = self._store.transact(partial(self._apply, group, before))
         for instance_id in group:
             self.log.mark_executed(instance_id)
@@ -405,20 +404,20 @@ class OrderedReplica:
             self.space.set_value(tx, key, value)
         return results
 
-    # Throwing away
+    # Forgetting
 
     def arrived(self, sender: int) -> None:
-        """It has executed all that came before this term."""
+        """The sender has executed everything before this term."""
         self._arrived.add(sender)
 
     def forget_earlier(self) -> None:
-        """Throw away what earlier terms decided, when no member of this one can be in need of it."""
+        """Delete the decisions of earlier terms when no voter of this one can need them."""
         if self.keeps_more and self.part is Part.OPEN and self._arrived | {self.me} >= set(self.voters):
             self._store.transact(partial(self.space.drop_kept, term=self.number))
             self.keeps_more = False
 
     def reached(self, sender: int, executed: tuple[InstanceId, ...]) -> None:
-        """How far somebody has come. Only ever further."""
+        """How far the sender has executed. It never falls."""
         known = self._reached.setdefault(sender, {})
         for end in executed:
             known[end.replica_id] = max(known.get(end.replica_id, 0), end.slot)
@@ -426,7 +425,7 @@ class OrderedReplica:
             self.log.note_slot(end)
 
     def forget(self) -> int:
-        """Throw away what everybody has executed, a bounded part of it; how much that was."""
+        """Delete a bounded part of what all voters have executed; returns how much that was."""
         if not self.voters:
             return 0
         others = [self._reached.get(other, {}) for other in self.voters if other != self.me]
@@ -442,18 +441,18 @@ class OrderedReplica:
         return 0
 
     def shelve(self) -> int:
-        """Bound what is held in memory for members that are away: their decisions are read from the rows. A bounded
-        part of what has to go; how much that was."""
+        """Drop instances from memory that are kept for absent members: they are read from the rows when needed. A
+        bounded part of those above the limit; returns how much that was."""
         return self.log.shelve(max(self.most_held, len(self.log.instances) - SHELVED_AT_ONCE))
 
     @property
     def kept(self) -> int:
-        """Executed here, and not forgotten, because not everybody is known to have executed it."""
+        """How many are executed here and not forgotten, because not all voters are known to have executed them."""
         return self._lacking(self.log.forgotten)
 
     @property
     def kept_for(self) -> list[int]:
-        """Those who lack a great deal of it."""
+        """The voters that lack FAR_BEHIND of them or more."""
         lacking = {other: self._lacking(self._reached.get(other, {})) for other in self.voters if other != self.me}
         return [other for other in sorted(lacking) if lacking[other] >= FAR_BEHIND]
 
@@ -462,14 +461,14 @@ class OrderedReplica:
 
     @property
     def is_idle(self) -> bool:
-        """Everything that anybody knows of was executed by everybody."""
+        """Whether all known instances were executed by all voters."""
         log = self.log
         if self.keeps_more or self.is_behind:
             return False
         return not log.instances and all(log.executed.get(r, 0) >= highest for r, highest in log.highest.items())
 
     def undecided(self, limit: int) -> list[InstanceId]:
-        """What is known of and not decided here, and may be decided by this replica: the oldest of each replica
+        """Known instances that are not decided here, and that this replica may vote on; by replica, the oldest
         first."""
         part, ends = self.part, self.ends
         return list(islice((each for each in self.log.gaps() if terms.votes_on(part, ends, each)), limit))

@@ -1,4 +1,5 @@
-"""A replica of the ordered engine from one term to the next: how the term ends, and what one who is new gets of it."""
+"""Takes a replica of the ordered engine from one term to the next: finds the end of the term, and hands its state to
+new members."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,22 +16,22 @@ from epoxy.protocol.txn.terms import Part
 
 
 class TermHost(Protocol):
-    """Whoever runs the flows."""
+    """The engine, which runs the flows."""
 
     def run_close(self, done: Callable[[Ended | Sealed | None], None]) -> None: ...
 
     def alarm(self, text: str) -> None: ...
 
     def turned(self) -> None:
-        """This replica takes part in another way from now on: what is under way is nobody's."""
+        """This replica takes part in another way from now on: cancel the flows under way."""
 
 
 class Terms:
     def __init__(self, replica: OrderedReplica, store: Store, host: TermHost) -> None:
         self.decided_end: Callable[[int], bytes | None] = lambda _: None
-        """What the register of a term's end holds, as far as it is known here."""
+        """The value of the register of a term's end, if it is known here."""
         self.decide_end: Callable[[int, bytes, Callable[[bytes | None], None]], None] = lambda _, __, done: done(None)
-        """Put a value into it, unless there is one; told what is there then, or None if that is not known."""
+        """Write it if it has no value; the callback gets its value then, or None if that is not known."""
         self._replica = replica
         self._store = store
         self._host = host
@@ -49,7 +50,7 @@ class Terms:
     # The end of a term
 
     def look(self) -> None:
-        """One step towards the next term, if there is one to be taken."""
+        """One step towards the next term, if the term ends."""
         replica = self._replica
         if replica.part is Part.OUT or replica.term is None or not replica.term.ending:
             return
@@ -94,31 +95,31 @@ class Terms:
             self._turned()
 
     def end_of(self, term: int) -> Ended | None:
-        """Of one this replica is not in."""
+        """The end of a term that this replica is not in, if it is known here."""
         value = self.decided_end(term)
         return Ended(ends=wire.decode_term_end(value).ends) if value is not None else None
 
-    # For those who are new
+    # For new members
 
     def is_complete(self, term: int) -> bool:
-        """Everything of this term, and of those before, was executed here, and that is durable."""
+        """Whether everything of this term, and of those before, was executed here, durably."""
         found = self._replica.space.term(self._store.durable())
         return found is not None and found.number > term
 
     def needs_copy(self, term: int) -> bool:
-        """It was not, and will not be: this replica does not follow the term."""
+        """Whether it was not, and will not be: this replica takes no part in the term."""
         replica = self._replica
         return replica.part is Part.OUT and (replica.term is None or replica.number <= term)
 
     def kept(self, after: KeptId | None, limit: int) -> list[Kept]:
-        """Decisions of the terms that are over here, as far as somebody may need them."""
+        """Decisions of terms that are over here and that another replica may still need."""
         return self._replica.space.kept(self._store.newest(), after, self._replica.number, limit)
 
     def keep(self, kept: tuple[Kept, ...]) -> None:
         self._store.transact(lambda tx: self._replica.space.keep(tx, kept))
 
     def install(self, term: int) -> None:
-        """The values are those of one who has executed everything of this term."""
+        """The values were copied from a replica that has executed everything of this term."""
         if self.needs_copy(term):
             self._replica.arrive(term + 1)
             self._turned()

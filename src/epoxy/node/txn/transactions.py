@@ -1,8 +1,7 @@
-"""Transactions as a node's doors see them: which keys they may touch, how long they may take, what is read of them.
+"""Transactions as a node's APIs see them: which keys they may touch, how long they may take, and reads of their keys.
 
-A key belongs to one engine. It is decided once, by the per-key engine, which is good at that: to give a key to
-transactions is to reserve it, with a value that says so. Whoever comes first has it for ever.
-"""
+A key belongs to one engine, for ever. The per-key engine decides which: the first transaction of a key reserves it
+there, with a value that gives it to transactions, unless a write came first."""
 
 from collections.abc import Callable
 from functools import partial
@@ -32,7 +31,7 @@ OWNED = b"\xff/ordered"
 """The value of a key that belongs to transactions. No text begins with this byte."""
 
 REMEMBERED = 1 << 16
-"""Keys known to belong to transactions: some megabytes. The others are looked up, which is cheap, too."""
+"""Keys known to belong to transactions: some megabytes. The others are looked up, which is cheap too."""
 
 ENGINES_UNKNOWN = "it is not known which engine a key belongs to"
 MAY_BE_CLAIMED = "Keys it names may belong to transactions from now on"
@@ -55,7 +54,7 @@ class Transactions:
 
     @property
     def fast_share(self) -> float | None:
-        """Of the commands this node put forward and saw decided, those that took one round."""
+        """The share of commands decided in one round, among those this node proposed."""
         paths = self.engine.paths
         return paths[Path.FAST] / paths.total() if paths else None
 
@@ -76,11 +75,11 @@ class Transactions:
                 self._put_forward(txn, entry, entry.done)
 
     def read(self, key: bytes, answered: Callable[[ReadAnswer], None]) -> None:
-        """Not to be stale: as a transaction."""
+        """Linearizable: as a transaction."""
         self.run(Txn(reads=(key,)), lambda outcome: answered(read_of(outcome)))
 
     def here(self, key: bytes) -> ReadResult:
-        """What was executed here."""
+        """Local: what was executed here."""
         return ReadResult(committed=self.shown(key), source=Source.LOCAL)
 
     def shown(self, key: bytes) -> Proposal:
@@ -100,12 +99,12 @@ class Transactions:
             self._owned.clear()
         self._owned.add(key)
 
-    # Which engine its keys belong to
+    # The engines of its keys
 
     def _settle_engines(
         self, txn: Txn, unknown: list[bytes], entry: "Entry", done: Callable[[TxnOutcome], None]
     ) -> None:
-        """One key is claimed at once: if that fails nothing was done. Several are looked at before."""
+        """One key is claimed at once: if that fails, nothing was done. Several are read before any is claimed."""
         if len(unknown) > 1:
             Survey(unknown, partial(self._surveyed, txn, entry, done)).ask(self._driver)
         else:
@@ -143,8 +142,8 @@ class Transactions:
 
 
 class Entry:
-    """A transaction on its way to the engine, and in its queue. If its client's time is over before it was put forward,
-    it never is, so the client is told for certain."""
+    """A transaction on its way to the engine, and in its queue. If its time is over before it was proposed, it never
+    is, so its client gets a definite answer."""
 
     def __init__(self, engine: OrderedEngine, answered: Callable[[TxnOutcome], None]) -> None:
         self.claims = self.begun = self.is_late = False
@@ -166,8 +165,8 @@ class Entry:
 
 
 class Survey:
-    """Asks a quorum for several keys which engine they belong to, before any of them is claimed. A key that is claimed
-    stays claimed, and must not be because of a transaction that is refused for another."""
+    """Reads several keys with a quorum to learn their engines before any of them is claimed: a claim is for ever, and a
+    transaction that is refused for another key should leave none behind."""
 
     def __init__(self, keys: list[bytes], done: Callable[["Survey"], None]) -> None:
         self.free: list[bytes] = []
@@ -197,7 +196,7 @@ class Survey:
 
 
 class KeyClaim:
-    """Asks for several keys at a time. Done when all are answered."""
+    """Reserves several keys for transactions, at the same time. Done when all writes are answered."""
 
     def __init__(self, keys: list[bytes], done: Callable[["KeyClaim"], None]) -> None:
         self.won: list[bytes] = []
@@ -228,12 +227,12 @@ def is_owned(committed: Proposal | None) -> bool:
 
 
 def shown(value: bytes | None) -> Proposal:
-    """A value of the ordered engine, as the per-key engine's doors show values: it has no version."""
+    """A value of the ordered engine in the form of the per-key engine: it has no version."""
     return Proposal(value=value, version=0, mutable=True, proposal_id=LEGACY_PROPOSAL_ID)
 
 
 def is_of_transactions(committed: Proposal) -> bool:
-    """Whether this is what `shown` makes of a value: no version of a mutable key is numbered 0."""
+    """Whether `shown` made it: no version of a mutable key is numbered 0."""
     return committed.mutable and committed.version == 0
 
 

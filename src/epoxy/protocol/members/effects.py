@@ -1,4 +1,4 @@
-"""What the flows of a change ask of whoever drives them. Each effect has one result, and a flow has one on its way."""
+"""What a flow of a change of members may yield: effects of `protocol.effects`, and those below."""
 
 from collections.abc import Generator, Iterable
 from typing import Any, TypeVar
@@ -47,7 +47,7 @@ class Publish(Struct, frozen=True, kw_only=True):
 
 
 class Changing(Struct, frozen=True):
-    """Resumed with whether members change, or somebody wants that, as far as this replica knows."""
+    """Resumed with whether members change, or a change is requested, as far as this replica knows."""
 
 
 class LoadProgress(Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class GiveWay(Struct, frozen=True, kw_only=True):
 
 
 class Followed(Struct, frozen=True, kw_only=True):
-    """Tell whoever asks from now on, as long as members change, that this source is followed up to its tail."""
+    """This source was copied up to its tail: say so in the status of this replica, as long as members change."""
 
     source: int
 
@@ -97,13 +97,13 @@ class Settle(Struct, frozen=True, kw_only=True):
 
 
 class Synced(Struct, frozen=True, kw_only=True):
-    """Tell whoever asks from now on that this replica is synced for this joint epoch."""
+    """Say in the status of this replica that it is synced for this joint epoch."""
 
     epoch: int
 
 
 class Rest(Struct, frozen=True, kw_only=True):
-    """Wait. Whoever drives may cut it short when something has changed."""
+    """Wait about as long, with jitter."""
 
     delay_ms: float
 
@@ -149,7 +149,7 @@ class Install(Struct, frozen=True, kw_only=True):
 
 
 class Mirrored(Struct, frozen=True):
-    """Tell whoever asks from now on, as long as members change, that nearly all values are held here."""
+    """Nearly all values are held here: say so in the status of this replica, as long as members change."""
 
 
 MirrorEffect = LookThrough | Replace | Preserve | Install | Mirrored
