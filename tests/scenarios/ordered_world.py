@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.instances import Command, Instance, InstanceId, OrderedCommit, OrderedReply, OrderedRequest
-from epoxy.node.txn.replica import OrderedReplica, Results
+from epoxy.node.txn.executor import Results
+from epoxy.node.txn.replica import OrderedReplica
 from epoxy.protocol.effects import Also, Answer, Context, Event, Expired, Local, News, Next, Open, Pause, Tell
 from epoxy.protocol.txn.acceptor import commit_of
 from epoxy.protocol.txn.coordinator import submit

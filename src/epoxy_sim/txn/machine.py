@@ -8,7 +8,8 @@ from epoxy.model.instances import Instance, InstanceId
 from epoxy.model.messages import UpdateConfig
 from epoxy.model.records import KeyState
 from epoxy.node.txn.engine import OrderedEngine
-from epoxy.node.txn.replica import MAX_HELD, Results
+from epoxy.node.txn.executor import Results
+from epoxy.node.txn.replica import MAX_HELD
 from epoxy.protocol.txn.effects import TxnTiming
 from epoxy_sim.keys import machine as per_key
 from epoxy_sim.keys.network import Network

@@ -35,7 +35,7 @@ class FakeRoster(MembersAdmin):
         self.later: list[Callable[[], None]] | None = None
         """Answers that wait; None: they are given at once."""
 
-    def wish(self) -> ChangeRequest | None:
+    def change_request(self) -> ChangeRequest | None:
         return WISH
 
     def look(self, answered: Callable[[MembersView], None]) -> None:

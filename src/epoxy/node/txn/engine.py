@@ -26,7 +26,8 @@ from epoxy.model.messages import Failed, Reply
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused, flaw_of
 from epoxy.model.writes import Path
 from epoxy.node.txn.catchup import CatchUp
-from epoxy.node.txn.replica import OrderedReplica, Results
+from epoxy.node.txn.executor import Results
+from epoxy.node.txn.replica import OrderedReplica
 from epoxy.node.txn.submission import Submissions
 from epoxy.node.txn.terms import Terms
 from epoxy.ports import Clock, Dice, Store, Timer, Transport

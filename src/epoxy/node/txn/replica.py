@@ -3,7 +3,6 @@
 The log in memory mirrors the rows, so nothing is read to answer a message. The callers of `handle` and `perform` let
 the answer go when the store is durable."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from itertools import islice
@@ -32,22 +31,15 @@ from epoxy.model.instances import (
     Waiting,
 )
 from epoxy.model.quorum import QuorumPolicy
-from epoxy.model.transactions import Executed
-from epoxy.ports import Store, Transaction
-from epoxy.protocol.txn import acceptor, graph, terms
+from epoxy.node.txn.executor import Executor, Results
+from epoxy.ports import Store
+from epoxy.protocol.txn import acceptor, terms
 from epoxy.protocol.txn.catchup import dependencies_first, page_of
 from epoxy.protocol.txn.effects import Begin, FinishFast, Join, Look, Seen, TxnOp
-from epoxy.protocol.txn.execution import ExecutionState, execute
 from epoxy.protocol.txn.log import InstanceLog
 from epoxy.protocol.txn.terms import Ends, Part
 from epoxy.protocol.txn.votes import Votes, decides
 from epoxy.store.txn_rows import OrderedSpace, TermArchive
-
-Results = list[Executed] | None
-"""Of the transactions of a command; None: it is a Nop."""
-
-EXECUTED_AT_ONCE = 64
-"""Instances that are executed in one turn of the event loop: some milliseconds."""
 
 FAR_BEHIND = 4096
 """Instances that others have executed and a replica has not: then it proposes nothing until it has caught up. Fewer are
@@ -102,15 +94,7 @@ class OrderedReplica:
         """How the term ended, once that is known."""
         self.keeps_more = bool(self.space.kept(self._store.newest(), None, self.number, 1))
         """Whether decisions of earlier terms are still here."""
-        self._blocked: dict[InstanceId, list[InstanceId]] = {}
-        """By undecided instance, the decided ones that wait for it."""
-        self._stuck: dict[InstanceId, InstanceId] = {}
-        """The inverse: by waiting instance, the undecided one."""
-        self._roots: deque[InstanceId] = deque()
-        """Decided, and to be executed with their dependencies."""
-        self._groups: deque[list[InstanceId]] = deque()
-        """The next to be executed, each in one transaction: their dependencies are executed, or are before them
-        here."""
+        self._executor = Executor(self, self._store)
         self._votes = Votes()
         self._reached: dict[int, dict[int, int]] = {}
         self._furthest: dict[int, int] = {}
@@ -183,7 +167,7 @@ class OrderedReplica:
     def learn_end(self, ends: Iterable[InstanceId]) -> None:
         """Instances beyond the end are Nops, by the decision how the term ended."""
         found = {end.replica_id: end.slot for end in ends}
-        beyond = [each for each in {*self.log.instances, *self._blocked} if terms.is_beyond(found, each)]
+        beyond = [each for each in {*self.log.instances, *self._executor.blocked} if terms.is_beyond(found, each)]
         for instance_id in beyond:
             if self.log.get(instance_id).is_committed and not self.log.get(instance_id).nop:
                 raise InvariantViolation(f"{instance_id} was decided in a term that ended before it: {found}")
@@ -191,9 +175,9 @@ class OrderedReplica:
         for replica_id, slot in found.items():
             self.log.note_slot(InstanceId(replica_id, slot))
         for instance_id in sorted(beyond):
-            self._keep(self.log.get(instance_id), self._nothing(instance_id))
+            self._keep(self.log.get(instance_id), self.nop(instance_id))
 
-    def _nothing(self, instance_id: InstanceId) -> Instance:
+    def nop(self, instance_id: InstanceId) -> Instance:
         return acceptor.committed(self.log.get(instance_id), None, NOTHING)
 
     def advance(self) -> bool:
@@ -216,7 +200,7 @@ class OrderedReplica:
             return
         for instance in sorted(self.log.instances.values(), key=lambda instance: instance.id):
             if instance.is_committed and not self.log.is_executed(instance.id):
-                self._roots.append(instance.id)
+                self._executor.add(instance.id)
         self.execute_some()
 
     def handle(self, request: OrderedRequest) -> OrderedReply:
@@ -266,11 +250,11 @@ class OrderedReplica:
     def _seen(self, instance_id: InstanceId) -> Instance:
         """Beyond the end of the term it is a Nop, also if others do not know that yet."""
         beyond = terms.is_beyond(self.ends, instance_id)
-        return self._nothing(instance_id) if beyond else self.log.get(instance_id)
+        return self.nop(instance_id) if beyond else self.log.get(instance_id)
 
     def waits_for(self, instance_id: InstanceId) -> bool:
         """Whether a decided instance cannot be executed before it is decided."""
-        return instance_id in self._blocked
+        return instance_id in self._executor.blocked
 
     # Messages
 
@@ -278,15 +262,15 @@ class OrderedReplica:
         if after is before or after == before:
             return
         self.log.put(after)
-        waited = self._free(after.id) if after.is_committed else []
+        waited = self._executor.free(after.id) if after.is_committed else []
         if after.is_committed and self._waits_for_nothing(after):
-            self._execute([after.id], before)
+            self._executor.execute([after.id], before)
         else:
             self._store.transact(lambda tx: self.rows.save(tx, before, after))
         self.on_change(after)
         if after.is_committed:
             self._votes.drop(after.id)
-            self._roots.extend((after.id, *waited))
+            self._executor.add(after.id, *waited)
             self.execute_some()
             self.on_news(after.id)
 
@@ -339,70 +323,10 @@ class OrderedReplica:
         commits, more = page_of(dependencies_first(streams, known))
         return Missed(executed=(), commits=commits, more=more)
 
-    # Execution
-
     def execute_some(self) -> None:
         """A bounded part of what may be executed; `on_backlog` is called if that was not all."""
-        left = EXECUTED_AT_ONCE
-        while left > 0 and (self._groups or self._roots):
-            if self._groups:
-                group = self._groups.popleft()
-                self._execute(group)
-                left -= len(group)
-            else:
-                self._plan_from(self._roots.popleft())
-                left -= 1
-        if self._groups or self._roots:
+        if self._executor.execute_some():
             self.on_backlog()
-
-    def _plan_from(self, root: InstanceId) -> None:
-        if self.log.is_executed(root) or root in self._stuck:
-            return
-        plan = self._plan(root)
-        self._groups.extend(plan.groups)
-        if plan.missing is not None:
-            self._blocked.setdefault(plan.missing, []).extend(plan.held)
-            self._stuck.update(dict.fromkeys(plan.held, plan.missing))
-            self.log.note_slot(plan.missing)
-
-    def _plan(self, root: InstanceId) -> graph.ExecutionPlan:
-        """Dependencies beyond the end of the term become Nops on the way."""
-        plan = graph.plan(self.log, root, self._stuck)
-        while plan.missing is not None and terms.is_beyond(self.ends, plan.missing):
-            before, nothing = self.log.get(plan.missing), self._nothing(plan.missing)
-            self.log.put(nothing)
-            self._store.transact(partial(self.rows.save, before=before, after=nothing))
-            plan = graph.plan(self.log, root, self._stuck)
-        return plan
-
-    def _free(self, decided: InstanceId) -> list[InstanceId]:
-        """The instances that waited for it. They may wait for another one now."""
-        waited = self._blocked.pop(decided, [])
-        for each in waited:
-            del self._stuck[each]
-        return waited
-
-    def _execute(self, group: list[InstanceId], before: Instance | None = None) -> None:
-        """In one transaction: after half a group the rest would get another order. With `before`, the only instance of
-        the group is decided in the same transaction: one sync for both."""
-        results = self._store.transact(partial(self._apply, group, before))
-        for instance_id in group:
-            self.log.mark_executed(instance_id)
-        for instance_id in group:
-            self.on_executed(instance_id, results[instance_id])
-
-    def _apply(self, group: list[InstanceId], before: Instance | None, tx: Transaction) -> dict[InstanceId, Results]:
-        if before is not None:
-            self.rows.save(tx, before, self.log.get(before.id))
-        state = ExecutionState(lambda key: self.space.value(tx, key))
-        results: dict[InstanceId, Results] = {}
-        for instance_id in group:
-            command = self.log.get(instance_id).chosen
-            results[instance_id] = None if command is None else [execute(txn, state) for txn in command.txns]
-            self.rows.mark_executed(tx, instance_id)
-        for key, value in state.written.items():
-            self.space.set_value(tx, key, value)
-        return results
 
     # Forgetting
 

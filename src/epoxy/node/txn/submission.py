@@ -6,7 +6,8 @@ from typing import Protocol
 
 from epoxy.model.instances import Command, InstanceId, Phase
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused, TxnUnknown
-from epoxy.node.txn.replica import OrderedReplica, Results
+from epoxy.node.txn.executor import Results
+from epoxy.node.txn.replica import OrderedReplica
 from epoxy.ports import Clock, Store
 from epoxy.protocol.txn.coordinator import Ending, TooMuch
 from epoxy.protocol.txn.effects import TxnTiming
