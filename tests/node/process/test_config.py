@@ -501,6 +501,24 @@ def test_a_secret_that_is_none(write: Write, tmp_path: Path) -> None:
 # The manual
 
 
+def toml_samples(text: str) -> list[str]:
+    return re.findall(r"^```toml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def test_the_samples_of_the_manual_are_good(write: Write) -> None:
+    """One without [node] is a part: it is added to the smallest file."""
+    samples = toml_samples(MANUAL.read_text("utf-8"))
+    whole = [sample for sample in samples if "[node]" in sample]
+    parts = [sample for sample in samples if "[node]" not in sample]
+    assert len(whole) > 0
+    assert len(parts) > 0
+    for sample in whole:
+        assert load(write(sample)).node.resp is not None
+    for sample in parts:
+        smallest = SMALLEST.replace("http:", "https:") if "[tls]" in sample else SMALLEST
+        assert load(write(smallest + sample)) != load(write(SMALLEST))
+
+
 def manual_rows(text: str) -> dict[str, list[str]]:
     """The settings table: setting, variable, allowed, default."""
     rows = (line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `"))
