@@ -78,7 +78,7 @@ class Cluster:
         raise AssertionError(text)
 
 
-def nobody(_: Outcome | ReadOutcome) -> None:
+def ignore(_: Outcome | ReadOutcome) -> None:
     pass
 
 
@@ -88,7 +88,7 @@ def commits(n: int, *, mutable: bool, key: Callable[[int], bytes]) -> Callable[[
     def work(count: int) -> None:
         for i in range(count):
             write = Write(key=key(i), value=VALUE, mutable=mutable)
-            cluster.drivers[1 + i % n].write(write, nobody)
+            cluster.drivers[1 + i % n].write(write, ignore)
             cluster.settle()
 
     return work
@@ -96,10 +96,10 @@ def commits(n: int, *, mutable: bool, key: Callable[[int], bytes]) -> Callable[[
 
 def local_reads(count: int) -> None:
     cluster = Cluster(3)
-    cluster.drivers[1].write(Write(key=b"name", value=VALUE), nobody)
+    cluster.drivers[1].write(Write(key=b"name", value=VALUE), ignore)
     cluster.settle()
     for _ in range(count):
-        cluster.drivers[1].read(b"name", Consistency.OPTIMISTIC, nobody)
+        cluster.drivers[1].read(b"name", Consistency.OPTIMISTIC, ignore)
 
 
 def accept_votes(count: int) -> None:
@@ -123,7 +123,7 @@ def simulated_seeds(count: int) -> None:
 
 
 def fresh(prefix: str) -> Callable[[int], bytes]:
-    """Keys nobody has used, across rounds too."""
+    """Unused keys, across rounds too."""
     serial = iter(range(1 << 62))
     return lambda _: b"%s/%d" % (prefix.encode(), next(serial))
 

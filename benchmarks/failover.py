@@ -1,4 +1,4 @@
-"""`make bench-failover`: how long nobody takes writes when a primary is lost, beside Redis Sentinel.
+"""`make bench-failover`: how long no server takes writes when a primary is lost, beside Redis Sentinel.
 
 Two clusters of three plain servers with the same settings, both up all the time; they take turns in losing their
 primary, so that both meet the same moments of the machine. One writer for each, the same code, through a Sentinel
@@ -32,7 +32,7 @@ SLEEP_S = 3.0
 """How long a server that is stopped stays so: three times down-after."""
 
 SILENCE_MS = DOWN_AFTER_MS / 2
-"""Of a machine or a server that hangs nobody is told: the others must have missed it for most of down-after, which they
+"""No message announces a machine or a server that hangs: the others must miss it for most of down-after, which they
 count from the last sign of life, before the loss."""
 
 WARM = 20
@@ -153,13 +153,13 @@ class Trial(Struct, frozen=True, kw_only=True):
 def trial(contender: Contender, kind: str) -> Trial:
     """Lose the primary under load, wait until writes go on, bring it back, and count."""
     primary = wait_for(contender.primary_now, "no primary")
-    wait_for(lambda: contender.followers(primary) == 2, "not everybody follows")
+    wait_for(lambda: contender.followers(primary) == 2, "not all servers follow")
     writer = Writer(contender.sentinels, CLUSTER, replicas=MIN_REPLICAS)
     with writer, Probe(list(contender.ports.values())) as probe:
         more(writer)
         contender.lose(primary, kind)
         lost_s = time.monotonic()
-        successor = wait_for(lambda: contender.primary_now(but=primary), "nobody takes over")
+        successor = wait_for(lambda: contender.primary_now(but=primary), "no server takes over")
         more(writer)
         if kind == "sleep":
             wait_for(lambda: time.monotonic() - lost_s >= SLEEP_S, "time stands still")
@@ -228,7 +228,7 @@ def idle(folder: Path, binary: Path, idle_s: float) -> float:
     cluster.write_files()
     try:
         cluster.start()
-        wait_for(lambda: cluster.followers("a") == 4, "not everybody follows")
+        wait_for(lambda: cluster.followers("a") == 4, "not all servers follow")
         before = {name: cluster.agent_cpu_s(name) for name in cluster.members}
         began_s = time.monotonic()
         wait_for(lambda: time.monotonic() - began_s >= idle_s, "time stands still", idle_s + 5)

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def wait_for(look: Callable[[], T], words: str, patience_s: float = PATIENCE_S) -> T:
-    """Until it is true, or fails: somebody who is not there yet is asked again."""
+    """Repeats until it is true, or the time is over."""
     deadline_s = time.monotonic() + patience_s
     while True:
         seen: T | None = None
@@ -125,7 +125,7 @@ class ElectCluster:
         return f'[[nodes]]\nid = "{name}"\ncontrol = "127.0.0.1:{self.control[name]}"\nserver = "127.0.0.1:{server}"\n'
 
     def start_server(self, name: str) -> None:
-        """As an operator's file would have it: a replica of nobody until somebody says otherwise."""
+        """As an operator's file would have it: a replica of no server until it gets an order."""
         member = self.members[name]
         data = self.folder / f"{name}-server"
         data.mkdir(exist_ok=True)
@@ -199,7 +199,7 @@ class ElectCluster:
         return next((name for name, count in said.items() if count > len(self.listed) // 2), "")
 
     def takes_writes(self, name: str) -> bool:
-        """By its own word: a write of a key nobody reads."""
+        """By its own word: a write of a key that is never read."""
         try:
             return ask(self.members[name].server_port, "SET", "probe", name) == b"OK"
         except OSError:

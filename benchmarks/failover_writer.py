@@ -1,4 +1,4 @@
-"""Somebody who writes all the time through a Sentinel client and knows what was acknowledged."""
+"""A client that writes all the time through a Sentinel client and records what was acknowledged."""
 
 import threading
 import time

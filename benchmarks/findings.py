@@ -64,7 +64,7 @@ class Killed(Struct, frozen=True, kw_only=True):
 
 class Counted(Struct, frozen=True, kw_only=True):
     """Between the nodes, while `requests` were answered. `messages` are those that all nodes handled for their peers.
-    `pieces` are what the proxy saw pass, `idle_pieces` what it sees in the same time when nobody asks: peers measure
+    `pieces` are what the proxy saw pass, `idle_pieces` what it sees in the same time without requests: peers measure
     their round trips."""
 
     requests: int

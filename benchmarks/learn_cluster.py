@@ -123,7 +123,7 @@ class Writers:
         return sum(begin <= at < end for at in self._done) / max(end - begin, 1e-9)
 
     def pause(self) -> float:
-        """The longest time in which nobody was answered."""
+        """The longest time without an answer to any client."""
         done = sorted(self._done)
         return max([later - earlier for earlier, later in itertools.pairwise(done)], default=0.0)
 

@@ -1,7 +1,7 @@
 """What a message between replicas costs at both ends together: `python -m benchmarks.links`.
 
 One process, one core, real sockets on loopback, no disk: two peers that agree at once. A commit is an Accept that is
-answered and a Commit that nobody waits for, each to both peers. The fewer commits begin in one turn of the event loop,
+answered and a Commit without an answer, each to both peers. The fewer commits begin in one turn of the event loop,
 the fewer messages share a frame, and the more of a frame each has to pay for.
 """
 

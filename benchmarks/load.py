@@ -97,7 +97,7 @@ async def connect(port: int) -> Connection:
 
 
 async def ask_once(port: int, raw: bytes) -> tuple[int, bytes]:
-    """For questions beside the load. OSError: nobody is there."""
+    """For questions beside the load. OSError: it does not answer."""
     connection = await connect(port)
     try:
         return await asyncio.wait_for(connection.ask(raw), GIVE_UP_S)
@@ -168,7 +168,7 @@ SERIAL = itertools.count()
 
 
 def fresh_key() -> bytes:
-    """Nobody has used it, in earlier runs either."""
+    """Unused, in earlier runs too."""
     return b"bench/%s/%d" % (RUN.encode(), next(SERIAL))
 
 

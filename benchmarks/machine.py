@@ -144,7 +144,7 @@ class Watch:
 
 
 class Quiet:
-    """Repeats what was measured while somebody else used the machine, and keeps the quietest. Whether to repeat is
+    """Repeats what was measured while other processes used the machine, and keeps the quietest. Whether to repeat is
     decided by the CPU time of others alone, never by what was found; but what has failures is kept."""
 
     def __init__(self, patience_s: float) -> None:

@@ -45,11 +45,11 @@ def has_time(what: str, cpu_s: float, seconds: float) -> None:
 
 
 def all_answered(what: str, heard: Mapping[str, float]) -> None:
-    """`heard`: of everybody who has a part in the figure, how much came from it."""
+    """`heard`: of each source of the figure, how much came from it."""
     silent = sorted(name for name, amount in heard.items() if amount <= 0)
     if silent or not heard:
         raise Impossible(
-            f"{what}: nothing came from {', '.join(silent) or 'anybody'}; the figure would be of something else"
+            f"{what}: nothing came from {', '.join(silent) or 'any source'}; the figure would be of something else"
         )
 
 

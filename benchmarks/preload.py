@@ -1,5 +1,5 @@
 """Data directories of replicas that hold many keys already, made in a minute instead of an hour: rows are written into
-the tree as checkpoints would have left them, with everybody asleep.
+the tree as checkpoints would have left them, with all nodes stopped.
 
     python -m benchmarks.preload DIR KEYS [--replica 1]
 

@@ -8,7 +8,7 @@ A system whose members tell each other one address for all cannot have a link fo
 each of them, and who calls is read from what the caller says first. Nothing passes before it is known.
 
 LINKS is JSON. Every line on the standard input asks for the counters, which come as one line of JSON. When the input
-ends, so does the process: it cannot outlive whoever started it.
+ends, so does the process: it cannot outlive its parent.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ MOST_FIRST_BYTES = 4096
 
 
 class Link(Struct, frozen=True, kw_only=True, tag=True):
-    """`listen` is a port of the loopback, or the path of a Unix socket for those who cannot be told a port by link."""
+    """`listen` is a port of the loopback, or the path of a Unix socket for programs without a port for each link."""
 
     name: str
     listen: int | str
@@ -100,7 +100,7 @@ class Pipe(asyncio.Protocol):
             self._timer = self._loop.call_at(self._held[0][0], self.release)
 
     def release(self) -> None:
-        """Everything that is due; nothing before there is somebody to take it."""
+        """Everything that is due; nothing before there is a receiver."""
         self._timer = None
         if self.other is None or self.other.transport is None:
             return
@@ -215,7 +215,7 @@ def main() -> None:
 
 
 class DelayProxy:
-    """The process, for whoever measures."""
+    """The proxy's process, as a benchmark holds it."""
 
     def __init__(self, links: Sequence[Link | Door]) -> None:
         command = [sys.executable, "-m", "benchmarks.proxy", msgspec.json.encode(links).decode()]

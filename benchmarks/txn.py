@@ -1,10 +1,10 @@
 """Transactions, measured on real processes: `python -m benchmarks.txn wan|near|killed`.
 
-    wan      five regions with the round trips between them: transactions that meet nobody, 2 % that do, and all on one
+    wan      five regions with the round trips between them: transactions without contention, 2 % with it, all on one
              key; latency of each region against its floor, and the share that took one round
     near     three regions without delays: transactions a second beside single writes in turns, one at a time and many
              at once
-    killed   a coordinator is killed in mid-transaction: how long somebody else waits for the same key
+    killed   a coordinator is killed in mid-transaction: how long another client waits for the same key
 
 Keys are used before they are measured: the first transaction on a key also decides whom it belongs to.
 """
@@ -83,16 +83,16 @@ async def wan() -> None:
         await use([cluster.nodes[0].url], ["hot", *(f"some/{i}" for i in range(50))])
         floors = await floors_of(cluster.nodes)
         calm = await load(cluster.nodes, lambda i, c: bump(f"own/{i}/{c}"), 2)
-        tell("nobody in the way", cluster, calm, floors)
+        tell("no contention", cluster, calm, floors)
         print("  fast share so far", await fast_share(cluster.nodes))
         some = await load(cluster.nodes, few_conflicts, 2)
         tell("2 % on shared keys", cluster, some, floors)
         print("  fast share so far", await fast_share(cluster.nodes))
         hot = await load(cluster.nodes, lambda _, __: bump("hot"), 1)
         tell("all on one key", cluster, hot, floors)
-        everybody = sorted(took for each in hot for took in each)
+        all_latencies = sorted(took for each in hot for took in each)
         p50 = median(took for each in calm for took in each)
-        p99 = percentile(everybody, 0.99)
+        p99 = percentile(all_latencies, 0.99)
         print(f"  p99 of all {p99:.0f} ms is {p99 / p50:.1f} times the uncontended p50 of {p50:.0f} ms")
     finally:
         cluster.kill()

@@ -118,7 +118,7 @@ def tell(title: str, model: Model, took: list[list[float]]) -> None:
 def main() -> None:
     calm = Model()
     alone = calm.play(lambda region, client, _: b"own/%d/%d" % (region, client), 4)
-    tell("nobody in the way", calm, alone)
+    tell("no contention", calm, alone)
     some = Model()
     few = some.play(
         lambda region, client, dice: b"shared" if dice.random() < 0.02 else b"own/%d/%d" % (region, client), 4
@@ -128,9 +128,9 @@ def main() -> None:
         hot = Model()
         all_on_one = hot.play(lambda *_: b"hot", clients)
         tell(f"all on one key, {clients} clients in each region", hot, all_on_one)
-        everybody = sorted(took for each in all_on_one for took in each)
+        all_latencies = sorted(took for each in all_on_one for took in each)
         p50 = median(took for each in alone for took in each)
-        p99, regional = percentile(everybody, 0.99), sum(map(median, alone)) / len(alone)
+        p99, regional = percentile(all_latencies, 0.99), sum(map(median, alone)) / len(alone)
         print(f"  p99 of all {p99:.0f} ms: {p99 / p50:.1f} times {p50:.0f}, the uncontended p50 of all; ", end="")
         print(f"{p99 / regional:.1f} times {regional:.0f}, the mean of the regions' p50")
 

@@ -279,7 +279,7 @@ async def local(ours: EpoxyCluster, theirs: EtcdCluster, plan: Plan, folder: Pat
 
 
 async def prepare(port: int, requests: Sequence[Request]) -> None:
-    """Eight at a time: a WAN is slow, and nobody measures this."""
+    """Eight at a time: a WAN is slow, and this is not measured."""
     left = iter(requests)
     lanes = [Client("nowhere", port, lambda: next(left)) for _ in range(8)]
     samples = await run_count(lanes, len(requests) // len(lanes))
@@ -289,7 +289,7 @@ async def prepare(port: int, requests: Sequence[Request]) -> None:
 
 
 async def repeat(ports: dict[str, int], keys: Sequence[bytes], make: Callable[[bytes], Request]) -> list[Sample]:
-    """Region after region, so that nobody waits for a core."""
+    """Region after region, so that none waits for a core."""
     samples: list[Sample] = []
     for region, port in ports.items():
         left = iter([make(key) for key in keys])

@@ -1,7 +1,7 @@
 """etcd, one member for each region, its links behind the same delay proxy.
 
 Members tell each other one address each, the same for all, so a port could not say who is calling. Unix sockets can: a
-relative path is looked up in the folder of whoever calls, and each member has one of its own with a socket for every
+relative path is looked up in the folder of the caller, and each member has one of its own with a socket for every
 link. Timers are set as etcd's tuning guide asks for: a heartbeat of one round trip, an election of ten.
 """
 
@@ -134,7 +134,7 @@ def text(data: bytes) -> str:
 
 
 def create(key: bytes, *, succeeds: bool) -> Request:
-    """Create if absent; whoever loses learns what is there, as with us."""
+    """Create if absent; the loser learns what is there, as with us."""
     body = msgspec.json.encode(
         {
             "compare": [{"key": text(key), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}],

@@ -112,7 +112,7 @@ def session(options: argparse.Namespace, folder: Path) -> Session:
 
 @contextmanager
 def temporary(where: Path | None) -> Iterator[Path]:
-    """One that others may pass through: PostgreSQL is somebody else when we are root."""
+    """One that others may pass through: PostgreSQL runs as another user when we are root."""
     with tempfile.TemporaryDirectory(prefix="epoxy-bench-", dir=where) as folder:
         Path(folder).chmod(0o711)
         yield Path(folder)

@@ -89,7 +89,7 @@ def reads(found: Found) -> Iterator[Verdict]:
 
 
 def scattered(loaded: Loaded) -> Iterator[Verdict]:
-    """Reads all over a store that is larger than what anybody keeps at hand."""
+    """Reads all over a store that is larger than any cache."""
     by = loaded.workloads.get("get-loaded", {})
     if EPOXY in by and REDIS in by:
         claim = f"local reads, RESP, all over {loaded.held[EPOXY].keys:,} keys: to Redis"

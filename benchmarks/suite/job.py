@@ -22,7 +22,7 @@ class Wire(Enum):
 
 
 class Choice(Enum):
-    """Whose turn it is. FRESH: a number nobody has had. ANY: one of the first `count`, spread. OWN: of `count`, those
+    """Whose turn it is. FRESH: an unused number. ANY: one of the first `count`, spread. OWN: of `count`, those
     of one client alone. ONE: always number 0."""
 
     FRESH = "fresh"

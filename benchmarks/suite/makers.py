@@ -24,7 +24,7 @@ PLACES = {
 
 
 class Makers:
-    """`given`: binaries that somebody named instead of the installed ones."""
+    """`given`: binaries that were named instead of the installed ones."""
 
     def __init__(self, peers: Path, given: Mapping[str, Path], python: Path | None) -> None:
         self._peers = peers

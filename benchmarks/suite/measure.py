@@ -81,7 +81,7 @@ class Field:
         return doors[DOORS[contender][1]] if contender in DOORS else next(iter(doors.values()))
 
     def store(self, *, count: int = STORED) -> None:
-        """The keys that are read and overwritten. Everybody waits until they are there; a replica that commits late
+        """The keys that are read and overwritten. All clients wait until they are there; a replica that commits late
         would answer a local read with nothing."""
         for name, system in self.systems.items():
             door = next(iter(system.doors.values()))
@@ -133,7 +133,7 @@ def honest(what: str, work: Job, outcome: Outcome) -> Outcome:
 
 def compare(field: Field, chosen: Sequence[Workload], plan: Plan) -> dict[str, dict[str, Figures]]:
     """By workload, then by contender. Within a round contenders take turns, and every other round goes backwards, so
-    that nobody is always first."""
+    that no system is always first."""
     found: dict[str, dict[str, list[Outcome]]] = {workload.name: {} for workload in chosen}
     for number in range(plan.rounds):
         say(f"round {number + 1} of {plan.rounds}" if plan.rounds > 1 else "one round")

@@ -123,7 +123,7 @@ def node_table(workloads: dict[str, dict[str, Figures]]) -> str:
 
 def loaded_sections(loaded: Loaded) -> Iterator[str]:
     keys = max(held.keys for held in loaded.held.values())
-    yield f"### {keys:,} keys in everybody\n"
+    yield f"### {keys:,} keys in every system\n"
     yield workload_table(loaded.workloads)
     yield held_table(loaded.held)
 

@@ -105,7 +105,7 @@ class Holding(Struct, frozen=True, kw_only=True):
 
 
 class Lines(Struct, frozen=True, kw_only=True):
-    """What `count` open connections cost a server, in bytes each; nobody asks anything on them."""
+    """What `count` open connections cost a server, in bytes each; no request is sent on them."""
 
     count: int
     bytes_each: float
@@ -138,7 +138,7 @@ class Growth(Struct, frozen=True, kw_only=True):
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """Everybody with the same keys: what it took, and what they do then, by workload and contender."""
+    """All systems with the same keys: what it took, and what they do then, by workload and contender."""
 
     held: dict[str, Held]
     workloads: dict[str, dict[str, Figures]]

@@ -13,7 +13,7 @@ from benchmarks.suite.growth import running
 from benchmarks.suite.makers import Makers
 from benchmarks.suite.measure import Plan, compare, say
 from benchmarks.suite.results import Figures, Growth, Loaded, Results
-from benchmarks.suite.stored import beside_empty, everybody
+from benchmarks.suite.stored import beside_empty, every_system
 from benchmarks.suite.workloads import EPOXY, ETCD, Workload
 
 COMPARE, GROW, LOAD = "compare", "growth", "loaded"
@@ -21,7 +21,7 @@ PARTS = (COMPARE, LOAD, GROW)
 
 
 class Scale(Struct, frozen=True, kw_only=True):
-    """How far things grow. `loaded`: keys that everybody holds; `keys`: those that we hold, beside an empty one."""
+    """How far things grow. `loaded`: keys that every system holds; `keys`: those that we hold, beside an empty one."""
 
     clients: tuple[int, ...] = growth.CLIENTS
     sizes: tuple[int, ...] = growth.SIZES
@@ -86,7 +86,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
     def loaded(self) -> Loaded:
         with running(self.makers.several(self.names, self.folder / LOAD)) as field:
-            return everybody(field, self.scale.loaded, self.plan)
+            return every_system(field, self.scale.loaded, self.plan)
 
     def grown(self) -> Growth:
         folder, scale, plan = self.folder / GROW, self.scale, self.plan

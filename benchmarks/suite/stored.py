@@ -1,4 +1,4 @@
-"""Systems that hold many keys: what it costs to hold them, and whether it slows anybody down."""
+"""Systems that hold many keys: what it costs to hold them, and whether it slows them down."""
 
 import shutil
 import time
@@ -15,7 +15,7 @@ from benchmarks.suite.systems.epoxy import Epoxy
 from benchmarks.suite.workloads import ALL, EMPTY, EPOXY, Workload, fresh, loaded_reads
 
 BYTES_PER_KEY = 1500
-"""Of disk, for all nodes of ours together, with room to spare: what must be free before anybody starts."""
+"""Of disk, for all nodes of ours together, with room to spare: what must be free before the start."""
 
 SETTLE_S = 3.0
 """For what is on its way to the disk."""
@@ -46,7 +46,7 @@ def hold(field: Field, name: str, keys: int) -> Held:
     )
 
 
-def everybody(field: Field, keys: int, plan: Plan) -> Loaded:
+def every_system(field: Field, keys: int, plan: Plan) -> Loaded:
     """All systems with the same keys. They have just been started."""
     contenders = tuple(name for name in ALL if name in field)
     held = {name: hold(field, name, keys) for name in contenders}

@@ -34,7 +34,7 @@ class GrpcClient(Client):
             self.ask()
 
     def greet(self) -> None:
-        """Nobody has to answer before we go on."""
+        """No answer is waited for before the next one."""
         self.transport.write(b"".join(self.greeting))
         self.ready.set_result(None)
 

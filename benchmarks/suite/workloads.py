@@ -37,7 +37,7 @@ class Workload(Struct, frozen=True, kw_only=True):
 
 
 IMMUTABLE, MUTABLE, CHANGING, HOT, LOADED = "fixed", "loose", "changing", "hot", "loaded"
-"""Only two of them are overwritten: whoever reads knows what must be there."""
+"""Only two of them are overwritten: a reader knows what must be there."""
 
 EPOXY, ETCD, REDIS, VALKEY, POSTGRES, RQLITE = "Epoxy", "etcd", "Redis", "Valkey", "PostgreSQL", "rqlite"
 EPOXY_HTTP, ETCD_SHARED, EMPTY = "Epoxy HTTP", "etcd, shared connections", "Epoxy, empty"
@@ -53,7 +53,7 @@ MIXED = (*GET * 5, *CREATE, *GET * 4)
 
 
 def fresh(clients: int) -> Workload:
-    """Names nobody has taken."""
+    """Free names."""
     contenders = (*ALL, RQLITE, VALKEY, ETCD_SHARED) if clients in (64, 256) else (*ALL, RQLITE)
     return Workload(
         name=f"fresh-{clients}",

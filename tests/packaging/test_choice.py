@@ -29,7 +29,7 @@ def python(*words: str, **environment: str) -> str:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """The package with something compiled in it: a file nobody loads here, it is only looked for."""
+    """The package with something compiled in it: a file that is never loaded, only looked for."""
     copytree(Path(epoxy.__file__).parent, tmp_path / "epoxy")
     driver = tmp_path / "epoxy" / "node" / "keys" / f"driver{EXTENSION_SUFFIXES[0]}"
     driver.touch()

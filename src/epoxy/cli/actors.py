@@ -1,6 +1,9 @@
 """`epoxy actor` and `epoxy envoy`."""
 
 import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
 import click
 
@@ -12,6 +15,18 @@ HEADS = ("name", "key", "state", "datacenter", "worker", "pool", "id")
 ENVOY_HEADS = ("worker", "actors", "of", "weight", "version", "last ping", "round trip", "")
 
 namespace_option = click.option("--namespace", default=DEFAULT, show_default=True)
+
+
+def which_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """NAME, KEY and --namespace, which `command` gets as one `which`."""
+
+    @wraps(command)
+    def with_which(*, name: str, key: str, namespace: str, **named: Any) -> None:
+        command(which=Which(name=name, key=key, namespace=namespace), **named)
+
+    return click.argument("name")(click.argument("key")(namespace_option(with_which)))
+
+
 pool_option = click.option("--pool", default=DEFAULT, show_default=True, help="The pool of workers.")
 
 
@@ -37,22 +52,13 @@ def actor() -> None:
 @click.option("--input", "given", default="", help="Handed to the actor when it starts.")
 @click.option("--new", "exclusive", is_flag=True, help="Exit with 3 if the actor exists.")
 @target.call_options
-def create(
-    name: str,
-    key: str,
-    namespace: str,
-    pool: str,
-    given: str,
-    exclusive: bool,
-    call: target.NodeCall,
-) -> None:
+def create(name: str, key: str, namespace: str, pool: str, given: str, exclusive: bool, call: target.NodeCall) -> None:
     """Create the actor NAME/KEY in the node's datacenter, or find it if it exists in any datacenter.
 
     Exit status: 0 created or found, 3 it exists and --new was given, 1 failed.
     """
     with call.client(writes=True) as client:
-        actors = client.actors
-        make = actors.create if exclusive else actors.get_or_create
+        make = client.actors.create if exclusive else client.actors.get_or_create
         found = make(name, key, namespace=namespace, pool=pool, given=given)
     if found is None:
         click.echo(f"epoxy: the actor {name}/{key} exists already", err=True)
@@ -61,14 +67,12 @@ def create(
 
 
 @actor.command(context_settings=SETTINGS, short_help="Find an actor, in any datacenter.")
-@click.argument("name")
-@click.argument("key")
-@namespace_option
+@which_arguments
 @target.call_options
-def get(name: str, key: str, namespace: str, call: target.NodeCall) -> None:
+def get(which: Which, call: target.NodeCall) -> None:
     """Print where the actor NAME/KEY runs, and its state. Exit status: 0 found, 4 not found."""
     with call.client() as client:
-        found = client.actors.get(Which(name=name, key=key, namespace=namespace))
+        found = client.actors.get(which)
     show(found, call.as_json, "found")
 
 
@@ -91,31 +95,25 @@ def list_actors(name: str | None, limit: int, after: str | None, namespace: str,
 
 
 @actor.command(context_settings=SETTINGS, short_help="Send a request to an actor.")
-@click.argument("name")
-@click.argument("key")
+@which_arguments
 @click.argument("body", type=target.Argument(stdin=True))
-@namespace_option
 @click.option("--pool", help="Create the actor in this pool if it does not exist.")
 @target.url_option
 @target.timeout_option
-def request(
-    name: str, key: str, body: bytes, namespace: str, pool: str | None, urls: list[str], timeout: float
-) -> None:
+def request(which: Which, body: bytes, pool: str | None, urls: list[str], timeout: float) -> None:
     """Send BODY (`-`: stdin) to the actor NAME/KEY and print its answer."""
     with target.NodeCall(urls=urls, timeout=timeout).client(writes=True) as client:
-        answer = client.actors.request(Which(name=name, key=key, namespace=namespace), body, pool=pool)
+        answer = client.actors.request(which, body, pool=pool)
     click.echo(answer, nl=False)
 
 
 @actor.command(context_settings=SETTINGS, short_help="Destroy an actor.")
-@click.argument("name")
-@click.argument("key")
-@namespace_option
+@which_arguments
 @target.call_options
-def destroy(name: str, key: str, namespace: str, call: target.NodeCall) -> None:
+def destroy(which: Which, call: target.NodeCall) -> None:
     """Destroy the actor NAME/KEY. Its name stays with its datacenter. Exit status: 0 destroyed, 4 not found."""
     with call.client(writes=True) as client:
-        gone = client.actors.destroy(Which(name=name, key=key, namespace=namespace))
+        gone = client.actors.destroy(which)
     show(gone, call.as_json, "destroyed")
 
 

@@ -111,18 +111,7 @@ def diagnose(visits: list[NodeVisit]) -> list[Finding]:
     expected = {peer.id for status in statuses for peer in status.peers if peer.status in COMING}
     found = [*links(conversing(present)), *attendance(visits, expected), *twins(present)]
     if statuses:
-        for look in (
-            violations,
-            availability,
-            disks,
-            agreement,
-            changes,
-            transactions,
-            kept,
-            size,
-            paths,
-            distances,
-        ):
+        for look in (violations, availability, disks, agreement, changes, transactions, kept, size, paths, distances):
             found += look(statuses)
         found += [*arrivals(statuses, {status.id for status in present}), *encryption(visits)]
     order = (Severity.BROKEN, Severity.WARNING, Severity.FINE)
@@ -132,15 +121,15 @@ def diagnose(visits: list[NodeVisit]) -> list[Finding]:
 def attendance(visits: list[NodeVisit], expected: set[int]) -> Iterator[Finding]:
     """Nodes that do not answer or are not ready. `availability` judges whether the cluster works without them, and
     `arrivals` the newcomers that are expected."""
-    newest = max((visit.status.epoch for visit in visits if visit.status is not None), default=0)
+    statuses = [visit.status for visit in visits if visit.status is not None]
+    newest = max((status.epoch for status in statuses), default=0)
     for visit in visits:
         if visit.status is None:
             yield broken(f"{visit.place} does not answer: {visit.reason}", cure(visit.reason, CAUSES_HERE, ABSENT))
         elif not visit.status.ready and not (visit.status.state == "new" and visit.status.id in expected):
             yield unready(visit.status, newest)
-    serving = [visit for visit in visits if visit.status is not None and visit.status.ready]
-    if serving := [visit for visit in serving if visit.status is not None and visit.status.tolerated_failures >= 0]:
-        yield fine(f"{len(serving)} of {len(visits)} nodes answer and are ready")
+    if serving := sum(status.ready and status.tolerated_failures >= 0 for status in statuses):
+        yield fine(f"{serving} of {len(visits)} nodes answer and are ready")
 
 
 def unready(status: Status, newest: int) -> Finding:

@@ -70,7 +70,8 @@ def list_members(call: target.NodeCall) -> None:
         output.emit_json(seen)
         return
     click.echo(headline(seen))
-    output.table(("replica", "datacenter", "status", "address", "state"), [cells(seen, row) for row in seen.replicas])
+    rows = [(str(row.id), row.datacenter, row.status, row.url, condition(seen, row)) for row in seen.replicas]
+    output.table(("replica", "datacenter", "status", "address", "state"), rows)
 
 
 def headline(seen: Members) -> str:
@@ -81,10 +82,6 @@ def headline(seen: Members) -> str:
     joint = " Old and new members decide together now." if seen.joint else ""
     waiting = f" It waits: {seen.waiting}." if seen.waiting else ""
     return f"{words} Changing to {wanted}.{joint}{waiting}"
-
-
-def cells(seen: Members, row: MemberRow) -> tuple[str, ...]:
-    return str(row.id), row.datacenter, row.status, row.url, condition(seen, row)
 
 
 def condition(seen: Members, row: MemberRow) -> str:

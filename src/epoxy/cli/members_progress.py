@@ -2,7 +2,6 @@
 
 import time
 from collections import deque
-from types import TracebackType
 from typing import Self
 
 import click
@@ -109,9 +108,7 @@ class MembersProgress:
             self._status.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._status is not None:
             self._status.stop()
 

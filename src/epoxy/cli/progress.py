@@ -2,7 +2,6 @@
 carries only the result."""
 
 import time
-from types import TracebackType
 
 import click
 from rich.console import Console
@@ -37,9 +36,7 @@ class ProgressBar:
             self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._console.is_terminal:
             self._bar.stop()
 

@@ -134,14 +134,7 @@ def plan(folder: Path, *, regions: int | None, port_base: int | None, wan: bool)
             f"{folder} was made with --port-base {made.port_base}, and its members know each other by their addresses;"
             f" use that, or another --dir"
         )
-    return DemoPlan(
-        folder=folder,
-        regions=made.regions,
-        port_base=made.port_base,
-        wan=wan,
-        added=made.added,
-        gone=made.gone,
-    )
+    return DemoPlan(folder=folder, wan=wan, **msgspec.structs.asdict(made))
 
 
 def read_manifest(folder: Path) -> Manifest | None:
