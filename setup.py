@@ -1,4 +1,4 @@
-"""Builds wheels with the modules compiled that pyproject.toml lists under [tool.epoxy]; everything else is in pyproject.toml.
+"""Builds wheels whose modules listed in pyproject.toml under [tool.epoxy] are compiled. All else is in pyproject.toml.
 
 Decision 0015 has the reasons. An editable install stays as it is written, so that tests and planted faults reach every
 function. Compiling may be declined, with EPOXY_PURE=1, but it never falls away by itself: a node that is half as fast
