@@ -199,3 +199,18 @@ def leaderless(names: str = "abc", **settings: object) -> Table:
     table.absent.add("a")
     table[names[0]].report = replace(table[names[0]].report, alive=False, mode=Mode.FENCED)
     return table
+
+
+def relisted(table: Table, names: str, node: str) -> None:
+    """The agent of this node is restarted with another list in its file."""
+    seat = table.seats.get(node)
+    if seat is None:
+        seat = table.seat(node, config_of(names, initial_primary=names[0]))
+    else:
+        seat.config = config_of(names, initial_primary=names[0])
+        seat.report = replace(seat.report, mode=Mode.FENCED, leader="")
+        seat.restart()
+
+
+def stages(table: Table) -> dict[str, int]:
+    return {name: seat.elector.lists.stage for name, seat in table.seats.items() if name not in table.absent}

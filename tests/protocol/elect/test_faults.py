@@ -70,14 +70,14 @@ def test_fault_2_a_candidate_with_a_majority_does_not_yield() -> None:
     assert table["b"].elector.leading
 
 
-def test_fault_3_who_hears_the_primary_votes_for_nobody_else() -> None:
+def test_fault_3_a_node_that_hears_the_primary_votes_for_no_other() -> None:
     table = Table("abcde").begin()
     table["c"].receive(offer(99, "b"))
     assert accepts(table, "c") == []
     assert table["c"].elector.record.epoch == 1
 
 
-def test_fault_3_one_node_that_hears_nothing_disturbs_nobody() -> None:
+def test_fault_3_one_node_that_hears_nothing_disturbs_no_other() -> None:
     table = Table("abc").begin()
     table.cut |= {("a", "c"), ("b", "c")}
     table.run(10_000)

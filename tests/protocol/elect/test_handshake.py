@@ -30,7 +30,7 @@ def test_two_nodes_of_a_cluster_understand_each_other() -> None:
         (party("a", "abcde"), "nodes: 'a' counts another list"),
     ],
 )
-def test_fault_8_and_9_who_does_not_belong_is_refused_with_the_setting(stranger: Party, words: str) -> None:
+def test_fault_8_and_9_a_stranger_is_refused_with_the_setting(stranger: Party, words: str) -> None:
     with pytest.raises(HandshakeRefused, match=words):
         shake_hands(stranger, party("b"))
     assert not admits(party("b"), replace(stranger, known=frozenset("abc")))
