@@ -63,7 +63,7 @@ def test_a_change_of_nodes_that_is_not_over_is_shown(capsys: pytest.CaptureFixtu
     assert "+d -b, not finished" in capsys.readouterr().out
 
 
-def test_nobody_to_ask(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_agent_to_ask(capsys: pytest.CaptureFixture[str]) -> None:
     (port,) = free_ports(1)
     for command in ("status", "primary"):
         assert run(["elect", command, "--agent", f"127.0.0.1:{port}"]) == 1
