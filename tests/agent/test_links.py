@@ -1,4 +1,4 @@
-"""Agents that speak over real sockets, and those who may not."""
+"""Agents that connect over real sockets, and strangers that may not."""
 
 import asyncio
 import socket
@@ -30,7 +30,7 @@ def party(me: str, **settings: object) -> Party:
 
 
 class Pair:
-    """b listens, and whoever dials is `dialer`."""
+    """b listens, and `dialer` connects to it."""
 
     def __init__(self, dialer: Party) -> None:
         (port,) = free_ports(1)
@@ -189,7 +189,7 @@ def test_garbage_before_a_proof_ends_its_own_connection_and_nothing_else(name: s
         await Pair(party("a")).play(story)
 
     uvloop.run(play())
-    assert failures == [], "an error that nobody expected ended the connection"
+    assert failures == [], "an unexpected error ended the connection"
 
 
 @pytest.mark.parametrize("wrong", [{"config_hash": "other"}, {"lists": "0:other"}, {"cluster": "other"}])
@@ -230,7 +230,7 @@ def test_what_is_put_while_a_connection_ends_waits_for_the_next() -> None:
 
 
 def test_a_peer_that_dials_again_takes_its_old_place() -> None:
-    """Whoever was restarted must not wait until its old connection is noticed to be dead."""
+    """A restarted peer must not wait until its old connection is noticed to be dead."""
 
     async def story(pair: Pair) -> None:
         pair.dialer.put(VOTE)

@@ -26,7 +26,7 @@ def test_every_number_of_a_status_is_there() -> None:
     assert told["epoxy_elect_epoch"] == told["epoxy_elect_leader_epoch"] == 4
 
 
-def test_nobody_takes_writes() -> None:
+def test_no_server_takes_writes() -> None:
     assert values(AgentMetrics(lambda: HEADLESS).text())["epoxy_elect_primary_known"] == 0
 
 

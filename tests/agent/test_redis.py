@@ -42,7 +42,7 @@ def test_a_fenced_server_refuses_every_kind_of_write(server_port: int, words: tu
     assert ask(server_port, "GET", "there") == b"1"
 
 
-def test_a_fenced_server_copies_from_nobody_and_forgets_nothing(server_port: int) -> None:
+def test_a_fenced_server_copies_nothing_and_keeps_its_data(server_port: int) -> None:
     ask(server_port, "SET", "there", "1")
     obey(server_port, *redis.FENCE)
     info = redis.read_info(looked(server_port)[0])  # type: ignore[arg-type]

@@ -67,7 +67,7 @@ def test_who_speaks_no_resp_is_told_and_let_go(noise: bytes) -> None:
     play(story)
 
 
-def test_a_full_house_turns_others_away_until_somebody_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_above_the_limit_are_refused_until_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentinel_server, "MAX_CLIENTS", 1)
 
     async def story(house: House) -> None:

@@ -1,5 +1,5 @@
-"""A few electors at one table: time moves by hand, messages arrive at once unless somebody is cut off, and servers do
-what they are told."""
+"""A few electors at one table: time moves by hand, messages arrive at once unless a connection is cut, and servers obey
+orders."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -65,7 +65,7 @@ class Seat:
         self.sent: list[tuple[str, Message]] = []
         self.orders: list[Order] = []
         self.broken_disk = False
-        """Whoever cannot save ends there and then."""
+        """A failed save ends the agent."""
         self.elector = self._new()
 
     def _new(self) -> Elector:
@@ -139,7 +139,7 @@ class Table:
         self.seats = {name: Seat(self, name, self.config) for name in names}
 
     def seat(self, name: str, config: ElectConfig) -> Seat:
-        """Somebody comes to the table."""
+        """A node joins the table."""
         self.seats[name] = Seat(self, name, config)
         return self.seats[name]
 
@@ -194,7 +194,7 @@ def accepts(table: Table, name: str) -> list[Acceptance]:
 
 
 def leaderless(names: str = "abc", **settings: object) -> Table:
-    """Everybody is well, nobody leads, and nobody stands yet: the primary is gone."""
+    """All others are well, and none is a candidate yet: the primary is gone."""
     table = Table(names, **settings).begin()
     table.absent.add("a")
     table[names[0]].report = replace(table[names[0]].report, alive=False, mode=Mode.FENCED)

@@ -18,7 +18,7 @@ def test_a_new_cluster_begins_with_the_primary_of_its_config() -> None:
 
 
 def test_a_new_cluster_needs_no_election_however_late_its_connections_are() -> None:
-    """Whoever has met everybody waits for the first primary, which must see for itself that all are new."""
+    """A node that has met all others waits for the first primary, which must see for itself that all are new."""
     table = Table("abc")
     table.cut |= {("b", "a"), ("c", "a")}
     table.run(500)
@@ -29,7 +29,7 @@ def test_a_new_cluster_needs_no_election_however_late_its_connections_are() -> N
 
 
 def test_a_new_cluster_takes_no_writes_before_every_node_has_a_record() -> None:
-    """Else the first primary could die and leave behind somebody who has never heard of it and so may not vote."""
+    """Else the first primary could die and leave a node behind that never heard of it and so may not vote."""
     table = Table("abc")
     table.cut.add(("a", "c"))
     table.run(900)

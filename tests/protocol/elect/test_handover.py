@@ -1,4 +1,4 @@
-"""A primary that makes way, because somebody says so or because its agent ends."""
+"""A primary that makes way, on a command or because its agent ends."""
 
 from msgspec.structs import replace
 

@@ -18,7 +18,7 @@ def test_what_is_beyond_its_share_is_too_much_and_the_most_comes_first() -> None
     assert excesses(store.newest(), POOL, 0, 4) == [Excess(4, "envoy-2")]
 
 
-def test_one_that_drains_holds_everything_too_much_and_nobody_moves_to_nowhere() -> None:
+def test_a_draining_envoy_holds_all_its_actors_too_many_unless_it_is_alone() -> None:
     store = crowd(3)
     for i in range(3):
         set_slots(store, f"envoy-{i}", 10)

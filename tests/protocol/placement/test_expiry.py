@@ -98,7 +98,7 @@ def test_a_restart_takes_over_the_lease_of_the_process_before_it() -> None:
     assert after.take(1e9)
 
 
-def test_a_lease_with_a_time_of_the_wall_clock_in_it_is_nobodys() -> None:
+def test_a_lease_in_the_old_format_is_free() -> None:
     store = crowd(0)
     store.transact(lambda tx: tx.set(rows.lease_row("sweep"), bytes(7) + b"\x07" + bytes([255] * 8)))
     assert Lease(store, "sweep", 1, Clock()).take(100)

@@ -189,7 +189,7 @@ def test_what_belongs_to_an_expiry_is_in_its_transaction() -> None:
     assert (left, told) == ([True], [envoy("a")])
 
 
-def test_the_sweep_expires_whom_nobody_walks_past_and_only_one_sweeps() -> None:
+def test_the_sweep_expires_envoys_that_no_allocation_passed_and_one_process_sweeps() -> None:
     store = MemoryStore()
     first, clock, _ = made(store)
     second = Placement(store, PlacementConfig(), clock, Dice(1), NOW_MS, owner=1)
@@ -241,4 +241,4 @@ def test_loads_and_draining() -> None:
     assert placement.drain(envoy("a"))
     assert {placement.allocate(POOL).envoy_key for _ in range(10)} == {"b"}
     assert placement.resume(envoy("a"))
-    assert not placement.drain(envoy("nobody"))
+    assert not placement.drain(envoy("unknown"))
