@@ -1,0 +1,198 @@
+"""Transactions at the door of a node: the engines of their keys, and their time limits."""
+
+from collections.abc import Callable
+
+import pytest
+
+from epoxy.model.records import Proposal
+from epoxy.model.transactions import Executed, Put, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine
+from epoxy.model.writes import (
+    Committed,
+    ConsensusFailed,
+    Consistency,
+    Outcome,
+    Path,
+    ReadFailed,
+    ReadOutcome,
+    ReadResult,
+    Source,
+    Write,
+)
+from epoxy.node.txn.transactions import (
+    ENGINES_UNKNOWN,
+    LATE,
+    MAY_BE_CLAIMED,
+    NOT_BEGUN,
+    OWNED,
+    Transactions,
+    is_of_transactions,
+    is_owned,
+    read_of,
+    shown,
+)
+from epoxy.protocol.txn.queue import QueuedTransaction
+from epoxy.runtime.admission import Pending
+from tests.node.bench import HandClock
+from tests.protocol.keys.harness import prop
+
+TIMEOUT_MS = 1000.0
+DONE = Executed(succeeded=True, seen=(), done=(), found=(b"7",))
+MARK = prop(OWNED)
+
+
+class FakeEngine:
+    refusal: str | None = None
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[Txn, Callable[[TxnOutcome], None]]] = []
+        self.withdrawable = True
+
+    def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> QueuedTransaction:
+        self.taken.append((txn, answered))
+        return QueuedTransaction(txn, answered)
+
+    def withdraw(self, _: QueuedTransaction) -> bool:
+        return self.withdrawable
+
+
+class FakeDriver:
+    """The per-key engine: what a quorum holds, and what this replica holds."""
+
+    def __init__(self) -> None:
+        self.replica = self
+        self.here: dict[bytes, Proposal] = {}
+        self.truth: dict[bytes, Proposal] = {}
+        self.claimed: list[bytes] = []
+        self.silent = False
+        self.fails = False
+
+    def peek(self, key: bytes, *, use_cache: bool) -> ReadResult | None:
+        assert not use_cache
+        found = self.here.get(key)
+        return ReadResult(committed=found, source=Source.LOCAL) if found is not None else None
+
+    def read(self, key: bytes, _: Consistency, answered: Callable[[ReadOutcome], None]) -> None:
+        if self.fails:
+            answered(ReadFailed(reason="no quorum"))
+        elif not self.silent:
+            answered(ReadResult(committed=self.truth.get(key), source=Source.QUORUM))
+
+    def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
+        assert write.value == OWNED
+        self.claimed.append(write.key)
+        if self.fails:
+            answered(ConsensusFailed(reason="no quorum"))
+        elif not self.silent:
+            held = self.truth.setdefault(write.key, MARK)
+            answered(Committed(proposal=held, mine=held is MARK, path=Path.FAST, previous=None))
+
+
+class Door:
+    def __init__(self, most: int = 10) -> None:
+        self.clock, self.engine, self.driver = HandClock(), FakeEngine(), FakeDriver()
+        self.pending: Pending[TxnOutcome] = Pending(self.clock, most, TIMEOUT_MS, LATE)
+        self.transactions = Transactions(self.engine, self.driver, self.pending)  # type: ignore[arg-type]
+        self.told: list[TxnOutcome] = []
+
+    def run(self, *keys: bytes) -> None:
+        self.transactions.run(Txn(then=tuple(Put(key=key, value=b"v") for key in keys)), self.told.append)
+
+
+def test_one_key_is_claimed_at_once_and_known_from_then_on() -> None:
+    door = Door()
+    door.run(b"k")
+    door.run(b"k")
+    assert door.driver.claimed == [b"k"]
+    assert len(door.engine.taken) == 2
+    for _, answered in door.engine.taken:
+        answered(DONE)
+    assert door.told == [DONE, DONE]
+
+
+def test_a_key_that_is_marked_here_is_not_claimed() -> None:
+    door = Door()
+    door.driver.here[b"k"] = MARK
+    door.run(b"k")
+    assert (door.driver.claimed, len(door.engine.taken)) == ([], 1)
+
+
+def test_several_keys_are_read_before_any_is_claimed() -> None:
+    door = Door()
+    door.driver.truth[b"register"] = prop(b"1", mutable=True)
+    door.run(b"fresh", b"register")
+    assert door.driver.claimed == []
+    assert door.told == [WrongEngine(keys=(b"register",))]
+
+
+def test_several_free_keys_are_claimed() -> None:
+    door = Door()
+    door.driver.truth[b"b"] = MARK
+    door.run(b"a", b"b", b"c")
+    assert sorted(door.driver.claimed) == [b"a", b"c"]
+    assert len(door.engine.taken) == 1
+
+
+def test_a_key_that_a_write_took_first_belongs_to_the_other_engine() -> None:
+    door = Door()
+    door.driver.truth[b"k"] = prop(b"1", mutable=True)
+    door.run(b"k")
+    assert door.told == [WrongEngine(keys=(b"k",))]
+    assert door.engine.taken == []
+
+
+@pytest.mark.parametrize(("keys", "claims"), [((b"k",), True), ((b"a", b"b"), False)])
+def test_without_a_quorum_nothing_is_begun(keys: tuple[bytes, ...], claims: bool) -> None:
+    door = Door()
+    door.driver.fails = True
+    door.run(*keys)
+    (outcome,) = door.told
+    assert isinstance(outcome, TxnRefused)
+    assert outcome.reason.startswith(ENGINES_UNKNOWN)
+    assert (MAY_BE_CLAIMED in outcome.reason) == claims
+    assert door.pending.count == 0
+
+
+def test_one_whose_engines_are_not_known_in_time_is_refused_for_certain() -> None:
+    door = Door()
+    door.driver.silent = True
+    door.run(b"k")
+    door.clock.advance(TIMEOUT_MS)
+    (outcome,) = door.told
+    assert isinstance(outcome, TxnRefused)
+    assert door.engine.taken == []
+
+
+@pytest.mark.parametrize(("withdrawable", "expected"), [(True, NOT_BEGUN), (False, LATE)])
+def test_one_that_is_late_is_withdrawn_if_it_still_can_be(withdrawable: bool, expected: TxnOutcome) -> None:
+    door = Door()
+    door.driver.here[b"k"] = MARK
+    door.engine.withdrawable = withdrawable
+    door.run(b"k")
+    door.clock.advance(TIMEOUT_MS)
+    assert door.told == [expected]
+    assert door.pending.count == (0 if withdrawable else 1)
+
+
+def test_too_many_are_refused_and_counted() -> None:
+    door = Door(most=1)
+    door.driver.here[b"k"] = MARK
+    door.run(b"k")
+    door.run(b"k")
+    assert [type(outcome) for outcome in door.told] == [TxnRefused]
+    assert door.transactions.refused == 1
+
+
+def test_values_of_transactions_are_told_from_others() -> None:
+    assert is_of_transactions(shown(b"v"))
+    assert not is_of_transactions(prop(b"v", mutable=True))
+    assert is_owned(MARK)
+    assert not is_owned(prop(OWNED, mutable=True)), "a value that a client wrote"
+    assert not is_owned(None)
+
+
+def test_a_read_is_what_the_transaction_found() -> None:
+    found = read_of(DONE)
+    assert isinstance(found, ReadResult)
+    assert (found.value, found.source) == (b"7", Source.QUORUM)
+    assert read_of(TxnUnknown(reason="late")) == ReadFailed(reason="late")
+    assert isinstance(read_of(WrongEngine(keys=(b"k",))), ReadFailed)
