@@ -148,7 +148,7 @@ REFUSED: dict[str, tuple[str, str, type[CodecError]]] = {
         "0200 01 01 02 020200 000000000000000000 010200 000000000000000000 00 00 00 00 00",
         InvalidValue,
     ),
-    "nobody active": ("config", "0200 01 01 01 010100 000000000000000000 00 00 00 00 00", InvalidValue),
+    "no active replica": ("config", "0200 01 01 01 010100 000000000000000000 00 00 00 00 00", InvalidValue),
     "sealed in its own time": ("config", "0200 01 01 01 010200 000000000000000000 00 00 01 00 00", InvalidValue),
     "as many terms as epochs": ("config", "0200 01 01 01 010200 000000000000000000 00 00 00 01 00", InvalidValue),
     "members of a later term": ("config", "0200 02 01 01 010200 000000000000000000 00 00 00 00 01", InvalidValue),
@@ -227,7 +227,7 @@ def test_a_batch_has_a_limit() -> None:
         ("cached", Proposal(value=b"", version=1, mutable=False, proposal_id=ProposalId(1, -1)), InvalidValue),
     ],
 )
-def test_what_nobody_could_read_is_not_written(kind: str, value: Any, error: type[CodecError]) -> None:
+def test_what_cannot_be_read_is_not_written(kind: str, value: Any, error: type[CodecError]) -> None:
     with pytest.raises(CodecError) as caught:
         FORMATS[kind].encode(value)
     assert type(caught.value) is error

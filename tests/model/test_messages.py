@@ -18,7 +18,7 @@ def test_the_fast_round_has_no_phase_one(ballot: Ballot) -> None:
 
 
 @pytest.mark.parametrize("ballot", [NO_BALLOT, Ballot(0, 5)])
-def test_nobody_votes_outside_a_round(ballot: Ballot) -> None:
+def test_a_vote_needs_a_ballot(ballot: Ballot) -> None:
     with pytest.raises(AssertionError):
         Accept(key=b"k", epoch=1, ballot=ballot, proposal=prop(1))
 

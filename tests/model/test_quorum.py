@@ -69,8 +69,8 @@ def test_optimal_is_the_default() -> None:
         (3, 1, 2, OPTIMAL),  # two slow quorums need not meet
         (4, 2, 3, OPTIMAL),  # nor here
         (3, 2, 1, OPTIMAL),  # fast below slow
-        (3, 2, 4, OPTIMAL),  # more than everybody
-        (3, 0, 2, OPTIMAL),  # nobody
+        (3, 2, 4, OPTIMAL),  # more than all
+        (3, 0, 2, OPTIMAL),  # none
         (7, 4, 4, OPTIMAL),  # recovery would be ambiguous: 12 > 12 is false
         (9, 5, 5, OPTIMAL),
         (3, 2, 2, FAST_PAXOS),  # the optimal sizes need the proposer's rules, which this policy does not count on
@@ -84,6 +84,6 @@ def test_unsafe_sizes_are_refused(n: int, slow: int, fast: int, policy: QuorumPo
 
 
 @pytest.mark.parametrize("n", [0, -1, MAX_REPLICAS + 1])
-def test_there_are_no_quorums_of_nobody_or_of_too_many(n: int) -> None:
+def test_there_are_no_quorums_of_no_replicas_or_of_too_many(n: int) -> None:
     with pytest.raises(AssertionError):
         quorums(n)

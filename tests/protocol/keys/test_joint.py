@@ -27,7 +27,7 @@ PROMISE, OK = PrepareOk(vote=None), AcceptOk()
 EMPTY = ReadOk(committed=None, vote=None)
 
 
-def test_everybody_of_both_sides_is_asked_and_the_old_sizes_count() -> None:
+def test_all_members_of_both_sides_are_asked_and_the_old_sizes_count() -> None:
     assert (JOINT.active, JOINT.electorate, JOINT.voters) == ((C, D, E), (A, B, C), (A, B, C, D, E))
     assert JOINT.quorums.fast == 2
     assert JOINT.others(D) == (A, B, C, E)
@@ -63,7 +63,7 @@ def test_a_write_takes_the_slow_path_and_both_sides() -> None:
 
 
 def test_a_round_ends_as_soon_as_one_side_is_out_of_reach() -> None:
-    """D and E are silent for good: C alone is no quorum of the new side, whoever else agrees."""
+    """D and E are silent for good: C alone is no quorum of the new side, even if all old members agree."""
     bench = Bench(config=JOINT)
     gone = Failed(reason="refused")
     flow = propose(RESERVE, bench.context())

@@ -155,7 +155,7 @@ def test_a_loser_that_finished_the_winner_says_whose_value_won() -> None:
     ]
 
 
-def test_an_equal_value_of_somebody_else_is_committed_but_not_mine() -> None:
+def test_an_equal_value_of_another_write_is_committed_but_not_mine() -> None:
     equal = prop(b"mine", by=C)
     bench = Bench()
     result = bench.run(propose(RESERVE, bench.context()), Answer(B, decided(equal)))
@@ -168,7 +168,7 @@ def test_an_equal_value_of_somebody_else_is_committed_but_not_mine() -> None:
     ]
 
 
-def test_my_own_proposal_finished_by_somebody_else_is_mine() -> None:
+def test_my_own_proposal_finished_by_another_replica_is_mine() -> None:
     bench = Bench()
     events: list[Scripted] = [after(prepare(Ballot(2, C)), Answer(B, OK)), Answer(C, decided(MINE))]
     assert bench.run(propose(RESERVE, bench.context()), *events) == won(MINE, Path.SLOW)
@@ -183,7 +183,7 @@ def test_out_of_retries_is_indefinite() -> None:
 
 
 def test_a_failed_write_stays_in_flight_and_the_next_one_may_replace_it() -> None:
-    """The first client was told nothing definite; its proposer is in Q now, so its vote binds nobody."""
+    """The first client was told nothing definite; its proposer is in Q now, so its vote no longer counts."""
     bench = Bench(KeyState(vote=fast_vote(prop(b"first", by=A, nonce=99))))
     result = bench.run(propose(RESERVE, bench.context()), Answer(B, PROMISE), own, Answer(B, OK))
     assert result == won(MINE, Path.SLOW)
@@ -250,7 +250,7 @@ def test_a_write_overtaken_too_long_ago_cannot_be_told_no() -> None:
     assert result == ConsensusFailed(reason="overtaken: no replica remembers whose version 1 was")
 
 
-def test_nobody_is_waited_for_for_ever_to_remember() -> None:
+def test_the_question_for_the_winner_ends_with_its_timer() -> None:
     bench = Bench()
     result = bench.run(propose(PUT, bench.context()), OVERTAKEN, Answer(C, remembers()), EXPIRED)
     assert result == ConsensusFailed(reason="overtaken: no replica remembers whose version 1 was")
@@ -263,7 +263,7 @@ def test_what_one_replica_slept_through_another_remembers() -> None:
     assert result == won(put(1), Path.FAST)
 
 
-def test_a_write_that_lost_long_ago_goes_on_once_somebody_remembers() -> None:
+def test_a_write_that_lost_long_ago_goes_on_once_a_replica_remembers() -> None:
     bench = Bench()
     other = Settled(1, ProposalId(C, 9))
     events = [OVERTAKEN, Answer(C, remembers(other)), Answer(B, OK)]
@@ -271,7 +271,7 @@ def test_a_write_that_lost_long_ago_goes_on_once_somebody_remembers() -> None:
 
 
 def test_what_was_never_put_forward_cannot_have_won() -> None:
-    """Home held somebody's vote, so nothing of this write left it before it learned how far it was behind."""
+    """The local replica held a vote for another write, so this write proposed nothing before it caught up."""
     bench = Bench(KeyState(vote=fast_vote(theirs(1))))
     result = bench.run(propose(PUT, bench.context()), OVERTAKEN, Answer(B, OK))
     assert result == won(put(31), Path.SLOW, previous=theirs(30))

@@ -108,7 +108,7 @@ def test_a_vote_is_not_a_value() -> None:
     assert bench.run(read(KEY, OPTIMISTIC, bench.context()), *events) == found(None, Source.REMOTE)
 
 
-def test_not_found_waits_for_everybody_who_may_still_answer() -> None:
+def test_not_found_waits_for_all_that_may_still_answer() -> None:
     bench = Bench()
     events = [Answer(B, holding()), Answer(C, holding())]
     assert bench.run(read(KEY, OPTIMISTIC, bench.context()), *events) == found(None, Source.REMOTE)
@@ -193,7 +193,7 @@ def test_a_vote_in_flight_is_finished_first() -> None:
     ]
 
 
-def test_a_vote_in_flight_that_nobody_can_have_chosen_leaves_the_key_free() -> None:
+def test_a_vote_in_flight_that_cannot_have_been_chosen_leaves_the_key_free() -> None:
     of_b = fast_vote(VALUE)
     bench = Bench()
     events: list[Scripted] = [own, Answer(B, holding(vote=of_b)), Answer(B, PrepareOk(vote=of_b))]
@@ -297,7 +297,7 @@ def test_a_quorum_of_the_nearest_is_enough() -> None:
 
 
 @pytest.mark.parametrize("nothing", [EXPIRED, Answer(C, NO)])
-def test_everybody_is_asked_at_once_when_the_nearest_do_not_answer(nothing: Scripted) -> None:
+def test_all_are_asked_at_once_when_the_nearest_do_not_answer(nothing: Scripted) -> None:
     bench = Bench(KeyState(committed=ONE))
     events: list[Scripted] = [own, nothing, own, Answer(B, holding(TWO))]
     assert bench.run(linearizable(KEY, bench.context(timing=NEAR)), *events) == found(TWO, Source.QUORUM)

@@ -49,8 +49,8 @@ def test_a_classic_vote_beats_any_number_of_fast_votes() -> None:
     assert choose(promises, config_of(5)) == OF[E]
 
 
-def test_a_classic_vote_counts_whoever_proposed_it() -> None:
-    """Only the fast round rules out proposers in Q: a classic decision needs nobody's leave."""
+def test_a_classic_vote_counts_also_if_its_proposer_promised() -> None:
+    """Only the fast round rules out proposers in Q: a classic decision does not depend on its proposer's commit."""
     promises = {A: vote_at(OF[A], Ballot(2, A)), B: None}
     assert choose(promises, config_of(3)) == OF[A]
 
@@ -60,8 +60,8 @@ CASES: list[tuple[str, int, dict[int, int | None], QuorumPolicy, int | None]] = 
     ("n=3: its proposer promised, so it never commits", 3, {A: A, B: A}, OPTIMAL, None),
     ("n=3: two proposers in Q", 3, {A: A, C: C}, OPTIMAL, None),
     ("n=3: C is in Q and out, A is outside and may have committed", 3, {B: A, C: C}, OPTIMAL, A),
-    ("n=3: nobody but itself can have voted for A", 3, {B: C, C: C}, OPTIMAL, None),
-    ("n=3: everybody answered", 3, {A: A, B: A, C: A}, OPTIMAL, None),
+    ("n=3: only A can have voted for A", 3, {B: C, C: C}, OPTIMAL, None),
+    ("n=3: all answered", 3, {A: A, B: A, C: A}, OPTIMAL, None),
     ("n=3, all three needed: the voter who says no settles it", 3, {B: A, C: None}, FAST_PAXOS, None),
     ("n=3, all three needed: both voted for A", 3, {B: A, C: A}, FAST_PAXOS, A),
     ("n=5: one vote and two outside make three", 5, {C: A, D: None, E: None}, OPTIMAL, A),
@@ -113,7 +113,7 @@ def test_a_classic_vote_of_a_sealed_epoch_does_not_count_however_high_its_ballot
 
 
 def test_a_fast_vote_of_a_sealed_epoch_does_not_rival_one_that_was_chosen() -> None:
-    """From 1..3, 9..12 to 2, 3, 6, 7, 8: 1 had the votes of 2 and 3 and no more, and nobody of the quorum that was
+    """From 1..3, 9..12 to 2, 3, 6, 7, 8: 1 had the votes of 2 and 3 and no more, and none of the quorum that was
     copied from knew of it. Then 6, 7 and 8 chose. Counted together, both would seem possible."""
     config = ClusterConfig(
         epoch=3, coordinator_id=6, replicas=tuple(ReplicaInfo(id=i) for i in (2, 3, 6, 7, 8)), sealed=1
@@ -145,7 +145,7 @@ def test_potential_counts_what_was_seen_and_what_may_have_been() -> None:
 
 
 def test_two_candidates_are_a_broken_invariant() -> None:
-    """More votes than replicas cannot be; if it ever is, nobody must guess."""
+    """More votes than replicas cannot be; if it ever is, recovery must not guess."""
     impossible: dict[int, Vote | None] = {B: fast_vote(OF[A]), C: fast_vote(OF[4]), 10: fast_vote(OF[A])}
     with pytest.raises(AssertionError):
         choose({**impossible, 11: fast_vote(OF[4]), 12: fast_vote(OF[A])}, config_of(4))
@@ -163,7 +163,7 @@ def fast_winner(ballots: Mapping[int, int | None], config: ClusterConfig) -> int
 
 
 def all_fast_rounds(replicas: tuple[int, ...]) -> Iterator[dict[int, int | None]]:
-    """Every way to vote once each, where whoever got a vote has voted for itself."""
+    """Every way to vote once each, where each proposer with a vote has voted for itself."""
     for votes in itertools.product((None, *replicas), repeat=len(replicas)):
         ballots = dict(zip(replicas, votes, strict=True))
         if all(ballots[p] == p for p in votes if p is not None):

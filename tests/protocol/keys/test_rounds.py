@@ -123,7 +123,7 @@ def test_a_stale_epoch_ends_the_round_at_once() -> None:
     assert change.value.config == config_of(epoch=2)
 
 
-def test_nobody_is_asked_when_the_own_answer_is_enough() -> None:
+def test_no_request_is_sent_when_the_own_answer_is_enough() -> None:
     bench = Bench(config=config_of(1))
     got = bench.run(gather(bench.context(), read(), (), need=1, own={A: OK}, base=None))
     assert got.reached

@@ -15,35 +15,39 @@ CONFIG = ClusterConfig(
         ReplicaInfo(id=4, status=ReplicaStatus.LEARNING, url="http://4"),
     ),
 )
-EVERYBODY = frozenset(range(1, MAX_REPLICAS + 2))
+ALL_REACHED = frozenset(range(1, MAX_REPLICAS + 2))
 FIVE = Member(id=5, url="http://5", datacenter="dc-5")
 
 
-def ids(wish: ChangeRequest | Objection) -> list[int]:
-    assert isinstance(wish, ChangeRequest), wish
-    return [member.id for member in wish.members]
+def ids(request: ChangeRequest | Objection) -> list[int]:
+    assert isinstance(request, ChangeRequest), request
+    return [member.id for member in request.members]
 
 
-def wish_for(*wanted: int) -> ChangeRequest:
+def request_for(*wanted: int) -> ChangeRequest:
     return ChangeRequest(members=tuple(Member(id=i, url=f"http://{i}") for i in wanted))
 
 
 def test_the_first_wish_builds_on_those_who_vote() -> None:
-    wish = apply_amendment(CONFIG, None, Amendment(add=(FIVE,)), EVERYBODY)
-    assert ids(wish) == [1, 2, 3, 5]
-    assert wish == ChangeRequest(
+    request = apply_amendment(CONFIG, None, Amendment(add=(FIVE,)), ALL_REACHED)
+    assert ids(request) == [1, 2, 3, 5]
+    assert request == ChangeRequest(
         members=(*(Member(id=i, url=f"http://{i}", datacenter=f"dc-{i}") for i in (1, 2, 3)), FIVE)
     )
 
 
 def test_the_next_builds_on_the_one_before_even_if_that_is_not_fulfilled_yet() -> None:
-    assert ids(apply_amendment(CONFIG, wish_for(1, 2, 3, 4), Amendment(add=(FIVE,)), EVERYBODY)) == [1, 2, 3, 4, 5]
-    assert ids(apply_amendment(CONFIG, wish_for(1, 2, 3, 4), Amendment(remove=(4,)), EVERYBODY)) == [1, 2, 3]
+    assert ids(apply_amendment(CONFIG, request_for(1, 2, 3, 4), Amendment(add=(FIVE,)), ALL_REACHED)) == [1, 2, 3, 4, 5]
+    assert ids(apply_amendment(CONFIG, request_for(1, 2, 3, 4), Amendment(remove=(4,)), ALL_REACHED)) == [1, 2, 3]
 
 
 def test_to_replace_is_one_change_and_the_address_may_stay() -> None:
-    at_the_same_place = Member(id=5, url="http://3")
-    assert ids(apply_amendment(CONFIG, None, Amendment(add=(at_the_same_place,), remove=(3,)), EVERYBODY)) == [1, 2, 5]
+    same_address = Member(id=5, url="http://3")
+    assert ids(apply_amendment(CONFIG, None, Amendment(add=(same_address,), remove=(3,)), ALL_REACHED)) == [
+        1,
+        2,
+        5,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +69,7 @@ def test_to_replace_is_one_change_and_the_address_may_stay() -> None:
     ],
 )
 def test_what_is_objected_to(given: Amendment, code: str, words: str) -> None:
-    objection = apply_amendment(CONFIG, None, given, EVERYBODY)
+    objection = apply_amendment(CONFIG, None, given, ALL_REACHED)
     assert isinstance(objection, Objection)
     assert objection.code == code
     assert words in objection.words

@@ -16,7 +16,7 @@ JOINING, LEARNING, ACTIVE, LEAVING = (
 )
 
 
-def wish(*ids: int) -> ChangeRequest:
+def request(*ids: int) -> ChangeRequest:
     return ChangeRequest(members=tuple(Member(id=i, url=f"http://{i}") for i in ids))
 
 
@@ -68,7 +68,7 @@ def joining(*ids: int) -> tuple[ReplicaInfo, ...]:
 
 
 def test_from_three_to_five_step_by_step() -> None:
-    five = wish(A, B, C, D, E)
+    five = request(A, B, C, D, E)
     listed = replace(STABLE, epoch=5, replicas=(*STABLE.replicas, *joining(D, E)))
     assert next_step(STABLE, five, {}, A) == listed
     assert next_step(listed, five, heard(5, A, B, C), A) == ChangeWaiting("no word from 4, 5")
@@ -80,7 +80,7 @@ def test_from_three_to_five_step_by_step() -> None:
 
 def test_who_is_heard_first_learns_first() -> None:
     listed = replace(STABLE, epoch=5, replicas=(*STABLE.replicas, *joining(D, E)))
-    step = next_step(listed, wish(A, B, C, D, E), heard(5, A, E), B)
+    step = next_step(listed, request(A, B, C, D, E), heard(5, A, E), B)
     assert isinstance(step, ClusterConfig)
     assert [replica.status for replica in step.replicas[3:]] == [JOINING, LEARNING]
     assert (step.epoch, step.coordinator_id) == (6, B)
@@ -96,7 +96,7 @@ def test_who_is_heard_first_learns_first() -> None:
     ids=["E is silent", "E has copied from one alone", "no quorum of the new members"],
 )
 def test_no_joint_epoch_before_the_bulk_is_copied(statuses: Statuses) -> None:
-    assert isinstance(next_step(LEARNERS, wish(A, B, C, D, E), statuses, A), ChangeWaiting)
+    assert isinstance(next_step(LEARNERS, request(A, B, C, D, E), statuses, A), ChangeWaiting)
 
 
 @pytest.mark.parametrize(
@@ -107,59 +107,59 @@ def test_no_joint_epoch_before_the_bulk_is_copied(statuses: Statuses) -> None:
         heard(6, A, B, C, D, E, synced=(A, B, C, D, E)),
         heard(7, A, B, C, D, E),
     ],
-    ids=["E is not synced", "too few are", "for another epoch", "nobody is"],
+    ids=["E is not synced", "too few are", "for another epoch", "none is"],
 )
 def test_no_promotion_before_enough_are_synced(statuses: Statuses) -> None:
-    assert isinstance(next_step(BOTH, wish(A, B, C, D, E), statuses, A), ChangeWaiting)
+    assert isinstance(next_step(BOTH, request(A, B, C, D, E), statuses, A), ChangeWaiting)
 
 
 def test_one_dead_old_member_does_not_block_growing() -> None:
-    five = wish(A, B, C, D, E)
+    five = request(A, B, C, D, E)
     assert next_step(LEARNERS, five, heard(6, A, B, D, E, sources=(A, B)), A) == BOTH
     assert next_step(BOTH, five, heard(7, A, D, E, synced=(A, D, E)), A) == NEW
 
 
 def test_a_dead_member_is_replaced() -> None:
     replaced = config(5, A=ACTIVE, B=ACTIVE, C=ACTIVE, D=LEARNING)
-    joint = next_step(replaced, wish(A, B, D), heard(5, A, B, D, sources=(A, B)), B)
+    joint = next_step(replaced, request(A, B, D), heard(5, A, B, D, sources=(A, B)), B)
     assert joint == replace(config(6, previous=(A, B, C), A=ACTIVE, B=ACTIVE, C=LEAVING, D=ACTIVE), coordinator_id=B)
     assert isinstance(joint, ClusterConfig)
-    stable = next_step(joint, wish(A, B, D), heard(6, A, B, D, synced=(A, D)), B)
+    stable = next_step(joint, request(A, B, D), heard(6, A, B, D, synced=(A, D)), B)
     assert stable == replace(config(7, sealed=5, term=1, since=1, A=ACTIVE, B=ACTIVE, D=ACTIVE), coordinator_id=B)
 
 
 def test_shrinking_goes_straight_to_the_joint_epoch() -> None:
     five = config(4, A=ACTIVE, B=ACTIVE, C=ACTIVE, D=ACTIVE, E=ACTIVE)
-    step = next_step(five, wish(A, B, C), heard(4, A, B, sources=(A, B, C)), A)
+    step = next_step(five, request(A, B, C), heard(4, A, B, sources=(A, B, C)), A)
     assert step == config(5, previous=(A, B, C, D, E), A=ACTIVE, B=ACTIVE, C=ACTIVE, D=LEAVING, E=LEAVING)
 
 
 def test_a_newcomer_that_is_no_longer_wanted_goes() -> None:
-    assert next_step(LEARNERS, wish(A, B, C), {}, A) == replace(STABLE, epoch=7)
+    assert next_step(LEARNERS, request(A, B, C), {}, A) == replace(STABLE, epoch=7)
 
 
 def test_a_joint_epoch_is_undone_when_a_newcomer_is_no_longer_wanted() -> None:
     """Nothing is sealed by that: the old members' votes go on counting. But a term is over, with the same members."""
-    undone = next_step(BOTH, wish(A, B, C), heard(7, A, B, C, D, E, synced=(A, B, C, D, E)), A)
+    undone = next_step(BOTH, request(A, B, C), heard(7, A, B, C, D, E, synced=(A, B, C, D, E)), A)
     assert undone == replace(STABLE, epoch=8, term=1)
-    kept = next_step(BOTH, wish(A, B, C, D), {}, A)
+    kept = next_step(BOTH, request(A, B, C, D), {}, A)
     assert kept == config(8, term=1, A=ACTIVE, B=ACTIVE, C=ACTIVE, D=LEARNING)
 
 
 def test_a_joint_epoch_is_finished_first_when_more_are_wanted() -> None:
-    more = wish(A, B, C, D, E, 6)
+    more = request(A, B, C, D, E, 6)
     assert next_step(BOTH, more, heard(7, A, D, E, synced=(A, D, E)), A) == NEW
 
 
 def test_a_removal_is_undone_when_the_old_members_are_wanted_back() -> None:
     joint = config(5, previous=(A, B, C), A=ACTIVE, B=ACTIVE, C=LEAVING)
-    assert next_step(joint, wish(A, B, C), {}, A) == config(6, term=1, A=ACTIVE, B=ACTIVE, C=ACTIVE)
+    assert next_step(joint, request(A, B, C), {}, A) == config(6, term=1, A=ACTIVE, B=ACTIVE, C=ACTIVE)
 
 
-def test_a_store_that_is_not_the_one_written_down_speaks_for_nobody() -> None:
+def test_the_status_of_another_store_does_not_count() -> None:
     liar = {D: MemberStatus(identity=666, epoch=7, synced=True)}
     statuses = {**heard(7, A, B, C, E, synced=(A, B, C, E)), **liar}
-    assert isinstance(next_step(BOTH, wish(A, B, C, D, E), statuses, A), ChangeWaiting)
+    assert isinstance(next_step(BOTH, request(A, B, C, D, E), statuses, A), ChangeWaiting)
 
 
 def test_identities_are_written_down_when_all_voters_were_heard() -> None:
@@ -171,11 +171,11 @@ def test_identities_are_written_down_when_all_voters_were_heard() -> None:
     assert next_step(step, None, heard(2, A, B, C), A) == ChangeDone()
 
 
-def test_nobody_stays_whose_store_was_never_written_down() -> None:
+def test_no_member_stays_without_a_recorded_identity() -> None:
     """Otherwise an empty one could take its place."""
     nameless = replace(STABLE, replicas=(*STABLE.replicas[:2], ReplicaInfo(id=C, url="http://3")))
     grown = replace(nameless, replicas=(*nameless.replicas, *members(D=LEARNING)))
-    step = next_step(grown, wish(A, B, C, D), heard(4, A, B, D, sources=(A, B)), A)
+    step = next_step(grown, request(A, B, C, D), heard(4, A, B, D, sources=(A, B)), A)
     assert step == ChangeWaiting("the identity of the store of 3 is not recorded")
 
 

@@ -11,7 +11,7 @@ from tests.protocol.members.bench import play
 A, B, C = 1, 2, 3
 STABLE = ClusterConfig(epoch=2, coordinator_id=A, replicas=tuple(ReplicaInfo(id=i, identity=100 + i) for i in (A, B)))
 LISTED = replace(STABLE, epoch=3, replicas=(*STABLE.replicas, ReplicaInfo(id=C, status=ReplicaStatus.JOINING)))
-WISH = ChangeRequest(members=tuple(Member(id=i) for i in (A, B, C)))
+REQUEST = ChangeRequest(members=tuple(Member(id=i) for i in (A, B, C)))
 
 
 def hearing(*ids: int, epoch: int = 2) -> dict[int, MemberReply]:
@@ -30,11 +30,11 @@ def asking(*ids: int) -> AskAll:
     return AskAll(to=ids, request=StatusRead())
 
 
-def test_it_publishes_the_next_configuration_and_tells_everybody_concerned() -> None:
+def test_it_publishes_the_next_configuration_and_announces_it() -> None:
     flow = coordinate(A)
     assert flow.send(None) == CurrentConfig()
     assert flow.send(STABLE) == ReadChangeRequest()
-    assert flow.send(WISH) == asking(A, B, C)
+    assert flow.send(REQUEST) == asking(A, B, C)
     assert flow.send(hearing(A, B)) == CurrentConfig()
     assert flow.send(STABLE) == Publish(config=LISTED)
     assert flow.send(None) == CurrentConfig()
@@ -44,19 +44,19 @@ def test_it_publishes_the_next_configuration_and_tells_everybody_concerned() -> 
 
 def test_a_configuration_that_lost_is_not_announced() -> None:
     flow = coordinate(A)
-    assert last_of(flow, None, STABLE, WISH, hearing(A, B), STABLE) == Publish(config=LISTED)
+    assert last_of(flow, None, STABLE, REQUEST, hearing(A, B), STABLE) == Publish(config=LISTED)
     assert flow.send(None) == CurrentConfig()
     assert flow.send(STABLE) == CurrentConfig(), "it looks again"
 
 
 def test_it_waits_for_those_who_are_not_there_yet() -> None:
     flow = coordinate(A)
-    assert last_of(flow, None, LISTED, WISH, hearing(A, B, epoch=3), LISTED) == Rest(delay_ms=POLL_MS)
+    assert last_of(flow, None, LISTED, REQUEST, hearing(A, B, epoch=3), LISTED) == Rest(delay_ms=POLL_MS)
 
 
 def test_who_is_behind_is_told() -> None:
     flow = coordinate(A)
-    assert last_of(flow, None, LISTED, WISH, hearing(A, epoch=3) | hearing(B, epoch=2)) == tell((B,), LISTED)
+    assert last_of(flow, None, LISTED, REQUEST, hearing(A, epoch=3) | hearing(B, epoch=2)) == tell((B,), LISTED)
 
 
 def test_without_a_quorum_it_waits() -> None:

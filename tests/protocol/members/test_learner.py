@@ -381,7 +381,7 @@ def test_an_old_member_that_stays_settles_its_own_votes_and_needs_one_other() ->
     )
 
 
-def test_whoever_is_silent_or_behind_is_passed_over_and_told() -> None:
+def test_a_source_that_is_silent_or_behind_is_skipped_and_sent_the_configuration() -> None:
     assert not joined(
         sync(JOINT, D),
         *handiest(D),
@@ -426,7 +426,7 @@ def test_in_quiet_times_a_voter_compares_with_the_others_and_settles_its_own_vot
     assert calmly(learn(B, 8), (CurrentConfig(), STABLE), *compared(B)) == 8
 
 
-def test_while_members_change_everybody_follows_the_voters() -> None:
+def test_while_members_change_all_follow_the_voters() -> None:
     learner = ReplicaInfo(id=C, status=ReplicaStatus.LEARNING)
     changing = ClusterConfig(epoch=8, coordinator_id=A, replicas=(ReplicaInfo(id=A), learner))
     script = (*nothing_new(A, C), (Followed(source=A), None))
@@ -447,9 +447,9 @@ def test_a_slow_quorum_is_followed_and_the_next_instead_of_one_that_is_silent() 
 
 
 def test_who_is_wanted_no_longer_is_a_change_from_the_first_moment() -> None:
-    """So that everybody is up to date when the joint epoch begins."""
-    wish = ChangeRequest(members=(Member(id=A),))
-    assert is_changing(STABLE, wish)
+    """So that all members are up to date when the joint epoch begins."""
+    request = ChangeRequest(members=(Member(id=A),))
+    assert is_changing(STABLE, request)
     assert not is_changing(STABLE, ChangeRequest(members=(Member(id=A), Member(id=B))))
     assert not is_changing(STABLE, None)
     assert is_changing(CHANGING, None)

@@ -159,7 +159,7 @@ def test_a_restart_holds_no_more_than_before() -> None:
     assert len(reply.commits) == MISSED
 
 
-def test_it_is_thrown_away_when_everybody_has_executed_it() -> None:
+def test_it_is_deleted_when_all_have_executed_it() -> None:
     replica = shelved()
     replica.reached(3, (InstanceId(1, MISSED),))
     assert replica.forget() == MISSED

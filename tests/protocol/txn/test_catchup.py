@@ -75,7 +75,7 @@ def test_what_is_depended_on_comes_first(seed: int) -> None:
         sent.add(each.id)
 
 
-def test_what_is_known_or_held_by_nobody_is_not_waited_for() -> None:
+def test_what_is_known_or_not_held_is_not_waited_for() -> None:
     first = commit(1, 2, named((2, 1), (3, 9)))
     assert merged(first, commit(2, 2, named((1, 2))), known={1: 1, 2: 1}) == [first.id, InstanceId(2, 2)]
 

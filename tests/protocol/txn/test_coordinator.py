@@ -49,7 +49,7 @@ def begun(policy: QuorumPolicy, n: int = 3) -> Flow[object]:
 
 
 def finish_slow(flow: Flow[object], asked: object, deps: Deps) -> None:
-    """It asks everybody to vote, the silent one too, and one vote beside its own is enough."""
+    """It asks all to vote, the silent one too, and one vote beside its own is enough."""
     vote = OrderedAccept(id=ID, ballot=NO_BALLOT, command=write(), deps=deps)
     assert isinstance(asked, Open)
     assert asked.envelopes == {2: vote, 3: vote}
@@ -63,7 +63,7 @@ def finish_slow(flow: Flow[object], asked: object, deps: Deps) -> None:
 
 
 def test_with_one_peer_silent_and_a_fast_quorum_of_all_the_coordinator_asks_for_votes_itself() -> None:
-    """Nobody would recover its command before it counts as stuck."""
+    """No replica recovers its command before it counts as stuck."""
     flow = begun(QuorumPolicy.FAST_PAXOS)
     assert drive(flow, Answer(2, PreAcceptOk(also=()))) == Next(), "two of three: the third may still answer"
     finish_slow(flow, drive(flow, Expired()), Deps())
@@ -75,7 +75,7 @@ def test_with_one_peer_silent_and_the_other_knowing_more_the_coordinator_does_no
     finish_slow(flow, drive(flow, Answer(2, PreAcceptOk(also=(known,)))), Deps(also=(known,)))
 
 
-def test_who_hears_from_nobody_asks_again_three_times_in_all_and_leaves_it_to_others() -> None:
+def test_a_coordinator_without_answers_sends_three_times_and_leaves_it_to_recovery() -> None:
     flow = begun(QuorumPolicy.OPTIMAL)
     for _ in range(2):
         again = drive(flow, Expired())

@@ -44,7 +44,7 @@ def test_dependencies_first_groups_whole_and_in_the_order_of_ids(graph: Edges, r
         for each in group:
             assert each in graph, "only what is decided"
             same = {other for other in reached(graph, each) if each in reached(graph, other)}
-            assert same == set(group), "all that depend on each other, and nobody else"
+            assert same == set(group), "all that depend on each other, and no others"
             assert graph[each] - {each} <= executed | set(group)
         executed |= set(group)
     whole = reached(graph, root)

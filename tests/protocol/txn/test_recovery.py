@@ -47,7 +47,7 @@ def test_seven_replicas_need_two_equal_answers() -> None:
     assert choose(ID, {2: EQUAL, 3: EQUAL, 4: ADDED, 5: UNKNOWN}, quorums(7)) == FastPathCheck(COMMAND, NOTHING, 2)
 
 
-def test_a_rival_rules_the_fast_path_out_if_it_is_decided_or_nobody_can_ask_its_coordinator() -> None:
+def test_a_rival_rules_the_fast_path_out_if_it_is_decided_or_its_coordinator_is_not_in_the_quorum() -> None:
     asked, check = {3, 4, 5}, FastPathCheck(COMMAND, NOTHING, 1)
     pending = {OTHER: Rival(id=OTHER, is_committed=False)}
     decided = {OTHER: Rival(id=OTHER, is_committed=True)}
@@ -81,7 +81,7 @@ def seen(rival: Instance, waiting: int = 0) -> Seen:
     ids=["open", "nothing", "comes after", "slipped past", "fewer wait", "more wait", "decided meanwhile"],
 )
 def test_what_waiting_ends_with(look: Seen, expected: object) -> None:
-    """n = 5: whoever has more than n - f - e = 1 equal answers goes on."""
+    """n = 5: the recovery with more than n - f - e = 1 equal answers goes on."""
     request = Recover(id=ID, ballot=Ballot(1, 3))
     assert check_rivals(request, FastPathCheck(COMMAND, NOTHING, 1), look, quorums(5)) == expected
     assert request.ballot > NO_BALLOT

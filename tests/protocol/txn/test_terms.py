@@ -92,7 +92,7 @@ def test_who_knows_the_end_tells_it() -> None:
     assert drive(flow, Answer(2, ended)) == ended
 
 
-def test_one_who_does_not_know_the_members_counts_nobody() -> None:
+def test_without_known_members_no_answers_count() -> None:
     flow = close(Replicas(3).context(1))
     drive(flow)
     drive(flow, Closed(term=0))
