@@ -7,9 +7,7 @@ from epoxy_sim.keys.shrink import LIMIT_EVENTS, PlanSearch, with_replicas
 from epoxy_sim.keys.simulation import run
 from epoxy_sim.keys.trace_format import describe
 from epoxy_sim.members.campaign import Setup
-from epoxy_sim.search import Shrunk, fewer
-from epoxy_sim.simulation import Failure
-from epoxy_sim.trace_format import condense, until_blamed
+from epoxy_sim.search import Shrunk
 
 SETUP = Setup(workload="per-key", mutant="two-fast-votes", n=5)
 
@@ -51,20 +49,6 @@ def test_the_limit_ends_the_search_with_something_that_still_fails() -> None:
     assert not shrunk.complete
     assert shrunk.report.failure is not None
     assert shrunk.report.failure.rule == rule
-
-
-def test_fewer_finds_the_two_that_matter() -> None:
-    kept = tuple(range(20))
-
-    def attempt(items: tuple[int, ...]) -> bool:
-        nonlocal kept
-        if {3, 17} <= set(items):
-            kept = items
-            return True
-        return False
-
-    fewer(kept, attempt)
-    assert kept == (3, 17)
 
 
 class Candidates(PlanSearch):
@@ -111,29 +95,3 @@ def test_a_plan_in_words_names_everything() -> None:
     assert "3 replicas on a line (A at" in told
     assert all(f"c{number} at " in told for number in range(1, len(plan.clients) + 1))
     assert all(fault.kind.value in told or "partitions heal" in told for fault in plan.faults)
-
-
-def test_a_late_verdict_hides_what_happened_after_the_blamed_operation() -> None:
-    trace = ["c1 asks A, operation 4: x", "noise", "c1 is told, operation 4: y", "c2 asks A, operation 44: z"]
-    late = Failure(rule="linearizability", detail="none of these can follow:\n  #4 c1 read")
-    assert until_blamed(trace, late) == trace[:3]
-    assert until_blamed(trace, Failure(rule="agreement", detail="#4 c1")) == trace
-    assert until_blamed(trace, Failure(rule="linearizability", detail="#9 c1")) == trace
-
-
-def test_a_round_is_one_line_and_a_loss_stands_at_its_message() -> None:
-    trace = [
-        "     0.300 ms  B -> A: Accept x",
-        "     0.300 ms  B -> A: lost",
-        "     0.300 ms  B -> C: Accept x",
-        "     0.400 ms  B -> C: Accept x",
-        "     0.500 ms  B <- C: AcceptOk",
-        "     0.500 ms  C -> B: lost",
-        "     0.500 ms  C -> A: lost",
-    ]
-    assert condense(trace) == [
-        "     0.300 ms  B -> A (lost), C: Accept x",
-        "     0.400 ms  B -> C: Accept x",
-        "     0.500 ms  B <- C: AcceptOk (lost)",
-        "     0.500 ms  C -> A: lost",
-    ]
