@@ -62,5 +62,5 @@ def test_a_machine_that_loses_its_disk_is_another_one() -> None:
     simulation.machines[other - 1].lose_disk()
     simulation.machines[other - 1].start()
     after = life_of(simulation, other)
-    assert after.member.guard.identity != before.member.guard.identity
+    assert after.member.identity_check.identity != before.member.identity_check.identity
     assert not life_of(simulation, one).admits(after)
