@@ -69,7 +69,7 @@ def test_timeouts_that_are_not_given_keep_their_proportions(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('id = "a"\ndata', 'id = "z"\ndata', "node.id 'z' is none of the nodes"),
+        ('id = "a"\ndata', 'id = "z"\ndata', "node.id 'z' is not one of the nodes"),
         ('id = "b"', 'id = "a"', "nodes.id: 'a' is there 2 times"),
         ('id = "b"', 'id = "b\u00fc"', "nodes.id"),
         ("10.0.0.2:7900", "10.0.0.1:7900", "nodes.control"),

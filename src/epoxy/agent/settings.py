@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from epoxy.model.address import Address
 from epoxy.model.errors import ConfigError
@@ -20,9 +21,9 @@ HOUR_MS = 3_600_000
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True):
-    """`listen`: where the other agents reach this one. `clients`: where clients ask who the primary is. `metrics`:
-    where Prometheus asks. `server`: where this agent reaches its server, which clients and other servers may know under
-    another address. `kill_hung`: end a server of this machine that does not answer when its lease is over."""
+    """`listen`: where this agent accepts other agents. `clients`: the port for clients. `metrics`: the port for
+    Prometheus. `server`: where this agent reaches its server, whose address may be another for clients and other
+    servers. `kill_hung`: kill a server of this machine that does not answer when its lease is over."""
 
     me: str
     data_dir: Path
@@ -109,7 +110,7 @@ HINTS = {
     "election_backoff_min_ms": 'written as one setting, election_backoff_ms = "1000-5000"',
     "election_backoff_max_ms": 'written as one setting, election_backoff_ms = "1000-5000"',
 }
-"""For names of the original text, and of messages, that are no settings."""
+"""For names of the original text and of messages that are not settings."""
 
 
 def load(path: Path) -> AgentSettings:
@@ -126,18 +127,20 @@ def load(path: Path) -> AgentSettings:
     me = sections["node"]["id"]
     if me not in {node.id for node in config.nodes}:
         known = ", ".join(node.id for node in config.nodes)
-        raise ConfigError(f"{source.where('node', 'id')}: node.id {me!r} is none of the nodes ({known})")
+        raise ConfigError(f"{source.where('node', 'id')}: node.id {me!r} is not one of the nodes ({known})")
+    node, server, cluster = sections["node"], sections["server"], sections["cluster"]
+    password_file = server["password_file"]
     return AgentSettings(
         me=me,
-        data_dir=sections["node"]["data_dir"],
-        listen=sections["node"]["listen"] or config.node(me).control,
-        clients=sections["node"]["clients"],
-        metrics=sections["node"]["metrics"],
-        server=sections["server"]["address"] or config.node(me).server,
-        user=sections["server"]["user"],
-        password=read_file("server.password_file", sections["server"]["password_file"], 1).decode(),
-        kill_hung=sections["server"]["kill_hung"],
-        secret=read_file("cluster.secret_file", sections["cluster"]["secret_file"], MIN_SECRET_BYTES),
+        data_dir=node["data_dir"],
+        listen=node["listen"] or config.node(me).control,
+        clients=node["clients"],
+        metrics=node["metrics"],
+        server=server["address"] or config.node(me).server,
+        user=server["user"],
+        password=secret_in("server.password_file", password_file, 1).decode() if password_file is not None else "",
+        kill_hung=server["kill_hung"],
+        secret=secret_in("cluster.secret_file", cluster["secret_file"], MIN_SECRET_BYTES),
         config=config,
         findings=tuple(findings),
     )
@@ -167,32 +170,16 @@ def read_nodes(source: TomlSource, given: Any) -> tuple[ElectNode, ...]:
 
 def read_config(sections: Mapping[str, Any], nodes: tuple[ElectNode, ...]) -> ElectConfig:
     """Timeouts that were not given keep the proportions of the defaults."""
-    cluster, given = sections["cluster"], sections["timing"]
-    down_ms: int = given["down_after_ms"]
-
-    def share(default_ms: int) -> int:
-        return max(1, default_ms * down_ms // TIMES.down_after_ms)
-
-    least_ms, most_ms = given["election_backoff_ms"] or (
-        share(TIMES.election_backoff_min_ms),
-        share(TIMES.election_backoff_max_ms),
-    )
-    timing = ElectTiming(
-        hb_interval_ms=given["hb_interval_ms"],
-        down_after_ms=down_ms,
-        lease_ms=given["lease_ms"] or share(TIMES.lease_ms),
-        election_timeout_ms=given["election_timeout_ms"] or share(TIMES.election_timeout_ms),
-        election_backoff_min_ms=least_ms,
-        election_backoff_max_ms=most_ms,
-    )
+    cluster = sections["cluster"]
+    given = {name: value for name, value in sections["timing"].items() if value is not None}
+    if backoff_ms := given.pop("election_backoff_ms", None):
+        given["election_backoff_min_ms"], given["election_backoff_max_ms"] = backoff_ms
+    down_ms = given["down_after_ms"]
+    shares = {name: max(1, ms * down_ms // TIMES.down_after_ms) for name, ms in asdict(TIMES).items()}
     return ElectConfig(
         cluster=cluster["name"],
         nodes=nodes,
         initial_primary=cluster["initial_primary"],
-        timing=timing,
+        timing=ElectTiming(**(shares | given)),
         min_replicas_to_write=cluster["min_replicas_to_write"],
     )
-
-
-def read_file(setting: str, path: Path | None, least: int) -> bytes:
-    return b"" if path is None else secret_in(setting, path, least)

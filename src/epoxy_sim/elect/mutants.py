@@ -125,12 +125,7 @@ ALL = (
         Patch(rules, "may_copy", mutations.always),
         since=165,
     ),
-    mutant(
-        AS_DESCRIBED,
-        "elections as first described",
-        Patch(ElectMachine, "elector_class", AsDescribed),
-        *NOT_ASKED,
-    ),
+    mutant(AS_DESCRIBED, "elections as first described", Patch(ElectMachine, "elector_class", AsDescribed), *NOT_ASKED),
 )
 
 MUTANTS = {each.name: each for each in ALL}

@@ -13,20 +13,11 @@ import msgspec
 from epoxy.codec import resp
 from epoxy.codec.resp import CRLF
 from epoxy.model.errors import InvalidValue, Truncated, UnknownTag
+from epoxy.protocol.elect import messages
 from epoxy.protocol.elect.config import MAX_ID_BYTES
 from epoxy.protocol.elect.handshake import ElectHello
 from epoxy.protocol.elect.lists import DIGEST_CHARS, NodeList
-from epoxy.protocol.elect.messages import (
-    Acceptance,
-    Announce,
-    Counted,
-    Handover,
-    Heartbeat,
-    Message,
-    Offer,
-    Role,
-    ServerState,
-)
+from epoxy.protocol.elect.messages import Counted, Message, Role, ServerState
 
 MAX_NUMBER = 2**64 - 1
 MAX_TEXT_BYTES = 256
@@ -178,13 +169,13 @@ role, state = one_of(Role), one_of(ServerState)
 Readers = tuple[Callable[[bytes], Any], ...]
 LAYOUTS: dict[bytes, tuple[type[Message], Readers]] = {
     b"HB": (
-        Heartbeat,
+        messages.Heartbeat,
         (number, identity, role, number, number, identity, number, state, number, number, number, digest),
     ),
-    b"OFFER": (Offer, (number, identity, number, number, flag, number, digest)),
-    b"ACCEPT": (Acceptance, (number, identity, identity)),
-    b"ANNOUNCE": (Announce, (number, identity, text)),
-    b"HANDOVER": (Handover, (number, identity, identity)),
+    b"OFFER": (messages.Offer, (number, identity, number, number, flag, number, digest)),
+    b"ACCEPT": (messages.Acceptance, (number, identity, identity)),
+    b"ANNOUNCE": (messages.Announce, (number, identity, text)),
+    b"HANDOVER": (messages.Handover, (number, identity, identity)),
     b"COUNTED": (Counted, (number, identity, number, node_lists, number, floor_digest)),
 }
 """For each verb its message, and how each of its fields is read."""
