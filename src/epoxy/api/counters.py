@@ -1,7 +1,8 @@
 """Counters of the hot paths, where every write and every frame passes: counting raises an entry of a dict or a list."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
 from epoxy.model.writes import Path
@@ -11,6 +12,9 @@ BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.0
 the last retry of a write that gets no answers (16 s)."""
 
 NO_PATH = "none"
+
+Requests = Mapping[tuple[str, str], int]
+"""Counts by type and result."""
 
 
 class Histogram:
@@ -31,7 +35,9 @@ class Histogram:
 class Counters:
     """An Observer."""
 
-    def __init__(self) -> None:
+    def __init__(self, elsewhere: Callable[[], Requests] = dict) -> None:
+        """`elsewhere` returns the requests that the fastest paths count themselves."""
+        self._elsewhere = elsewhere
         self.proposals: dict[tuple[str, str], int] = {}
         self.proposal_seconds = Histogram()
         self.prepares = self.retries = self.bumps = 0
@@ -67,6 +73,9 @@ class Counters:
         if histogram is None:
             histogram = self.request_seconds[request_type] = Histogram()
         histogram.observe(seconds, count)
+
+    def all_requests(self) -> Requests:
+        return Counter(self.requests) + Counter(self._elsewhere())
 
     def took(self, path: Path) -> int:
         """Writes that took this path."""

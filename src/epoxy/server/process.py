@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from epoxy.api.counters import Requests
 from epoxy.api.http.router import Api
-from epoxy.api.metrics import Metrics, Requests
+from epoxy.api.metrics import Metrics
 from epoxy.api.resp.limits import RespLimits
 from epoxy.api.resp.server import RespServer
 from epoxy.model.cluster import ClusterConfig

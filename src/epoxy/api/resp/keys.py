@@ -37,6 +37,9 @@ EXPIRY = {b"EX", b"PX", b"EXAT", b"PXAT", b"KEEPTTL"}
 
 Piece = Callable[[bytes | None], bytes]
 
+Decided = Committed | ExpectedValueDoesNotMatch
+"""Outcomes of a write that reserves a name: it has it, or another write has. A mutable write only has the first."""
+
 
 def known(session: RespSession, key: bytes) -> ReadResult | None:
     """What this node may answer without a message. A reserved name never changes, so that answers consistent reads
@@ -194,22 +197,30 @@ def time_to_live(value: bytes | None) -> bytes:
     return resp.integer(-2 if value is None else -1)
 
 
-def put(session: RespSession, write: Write, shape: Callable[[Outcome], bytes]) -> bytes | None:
+def put(session: RespSession, write: Write, shape: Callable[[Decided], bytes]) -> None:
     answer = session.promise()
-    session.node.write(write, lambda outcome: answer(shape(outcome)))
-    return None
+
+    def done(outcome: Outcome) -> None:
+        if isinstance(outcome, Committed | ExpectedValueDoesNotMatch):
+            assert isinstance(outcome, Committed) or not write.mutable, outcome
+            answer(shape(outcome))
+        else:
+            answer(failure(write.key, outcome))
+
+    session.node.write(write, done)
 
 
-def set_(session: RespSession, arguments: Arguments) -> bytes | None:
+def set_(session: RespSession, arguments: Arguments) -> None:
     key, value = checked_key(arguments[1]), checked_value(arguments[2])
     options = [option.upper() for option in arguments[3:]]
     for option in options:
         check_option(option)
-    if b"NX" not in options:
+    shape: Callable[[Decided], bytes]
+    if b"NX" in options:
+        shape = winning_value if b"GET" in options else partial(won, session)
+    else:
         shape = partial(replaced, session) if b"GET" in options else written
-        return put(session, Write(key=key, value=value, mutable=True), partial(shape, key))
-    winner = partial(winning_value, key) if b"GET" in options else partial(won, session, key)
-    return put(session, Write(key=key, value=value), winner)
+    put(session, Write(key=key, value=value, mutable=b"NX" not in options), shape)
 
 
 def check_option(option: bytes) -> None:
@@ -221,56 +232,39 @@ def check_option(option: bytes) -> None:
         raise InvalidRequest("syntax error")
 
 
-def setnx(session: RespSession, arguments: Arguments) -> bytes | None:
+def setnx(session: RespSession, arguments: Arguments) -> None:
     key, value = checked_key(arguments[1]), checked_value(arguments[2])
-    return put(session, Write(key=key, value=value), partial(taken, key))
+    put(session, Write(key=key, value=value), lambda outcome: resp.integer(int(is_mine(outcome))))
 
 
-def getset(session: RespSession, arguments: Arguments) -> bytes | None:
+def getset(session: RespSession, arguments: Arguments) -> None:
     key, value = checked_key(arguments[1]), checked_value(arguments[2])
-    return put(session, Write(key=key, value=value, mutable=True), partial(replaced, session, key))
+    put(session, Write(key=key, value=value, mutable=True), partial(replaced, session))
 
 
-def written(key: bytes, outcome: Outcome) -> bytes:
-    return resp.OK if isinstance(outcome, Committed) else failure(key, outcome)
+def written(_outcome: Decided) -> bytes:
+    return resp.OK
 
 
-def replaced(session: RespSession, key: bytes, outcome: Outcome) -> bytes:
-    if not isinstance(outcome, Committed):
-        return failure(key, outcome)
-    previous = outcome.previous.value if outcome.previous is not None else None
-    return resp.maybe_bulk(previous, session.protocol)
+def replaced(session: RespSession, outcome: Decided) -> bytes:
+    previous = outcome.previous if isinstance(outcome, Committed) else None
+    return resp.maybe_bulk(previous.value if previous is not None else None, session.protocol)
 
 
-def won(session: RespSession, key: bytes, outcome: Outcome) -> bytes:
-    """OK only for the write that took the name, as in Redis: nil if another write of an equal value did."""
-    match outcome:
-        case Committed():
-            return resp.OK if outcome.mine else resp.null(session.protocol)
-        case ExpectedValueDoesNotMatch():
-            return resp.null(session.protocol)
-        case _:
-            return failure(key, outcome)
+def is_mine(outcome: Decided) -> bool:
+    """Whether this very write took the name, as in Redis, and not another one of an equal value."""
+    return isinstance(outcome, Committed) and outcome.mine
 
 
-def taken(key: bytes, outcome: Outcome) -> bytes:
-    match outcome:
-        case Committed():
-            return resp.integer(int(outcome.mine))
-        case ExpectedValueDoesNotMatch():
-            return resp.integer(0)
-        case _:
-            return failure(key, outcome)
+def won(session: RespSession, outcome: Decided) -> bytes:
+    return resp.OK if is_mine(outcome) else resp.null(session.protocol)
 
 
-def winning_value(key: bytes, outcome: Outcome) -> bytes:
+def winning_value(outcome: Decided) -> bytes:
     """Every caller gets the same value, the winner included."""
-    match outcome:
-        case Committed(proposal=winner) | ExpectedValueDoesNotMatch(committed=winner):
-            assert winner.value is not None, "a name that was deleted is free"
-            return resp.bulk(winner.value)
-        case _:
-            return failure(key, outcome)
+    winner = outcome.proposal if isinstance(outcome, Committed) else outcome.committed
+    assert winner.value is not None, "a name that was deleted is free"
+    return resp.bulk(winner.value)
 
 
 def failure(key: bytes, outcome: Outcome) -> bytes:
