@@ -47,7 +47,7 @@ def test_inspect_draws_all_replicas(node: FakeNode, capsys: Captured) -> None:
     )
 
 
-def test_inspect_of_a_key_nobody_has(node: FakeNode, capsys: Captured) -> None:
+def test_inspect_of_a_key_that_no_replica_has(node: FakeNode, capsys: Captured) -> None:
     node.inspected = {"key": "k", "replicas": [holding(1, None), holding(2, None)]}
     assert run(["inspect", "k"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "No replica that answered has a committed value."

@@ -127,7 +127,7 @@ def test_what_is_not_possible_is_said_in_the_words_of_the_node(node: FakeNode, c
     assert capsys.readouterr().err == "epoxy: 9 is none of the members: 1, 2, 3 (unknown_member)\n"
 
 
-def test_a_change_that_nobody_waits_for_any_more_goes_on(
+def test_a_change_goes_on_after_the_command_was_interrupted(
     node: FakeNode, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:

@@ -28,7 +28,7 @@ TIMEOUT_S = 10.0
 RETRY_S = 0.05
 
 ONCE = Retry(NoBackoff(), 0)
-"""A teller counts what it asks for, so nobody asks again in its name: left alone, redis-py does."""
+"""No retries: a teller counts its requests, and redis-py would repeat them by default."""
 
 
 class Bank(Crowd):

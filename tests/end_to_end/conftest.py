@@ -8,6 +8,6 @@ from tests.end_to_end.world import regions
 
 @pytest.fixture(scope="session")
 def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoCluster]:
-    """Three regions that nobody hurts. Tests share them, so each uses keys of its own."""
+    """Three regions without faults. Tests share them, so each uses keys of its own."""
     with regions(tmp_path_factory.mktemp("trio")) as cluster:
         yield cluster

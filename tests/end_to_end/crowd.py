@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Crowd:
-    """Whoever extends it begins the work, and each piece of work looks at `_over` now and then."""
+    """Subclasses start the work, and each piece of work checks `_over` now and then."""
 
     def __init__(self) -> None:
         self._over = threading.Event()

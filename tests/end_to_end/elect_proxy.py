@@ -1,5 +1,5 @@
 """A network between agents and servers that can be cut: in front of every port stands one that forwards to it, or holds
-everything back as a cable does that nobody is at the other end of."""
+everything back as a cable without a machine at its other end."""
 
 import asyncio
 import threading

@@ -67,7 +67,7 @@ class Writers(Crowd):
 
 def by_redis(client: "redis.Redis", key: bytes, kind: Kind) -> Outcome:
     """Of names that are only ever reserved, so that their version is known without being told. Every value is asked for
-    once, so whoever is shown its own has won."""
+    once, so a client that is shown its own value has won."""
     try:
         if isinstance(kind, Reserve):
             held = client.set(key, kind.value, nx=True, get=True)

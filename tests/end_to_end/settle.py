@@ -12,7 +12,7 @@ AT_ONCE = 32
 
 
 def agree_on_all(recorder: Recorder, cluster: DemoCluster) -> None:
-    """The reads are part of the history, so the judge sees them too. A write whose outcome nobody knows may take effect
+    """The reads are part of the history, so the judge sees them too. A write whose outcome is unknown may take effect
     between two of them, so what became of its key is left to the judge."""
     keys = recorder.keys()
     open_ended = {operation.key for operation in recorder.history if isinstance(operation.outcome, Unknown)}

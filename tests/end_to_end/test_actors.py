@@ -1,4 +1,4 @@
-"""Actors on a real cluster: one for a name, whoever asks and whatever ends."""
+"""Actors on a real cluster: one for a name, from any region and whatever process ends."""
 
 import asyncio
 import subprocess
@@ -55,7 +55,7 @@ async def working(url: str, pool: str, key: str) -> AsyncIterator[Worker]:
 
 
 async def persistent(ask: Callable[[], Awaitable[T]]) -> T:
-    """Whoever is told that it may not have happened, or that it cannot be done now, asks again."""
+    """Repeats a request whose outcome is unknown, or that cannot be served now."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
@@ -80,7 +80,9 @@ def test_two_hundred_callers_in_five_regions_get_one_actor(tmp_path: Path) -> No
             found = await asyncio.gather(*(persistent(each) for each in ask for _ in range(CALLERS)))
             assert len(found) == 200
             assert len({(each.id, each.datacenter) for each in found}) == 1
-            assert [each.created for each in found].count(True) <= 1, "whoever made it may have had to ask again"
+            assert [each.created for each in found].count(True) <= 1, (
+                "the client that created it may have had to ask again"
+            )
             owner = next(node for node in cluster.nodes if node.datacenter == found[0].datacenter)
             async with working(owner.url, "five", "w1"):
                 which = Which(name="room", key="lobby")

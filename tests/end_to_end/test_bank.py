@@ -9,7 +9,7 @@ STEPS = 8
 """Answers at each region between two faults."""
 
 
-def test_the_total_never_changes_whoever_is_killed(tmp_path: Path) -> None:
+def test_the_total_never_changes_whichever_region_is_killed(tmp_path: Path) -> None:
     with regions(tmp_path) as cluster:
         bank = Bank(cluster.nodes)
         bank.open_accounts(cluster.nodes[0])

@@ -1,4 +1,4 @@
-"""Failover of real servers by real agents: what was acknowledged is there, and nobody else takes writes."""
+"""Failover of real servers by real agents: what was acknowledged is there, and one server alone takes writes."""
 
 import json
 import os
@@ -67,13 +67,13 @@ def more(writer: Writer) -> None:
 
 
 def only_one_takes_writes(cluster: ElectCluster, *, but: str = "") -> str:
-    """Whoever it is by now: on a machine that has no time for it, a primary may be replaced once more."""
+    """The current one: on a machine that has no time for it, a primary may be replaced once more."""
 
     def look() -> str:
         name = cluster.primary_now(but=but)
         return name if name and cluster.takes_writes(name) else ""
 
-    primary = wait_for(look, "nobody takes writes")
+    primary = wait_for(look, "no server takes writes")
     assert [other for other in cluster.members if other != primary and cluster.takes_writes(other)] == []
     return primary
 
@@ -84,7 +84,7 @@ def nothing_is_lost(cluster: ElectCluster, writer: Writer, primary: str) -> None
 
 
 def all_follow(cluster: ElectCluster) -> str:
-    """Whoever was lost is back, as a replica. Returns the primary."""
+    """The lost server is back, as a replica. Returns the primary."""
 
     def look() -> bool:
         name = cluster.primary_now()
@@ -120,7 +120,7 @@ def test_a_killed_machine_is_replaced_after_its_silence(cluster: ElectCluster) -
 
 @pytest.mark.parametrize("number", [Signals.SIGKILL, Signals.SIGSTOP])
 def test_an_agent_that_dies_or_sleeps_leaves_no_second_primary(cluster: ElectCluster, number: Signals) -> None:
-    """Its guard closes the server that nobody watches any more."""
+    """Its guard closes the server whose agent is gone."""
     with writer_for(cluster) as writer:
         more(writer)
         cluster.signal_agent("a", number)
@@ -153,7 +153,7 @@ def test_a_primary_that_is_cut_off_closes_and_comes_back_as_a_replica(tmp_path: 
         with writer_for(cluster) as writer:
             more(writer)
             network.isolate("a")
-            wait_for(lambda: cluster.primary_now(but="a"), "nobody takes over")
+            wait_for(lambda: cluster.primary_now(but="a"), "no server takes over")
             assert not cluster.takes_writes("a")
             more(writer)
             network.heal()
@@ -229,7 +229,7 @@ def test_the_commands_tell_what_is_going_on(steady: ElectCluster) -> None:
 
 
 def test_an_agent_that_is_told_to_end_makes_way_at_once(tmp_path: Path, server_binary: Path) -> None:
-    """With a silence of ten minutes nobody would take over in time if it did not say so."""
+    """With a silence of ten minutes no server would take over in time if it did not announce it."""
     with running(ElectCluster(tmp_path, server_binary, down_after_ms=600_000)) as cluster:
         cluster.signal_agent("a", signal.SIGTERM)
         assert only_one_takes_writes(cluster, but="a") != "a"
@@ -255,7 +255,7 @@ def test_an_agent_has_one_guard_and_replaces_it(steady: ElectCluster) -> None:
     os.kill(first, signal.SIGKILL)
     wait_for(lambda: guards() and guards() != [first], "no other guard")
     assert len(guards()) == 1
-    wait_for(lambda: steady.takes_writes(steady.primary()), "nobody takes writes")
+    wait_for(lambda: steady.takes_writes(steady.primary()), "no server takes writes")
 
 
 def test_subscribers_are_told_of_a_switch(steady: ElectCluster) -> None:
@@ -294,7 +294,7 @@ def test_all_agents_restarted_at_once_elect_somebody(cluster: ElectCluster) -> N
 
 
 def test_agents_restarted_in_the_middle_of_an_election_elect_somebody(cluster: ElectCluster) -> None:
-    """The primary is gone, the silence is over, and whoever stands or votes is killed."""
+    """The primary is gone, the silence is over, and every agent that stands or votes is killed."""
     with writer_for(cluster) as writer:
         more(writer)
         cluster.signal_agent("a", signal.SIGKILL)

@@ -66,11 +66,11 @@ def order_of_one_that_dies(grown: Cluster, asked: ClusterNode, newcomer: Cluster
 
 
 def empty_disk(node: ClusterNode) -> None:
-    """Under an id that was removed it is told so, and serves nobody."""
+    """Under an id that was removed it is told so, and serves no client."""
     node.start(wait=False)
     node.wait_until(lambda status: not status.ready and status.state == "removed", "told that it was removed")
     with pytest.raises(Unavailable, match="it was removed"), node.client() as client:
-        client.reserve(b"nobody/hears/this", b"")
+        client.reserve(b"never/written", b"")
 
 
 def state(node: ClusterNode) -> str:

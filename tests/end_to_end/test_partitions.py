@@ -1,4 +1,4 @@
-"""Links that are cut and regions that are paused: whoever has a majority goes on, and nobody is told two stories."""
+"""Links that are cut and regions that are paused: a region with a majority goes on, and no two answers contradict."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_the_others_go_on_without_one_region(tmp_path: Path, hurt: str, mend: st
     judge(recorder.history, tmp_path)
 
 
-def test_one_link_fewer_stops_nobody(tmp_path: Path) -> None:
+def test_one_link_fewer_stops_no_region(tmp_path: Path) -> None:
     recorder = Recorder()
     with regions(tmp_path) as cluster:
         east, west, north = cluster.plan.names

@@ -13,7 +13,7 @@ from tests.end_to_end.recorder import Recorder, judge
 
 @pytest.fixture(scope="module")
 def history(trio: DemoCluster) -> list[Operation]:
-    """Of keys that nobody has used: workers that share the tests may come back to this module."""
+    """Of unused keys: workers that share the tests may come back to this module."""
     mark = secrets.token_hex(4).encode()
     key, name = b"recorder/key/" + mark, b"recorder/name/" + mark
     recorder = Recorder()

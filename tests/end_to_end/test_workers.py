@@ -112,7 +112,7 @@ def test_a_planned_stop_waits_for_the_answers_of_actors_and_refuses_what_none_ha
         until(lambda: runner(client) == process.pid, "it runs")
         held = threads.submit(client.actors.request, ROOM, str(gate).encode())
         until(gate.with_suffix(".reached").exists, "the actor has the request")
-        unplaced = threads.submit(asked_of_nobody, node)
+        unplaced = threads.submit(request_without_workers, node)
         until(lambda: len(client.actors.page(name="hall").actors) == 1, "the other request waits")
         stopping = threads.submit(node.stop)
         status, told = unplaced.result(PATIENCE_S)
@@ -123,11 +123,11 @@ def test_a_planned_stop_waits_for_the_answers_of_actors_and_refuses_what_none_ha
         stopping.result(PATIENCE_S)
 
 
-def asked_of_nobody(node: ClusterNode) -> tuple[int, str]:
+def request_without_workers(node: ClusterNode) -> tuple[int, str]:
     """A request to an actor whose pool has no worker."""
     door = http.client.HTTPConnection(node.url.removeprefix("http://"), timeout=PATIENCE_S)
     try:
-        door.request("POST", "/v2/actors/request?name=hall&key=x&pool=nobody&create=true", b"")
+        door.request("POST", "/v2/actors/request?name=hall&key=x&pool=empty&create=true", b"")
         answer = door.getresponse()
         return answer.status, answer.read().decode()
     finally:

@@ -18,10 +18,10 @@ from epoxy.testing import POLL_S, hold, reached
 from tests.end_to_end.recorder import PROCESS_S
 
 PORT_BASES = range(11_000, 31_000, 2)
-"""Below the ports that Linux gives to whoever asks for any, so that no connection of somebody else is in the way."""
+"""Below the ephemeral ports of Linux, so that no outgoing connection occupies one."""
 
 TRIES = 20
-"""Of drawing ports that nobody uses. One is enough unless the machine is full of clusters."""
+"""Of drawing free ports. One is enough unless the machine is full of clusters."""
 
 
 @contextmanager
@@ -50,8 +50,7 @@ def start(folder: Path, size: int, *, wan: bool) -> DemoCluster:
 
 
 def draw_port_base(size: int = 3) -> int:
-    """Where nobody listens, and nobody else will. Test runs beside each other draw apart, so this is not the random of
-    a seed."""
+    """Free ports that stay reserved for this process. Not seeded, so that test runs beside each other draw others."""
     while True:
         base = random.SystemRandom().choice(PORT_BASES)
         with suppress(OSError):
