@@ -21,9 +21,7 @@ LIMITS = {
     "docs/protocol/http.md": 2,
     "docs/protocol/placement.md": 10,
     "docs/testing.md": 1,
-    "src/epoxy/actors": 4,
-    "src/epoxy/api/http": 5,
-    "src/epoxy/client": 9,
+    "src/epoxy/api/http": 1,
     "src/epoxy/protocol/members": 1,
     "src/epoxy_sim/placement": 1,
 }

@@ -8,11 +8,11 @@ from epoxy.ports import Clock, Timer
 from epoxy.protocol.placement.records import EnvoyId
 
 MAX_WAITING = 4096
-"""At one node. More requests than that in half a minute are more than its envoys serve."""
+"""At one node: more in half a minute than its envoys serve."""
 
 START_MS = 15_000
-"""For the actor to run. A worker that dies is replaced in less. Clients wait for 20 s unless they are told otherwise,
-and shall hear before that nothing was done, and why."""
+"""For the actor to run. A worker that dies is replaced in less. Clients wait for 20 s by default, and should hear
+before that nothing was done, and why."""
 
 TIMEOUT_MS = 30_000
 """From the request to the answer, the start of the actor included."""
@@ -22,7 +22,7 @@ Send = Callable[[EnvoyId, ActorRequest], bool]
 """False: there is no connection to that envoy."""
 
 Explain = Callable[[bytes], str]
-"""Why an actor does not run, in words for the one who waited for it."""
+"""Why an actor does not run, for the error message."""
 
 
 class PendingCall:
@@ -49,7 +49,7 @@ class Calls:
         return len(self._waiting)
 
     def begin(self, actor_id: bytes, body: bytes, heard: Heard) -> int | None:
-        """The number of a new request, or None if there are too many, or none are taken any more."""
+        """The number of a new request; None: there are too many, or the node is stopping."""
         if self._closed is not None:
             heard(OwnerUnavailable(reason=self._closed))
             return None
@@ -64,13 +64,13 @@ class Calls:
         return number
 
     def close(self, reason: str) -> None:
-        """No actor gets a request from here on; those that have one may still answer it."""
+        """No actor gets another request; answers to those sent are still passed on."""
         self._closed = reason
         for number in [n for n, waiting in self._waiting.items() if waiting.envoy is None]:
             self._end(number, OwnerUnavailable(reason=reason))
 
     def give(self, actor: ActorEntry, envoy: EnvoyId, send: Send) -> None:
-        """To an actor that runs, whatever waited for it."""
+        """Send an actor that runs the requests that waited for it."""
         for number in self._unsent.pop(actor.id, []):
             waiting = self._waiting[number]
             message = ActorRequest(
@@ -93,7 +93,7 @@ class Calls:
             self._end(response.request_id, Responded(body=response.body, error=response.error))
 
     def lose(self, envoy: EnvoyId) -> None:
-        """Its connection is gone: what it was asked it may have done."""
+        """Its connection is gone: the outcome of requests sent to it is unknown."""
         for number in [n for n, waiting in self._waiting.items() if waiting.envoy == envoy]:
             self._end(number, Unknown(reason="the envoy was lost before it answered"))
 

@@ -1,4 +1,4 @@
-"""What a node does about the words of one envoy's connection, without IO: the server plays it, and the simulator."""
+"""What a node does about the messages of one envoy's connection, without IO: for the server and the simulator."""
 
 from typing import assert_never
 
@@ -20,7 +20,7 @@ from epoxy.model.errors import InvalidRequest
 from epoxy.protocol.placement.records import EnvoyId, KeyInUse
 
 MAX_RTT_MS = 2**31 - 1
-"""A worker that stood still for three weeks."""
+"""Three weeks in milliseconds, and the most that the row of an envoy holds."""
 
 
 class Conversation:
@@ -31,9 +31,9 @@ class Conversation:
         self._hosting = hosting
         self._session = session
 
-    def heard(self, word: FromEnvoy) -> None:
+    def heard(self, message: FromEnvoy) -> None:
         try:
-            self._take(word)
+            self._take(message)
         except KeyInUse as refusal:
             self.reject(str(refusal), expired=refusal.retry)
         except InvalidRequest as error:
@@ -47,36 +47,36 @@ class Conversation:
         self._session.send(Rejected(message=reason, expired=expired))
         self._session.close(reason)
 
-    def _take(self, word: FromEnvoy) -> None:
-        if isinstance(word, EnvoyHello):
+    def _take(self, message: FromEnvoy) -> None:
+        if isinstance(message, EnvoyHello):
             if self.envoy is not None:
-                raise InvalidRequest("hello is said once")
-            self.envoy = self._hosting.connect(word, self._session)
+                raise InvalidRequest("hello comes once")
+            self.envoy = self._hosting.connect(message, self._session)
         elif self.envoy is None:
-            raise InvalidRequest("the first word is hello")
+            raise InvalidRequest("the first message is hello")
         elif self._hosting.sessions.get(self.envoy) is self._session:
-            self._obey(self.envoy, word)
+            self._obey(self.envoy, message)
 
-    def _obey(self, envoy: EnvoyId, word: Ping | Running | Stopped | Draining | Goodbye | Response) -> None:
+    def _obey(self, envoy: EnvoyId, message: Ping | Running | Stopped | Draining | Goodbye | Response) -> None:
         hosting = self._hosting
-        match word:
+        match message:
             case Ping():
-                if not 0 <= word.rtt_ms <= MAX_RTT_MS:
-                    raise InvalidRequest(f"rtt_ms is a number from 0 to {MAX_RTT_MS}, not {word.rtt_ms}")
-                if hosting.ping(envoy, word.rtt_ms):
-                    self._session.send(Pong(sent_ms=word.sent_ms))
+                if not 0 <= message.rtt_ms <= MAX_RTT_MS:
+                    raise InvalidRequest(f"rtt_ms is a number from 0 to {MAX_RTT_MS}, not {message.rtt_ms}")
+                if hosting.ping(envoy, message.rtt_ms):
+                    self._session.send(Pong(sent_ms=message.sent_ms))
                 else:
                     self.reject("expired", expired=True)
             case Running():
-                hosting.running(envoy, parse_id(word.actor_id), word.generation)
+                hosting.running(envoy, parse_id(message.actor_id), message.generation)
             case Stopped(failed=failed, cancelled=cancelled):
-                actor_id = parse_id(word.actor_id)
-                hosting.stopped(envoy, actor_id, word.generation, failed=failed, cancelled=cancelled)
+                actor_id = parse_id(message.actor_id)
+                hosting.stopped(envoy, actor_id, message.generation, failed=failed, cancelled=cancelled)
             case Draining():
                 hosting.drain(envoy)
             case Goodbye():
                 hosting.leave(envoy, self._session)
             case Response():
-                hosting.calls.heard(envoy, word)
+                hosting.calls.heard(envoy, message)
             case _:
-                assert_never(word)
+                assert_never(message)

@@ -2,8 +2,8 @@
 
 (4, ACTOR, id)                          the record
 (4, NAME, namespace, name, key)         the id of the last actor of that name
-(4, ON_ENVOY, namespace, envoy_key, id) who is where
-(4, PENDING, namespace, pool, id)       who waits for an envoy
+(4, ON_ENVOY, namespace, envoy_key, id) the actors of an envoy
+(4, PENDING, namespace, pool, id)       actors that wait for an envoy
 (4, LOST, namespace, envoy_key)         an expired envoy whose actors have to move
 """
 
@@ -80,7 +80,7 @@ def on_envoy(view: Snapshot, envoy: EnvoyId, limit: int) -> list[ActorEntry]:
 
 
 def all_on_envoy(view: Snapshot, envoy: EnvoyId) -> list[ActorEntry]:
-    """As many as its slots, which whoever connected it has limited."""
+    """As many as its slots, which are limited when it connects."""
     rows = scan(view, envoy_rows(envoy), strinc(envoy_rows(envoy)))
     found = [load(view, last_id(row)) for row in rows]
     return [actor for actor in found if actor is not None]
@@ -94,7 +94,7 @@ def scan(view: Snapshot, begin: bytes, end: bytes) -> Iterator[bytes]:
 
 
 def waiting(view: Snapshot, now_ms: int, limit: int, after: bytes = PENDING) -> tuple[list[ActorEntry], bytes | None]:
-    """Who could be given an envoy now, and where to look on."""
+    """Actors that may be given an envoy now, and the row to go on from."""
     rows = view.range(after, strinc(PENDING), limit=limit)
     found = [load(view, last_id(row)) for row, _ in rows]
     due = [actor for actor in found if actor is not None and actor.not_before_ms <= now_ms]
@@ -114,9 +114,9 @@ def lost(view: Snapshot, limit: int) -> list[EnvoyId]:
 def ensure(
     tx: Transaction, reserved: bytes, fresh: bytes, name: ActorName, pool: str, given: bytes, now_ms: int
 ) -> tuple[ActorEntry, bool]:
-    """The living actor of a name, and whether it is new. The first one has the id that was reserved, so whoever
-    finishes what another began makes the same one; later ones get a `fresh` id, and start when the one before has
-    ended."""
+    """The living actor of a name, and whether it is new. The first one has the id that was reserved, so two requests
+    that finish the same reservation make the same actor; later ones get a `fresh` id, and start when the one before
+    has ended."""
     last = tx.get(name_row(name))
     known = load(tx, last) if last is not None else None
     if known is not None and known.is_alive:
@@ -174,8 +174,8 @@ def assign(tx: Transaction, actor: ActorEntry, choose: Choose, *, reserved: bool
 
 
 def release(tx: Transaction, actor: ActorEntry, *, failed: bool, now_ms: int) -> ActorEntry:
-    """Its envoy does not have it any more: it waits for another. Whether its code is sound again is shown by running,
-    not by starting: only one that ran for a while begins with the first pause again."""
+    """Its envoy does not have it any more, and it waits for another. The pauses after failures begin anew only if it
+    ran for STEADY_MS: to have started is no proof that its code works."""
     leave(tx, actor)
     ran_ms = now_ms - actor.since_ms if actor.since_ms else 0
     failures = (0 if ran_ms >= STEADY_MS else actor.failures) + failed
@@ -201,7 +201,7 @@ def leave(tx: Transaction, actor: ActorEntry) -> None:
 
 
 def started(tx: Transaction, actor: ActorEntry, now_ms: int) -> ActorEntry:
-    """Its envoy says that it runs. If choosing did not count it, this does."""
+    """Its envoy reports that it runs. It is counted in the envoy's slots, unless choosing did that."""
     if not actor.counted:
         envoys.add_slots(tx, envoy_of(actor), 1)
     if actor.state is ActorState.STARTING:
@@ -212,7 +212,7 @@ def started(tx: Transaction, actor: ActorEntry, now_ms: int) -> ActorEntry:
 
 
 def move(tx: Transaction, actor: ActorEntry) -> ActorEntry:
-    """Its envoy is told to stop it; when that has happened it is released."""
+    """Its envoy is to stop it; when that has happened it is released."""
     actor = replace(actor, state=ActorState.MOVING)
     save(tx, actor)
     return actor
@@ -251,7 +251,7 @@ def clear_lost(tx: Transaction, envoy: EnvoyId) -> None:
 
 
 def speaks_of(actor: ActorEntry, envoy: EnvoyId, generation: int) -> bool:
-    """Whether a word of an envoy about an actor is about the present."""
+    """Whether a message of an envoy is about the actor as it is now, and not about an earlier generation."""
     return actor.envoy_key is not None and (envoy_of(actor), actor.generation) == (envoy, generation)
 
 

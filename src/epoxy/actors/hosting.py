@@ -1,8 +1,8 @@
 """The actors of this datacenter and the envoys they run on.
 
-Every change is one transaction, and what follows from it (a word to an envoy, an answer to a client) leaves when it is
-durable. So a process that dies between two steps leaves rows that say what comes next, and whoever looks at them goes
-on: the next caller, the next connection of an envoy, or the tick.
+Every change is one transaction, and what follows from it (a message to an envoy, an answer to a client) is sent when it
+is durable. A process that dies between two steps leaves rows that say what comes next. The next request, the next
+connection of an envoy, or the tick goes on from there.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from epoxy.protocol.placement.records import EnvoyId, EnvoyPool, KeyInUse
 from epoxy.protocol.placement.service import Placement
 
 TICK_MS = 1_000
-"""How often it is looked for actors that wait: as long as the first pause after a failure."""
+"""Between two looks for actors that wait: as long as the first pause after a failure."""
 
 BATCH = 64
 """Actors moved or placed in one go: a few milliseconds of the event loop."""
@@ -45,10 +45,11 @@ PINGS = 4
 """Within the time after which an envoy counts as lost: three may get lost."""
 
 SILENT_PINGS = 2
-"""So many missed, an envoy that looks connected may be gone."""
+"""After so many missed, the process behind an open connection may be dead."""
 
 LOST_PERCENT = 80
-"""Of that time an envoy may live on without an answer. The rest is for clocks of different speed, and for stopping."""
+"""Of that time, after which an envoy without an answer stops its actors. The rest is for clocks of different speed, and
+for stopping."""
 
 Placed = tuple[ActorEntry, Allocation | None]
 
@@ -84,11 +85,11 @@ class Hosting:
         placement.expired.append(self._expired)
 
     def start(self) -> None:
-        """What the last process left undone is done now."""
+        """Also finishes what the last process left undone."""
         self._tick()
 
     def last_call(self) -> None:
-        """Requests that no actor has are refused. Envoys stay connected, or the answers to the others were lost."""
+        """Refuse requests that no actor has yet. Envoys stay connected, so that the others are answered."""
         self.calls.close("the node is stopping")
 
     def stop(self) -> None:
@@ -97,10 +98,10 @@ class Hosting:
         for session in list(self.sessions.values()):
             session.close()
 
-    # Clients ask
+    # Requests of clients
 
     def ensure(self, ask: Ensure, reserved: bytes, answered: Callable[[ActorEntry, bool], None]) -> None:
-        """The actor of a name that this datacenter owns. One that was left without an envoy gets one."""
+        """The actor of a name that this datacenter owns. If it has no envoy, it gets one."""
         fresh, now_ms = make_id(self._dice.nonce(), self._dice.nonce(), self._label), self.placement.now_ms()
 
         def body(tx: Transaction) -> tuple[Placed, bool]:
@@ -136,7 +137,7 @@ class Hosting:
         return True
 
     def _why_not(self, actor_id: bytes) -> str:
-        """The usual reason is that workers run elsewhere: names do not move to them."""
+        """Why an actor does not run. Usually the workers are in another datacenter, and a name does not move."""
         view = self._store.durable()
         actor = directory.load(view, actor_id)
         if actor is not None and directory.must_wait(view, actor):
@@ -145,7 +146,7 @@ class Hosting:
             return "the actor did not start in time"
         return f"no worker of pool {actor.pool!r} in {self._datacenter}, which owns the name, had room for the actor"
 
-    # Envoys say
+    # Messages of envoys
 
     def connect(self, hello: EnvoyHello, session: EnvoyLink) -> EnvoyId:
         """Raises InvalidRequest. A second connection of an envoy takes the place of the first; a second process under
@@ -176,7 +177,7 @@ class Hosting:
         return envoy
 
     def _key_in_use(self, envoy: EnvoyId, other: InUse) -> KeyInUse:
-        """A connection whose process is silent may be dead, with a host that lost its power: that is waited for too."""
+        """An open connection whose process is silent may belong to a host that lost its power: the worker may retry."""
         ago_ms, threshold_ms = self.placement.now_ms() - other.last_ping_ts, self.placement.config.eligible_threshold_ms
         told = f"key {envoy.key!r} in namespace {envoy.namespace!r} is in use by {other.holder}"
         if envoy in self.sessions and ago_ms <= SILENT_PINGS * threshold_ms // PINGS:
@@ -206,8 +207,8 @@ class Hosting:
     def stopped(
         self, envoy: EnvoyId, actor_id: bytes, generation: int, *, failed: bool, cancelled: bool = False
     ) -> None:
-        """It ended: for ever, if that is what it wanted; otherwise another envoy goes on with it, after a failure of
-        its code not at once."""
+        """The actor ended: for ever, if its code returned. Otherwise another envoy starts it again, after a failure of
+        its code with a pause."""
 
         def body(tx: Transaction, now_ms: int) -> Placed | None:
             actor = directory.load(tx, actor_id)
@@ -227,7 +228,7 @@ class Hosting:
                 self._kick()
 
     def drain(self, envoy: EnvoyId) -> bool:
-        """It gets nothing new, and what it has moves, a limited number at a time."""
+        """The envoy gets no new actors, and those it has move, a limited number at a time."""
         drained = self.placement.drain(envoy)
         if drained:
             self._draining.add(envoy)
@@ -240,12 +241,12 @@ class Hosting:
             self.placement.expire(envoy)
 
     def disconnected(self, envoy: EnvoyId, session: EnvoyLink) -> None:
-        """Perhaps for a moment. If not, it is lost when its last ping is too old: placement has a deadline for that."""
+        """It may connect again. If not, placement expires it when its last ping is too old."""
         if self.sessions.get(envoy) is session:
             del self.sessions[envoy]
             self.calls.lose(envoy)
 
-    # What follows
+    # Placing, starting and stopping
 
     def _assign(self, tx: Transaction, actor: ActorEntry, now_ms: int) -> Placed:
         if actor.state is not ActorState.PENDING or actor.not_before_ms > now_ms or directory.must_wait(tx, actor):
@@ -274,7 +275,7 @@ class Hosting:
         answered(after)
 
     def _welcome(self, envoy: EnvoyId, session: EnvoyLink, held: dict[bytes, int]) -> None:
-        """What it should have and has not is started; what it has and should not is stopped."""
+        """Start the actors it should have and has not; stop those it has and should not have."""
         if self.sessions.get(envoy) is not session:
             return
         threshold_ms = self.placement.config.eligible_threshold_ms
@@ -310,7 +311,7 @@ class Hosting:
             self.calls.give(actor, directory.envoy_of(actor), self._send)
 
     def _send(self, envoy: EnvoyId, message: ToEnvoy | ActorRequest) -> bool:
-        """What finds nobody is said again when the envoy connects: the rows have it."""
+        """A message to an envoy that is not connected is dropped: when it connects, the rows tell what to send."""
         session = self.sessions.get(envoy)
         if session is not None:
             session.send(message)
@@ -332,7 +333,7 @@ class Hosting:
         self._kick()
 
     def _kick(self) -> None:
-        """Soon, once."""
+        """Run `_work` in a later turn of the event loop, once."""
         if not self._kicked:
             self._kicked = True
             self._clock.call_later(0, self._work)
@@ -363,7 +364,7 @@ class Hosting:
             self._clock.call_later(0, lambda: self._place(more))
 
     def _place_one(self, actor_id: bytes, now_ms: int) -> bool:
-        """False: its pool has no room. One that waits for something else says nothing about its pool."""
+        """False: its pool has no room. An actor that waits for something else counts as placed."""
 
         def body(tx: Transaction) -> Placed | None:
             actor = directory.load(tx, actor_id)
@@ -391,7 +392,7 @@ class Hosting:
         self._send(envoy, message)
 
     def _balance(self) -> None:
-        """Off hot envoys, now and then, if that is wanted."""
+        """Move actors off envoys with too many, every `sweep_every_s`, if that is configured."""
         config = self.placement.config
         now_ms = self.placement.now_ms()
         if not config.rebalance_at_once or now_ms - self._balanced_ms < 1000 * config.sweep_every_s:

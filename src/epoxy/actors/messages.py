@@ -1,5 +1,5 @@
-"""What can be asked about actors, and what is answered: by the datacenter that owns the actor, to a client or to
-another datacenter that passes the question on."""
+"""Questions about actors and their answers. The datacenter that owns the actor answers, to a client or to another
+datacenter that relays the question."""
 
 from msgspec import Struct
 

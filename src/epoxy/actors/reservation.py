@@ -1,5 +1,5 @@
-"""Which datacenter owns a name. One write of the per-key engine settles it for ever, and from then on a local read
-tells: the value is the id of the name's first actor, which ends with the label of its datacenter."""
+"""Which datacenter owns a name. One write of the per-key engine decides it for ever; after that a local read is enough.
+The value is the id of the name's first actor, which ends with the label of its datacenter."""
 
 from collections.abc import Callable
 from typing import Protocol, assert_never
@@ -41,7 +41,7 @@ class KeyEngine(Protocol):
 
 
 class NameReservation(Struct, frozen=True):
-    """The id of the first actor. It says who owns the name."""
+    """The id of the first actor, which contains the label of the datacenter that owns the name."""
 
     actor_id: bytes
 
@@ -71,12 +71,12 @@ class Reservations:
         self._taking: dict[ActorName, list[Settled]] = {}
 
     def known(self, name: ActorName) -> NameReservation | None:
-        """By a look at what is here: no traffic. What is reserved stays reserved."""
+        """By what this replica knows, without traffic. A reservation is never undone."""
         here = self._keys.peek(key_of(name))
         return reserved_by(here.value) if here is not None else None
 
     def find(self, name: ActorName, settled: Settled) -> None:
-        """Looks elsewhere only for what is not known here."""
+        """Asks other replicas only for what is not known here."""
         if (known := self.known(name)) is not None:
             settled(known)
             return
@@ -93,7 +93,7 @@ class Reservations:
         self._keys.read(key_of(name), Consistency.OPTIMISTIC, found)
 
     def take(self, name: ActorName, settled: Settled) -> None:
-        """Reserve it for this datacenter, unless somebody has. Those who ask for the same name here share one write."""
+        """Reserve it for this datacenter, unless it is taken. Requests for the same name share one write."""
         if (known := self.known(name)) is not None:
             settled(known)
         elif (others := self._taking.get(name)) is not None:

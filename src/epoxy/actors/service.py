@@ -39,7 +39,7 @@ class ActorService:
         self._label = label
 
     def ask(self, question: Question, answered: Answered, *, relayed: bool = False) -> None:
-        """`relayed`: by another datacenter, which says that this one owns the name."""
+        """`relayed`: another datacenter passed it on, because this one owns the name."""
         if isinstance(question, Ensure):
             settle = self._reservations.find if relayed else self._reservations.take
             settle(question.name, lambda settled: self._at_owner(settled, question, answered, relayed))
@@ -94,7 +94,7 @@ class ActorService:
                 assert_never(question)
 
     def where(self, target: Target) -> int | None:
-        """The datacenter that owns a name, by a look at what is here; for an id, whatever it says."""
+        """The datacenter that owns a name, as far as this replica knows; an id contains it."""
         if isinstance(target, str):
             return label_of(parse_id(target))
         known = self._reservations.known(target)

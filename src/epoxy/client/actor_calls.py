@@ -1,7 +1,8 @@
 """What can be asked about actors, and what the answers mean, without IO."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import TypeVar
 from urllib.parse import urlencode
 
 from msgspec import Struct, json
@@ -14,6 +15,8 @@ from epoxy.model.api import ActorInfo as ActorInfo
 from epoxy.model.api import ActorOrder, Drained, EnvoyPage
 from epoxy.model.api import ActorPage as ActorPage
 from epoxy.model.api import EnvoyInfo as EnvoyInfo
+
+T = TypeVar("T")
 
 
 class Which(Struct, frozen=True, kw_only=True):
@@ -30,27 +33,29 @@ class Which(Struct, frozen=True, kw_only=True):
         return urlencode({"namespace": self.namespace, "name": self.name or "", "key": self.key or ""} | more)
 
 
-def ensure(name: str, key: str, namespace: str, pool: str, given: str, *, exclusive: bool) -> Call[ActorInfo | None]:
-    """None: there is one already, and a new one was wanted."""
+def get_or_create(order: ActorOrder) -> Call[ActorInfo]:
+    def read(answer: HttpResponse) -> ActorInfo:
+        created = answer.status == 201
+        return replace(read_json(ActorInfo, answer, status=201 if created else 200, writes=True), created=created)
+
+    # A second try finds what the first one made, so it does no harm.
+    return ensure(order, read, writes=False)
+
+
+def create(order: ActorOrder) -> Call[ActorInfo | None]:
+    """None: there is one already."""
 
     def read(answer: HttpResponse) -> ActorInfo | None:
         if answer.status == 409 and answer.headers.get("epoxy-error") == "exists":
             return None
-        created = answer.status == 201
-        return replace(read_json(ActorInfo, answer, status=201 if created else 200, writes=True), created=created)
+        return replace(read_json(ActorInfo, answer, status=201, writes=True), created=True)
 
-    mode: Literal["create", "get_or_create"] = "create" if exclusive else "get_or_create"
-    order = ActorOrder(name=name, key=key, namespace=namespace, pool=pool, input=given, mode=mode)
-    # A second try finds what the first one made, so it does no harm; unless it was to be the first.
-    return Call(
-        method="POST",
-        target="/v2/actors",
-        body=json.encode(order),
-        content_type=JSON,
-        accept=JSON,
-        writes=exclusive,
-        read=read,
-    )
+    return ensure(replace(order, mode="create"), read, writes=True)
+
+
+def ensure(order: ActorOrder, read: Callable[[HttpResponse], T], *, writes: bool) -> Call[T]:
+    body = json.encode(order)
+    return Call(method="POST", target="/v2/actors", body=body, content_type=JSON, accept=JSON, writes=writes, read=read)
 
 
 def get(which: Which) -> Call[ActorInfo | None]:

@@ -1,11 +1,10 @@
 """Actors, as a client sees them: `client.actors.get_or_create("chat-room", "lobby")`."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from epoxy.client import actor_calls
-from epoxy.client.actor_calls import DEFAULT, ActorInfo, ActorPage, EnvoyInfo, Which
+from epoxy.client.actor_calls import Which
+from epoxy.model.api import DEFAULT, ActorInfo, ActorOrder, ActorPage, EnvoyInfo
 
 if TYPE_CHECKING:
     from epoxy.client.asynchronous import AsyncClient
@@ -16,77 +15,68 @@ class Actors:
     """At one node. An actor is found wherever it is; pages and envoys are those of the node's datacenter."""
 
     def __init__(self, client: "Client") -> None:
-        self._run: Callable[..., Any] = partial(client._run, timeout=None)
+        self._client = client
 
     def get_or_create(
         self, name: str, key: str, *, namespace: str = DEFAULT, pool: str = DEFAULT, given: str = ""
     ) -> ActorInfo:
         """The one actor of this name in the world. `given` is what it begins with, if this call makes it."""
-        found: ActorInfo = self._run(actor_calls.ensure(name, key, namespace, pool, given, exclusive=False))
-        return found
+        order = ActorOrder(name=name, key=key, namespace=namespace, pool=pool, input=given)
+        return self._client._run(actor_calls.get_or_create(order), None)
 
     def create(
         self, name: str, key: str, *, namespace: str = DEFAULT, pool: str = DEFAULT, given: str = ""
     ) -> ActorInfo | None:
         """None: there is one already."""
-        made: ActorInfo | None = self._run(actor_calls.ensure(name, key, namespace, pool, given, exclusive=True))
-        return made
+        order = ActorOrder(name=name, key=key, namespace=namespace, pool=pool, input=given)
+        return self._client._run(actor_calls.create(order), None)
 
     def get(self, which: Which) -> ActorInfo | None:
-        found: ActorInfo | None = self._run(actor_calls.get(which))
-        return found
+        return self._client._run(actor_calls.get(which), None)
 
     def destroy(self, which: Which) -> ActorInfo | None:
         """None: there was none."""
-        gone: ActorInfo | None = self._run(actor_calls.destroy(which))
-        return gone
+        return self._client._run(actor_calls.destroy(which), None)
 
     def page(
         self, *, namespace: str = DEFAULT, name: str | None = None, after: str | None = None, limit: int | None = None
     ) -> ActorPage:
-        listed: ActorPage = self._run(actor_calls.page(namespace, name, after, limit))
-        return listed
+        return self._client._run(actor_calls.page(namespace, name, after, limit), None)
 
     def request(self, which: Which, body: bytes, *, pool: str | None = None) -> bytes:
         """What the actor answers. With a pool the actor is made, if there is none."""
-        answer: bytes = self._run(actor_calls.request(which, body, pool))
-        return answer
+        return self._client._run(actor_calls.request(which, body, pool), None)
 
     def envoys(self, *, namespace: str = DEFAULT, pool: str = DEFAULT) -> list[EnvoyInfo]:
-        listed: list[EnvoyInfo] = self._run(actor_calls.envoys(namespace, pool))
-        return listed
+        return self._client._run(actor_calls.envoys(namespace, pool), None)
 
     def drain(self, envoy: str, *, namespace: str = DEFAULT, undo: bool = False) -> bool:
-        done: bool = self._run(actor_calls.drain(namespace, envoy, undo=undo))
-        return done
+        return self._client._run(actor_calls.drain(namespace, envoy, undo=undo), None)
 
 
 class AsyncActors:
     """As `Actors`, awaited."""
 
     def __init__(self, client: "AsyncClient") -> None:
-        self._run: Callable[..., Awaitable[Any]] = partial(client._run, timeout=None)
+        self._client = client
 
     async def get_or_create(
         self, name: str, key: str, *, namespace: str = DEFAULT, pool: str = DEFAULT, given: str = ""
     ) -> ActorInfo:
-        found: ActorInfo = await self._run(actor_calls.ensure(name, key, namespace, pool, given, exclusive=False))
-        return found
+        order = ActorOrder(name=name, key=key, namespace=namespace, pool=pool, input=given)
+        return await self._client._run(actor_calls.get_or_create(order), None)
 
     async def create(
         self, name: str, key: str, *, namespace: str = DEFAULT, pool: str = DEFAULT, given: str = ""
     ) -> ActorInfo | None:
-        made: ActorInfo | None = await self._run(actor_calls.ensure(name, key, namespace, pool, given, exclusive=True))
-        return made
+        order = ActorOrder(name=name, key=key, namespace=namespace, pool=pool, input=given)
+        return await self._client._run(actor_calls.create(order), None)
 
     async def get(self, which: Which) -> ActorInfo | None:
-        found: ActorInfo | None = await self._run(actor_calls.get(which))
-        return found
+        return await self._client._run(actor_calls.get(which), None)
 
     async def destroy(self, which: Which) -> ActorInfo | None:
-        gone: ActorInfo | None = await self._run(actor_calls.destroy(which))
-        return gone
+        return await self._client._run(actor_calls.destroy(which), None)
 
     async def request(self, which: Which, body: bytes, *, pool: str | None = None) -> bytes:
-        answer: bytes = await self._run(actor_calls.request(which, body, pool))
-        return answer
+        return await self._client._run(actor_calls.request(which, body, pool), None)

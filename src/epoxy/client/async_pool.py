@@ -50,7 +50,7 @@ class AsyncConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._waiting is None:
-            self.close()  # nobody asked: the node says goodbye, or an answer came too late
+            self.close()  # no request waits: the node is stopping, or an answer came too late
             return
         try:
             answer = self._reader.feed(data)
@@ -81,7 +81,7 @@ class AsyncConnection(asyncio.Protocol):
 
 
 class AsyncPool:
-    """As its blocking sister: at most `limit` connections to one node, borrowed newest first."""
+    """As `BlockingPool`: at most `limit` connections to one node, the newest is used first."""
 
     def __init__(self, node: NodeAddress, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
         self._node = node
@@ -111,7 +111,7 @@ class AsyncPool:
             self._free.release()
 
     async def _exchange(self, request: bytes, call: Call[T], deadline: float) -> Outcome:
-        """A kept connection may have died in its sleep. Then a new one is tried, if that cannot repeat a write."""
+        """An idle connection may have died. Then a new one is tried, if that cannot repeat a write."""
         loop = asyncio.get_running_loop()
         kept = self._take()
         if kept is not None:

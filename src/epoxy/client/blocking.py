@@ -56,7 +56,7 @@ class Client:
         self._pools = {node: BlockingPool(node, wait, max_connections, tls) for node in self._fleet.nodes}
 
     def reserve(self, key: bytes | str, value: bytes | str, *, timeout: float | None = None) -> Reservation:
-        """Take a name for ever, if nobody holds it. Having lost is a result, not an error."""
+        """Take a name for ever, if it is free. Having lost is a result, not an error."""
         return self._run(calls.reserve(key, value), timeout)
 
     def put(
@@ -71,7 +71,7 @@ class Client:
     def get(
         self, key: bytes | str, *, read: str | Consistency = Consistency.OPTIMISTIC, timeout: float | None = None
     ) -> Value | None:
-        """The value, or None. Bytes that carry their version: see `read` for all that came along."""
+        """The value, or None. Bytes that carry their version: see `read` for the whole answer."""
         return self.read(key, read=read, timeout=timeout).as_value()
 
     def read(
@@ -118,8 +118,8 @@ class Client:
         force: bool = False,
         timeout: float | None = None,
     ) -> Ordered:
-        """Who shall come and who shall go, in one change. Returns when that is written down; `members` tells when it is
-        done. `force`: even if too few of those who stay can be reached now."""
+        """Add and remove members in one change. Returns when the order is committed; `members` tells when it is done.
+        `force`: even if too few of the members that stay can be reached now."""
         return self._run(member_calls.change(add, remove, force=force), timeout)
 
     @property
@@ -135,8 +135,7 @@ class Client:
         self, prefix: bytes | str = b"", *, after: str | None = None, follow: bool = True
     ) -> Generator[Change, None, None]:
         """Commits as one node learns of them: all it knows, or those after a cursor, or from "now" on; and then, if
-        `follow`, whatever comes. Sticks to the node that answers first, and comes back to it after a lost connection to
-        go on where it was."""
+        `follow`, those to come. Stays with the node that answers first, and continues there after a lost connection."""
         feed = Feed(self._fleet, prefix, after, follow=follow)
         while not feed.done:
             time.sleep(feed.pause_s)

@@ -260,7 +260,7 @@ def checked_value(value: bytes | str) -> bytes:
 
 
 def as_bytes(given: object, what: str) -> bytes:
-    """Text is UTF-8. Numbers are refused: bytes(3) would quietly be three zeros."""
+    """Text is UTF-8. Numbers are refused: bytes(3) would silently be three zeros."""
     match given:
         case str():
             return given.encode()

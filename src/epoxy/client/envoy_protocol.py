@@ -1,7 +1,7 @@
-"""A worker's side of the envoy protocol, without IO: what it says to its node, and which actors it runs when.
+"""A worker's side of the envoy protocol, without IO: its messages to its node, and which actors run when.
 
-`Worker` gives it a socket, the event loop's clock and actors that are tasks. The simulator gives it virtual ones, so
-what is judged there is this very code.
+`Worker` gives it a socket, the event loop's clock and actors that are tasks. The simulator gives it virtual ones, and
+so tests this very code.
 """
 
 from collections.abc import Callable
@@ -38,11 +38,11 @@ DRAIN_MS = 30_000
 
 
 WELCOME_MS = 10_000
-"""For a node to answer a hello. One that takes connections and says nothing is tried again on a new one."""
+"""For a node to answer a hello. After that the connection is closed, and another is tried."""
 
 
 class WorkerRefused(InvalidRequest):
-    """The node does not want this worker as it is; trying again would not help."""
+    """The node refuses this worker as it is configured; trying again would not help."""
 
 
 class WorkerTimer(Protocol):
@@ -136,8 +136,8 @@ class EnvoyProtocol:
     # The connection
 
     def opened(self, send: Send, drop: Callable[[], None]) -> None:
-        """The hello is the first word; what changes after it is said behind it. `drop` breaks the connection off: one
-        that is dead may look open for a quarter of an hour."""
+        """Sends the hello; what changes later is sent after it. `drop` aborts the connection: a dead one may look open
+        for a quarter of an hour."""
         held = tuple(Held(each.id, each.generation) for each in self.hosted)
         self._hello_ms = self._clock.now_ms()
         self._send, self._drop = send, drop
@@ -153,27 +153,28 @@ class EnvoyProtocol:
         self._ping_timer = self._welcome_timer = None
         self._ping_due_ms = 0.0
 
-    def heard(self, word: ToEnvoy) -> None:
-        """Raises WorkerRefused. A process that stood still finds its mail before its timers: the fence comes first."""
+    def heard(self, message: ToEnvoy) -> None:
+        """Raises WorkerRefused. A process that stood still reads messages before its timers fire, so the fence is
+        checked first."""
         self._look_at_fence()
-        match word:
+        match message:
             case Welcome():
-                self._welcomed(word)
+                self._welcomed(message)
             case Pong():
-                self._acknowledged_ms = max(self._acknowledged_ms, float(word.sent_ms))
-                self._rtt_ms = max(0, int(self._clock.now_ms()) - word.sent_ms)
+                self._acknowledged_ms = max(self._acknowledged_ms, float(message.sent_ms))
+                self._rtt_ms = max(0, int(self._clock.now_ms()) - message.sent_ms)
                 self._watch_fence()
             case Start():
-                self._start(word)
+                self._start(message)
             case Stop():
-                self._stop(word)
+                self._stop(message)
             case Asked():
-                self._ask(word)
+                self._ask(message)
             case Rejected():
-                if not word.expired:
-                    raise WorkerRefused(f"the node refused this worker: {word.message}")
+                if not message.expired:
+                    raise WorkerRefused(f"the node refused this worker: {message.message}")
             case _:
-                assert_never(word)
+                assert_never(message)
 
     def _welcomed(self, welcome: Welcome) -> None:
         self.welcome = welcome
@@ -186,14 +187,14 @@ class EnvoyProtocol:
         self._watch_fence()
         self._ping()
 
-    def _say(self, word: FromEnvoy) -> None:
+    def _say(self, message: FromEnvoy) -> None:
         if self._send is not None:
-            self._send(word)
+            self._send(message)
 
     # The lease: pings, and the fence at its end
 
     def _ping(self) -> None:
-        """By a timer of its own, whatever else is said: a ping is the lease of everything that runs here."""
+        """By a timer of its own, whatever other messages there are: pings renew the lease of all actors here."""
         if self.connected and self.welcome is not None:
             self._tell_if_late(self.welcome)
             self._ping_due_ms = self._clock.now_ms() + self.welcome.ping_every_ms
@@ -201,7 +202,7 @@ class EnvoyProtocol:
             self._ping_timer = self._clock.call_later(self.welcome.ping_every_ms, self._ping)
 
     def _tell_if_late(self, welcome: Welcome) -> None:
-        """Code that blocks the loop keeps every actor of this process waiting, and then costs them their lease."""
+        """Code that blocks the event loop delays every actor of this process, and in the end costs them their lease."""
         late_ms = self._clock.now_ms() - self._ping_due_ms if self._ping_due_ms else 0.0
         if late_ms > welcome.ping_every_ms:
             lost_s = welcome.lost_after_ms / 1000
@@ -221,8 +222,8 @@ class EnvoyProtocol:
             self._watch_fence()
 
     def _look_at_fence(self) -> bool:
-        """A worker that its node does not answer is about to be taken for lost. Two of one actor must never run, so
-        this one stops first, and connects anew."""
+        """A node that gets no pings soon counts this worker as lost, and starts its actors elsewhere. Two of one actor
+        must never run, so this worker cancels them first, and connects anew."""
         if not self._is_cut_off():
             return False
         running = sum(not each.cancelled for each in self.hosted)
@@ -257,8 +258,8 @@ class EnvoyProtocol:
             self._say(Running(actor_id=held.id, generation=held.generation))
 
     def _begin(self, start: Start) -> None:
-        """Not one that was waiting in the mail, or for a clean-up, when the lease ended: it is told again with the next
-        lease if it is still for this worker."""
+        """Not after the lease has ended, while the message or a clean-up was waiting: the node sends the start again
+        with the next lease, if the actor is still this worker's."""
         if self.leaving or self._is_cut_off():
             return
         held = Hosted(start)
@@ -270,7 +271,7 @@ class EnvoyProtocol:
         self._say(Running(actor_id=held.id, generation=held.generation))
 
     def _succeed(self, held: Hosted, start: Start | None) -> None:
-        """None: what waited is given up."""
+        """None: no successor waits any more."""
         if held.successor is not None:
             del self._awaited[held.successor.actor_id]
         held.successor, held.successor_stopped = start, False
@@ -278,7 +279,7 @@ class EnvoyProtocol:
             self._awaited[start.actor_id] = held
 
     def _stop(self, stop: Stop) -> None:
-        """Of a successor that waits it is told when what it waits for has ended: only then may others start it."""
+        """For a successor, `Stopped` is sent when its predecessor has ended: only then may others start it."""
         held, before = self._hosted.get(stop.actor_id), self._awaited.get(stop.actor_id)
         if before is not None and before.successor is not None and before.successor.generation <= stop.generation:
             before.successor_stopped = True

@@ -25,7 +25,7 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 class EventReader:
-    """Server-sent events, of which we use `event`, `id` and `data`. Lines end with LF or CR LF; our nodes send no lone
+    """Server-sent events, of which we use `event`, `id` and `data`. Lines end with LF or CR LF; nodes send no lone
     CR."""
 
     def __init__(self) -> None:
@@ -53,8 +53,8 @@ class EventReader:
 
 
 class Feed:
-    """Follows the changes of one node. Which one is settled by the first that answers: a cursor means nothing to
-    another. Whoever brings a cursor has settled it already, and means the first address."""
+    """Follows the changes of one node: the first that answers, because a cursor means nothing to another. With a cursor
+    of an earlier stream it is the first address."""
 
     def __init__(self, fleet: Fleet, prefix: bytes | str, after: str | None, *, follow: bool) -> None:
         self._prefix = calls.as_bytes(prefix, "prefix")
@@ -65,7 +65,7 @@ class Feed:
         self._settled = False
         self.pause_s = 0.0
         self.done = False
-        """All there was has been told, and nobody wants to wait for more."""
+        """All there was has come, and the caller does not follow."""
         self._begin()
 
     def _begin(self) -> None:
@@ -128,7 +128,7 @@ class Feed:
 
     def ended(self, reason: str) -> None:
         """The connection could not be made, or is over. Before any node has answered the next is tried, and if there
-        is none the caller hears of it; afterwards we come back for as long as it takes."""
+        is none this raises; afterwards the same node is tried again for as long as it takes."""
         if self._settled:
             self.pause_s = min(MAX_PAUSE_S, max(FIRST_PAUSE_S, self.pause_s * 2))
             return

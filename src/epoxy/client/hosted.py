@@ -10,16 +10,16 @@ from epoxy.model.actors import MAX_REQUEST_BYTES, Response, Start
 LOG = logging.getLogger("epoxy.envoy")
 
 MAX_QUEUED = 1000
-"""Requests that one actor has not looked at yet. More are answered with an error at once."""
+"""Requests in one actor's queue. More are refused at once."""
 
 COMPLAIN_S = 30.0
-"""Code that holds on for so long after it was cancelled holds on for ever, and its worker's log should say so."""
+"""Code that still runs so long after it was cancelled probably never ends, so the worker's log says so."""
 
 Respond = Callable[[Response], None]
 
 
 class Request:
-    """One request to an actor, answered once. Whatever is left unanswered is answered with an error."""
+    """One request to an actor, answered once. One that the code leaves unanswered is answered with an error."""
 
     def __init__(self, number: int, body: bytes, respond: Respond) -> None:
         self.body = body
@@ -28,7 +28,7 @@ class Request:
 
     @property
     def text(self) -> str:
-        """The body as UTF-8. If it is not, the one who asked is answered with an error, and the code sees replacement
+        """The body as UTF-8. If it is not, the request is answered with an error, and the code sees replacement
         characters: an exception here would end the actor for the mistake of one client."""
         try:
             return self.body.decode()
@@ -118,12 +118,12 @@ class Actor:
             self._requests.put_nowait(request)
 
     def finish(self) -> None:
-        """It may finish what it has begun and what waits for it."""
+        """No more requests; it may finish those it has and those in its queue."""
         self.stopping.set()
         self._requests.put_nowait(None)
 
     def cancel(self) -> None:
-        """At once, and not because it wanted to: another worker will go on with it."""
+        """Interrupt the code at once; another worker will start the actor again."""
         self.stopping.set()
         self._cancelled = True
         if self._task is not None and not self._task.done():

@@ -10,7 +10,7 @@ from epoxy.model.errors import InvalidRequest
 
 MAX_ANSWER_BYTES = 64 << 20
 """The largest answers are pages of values and what every replica holds for a key: tens of values of at most 1 MiB. More
-than this is somebody else's server."""
+than this does not come from a node."""
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -80,7 +80,7 @@ class HttpResponse(Struct, frozen=True, kw_only=True):
 
 
 class NotHttp(Exception):
-    """The other side sends something that is no HTTP answer, or too much of it. Told after the address."""
+    """The other side sends something that is no HTTP answer, or too much of it. The message follows the address."""
 
 
 class AnswerReader:
@@ -133,7 +133,7 @@ class AnswerReader:
     def on_message_complete(self) -> None:
         self.keep_alive = self._parser.should_keep_alive()
         status = self._parser.get_status_code()
-        if status >= 200:  # below are announcements that an answer will come
+        if status >= 200:  # those below are informational
             self.answer = HttpResponse(status=status, headers=self._headers, body=b"".join(self._parts))
         self._begin()
 

@@ -3,10 +3,10 @@
 from epoxy.model.errors import InvalidRequest
 
 TIMEOUT_S = 20.0
-"""For a whole call. A node answers within 10 seconds (`limits.request_timeout_ms`), and that is better than silence."""
+"""For a whole call. A node answers within 10 seconds (`limits.request_timeout_ms`), be it that there is no outcome."""
 
 MAX_TIMEOUT_S = 3600.0
-"""Nobody waits longer for one answer; whoever asks for more has mistaken the unit."""
+"""An hour: a longer timeout is probably given in the wrong unit."""
 
 CONNECT_TIMEOUT_S = 3.0
 """Ten times the longest round trip between two datacenters of our table: time for one lost SYN."""
@@ -15,14 +15,14 @@ MAX_CONNECTIONS = 64
 """For each node. More calls than that at once wait for one another; a node's own limit is far above it."""
 
 IDLE_S = 30.0
-"""A connection unused for longer is not trusted with a write: the node may be about to close it. Well below the 75
-seconds that a node is patient."""
+"""A connection idle for longer is not used again: the node may be about to close it. Well below the 75 seconds after
+which a node does."""
 
 READ_BYTES = 64 << 10
 """From a socket at a time: most answers are far smaller, and the largest value takes sixteen."""
 
 SILENCE_S = 45.0
-"""A stream of changes that says nothing for this long is opened anew: a node that is alive says so every 15 seconds."""
+"""A stream of changes that is silent for this long is opened anew: a node sends a comment every 15 seconds."""
 
 FIRST_PAUSE_S = 0.1
 MAX_PAUSE_S = 5.0

@@ -81,7 +81,7 @@ class BlockingConnection:
             return
 
     def still_good(self) -> bool:
-        """Not idle for long, and nothing to read: an idle connection has something to say only when it ends."""
+        """Not idle for long, and nothing to read: an idle connection becomes readable only when it ends."""
         if time.monotonic() - self._idle_since > IDLE_S:
             return False
         poll = select.poll()
@@ -93,7 +93,7 @@ class BlockingConnection:
 
 
 class BlockingPool:
-    """Connections to one node: at most `limit`, borrowed newest first, so that those not needed grow old and go."""
+    """At most `limit` connections to one node. The newest is used first, so that those not needed grow old."""
 
     def __init__(self, node: NodeAddress, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
         self._node = node
@@ -117,7 +117,7 @@ class BlockingPool:
             self._free.release()
 
     def _exchange(self, request: bytes, call: Call[T], deadline: float) -> Outcome:
-        """A kept connection may have died in its sleep. Then a new one is tried, if that cannot repeat a write."""
+        """An idle connection may have died. Then a new one is tried, if that cannot repeat a write."""
         kept = self._take()
         if kept is not None:
             outcome = self._use(kept, request, deadline)
@@ -185,7 +185,7 @@ def remaining(deadline: float) -> float:
 
 
 def reason_of(error: OSError) -> str:
-    """In the words of the system, without its numbers."""
+    """The system's own message, without its error number."""
     match error:
         case TimeoutError():
             return "no connection in time"

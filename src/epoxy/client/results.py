@@ -74,7 +74,7 @@ class Deletion(Struct, frozen=True, kw_only=True):
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """A read with all that came along. `value` None: absent. `version` of an absent key is that of its tombstone.
+    """A read with its version and source. `value` None: absent. `version` of an absent key is that of its tombstone.
     `transactional`: the key belongs to transactions, and has no versions; `version` is 0."""
 
     key: bytes

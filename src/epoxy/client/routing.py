@@ -1,12 +1,12 @@
-"""Which node is asked next. One call is one generator: it yields whom to try, is sent what came of it, and returns the
+"""Which node is asked next. One call is one generator: it yields the next attempt, is sent its outcome, and returns the
 result or raises. Both clients drive it.
 
 1. Nodes are tried in the order given, nearest first; those that were out of reach a moment ago come last.
 2. What never left whole was not acted upon: the next node is tried.
-3. An answer that says "not here, not done" (Unavailable) sends us on, too.
-4. A write that left and got no answer may have happened. It is raised, never sent again: the caller knows whether a
-   second one would do harm, we do not.
-5. A read changes nothing, so it always goes on.
+3. After an answer that means "not here, not done" (Unavailable) the next node is tried, too.
+4. A write that was sent and got no answer may have happened. It raises, and is never sent again: only the caller knows
+   whether a second one would do harm.
+5. A read changes nothing, so the next node is always tried.
 """
 
 from collections.abc import Generator, Iterable
@@ -22,21 +22,21 @@ T = TypeVar("T")
 
 COOLDOWN_S = 1.0
 """How long a node that could not be reached comes last. Long enough that a dead nearest node does not slow every call,
-short enough that nobody notices when it is back."""
+short enough that it is soon used again when it is back."""
 
 MAX_NODES = 64
 """Far more datacenters than there are in any cluster."""
 
 
 class NotSent(Struct, frozen=True):
-    """The request did not leave whole, so nobody acted on it. `unreachable`: the node is to blame, and not us."""
+    """The request was not sent whole, so no node acted on it. `unreachable`: because of the node."""
 
     reason: str
     unreachable: bool = True
 
 
 class Lost(Struct, frozen=True):
-    """The request left; no answer came."""
+    """The request was sent; no answer came."""
 
     reason: str
     timed_out: bool = False

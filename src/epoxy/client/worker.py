@@ -41,17 +41,17 @@ MAX_MESSAGE_BYTES = 2 << 20
 """The node's own limit."""
 
 MAX_UNSENT = 10_000
-"""Words that wait for the connection. A node that does not listen for so long has lost this envoy anyway."""
+"""Messages that wait for the connection. A node that reads nothing for so long has lost this envoy anyway."""
 
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
-"""Between two tries to connect: a node that restarts is back in a second or two, and many workers ask at once."""
+"""Between two tries to connect: a node that restarts is back in a second or two, and many workers connect at once."""
 
 OPEN_S = 10.0
 
 Code = Callable[[Actor], Awaitable[None]]
 
 encoder = msgspec.json.Encoder()
-words: msgspec.json.Decoder[ToEnvoy] = msgspec.json.Decoder(ToEnvoy)
+messages: msgspec.json.Decoder[ToEnvoy] = msgspec.json.Decoder(ToEnvoy)
 
 
 class WorkerLoopClock:
@@ -88,7 +88,7 @@ class Worker:
         self.connected = asyncio.Event()
         self._codes: dict[str, Code] = {}
         self._actors: dict[str, Actor] = {}
-        self._outbox: asyncio.Queue[FromEnvoy] = asyncio.Queue()
+        self._send_queue: asyncio.Queue[FromEnvoy] = asyncio.Queue()
         self._left = asyncio.Event()
         hello = EnvoyHello(
             namespace=namespace,
@@ -129,7 +129,7 @@ class Worker:
         self._protocol.drain()
 
     async def serve(self) -> None:
-        # Not when it was made: a process that makes workers and forks would give its children one identity.
+        # Not in the constructor: a process that makes workers and forks would give its children one identity.
         process = f"{sockets.gethostname()[:64]}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
         self._protocol.hello = replace(self._protocol.hello, incarnation=process)
         try:
@@ -137,7 +137,7 @@ class Worker:
                 connecting = group.create_task(self._stay_connected())
                 await self._left.wait()
                 if self.connected.is_set():
-                    # The goodbye is on its way, and closes the connection.
+                    # The writer sends the goodbye and closes the connection.
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(asyncio.shield(connecting), OPEN_S)
                 connecting.cancel()
@@ -152,8 +152,8 @@ class Worker:
     # The connection
 
     async def _stay_connected(self) -> None:
-        """Of tries that fail one after the other the first is a warning, which people see without asking for it. Only
-        a welcome ends such a row: a node may take a connection and then want none of it."""
+        """Of tries that fail one after the other the first is logged as a warning, the others as information. Only a
+        welcome ends such a row: a node may accept a connection and then refuse the worker."""
         pause_s, level = SHORTEST_PAUSE_S, logging.WARNING
         while not self._protocol.departed:
             reason: object = "the connection was closed"
@@ -185,16 +185,16 @@ class Worker:
             yield socket
 
     async def _talk(self, socket: ClientConnection) -> str | None:
-        """Until the connection ends; why, if the node said so."""
-        self._outbox = asyncio.Queue()
+        """Until the connection ends. Returns the reason, if the node gave one."""
+        self._send_queue = asyncio.Queue()
         self._protocol.opened(self._queue, socket.transport.abort)
         writing = asyncio.create_task(self._write(socket))
         reason = None
         try:
-            async for message in socket:
-                word = words.decode(message)
-                reason = word.message if isinstance(word, Rejected) else None
-                self._protocol.heard(word)
+            async for text in socket:
+                message = messages.decode(text)
+                reason = message.message if isinstance(message, Rejected) else None
+                self._protocol.heard(message)
                 if self._protocol.connected and self._protocol.welcome is not None:
                     self.datacenter = self._protocol.welcome.datacenter
                     self.connected.set()
@@ -203,16 +203,16 @@ class Worker:
             writing.cancel()
         return reason
 
-    def _queue(self, word: FromEnvoy) -> None:
-        if self._outbox.qsize() < MAX_UNSENT:
-            self._outbox.put_nowait(word)
+    def _queue(self, message: FromEnvoy) -> None:
+        if self._send_queue.qsize() < MAX_UNSENT:
+            self._send_queue.put_nowait(message)
 
     async def _write(self, socket: ClientConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
             while True:
-                word = await self._outbox.get()
-                await socket.send(encoder.encode(word), text=True)
-                if isinstance(word, Goodbye):
+                message = await self._send_queue.get()
+                await socket.send(encoder.encode(message), text=True)
+                if isinstance(message, Goodbye):
                     await socket.close()
 
     # Actors

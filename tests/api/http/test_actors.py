@@ -294,15 +294,15 @@ def test_a_worker_the_node_does_not_want_is_told_why() -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (['{"type":"ping","sent_ms":1}'], "the first word is hello"),
+        (['{"type":"ping","sent_ms":1}'], "the first message is hello"),
         (["nonsense"], "JSON is malformed"),
         ([b'{"type":"hello","envoy_key":"\xff"}'], "not UTF-8"),
         ([b'{"a":' * 100_000], "nested too deep"),
         (['{"type":"hello","namespace":"","pool":"p","envoy_key":"k"}'], "namespace has 1 to 255 bytes"),
-        (['{"type":"hello","namespace":"n","pool":"p","envoy_key":"k"}'] * 2, "hello is said once"),
+        (['{"type":"hello","namespace":"n","pool":"p","envoy_key":"k"}'] * 2, "hello comes once"),
     ],
 )
-def test_a_stranger_on_the_line_is_told_and_hung_up_on(words: list[str | bytes], reason: str) -> None:
+def test_a_connection_that_breaks_the_protocol_is_told_why_and_closed(words: list[str | bytes], reason: str) -> None:
     async def story() -> None:
         async with (
             places() as (here,),
@@ -484,7 +484,7 @@ def test_the_blocking_client_and_the_command_line() -> None:
         (CallActor(target=ActorName("n", "room", "x"), body=b""), "asking again may do it twice"),
     ],
 )
-def test_whoever_does_not_know_is_told_what_asking_again_does(question: Question, words: str) -> None:
+def test_an_unknown_outcome_says_what_asking_again_does(question: Question, words: str) -> None:
     assert what_next(question).endswith(words)
 
 

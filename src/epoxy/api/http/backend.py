@@ -1,4 +1,4 @@
-"""The side of a node that the HTTP door sees. `epoxy.node.service.Node` has it; a test may bring its own."""
+"""What the HTTP API needs of a node: a protocol that `epoxy.node.service.Node` fulfils, and fakes in tests."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -42,7 +42,7 @@ class Backend(Protocol):
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None: ...
 
     def peek(self, key: bytes) -> ReadResult | None:
-        """What this replica knows by itself, at once."""
+        """What this replica knows, at once."""
 
     def txn(self, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None: ...
 
@@ -51,10 +51,10 @@ class Backend(Protocol):
     def changes(self, after: bytes | None, limit: int) -> Sequence[tuple[bytes, ChangelogEntry]]: ...
 
     def changes_gone(self) -> bytes:
-        """The newest of them that is no longer kept: whoever was not told it yet never will be."""
+        """The cursor of the newest change that is no longer kept: a reader behind it has missed changes."""
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """`listener` is told when `changes` may have more, not before that is durable. Returns how to end it."""
+        """`listener` is called when `changes` may have more, once that is durable. Returns a function that ends it."""
 
     def status(self) -> object:
         """Something that encodes to JSON."""

@@ -1,11 +1,11 @@
-"""Requests that a web page of somebody else makes a browser send.
+"""Refuses requests that a foreign web page makes a browser send.
 
-A browser sends simple requests (GET, HEAD, POST of plain text) to any address it can reach, whatever page asks for
-them, and this door asks nobody for a password. Three things tell such a request from one that is meant:
+A browser sends simple requests (GET, HEAD, POST of plain text) to any address it can reach, for any page, and the HTTP
+API has no passwords. Three things tell such a request from one of a client:
 
 - `Origin` and `Sec-Fetch-Site`, which no page can forge: a page of another origin is refused;
 - `Content-Type: application/json` where the body is JSON (`inputs.json_body`), which no page can send across origins
-  unless it is allowed to first, and nobody is;
+  unless a preflight request allows it, and none is allowed;
 - `Host`: a page whose own name is made to resolve to a node's address (DNS rebinding) is of the same origin for its
   browser, but the name is not the node's.
 """
@@ -24,8 +24,8 @@ ANY = "*"
 """In `node.allowed_hosts`: whatever the name is."""
 
 ANY_HOST = SIGNED_PATHS | {b"/healthz", b"/readyz"}
-"""A signature says more than a name, and a member that has just been added is called by a name it may not know yet.
-Load balancers and supervisors have names of their own for what they probe, and the answer is no secret."""
+"""Signed requests prove more than a name, and a member that has just been added may not know its name yet. Load
+balancers and supervisors probe under names of their own, and the answer is no secret."""
 
 READING = frozenset(("GET", "HEAD"))
 
@@ -33,11 +33,11 @@ FRIENDLY_SITES = frozenset((b"same-origin", b"none"))
 """`none`: typed or bookmarked by the user."""
 
 MAX_KNOWN = 1024
-"""Spellings of hosts found good, kept to save the next look: clients of a node use a handful."""
+"""`Host` headers that were accepted, kept to save parsing the next one: clients of a node use a handful."""
 
 
 class CrossSiteGuard:
-    """`names` are those the node goes by now; every IP address and every name of this machine's loopback is good."""
+    """`names` are the node's host names now. Every IP address and every name of the loopback is accepted, too."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -96,12 +96,12 @@ def is_ip(name: str) -> bool:
 
 
 def is_same_origin(origin: bytes, host: bytes) -> bool:
-    """The host has been found to be ours, so a page that was loaded from it came from here."""
+    """The host is accepted, so a page that was loaded from it came from this node."""
     return origin in (b"http://" + host, b"https://" + host)
 
 
 def is_followed_link(request: HttpRequest) -> bool:
-    """Somebody follows a link to a page of ours: nothing is done, and only that person sees it."""
+    """A user follows a link to this node: nothing is written, and only that user sees the answer."""
     headers = request.headers
     document = headers.get(b"sec-fetch-dest") == b"document"
     return document and headers.get(b"sec-fetch-mode") == b"navigate" and request.method in READING

@@ -13,13 +13,13 @@ from epoxy.model.errors import CodecError
 from epoxy.transport.http.websocket import WebSocket
 
 HELLO_S = 10.0
-"""For the first word. Whoever has none is no envoy."""
+"""For the first message, after which a connection without one is closed."""
 
 MAX_REASON_BYTES = 100
-"""A frame that closes holds 123 of them."""
+"""A close frame holds 123 bytes."""
 
 encoder = msgspec.json.Encoder()
-words: msgspec.json.Decoder[FromEnvoy] = msgspec.json.Decoder(FromEnvoy)
+messages: msgspec.json.Decoder[FromEnvoy] = msgspec.json.Decoder(FromEnvoy)
 
 
 class EnvoySession:
@@ -37,13 +37,13 @@ class EnvoySession:
     def close(self, reason: str = "") -> None:
         self._socket.close(reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore"))
 
-    def heard(self, message: bytes) -> None:
+    def heard(self, text: bytes) -> None:
         try:
-            word = json_text.decode(words, message)
+            message = json_text.decode(messages, text)
         except CodecError as error:
             self._conversation.reject(str(error))
         else:
-            self._conversation.heard(word)
+            self._conversation.heard(message)
 
     def lost(self) -> None:
         self._ended(self)

@@ -20,10 +20,10 @@ from epoxy.transport.limits import RELAY_PATH
 from epoxy.transport.wan.emulation import Link
 
 TIMEOUT_S = 40.0
-"""Longer than an actor may take for an answer (30 s), so that it is the owner that says so."""
+"""Longer than an actor may take for an answer (30 s), so that the owner reports its timeout first."""
 
 CONNECTIONS = 64
-"""To one datacenter. Each carries one question at a time: an actor that thinks must not keep others waiting."""
+"""To one datacenter. Each carries one question at a time, so that a slow actor does not hold up others."""
 
 MAX_ASKING = 4096
 """Questions under way, as many as requests may wait at the owner."""
@@ -37,7 +37,7 @@ Answered = Callable[[Verdict | None], None]
 
 
 class HttpRelay:
-    """`url` tells where a datacenter is, by its label; None: no member has it."""
+    """`url` is the address of a datacenter by its label; None: no member has it."""
 
     def __init__(self, url: Callable[[int], str | None], link: Link, tls: ssl.SSLContext | None) -> None:
         self._url = url
@@ -113,7 +113,7 @@ def may_repeat(question: Question) -> bool:
 
 
 async def crossing(cross: Callable[[Callable[[], None]], None]) -> None:
-    """Until the link lets it arrive; for ever, if it is cut."""
+    """Wait as long as the emulated link delays; for ever, if it is cut."""
     arrived = asyncio.get_running_loop().create_future()
     cross(lambda: arrived.set_result(None) if not arrived.done() else None)
     await arrived

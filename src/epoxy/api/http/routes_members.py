@@ -86,12 +86,12 @@ class MembersRoutes:
 
     def get(self, call: ApiCall) -> None:
         wants = flag(call.parameters(), b"progress")
-        config, roster = self._node.replica.config, self._node.members_admin
-        if not wants or roster is None:
-            wish = roster.change_request() if roster is not None else None
-            call.json(200, members(config, wish, self._node))
+        config, admin = self._node.replica.config, self._node.members_admin
+        if not wants or admin is None:
+            request = admin.change_request() if admin is not None else None
+            call.json(200, members(config, request, self._node))
         elif self._admits(call):
-            roster.look(partial(self._looked, call))
+            admin.look(partial(self._looked, call))
 
     def _looked(self, call: ApiCall, look: MembersView) -> None:
         self._asked -= 1
@@ -155,7 +155,7 @@ def answer(call: ApiCall, verdict: Verdict) -> None:
             assert_never(verdict)
 
 
-def members(config: ClusterConfig, wish: ChangeRequest | None, node: Backend) -> Members:
+def members(config: ClusterConfig, request: ChangeRequest | None, node: Backend) -> Members:
     return Members(
         epoch=config.epoch,
         coordinator_id=config.coordinator_id,
@@ -163,7 +163,7 @@ def members(config: ClusterConfig, wish: ChangeRequest | None, node: Backend) ->
         quorums=QuorumSizes(fast=config.quorums.fast, slow=config.quorums.slow),
         joint=config.is_joint,
         previous=config.previous,
-        wanted=tuple(member.id for member in wish.members) if wish is not None else config.active,
+        wanted=tuple(member.id for member in request.members) if request is not None else config.active,
         replicas=tuple([row(info, node) for info in config.replicas]),
     )
 
