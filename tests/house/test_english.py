@@ -11,15 +11,13 @@ PERSONS = re.compile(r"whoever|nobody", re.IGNORECASE)
 """Identifiers and strings included."""
 
 LIMITS = {
-    "docs/clients.md": 2,
     "docs/decisions/0005-store-port.md": 2,
     "docs/decisions/0011-transport.md": 2,
     "docs/decisions/0013-embedded-store.md": 6,
     "docs/decisions/0014-ready-answers.md": 2,
     "docs/decisions/0020-frames-between-peers.md": 2,
     "docs/operating-elect.md": 4,
-    "docs/protocol/http.md": 2,
-    "docs/protocol/placement.md": 10,
+    "docs/protocol/http.md": 1,
     "docs/testing.md": 1,
     "src/epoxy/api/http": 1,
     "src/epoxy/protocol/members": 1,
