@@ -194,7 +194,7 @@ class Agent:
 
     def _fail_over(self, heir: str) -> str | None:
         refused = self.elector.hand_over(heir, clock_ms())
-        LOGGER.info("a failover was asked for", extra={"heir": heir, "refused": refused})
+        LOGGER.info("a failover was requested", extra={"heir": heir, "refused": refused})
         self._perform(self.elector.tick(clock_ms()))
         return refused
 

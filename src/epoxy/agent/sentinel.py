@@ -101,10 +101,10 @@ class SentinelSession:
             return resp.error("NOPROTO unsupported protocol version")
         self.protocol = int(words[0]) if words else self.protocol
         pairs = {"server": "redis", "version": "7.0.0", "mode": "sentinel", "role": "master"}
-        told = [(resp.bulk_text(name), resp.bulk_text(value)) for name, value in pairs.items()]
-        told += [(resp.bulk(b"proto"), resp.integer(self.protocol)), (resp.bulk(b"id"), resp.integer(1))]
-        told.append((resp.bulk(b"modules"), resp.array([])))
-        return resp.mapping(told, self.protocol)
+        fields = [(resp.bulk_text(name), resp.bulk_text(value)) for name, value in pairs.items()]
+        fields += [(resp.bulk(b"proto"), resp.integer(self.protocol)), (resp.bulk(b"id"), resp.integer(1))]
+        fields.append((resp.bulk(b"modules"), resp.array([])))
+        return resp.mapping(fields, self.protocol)
 
     def accept(self, _: list[str]) -> bytes:
         return resp.OK
@@ -132,26 +132,26 @@ class SentinelSession:
     # Sentinel
 
     def sentinel(self, words: list[str]) -> bytes:
-        asked = words[0].lower() if words else ""
-        if asked == "masters":
+        subcommand = words[0].lower() if words else ""
+        if subcommand == "masters":
             return resp.array([self._table(self._master())])
-        if asked not in ("get-master-addr-by-name", "master", "replicas", "slaves", "sentinels", "ckquorum"):
-            return resp.error(f"ERR unknown SENTINEL subcommand '{asked[:32]}'")
+        if subcommand not in ("get-master-addr-by-name", "master", "replicas", "slaves", "sentinels", "ckquorum"):
+            return resp.error(f"ERR unknown SENTINEL subcommand '{subcommand[:32]}'")
         if len(words) < 2 or words[1] != self._source.config().cluster:
-            if asked == "get-master-addr-by-name":
+            if subcommand == "get-master-addr-by-name":
                 return self._null()
             return resp.error("ERR No such master with that name")
-        return self._about(asked)
+        return self._about(subcommand)
 
-    def _about(self, asked: str) -> bytes:
+    def _about(self, subcommand: str) -> bytes:
         status = self._source.status()
-        if asked == "get-master-addr-by-name":
+        if subcommand == "get-master-addr-by-name":
             return self._address(status)
-        if asked == "master":
+        if subcommand == "master":
             return self._table(self._master())
-        if asked == "ckquorum":
+        if subcommand == "ckquorum":
             return self._quorum(status)
-        if asked == "sentinels":
+        if subcommand == "sentinels":
             return resp.array([])
         primary = status.primary or status.leader
         return resp.array([self._table(self._replica(status, node)) for node in status.nodes if node.id != primary])

@@ -55,7 +55,7 @@ def run(path: Path, check: bool, log_level: str) -> None:
 
     \b
     Exit status:
-      0   ended as told
+      0   ended by a signal
       74  the agent's record could not be saved
       75  an address is taken; it may be free again soon
       78  a setting or the data directory is wrong; one line says how
@@ -99,12 +99,12 @@ def serve(settings: AgentSettings, log_level: str) -> int:
 @json_option
 def status(path: Path | None, agents: tuple[str, ...], as_json: bool) -> None:
     """Every node, as the first agent that answers sees it. Exit status 1: no server takes writes."""
-    told = ask_status(targets(path, agents))
+    report = ask_status(targets(path, agents))
     if as_json:
-        output.emit_json(told)
+        output.emit_json(report)
     else:
-        show(told)
-    sys.exit(0 if told.primary is not None else NO_PRIMARY)
+        show(report)
+    sys.exit(0 if report.primary is not None else NO_PRIMARY)
 
 
 @elect.command(context_settings=SETTINGS, short_help="The address of the primary.")
@@ -113,14 +113,14 @@ def status(path: Path | None, agents: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def primary(path: Path | None, agents: tuple[str, ...], as_json: bool) -> None:
     """HOST:PORT of the server that takes writes. Exit status 1: there is none."""
-    told = ask_status(targets(path, agents))
+    report = ask_status(targets(path, agents))
     if as_json:
-        output.emit_json({"primary": told.primary, "address": told.primary_address, "epoch": told.leader_epoch})
-    elif told.primary_address is not None:
-        click.echo(told.primary_address)
+        output.emit_json({"primary": report.primary, "address": report.primary_address, "epoch": report.leader_epoch})
+    elif report.primary_address is not None:
+        click.echo(report.primary_address)
     else:
         click.echo("epoxy: no server takes writes", err=True)
-    sys.exit(0 if told.primary is not None else NO_PRIMARY)
+    sys.exit(0 if report.primary is not None else NO_PRIMARY)
 
 
 @elect.command(context_settings=SETTINGS, short_help="Hand over to a node, losing nothing.")
@@ -144,22 +144,26 @@ def failover(node: str, path: Path, agents: tuple[str, ...], wait_s: float, as_j
     asked = targets(path, agents)
     taker, _ = elect_query.answered(asked, ["ELECT", "FAILOVER", node, failover_proof(secret, node)])
     nearest = [taker, *(agent for agent in asked if agent != taker)]
-    told = elect_query.wait_for(lambda: ask_status(nearest), lambda status: is_over(status, node), wait_s)
+    report = elect_query.wait_for(lambda: ask_status(nearest), lambda status: is_over(status, node), wait_s)
     if as_json:
-        output.emit_json({"primary": told.primary, "address": told.primary_address, "epoch": told.leader_epoch})
+        output.emit_json({"primary": report.primary, "address": report.primary_address, "epoch": report.leader_epoch})
     else:
-        words = f"{told.primary} takes writes, epoch {told.leader_epoch}" if told.primary else "no server takes writes"
+        words = (
+            f"{report.primary} takes writes, epoch {report.leader_epoch}"
+            if report.primary
+            else "no server takes writes"
+        )
         click.echo(words)
-    if told.primary != node:
-        why = f"given up: {node} fell silent or did not catch up" if is_over(told, node) else "not done in time"
+    if report.primary != node:
+        why = f"given up: {node} fell silent or did not catch up" if is_over(report, node) else "not done in time"
         click.echo(f"epoxy: {why}", err=True)
-    sys.exit(0 if told.primary == node else NO_PRIMARY)
+    sys.exit(0 if report.primary == node else NO_PRIMARY)
 
 
-def is_over(told: AgentStatus, heir: str) -> bool:
+def is_over(report: AgentStatus, heir: str) -> bool:
     """The handover is done, or the primary has cancelled it. Only the primary's own report counts: others learn of it
     later."""
-    return told.primary == heir or (told.primary == told.node and told.handing is None)
+    return report.primary == heir or (report.primary == report.node and report.handing is None)
 
 
 def targets(path: Path | None, agents: tuple[str, ...]) -> list[str]:
@@ -177,22 +181,22 @@ def ask_status(agents: list[str]) -> AgentStatus:
     return msgspec.json.decode(elect_query.ask(agents, ["ELECT", "STATUS"]), type=AgentStatus)
 
 
-def show(told: AgentStatus) -> None:
-    words = f"{told.primary} at {told.primary_address}" if told.primary else "no server"
-    click.secho(f"{told.cluster}: {words} takes writes", fg="green" if told.primary else "red", bold=True)
-    output.row("epoch", f"{told.epoch}, led by {told.leader} since {told.leader_epoch}")
-    output.row("majority", f"{told.quorum} of {len(told.nodes) - len(told.leaving)}")
-    changing = [f"+{name}" for name in told.joining] + [f"-{name}" for name in told.leaving]
+def show(report: AgentStatus) -> None:
+    words = f"{report.primary} at {report.primary_address}" if report.primary else "no server"
+    click.secho(f"{report.cluster}: {words} takes writes", fg="green" if report.primary else "red", bold=True)
+    output.row("epoch", f"{report.epoch}, led by {report.leader} since {report.leader_epoch}")
+    output.row("majority", f"{report.quorum} of {len(report.nodes) - len(report.leaving)}")
+    changing = [f"+{name}" for name in report.joining] + [f"-{name}" for name in report.leaving]
     if changing:
         output.row("change of nodes", f"{' '.join(changing)}, not finished; a majority is one of both lists")
-    output.row("replicas to write", str(told.min_replicas_to_write))
-    output.row("asked", f"{told.node}, guard {'there' if told.guard else 'MISSING'}")
-    if told.handing is not None:
-        output.row("handing over", f"to {told.handing}; writes wait")
-    missing = [node.id for node in told.nodes if node.state in ("fresh", "unknown")]
-    if told.leader_epoch <= 1 and told.primary is None and missing:
+    output.row("replicas to write", str(report.min_replicas_to_write))
+    output.row("asked", f"{report.node}, guard {'there' if report.guard else 'MISSING'}")
+    if report.handing is not None:
+        output.row("handing over", f"to {report.handing}; writes wait")
+    missing = [node.id for node in report.nodes if node.state in ("fresh", "unknown")]
+    if report.leader_epoch <= 1 and report.primary is None and missing:
         output.row("new cluster", f"it begins when every agent has met every other; not yet: {', '.join(missing)}")
-    output.table(HEADS, [[str(cell) for cell in cells(node)] for node in told.nodes])
+    output.table(HEADS, [[str(cell) for cell in cells(node)] for node in report.nodes])
 
 
 def cells(node: NodeStatus) -> tuple[object, ...]:

@@ -105,9 +105,9 @@ def durability(config: ElectConfig) -> Iterator[LintFinding]:
     """A write that is on the primary and m replicas is on a node of every majority if m is large enough. A node that
     never leads does not count: it votes without comparing data."""
     least = len(config.nodes) - config.quorum + sum(not node.promotable for node in config.nodes)
-    asked = config.min_replicas_to_write
-    if asked < 0 or asked > max(0, len(config.nodes) - 1):
+    wanted = config.min_replicas_to_write
+    if wanted < 0 or wanted > max(0, len(config.nodes) - 1):
         most = max(0, len(config.nodes) - 1)
-        yield refuse("cluster.min_replicas_to_write", f"{asked}; from 0 to {most}, the other nodes")
-    elif 0 < asked < least:
-        yield warn("cluster.min_replicas_to_write", f"{asked} is too few for acknowledged writes to survive: {least}")
+        yield refuse("cluster.min_replicas_to_write", f"{wanted}; from 0 to {most}, the other nodes")
+    elif 0 < wanted < least:
+        yield warn("cluster.min_replicas_to_write", f"{wanted} is too few for acknowledged writes to survive: {least}")
