@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -134,7 +134,3 @@ def limits(times: dict[str, float], patience: float, least_s: float = 60.0) -> d
     found = {name: max(least_s, patience * seconds) for name, seconds in times.items()}
     found["its own tests"] = found["the room's tests"]
     return found
-
-
-def share(found: Sequence[Found]) -> float:
-    return sum(each.by is not None for each in found) / len(found) if found else 1.0

@@ -1,10 +1,7 @@
 """Planted faults of elections. The first nine are those of the original text, under the numbers of
 docs/protocol/elect.md; each of the others takes out one of our own rules."""
 
-from epoxy.protocol.elect import bootstrap, candidacy, changes, handshake, heartbeats, lists, rules, votes
-from epoxy.protocol.elect.lists import Lists, NodeList
-from epoxy.protocol.elect.send_queue import SendQueue
-from epoxy.protocol.elect.state import ElectorState
+from epoxy.protocol.elect import bootstrap, candidacy, changes, handshake, lists, rules
 from epoxy_sim.elect import mutations
 from epoxy_sim.elect.as_described import AsDescribed
 from epoxy_sim.elect.judge import ElectJudge
@@ -17,51 +14,33 @@ NOT_ASKED = (Patch(ElectJudge, "sends", mutations.nothing), Patch(ElectJudge, "b
 """Where a mutant breaks what a judge checks directly, that check is off: others must find it by its consequences."""
 
 ALL = (
-    mutant(
-        "1-votes-not-kept",
-        "a restart forgets its vote",
-        Patch(ElectorState, "__init__", mutations.start_without_votes),
-        since=120,
-    ),
+    mutant("1-votes-not-kept", "a restart forgets its vote", mutations.start_without_votes, since=120),
     mutant(
         "2-candidate-votes-twice",
         "a candidate that yields goes on",
-        Patch(votes, "on_offer", mutations.vote_and_stand),
-        Patch(ElectorState, "resign", mutations.resign_and_stand),
+        mutations.vote_and_stand,
+        mutations.resign_and_stand,
     ),
     mutant(
         "3-voters-do-not-look",
         "votes are given while the primary is heard",
-        Patch(votes, "would_vote", mutations.vote_unseeing),
-        Patch(candidacy, "would_win", mutations.stand_alone),
+        mutations.vote_unseeing,
+        mutations.stand_alone,
         since=580,
     ),
-    mutant(
-        "4-primary-stays",
-        "a primary that votes or follows stays primary",
-        Patch(ElectorState, "resign", mutations.stay),
-    ),
-    mutant(
-        "4-announced-once",
-        "heartbeats do not tell who leads",
-        Patch(heartbeats, "on_heartbeat", mutations.believe_announcements_alone),
-    ),
-    mutant("5-no-lease", "a primary that is cut off goes on", Patch(rules, "lease_end", mutations.for_ever)),
-    mutant("5-lease-too-long", "the lease outlives the silence", Patch(rules, "lease_end", mutations.twice_as_long)),
-    mutant(
-        "5-lease-by-hearing",
-        "a heartbeat received counts as an answer",
-        Patch(heartbeats, "prolong", mutations.count_the_heard),
-        since=90,
-    ),
+    mutant("4-primary-stays", "a primary that votes or follows stays primary", mutations.stay),
+    mutant("4-announced-once", "heartbeats do not tell who leads", mutations.believe_announcements_alone),
+    mutant("5-no-lease", "a primary that is cut off goes on", mutations.for_ever),
+    mutant("5-lease-too-long", "the lease outlives the silence", mutations.twice_as_long),
+    mutant("5-lease-by-hearing", "a heartbeat received counts as an answer", mutations.count_the_heard, since=90),
     mutant(
         "6-offsets-alone",
         "offsets of different epochs are compared",
-        Patch(rules, "is_worse", mutations.fewer_bytes),
-        Patch(rules, "rank", mutations.rank_by_offset),
+        mutations.fewer_bytes,
+        mutations.rank_by_offset,
         since=290,
     ),
-    mutant("7-full-queue", "a full queue drops what is new", Patch(SendQueue, "put", mutations.drop_the_new)),
+    mutant("7-full-queue", "a full queue drops what is new", mutations.drop_the_new),
     mutant("8-anyone-may-speak", "no secret is asked for", Patch(handshake, "check_proof", mutations.nothing)),
     mutant(
         "9-any-config", "peers with another list are accepted", Patch(lists, "compatible", mutations.always), since=100
@@ -72,27 +51,15 @@ ALL = (
         "resigning counts before the server is closed",
         Patch(rules, "has_closed", mutations.always),
     ),
-    mutant(
-        "memory-invented",
-        "a node without a record votes",
-        Patch(ElectorState, "__init__", mutations.start_with_invented_record),
-        since=480,
-    ),
-    mutant(
-        "deaf-for-nothing",
-        "a restart votes at once",
-        Patch(ElectorState, "__init__", mutations.start_at_once),
-        since=120,
-    ),
+    mutant("memory-invented", "a node without a record votes", mutations.start_with_invented_record, since=480),
+    mutant("deaf-for-nothing", "a restart votes at once", mutations.start_at_once, since=120),
     mutant(
         "begun-too-early",
         "the first primary does not wait for the others",
         Patch(bootstrap, "is_founded", mutations.always),
     ),
-    mutant("quorum-too-small", "half of the nodes elect", Patch(NodeList, "quorum", property(mutations.one_less))),
-    mutant(
-        "epoch-reused", "a candidate does not raise the epoch", Patch(rules, "next_epoch", mutations.same_epoch_again)
-    ),
+    mutant("quorum-too-small", "half of the nodes elect", mutations.one_less),
+    mutant("epoch-reused", "a candidate does not raise the epoch", mutations.same_epoch_again),
     mutant(
         "clings-to-office",
         "a leader without a lease waits although some have voted later",
@@ -100,20 +67,9 @@ ALL = (
         since=820,
     ),
     mutant("any-epoch", "an epoch far above all others is believed", Patch(rules, "is_plausible", mutations.always)),
-    mutant(
-        "list-at-once", "a new list counts alone from the restart on", Patch(lists, "begun", mutations.at_once_alone)
-    ),
-    mutant(
-        "one-list-of-two",
-        "a majority of one of both lists is enough",
-        Patch(Lists, "has_majority", mutations.of_any),
-        Patch(rules, "nth_latest", mutations.latest),
-    ),
-    mutant(
-        "no-promise",
-        "a node that answered a leader of the new list elects by the old one",
-        Patch(rules, "raised", mutations.kept),
-    ),
+    mutant("list-at-once", "a new list counts alone from the restart on", mutations.at_once_alone),
+    mutant("one-list-of-two", "a majority of one of both lists is enough", mutations.of_any, mutations.latest),
+    mutant("no-promise", "a node that answered a leader of the new list elects by the old one", mutations.kept),
     mutant(
         "list-without-data",
         "a list takes effect before its nodes have the data",

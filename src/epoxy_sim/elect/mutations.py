@@ -8,13 +8,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from epoxy.protocol.elect import candidacy, heartbeats, rules, votes
+from epoxy.protocol.elect import candidacy, heartbeats, lists, rules, votes
 from epoxy.protocol.elect.config import ElectConfig
 from epoxy.protocol.elect.lists import ListFloor, Lists, NodeList
 from epoxy.protocol.elect.messages import Heartbeat, Message, Offer
 from epoxy.protocol.elect.send_queue import SendQueue
 from epoxy.protocol.elect.state import Draw, ElectorState
 from epoxy.protocol.elect.terms import ElectRecord, ReplicationPosition
+from epoxy_sim.patching import replaces
 
 _is_new, _is_repeated, _lease_end = rules.is_new, rules.is_repeated, rules.lease_end
 _nth_latest = rules.nth_latest
@@ -39,6 +40,7 @@ def never(*_: object) -> bool:
     return False
 
 
+@replaces(ElectorState, "__init__")
 def start_without_votes(
     self: ElectorState, config: ElectConfig, me: str, record: ElectRecord | None, now_ms: int, draw: Draw
 ) -> None:
@@ -47,6 +49,7 @@ def start_without_votes(
     start_at_once(self, config, me, kept, now_ms, draw)
 
 
+@replaces(ElectorState, "__init__")
 def start_at_once(
     self: ElectorState, config: ElectConfig, me: str, record: ElectRecord | None, now_ms: int, draw: Draw
 ) -> None:
@@ -55,12 +58,14 @@ def start_at_once(
         self.leader_assumed_until_ms = now_ms
 
 
+@replaces(ElectorState, "__init__")
 def start_with_invented_record(
     self: ElectorState, config: ElectConfig, me: str, record: ElectRecord | None, now_ms: int, draw: Draw
 ) -> None:
     _init(self, config, me, record or ElectRecord(leader=INITIAL), now_ms, draw)
 
 
+@replaces(votes, "would_vote")
 def vote_unseeing(state: ElectorState, offer: Offer, now_ms: int) -> bool:
     if _is_repeated(offer.epoch, offer.node, state.record):
         return True
@@ -68,43 +73,51 @@ def vote_unseeing(state: ElectorState, offer: Offer, now_ms: int) -> bool:
     return may and not votes.lacks(state, offer)
 
 
+@replaces(candidacy, "would_win")
 def stand_alone(state: ElectorState, ready: list[str]) -> bool:
     """It is enough that this node itself hears no primary."""
     return not state.leading or _would_win(state, ready)
 
 
+@replaces(votes, "on_offer")
 def vote_and_stand(state: ElectorState, offer: Offer, now_ms: int) -> None:
     campaign = state.campaign
     _on_offer(state, offer, now_ms)
     state.campaign = campaign
 
 
+@replaces(ElectorState, "resign")
 def resign_and_stand(self: ElectorState) -> None:
     campaign = self.campaign
     _resign(self)
     self.campaign = campaign
 
 
+@replaces(ElectorState, "resign")
 def stay(self: ElectorState) -> None:
     self.handing = None
     self.campaign = None
 
 
+@replaces(heartbeats, "on_heartbeat")
 def believe_announcements_alone(state: ElectorState, heartbeat: Heartbeat, now_ms: int) -> None:
     known = (state.record.leader_epoch, state.record.leader)
     if (heartbeat.leader_epoch, heartbeat.leader) == known or heartbeat.leader_epoch <= state.record.leader_epoch:
         _on_heartbeat(state, heartbeat, now_ms)
 
 
+@replaces(rules, "lease_end")
 def for_ever(answered_ms: Mapping[str, int], lists: Lists, lease_ms: int) -> int:
     return max(answered_ms.values()) + 1_000_000_000
 
 
+@replaces(rules, "lease_end")
 def twice_as_long(answered_ms: Mapping[str, int], lists: Lists, lease_ms: int) -> int:
     end_ms = _lease_end(answered_ms, lists, lease_ms)
     return end_ms + lease_ms if end_ms else 0
 
 
+@replaces(heartbeats, "prolong")
 def count_the_heard(state: ElectorState, now_ms: int) -> None:
     """Wrong because a node whose heartbeats arrive may not receive any."""
     if state.leading:
@@ -113,41 +126,50 @@ def count_the_heard(state: ElectorState, now_ms: int) -> None:
         state.lease_end_ms = max(state.lease_end_ms, lease_end_ms)
 
 
+@replaces(rules, "is_worse")
 def fewer_bytes(candidate: ReplicationPosition, mine: ReplicationPosition) -> bool:
     return candidate.offset < mine.offset
 
 
+@replaces(rules, "rank")
 def rank_by_offset(config: ElectConfig, node: str, position: ReplicationPosition) -> tuple[int, int, int, str]:
     return 0, -position.offset, -config.node(node).priority, node
 
 
+@replaces(SendQueue, "put")
 def drop_the_new(self: SendQueue, message: Message) -> None:
     waiting: Any = self._waiting
     if len(waiting) < FULL:
         waiting[len(waiting)] = message
 
 
+@replaces(rules, "next_epoch")
 def same_epoch_again(seen: list[int]) -> int:
     return max(seen)
 
 
+@replaces(NodeList, "quorum")
 def one_less(self: NodeList) -> int:
     return max(1, len(self.nodes) // 2)
 
 
+@replaces(lists, "begun")
 def at_once_alone(known: Lists, floor: ListFloor, wanted: NodeList) -> Lists:
     return Lists(stage=known.stage + 2, counted=(wanted,))
 
 
+@replaces(Lists, "has_majority")
 def of_any(self: Lists, nodes: Iterable[str]) -> bool:
     counted = set(nodes)
     return any(len(each.ids & counted) >= each.quorum for each in self.counted)
 
 
+@replaces(rules, "raised")
 def kept(floor: ListFloor, stage: int, digest: str) -> ListFloor:
     return floor
 
 
+@replaces(rules, "nth_latest")
 def latest(answered_ms: Mapping[str, int], nodes: frozenset[str], n: int) -> int:
     """A list without a majority is ignored."""
     counted = {node: at_ms for node, at_ms in answered_ms.items() if node in nodes}

@@ -116,16 +116,9 @@ def exhaustive_members_command(number: int, mutant: str | None, as_json: bool) -
     sys.exit(HELD if exploration.complete else VIOLATED)
 
 
-sim.add_command(keys.per_key)
-sim.add_command(keys.mutable)
-sim.add_command(keys.membership)
-sim.add_command(keys.as_described)
-sim.add_command(soak)
-sim.add_command(mutants)
-sim.add_command(elect.elect)
-sim.add_command(elect.as_described)
-sim.add_command(elect.elect_mutants)
-sim.add_command(txn.ordered)
-sim.add_command(txn.ordered_mutants)
-sim.add_command(placement.placement)
-sim.add_command(placement.placement_mutants)
+for command in (
+    *(keys.per_key, keys.mutable, keys.membership, keys.as_described, soak, mutants),
+    *(elect.elect, elect.as_described, elect.elect_mutants),
+    *(txn.ordered, txn.ordered_mutants, placement.placement, placement.placement_mutants),
+):
+    sim.add_command(command)
