@@ -3,35 +3,21 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-import msgspec
-from msgspec import Struct
-
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.instances import Command, Instance, InstanceId, OrderedCommit, OrderedReply, OrderedRequest
 from epoxy.node.txn.executor import Results
 from epoxy.node.txn.replica import OrderedReplica
-from epoxy.protocol.effects import Also, Answer, Context, Event, Expired, Local, News, Next, Open, Pause, Tell
+from epoxy.protocol.effects import Answer, Context, News
 from epoxy.protocol.txn.acceptor import commit_of
 from epoxy.protocol.txn.coordinator import submit
-from epoxy.protocol.txn.effects import Effect, Flow, Rescue, TxnTiming
+from epoxy.protocol.txn.effects import Flow, Rescue, TxnOp, TxnTiming
 from epoxy.protocol.txn.recovery import recover
 from epoxy.protocol.txn.votes import vote_broadcast
 from epoxy.store.memory import MemoryStore
 from tests.scenarios import ordered_prose as words
+from tests.scenarios.flow_table import FlowTable, Running
 from tests.scenarios.prose import name
 from tests.scenarios.table import LetterTable, ScenarioError
-
-
-class Running(Struct, kw_only=True, eq=False):
-    """A flow under way."""
-
-    owner: int
-    id: InstanceId
-    steps: Flow[object]
-    round: int = 0
-    inbox: list[Event] = msgspec.field(default_factory=list)
-    watching: tuple[InstanceId, ...] = ()
-    pauses: bool = False
 
 
 class Steady:
@@ -42,7 +28,7 @@ class Steady:
         return 0
 
 
-class OrderedWorld(LetterTable):
+class OrderedWorld(FlowTable, LetterTable):
     def __init__(self, config: ClusterConfig, say: Callable[[str], None]) -> None:
         super().__init__(say, config.replica_ids)
         self.config = config
@@ -80,12 +66,7 @@ class OrderedWorld(LetterTable):
         running = next((each for each in self.running if each.owner == owner), None)
         if running is None:
             raise ScenarioError(f"{name(owner)} waits for nothing")
-        self.say(f"{name(owner)}'s timer rings")
-        if running.pauses:
-            running.pauses = False
-            self._resume(running, None)
-        else:
-            self._resume(running, Expired())
+        self.ring_for(running)
         self._hear_news()
 
     def deliver(self, sender: int, to: int, nth: int) -> None:
@@ -124,69 +105,38 @@ class OrderedWorld(LetterTable):
     def _begin(self, home: int, instance_id: InstanceId, flow: Flow[object]) -> None:
         running = Running(owner=home, id=instance_id, steps=flow)
         self.running.append(running)
-        self._resume(running, None)
+        self.resume(running, None)
 
-    def _resume(self, running: Running, value: object) -> None:
-        """On, until the flow waits for something that only the script can bring, or ends."""
-        while True:
-            try:
-                effect = running.steps.send(value)
-            except StopIteration as stop:
-                self.running.remove(running)
-                self.say(f"{name(running.owner)}: {words.iid(running.id)} is {words.ending(stop.value)}")
-                return
-            if isinstance(effect, Next):
-                running.watching = effect.watching
-                if not running.inbox:
-                    return
-                value = running.inbox.pop(0)
-            elif isinstance(effect, Pause):
-                self.say(f"{name(running.owner)} waits {effect.delay_ms:g} ms")
-                running.pauses = True
-                return
-            else:
-                value = self._perform(running, effect)
+    def finish(self, running: Running, result: object) -> None:
+        assert running.id is not None
+        self.running.remove(running)
+        self.say(f"{name(running.owner)}: {words.iid(running.id)} is {words.ending(result)}")
 
-    def _perform(self, running: Running, effect: Effect) -> object:
-        match effect:
-            case Local():
-                result = self.replicas[running.owner].perform(effect.op)
-                told = words.at_home(effect.op, result)
-                if told is not None:
-                    self.say(f"{name(running.owner)} {told}")
-                self._say_executed()
-                self._tell_vote(running.owner, effect.op, result)
-                return result
-            case Open():
-                running.round += 1
-                running.inbox.clear()
-                self._send(running, "asks", effect.envelopes)
-            case Also():
-                self._send(running, "asks again", effect.envelopes)
-            case Tell():
-                self._send(running, "tells", effect.envelopes, waits=False)
-            case Rescue():
-                for instance_id in effect.ids:
-                    self.recover(running.owner, instance_id)
-            case _:
-                raise AssertionError(effect)
-        return None
+    def perform_local(self, owner: int, op: TxnOp) -> object:
+        result = self.replicas[owner].perform(op)
+        told = words.at_home(op, result)
+        if told is not None:
+            self.say(f"{name(owner)} {told}")
+        self._say_executed()
+        self._tell_vote(owner, op, result)
+        return result
+
+    def perform_other(self, running: Running, effect: object) -> None:
+        assert isinstance(effect, Rescue), effect
+        for instance_id in effect.ids:
+            self.recover(running.owner, instance_id)
 
     def _hear_news(self) -> None:
         """Of what a flow waits for, after whatever brought it."""
         while self._news:
             replica, instance_id = self._news.pop(0)
             for running in [each for each in self.running if each.owner == replica and instance_id in each.watching]:
-                self._resume(running, News())
+                self.resume(running, News())
 
     # Messages
 
-    def _send(
-        self, running: Running, verb: str, envelopes: Mapping[int, OrderedRequest], *, waits: bool = True
-    ) -> None:
-        for request in dict.fromkeys(envelopes.values()):
-            whom = " ".join(name(each) for each, asked in envelopes.items() if asked == request)
-            self.say(f"{name(running.owner)} {verb} {whom}: {words.request(request)}")
+    def send(self, running: Running, verb: str, envelopes: Mapping[int, OrderedRequest], *, waits: bool = True) -> None:
+        self.say_sent(running.owner, verb, envelopes, words.request)
         for to, request in envelopes.items():
             asker = (running, running.round) if waits else None
             self.post(running.owner, to, words.request(request), partial(self._arrive, to, request, asker))
@@ -201,11 +151,11 @@ class OrderedWorld(LetterTable):
         self._tell_vote(to, request, reply)
 
     def _answer(self, sender: int, reply: OrderedReply, running: Running, round_number: int) -> None:
-        if running not in self.running or running.round != round_number or running.pauses:
+        if running not in self.running or not running.waits_for(round_number):
             self.say(f"{name(running.owner)} no longer waits for {name(sender)}: {words.reply(reply)}")
             return
         self.say(f"{name(running.owner)} hears from {name(sender)}: {words.reply(reply)}")
-        self._resume(running, Answer(sender, reply))
+        self.resume(running, Answer(sender, reply))
 
     def _tell_vote(self, voter: int, request: object, reply: object) -> None:
         """A vote is durable at once here, so the voter counts it at once."""

@@ -13,9 +13,10 @@ import pytest
 from epoxy.model.errors import InvariantViolation
 from epoxy.model.writes import Committed, Outcome, ReadOutcome, ReadResult, Source
 from epoxy.protocol.keys import acceptor, local, reader, recovery
+from tests.scenarios.flow_table import Running
 from tests.scenarios.script import Stage
 from tests.scenarios.table import ScenarioError
-from tests.scenarios.world import Running, World
+from tests.scenarios.world import World
 
 SEEDS = range(300)
 """Every planted fault below is found within these; without faults they take a few seconds."""

@@ -10,12 +10,13 @@ from epoxy.model.cluster import ClusterConfig
 from epoxy.model.messages import Inspect, Inspected, KeyRequest, Reply, Request
 from epoxy.model.records import FRESH, KeyState, Proposal
 from epoxy.model.writes import Committed, Outcome, ReadOutcome, ReadResult, Source
-from epoxy.protocol.effects import Adopt, Also, Answer, Context, Event, Expired, Local, Next, Open, Pause, Tell, Timing
+from epoxy.protocol.effects import Adopt, Answer, Context, Timing
 from epoxy.protocol.keys import acceptor, local
-from epoxy.protocol.keys.effects import Effect, Flow
+from epoxy.protocol.keys.effects import Flow
 from epoxy.protocol.keys.operations import Cache, LocalOp, Peek
 from tests.scenarios import prose
-from tests.scenarios.table import ScenarioError, Table
+from tests.scenarios.flow_table import FlowTable, Running
+from tests.scenarios.table import ScenarioError
 
 KEY = b"k"
 """One scenario, one key: keys never meet, so a second one would only add noise."""
@@ -33,16 +34,6 @@ class Packet(Struct, kw_only=True):
 
     def __str__(self) -> str:
         return prose.reply(self.reply) if self.reply is not None else prose.requests(self.requests)
-
-
-class Running(Struct, kw_only=True, eq=False):
-    """A flow under way."""
-
-    owner: int
-    steps: WriteOrRead
-    round: int = 0
-    inbox: list[Event] = msgspec.field(default_factory=list)
-    pause: Pause | None = None
 
 
 class Replica(Struct, kw_only=True, eq=False):
@@ -75,7 +66,7 @@ class Witness(Protocol):
     def answered(self, running: Running, outcome: Outcome | ReadOutcome) -> None: ...
 
 
-class World(Table):
+class World(FlowTable):
     def __init__(self, config: ClusterConfig, say: Callable[[str], None]) -> None:
         super().__init__(say)
         self.replicas = {i: Replica(id=i, config=config) for i in config.replica_ids}
@@ -102,44 +93,9 @@ class World(Table):
         replica.running.append(running)
         if self.witness is not None:
             self.witness.asked(running)
-        self._resume(running, None)
+        self.resume(running, None)
 
-    def _resume(self, running: Running, value: object) -> None:
-        """On, until the flow waits for something that only the script can bring, or ends."""
-        while True:
-            try:
-                effect = running.steps.send(value)
-            except StopIteration as stop:
-                self._finish(running, stop.value)
-                return
-            if isinstance(effect, Next):
-                if not running.inbox:
-                    return
-                value = running.inbox.pop(0)
-            elif isinstance(effect, Pause):
-                self.say(f"{prose.name(running.owner)} waits {effect.delay_ms:g} ms")
-                running.pause = effect
-                return
-            else:
-                value = self._perform(running, effect)
-
-    def _perform(self, running: Running, effect: Effect) -> object:
-        match effect:
-            case Local():
-                return self._at_home(self.replicas[running.owner], effect)
-            case Open():
-                running.round += 1
-                running.inbox.clear()
-                self._send(running, "asks", effect.envelopes)
-            case Also():
-                self._send(running, "asks again", effect.envelopes)
-            case Tell():
-                self._send(running, "tells", effect.envelopes, waits=False)
-            case _:
-                raise AssertionError(effect)
-        return None
-
-    def _finish(self, running: Running, outcome: Outcome | ReadOutcome) -> None:
+    def finish(self, running: Running, outcome: Outcome | ReadOutcome) -> None:
         self.replicas[running.owner].running.remove(running)
         self.say(f"{prose.name(running.owner)} answers its client: {prose.outcome(outcome)}")
         if isinstance(outcome, Committed):
@@ -147,21 +103,21 @@ class World(Table):
         if self.witness is not None:
             self.witness.answered(running, outcome)
 
-    def _at_home(self, replica: Replica, effect: Local[LocalOp]) -> object:
-        result = self._home_result(replica, effect)
-        self.say(f"{prose.name(replica.id)} {prose.at_home(effect.op, result)}")
+    def perform_local(self, owner: int, op: LocalOp) -> object:
+        result = self._local_result(self.replicas[owner], op)
+        self.say(f"{prose.name(owner)} {prose.at_home(op, result)}")
         return result
 
-    def _home_result(self, replica: Replica, effect: Local[LocalOp]) -> object:
-        match effect.op:
-            case Peek() as op:
+    def _local_result(self, replica: Replica, op: LocalOp) -> object:
+        match op:
+            case Peek():
                 return self._peek(replica, op)
-            case Cache() as op:
+            case Cache():
                 replica.cache[op.key] = op.proposal
                 return None
-            case Adopt() as op:
+            case Adopt():
                 return self._adopt(replica, op.config)
-            case op:
+            case _:
                 state, result = local.perform(replica.keys.get(op.key, FRESH), op, replica.config)
                 self._store(replica, op.key, state)
                 return result
@@ -205,22 +161,16 @@ class World(Table):
         version = replica.keys.get(key, FRESH).version
         for running in list(replica.running):
             if running.pause is not None and running.pause.key == key and running.pause.version <= version:
-                self._end_pause(running)
-
-    def _end_pause(self, running: Running) -> None:
-        running.pause = None
-        self._resume(running, None)
+                self.end_pause(running)
 
     # The network
 
-    def _send(
+    def send(
         self, running: Running, verb: str, envelopes: Mapping[int, tuple[Request, ...]], *, waits: bool = True
     ) -> None:
         """Others hear of it when the script says so; a replica asks itself at once."""
         me = running.owner
-        for requests in dict.fromkeys(envelopes.values()):
-            names = " ".join(prose.name(to) for to, asked in envelopes.items() if asked == requests)
-            self.say(f"{prose.name(me)} {verb} {names}: {prose.requests(requests)}")
+        self.say_sent(me, verb, envelopes, prose.requests)
         for to, requests in envelopes.items():
             if to == me:
                 reply = [self._receive(self.replicas[me], request) for request in requests][-1]
@@ -258,11 +208,11 @@ class World(Table):
         assert running is not None
         assert reply is not None
         owner = self.replicas[running.owner]
-        if running not in owner.running or running.round != packet.round or running.pause is not None:
+        if running not in owner.running or not running.waits_for(packet.round):
             self.say(f"{prose.name(owner.id)} no longer waits for {prose.name(sender)}: {prose.reply(reply)}")
             return
         self.say(f"{prose.name(owner.id)} hears from {prose.name(sender)}: {prose.reply(reply)}")
-        self._resume(running, Answer(sender, reply))
+        self.resume(running, Answer(sender, reply))
 
     # Time and trouble
 
@@ -270,12 +220,7 @@ class World(Table):
         """The timer of the oldest flow of a replica: of its pause, or of its round."""
         if not self.replicas[owner].running:
             raise ScenarioError(f"{prose.name(owner)} waits for nothing")
-        running = self.replicas[owner].running[0]
-        self.say(f"{prose.name(owner)}'s timer rings")
-        if running.pause is not None:
-            self._end_pause(running)
-        else:
-            self._resume(running, Expired())
+        self.ring_for(self.replicas[owner].running[0])
 
     def crash(self, owner: int) -> None:
         replica = self.replicas[owner]
