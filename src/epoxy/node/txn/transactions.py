@@ -104,35 +104,27 @@ class Transactions:
     def _settle_engines(
         self, txn: Txn, unknown: list[bytes], entry: "Entry", done: Callable[[TxnOutcome], None]
     ) -> None:
-        """One key is claimed at once: if that fails, nothing was done. Several are read before any is claimed."""
+        """One key is claimed at once: if that fails, nothing was done. Several are read before any is claimed: a claim
+        is for ever, and a transaction that is refused for another key should leave none behind."""
         if len(unknown) > 1:
-            Survey(unknown, partial(self._surveyed, txn, entry, done)).ask(self._driver)
+            KeyEngines(unknown, partial(self._settled, txn, entry, done)).read(self._driver)
         else:
             self._claim(unknown, txn, entry, done)
 
-    def _surveyed(self, txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None], survey: "Survey") -> None:
-        for key in survey.owned:
-            self._remember(key)
-        if survey.elsewhere:
-            done(WrongEngine(keys=tuple(survey.elsewhere)))
-        elif survey.failed is not None or entry.is_late:
-            done(TxnRefused(reason=f"{ENGINES_UNKNOWN}: {survey.failed}"))
-        elif survey.free:
-            self._claim(survey.free, txn, entry, done)
-        else:
-            self._put_forward(txn, entry, done)
-
     def _claim(self, keys: list[bytes], txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None]) -> None:
         entry.claims = True
-        KeyClaim(keys, partial(self._claimed, txn, entry, done)).ask(self._driver)
+        KeyEngines(keys, partial(self._settled, txn, entry, done)).claim(self._driver)
 
-    def _claimed(self, txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None], claim: "KeyClaim") -> None:
-        for key in claim.won:
+    def _settled(self, txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None], engines: "KeyEngines") -> None:
+        for key in engines.owned:
             self._remember(key)
-        if claim.lost:
-            done(WrongEngine(keys=tuple(claim.lost), claimed=tuple(claim.won)))
-        elif claim.failed is not None or entry.is_late:
-            done(TxnRefused(reason=f"{ENGINES_UNKNOWN}: {claim.failed}"))
+        if engines.elsewhere:
+            claimed = tuple(engines.owned) if entry.claims else ()
+            done(WrongEngine(keys=tuple(engines.elsewhere), claimed=claimed))
+        elif engines.failed is not None or entry.is_late:
+            done(TxnRefused(reason=f"{ENGINES_UNKNOWN}: {engines.failed}"))
+        elif engines.free:
+            self._claim(engines.free, txn, entry, done)
         else:
             self._put_forward(txn, entry, done)
 
@@ -164,11 +156,10 @@ class Entry:
         self._answered(outcome)
 
 
-class Survey:
-    """Reads several keys with a quorum to learn their engines before any of them is claimed: a claim is for ever, and a
-    transaction that is refused for another key should leave none behind."""
+class KeyEngines:
+    """The engines of several keys, read or claimed at the same time. Done when all answers have come."""
 
-    def __init__(self, keys: list[bytes], done: Callable[["Survey"], None]) -> None:
+    def __init__(self, keys: list[bytes], done: Callable[["KeyEngines"], None]) -> None:
         self.free: list[bytes] = []
         self.owned: list[bytes] = []
         self.elsewhere: list[bytes] = []
@@ -177,49 +168,33 @@ class Survey:
         self._missing = len(keys)
         self._done = done
 
-    def ask(self, driver: Driver) -> None:
+    def read(self, driver: Driver) -> None:
         for key in self._keys:
-            driver.read(key, Consistency.LINEARIZABLE, partial(self._heard, key))
+            driver.read(key, Consistency.LINEARIZABLE, partial(self._answered, key))
 
-    def _heard(self, key: bytes, outcome: ReadOutcome) -> None:
+    def claim(self, driver: Driver) -> None:
+        for key in self._keys:
+            driver.write(Write(key=key, value=OWNED), partial(self._answered, key))
+
+    def _answered(self, key: bytes, outcome: ReadOutcome | Outcome) -> None:
         self._missing -= 1
-        if isinstance(outcome, ReadFailed):
+        if isinstance(outcome, ReadFailed | ConsensusFailed | Refused):
             self.failed = outcome.reason
-        elif outcome.value is None:
-            self.free.append(key)
-        elif is_owned(outcome.committed):
-            self.owned.append(key)
         else:
-            self.elsewhere.append(key)
+            self._list_for(outcome).append(key)
         if not self._missing:
             self._done(self)
 
-
-class KeyClaim:
-    """Reserves several keys for transactions, at the same time. Done when all writes are answered."""
-
-    def __init__(self, keys: list[bytes], done: Callable[["KeyClaim"], None]) -> None:
-        self.won: list[bytes] = []
-        self.lost: list[bytes] = []
-        self.failed: str | None = None
-        self._keys = keys
-        self._missing = len(keys)
-        self._done = done
-
-    def ask(self, driver: Driver) -> None:
-        for key in self._keys:
-            driver.write(Write(key=key, value=OWNED), partial(self._heard, key))
-
-    def _heard(self, key: bytes, outcome: Outcome) -> None:
-        self._missing -= 1
-        if isinstance(outcome, Committed) and is_owned(outcome.proposal):
-            self.won.append(key)
-        elif isinstance(outcome, ConsensusFailed | Refused):
-            self.failed = outcome.reason
-        else:
-            self.lost.append(key)
-        if not self._missing:
-            self._done(self)
+    def _list_for(self, outcome: ReadResult | Outcome) -> list[bytes]:
+        match outcome:
+            case ReadResult() if outcome.value is None:
+                return self.free
+            case ReadResult():
+                return self.owned if is_owned(outcome.committed) else self.elsewhere
+            case Committed() if is_owned(outcome.proposal):
+                return self.owned
+            case _:
+                return self.elsewhere
 
 
 def is_owned(committed: Proposal | None) -> bool:
