@@ -206,7 +206,6 @@ class Cluster:
         self.nodes += nodes
 
     def add(self) -> ClusterNode:
-        """One more member."""
         node = self.prepare()
         self.join(node)
         return node

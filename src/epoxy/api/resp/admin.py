@@ -246,17 +246,13 @@ def unknown_subcommand(command: str, name: bytes, hint: str = "") -> InvalidRequ
     return InvalidRequest(f"unknown subcommand or wrong number of arguments for {command} '{said}'{hint}")
 
 
-def refusal(name: str, reason: str) -> CommandSpec:
+def refused(name: str) -> CommandSpec:
     """A command of Redis that is not offered: the error says why, instead of "unknown command"."""
 
     def run(_session: RespSession, _arguments: Arguments) -> bytes:
-        return resp.error(f"ERR {name.upper()} {reason}")
+        return resp.error(f"ERR {name.upper()} is refused: no key expires here")
 
-    return CommandSpec(name=name, run=run, arity=-1, summary=f"Not offered: {reason}.", group=REFUSED)
-
-
-def refusals() -> list[CommandSpec]:
-    return [refusal(name, "is refused: no key expires here") for name in NEVER]
+    return CommandSpec(name=name, run=run, arity=-1, summary="Not offered: no key expires here.", group=REFUSED)
 
 
 def commands(server: "RespServer") -> tuple[CommandSpec, ...]:
@@ -279,5 +275,5 @@ def commands(server: "RespServer") -> tuple[CommandSpec, ...]:
         on(name="config", run=admin.config, arity=-2, summary="CONFIG GET: settings that client libraries look up."),
         on(name="command", run=admin.command, arity=-1, summary="The commands of this server."),
         on(name="info", run=admin.info, arity=-1, summary="The node's status, in the form Redis gives it."),
-        *refusals(),
+        *(refused(name) for name in NEVER),
     )
