@@ -66,14 +66,6 @@ def glossary_words(text: str) -> set[str]:
     return {word for cell in re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE) for word in _words(cell)}
 
 
-RENAMES = {
-    "mirror": "protocol/members/txn_sync.py",
-    "orders": "protocol/elect/server_commands.py",
-    "refusals": "codec/value_checks.py",
-}
-"""Riddles that are being renamed, with a proposal for each. Words leave this table, none enters it."""
-
-
 def field_words(text: str) -> set[str]:
     return {word for line in text.splitlines() if not line.startswith("#") for word in line.split()}
 
@@ -96,7 +88,7 @@ def test_module_names_use_words_of_the_field_or_of_the_glossary() -> None:
     plain = field_words((Path(__file__).parent / "field_words.txt").read_text("utf-8"))
     house = glossary_words((ROOT / "docs" / "glossary.md").read_text("utf-8"))
     paths = [path for package in PACKAGES for path in package_sources(package)]
-    assert unknown_words(paths, plain | house | RENAMES.keys()) == {}, (
+    assert unknown_words(paths, plain | house) == {}, (
         "rename it, explain the word in docs/glossary.md, or field_words.txt"
     )
 
