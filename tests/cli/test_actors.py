@@ -1,4 +1,4 @@
-"""`epoxy actor` and `epoxy envoy`: what they print, and how they exit. Real workers: tests/api/http/test_actors.py."""
+"""`epoxy actor` and `epoxy envoy`: output and exit statuses. Real workers: tests/api/http/test_routes_actors.py."""
 
 import json
 
