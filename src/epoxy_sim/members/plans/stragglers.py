@@ -140,17 +140,17 @@ def draw_faults(dice: Random, founders: tuple[int, ...], straggler: int, n: int)
         Fault(at_us=0 if kind is FaultKind.CRASH_ON_ANSWER else at_us, kind=kind, machines=(straggler,)),
         Fault(at_us=back_us, kind=ends, machines=(straggler,)),
     ]
-    friends = [i for i in founders if i != straggler]
-    if len(friends) > 1 and dice.random() < 0.5:
+    others = [i for i in founders if i != straggler]
+    if len(others) > 1 and dice.random() < 0.5:
         # Another member misses everything the straggler did.
-        deaf = (dice.choice(friends),)
+        deaf = (dice.choice(others),)
         faults.append(Fault(at_us=0, kind=FaultKind.PARTITION, machines=deaf))
         faults.append(Fault(at_us=dice.randrange(CHANGE_US, CHANGED_US), kind=FaultKind.HEAL, machines=deaf))
-    if friends and dice.random() < 0.6:
-        company = (straggler, *dice.sample(friends, k=dice.randint(1, max(1, len(friends) - 1))))
-        if len(company) < n:
+    if others and dice.random() < 0.6:
+        side = (straggler, *dice.sample(others, k=dice.randint(1, max(1, len(others) - 1))))
+        if len(side) < n:
             cut_us = max(0, back_us - dice.choice((1, 100_000)))
-            faults.append(Fault(at_us=cut_us, kind=FaultKind.PARTITION, machines=tuple(sorted(company))))
+            faults.append(Fault(at_us=cut_us, kind=FaultKind.PARTITION, machines=tuple(sorted(side))))
             faults.append(Fault(at_us=dice.randrange(cut_us, END_US), kind=FaultKind.HEAL, machines=(straggler,)))
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
 
