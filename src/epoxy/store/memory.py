@@ -100,5 +100,10 @@ class MemoryStore(Transactor):
         while self._waiting and self._waiting[0][0] <= self._synced:
             self._waiting.popleft()[1]()
         self._flushing = False
-        if self._pending and self._dead is None:
+        if self._pending:
+            self._flush_rest(flush)
+
+    def _flush_rest(self, flush: Flush) -> None:
+        """A function of its own: a callback may have failed the store, which mypyc does not see within one function."""
+        if self._dead is None:
             self._start_flush(flush)
