@@ -12,7 +12,6 @@ from epoxy.model.messages import (
     Request,
 )
 from epoxy.runtime.clock import LoopClock, SystemDice
-from epoxy.transport.peers.batch import WindowedMinimum
 from epoxy.transport.peers.transport import Peers
 from epoxy.transport.wan.emulation import Link
 from tests.transport.http.harness import run, until
@@ -126,20 +125,6 @@ def test_what_the_peer_does_is_no_part_of_the_distance() -> None:
             assert after_ms <= before_ms
 
     run(story())
-
-
-def test_the_shortest_of_the_last_while() -> None:
-    shortest = WindowedMinimum()
-    assert shortest.value is None
-    for now_ms, sample_ms, expected in (
-        (0, 30.0, 30.0),
-        (1000, 20.0, 20.0),
-        (5001, 40.0, 20.0),
-        (10002, 50.0, 40.0),
-        (15003, 60.0, 50.0),
-    ):
-        shortest.add(sample_ms, now_ms)
-        assert shortest.value == expected
 
 
 def test_a_cut_link_fails_and_heals() -> None:

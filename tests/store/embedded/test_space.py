@@ -1,0 +1,30 @@
+"""A full disk is told from a broken one."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from epoxy.store.embedded import space
+from epoxy.store.embedded.space import LEAST_FREE_BYTES, cause_of, free_bytes
+
+
+@pytest.mark.parametrize(
+    ("number", "free", "full"),
+    [
+        (errno.ENOSPC, LEAST_FREE_BYTES, True),
+        (errno.EDQUOT, LEAST_FREE_BYTES, True),
+        (errno.EIO, LEAST_FREE_BYTES, False),
+        (errno.EIO, LEAST_FREE_BYTES - 1, True),
+    ],
+)
+def test_a_full_disk_is_named(
+    number: int, free: int, full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(space, "free_bytes", lambda _: free)
+    assert ("the disk is full" in cause_of(OSError(number, "why"), tmp_path)) is full
+
+
+def test_a_folder_that_cannot_tell_its_space_is_not_full(tmp_path: Path) -> None:
+    assert free_bytes(tmp_path) > 0
+    assert free_bytes(tmp_path / "missing") == LEAST_FREE_BYTES

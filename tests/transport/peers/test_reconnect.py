@@ -1,0 +1,88 @@
+"""Connections to a peer are opened, and opened again with back-off."""
+
+import asyncio
+from collections.abc import Callable
+from unittest.mock import Mock
+
+import pytest
+
+from epoxy.runtime.clock import LoopClock, SystemDice
+from epoxy.transport.limits import PeerLimits
+from epoxy.transport.peers.link_context import LinkContext
+from epoxy.transport.peers.reconnect import PeerConnections
+from epoxy.transport.wan.emulation import Link
+from tests.transport.http.harness import run, until
+
+LIMITS = PeerLimits(connections=2, backoff_ms=1, backoff_cap_ms=4)
+
+
+def connections(
+    url: str, *, ready: Callable[[], None] = lambda: None, failed: Callable[[str], None] = lambda _: None
+) -> PeerConnections:
+    clock = LoopClock(asyncio.get_running_loop())
+    context = LinkContext(clock, SystemDice(), Link(clock), None)
+    return PeerConnections(url, context, LIMITS, on_ready=ready, on_failed=failed)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"), [("ftp://a", "no address"), ("http://", "no address"), ("https://a", r"there is no \[tls\]")]
+)
+def test_an_address_that_cannot_be_used_is_refused(url: str, words: str) -> None:
+    async def story() -> None:
+        with pytest.raises(ValueError, match=words):
+            connections(url)
+
+    run(story())
+
+
+def test_a_lost_connection_is_opened_again() -> None:
+    async def story() -> None:
+        accepted: list[asyncio.StreamWriter] = []
+        server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
+        opened: list[None] = []
+        kept = connections(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", ready=lambda: opened.append(None))
+        assert kept.best() is None
+        kept.start()
+        await until(lambda: len(accepted) == len(opened) == 2)
+        accepted[0].transport.abort()
+        await until(lambda: len(accepted) == len(opened) == 3)
+        await kept.stop()
+        assert kept.best() is None
+        for writer in accepted:
+            writer.close()
+        server.close()
+
+    run(story())
+
+
+def test_failures_are_reported_while_none_is_open() -> None:
+    async def story() -> None:
+        failures: list[str] = []
+        kept = connections("http://127.0.0.1:1", failed=failures.append)
+        kept.start()
+        await until(lambda: len(failures) >= 4)
+        await kept.stop()
+        assert all("Connect" in failure or "refused" in failure for failure in failures), failures
+
+    run(story())
+
+
+def test_the_best_connection_has_the_fewest_answers_outstanding() -> None:
+    async def story() -> None:
+        kept = connections("http://127.0.0.1:1")
+        busy, paused, idle = (Mock(waiting=waiting, write_paused=False) for waiting in (3, 0, 1))
+        paused.write_paused = True
+        kept._open = [busy, paused, idle]
+        assert kept.best() is idle
+
+    run(story())
+
+
+def test_pauses_double_up_to_a_cap_with_jitter() -> None:
+    async def story() -> None:
+        kept = connections("http://127.0.0.1:1")
+        for failures, most_ms in ((1, 2), (2, 4), (3, 4), (1000, 4)):
+            pauses = [1000 * kept._pause_s(failures) for _ in range(50)]
+            assert 0.5 * most_ms <= min(pauses) < max(pauses) <= 1.5 * most_ms
+
+    run(story())
