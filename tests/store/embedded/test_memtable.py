@@ -10,13 +10,13 @@ from epoxy.store.embedded.memtable import EMPTY, Memtable, MemtableStack, Replac
 from epoxy.store.embedded.tree import Tree
 from epoxy.store.mvcc import UndoLog
 
+Rows = dict[bytes, bytes | None]
+
 keys = st.binary(min_size=1, max_size=2)
 
 
 @given(st.lists(st.dictionaries(keys, st.one_of(st.none(), st.just(b"v")), max_size=8), max_size=8), keys, keys)
-def test_rows_are_in_order_after_each_addition(
-    batches: list[dict[bytes, bytes | None]], one: bytes, two: bytes
-) -> None:
+def test_rows_are_in_order_after_each_addition(batches: list[Rows], one: bytes, two: bytes) -> None:
     memtable, model = Memtable(), dict[bytes, bytes | None]()
     begin, end = sorted((one, two))
     for batch in batches:
@@ -48,7 +48,8 @@ def test_a_view_undoes_later_commits(tmp_path: Path) -> None:
     stack = MemtableStack(Memtable({b"b": b"old"}), EMPTY, EMPTY, EMPTY, tree.view())
     log: UndoLog[Replaced] = UndoLog()
     view = StoreView(stack, log.begin_read())
-    for changes in ({b"a": b"new", b"c": b"new"}, {b"a": b"newer", b"b": None}):
+    batches: list[Rows] = [{b"a": b"new", b"c": b"new"}, {b"a": b"newer", b"b": None}]
+    for changes in batches:
         log.record({key: stack.replaced(key) for key in changes})
         stack.open.add(changes)
     assert [view.get(key) for key in (b"a", b"b", b"c")] == [b"tree", b"old", None]

@@ -85,6 +85,7 @@ def test_a_cut_link_neither_hears_nor_answers() -> None:
         assert b"link_cut" in caller.sent
 
 
+@pytest.mark.pure("a frame that belongs to no connection")
 def test_a_frame_from_a_removed_replica_is_refused() -> None:
     class Frame:
         header = SignedHeader(SENDER, ME, 1, NOW_MS, 7)
