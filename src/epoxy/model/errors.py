@@ -13,17 +13,17 @@
     │   ├── InvalidValue                    the right shape, but no value the model has
     │   └── UnknownVersion                  a format version this code does not speak
     ├── StoreError
-    │   ├── Conflict            definite    a transaction lost against another; it is run again
-    │   ├── TooManyConflicts    definite    ... until its limit
+    │   ├── Conflict            definite    another transaction changed what this one read; it is run again
+    │   ├── TooManyConflicts    definite    a transaction met a conflict in every attempt
     │   ├── TransactionTooLarge definite    it was not started
     │   ├── StoreRefused        definite    a data directory that must not be opened; it was left as it is
     │   └── StoreFailed         indefinite  a write or fsync failed: the process must end
     ├── InvariantViolation      indefinite  two values for one instance: a bug, or a corrupt store
-    └── ClientError                         what a client raises about a request of its own
-        ├── Unavailable         definite    no node took the request on
-        │   └── NotRunning                  the actor did not start in time, whichever node is asked
+    └── ClientError                         raised by the Python client about its own request
+        ├── Unavailable         definite    no node accepted the request
+        │   └── NotRunning                  the actor did not start in time; no other node is tried
         ├── CursorGone          definite    the changes that come next are no longer kept
-        ├── WriteConflict       definite    not written, because of what stands there; it comes along
+        ├── WriteConflict       definite    not written, because of the committed value, which it carries
         │   ├── VersionMismatch             `if_version` is not the committed version
         │   └── ImmutableKey                the name is reserved, for ever
         └── OutcomeUnknown      indefinite  a write was sent, and what became of it is not known

@@ -108,7 +108,7 @@ class Node:
         self._backfill = Backfill(self.replica.keyspace, store, clock) if settings.store.backfill else None
 
     def start(self) -> None:
-        """Peers may be absent. Clients are served once most of the others have met this node's store."""
+        """Peers may be absent. Clients are served once most of the others have recorded this node's store."""
         self._retime()
         self.ordered.adopt(self.replica.config)
         self.ordered.start()

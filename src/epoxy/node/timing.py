@@ -24,7 +24,7 @@ SHORTEST_BACKOFF_MS, LONGEST_BACKOFF_MS = 3.0, 100.0
 """Rivals should be out of each other's way after about half a round: longer loses time, shorter collides again."""
 
 SAME_DISTANCE_MS = 2.0
-"""Round trips that differ by less differ by chance."""
+"""Smaller differences between round trips are noise."""
 
 UNKNOWN_RTT_MS = 300.0
 """A peer that has not been measured yet may be on the other side of the world."""

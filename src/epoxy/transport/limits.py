@@ -80,7 +80,7 @@ class PeerLimits(Struct, frozen=True, kw_only=True):
     gather_ms: float = 1.0
     """The event loop's finest timer, and little beside a longer round trip."""
     lazy_ms: float = 2.0
-    """That a message without a callback waits for one with a callback. A client that goes on at once has its next write
+    """How long a message without a callback waits for one with. A client that goes on at once has its next write
     on the way by then, and both share a frame and a sync."""
     busy_lazy_ms: float = 10.0
     """The same on a busy link, where a write takes as long, and a frame with a sync costs as much as ten messages."""

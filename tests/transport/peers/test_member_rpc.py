@@ -212,7 +212,7 @@ def test_an_impostor_is_told_why_it_is_not_heard() -> None:
     async def test(server: RunningServer) -> None:
         answer = await server.ask(post(StatusRead(), MEMBER_PATH))
         assert answer.startswith(b"HTTP/1.1 403 ")
-        assert b"who lost its disk comes back under a new id" in answer
+        assert b"a replica that lost its disk needs a new id" in answer
 
     with_server(MemberRpcEndpoint(Answerer(), authenticator), test)
 

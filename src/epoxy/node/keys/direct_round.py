@@ -65,11 +65,11 @@ class DirectRound(Generic[T]):
         self._is_open = False
 
     def _counted(self, sender: int, reply: Reply) -> bool:
-        """Whether the reply is what was asked for. It was counted then, and the round may be over."""
+        """Whether the reply is of the wanted kind. If so, it was counted, and the round may be over."""
         raise NotImplementedError
 
     def _leave(self, news: AlreadyCommitted | StaleEpoch | None) -> None:
-        """Go on with a flow. `news`: what a reply told that ended the round."""
+        """Go on with a flow. `news`: the reply that ended the round, if it was one of these."""
         raise NotImplementedError
 
     def _failure(self, reason: str) -> T:

@@ -9,7 +9,7 @@ from epoxy.node.observer import Observer, Unobserved
 
 
 class RoundLatency:
-    """An Observer that passes on what it hears. Rounds that failed tell nothing of the time a good one takes."""
+    """An Observer. Failed rounds are not counted: they do not tell how long a good one takes."""
 
     def __init__(self) -> None:
         self.then: Observer = Unobserved()
@@ -17,7 +17,7 @@ class RoundLatency:
         self._count = 0
 
     def mean_ms(self) -> float:
-        """Of the fast rounds since the last time this was asked; 0 if there were none."""
+        """Of the fast rounds since the last call; 0 if there were none."""
         mean_ms = self._seconds / self._count * 1000 if self._count else 0.0
         self._seconds, self._count = 0.0, 0
         return mean_ms

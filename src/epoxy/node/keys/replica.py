@@ -227,7 +227,7 @@ class Replica:
             self._adopt(config)
 
     def _adopt(self, config: ClusterConfig) -> ClusterConfig:
-        """Never to an older one: to adopt is to learn a commit of the register of configurations."""
+        """A configuration is the committed value of CONFIG_KEY, so the acceptor refuses an older one."""
         self._key_request(Commit(key=CONFIG_KEY, epoch=config.epoch, proposal=config_record.to_proposal(config)))
         return self.config
 

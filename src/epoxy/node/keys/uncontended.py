@@ -134,7 +134,7 @@ class Uncontended(DirectRound[Outcome]):
         self._driver.perform(effect, done)
 
     def send(self, to: int, requests: Requests, answered: Callable[[Reply], None] | None) -> None:
-        """All replicas are sent the same Prepare in a round."""
+        """Counts Prepare rounds: all replicas of a round are sent the same object."""
         last = requests[-1]
         if isinstance(last, Prepare) and last is not self._prepare:
             self._prepare = last

@@ -15,7 +15,7 @@ from epoxy.protocol.txn.queue import Flight, Queue, QueuedTransaction
 
 LEFT = TxnUnknown(reason="this replica left the members while it was under way; it may have taken effect")
 
-FAILED = TxnRefused(reason="it failed before it was put forward, by a fault of this node; see its log")
+FAILED = TxnRefused(reason="it failed before it was proposed, because of a bug in this node; see its log")
 
 
 class SubmissionHost(Protocol):

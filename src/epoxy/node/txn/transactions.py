@@ -36,7 +36,7 @@ REMEMBERED = 1 << 16
 ENGINES_UNKNOWN = "it is not known which engine a key belongs to"
 MAY_BE_CLAIMED = "Keys it names may belong to transactions from now on"
 
-NOT_BEGUN = TxnRefused(reason="it was not put forward in time, because of those before it; nothing was done")
+NOT_BEGUN = TxnRefused(reason="it was not proposed in time, because of earlier transactions; nothing was done")
 
 LATE = TxnUnknown(reason="not decided in time; it may still take effect")
 
@@ -214,5 +214,5 @@ def is_of_transactions(committed: Proposal) -> bool:
 def read_of(outcome: TxnOutcome) -> ReadAnswer:
     if isinstance(outcome, Executed):
         return ReadResult(committed=shown(outcome.found[0]), source=Source.QUORUM)
-    reason = outcome.reason if isinstance(outcome, TxnRefused | TxnUnknown) else "the key is not one of transactions"
+    reason = outcome.reason if isinstance(outcome, TxnRefused | TxnUnknown) else "the key is not one for transactions"
     return ReadFailed(reason=reason)

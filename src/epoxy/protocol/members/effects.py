@@ -21,8 +21,8 @@ class CurrentConfig(Struct, frozen=True):
 
 
 class ReadChangeRequest(Struct, frozen=True):
-    """Resumed with what a quorum says the wish register holds: a Wish, None if there never was one; False if no quorum
-    answered."""
+    """Read the last change request from a quorum. Resumed with the ChangeRequest, None if there never was one, or False
+    if no quorum answered."""
 
 
 class Ask(Struct, frozen=True, kw_only=True):
@@ -33,15 +33,15 @@ class Ask(Struct, frozen=True, kw_only=True):
 
 
 class AskAll(Struct, frozen=True, kw_only=True):
-    """Ask several at once; resumed with the replies by replica. Who said nothing in time is missing."""
+    """Ask several at once; resumed with the replies by replica. Replicas that did not answer in time are missing."""
 
     to: tuple[int, ...]
     request: MemberRequest
 
 
 class Publish(Struct, frozen=True, kw_only=True):
-    """Have this configuration decided by the one in force. Resumed when it is known what became of that; the flow looks
-    at the configuration then in force, not at the outcome."""
+    """Have this configuration decided by the one in force. Resumed when the outcome is known; the flow goes by the
+    configuration then in force, not by the outcome."""
 
     config: ClusterConfig
 
@@ -55,14 +55,14 @@ class LoadProgress(Struct, frozen=True, kw_only=True):
 
 
 class Summarise(Struct, frozen=True, kw_only=True):
-    """Resumed with the Stretch this replica holds beyond `after`, as long as a page."""
+    """Resumed with a Stretch: the digest of one page of the keys this replica holds beyond `after`."""
 
     after: bytes | None
 
 
 class Keep(Struct, frozen=True, kw_only=True):
-    """Learn these decisions, and with them remember how far that goes. Resumed when both are durable, with how many of
-    them were news here. Without progress: forget how far it went."""
+    """Learn these decisions, and store the progress of the copy with them. Resumed when both are durable, with how many
+    decisions were new here. Without progress: delete what was stored."""
 
     source: int
     entries: tuple[ChangelogEntry, ...]
@@ -70,40 +70,40 @@ class Keep(Struct, frozen=True, kw_only=True):
 
 
 class Repair(Struct, frozen=True, kw_only=True):
-    """Learn these decisions, which this replica should have heard of long ago. Resumed when they are durable, with how
-    many of them were news here."""
+    """Learn these decisions, which a comparison has found missing here. Resumed when they are durable, with how many
+    were new here."""
 
     entries: tuple[ChangelogEntry, ...]
 
 
 class GiveWay(Struct, frozen=True, kw_only=True):
-    """Let others have their turn: what was summarised, kept and repaired since the last time takes no more than this
-    share of this replica's time."""
+    """Pause, so that the work since the last pause (digests, pages kept and repaired) takes no more than this share of
+    the replica's time."""
 
     share: float
 
 
 class Followed(Struct, frozen=True, kw_only=True):
-    """This source was copied up to its tail: say so in the status of this replica, as long as members change."""
+    """This source was copied up to its tail: report it in this replica's status while members change."""
 
     source: int
 
 
 class Settle(Struct, frozen=True, kw_only=True):
-    """Find out, with a quorum, what became of these keys, and learn it here. Resumed with whether that succeeded for
-    all of them."""
+    """Read these keys from a quorum, finish what is in flight, and commit the decisions here. Resumed with whether that
+    succeeded for all of them."""
 
     keys: tuple[Unsettled, ...]
 
 
 class Synced(Struct, frozen=True, kw_only=True):
-    """Say in the status of this replica that it is synced for this joint epoch."""
+    """Report in this replica's status that it is synced for this joint epoch."""
 
     epoch: int
 
 
 class Rest(Struct, frozen=True, kw_only=True):
-    """Wait about as long, with jitter."""
+    """Wait about this long, with jitter."""
 
     delay_ms: float
 
@@ -112,22 +112,22 @@ class Rest(Struct, frozen=True, kw_only=True):
 
 
 class LookThrough(Struct, frozen=True, kw_only=True):
-    """Resumed with the Stretches of values this replica holds beyond `after`: so many, or fewer if these are all."""
+    """Resumed with the next `stretches` Stretches of values this replica holds beyond `after`; fewer at the end."""
 
     after: bytes | None
     stretches: int
 
 
 class Span(Struct, frozen=True):
-    """Keys beyond the one and through the other; None: from the first, to the last."""
+    """The keys beyond `after` and up to `through`, included; None: from the first, to the last."""
 
     after: bytes | None
     through: bytes | None
 
 
 class Replace(Struct, frozen=True, kw_only=True):
-    """Hold these values in these spans, and nothing else there. Resumed when that is durable, with how many were news
-    here; with None if the epoch is another by now, and nothing was done."""
+    """Make these pairs the only ones in these spans. Resumed when that is durable, with how many were changed; with
+    None if the epoch has changed, and nothing was done."""
 
     epoch: int
     spans: tuple[Span, ...]
@@ -135,21 +135,21 @@ class Replace(Struct, frozen=True, kw_only=True):
 
 
 class Preserve(Struct, frozen=True, kw_only=True):
-    """Keep these decisions of the past for those who may ask. Resumed when they are durable, with whether the epoch is
-    still that one; otherwise nothing was done."""
+    """Keep these decided instances for members that have not executed them. Resumed with True when they are durable,
+    with None if the epoch has changed, and nothing was done."""
 
     epoch: int
     kept: tuple[Kept, ...]
 
 
 class Install(Struct, frozen=True, kw_only=True):
-    """All is there: the next term may begin with it. Resumed as above."""
+    """All values are copied: the next term may begin with them. Resumed as `Preserve`."""
 
     epoch: int
 
 
 class Mirrored(Struct, frozen=True):
-    """Nearly all values are held here: say so in the status of this replica, as long as members change."""
+    """Nearly all values are copied: report it in this replica's status while members change."""
 
 
 MirrorEffect = LookThrough | Replace | Preserve | Install | Mirrored

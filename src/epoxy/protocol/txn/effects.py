@@ -24,27 +24,27 @@ T = TypeVar("T")
 
 
 class Begin(Struct, frozen=True, kw_only=True):
-    """Pre-accept a command of my own; resumed with the PreAccept for the others."""
+    """Pre-accept a command of this replica; resumed with the PreAccept for the others."""
 
     id: InstanceId
     command: Command
 
 
 class FinishFast(Struct, frozen=True, kw_only=True):
-    """Commit what a fast quorum took as it was sent, unless I joined a ballot since."""
+    """Commit what a fast quorum took as it was sent, unless this replica has joined a ballot since."""
 
     id: InstanceId
 
 
 class Join(Struct, frozen=True, kw_only=True):
-    """Take a ballot of my own for an instance; resumed with what was held before, and the Recover to send."""
+    """Join a ballot of this replica for an instance; resumed with the instance as it was, and the Recover to send."""
 
     id: InstanceId
     above: Ballot
 
 
 class Look(Struct, frozen=True, kw_only=True):
-    """Read what this replica holds of these instances, and which counts it was sent by those that wait for them."""
+    """Read these instances, and the counts that `Waiting` messages have brought for them."""
 
     ids: tuple[InstanceId, ...]
 
@@ -60,7 +60,7 @@ class Seen(Struct, frozen=True, kw_only=True):
 
 
 class Rescue(Struct, frozen=True, kw_only=True):
-    """Have these recovered by flows of their own, as far as there is room for them."""
+    """Start recoveries of these instances, each in a flow of its own, up to the limit of concurrent ones."""
 
     ids: tuple[InstanceId, ...]
 

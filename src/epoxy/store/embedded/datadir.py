@@ -39,7 +39,8 @@ class DataDir:
 
     @classmethod
     def open(cls, path: Path, *, replica: int, name: str) -> Self:
-        """Lock the directory for this replica, and make it if there is none. `name` is told to other processes."""
+        """Lock the directory for this replica, and make it if there is none. A process that
+        finds it locked reports `name`."""
         try:
             make_folder(path)
             lock = take_lock(path, name)

@@ -14,7 +14,7 @@ from epoxy.transport.limits import HttpLimits
 from epoxy.transport.peers.frames import PROTOCOL, FrameHandler
 from epoxy.transport.peers.session import PeerSession
 
-STOPPING = 503, "stopping", "the node is stopping: what this connection sends from here on is not looked at"
+STOPPING = 503, "stopping", "the node is stopping: further requests on this connection are not read"
 """Sent unasked on an idle connection when the server stops. A client whose request is on its way reads it as the
 answer, and it is a true one; a client's pool finds unexpected bytes on the connection and discards it."""
 
@@ -22,7 +22,7 @@ NO_REQUEST = HttpRequest(method="", path=b"", query=b"", headers={}, body=b"")
 
 
 class HttpConnection(asyncio.Protocol):
-    """Its exchanges see it as their `Owner`."""
+    """Implements `Owner`, the interface that its exchanges use."""
 
     _transport: asyncio.Transport
     _loop: asyncio.AbstractEventLoop
@@ -62,7 +62,7 @@ class HttpConnection(asyncio.Protocol):
     # Answers
 
     def advance(self) -> None:
-        """Send the answer of the oldest request, then of the next, as far as they are there."""
+        """Send the answers that are ready, in the order of the requests, up to the first that is not."""
         while self._exchanges and self._exchanges[0].answered:
             exchange = self._exchanges[0]
             self._transport.write(b"".join(exchange.take()))
@@ -86,7 +86,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def _has_room(self) -> bool:
-        """For another answer. False: the client does not read its answers, or they wait for an earlier one."""
+        """Room for another answer. False: the client does not read its answers, or they wait for an earlier one."""
         return not self._write_paused and self._unsent < self._limits.unsent_bytes
 
     def flowing(self, exchange: Exchange) -> bool:

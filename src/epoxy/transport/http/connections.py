@@ -11,8 +11,8 @@ reading it."""
 
 
 TRIALS = 64
-"""Connections beyond the limit that may still prove to be a peer's: four for each of sixteen that come back at once.
-With one more the oldest is aborted, so that silent connections do not keep a peer out."""
+"""Connections beyond the limit that may still prove to be a peer's: four for each of sixteen peers that reconnect at
+once. With one more the oldest is aborted, so that silent connections do not keep a peer out."""
 
 
 class OpenConnection(Protocol):

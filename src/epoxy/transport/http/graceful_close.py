@@ -11,7 +11,7 @@ CLOSE_DELAY_S = 0.25
 destroys the answer."""
 
 FLUSH_S = 0.02
-"""In which the event loop has handed all written bytes to the system: its next turn, and some."""
+"""Enough for the event loop to hand all written bytes to the system: its next turn, and a margin."""
 
 
 def cork(transport: asyncio.Transport) -> None:
@@ -23,9 +23,9 @@ def cork(transport: asyncio.Transport) -> None:
 
 
 def end_stream(transport: asyncio.Transport) -> None:
-    """Send TCP's end of stream after TLS's close_notify, which is written already. Pools of clients look for it, event
-    loops send it only when the client has answered the close_notify. They do not let others shut down half of their
-    socket, so a duplicate of it is shut down."""
+    """Send TCP's end of stream after TLS's close_notify, which is written already. Clients' pools look for it,
+    but an event loop sends it only when the client has answered the close_notify, and does not let its socket be shut
+    down in one direction. So a duplicate of the socket is shut down."""
     with (
         suppress(OSError),  # The client has closed the connection.
         socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as duplicate,

@@ -33,7 +33,7 @@ overshoots the limit on pipelined requests by 900 at most, where a whole read of
 
 SMALL_BYTES = 4 << 10
 """A body of this size is accepted even when the budget is used up: 40 MB for 10,000 connections. So short requests, a
-peer's handshake among them, are served while others hold all there is."""
+peer's handshake among them, are served while other requests use up the budget."""
 
 BODY_HEADERS = (b"content-length", b"transfer-encoding")
 

@@ -138,11 +138,11 @@ def accept(exchange: Exchange, listen: Callable[[WebSocket], WebSocketListener])
     asked = exchange.request.headers
     key = asked.get(b"sec-websocket-key", b"")
     if exchange.request.method != "GET" or asked.get(b"upgrade", b"").lower() != b"websocket" or not key:
-        exchange.fail(426, "upgrade_required", "this is a WebSocket: connect to it as to one")
+        exchange.fail(426, "upgrade_required", "a WebSocket: the request lacks the headers of its handshake")
     elif asked.get(b"sec-websocket-version") != b"13":
         exchange.fail(426, "upgrade_required", "version 13 of the WebSocket protocol is spoken here")
     elif b"origin" in asked:
-        exchange.fail(403, "forbidden", "not from a browser: a page of another origin could pretend to be an envoy")
+        exchange.fail(403, "forbidden", "refused to browsers: a page of another origin could pretend to be an envoy")
     else:
         proof = accept_key(key.decode("latin-1")).encode()
         headers = ((b"upgrade", b"websocket"), (b"sec-websocket-accept", proof))

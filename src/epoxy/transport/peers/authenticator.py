@@ -47,7 +47,7 @@ class Authenticator:
                 raise Unauthenticated("peers show a certificate")
             signed = self._verifier.verify(request.headers, request.path, request.body)
             if signed.header.sender == OPERATOR:
-                raise Unauthenticated("the operator is no replica")
+                raise Unauthenticated("this address is for replicas, not for the operator")
         except Unauthenticated as refusal:
             exchange.fail(401, "unauthenticated", str(refusal))
             return None
@@ -104,6 +104,6 @@ class Authenticator:
             raise Refusal(
                 403,
                 "another_store",
-                f"another store is on record for replica {header.sender}; who lost its disk comes back under a new id",
+                f"another store is on record for replica {header.sender}; a replica that lost its disk needs a new id",
             )
         return recognised is True

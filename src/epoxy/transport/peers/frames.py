@@ -31,7 +31,7 @@ from epoxy.transport.peers.signed_header import SignedHeader
 log = logging.getLogger("epoxy.peers")
 
 PROTOCOL = b"epoxy-frames/2"
-"""With the version: another one is refused by name."""
+"""Contains the version. A request for another one is refused with an answer that names this one."""
 
 SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %b\r\nepoxy-session: " % PROTOCOL
 """Followed by the nonce and the proof in hex, with a comma between them."""

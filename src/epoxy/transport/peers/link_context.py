@@ -1,4 +1,4 @@
-"""What all links of a node share. Apart from `peer`, which is compiled, as records cannot be."""
+"""What all links of a node share. In a module of its own because `peer` is compiled, and records cannot be."""
 
 import ssl as tls
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""The fields a request between replicas is signed with, as records; `auth` signs and verifies. Apart from it because
-`auth` is compiled, and records cannot be."""
+"""The fields a request between replicas is signed with, as records; `auth` signs and verifies. In a module of its own
+because `auth` is compiled, and records cannot be."""
 
 from msgspec import Struct
 
