@@ -66,6 +66,11 @@ def asking(*to: int, timer_ms: float = 50.0) -> Open[str]:
     return Open(envelopes=dict.fromkeys(to, "asked"), timer_ms=timer_ms)
 
 
+def yielding(*effects: object) -> Generator[object, object, str]:
+    yield from effects
+    return "done"
+
+
 def test_answers_of_a_round_reach_the_flow_in_their_order() -> None:
     run = Run(asking(2, 3), Next(), Next())
     assert run.told == [(2, "asked"), (3, "asked")]
@@ -143,6 +148,45 @@ def test_a_result_that_comes_at_once_does_not_re_enter_the_flow() -> None:
     assert run.finished == ["done"]
 
 
+def test_results_that_wait_reach_the_flow_in_the_order_in_which_they_came() -> None:
+    """Also if a host calls `done` again, against its contract."""
+
+    def twice(effect: Local[int], done: Done) -> None:
+        done(f"{effect.op}, first")
+        done(f"{effect.op}, second")
+
+    run = Run(Local(1), Local(2), Local(3), perform=twice)
+    assert run.results == ["1, first", "1, second", "2, first"]
+    assert run.finished == ["done"]
+
+
+def test_opening_a_round_drops_answers_of_the_one_before_that_were_not_looked_at() -> None:
+    run = Run(asking(2, 3), Local("op"), asking(2), Next())
+    run.answer(0)
+    run.answer(1)
+    run.waiting[0]("durable")
+    assert run.results == [None, "durable", None]
+
+
+def test_a_round_has_one_timer_also_if_it_was_started_anew() -> None:
+    run = Run(asking(2), Also(envelopes={}, timer_ms=70.0), Next(), Next())
+    run.host.clock.advance(1000)
+    assert run.results == [None, None, Expired()]
+
+
+def test_the_timer_of_a_round_runs_before_its_requests_leave() -> None:
+    """An answer, and the end of the flow with it, may come while they are sent: no timer may be started then."""
+    pending: list[list[float]] = []
+
+    class Host(HandHost):
+        def send(self, to: int, message: object, answered: Callable[[Reply], None] | None) -> None:
+            pending.append(list(self.clock.pending))
+            super().send(to, message, answered)
+
+    FlowRunner(Host(print), "write", yielding(asking(2), Next()), str, print).start()
+    assert pending == [[50.0]]
+
+
 def test_news_of_what_is_watched_reach_the_flow_until_its_round_closes() -> None:
     run = Run(asking(2), Next(watching=(ONE,)), Next(watching=(ONE, TWO)), asking(2), Next())
     tell = run.watch.tell
@@ -176,6 +220,40 @@ def test_a_stopped_flow_ignores_what_comes_later_and_does_not_finish() -> None:
     run.host.clock.advance(1000)
     assert (run.results, run.finished) == ([None], [])
     assert run.host.clock.pending == []
+
+
+def test_a_flow_that_is_stopped_in_a_pause_or_an_operation_is_not_resumed() -> None:
+    for effect in (Pause(delay_ms=30.0), Local("op")):
+        run = Run(effect)
+        run.runner.stop()
+        run.host.clock.advance(1000)
+        for done in run.waiting:
+            done("late")
+        assert (run.results, run.finished) == ([], [])
+
+
+def test_a_flow_that_is_stopped_watches_nothing_and_ignores_news_under_way() -> None:
+    run = Run(asking(2), Next(watching=(ONE,)))
+    tell = run.watch.tell
+    assert tell is not None
+    run.runner.stop()
+    tell()
+    assert run.watch.log[-2:] == [("unwatch", (ONE,)), ("watch", ())]
+    assert (run.results, run.finished) == ([None], [])
+
+
+def test_a_flow_that_is_stopped_and_raises_is_reported_and_does_not_finish() -> None:
+    failures, finished = FlowFailures(print), list[object]()
+
+    def stops_and_raises(*_: object) -> None:
+        runner.stop()
+        raise RuntimeError("a bug")
+
+    host = HandHost(stops_and_raises, failures)
+    runner = FlowRunner(host, "write", yielding(Local(1)), str, finished.append)
+    with pytest.raises(RuntimeError):
+        runner.start()
+    assert (finished, failures.count["write"]) == ([], 1)
 
 
 def test_a_flow_that_is_stopped_while_its_effect_is_performed_goes_no_further() -> None:
@@ -212,13 +290,63 @@ def test_a_flow_that_raises_ends_with_the_reason_and_its_round_is_closed() -> No
     assert len(finished) == 1
 
 
+def test_a_transport_that_raises_ends_the_flow_and_answers_to_what_it_sent_are_dropped() -> None:
+    class Host(HandHost):
+        def send(self, to: int, message: object, answered: Callable[[Reply], None] | None) -> None:
+            if to == 3:
+                raise OSError("no route")
+            super().send(to, message, answered)
+
+    failures, finished = FlowFailures(print), list[str]()
+    failures.report = lambda *_: None
+    host = Host(print, failures)
+    FlowRunner(host, "write", yielding(asking(2, 3), Next()), lambda reason: reason, finished.append).start()
+    _, _, answered = host.sent[0]
+    assert answered is not None
+    answered(OK)
+    assert finished == ["failed at OSError('no route')"]
+    assert (failures.count["write"], host.clock.pending) == (1, [])
+
+
+def test_a_receiver_that_raises_at_the_result_is_called_once_and_the_flow_did_not_fail() -> None:
+    finished: list[object] = []
+
+    def receives(result: object) -> None:
+        finished.append(result)
+        raise RuntimeError("the receiver's own")
+
+    waiting: list[Done] = []
+    host = HandHost(lambda _, done: waiting.append(done))
+    FlowRunner(host, "write", yielding(Local(1)), str, receives).start()
+    with pytest.raises(RuntimeError):
+        waiting[0](None)
+    waiting[0](None)
+    assert (len(finished), host.failures.count["write"]) == (1, 0)
+
+
+def test_a_receiver_that_raises_at_a_failure_does_not_hide_the_failure() -> None:
+    failures, reported = FlowFailures(print), list[Exception]()
+    failures.report = lambda _, error: reported.append(error)
+    bug = RuntimeError("a bug")
+
+    def fails(*_: object) -> None:
+        raise bug
+
+    def receives(_: object) -> None:
+        raise ValueError("the receiver's own")
+
+    with pytest.raises(ValueError, match="the receiver's own"):
+        FlowRunner(HandHost(fails, failures), "write", yielding(Local(1)), str, receives).start()
+    assert reported == [bug]
+
+
 def test_a_failed_store_passes_through_and_the_flow_does_not_finish() -> None:
     def fails(*_: object) -> None:
         raise StoreFailed("fsync failed")
 
     finished: list[object] = []
     with pytest.raises(StoreFailed):
-        FlowRunner(HandHost(fails), "write", (each for each in (Local(1),)), str, finished.append).start()
+        FlowRunner(HandHost(fails), "write", yielding(Local(1)), str, finished.append).start()
     assert finished == []
 
 
