@@ -42,68 +42,52 @@ class EpoxyError(Exception):
     definite: bool = True
 
 
-class InvalidRequest(EpoxyError):
-    pass
+class InvalidRequest(EpoxyError): ...
 
 
-class ConfigError(EpoxyError):
-    pass
+class ConfigError(EpoxyError): ...
 
 
-class CannotListen(EpoxyError):
-    pass
+class CannotListen(EpoxyError): ...
 
 
-class CodecError(EpoxyError):
-    pass
+class CodecError(EpoxyError): ...
 
 
-class Truncated(CodecError):
-    pass
+class Truncated(CodecError): ...
 
 
-class TrailingBytes(CodecError):
-    pass
+class TrailingBytes(CodecError): ...
 
 
-class Oversized(CodecError):
-    pass
+class Oversized(CodecError): ...
 
 
-class NonCanonical(CodecError):
-    pass
+class NonCanonical(CodecError): ...
 
 
-class UnknownTag(CodecError):
-    pass
+class UnknownTag(CodecError): ...
 
 
-class InvalidValue(CodecError):
-    pass
+class InvalidValue(CodecError): ...
 
 
-class UnknownVersion(CodecError):
-    pass
+class UnknownVersion(CodecError): ...
 
 
-class StoreError(EpoxyError):
-    pass
+class StoreError(EpoxyError): ...
 
 
-class Conflict(StoreError):
-    pass
+class Conflict(StoreError): ...
 
 
-class TooManyConflicts(StoreError):
-    pass
+class TooManyConflicts(StoreError): ...
 
 
-class TransactionTooLarge(StoreError):
-    pass
+class TransactionTooLarge(StoreError): ...
 
 
-class StoreRefused(StoreError):
-    pass
+class StoreRefused(StoreError): ...
 
 
 class StoreFailed(StoreError):
@@ -114,20 +98,16 @@ class InvariantViolation(EpoxyError):
     definite = False
 
 
-class ClientError(EpoxyError):
-    pass
+class ClientError(EpoxyError): ...
 
 
-class Unavailable(ClientError):
-    pass
+class Unavailable(ClientError): ...
 
 
-class NotRunning(Unavailable):
-    pass
+class NotRunning(Unavailable): ...
 
 
-class CursorGone(ClientError):
-    pass
+class CursorGone(ClientError): ...
 
 
 class WriteConflict(ClientError):
@@ -140,29 +120,23 @@ class WriteConflict(ClientError):
         self.version = version
 
 
-class VersionMismatch(WriteConflict):
-    pass
+class VersionMismatch(WriteConflict): ...
 
 
-class ImmutableKey(WriteConflict):
-    pass
+class ImmutableKey(WriteConflict): ...
 
 
 class OutcomeUnknown(ClientError):
     definite = False
 
 
-class ConsensusFailed(OutcomeUnknown):
-    pass
+class ConsensusFailed(OutcomeUnknown): ...
 
 
-class Timeout(OutcomeUnknown):
-    pass
+class Timeout(OutcomeUnknown): ...
 
 
-class ConnectionLost(OutcomeUnknown):
-    pass
+class ConnectionLost(OutcomeUnknown): ...
 
 
-class UnexpectedAnswer(OutcomeUnknown):
-    pass
+class UnexpectedAnswer(OutcomeUnknown): ...
