@@ -114,7 +114,7 @@ class ActorJudge:
 
     def look(self, view: Snapshot, envoys: list[EnvoyId]) -> None:
         """Checks all committed rows of one datacenter."""
-        prefix = rows.all_hash_rows(self._pool)
+        prefix = rows.pool_rows(rows.HASH, self._pool)
         on_ring = [rows.last_name(row, prefix) for row, _ in view.range(prefix, strinc(prefix), limit=MANY)]
         for envoy in envoys:
             known = rows.load(view, envoy.namespace, envoy.key)

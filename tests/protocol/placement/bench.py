@@ -148,13 +148,13 @@ def crowd(n: int, *, v: int = 8, now_ms: int = NOW_MS) -> MemoryStore:
 
 def ring(view: Snapshot, pool: EnvoyPool = POOL) -> list[tuple[int, str]]:
     """Version and envoy of every row on the ring."""
-    prefix = rows.all_hash_rows(pool)
+    prefix = rows.pool_rows(rows.HASH, pool)
     found = view.range(prefix, strinc(prefix), limit=1_000_000)
     return [(rows.version_of(row, prefix), rows.last_name(row, prefix)) for row, _ in found]
 
 
 def pings(view: Snapshot, pool: EnvoyPool = POOL) -> list[str]:
-    prefix = rows.all_ping_rows(pool)
+    prefix = rows.pool_rows(rows.PINGS, pool)
     return [rows.last_name(row, prefix) for row, _ in view.range(prefix, strinc(prefix), limit=1_000_000)]
 
 

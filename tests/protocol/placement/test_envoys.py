@@ -109,7 +109,7 @@ def test_a_ping_touches_no_row_of_the_ring() -> None:
     before = everything(store)
     assert store.transact(lambda tx: envoys.ping(tx, envoy("a"), NOW_MS + 7, 12))
     changed = everything(store).items() ^ before.items()
-    prefix = rows.all_hash_rows(POOL)
+    prefix = rows.pool_rows(rows.HASH, POOL)
     assert changed
     assert not [row for row, _ in changed if prefix <= row < strinc(prefix)]
     assert (held(store).last_ping_ts, held(store).last_rtt_ms) == (NOW_MS + 7, 12)

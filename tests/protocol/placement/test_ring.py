@@ -48,6 +48,6 @@ def test_rows_spelled_by_hand_are_those_of_the_tuple_layer(namespace: str, key: 
     pool = EnvoyPool(namespace, "web")
     for place in (position(key, 0), b"\x00\xff" * 8, bytes(16), b"\xff" * 16):
         row = rows.hash_row(pool, version, place, key)
-        assert rows.owner(row, rows.hash_rows(pool, version)) == key
-        assert rows.last_name(row, rows.hash_rows(pool, version)) == key
-        assert rows.version_of(row, rows.all_hash_rows(pool)) == version
+        assert rows.owner(row, rows.version_rows(rows.HASH, pool, version)) == key
+        assert rows.last_name(row, rows.version_rows(rows.HASH, pool, version)) == key
+        assert rows.version_of(row, rows.pool_rows(rows.HASH, pool)) == version

@@ -15,15 +15,17 @@ KEYS = ["plain", "with\x00zero", "\u00fc", "\x00"]
 def test_the_short_ways_make_and_read_what_the_tuple_layer_does(key: str) -> None:
     assert rows.envoy_rows("prod", key) == pack((rows.ROOT, rows.ENVOY, "prod", key))
     row = rows.hash_row(POOL, 3, b"\x00\xff" * 8, key)
-    assert rows.owner(row, rows.hash_rows(POOL, 3)) == key
-    assert rows.last_name(row, rows.hash_rows(POOL, 3)) == key
+    assert rows.owner(row, rows.version_rows(rows.HASH, POOL, 3)) == key
+    assert rows.last_name(row, rows.version_rows(rows.HASH, POOL, 3)) == key
 
 
 def test_the_highest_version_comes_first() -> None:
-    assert rows.hash_rows(POOL, 10) < rows.hash_rows(POOL, 9) < rows.hash_rows(POOL, 0)
+    ten, nine, zero = [rows.version_rows(rows.HASH, POOL, version) for version in (10, 9, 0)]
+    assert ten < nine < zero
     row = rows.ping_row(POOL, 9, NOW_MS, "a")
-    assert rows.version_of(row, rows.all_ping_rows(POOL)) == 9
-    assert rows.ping_of(row, rows.ping_rows(POOL, 9)) == (NOW_MS, "a")
+    assert rows.version_of(row, rows.pool_rows(rows.PINGS, POOL)) == 9
+    prefix = rows.version_rows(rows.PINGS, POOL, 9)
+    assert (rows.first_number(row, prefix), rows.last_name(row, prefix)) == (NOW_MS, "a")
 
 
 @pytest.mark.parametrize("size", [(1, 0), (3, 0), (1, 7)])

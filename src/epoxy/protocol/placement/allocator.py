@@ -125,7 +125,7 @@ def allocate(
     if version is None and (version := discover(tx, pool, config)) is None:
         return Allocation(envoy_key=None)
     search = Search(tx, pool, version, config, now_ms)
-    prefix = rows.hash_rows(pool, version)
+    prefix = rows.version_rows(rows.HASH, pool, version)
     found: dict[str, Candidate] = {}
     repeated = 0
     for _ in range(config.samples):
@@ -145,7 +145,7 @@ def pivot(dice: Dice) -> bytes:
 
 def discover(tx: Transaction, pool: EnvoyPool, config: PlacementConfig) -> int | None:
     """The highest version: that of the first row by pings."""
-    prefix = rows.all_ping_rows(pool)
+    prefix = rows.pool_rows(rows.PINGS, pool)
     view = tx.snapshot if config.use_snapshot_read else tx
     first = view.range(prefix, strinc(prefix), limit=1)
     return rows.version_of(first[0][0], prefix) if first else None

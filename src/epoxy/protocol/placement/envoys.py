@@ -64,7 +64,7 @@ def connect(tx: Transaction, registration: EnvoyRegistration, now_ms: int, virtu
     create_ts = now_ms if known is None or revived else known.create_ts
     rows.describe(tx, registration, create_ts, now_ms)
     tx.set(rows.active_row(registration.id, create_ts), b"")
-    pool = EnvoyPool(registration.namespace, registration.pool)
+    pool = registration.pool_id
     tx.set(rows.active_by_pool_row(pool, create_ts, registration.envoy_key), b"")
     if known is not None and known.expired_ts is not None:
         tx.clear(rows.envoy_rows(registration.namespace, registration.envoy_key) + rows.EXPIRED_TS)
@@ -109,7 +109,7 @@ def withdraw(tx: Transaction, envoy: Envoy) -> None:
 
 def lower_meta(tx: Transaction, pool: EnvoyPool) -> None:
     """Set the highest version that is left. Called only when an envoy of the highest one goes."""
-    prefix = rows.all_hash_rows(pool)
+    prefix = rows.pool_rows(rows.HASH, pool)
     first = tx.range(prefix, strinc(prefix), limit=1)
     if not first:
         tx.clear(rows.meta_row(pool))

@@ -75,28 +75,18 @@ def envoy_rows(namespace: str, envoy_key: str) -> bytes:
 
 
 @lru_cache(CACHED)
-def hash_rows(pool: EnvoyPool, version: int) -> bytes:
-    return pack((ROOT, HASH, pool.namespace, pool.name, -version))
+def pool_rows(index: int, pool: EnvoyPool) -> bytes:
+    """The rows of a pool in one of the indexes."""
+    return pack((ROOT, index, pool.namespace, pool.name))
 
 
 @lru_cache(CACHED)
-def ping_rows(pool: EnvoyPool, version: int) -> bytes:
-    return pack((ROOT, PINGS, pool.namespace, pool.name, -version))
+def version_rows(index: int, pool: EnvoyPool, version: int) -> bytes:
+    return pack((ROOT, index, pool.namespace, pool.name, -version))
 
 
-@lru_cache(CACHED)
-def all_ping_rows(pool: EnvoyPool) -> bytes:
-    return pack((ROOT, PINGS, pool.namespace, pool.name))
-
-
-@lru_cache(CACHED)
-def all_hash_rows(pool: EnvoyPool) -> bytes:
-    return pack((ROOT, HASH, pool.namespace, pool.name))
-
-
-@lru_cache(CACHED)
 def meta_row(pool: EnvoyPool) -> bytes:
-    return pack((ROOT, POOL, pool.namespace, pool.name)) + HIGHEST_VERSION
+    return pool_rows(POOL, pool) + HIGHEST_VERSION
 
 
 @lru_cache(CACHED)
@@ -106,23 +96,19 @@ def total_rows(pool: EnvoyPool, version: int) -> bytes:
 
 
 def hash_row(pool: EnvoyPool, version: int, position: bytes, envoy_key: str) -> bytes:
-    return hash_rows(pool, version) + pack((position, envoy_key))
+    return version_rows(HASH, pool, version) + pack((position, envoy_key))
 
 
 def ping_row(pool: EnvoyPool, version: int, ping_ts: int, envoy_key: str) -> bytes:
-    return ping_rows(pool, version) + pack((ping_ts, envoy_key))
+    return version_rows(PINGS, pool, version) + pack((ping_ts, envoy_key))
 
 
 def active_row(envoy: EnvoyId, create_ts: int) -> bytes:
     return pack((ROOT, ACTIVE, envoy.namespace, create_ts, envoy.key))
 
 
-def active_pool_rows(pool: EnvoyPool) -> bytes:
-    return pack((ROOT, ACTIVE_BY_POOL, pool.namespace, pool.name))
-
-
 def active_by_pool_row(pool: EnvoyPool, create_ts: int, envoy_key: str) -> bytes:
-    return active_pool_rows(pool) + pack((create_ts, envoy_key))
+    return pool_rows(ACTIVE_BY_POOL, pool) + pack((create_ts, envoy_key))
 
 
 def expired_row(envoy: EnvoyId, expired_ts: int) -> bytes:
@@ -163,18 +149,15 @@ def owner(row: bytes, prefix: bytes) -> str:
     return row[end + 2 : -1].replace(b"\x00\xff", b"\x00").decode()
 
 
-def ping_of(row: bytes, prefix: bytes) -> tuple[int, str]:
-    ping_ts, envoy_key = unpack(row[len(prefix) :])
-    assert isinstance(ping_ts, int)
-    assert isinstance(envoy_key, str)
-    return ping_ts, envoy_key
+def first_number(row: bytes, prefix: bytes) -> int:
+    """What follows the prefix in a row: the time of a ping, or a negative version."""
+    number = unpack(row[len(prefix) :])[0]
+    assert isinstance(number, int)
+    return number
 
 
 def version_of(row: bytes, prefix: bytes) -> int:
-    """The version in a row of an index that begins with it."""
-    negative = unpack(row[len(prefix) :])[0]
-    assert isinstance(negative, int)
-    return -negative
+    return -first_number(row, prefix)
 
 
 def load(view: Snapshot, namespace: str, envoy_key: str) -> Envoy | None:
@@ -233,7 +216,7 @@ def latest_time(view: Snapshot) -> int:
 
 def envoys_of(view: Snapshot, pool: EnvoyPool, after: bytes | None, limit: int) -> tuple[list[str], bytes | None]:
     """A page of a pool's active envoys, oldest first, and where the next page begins."""
-    prefix = active_pool_rows(pool)
+    prefix = pool_rows(ACTIVE_BY_POOL, pool)
     found, more = page(view, prefix, after, limit)
     return [last_name(row, prefix) for row in found], more
 

@@ -34,7 +34,7 @@ def allocate(
 
 def note_stale(search: Search) -> None:
     """Collect the envoys whose last ping is too old: they come first in this index."""
-    prefix = rows.ping_rows(search.pool, search.version)
+    prefix = rows.version_rows(rows.PINGS, search.pool, search.version)
     for row, _ in search.view.range(prefix, prefix + pack((search.oldest_ms,)), limit=search.config.max_scan):
         search.scanned += 1
         search.stale[rows.last_name(row, prefix)] = None
@@ -42,12 +42,12 @@ def note_stale(search: Search) -> None:
 
 def at_random_time(search: Search, now_ms: int, dice: Dice) -> Candidate | None:
     """The first row at or after a random time between the oldest fresh row (the head) and now; else the head."""
-    prefix = rows.ping_rows(search.pool, search.version)
+    prefix = rows.version_rows(rows.PINGS, search.pool, search.version)
     fresh, end = prefix + pack((search.oldest_ms,)), strinc(prefix)
     head = search.first(prefix, fresh, end, rows.last_name)
     if head is None:
         return None
-    oldest_ms, _ = rows.ping_of(head.row, prefix)
+    oldest_ms = rows.first_number(head.row, prefix)
     moment_ms = oldest_ms + int(dice.uniform() * (now_ms - oldest_ms + 1))
     found = search.first(prefix, prefix + pack((moment_ms,)), end, rows.last_name)
     if found is None:
@@ -57,7 +57,7 @@ def at_random_time(search: Search, now_ms: int, dice: Dice) -> Candidate | None:
 
 def of_all(search: Search, dice: Dice) -> Candidate | None:
     """Uniform over the fresh rows. Reads all pages of them."""
-    prefix = rows.ping_rows(search.pool, search.version)
+    prefix = rows.version_rows(rows.PINGS, search.pool, search.version)
     begin, end = prefix + pack((search.oldest_ms,)), strinc(prefix)
     fresh: list[bytes] = []
     while True:
