@@ -3,7 +3,7 @@ new members."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from epoxy.codec import wire
 from epoxy.model.cluster import ClusterConfig
@@ -14,27 +14,19 @@ from epoxy.node.txn.replica import OrderedReplica
 from epoxy.ports import Store
 from epoxy.protocol.txn.terms import Part
 
-
-class TermHost(Protocol):
-    """The engine, which runs the flows."""
-
-    def run_close(self, done: Callable[[Ended | Sealed | None], None]) -> None: ...
-
-    def alarm(self, text: str) -> None: ...
-
-    def turned(self) -> None:
-        """This replica takes part in another way from now on: cancel the flows under way."""
+if TYPE_CHECKING:
+    from epoxy.node.txn.engine import OrderedEngine
 
 
 class Terms:
-    def __init__(self, replica: OrderedReplica, store: Store, host: TermHost) -> None:
+    def __init__(self, replica: OrderedReplica, store: Store, engine: "OrderedEngine") -> None:
         self.decided_end: Callable[[int], bytes | None] = lambda _: None
         """The value of the register of a term's end, if it is known here."""
         self.decide_end: Callable[[int, bytes, Callable[[bytes | None], None]], None] = lambda _, __, done: done(None)
         """Write it if it has no value; the callback gets its value then, or None if that is not known."""
         self._replica = replica
         self._store = store
-        self._host = host
+        self._engine = engine
         self._asking = False
 
     def adopt(self, config: ClusterConfig) -> None:
@@ -45,7 +37,7 @@ class Terms:
 
     def _turned(self) -> None:
         self._asking = False
-        self._host.turned()
+        self._engine.turned()
 
     # The end of a term
 
@@ -66,7 +58,7 @@ class Terms:
             self._decided(number, known)
         elif not self._asking:
             self._asking = True
-            self._host.run_close(partial(self._heard, number))
+            self._engine.run_close(partial(self._heard, number))
 
     def _heard(self, number: int, answer: Ended | Sealed | None) -> None:
         match answer:
@@ -90,7 +82,7 @@ class Terms:
             try:
                 replica.learn_end(ends)
             except InvariantViolation as violation:
-                self._host.alarm(str(violation))
+                self._engine.alarm(str(violation))
                 return
             self._turned()
 

@@ -66,13 +66,17 @@ class Transactions:
             self._pending.refused += 1
             answered(TxnRefused(reason=f"{self._pending.limit} transactions are in flight already"))
         else:
-            entry = Entry(self.engine, answered)
+            entry = Entry(self.engine, txn, answered)
             entry.done = self._pending.begin(entry.tell)
             unknown = [key for key in txn.footprint if not self._is_owned(key)]
-            if unknown and self.engine.refusal is None:
-                self._settle_engines(txn, unknown, entry, entry.done)
+            if not unknown or self.engine.refusal is not None:
+                self._put_forward(entry)
+            elif len(unknown) == 1:
+                # If that fails, nothing was done.
+                self._claim(unknown, entry)
             else:
-                self._put_forward(txn, entry, entry.done)
+                # A claim is for ever, and a transaction that is refused for another key should leave none behind.
+                KeyEngines(unknown, partial(self._settled, entry)).read(self._driver)
 
     def read(self, key: bytes, answered: Callable[[ReadAnswer], None]) -> None:
         """Linearizable: as a transaction."""
@@ -101,43 +105,34 @@ class Transactions:
 
     # The engines of its keys
 
-    def _settle_engines(
-        self, txn: Txn, unknown: list[bytes], entry: "Entry", done: Callable[[TxnOutcome], None]
-    ) -> None:
-        """One key is claimed at once: if that fails, nothing was done. Several are read before any is claimed: a claim
-        is for ever, and a transaction that is refused for another key should leave none behind."""
-        if len(unknown) > 1:
-            KeyEngines(unknown, partial(self._settled, txn, entry, done)).read(self._driver)
-        else:
-            self._claim(unknown, txn, entry, done)
-
-    def _claim(self, keys: list[bytes], txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None]) -> None:
+    def _claim(self, keys: list[bytes], entry: "Entry") -> None:
         entry.claims = True
-        KeyEngines(keys, partial(self._settled, txn, entry, done)).claim(self._driver)
+        KeyEngines(keys, partial(self._settled, entry)).claim(self._driver)
 
-    def _settled(self, txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None], engines: "KeyEngines") -> None:
+    def _settled(self, entry: "Entry", engines: "KeyEngines") -> None:
         for key in engines.owned:
             self._remember(key)
         if engines.elsewhere:
             claimed = tuple(engines.owned) if entry.claims else ()
-            done(WrongEngine(keys=tuple(engines.elsewhere), claimed=claimed))
+            entry.done(WrongEngine(keys=tuple(engines.elsewhere), claimed=claimed))
         elif engines.failed is not None or entry.is_late:
-            done(TxnRefused(reason=f"{ENGINES_UNKNOWN}: {engines.failed}"))
+            entry.done(TxnRefused(reason=f"{ENGINES_UNKNOWN}: {engines.failed}"))
         elif engines.free:
-            self._claim(engines.free, txn, entry, done)
+            self._claim(engines.free, entry)
         else:
-            self._put_forward(txn, entry, done)
+            self._put_forward(entry)
 
-    def _put_forward(self, txn: Txn, entry: "Entry", done: Callable[[TxnOutcome], None]) -> None:
+    def _put_forward(self, entry: "Entry") -> None:
         entry.begun = True
-        entry.ticket = self.engine.txn(txn, done)
+        entry.ticket = self.engine.txn(entry.txn, entry.done)
 
 
 class Entry:
     """A transaction on its way to the engine, and in its queue. If its time is over before it was proposed, it never
     is, so its client gets a definite answer."""
 
-    def __init__(self, engine: OrderedEngine, answered: Callable[[TxnOutcome], None]) -> None:
+    def __init__(self, engine: OrderedEngine, txn: Txn, answered: Callable[[TxnOutcome], None]) -> None:
+        self.txn = txn
         self.claims = self.begun = self.is_late = False
         self.done: Callable[[TxnOutcome], None] = answered
         self.ticket: QueuedTransaction | None = None
