@@ -30,7 +30,7 @@ from epoxy.node.keys.driver import UNBEGUN, Change, Driver
 from epoxy.node.keys.latency import RoundLatency
 from epoxy.node.keys.listing import Listing
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.lifecycle import STARTING, STOPPING, standing
+from epoxy.node.members.lifecycle import STARTING, STOPPING, lifecycle_of
 from epoxy.node.members.member import Membership
 from epoxy.node.members.members_admin import MembersAdmin
 from epoxy.node.process.config import Limits, Settings
@@ -282,7 +282,7 @@ class Node:
             return
         check = self.member.identity_check if self.member is not None else None
         identity, may_vote = (check.identity, check.may_vote) if check is not None else (0, True)
-        self.lifecycle = standing(self.replica.config, self.me, identity, may_vote=may_vote)
+        self.lifecycle = lifecycle_of(self.replica.config, self.me, identity, may_vote=may_vote)
         was_ready, self.ready = self.ready, self.lifecycle.serves
         if self.ready:
             self.ordered.found(self.replica.config)

@@ -1,10 +1,10 @@
-"""Where a node stands: only those who vote serve clients, and the others say why not."""
+"""The state of a node: only voters serve clients, and the others say why not."""
 
 import pytest
 from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
-from epoxy.node.members.lifecycle import LifecycleState, standing
+from epoxy.node.members.lifecycle import LifecycleState, lifecycle_of
 
 ME, STORE = 1, 77
 FIRST = first_epoch((1, 2, 3))
@@ -32,7 +32,7 @@ WITHOUT_ME = replace(FIRST, epoch=5, replicas=FIRST.replicas[1:], coordinator_id
         (replace(WITHOUT_ME, epoch=1), False, LifecycleState.NEW, "`epoxy members add 1 URL`"),
     ],
 )
-def test_every_standing(config: ClusterConfig, may_vote: bool, state: LifecycleState, words: str) -> None:
-    found = standing(config, ME, STORE, may_vote=may_vote)
+def test_every_state(config: ClusterConfig, may_vote: bool, state: LifecycleState, words: str) -> None:
+    found = lifecycle_of(config, ME, STORE, may_vote=may_vote)
     assert (found.state, found.serves) == (state, not words)
     assert words in found.reason
