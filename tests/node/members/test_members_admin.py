@@ -1,12 +1,11 @@
 """Orders of an operator, at a cluster of one member, where everything is decided at once."""
 
-from collections.abc import Callable
-
 import pytest
 
 from epoxy.model.cluster import ReplicaStatus, first_epoch
 from epoxy.model.members import ChangeRequest, Member, MemberStatus
-from epoxy.model.writes import ConsensusFailed, Outcome, Refused
+from epoxy.model.writes import ConsensusFailed, Refused, Write
+from epoxy.node.members import config_record, members_admin
 from epoxy.node.members.members_admin import MAX_TRIES, Accepted, MembersAdmin, MembersView, Verdict
 from epoxy.protocol.members.change_request import Amendment, Objection
 from tests.node.members.test_member import Bench
@@ -72,15 +71,14 @@ def test_without_a_quorum_nothing_is_promised() -> None:
 
 
 def test_an_order_that_others_overtake_is_tried_again_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, tried, write = Desk(), 0, MembersAdmin._write
-    left = MAX_TRIES - 1
+    desk, tried, left = Desk(), 0, MAX_TRIES - 1
 
-    def late(roster: MembersAdmin, wish: ChangeRequest, version: int, done: Callable[[Outcome], None]) -> None:
+    def late(request: ChangeRequest, version: int) -> Write:
         nonlocal tried
         tried += 1
-        write(roster, wish, version + (1 if tried <= left else 0), done)
+        return config_record.change_write(request, version + (1 if tried <= left else 0))
 
-    monkeypatch.setattr(MembersAdmin, "_write", late)
+    monkeypatch.setattr(members_admin, "change_write", late)
     assert isinstance(desk.order(SECOND), Accepted)
     assert tried == MAX_TRIES
     left, tried = MAX_TRIES, 0

@@ -33,7 +33,6 @@ R = TypeVar("R")
 LONGEST_REST_MS = 10_000.0
 """A cap, because a disk that stalls makes a page seem like a minute's work."""
 
-
 SERVING_SHARE = 0.15
 """Of a source's time while its clients write, encoding not counted. A page blocks the event loop for a few
 milliseconds, so it is sent later, and the learner asks for the next one later."""
@@ -42,17 +41,53 @@ LONGEST_WAIT_MS = 200.0
 """For a page that is ready: well within the time-out of the learner."""
 
 
+class Pace:
+    """Limits the share of this replica's time that a copy takes: after some work it rests."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.page_ms = 0.0
+        """The cost of a page beyond what the clock shows: a simulated clock stands still meanwhile."""
+        self._clock = clock
+        self._busy_ms = 0.0
+        self._timer: Timer | None = None
+        self._then: Callable[[], None] | None = None
+
+    def timed(self, work: Callable[[], R]) -> R:
+        begun_ms = self._clock.now_ms()
+        result = work()
+        self._busy_ms += self._clock.now_ms() - begun_ms
+        return result
+
+    def give_way(self, share: float, then: Callable[[], None]) -> None:
+        rest_ms = min(LONGEST_REST_MS, (self.page_ms + self._busy_ms) * (1 / share - 1))
+        self._busy_ms = 0.0
+        self.rest(rest_ms, then)
+
+    def rest(self, delay_ms: float, then: Callable[[], None]) -> None:
+        self._then = then
+        self._timer = self._clock.call_later(delay_ms, self._rested)
+
+    def end_rest(self) -> bool:
+        """Go on at once: in a new configuration there may be something else to do. False: it was not resting."""
+        if self._then is None or self._timer is None:
+            return False
+        self._timer.cancel()
+        self.rest(0, self._then)
+        return True
+
+    def _rested(self) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            then()
+
+
 class Copier:
     def __init__(self, replica: Replica, store: Store, space: MemberSpace, clock: Clock) -> None:
         self._replica = replica
         self._store = store
         self._space = space
         self._clock = clock
-        self._busy_ms = 0.0
-        self._rest: Timer | None = None
-        self._then: Done | None = None
-        self.page_ms = 0.0
-        """The cost of a page beyond what the clock shows: a simulated clock stands still meanwhile."""
+        self.pace = Pace(clock)
         self.sweeper = Sweeper(replica, store, space, clock)
         self.copied = 0
         """Keys that pages of others have brought, while members change."""
@@ -106,32 +141,18 @@ class Copier:
             case LoadProgress():
                 done(self._store.transact(lambda tx: self._space.progress(tx, effect.source)))
             case Summarise():
-                done(self._timed(lambda: self._store.transact(lambda tx: self._space.stretch(tx, effect.after))))
+                done(self.pace.timed(lambda: self._store.transact(lambda tx: self._space.stretch(tx, effect.after))))
             case Keep():
                 self.copied += self._learn(effect, self._note_progress(effect), done)
             case Repair():
                 self.repaired += self._learn(effect, lambda _: None, done)
             case GiveWay():
-                rest_ms = min(LONGEST_REST_MS, (self.page_ms + self._busy_ms) * (1 / effect.share - 1))
-                self._busy_ms = 0.0
-                self._rest = self._clock.call_later(rest_ms, self._rested)
-                self._then = done
+                self.pace.give_way(effect.share, partial(done, None))
             case Followed():
                 self.followed.add(effect.source)
                 done(None)
             case _:
                 assert_never(effect)
-
-    def wake(self) -> None:
-        """End a rest early: in a new configuration the flow may have something else to do."""
-        if self._then is not None and self._rest is not None:
-            self._rest.cancel()
-            self._rest = self._clock.call_later(0, self._rested)
-
-    def _rested(self) -> None:
-        then, self._then, self._rest = self._then, None, None
-        if then is not None:
-            then(None)
 
     def _committed(self, key: bytes, _before: KeyState, _after: KeyState) -> None:
         self._commits += 1
@@ -143,12 +164,6 @@ class Copier:
         return lambda tx: self._space.set_progress(tx, effect.source, effect.progress)
 
     def _learn(self, effect: Keep | Repair, beside: Callable[[Transaction], None], done: Done) -> int:
-        news = self._timed(lambda: self._replica.learn_all(effect.entries, beside))
+        news = self.pace.timed(lambda: self._replica.learn_all(effect.entries, beside))
         self._store.when_durable(partial(done, news))
         return news
-
-    def _timed(self, work: Callable[[], R]) -> R:
-        begun_ms = self._clock.now_ms()
-        result = work()
-        self._busy_ms += self._clock.now_ms() - begun_ms
-        return result

@@ -25,7 +25,7 @@ from epoxy.model.messages import EpochAhead, Failed, Reply, StaleEpoch
 from epoxy.model.records import KeyState
 from epoxy.model.writes import Consistency, Outcome, ReadFailed, ReadOutcome, Write
 from epoxy.node.keys.driver import Driver
-from epoxy.node.members.config_record import change_request
+from epoxy.node.members.config_record import change_request, change_write
 from epoxy.node.members.key_count import KeyCount
 from epoxy.node.members.key_sync import Copier
 from epoxy.node.members.settle import Settling
@@ -124,9 +124,7 @@ class Membership:
             self.coordinate()
             answered(outcome)
 
-        self.driver.write(
-            Write(key=CHANGE_REQUEST_KEY, value=wire.encode_change_request(request), mutable=True), written
-        )
+        self.driver.write(change_write(request), written)
 
     def coordinate(self) -> None:
         if not self._coordinating and self.identity_check.may_vote:
@@ -210,7 +208,7 @@ class Membership:
         pages, self._pages = self._pages, []
         for answered in pages:
             self.clock.call_later(0, partial(answered, Failed(reason="the epoch is over")))
-        self.copier.wake()
+        self.copier.pace.end_rest()
         self._hurry()
 
     # As a coordinator

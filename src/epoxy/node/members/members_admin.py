@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from epoxy.codec import wire
 from epoxy.model.cluster import CHANGE_REQUEST_KEY, ClusterConfig
 from epoxy.model.members import ChangeRequest, MemberStatus, StatusRead
-from epoxy.model.writes import Committed, ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
-from epoxy.node.members.config_record import change_request
+from epoxy.model.writes import Committed, ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused
+from epoxy.node.members.config_record import change_request, change_write
 from epoxy.node.members.member import Membership
 from epoxy.protocol.members.change_request import Amendment, Objection, apply_amendment
-from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Statuses, next_step
+from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Statuses, next_step, requested
 from epoxy.protocol.members.effects import AskAll
+from epoxy.protocol.members.learner import is_changing
 
 MAX_TRIES = 5
 """Of two operators at once, one writes first, and the other tries again. More than a few at once are a mistake."""
@@ -56,7 +56,7 @@ class MembersAdmin:
             told = {i: reply for i, reply in replies.items() if isinstance(reply, MemberStatus)}
             answered(looked(self._replica.config, self.change_request(), told, self._replica.me))
 
-        wanted = {member.id for member in request.members} if request is not None else set()
+        wanted = requested(request) if request is not None else set()
         to = tuple(sorted({*config.replica_ids, *wanted, self._replica.me}))
         self._member.perform(AskAll(to=to, request=StatusRead()), heard)
 
@@ -77,13 +77,14 @@ class MembersAdmin:
             if isinstance(verdict, Objection):
                 answered(verdict)
             else:
-                self._write(verdict, version, lambda result: written(verdict, result))
+                write = change_write(verdict, version)
+                self._driver.write(write, lambda result: written(verdict, result))
 
         def written(request: ChangeRequest, outcome: Outcome) -> None:
             match outcome:
                 case Committed():
                     config = self._replica.config
-                    answered(Accepted(request=request, epoch=config.epoch, queued=is_under_way(config)))
+                    answered(Accepted(request=request, epoch=config.epoch, queued=is_changing(config, None)))
                     self._member.coordinate()
                 case Refused() | ConsensusFailed():
                     answered(outcome)
@@ -94,23 +95,13 @@ class MembersAdmin:
 
         self._driver.read(CHANGE_REQUEST_KEY, Consistency.LINEARIZABLE, found)
 
-    def _write(self, request: ChangeRequest, version: int, done: Callable[[Outcome], None]) -> None:
-        write = Write(
-            key=CHANGE_REQUEST_KEY, value=wire.encode_change_request(request), mutable=True, if_version=version
-        )
-        self._driver.write(write, done)
-
     def _reached(self) -> set[int]:
         me = self._replica.me
         return {i for i in self._replica.config.replica_ids if i == me or self._reaches(i)}
 
 
-def is_under_way(config: ClusterConfig) -> bool:
-    return config.is_joint or len(config.active) < len(config.replicas)
-
-
 def looked(config: ClusterConfig, request: ChangeRequest | None, heard: Statuses, me: int) -> MembersView:
     step = next_step(config, request, heard, me)
     waiting = step.reason if isinstance(step, ChangeWaiting) else ""
-    settled = isinstance(step, ChangeDone) and not is_under_way(config)
+    settled = isinstance(step, ChangeDone) and not is_changing(config, None)
     return MembersView(config=config, request=request, heard=heard, waiting=waiting, settled=settled)

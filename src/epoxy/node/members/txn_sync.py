@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, TypeVar, assert_never
+from typing import Protocol, assert_never
 
 from epoxy.model.members import (
     MAX_PAGE_BYTES,
@@ -17,8 +17,8 @@ from epoxy.model.members import (
 )
 from epoxy.model.records import KeyState
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.key_sync import LONGEST_REST_MS
-from epoxy.ports import Store, Timer, Transaction
+from epoxy.node.members.key_sync import Pace
+from epoxy.ports import Store, Transaction
 from epoxy.protocol.keys import acceptor
 from epoxy.protocol.members.effects import (
     GiveWay,
@@ -33,8 +33,6 @@ from epoxy.protocol.members.effects import (
 from epoxy.protocol.members.mirror import is_learning, mirror, nearest_sources
 from epoxy.runtime.flow import Done, FlowHost, FlowRunner
 from epoxy.store.txn_pages import ValueSpace
-
-R = TypeVar("R")
 
 AGAIN_MS, HURRY_MS = 1_000.0, 20.0
 """Between two passes: while a newcomer learns, and in a joint epoch, when all transactions wait for its end."""
@@ -60,12 +58,7 @@ class TxnStateSource(Protocol):
 
 class Mirror:
     def __init__(
-        self,
-        replica: Replica,
-        store: Store,
-        engine: TxnStateSource,
-        host: FlowHost,
-        near: Callable[[], Sequence[int]],
+        self, replica: Replica, store: Store, engine: TxnStateSource, host: FlowHost, near: Callable[[], Sequence[int]]
     ) -> None:
         """`host` performs the effects that are no part of this. `near`: the members within reach, the nearest first."""
         self.values = ValueSpace(replica.me)
@@ -77,10 +70,8 @@ class Mirror:
         self.failures = host.failures
         self.send = host.send
         self._near = near
-        self._busy_ms = 0.0
+        self._pace = Pace(host.clock)
         self._running = False
-        self._rest: Timer | None = None
-        self._then: Callable[[], None] | None = None
         self._has_bulk = False
         replica.config_watchers.append(self._config_changed)
 
@@ -124,7 +115,6 @@ class Mirror:
     # As a newcomer
 
     def _look(self) -> None:
-        self._then = self._rest = None
         if not self._is_new:
             self._has_bulk = False
         elif not self._running:
@@ -137,39 +127,26 @@ class Mirror:
         """None: it raised. The next pass begins later then: what it met may still be there."""
         self._running = False
         is_urgent = self._replica.config.is_joint and passed is not None
-        self._rest_for(HURRY_MS if is_urgent else AGAIN_MS, self._look)
+        self._pace.rest(HURRY_MS if is_urgent else AGAIN_MS, self._look)
 
     def _config_changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
         """End a rest early, because the flow may have something else to do; and begin if this replica is new."""
-        if self._rest is not None and self._then is not None:
-            self._rest.cancel()
-            self._rest_for(0.0, self._then)
-        elif not self._running:
-            self._rest_for(0.0, self._look)
-
-    def _rest_for(self, delay_ms: float, then: Callable[[], None]) -> None:
-        self._then = then
-        self._rest = self.clock.call_later(delay_ms, then)
+        if not self._pace.end_rest() and not self._running:
+            self._pace.rest(0, self._look)
 
     def perform(self, effect: HostEffect, done: Done) -> None:
         if isinstance(effect, MirrorEffect):
             self._perform_here(effect, done)
         elif isinstance(effect, GiveWay):
-            rest_ms = min(LONGEST_REST_MS, self._busy_ms * (1 / effect.share - 1))
-            self._busy_ms = 0.0
-            self._rest_for(rest_ms, partial(self._rested, done))
+            self._pace.give_way(effect.share, partial(done, None))
         else:
             self._host.perform(effect, done)
-
-    def _rested(self, done: Done) -> None:
-        self._then = self._rest = None
-        done(None)
 
     def _perform_here(self, effect: MirrorEffect, done: Done) -> None:
         match effect:
             case LookThrough():
                 view = self._store.newest()
-                done(self._timed(lambda: self.values.stretches(view, effect.after, effect.stretches)))
+                done(self._pace.timed(lambda: self.values.stretches(view, effect.after, effect.stretches)))
             case Replace():
                 work = partial(self.values.replace, spans=effect.spans, pairs=effect.pairs)
                 self._change(effect.epoch, lambda: self._store.transact(work), done)
@@ -194,16 +171,10 @@ class Mirror:
     def _change(self, epoch: int, work: Callable[[], object], done: Done) -> None:
         """Not in another epoch: there this replica may execute transactions itself, and its values must stay."""
         if self._is_new and self._replica.config.epoch == epoch:
-            result = self._timed(work)
+            result = self._pace.timed(work)
             self._store.when_durable(partial(done, result))
         else:
             done(None)
-
-    def _timed(self, work: Callable[[], R]) -> R:
-        begun_ms = self.clock.now_ms()
-        result = work()
-        self._busy_ms += self.clock.now_ms() - begun_ms
-        return result
 
 
 def fitting(kept: list[Kept]) -> KeptPage:

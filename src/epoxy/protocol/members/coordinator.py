@@ -3,7 +3,7 @@ before must decide, so a second coordinator can only find its step taken."""
 
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.members import ChangeRequest, MemberStatus, StatusRead
-from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Statuses, next_step
+from epoxy.protocol.members.changes import ChangeDone, ChangeWaiting, Statuses, next_step, requested
 from epoxy.protocol.members.effects import AskAll, CurrentConfig, Flow, Publish, ReadChangeRequest, Rest, tell
 
 POLL_MS = 200.0
@@ -43,7 +43,7 @@ def is_quiet(config: ClusterConfig, request: ChangeRequest | None, me: int) -> b
 
 def poll_members(config: ClusterConfig, request: ChangeRequest | None) -> Flow[Statuses]:
     """The statuses of all members, old and requested. Those in an older epoch are sent the configuration."""
-    asked = set(config.replica_ids) | ({member.id for member in request.members} if request is not None else set())
+    asked = set(config.replica_ids) | (requested(request) if request is not None else set())
     replies = yield AskAll(to=tuple(sorted(asked)), request=StatusRead())
     statuses = {i: reply for i, reply in replies.items() if isinstance(reply, MemberStatus)}
     behind = tuple(i for i, status in statuses.items() if status.epoch < config.epoch)
