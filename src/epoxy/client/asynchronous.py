@@ -18,17 +18,7 @@ from epoxy.client.feed import Feed
 from epoxy.client.http1 import HttpResponse
 from epoxy.client.limits import CONNECT_TIMEOUT_S, MAX_CONNECTIONS, SILENCE_S, TIMEOUT_S, checked_timeout
 from epoxy.client.pool import reason_of
-from epoxy.client.results import (
-    Change,
-    Deletion,
-    Page,
-    Reading,
-    Reservation,
-    Status,
-    TxnResult,
-    Value,
-    Written,
-)
+from epoxy.client.results import Change, Deletion, Page, Reading, Reservation, Status, TxnResult, Value, Written
 from epoxy.client.routing import Attempt, Outcome, conduct, fleet_of
 from epoxy.model.api import Inspection, Members, Newcomer, Ordered
 from epoxy.model.transactions import Compare, Operation

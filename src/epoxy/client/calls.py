@@ -12,17 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from epoxy.client.http1 import HttpResponse
-from epoxy.client.results import (
-    Change,
-    Deletion,
-    Item,
-    Page,
-    Reading,
-    Reservation,
-    Status,
-    TxnResult,
-    Written,
-)
+from epoxy.client.results import Change, Deletion, Item, Page, Reading, Reservation, Status, TxnResult, Written
 from epoxy.codec import json_text, txn_json
 from epoxy.model.api import MAX_LIMIT, MAX_VERSION, ChangesGone, Failure, Inspection, KeyPage, KeyRecord, Problem
 from epoxy.model.errors import (

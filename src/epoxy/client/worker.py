@@ -91,12 +91,7 @@ class Worker:
         self._send_queue: asyncio.Queue[FromEnvoy] = asyncio.Queue()
         self._left = asyncio.Event()
         hello = EnvoyHello(
-            namespace=namespace,
-            pool=pool,
-            envoy_key=self.key,
-            version=version,
-            weight=weight,
-            slots=slots,
+            namespace=namespace, pool=pool, envoy_key=self.key, version=version, weight=weight, slots=slots
         )
         self._protocol = EnvoyProtocol(hello, WorkerLoopClock(), self._begin, self._left.set)
         self._protocol.warn = LOG.warning

@@ -59,11 +59,7 @@ class ActorsDoor:
 
     def routes(self) -> list[Route]:
         connect = Route(
-            method="GET",
-            path="/v2/envoys/connect",
-            handler=self._connect,
-            kind="http_get_envoy_connect",
-            head=False,
+            method="GET", path="/v2/envoys/connect", handler=self._connect, kind="http_get_envoy_connect", head=False
         )
         routes = [*self._routes.table(), connect]
         if self._node.me > MAX_LABEL:

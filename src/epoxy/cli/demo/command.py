@@ -161,10 +161,7 @@ add_order(
     "eu-west-1",
 )
 add_order(
-    "revive",
-    "Start a region again that is down (or paused).",
-    "Start a region again, with its data.",
-    "eu-west-1",
+    "revive", "Start a region again that is down (or paused).", "Start a region again, with its data.", "eu-west-1"
 )
 add_order(
     "pause",
@@ -172,12 +169,7 @@ add_order(
     "Pause a region with SIGSTOP: its connections stay open, but it does not answer. `resume` continues it.",
     "eu-west-1",
 )
-add_order(
-    "resume",
-    "Continue a paused region.",
-    "Continue a paused region where it stopped.",
-    "eu-west-1",
-)
+add_order("resume", "Continue a paused region.", "Continue a paused region where it stopped.", "eu-west-1")
 add_order(
     "add",
     "Add a region: it copies everything and becomes a member.",

@@ -67,12 +67,7 @@ def faults_command(setup: type[CampaignSetup[P]], *, short: str, text: str) -> c
         return chase(setup(mutant=name), jobs=jobs)
 
     return mutants_command(
-        f"{setup.name}-mutants",
-        setup.mutants,
-        caught,
-        survived=f"{setup.limit_seeds:,} seeds",
-        short=short,
-        text=text,
+        f"{setup.name}-mutants", setup.mutants, caught, survived=f"{setup.limit_seeds:,} seeds", short=short, text=text
     )
 
 

@@ -87,10 +87,7 @@ mutant_option = click.option(
     help="Plant a fault by name: it must be caught. `epoxy sim mutants` lists them.",
 )
 minutes_option = click.option(
-    "--minutes",
-    type=MINUTES,
-    metavar="M",
-    help="Go on from the first seed until M minutes are over.",
+    "--minutes", type=MINUTES, metavar="M", help="Go on from the first seed until M minutes are over."
 )
 replay_option = click.option(
     "--replay", type=click.IntRange(min=0), metavar="SEED", help="One seed, with its full trace."
