@@ -1,22 +1,18 @@
 """What can be asked about actors, and what the answers mean, without IO."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 from urllib.parse import urlencode
 
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from epoxy.client.calls import JSON, Call, fail, read_json, says_absent
+from epoxy.client.calls import JSON, Call, fail, get_json, post_json, read_json, says_absent
 from epoxy.client.http1 import HttpResponse
 from epoxy.model.api import DEFAULT as DEFAULT
 from epoxy.model.api import ActorInfo as ActorInfo
 from epoxy.model.api import ActorOrder, Drained, EnvoyPage
 from epoxy.model.api import ActorPage as ActorPage
 from epoxy.model.api import EnvoyInfo as EnvoyInfo
-
-T = TypeVar("T")
 
 
 class Which(Struct, frozen=True, kw_only=True):
@@ -33,16 +29,23 @@ class Which(Struct, frozen=True, kw_only=True):
         return urlencode({"namespace": self.namespace, "name": self.name or "", "key": self.key or ""} | more)
 
 
-def get_or_create(order: ActorOrder) -> Call[ActorInfo]:
+def get_or_create(
+    name: str, key: str, *, namespace: str = DEFAULT, pool: str = DEFAULT, given: str = ""
+) -> Call[ActorInfo]:
+    """The one actor of this name in the world. `given` is what it begins with, if this call makes it."""
+
     def read(answer: HttpResponse) -> ActorInfo:
         created = answer.status == 201
         return replace(read_json(ActorInfo, answer, status=201 if created else 200, writes=True), created=created)
 
+    order = ActorOrder(name=name, key=key, namespace=namespace, pool=pool, input=given)
     # A second try finds what the first one made, so it does no harm.
-    return ensure(order, read, writes=False)
+    return post_json("/v2/actors", json.encode(order), read, writes=False)
 
 
-def create(order: ActorOrder) -> Call[ActorInfo | None]:
+def create(
+    name: str, key: str, *, namespace: str = DEFAULT, pool: str = DEFAULT, given: str = ""
+) -> Call[ActorInfo | None]:
     """None: there is one already."""
 
     def read(answer: HttpResponse) -> ActorInfo | None:
@@ -50,19 +53,16 @@ def create(order: ActorOrder) -> Call[ActorInfo | None]:
             return None
         return replace(read_json(ActorInfo, answer, status=201, writes=True), created=True)
 
-    return ensure(replace(order, mode="create"), read, writes=True)
-
-
-def ensure(order: ActorOrder, read: Callable[[HttpResponse], T], *, writes: bool) -> Call[T]:
-    body = json.encode(order)
-    return Call(method="POST", target="/v2/actors", body=body, content_type=JSON, accept=JSON, writes=writes, read=read)
+    order = ActorOrder(name=name, key=key, namespace=namespace, pool=pool, input=given, mode="create")
+    return post_json("/v2/actors", json.encode(order), read)
 
 
 def get(which: Which) -> Call[ActorInfo | None]:
-    return Call(method="GET", target=f"/v2/actors?{which.query()}", accept=JSON, read=found)
+    return get_json(f"/v2/actors?{which.query()}", found)
 
 
 def destroy(which: Which) -> Call[ActorInfo | None]:
+    """None: there was none."""
     read = partial(found, writes=True)
     return Call(method="DELETE", target=f"/v2/actors?{which.query()}", accept=JSON, writes=True, read=read)
 
@@ -71,16 +71,16 @@ def found(answer: HttpResponse, *, writes: bool = False) -> ActorInfo | None:
     return None if says_absent(answer) else read_json(ActorInfo, answer, writes=writes)
 
 
-def page(namespace: str, name: str | None, after: str | None, limit: int | None) -> Call[ActorPage]:
-    asked: dict[str, str | int] = {"namespace": namespace}
-    asked |= {"name": name} if name is not None else {}
-    asked |= {"after": after} if after is not None else {}
-    asked |= {"limit": limit} if limit is not None else {}
-    return Call(method="GET", target=f"/v2/actors?{urlencode(asked)}", accept=JSON, read=partial(read_json, ActorPage))
+def page(
+    *, namespace: str = DEFAULT, name: str | None = None, after: str | None = None, limit: int | None = None
+) -> Call[ActorPage]:
+    asked = {"namespace": namespace, "name": name, "after": after, "limit": limit}
+    query = urlencode({field: value for field, value in asked.items() if value is not None})
+    return get_json(f"/v2/actors?{query}", partial(read_json, ActorPage))
 
 
-def request(which: Which, body: bytes, pool: str | None) -> Call[bytes]:
-    """With a pool the actor is made, if there is none."""
+def request(which: Which, body: bytes, *, pool: str | None = None) -> Call[bytes]:
+    """What the actor answers. With a pool the actor is made, if there is none."""
 
     def read(answer: HttpResponse) -> bytes:
         if answer.status != 200:
@@ -91,13 +91,13 @@ def request(which: Which, body: bytes, pool: str | None) -> Call[bytes]:
     return Call(method="POST", target=f"/v2/actors/request?{query}", body=body, writes=True, read=read)
 
 
-def envoys(namespace: str, pool: str) -> Call[list[EnvoyInfo]]:
+def envoys(*, namespace: str = DEFAULT, pool: str = DEFAULT) -> Call[list[EnvoyInfo]]:
     query = urlencode({"namespace": namespace, "pool": pool})
     read = partial(read_json, EnvoyPage)
-    return Call(method="GET", target=f"/v2/envoys?{query}", accept=JSON, read=lambda answer: read(answer).envoys)
+    return get_json(f"/v2/envoys?{query}", lambda answer: read(answer).envoys)
 
 
-def drain(namespace: str, envoy: str, *, undo: bool) -> Call[bool]:
+def drain(envoy: str, *, namespace: str = DEFAULT, undo: bool = False) -> Call[bool]:
     """False: no such envoy is active at this node."""
 
     def read(answer: HttpResponse) -> bool:

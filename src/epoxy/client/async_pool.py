@@ -3,16 +3,14 @@
 import asyncio
 import contextlib
 import ssl
-from collections import deque
 from collections.abc import AsyncIterator
 from typing import TypeVar, cast
 
 from epoxy.client.calls import Call
-from epoxy.client.http1 import AnswerReader, NodeAddress, NotHttp, encode_request
-from epoxy.client.limits import IDLE_S, READ_BYTES, checked_connections
-from epoxy.client.pool import reason_of, stale, tls_for
+from epoxy.client.http1 import AnswerReader, NodeAddress, NotHttp
+from epoxy.client.limits import IDLE_S, READ_BYTES
+from epoxy.client.pool import Pool, reason_of, stale
 from epoxy.client.routing import Lost, NotSent, Outcome
-from epoxy.model.errors import InvalidRequest
 
 T = TypeVar("T")
 
@@ -80,22 +78,13 @@ class AsyncConnection(asyncio.Protocol):
             self._transport.abort()
 
 
-class AsyncPool:
-    """As `BlockingPool`: at most `limit` connections to one node, the newest is used first."""
-
+class AsyncPool(Pool[AsyncConnection]):
     def __init__(self, node: NodeAddress, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
-        self._node = node
-        self._connect_timeout = connect_timeout
-        self._tls = tls_for(node, tls)
-        self._limit = checked_connections(limit)
-        self._free = asyncio.Semaphore(self._limit)
-        self._idle: deque[AsyncConnection] = deque()
-        self._closed = False
+        super().__init__(node, connect_timeout, limit, tls)
+        self._free = asyncio.Semaphore(limit)
 
     async def ask(self, call: Call[T], timeout: float) -> Outcome:
-        if self._closed:
-            raise InvalidRequest("this client is closed")
-        request = encode_request(self._node, call.method, call.target, call.body, call.accept, call.content_type)
+        request = self._request(call)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         if self._free.locked():

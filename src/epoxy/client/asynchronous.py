@@ -1,126 +1,50 @@
 """The client for asyncio. It belongs to one event loop; its calls may run at the same time."""
 
 import asyncio
-import ssl
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Self, TypeVar
 
 import msgspec
 
 from epoxy.client import calls
-from epoxy.client import members as member_calls
 from epoxy.client.actors import AsyncActors
 from epoxy.client.async_pool import AsyncPool, pieces
 from epoxy.client.calls import Call
 from epoxy.client.feed import Feed
 from epoxy.client.http1 import HttpResponse
-from epoxy.client.limits import CONNECT_TIMEOUT_S, MAX_CONNECTIONS, SILENCE_S, TIMEOUT_S, checked_timeout
+from epoxy.client.limits import SILENCE_S
+from epoxy.client.methods import Pooled, awaited
 from epoxy.client.pool import reason_of
-from epoxy.client.results import Change, Deletion, Page, Reading, Reservation, Status, TxnResult, Value, Written
-from epoxy.client.routing import Attempt, Outcome, conduct, fleet_of
-from epoxy.model.api import Inspection, Members, Newcomer, Ordered
-from epoxy.model.transactions import Compare, Operation
-from epoxy.model.writes import Consistency
+from epoxy.client.results import Change
+from epoxy.client.routing import Attempt, Outcome, conduct
 
 T = TypeVar("T")
 
 
-class AsyncClient:
+class AsyncClient(Pooled[AsyncPool]):
     """As `Client`, with `await`. A call that is cancelled after its write was sent is as indefinite as one that timed
     out."""
 
-    def __init__(
-        self,
-        *urls: str | Iterable[str],
-        timeout: float = TIMEOUT_S,
-        connect_timeout: float = CONNECT_TIMEOUT_S,
-        max_connections: int = MAX_CONNECTIONS,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self._fleet = fleet_of(urls)
-        self._timeout = checked_timeout(timeout)
-        wait = checked_timeout(connect_timeout)
-        self._pools = {node: AsyncPool(node, wait, max_connections, tls) for node in self._fleet.nodes}
+    _pool = AsyncPool
 
-    async def reserve(self, key: bytes | str, value: bytes | str, *, timeout: float | None = None) -> Reservation:
-        """Take a name for ever, if it is free. Having lost is a result, not an error."""
-        return await self._run(calls.reserve(key, value), timeout)
-
-    async def put(
-        self, key: bytes | str, value: bytes | str, *, if_version: int | None = None, timeout: float | None = None
-    ) -> Written:
-        """Write the next version. Raises VersionMismatch, or ImmutableKey over a reserved name."""
-        return await self._run(calls.put(key, value, if_version), timeout)
-
-    async def delete(
-        self, key: bytes | str, *, if_version: int | None = None, timeout: float | None = None
-    ) -> Deletion:
-        return await self._run(calls.delete(key, if_version), timeout)
-
-    async def get(
-        self, key: bytes | str, *, read: str | Consistency = Consistency.OPTIMISTIC, timeout: float | None = None
-    ) -> Value | None:
-        """The value, or None. Bytes that carry their version: see `read` for the whole answer."""
-        return (await self.read(key, read=read, timeout=timeout)).as_value()
-
-    async def read(
-        self, key: bytes | str, *, read: str | Consistency = Consistency.OPTIMISTIC, timeout: float | None = None
-    ) -> Reading:
-        return await self._run(calls.get(key, read), timeout)
-
-    async def page(
-        self,
-        prefix: bytes | str = b"",
-        *,
-        after: bytes | str | None = None,
-        limit: int | None = None,
-        timeout: float | None = None,
-    ) -> Page:
-        """Keys in order, as one node knows them: no promise that it has heard of all."""
-        return await self._run(calls.page(prefix, after, limit), timeout)
-
-    async def txn(
-        self,
-        *,
-        compares: Iterable[Compare] = (),
-        then: Iterable[Operation] = (),
-        otherwise: Iterable[Operation] = (),
-        reads: Iterable[bytes | str] = (),
-        timeout: float | None = None,
-    ) -> TxnResult:
-        """All of it at one moment: if every compare holds `then` is done, else `otherwise`. Compares that do not hold
-        are a result, not an error. `reads` are looked up before anything is done."""
-        return await self._run(calls.txn(compares, then, otherwise, reads), timeout)
-
-    async def status(self, *, timeout: float | None = None) -> Status:
-        return await self._run(calls.status(), timeout)
-
-    async def members(self, *, progress: bool = False, timeout: float | None = None) -> Members:
-        """Who belongs to the cluster. `progress`: every member is asked how far it is."""
-        return await self._run(member_calls.members(progress=progress), timeout)
-
-    async def change_members(
-        self,
-        *,
-        add: Sequence[Newcomer] = (),
-        remove: Sequence[int] = (),
-        force: bool = False,
-        timeout: float | None = None,
-    ) -> Ordered:
-        """Add and remove members in one change. Returns when the order is committed; `members` tells when it is done.
-        `force`: even if too few of the members that stay can be reached now."""
-        return await self._run(member_calls.change(add, remove, force=force), timeout)
+    reserve = awaited(calls.reserve)
+    put = awaited(calls.put)
+    delete = awaited(calls.delete)
+    get = awaited(calls.get)
+    read = awaited(calls.read)
+    page = awaited(calls.page)
+    txn = awaited(calls.txn)
+    status = awaited(calls.status)
+    members = awaited(calls.members)
+    change_members = awaited(calls.change_members)
+    inspect = awaited(calls.inspect)
 
     @property
     def actors(self) -> AsyncActors:
         """Actors, and the workers that host them."""
         return AsyncActors(self)
-
-    async def inspect(self, key: bytes | str, *, timeout: float | None = None) -> Inspection:
-        """What every replica holds for the key."""
-        return await self._run(calls.inspect(key), timeout)
 
     async def changes(
         self, prefix: bytes | str = b"", *, after: str | None = None, follow: bool = True
@@ -159,9 +83,9 @@ class AsyncClient:
     ) -> None:
         await self.aclose()
 
-    async def _run(self, call: Call[T], timeout: float | None) -> T:
+    async def _run(self, call: Call[T]) -> T:
         began = time.monotonic()  # the loop's own clock may tick in milliseconds
-        deadline = began + (self._timeout if timeout is None else checked_timeout(timeout))
+        deadline = self._deadline(call, began)
         flow = conduct(call, self._fleet, began)
         try:
             attempt = next(flow)

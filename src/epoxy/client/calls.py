@@ -3,7 +3,7 @@
 An answer becomes a result or an exception here, so that both clients agree on every case.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, NoReturn, TypeVar
 from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
@@ -12,9 +12,22 @@ import msgspec
 from msgspec import Struct
 
 from epoxy.client.http1 import HttpResponse
-from epoxy.client.results import Change, Deletion, Item, Page, Reading, Reservation, Status, TxnResult, Written
+from epoxy.client.results import Change, Deletion, Item, Page, Reading, Reservation, Status, TxnResult, Value, Written
 from epoxy.codec import json_text, txn_json
-from epoxy.model.api import MAX_LIMIT, MAX_VERSION, ChangesGone, Failure, Inspection, KeyPage, KeyRecord, Problem
+from epoxy.model.api import (
+    MAX_LIMIT,
+    MAX_VERSION,
+    ChangesGone,
+    Failure,
+    Inspection,
+    KeyPage,
+    KeyRecord,
+    Members,
+    MembersOrder,
+    Newcomer,
+    Ordered,
+    Problem,
+)
 from epoxy.model.errors import (
     CodecError,
     ConsensusFailed,
@@ -51,12 +64,15 @@ class Call(Struct, Generic[T], frozen=True, kw_only=True):
     accept: str = "application/octet-stream"
     content_type: str = "application/octet-stream"
     """Of the body, if there is one."""
+    timeout: float | None = None
+    """In seconds, for all of it. None: that of the client."""
 
 
-# Requests.
+# Requests: the methods of the clients, with their `timeout`.
 
 
-def reserve(key: bytes | str, value: bytes | str) -> Call[Reservation]:
+def reserve(key: bytes | str, value: bytes | str, *, timeout: float | None = None) -> Call[Reservation]:
+    """Take a name for ever, if it is free. Having lost is a result, not an error."""
     name, wanted = checked_key(key), checked_value(value)
 
     def read(answer: HttpResponse) -> Reservation:
@@ -74,10 +90,13 @@ def reserve(key: bytes | str, value: bytes | str) -> Call[Reservation]:
             latency_ms=answer.latency_ms,
         )
 
-    return Call(method="PUT", target=f"{kv(name)}?mode=reserve", body=wanted, writes=True, read=read)
+    return Call(method="PUT", target=f"{kv(name)}?mode=reserve", body=wanted, writes=True, read=read, timeout=timeout)
 
 
-def put(key: bytes | str, value: bytes | str, if_version: int | None = None) -> Call[Written]:
+def put(
+    key: bytes | str, value: bytes | str, *, if_version: int | None = None, timeout: float | None = None
+) -> Call[Written]:
+    """Write the next version. Raises VersionMismatch, or ImmutableKey over a reserved name."""
     name, wanted = checked_key(key), checked_value(value)
 
     def read(answer: HttpResponse) -> Written:
@@ -92,10 +111,10 @@ def put(key: bytes | str, value: bytes | str, if_version: int | None = None) -> 
         )
 
     target = f"{kv(name)}?{urlencode({'mode': 'put'} | condition(if_version))}"
-    return Call(method="PUT", target=target, body=wanted, writes=True, read=read)
+    return Call(method="PUT", target=target, body=wanted, writes=True, read=read, timeout=timeout)
 
 
-def delete(key: bytes | str, if_version: int | None = None) -> Call[Deletion]:
+def delete(key: bytes | str, *, if_version: int | None = None, timeout: float | None = None) -> Call[Deletion]:
     name = checked_key(key)
 
     def read(answer: HttpResponse) -> Deletion:
@@ -110,16 +129,32 @@ def delete(key: bytes | str, if_version: int | None = None) -> Call[Deletion]:
         )
 
     asked = urlencode(condition(if_version))
-    return Call(method="DELETE", target=f"{kv(name)}?{asked}" if asked else kv(name), writes=True, read=read)
+    target = f"{kv(name)}?{asked}" if asked else kv(name)
+    return Call(method="DELETE", target=target, writes=True, read=read, timeout=timeout)
 
 
-def get(key: bytes | str, consistency: str | Consistency = Consistency.OPTIMISTIC) -> Call[Reading]:
+def get(
+    key: bytes | str, *, read: str | Consistency = Consistency.OPTIMISTIC, timeout: float | None = None
+) -> Call[Value | None]:
+    """The value, or None. Bytes that carry their version: see `read` for the whole answer."""
+    return reading(key, read, timeout, Reading.as_value)
+
+
+def read(
+    key: bytes | str, *, read: str | Consistency = Consistency.OPTIMISTIC, timeout: float | None = None
+) -> Call[Reading]:
+    return reading(key, read, timeout, lambda found: found)
+
+
+def reading(
+    key: bytes | str, consistency: str | Consistency, timeout: float | None, then: Callable[[Reading], T]
+) -> Call[T]:
     name = checked_key(key)
 
-    def read(answer: HttpResponse) -> Reading:
+    def read(answer: HttpResponse) -> T:
         if answer.status != 200 and not says_absent(answer):
             fail(answer, writes=False)
-        return Reading(
+        found = Reading(
             key=name,
             value=answer.body if answer.status == 200 else None,
             version=version_of(answer),
@@ -128,13 +163,22 @@ def get(key: bytes | str, consistency: str | Consistency = Consistency.OPTIMISTI
             latency_ms=answer.latency_ms,
             transactional=answer.headers.get("epoxy-engine") == "transactions",
         )
+        return then(found)
 
-    return Call(method="GET", target=f"{kv(name)}?read={checked_consistency(consistency).value}", read=read)
+    target = f"{kv(name)}?read={checked_consistency(consistency).value}"
+    return Call(method="GET", target=target, read=read, timeout=timeout)
 
 
 def txn(
-    compares: Iterable[Compare], then: Iterable[Operation], otherwise: Iterable[Operation], reads: Iterable[bytes | str]
+    *,
+    compares: Iterable[Compare] = (),
+    then: Iterable[Operation] = (),
+    otherwise: Iterable[Operation] = (),
+    reads: Iterable[bytes | str] = (),
+    timeout: float | None = None,
 ) -> Call[TxnResult]:
+    """All of it at one moment: if every compare holds `then` is done, else `otherwise`. Compares that do not hold are a
+    result, not an error. `reads` are looked up before anything is done."""
     asked = checked_txn(tuple(compares), tuple(then), tuple(otherwise), tuple(map(checked_key, reads)))
 
     def read(answer: HttpResponse) -> TxnResult:
@@ -152,16 +196,7 @@ def txn(
             latency_ms=answer.latency_ms,
         )
 
-    body = txn_json.encode_txn(asked)
-    return Call(
-        method="POST",
-        target="/v2/txn",
-        body=body,
-        content_type=JSON,
-        writes=not asked.is_read_only,
-        accept=JSON,
-        read=read,
-    )
+    return post_json("/v2/txn", txn_json.encode_txn(asked), read, writes=not asked.is_read_only, timeout=timeout)
 
 
 def checked_txn(
@@ -183,15 +218,23 @@ def checked_txn(
     return asked
 
 
-def status() -> Call[Status]:
+def status(*, timeout: float | None = None) -> Call[Status]:
     def read(answer: HttpResponse) -> Status:
         told = read_json(Status, answer)
         return msgspec.structs.replace(told, document=read_json(dict[str, Any], answer))
 
-    return Call(method="GET", target="/v2/status", accept=JSON, read=read)
+    return get_json("/v2/status", read, timeout)
 
 
-def page(prefix: bytes | str, after: bytes | str | None, limit: int | None) -> Call[Page]:
+def page(
+    prefix: bytes | str = b"",
+    *,
+    after: bytes | str | None = None,
+    limit: int | None = None,
+    timeout: float | None = None,
+) -> Call[Page]:
+    """Keys in order, as one node knows them: no promise that it has heard of all."""
+
     def read(answer: HttpResponse) -> Page:
         told = read_json(KeyPage, answer)
         items = [
@@ -205,12 +248,49 @@ def page(prefix: bytes | str, after: bytes | str | None, limit: int | None) -> C
         asked["after"] = checked_key(after)
     if limit is not None:
         asked["limit"] = checked_limit(limit)
-    return Call(method="GET", target=f"/v2/kv?{urlencode(asked)}", accept=JSON, read=read)
+    return get_json(f"/v2/kv?{urlencode(asked)}", read, timeout)
 
 
-def inspect(key: bytes | str) -> Call[Inspection]:
+def inspect(key: bytes | str, *, timeout: float | None = None) -> Call[Inspection]:
+    """What every replica holds for the key."""
     name = quote_from_bytes(checked_key(key), safe="")
-    return Call(method="GET", target=f"/v2/inspect/{name}", accept=JSON, read=partial(read_json, Inspection))
+    return get_json(f"/v2/inspect/{name}", partial(read_json, Inspection), timeout)
+
+
+def members(*, progress: bool = False, timeout: float | None = None) -> Call[Members]:
+    """Who belongs to the cluster. `progress`: every member is asked how far it is."""
+    return get_json(f"/v2/members?progress={str(progress).lower()}", partial(read_json, Members), timeout)
+
+
+def change_members(
+    *, add: Sequence[Newcomer] = (), remove: Sequence[int] = (), force: bool = False, timeout: float | None = None
+) -> Call[Ordered]:
+    """Add and remove members in one change. Returns when the order is committed; `members` tells when it is done.
+    `force`: even if too few of the members that stay can be reached now."""
+    if not add and not remove:
+        raise InvalidRequest("nothing to add and nothing to remove")
+    body = msgspec.json.encode(MembersOrder(add=list(add), remove=list(remove), force=force))
+    # An order that is sent twice is refused the second time; still it is not sent again by itself.
+    return post_json("/v2/members", body, partial(read_json, Ordered, status=202, writes=True), timeout=timeout)
+
+
+def get_json(target: str, read: Callable[[HttpResponse], T], timeout: float | None = None) -> Call[T]:
+    return Call(method="GET", target=target, accept=JSON, read=read, timeout=timeout)
+
+
+def post_json(
+    target: str, body: bytes, read: Callable[[HttpResponse], T], *, writes: bool = True, timeout: float | None = None
+) -> Call[T]:
+    return Call(
+        method="POST",
+        target=target,
+        body=body,
+        content_type=JSON,
+        accept=JSON,
+        read=read,
+        writes=writes,
+        timeout=timeout,
+    )
 
 
 def gone(data: str) -> CursorGone:

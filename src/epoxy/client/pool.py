@@ -1,13 +1,12 @@
 """Blocking sockets, pooled for each node."""
 
-import contextlib
 import select
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from epoxy.client.calls import Call
 from epoxy.client.http1 import AnswerReader, HttpResponse, NodeAddress, NotHttp, encode_request
@@ -16,6 +15,7 @@ from epoxy.client.routing import Lost, NotSent, Outcome
 from epoxy.model.errors import InvalidRequest
 
 T = TypeVar("T")
+C = TypeVar("C")
 
 
 class BlockingConnection:
@@ -26,8 +26,11 @@ class BlockingConnection:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = plain
         if tls is not None:
-            with closed_on_error(plain):
+            try:
                 self.socket = tls.wrap_socket(plain, server_hostname=node.host)
+            except BaseException:
+                plain.close()
+                raise
         self._reader = AnswerReader()
         self.fit = True
         """May serve another request: nothing is on its way, and the node keeps it open."""
@@ -92,23 +95,32 @@ class BlockingConnection:
         self.socket.close()
 
 
-class BlockingPool:
+class Pool(Generic[C]):
     """At most `limit` connections to one node. The newest is used first, so that those not needed grow old."""
 
     def __init__(self, node: NodeAddress, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
+        """`tls`: without one of the caller's own, the system's authorities count."""
         self._node = node
         self._connect_timeout = connect_timeout
-        self._tls = tls_for(node, tls)
+        self._tls = (tls or ssl.create_default_context()) if node.secure else None
         self._limit = checked_connections(limit)
-        self._free = threading.BoundedSemaphore(self._limit)
-        self._lock = threading.Lock()
-        self._idle: list[BlockingConnection] = []
+        self._idle: list[C] = []
         self._closed = False
 
-    def ask(self, call: Call[T], deadline: float) -> Outcome:
+    def _request(self, call: Call[T]) -> bytes:
         if self._closed:
             raise InvalidRequest("this client is closed")
-        request = encode_request(self._node, call.method, call.target, call.body, call.accept, call.content_type)
+        return encode_request(self._node, call.method, call.target, call.body, call.accept, call.content_type)
+
+
+class BlockingPool(Pool[BlockingConnection]):
+    def __init__(self, node: NodeAddress, connect_timeout: float, limit: int, tls: ssl.SSLContext | None) -> None:
+        super().__init__(node, connect_timeout, limit, tls)
+        self._free = threading.BoundedSemaphore(limit)
+        self._lock = threading.Lock()
+
+    def ask(self, call: Call[T], deadline: float) -> Outcome:
+        request = self._request(call)
         if not self._free.acquire(timeout=max(0.0, deadline - time.monotonic())):
             return NotSent(f"all {self._limit} connections were busy", unreachable=False)
         try:
@@ -133,7 +145,12 @@ class BlockingPool:
         try:
             return connection.exchange(request, deadline)
         finally:
-            self._give_back(connection)
+            with self._lock:
+                keep = connection.fit and not self._closed
+                if keep:
+                    self._idle.append(connection)
+            if not keep:
+                connection.close()
 
     def connect(self, deadline: float) -> BlockingConnection:
         return BlockingConnection(self._node, min(self._connect_timeout, remaining(deadline)), self._tls)
@@ -148,23 +165,11 @@ class BlockingPool:
                 return connection
             connection.close()
 
-    def _give_back(self, connection: BlockingConnection) -> None:
-        with self._lock:
-            if connection.fit and not self._closed:
-                self._idle.append(connection)
-                return
-        connection.close()
-
     def close(self) -> None:
         with self._lock:
             idle, self._idle, self._closed = self._idle, [], True
         for connection in idle:
             connection.close()
-
-
-def tls_for(node: NodeAddress, given: ssl.SSLContext | None) -> ssl.SSLContext | None:
-    """None: plain text. Without one of the caller's own, the system's authorities count."""
-    return (given or ssl.create_default_context()) if node.secure else None
 
 
 def stale(outcome: Outcome, *, writes: bool) -> bool:
@@ -199,12 +204,3 @@ def reason_of(error: OSError) -> str:
             return "connection refused"
         case _:
             return (error.strerror or str(error) or type(error).__name__).lower()
-
-
-@contextlib.contextmanager
-def closed_on_error(plain: socket.socket) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        plain.close()
-        raise
