@@ -133,6 +133,13 @@ def test_a_setting_is_read(write: Write, section: str, key: str, value: str, rea
     assert read(load(write(with_setting(section, key, value))))
 
 
+@pytest.mark.parametrize("name", ["a:80", "", "-a", " a", r"a\n", r"*\n", "[::1]", "a" * 254])
+def test_an_allowed_host_is_a_name_alone(write: Write, name: str) -> None:
+    refused = refusal(write(with_setting("node", "allowed_hosts", f'["{name}"]')))
+    assert "node.allowed_hosts is [" in refused
+    assert "allowed: a list of host names without ports" in refused
+
+
 def test_tls_is_three_files_of_which_one_may_be_missing(write: Write, tmp_path: Path) -> None:
     text = SMALLEST.replace("http:", "https:") + '[tls]\ncert = "tls/cert.pem"\nkey = "/etc/key.pem"\n'
     files = TlsSettings(cert=tmp_path / "tls/cert.pem", key=Path("/etc/key.pem"), ca=None)
@@ -240,6 +247,16 @@ def test_a_pools_settings_are_checked_by_name(write: Write, text: str, words: st
 def test_pools_are_tables(write: Write) -> None:
     assert "placement.pools is 3; allowed" in refusal(write(f"{SMALLEST}[placement]\npools = 3\n"))
     assert "placement.pools.chat is 3; allowed" in refusal(write(f"{SMALLEST}[placement.pools]\nchat = 3\n"))
+
+
+@pytest.mark.parametrize("wrong", ["3", "{ samples = 9 }", "{ colour = 1 }"])
+def test_a_pool_that_is_an_inline_table_is_refused_with_its_line_or_its_variable(write: Write, wrong: str) -> None:
+    line = SMALLEST.count("\n") + 2
+    inline = write(f"{SMALLEST}[placement]\npools = {{ chat = {wrong} }}\n")
+    assert refusal(inline).startswith(f"epoxy.toml, line {line}: placement.pools.chat")
+    listed = write(f"{SMALLEST}[placement.pools.chat]\nsamples = 1\n")
+    outside = {"EPOXY_PLACEMENT_POOLS": f"{{ chat = {wrong} }}"}
+    assert refusal(listed, environ=outside).startswith("EPOXY_PLACEMENT_POOLS: placement.pools.chat")
 
 
 @pytest.mark.parametrize("text", ["[placement]\n", "[pegboard]\n", "[placement.pools.chat]\n"])

@@ -109,7 +109,19 @@ def test_a_missing_setting_is_named_with_the_line_of_its_section() -> None:
 
 @pytest.mark.parametrize(
     ("key", "text", "value"),
-    [("count", "7", 7), ("count", "x", "x"), ("on", "true", True), ("on", "yes", "yes"), ("name", "7", "7")],
+    [
+        ("count", "7", 7),
+        ("count", "x", "x"),
+        ("count", "1_000", "1_000"),
+        ("count", " 5", " 5"),
+        ("count", "5\nother = 1", "5\nother = 1"),
+        ("count", "9" * 5_000, "9" * 5_000),
+        ("count", "1979-05-27", "1979-05-27"),
+        ("on", "true", True),
+        ("on", "yes", "yes"),
+        ("on", "1", "1"),
+        ("name", "7", "7"),
+    ],
 )
 def test_text_from_outside_is_what_the_file_would_have(key: str, text: str, value: object) -> None:
     assert SETTINGS[key].from_text(text) == value

@@ -32,7 +32,7 @@ from epoxy.node.process.toml_file import TomlSource, parse
 from epoxy.protocol.placement.config import OF_POOLS, RANGES, RENAMED, PlacementConfig
 
 ReplicaId = Annotated[int, Meta(ge=1, le=2**32 - 1)]
-HostName = Annotated[str, Meta(pattern=r"^(\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,252})$")]
+HostName = Annotated[str, Meta(pattern=r"^(\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,252})\Z")]
 HostNames = Annotated[
     tuple[HostName, ...],
     Meta(

@@ -17,6 +17,8 @@ from epoxy.model.errors import ConfigError
 from epoxy.node.process.toml_file import TomlSource
 
 PORT = re.compile(r"[0-9]{1,5}")
+DIGITS = re.compile(r"[0-9]{1,20}")
+"""More than any range allows, and few enough for int()."""
 
 
 def read_path(value: Any) -> Path:
@@ -78,13 +80,21 @@ def setting_of(kind: Any, default: Any) -> Setting:
         info = next(each for each in info.types if not isinstance(each, inspect.NoneType))
     extra = (info.extra or {}) if isinstance(info, inspect.Metadata) else {}
     form = info.type if isinstance(info, inspect.Metadata) else info
-    is_text = not isinstance(form, inspect.IntType | inspect.BoolType | inspect.VarTupleType | inspect.DictType)
     return Setting(
         read=extra.get("read", lambda value: msgspec.convert(value, kind)),
         allowed=words_of(info),
         default=default,
-        from_text=extra.get("from_text", str if is_text else read_toml),
+        from_text=extra.get("from_text", FROM_TEXT.get(type(form), str)),
     )
+
+
+def read_digits(value: str) -> int | str:
+    """Digits alone: `1_000` and ` 5` stay text, which is refused with what was written."""
+    return int(value) if DIGITS.fullmatch(value) else value
+
+
+def read_bool(value: str) -> bool | str:
+    return {"true": True, "false": False}.get(value, value)
 
 
 def read_toml(value: str) -> Any:
@@ -92,6 +102,14 @@ def read_toml(value: str) -> Any:
         return tomllib.loads(f"value = {value}")["value"]
     except ValueError:
         return value
+
+
+FROM_TEXT: dict[type[inspect.Type], Callable[[str], Any]] = {
+    inspect.IntType: read_digits,
+    inspect.BoolType: read_bool,
+    inspect.VarTupleType: read_toml,
+    inspect.DictType: read_toml,
+}
 
 
 def words_of(info: inspect.Type) -> str:

@@ -22,11 +22,14 @@ class TomlSource:
         self._names = list(names(text))
 
     def where(self, section: str, key: str | None = None) -> str:
-        """The line of the setting; else that of its section, which may be an inline table; else the file alone."""
-        if f"{section}.{key}" in self.outside:
-            return self.outside[f"{section}.{key}"]
-        found = (self._line(f"{section}.{key}") if key else None) or self._line(section)
-        return f"{self.name}, line {found}" if found else self.name
+        """The origin of the setting, or of a table around it; else the line of the innermost that has one; else the
+        file alone. An inline table has no line of its own."""
+        parts = (f"{section}.{key}" if key else section).split(".")
+        around = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+        if origin := next((self.outside[name] for name in around if name in self.outside), None):
+            return origin
+        line = next(filter(None, map(self._line, around)), None)
+        return f"{self.name}, line {line}" if line else self.name
 
     def _line(self, wanted: str) -> int | None:
         return next((line for line, name in self._names if name == wanted or name.startswith(f"{wanted}.")), None)
