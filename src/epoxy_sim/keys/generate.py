@@ -52,8 +52,7 @@ def swarm(seed: int, workload: str, n: int | None, policy: QuorumPolicy | None) 
 def draw_timing(dice: Random, slowest_ms: float) -> Timing:
     """Timers range from much too short to long: safety must not depend on them."""
     return Timing(
-        hedge_ms=slowest_ms * dice.choice((0.5, 1, 2, 4, 8)),
-        round_timeout_ms=slowest_ms * dice.choice((3, 6, 10)),
+        hedge_ms=slowest_ms * dice.choice((0.5, 1, 2, 4, 8)), round_timeout_ms=slowest_ms * dice.choice((3, 6, 10))
     )
 
 

@@ -8,16 +8,7 @@ from epoxy.codec.tuple import pack
 from epoxy.model import ballot, quorum, records
 from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.messages import (
-    Accept,
-    HigherBallot,
-    Prepare,
-    PrepareOk,
-    Read,
-    ReadOk,
-    Reply,
-    StaleCommit,
-)
+from epoxy.model.messages import Accept, HigherBallot, Prepare, PrepareOk, Read, ReadOk, Reply, StaleCommit
 from epoxy.model.quorum import QuorumPolicy, Quorums
 from epoxy.model.records import KeyState, Proposal, ProposalId, Settled, Vote
 from epoxy.model.writes import ReadOutcome, ReadResult, Source

@@ -101,14 +101,7 @@ class Figures:
         for samples in SAMPLES:
             calm = replace(self.base, samples=samples, slot_jitter=0)
             lnln = math.log(math.log(self.base.envoys)) / math.log(samples) if samples > 1 else math.inf
-            rows.append(
-                [
-                    samples,
-                    *self.by_age(replace(self.base, samples=samples)),
-                    self.gap(calm),
-                    lnln,
-                ]
-            )
+            rows.append([samples, *self.by_age(replace(self.base, samples=samples)), self.gap(calm), lnln])
         heads = ["K", *AGES, "actors above the mean", "ln ln N / ln K"]
         return Table(title="Max over mean, by samples (the gap without jitter)", heads=heads, rows=rows)
 

@@ -12,13 +12,7 @@ from epoxy_sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, Placem
 SIZES = (1, 2, 3, 3, 3, 4, 5)
 RATES = (1.0, 0.99, 1.01)
 
-ENVOY_FAULTS = (
-    EnvoyFaultKind.KILL,
-    EnvoyFaultKind.CUT,
-    EnvoyFaultKind.DROP,
-    EnvoyFaultKind.DRAIN,
-    EnvoyFaultKind.FAIL,
-)
+ENVOY_FAULTS = (EnvoyFaultKind.KILL, EnvoyFaultKind.CUT, EnvoyFaultKind.DROP, EnvoyFaultKind.DRAIN, EnvoyFaultKind.FAIL)
 
 HOUR_MS = 3_600_000
 

@@ -24,9 +24,7 @@ ALL = (
     ),
     mutant("no-reservation", "a name is taken without asking", Patch(Reservations, "take", mutations.take_alone)),
     mutant(
-        "everybody-hosts",
-        "the asked node hosts the actor",
-        Patch(ActorService, "_at_owner", mutations.answer_here),
+        "everybody-hosts", "the asked node hosts the actor", Patch(ActorService, "_at_owner", mutations.answer_here)
     ),
     mutant("same-id", "a destroyed actor's id is used again", Patch(directory, "ensure", mutations.ensure_same_id)),
     mutant("answer-at-once", "an answer before it is durable", Patch(Hosting, "ensure", mutations.answer_at_once)),
@@ -36,11 +34,7 @@ ALL = (
     mutant("failed-is-over", "an actor that fails is gone", Patch(Hosting, "stopped", mutations.ends_for_good)),
     mutant("lost-forgotten", "a lost envoy's actors are not moved", Patch(directory, "mark_lost", mutations.nothing)),
     mutant("nobody-waits", "an actor without envoy stays so", Patch(Hosting, "_place", mutations.nothing)),
-    mutant(
-        "not-told-again",
-        "a reconnected envoy gets no orders",
-        Patch(Hosting, "_settle", mutations.nothing),
-    ),
+    mutant("not-told-again", "a reconnected envoy gets no orders", Patch(Hosting, "_settle", mutations.nothing)),
     mutant("no-sweep", "only envoys passed over are expired", Patch(Placement, "_sweep", mutations.nothing)),
     mutant("ping-when-quiet", "a busy worker does not ping", Patch(EnvoyProtocol, "_say", mutations.ping_when_quiet)),
     mutant("no-lost-timeout", "silence is left to the sweep", Patch(LostTimeouts, "heard", mutations.nothing)),

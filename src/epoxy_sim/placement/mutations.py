@@ -125,13 +125,7 @@ def empty_at_once(self: hosting.Hosting, envoy: EnvoyId, limit: int) -> None:
 
 
 def ends_for_good(
-    self: hosting.Hosting,
-    envoy: EnvoyId,
-    actor_id: bytes,
-    generation: int,
-    *,
-    failed: bool,
-    cancelled: bool = False,
+    self: hosting.Hosting, envoy: EnvoyId, actor_id: bytes, generation: int, *, failed: bool, cancelled: bool = False
 ) -> None:
     """Also after a failure."""
     del failed, cancelled
