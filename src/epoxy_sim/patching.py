@@ -8,15 +8,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from epoxy import __compiled__
 
 Rule = Callable[..., object]
 
-BROKEN_RULES = ("mutations", "as_described")
+BROKEN_RULES = ("mutants", "as_described")
 """How the names of modules with broken rules end. Such a module keeps the right rules under names of its own, to call
 them: nothing is replaced in it."""
 
@@ -39,27 +40,50 @@ class Mutant(Struct, frozen=True, kw_only=True):
 
 
 B = TypeVar("B", bound=Rule)
-_replaced: dict[Rule, Patch] = {}
+M = TypeVar("M", bound=Mutant)
 
 
-def replaces(owner: ModuleType | type, name: str) -> Callable[[B], B]:
-    """Says of a broken rule which rule it stands in for."""
+class Mutants(dict[str, M]):
+    """The planted faults of a protocol, by name."""
 
-    def note(broken: B) -> B:
-        is_property = isinstance(getattr(owner, name), property)
-        _replaced[broken] = Patch(owner, name, property(broken) if is_property else broken)
-        return broken
+    def __init__(self, kind: type[M], known: Mapping[str, M] | None = None) -> None:
+        super().__init__(known or {})
+        self._kind = kind
 
-    return note
+    def mutant(
+        self, owner: ModuleType | type, rule: str, name: str, breaks: str, *also: Patch, **fields: Any
+    ) -> Callable[[B], B]:
+        """Says of a broken rule which rule it stands in for, and how that fault is called. `also`: what else must be
+        replaced for the fault to show."""
+
+        def note(broken: B) -> B:
+            assert name not in self, f"two faults are called {name}"
+            patches = (patch_of(owner, rule, broken), *also)
+            self[name] = self._kind(name=name, breaks=breaks, patches=patches, **fields)
+            return broken
+
+        return note
+
+    def also(self, name: str, owner: ModuleType | type, rule: str) -> Callable[[B], B]:
+        """A second broken rule of the same fault."""
+
+        def note(broken: B) -> B:
+            self[name] = replace(self[name], patches=(*self[name].patches, patch_of(owner, rule, broken)))
+            return broken
+
+        return note
 
 
-def patches_of(*planted: Patch | Rule) -> tuple[Patch, ...]:
-    """Patches, and broken rules that know what they replace."""
-    return tuple(each if isinstance(each, Patch) else _replaced[each] for each in planted)
+def patch_of(owner: ModuleType | type, name: str, broken: Rule) -> Patch:
+    return Patch(owner, name, property(broken) if isinstance(getattr(owner, name), property) else broken)
 
 
-def mutant(name: str, breaks: str, *planted: Patch | Rule, since: int = 0) -> Mutant:
-    return Mutant(name=name, breaks=breaks, patches=patches_of(*planted), since=since)
+def constant(value: object) -> Rule:
+    """A broken rule that gives the same answer to everything."""
+    return lambda *_, **__: value
+
+
+nothing, never, always = constant(None), constant(False), constant(True)
 
 
 def planted(mutants: Mapping[str, Mutant], name: str | None) -> AbstractContextManager[None]:

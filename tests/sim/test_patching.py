@@ -13,9 +13,21 @@ from epoxy.protocol.keys import acceptor, local, recovery
 from epoxy.store.memory import MemoryStore
 from epoxy_sim import patching
 from epoxy_sim.keys.mutants import KeysMutant
-from epoxy_sim.members import mutations as member_mutations
-from epoxy_sim.members.mutants import ALL, MUTANTS
-from epoxy_sim.patching import BROKEN_RULES, Patch, applied, holders, patches_of, planted, replaces
+from epoxy_sim.members import mutants as member_mutants
+from epoxy_sim.members.mutants import MUTANTS
+from epoxy_sim.patching import (
+    BROKEN_RULES,
+    Mutant,
+    Mutants,
+    Patch,
+    always,
+    applied,
+    constant,
+    holders,
+    never,
+    nothing,
+    planted,
+)
 
 
 def always_two(replica_id: int, *_: Ballot) -> Ballot:
@@ -110,7 +122,7 @@ def test_nothing_planted_changes_nothing() -> None:
         assert vars(acceptor) == before
 
 
-@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=lambda mutant: mutant.name)
 def test_every_planted_fault_reaches_its_rule_and_goes_again(mutant: KeysMutant) -> None:
     """A mutant whose rule was renamed, or is held where nobody looks, would be no fault at all."""
     rules = [getattr(patch.owner, patch.name) for patch in mutant.patches]
@@ -126,31 +138,51 @@ def test_every_planted_fault_reaches_its_rule_and_goes_again(mutant: KeysMutant)
 def test_modules_of_broken_rules_keep_the_right_ones() -> None:
     held = holders(Patch(recovery, "choose", always_two), recovery.choose)
     assert (recovery, "choose") in held
-    assert (member_mutations, "choose") not in held
-    assert member_mutations.choose is recovery.choose
+    assert (member_mutants, "choose") not in held
+    assert member_mutants.choose is recovery.choose
 
 
 def test_every_module_with_broken_rules_is_known_by_its_name() -> None:
-    modules = [path.relative_to(SIMULATOR) for path in SIMULATOR.rglob("*.py") if "@replaces(" in path.read_text()]
+    modules = [path.relative_to(SIMULATOR) for path in SIMULATOR.rglob("*.py") if "@mutant(" in path.read_text()]
     assert modules
     assert all(path.stem.endswith(BROKEN_RULES) for path in modules)
 
 
 def test_a_broken_rule_knows_what_it_replaces() -> None:
-    @replaces(ballot, "next_classic")
+    known = Mutants(Mutant)
+
+    @known.mutant(ballot, "next_classic", "one-ballot", "every ballot is the same", since=3)
     def two(replica_id: int, *_: Ballot) -> Ballot:
         return Ballot(2, replica_id)
 
-    @replaces(Quorums, "f")
+    rule = Patch(ballot, "next_classic", two)
+    assert known["one-ballot"] == Mutant(name="one-ballot", breaks="every ballot is the same", patches=(rule,), since=3)
+
+    @known.also("one-ballot", Quorums, "f")
     def none_at_all(_: Quorums) -> int:
         return -1
 
-    (rule,) = patches_of(two)
-    assert rule == Patch(ballot, "next_classic", two)
-    with applied(patches_of(two, none_at_all)):
+    assert none_at_all(quorum.quorums(3)) == -1
+    assert known["one-ballot"].since == 3
+    with planted(known, "one-ballot"):
         assert known_at_home() is two
         assert quorum.quorums(3).f == -1
     assert quorum.quorums(3).f == 1
+
+
+def test_a_table_may_begin_with_the_faults_of_another() -> None:
+    first = Mutants(Mutant)
+    first.mutant(acceptor, "commit", "a", "nothing is committed", NEXT)(nothing)
+    both = Mutants(Mutant, first)
+    both.mutant(acceptor, "step", "b", "nothing is answered")(nothing)
+    assert (list(first), list(both)) == (["a"], ["a", "b"])
+    assert first["a"].patches == (Patch(acceptor, "commit", nothing), NEXT)
+    with pytest.raises(AssertionError, match="two faults are called a"):
+        both.mutant(acceptor, "step", "a", "nothing is answered")(nothing)
+
+
+def test_a_constant_rule_gives_one_answer_to_everything() -> None:
+    assert [rule(1, 2, more=3) for rule in (nothing, never, always, constant(7))] == [None, False, True, 7]
 
 
 def test_only_the_very_same_function_is_replaced() -> None:

@@ -11,7 +11,7 @@ docs/protocol/why-not-as-described.md. It is kept because a checker must be able
 from epoxy.model import quorum, records
 from epoxy.model.ballot import NO_BALLOT, fast_ballot
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Behind, HigherBallot
+from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, HigherBallot
 from epoxy.model.quorum import QuorumPolicy, Quorums
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import Path
@@ -27,7 +27,7 @@ from epoxy.protocol.keys.rounds import broadcast_commit, gather, learn_locally
 from epoxy.protocol.keys.terms import Decision, KeyInstance
 from epoxy_sim.keys.exhaustive_world import Rules
 from epoxy_sim.keys.judge import Judge
-from epoxy_sim.patching import Patch
+from epoxy_sim.patching import Patch, nothing
 
 _quorums = quorum.quorums
 
@@ -57,10 +57,6 @@ def accept(state: KeyState, message: Accept) -> acceptor.Step:
     vote = acceptor.vote_for(message)
     after = KeyState(committed=state.committed, lineage=state.lineage, promised=message.ballot, vote=vote)
     return after, AcceptOk()
-
-
-def enter_any_version(state: KeyState, version: int) -> Behind | None:
-    return None
 
 
 def fast_round(ctx: Context, instance: KeyInstance, mine: Proposal) -> Flow[Decision | None]:
@@ -97,19 +93,16 @@ def everything_is_a_flow(write: Uncontended) -> None:
     write._leave(None)
 
 
-def nothing(*_: object) -> None:
-    """Our own rules about votes and promises are not held against it: only what clients and replicas end up with."""
-
-
 PATCHES = (
     Patch(quorum, "quorums", fast_paxos_quorums),
     Patch(local, "select", select),
     Patch(local, "conclude", conclude),
     Patch(acceptor, "accept", accept),
-    Patch(acceptor, "missed_a_commit", enter_any_version),
+    Patch(acceptor, "missed_a_commit", nothing),
     Patch(rounds, "fast_round", fast_round),
     Patch(Uncontended, "start", everything_is_a_flow),
     Patch(recovery, "choose", highest_accepted_ballot),
+    # Our own rules about votes and promises are not held against it: only what clients and replicas end up with.
     Patch(records, "assert_well_formed", nothing),
     Patch(Judge, "stepped", nothing),
     Patch(Rules, "check", nothing),

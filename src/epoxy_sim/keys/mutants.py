@@ -4,11 +4,46 @@ Where a mutant breaks a rule that the engine also asserts, the assertion is take
 fault from outside.
 """
 
-from epoxy.model import quorum, records
-from epoxy.protocol.keys import acceptor, local, proposer, reader, recovery
-from epoxy_sim.keys import as_described, mutations
-from epoxy_sim.keys.mutations import always, never, nothing
-from epoxy_sim.patching import Mutant, Patch, Rule, patches_of
+# Broken rules keep the signatures of the right ones, used or not.
+# ruff: noqa: ARG001
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from epoxy.codec.tuple import pack
+from epoxy.model import ballot, quorum, records
+from epoxy.model.ballot import Ballot
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.messages import Accept, HigherBallot, Prepare, PrepareOk, Read, ReadOk, Reply, StaleCommit
+from epoxy.model.quorum import QuorumPolicy, Quorums
+from epoxy.model.records import KeyState, Proposal, ProposalId, Settled, Vote
+from epoxy.model.writes import ReadOutcome, ReadResult, Source
+from epoxy.node.keys.key_state_cache import KeyStateCache
+from epoxy.node.keys.replica import Replica
+from epoxy.node.keys.uncontended import Uncontended
+from epoxy.protocol.effects import Answer, Context, Event, Local, Next, Open
+from epoxy.protocol.keys import acceptor, local, operations, preconditions, proposer, reader, recovery, rounds
+from epoxy.protocol.keys.effects import Flow
+from epoxy.protocol.keys.operations import FastVote, LocalOp, Reserved, Select, Selected
+from epoxy.protocol.keys.recovery import Promises
+from epoxy.protocol.keys.terms import Decision, GaveUp, KeyInstance, OwnProposal
+from epoxy.runtime.flow import FlowRunner
+from epoxy.store.keyspace import BALLOT, VOTES
+from epoxy.store.limits import FIRST_RESERVED_KEY
+from epoxy.store.memory import MemoryStore
+from epoxy_sim.keys import as_described
+from epoxy_sim.patching import Mutant, Mutants, Patch, always, never, nothing
+
+learn = acceptor.learn
+quorums = quorum.quorums
+select = local.select
+happened, start, heard = FlowRunner._happened, FlowRunner.start, Uncontended._heard
+decide = rounds.decide
+perform = Replica.perform
+survivors = MemoryStore.survivors
+put_state = KeyStateCache.put
+read_any_value = reader.read_any_value
 
 AS_DESCRIBED = "as-described"
 """The mutant that replaces the whole protocol; on the command line it is a protocol of its own."""
@@ -18,89 +53,218 @@ class KeysMutant(Mutant, frozen=True, kw_only=True):
     """`workload`: the one in which it shows. `exhaustive`: simulation finds it too rarely, so it is looked for in every
     state of small worlds."""
 
-    workload: str
-    exhaustive: bool
+    workload: str = "per-key"
+    exhaustive: bool = False
 
 
 UNASSERTED = Patch(records, "assert_well_formed", nothing)
 UNCOUNTED = Patch(quorum, "assert_quorums_meet", nothing)
 AMBIGUOUS = Patch(recovery, "assert_unambiguous", nothing)
 
-
-def mutant(
-    name: str, breaks: str, *planted: Patch | Rule, workload: str = "per-key", exhaustive: bool = False
-) -> KeysMutant:
-    patches = patches_of(*planted)
-    return KeysMutant(name=name, breaks=breaks, workload=workload, exhaustive=exhaustive, patches=patches)
+MUTANTS = Mutants(KeysMutant)
+mutant = MUTANTS.mutant
 
 
-ALL = (
-    mutant("no-commit-guard", "a fast round commits although home promised", Patch(local, "promised_since", never)),
-    mutant("two-fast-votes", "a second vote in the fast round", mutations.vote_again),
-    mutant("recover-highest-ballot", "recovery takes the highest ballot", mutations.highest_ballot),
-    mutant("recover-ignores-votes", "recovery always takes its own value", Patch(recovery, "choose", nothing)),
-    mutant(
-        "proposer-not-excluded", "a proposer in Q may have won", mutations.all_proposers, AMBIGUOUS, exhaustive=True
-    ),
-    mutant(
-        "rivals-not-subtracted",
-        "proposers vote for others",
-        mutations.rivals_not_subtracted,
-        AMBIGUOUS,
-        exhaustive=True,
-    ),
-    mutant("promise-falls", "a lower ballot is promised", mutations.promise_anything),
-    mutant("promise-unkept", "a promise is not stored", mutations.promise_unkept),
-    mutant("promise-moves-vote", "a promise lifts the vote", mutations.promise_moves_vote),
-    mutant("accept-below-promise", "a vote below the promise", Patch(acceptor, "refuse_classic", nothing), UNASSERTED),
-    mutant(
-        "fast-quorum-too-small", "fast - 1 votes commit", Patch(quorum, "quorums", mutations.smaller(fast=1)), UNCOUNTED
-    ),
-    mutant(
-        "slow-quorum-too-small", "slow - 1 votes decide", Patch(quorum, "quorums", mutations.smaller(slow=1)), UNCOUNTED
-    ),
-    mutant("ballot-reused", "a retry keeps its ballot", mutations.same_ballot_again),
-    mutant("own-vote-missing", "no vote at home before the round", mutations.select_without_vote),
-    mutant("vote-after-send", "Accepts leave before the own vote is durable", mutations.send_before_durable),
-    mutant("answer-before-commit-durable", "the client hears first", mutations.conclude_before_durable),
-    mutant("ack-before-fsync", "replies do not wait for the disk", mutations.acknowledge_at_once),
-    mutant("reset-on-restart", "promises and votes end with the process", mutations.forget_what_was_in_flight),
-    mutant("stale-state", "memory keeps an older state than the disk", mutations.remember_the_first),
-    mutant("read-undurable", "a local read shows what may be lost", mutations.peek_at_undurable),
-    mutant("wrong-winner", "finishing another client's write counts as winning", Patch(proposer, "is_mine", always)),
-    mutant("first-empty-read-wins", "the first answer is believed", mutations.first_answer_wins),
-    mutant("cache-miss", "not found is cached", mutations.cache_not_found),
-    mutant("stale-linearizable-read", "votes in flight are ignored", Patch(reader, "in_flight", never)),
-    mutant(
-        "no-behind",
-        "a version is entered without the one before",
-        Patch(acceptor, "missed_a_commit", nothing),
-        UNASSERTED,
-        workload="mutable",
-    ),
-    mutant(
-        "late-commit-clears-vote",
-        "an old commit clears what is in flight",
-        mutations.late_commit_clears,
-        workload="mutable",
-    ),
-    mutant(
-        "newest-is-winner", "an overtaken write is taken for a lost one", mutations.newest_is_winner, workload="mutable"
-    ),
-    mutant(
-        "old-answers-count",
-        "answers of an earlier round are counted",
-        mutations.count_old_answers,
-        mutations.remember_runner,
-        mutations.hand_on_old_answers,
-    ),
-    mutant(
-        "forgotten-is-lost",
-        "a forgotten version counts as lost",
-        mutations.remember_only_the_newest,
-        mutations.winner_not_asked_for,
-        workload="mutable",
-    ),
-    mutant("offer-not-noted", "a write forgets that it was put forward", mutations.offer_not_noted, workload="mutable"),
-    mutant(AS_DESCRIBED, "the protocol as first described", *as_described.PATCHES),
+def smaller(*, slow: int = 0, fast: int = 0) -> Callable[..., Quorums]:
+    def sizes(n: int, policy: QuorumPolicy = QuorumPolicy.OPTIMAL) -> Quorums:
+        right = quorums(n, policy)
+        return replace(right, slow=max(1, right.slow - slow), fast=max(1, right.fast - fast))
+
+    return sizes
+
+
+def is_a_vote(row: bytes) -> bool:
+    """The layout and the replica take two bytes each."""
+    return not row.startswith(FIRST_RESERVED_KEY) and row.startswith(pack((VOTES,)), 4)
+
+
+mutant(local, "promised_since", "no-commit-guard", "a fast round commits although home promised")(never)
+
+
+@mutant(acceptor, "refuse_fast", "two-fast-votes", "a second vote in the fast round")
+def vote_again(state: KeyState, message: Accept) -> HigherBallot | None:
+    return HigherBallot(ballot=state.promised) if state.promised.is_classic else None
+
+
+@mutant(recovery, "choose", "recover-highest-ballot", "recovery takes the highest ballot")
+def highest_ballot(promises: Promises, config: ClusterConfig) -> Proposal | None:
+    votes = [vote for vote in promises.values() if vote is not None]
+    return recovery.highest(votes).proposal if votes else None
+
+
+mutant(recovery, "choose", "recover-ignores-votes", "recovery always takes its own value")(nothing)
+
+
+@mutant(recovery, "candidates", "proposer-not-excluded", "a proposer in Q may have won", AMBIGUOUS, exhaustive=True)
+def all_proposers(fast: list[Vote], promises: Promises) -> list[int]:
+    return sorted(recovery.proposers(fast))
+
+
+@mutant(recovery, "potential", "rivals-not-subtracted", "proposers vote for others", AMBIGUOUS, exhaustive=True)
+def rivals_not_subtracted(proposer_id: int, fast: list[Vote], promises: Promises, config: ClusterConfig) -> int:
+    outside = set(config.electorate) - promises.keys()
+    return sum(vote.ballot.replica_id == proposer_id for vote in fast) + len(outside)
+
+
+@mutant(acceptor, "prepare", "promise-falls", "a lower ballot is promised")
+def promise_anything(state: KeyState, message: Prepare) -> acceptor.Step:
+    return acceptor.promise(state, message), PrepareOk(vote=state.vote)
+
+
+@mutant(acceptor, "promise", "promise-unkept", "a promise is not stored")
+def promise_unkept(state: KeyState, message: Prepare) -> KeyState:
+    return state
+
+
+@mutant(acceptor, "promise", "promise-moves-vote", "a promise lifts the vote")
+def promise_moves_vote(state: KeyState, message: Prepare) -> KeyState:
+    vote = replace(state.vote, ballot=message.ballot) if state.vote is not None else None
+    return replace(state, promised=message.ballot, vote=vote)
+
+
+mutant(acceptor, "refuse_classic", "accept-below-promise", "a vote below the promise", UNASSERTED)(nothing)
+mutant(quorum, "quorums", "fast-quorum-too-small", "fast - 1 votes commit", UNCOUNTED)(smaller(fast=1))
+mutant(quorum, "quorums", "slow-quorum-too-small", "slow - 1 votes decide", UNCOUNTED)(smaller(slow=1))
+
+
+@mutant(ballot, "next_classic", "ballot-reused", "a retry keeps its ballot")
+def same_ballot_again(replica_id: int, *seen: Ballot) -> Ballot:
+    return Ballot(2, replica_id)
+
+
+@mutant(local, "select", "own-vote-missing", "no vote at home before the round")
+def select_without_vote(state: KeyState, op: Select, config: ClusterConfig) -> tuple[KeyState, Selected]:
+    after, selected = select(state, op, config)
+    return (state, selected) if isinstance(selected, FastVote) else (after, selected)
+
+
+@mutant(Replica, "perform", "vote-after-send", "Accepts leave before the own vote is durable")
+def send_before_durable(replica: Replica, op: LocalOp, done: Callable[[object], None]) -> None:
+    if isinstance(op, Select):
+        done(replica._operation(op))
+    else:
+        perform(replica, op, done)
+
+
+@mutant(Replica, "perform", "answer-before-commit-durable", "the client hears first")
+def conclude_before_durable(replica: Replica, op: LocalOp, done: Callable[[object], None]) -> None:
+    if isinstance(op, operations.Conclude):
+        done(replica._operation(op))
+    else:
+        perform(replica, op, done)
+
+
+@mutant(MemoryStore, "when_durable", "ack-before-fsync", "replies do not wait for the disk")
+def acknowledge_at_once(store: MemoryStore, done: Callable[[], None]) -> None:
+    done()
+
+
+@mutant(MemoryStore, "survivors", "reset-on-restart", "promises and votes end with the process")
+def forget_what_was_in_flight(store: MemoryStore, keep: int = 0) -> dict[bytes, bytes]:
+    left = survivors(store, keep).items()
+    return {key: value for key, value in left if not key.endswith(BALLOT) and not is_a_vote(key)}
+
+
+@mutant(KeyStateCache, "put", "stale-state", "memory keeps an older state than the disk")
+def remember_the_first(states: KeyStateCache, key: bytes, state: KeyState) -> None:
+    if states.get(key) is None:
+        put_state(states, key, state)
+
+
+@mutant(Replica, "peek", "read-undurable", "a local read shows what may be lost")
+def peek_at_undurable(replica: Replica, key: bytes, *, use_cache: bool) -> ReadResult | None:
+    committed = replica._store.transact(lambda tx: replica.keyspace.committed(tx, key))
+    return ReadResult(committed=committed, source=Source.LOCAL) if committed is not None else None
+
+
+mutant(proposer, "is_mine", "wrong-winner", "finishing another client's write counts as winning")(always)
+
+
+@mutant(reader, "read_any_value", "first-empty-read-wins", "the first answer is believed")
+def first_answer_wins(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
+    request = Read(key=key, epoch=ctx.config.epoch)
+    yield Open(envelopes=dict.fromkeys(ctx.others(), (request,)), timer_ms=ctx.timing.round_timeout_ms)
+    for _ in ctx.others():
+        event = yield Next()
+        if isinstance(event, Answer) and isinstance(event.reply, ReadOk):
+            return ReadResult(committed=event.reply.committed, source=Source.REMOTE)
+    return ReadResult(committed=None, source=Source.REMOTE)
+
+
+@mutant(reader, "read_any_value", "cache-miss", "not found is cached")
+def cache_not_found(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
+    found = yield from read_any_value(key, ctx)
+    if isinstance(found, ReadResult) and found.committed is None:
+        absent = Proposal(value=None, version=0, mutable=True, proposal_id=records.LEGACY_PROPOSAL_ID)
+        yield Local(operations.Cache(key=key, proposal=absent))
+    return found
+
+
+mutant(reader, "in_flight", "stale-linearizable-read", "votes in flight are ignored")(never)
+mutant(
+    acceptor,
+    "missed_a_commit",
+    "no-behind",
+    "a version is entered without the one before",
+    UNASSERTED,
+    workload="mutable",
+)(nothing)
+
+
+@mutant(acceptor, "learn", "late-commit-clears-vote", "an old commit clears what is in flight", workload="mutable")
+def late_commit_clears(state: KeyState, proposal: Proposal) -> acceptor.Step:
+    if proposal.version < state.version:
+        return KeyState(committed=state.committed, lineage=state.lineage), StaleCommit(version=state.version)
+    return learn(state, proposal)
+
+
+@mutant(preconditions, "winner", "newest-is-winner", "an overtaken write is taken for a lost one", workload="mutable")
+def newest_is_winner(version: int, committed: Proposal, lineage: tuple[Settled, ...]) -> ProposalId | None:
+    return committed.proposal_id
+
+
+@mutant(FlowRunner, "_happened", "old-answers-count", "answers of an earlier round are counted")
+def count_old_answers(run: FlowRunner[object], round_number: int, event: Event) -> None:
+    happened(run, run._round, event)
+
+
+@MUTANTS.also("old-answers-count", FlowRunner, "start")
+def remember_runner(run: FlowRunner[object]) -> None:
+    if isinstance(run._host, Uncontended):
+        vars(run._host)["runner"] = run
+    start(run)
+
+
+@MUTANTS.also("old-answers-count", Uncontended, "_heard")
+def hand_on_old_answers(write: Uncontended, sender: int, reply: Reply) -> None:
+    """To the flow, what the round without a flow had asked for."""
+    run: FlowRunner[object] | None = getattr(write, "runner", None)
+    if run is None:
+        heard(write, sender, reply)
+    else:
+        happened(run, run._round, Answer(sender, reply))
+
+
+@mutant(preconditions, "winner", "forgotten-is-lost", "a forgotten version counts as lost", workload="mutable")
+def remember_only_the_newest(version: int, committed: Proposal, lineage: tuple[Settled, ...]) -> ProposalId | None:
+    return committed.proposal_id if committed.version == version else None
+
+
+@MUTANTS.also("forgotten-is-lost", proposer, "ask_for_winner")
+def winner_not_asked_for(key: bytes, version: int, ctx: Context) -> Flow[ProposalId | None]:
+    """Forgotten is taken for lost."""
+    yield from ()
+    return ProposalId(0, 0)
+
+
+@mutant(rounds, "decide", "offer-not-noted", "a write forgets that it was put forward", workload="mutable")
+def offer_not_noted(
+    ctx: Context, instance: KeyInstance, mine: OwnProposal, start: FastVote | Reserved
+) -> Flow[Decision | GaveUp]:
+    """The writer does not remember that its proposal has left home."""
+    return (yield from decide(ctx, instance, OwnProposal(proposal=mine.proposal), start))
+
+
+MUTANTS[AS_DESCRIBED] = KeysMutant(
+    name=AS_DESCRIBED, breaks="the protocol as first described", patches=as_described.PATCHES
 )

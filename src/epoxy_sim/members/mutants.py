@@ -1,77 +1,197 @@
 """Planted faults of changing members, and all faults that a run on single keys may have."""
 
+# Broken rules keep the signatures of the right ones, used or not.
+# ruff: noqa: ARG001
+
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 
+from msgspec.structs import replace
+
+from epoxy.model import cluster
+from epoxy.model.cluster import ClusterConfig, Side
+from epoxy.model.members import ChangeRequest, MemberStatus, Progress, SnapshotPage
+from epoxy.model.records import ChangelogEntry, KeyState, Proposal, Vote
+from epoxy.node.keys.replica import Replica
 from epoxy.node.members import member
-from epoxy.protocol.keys import acceptor, local
-from epoxy.protocol.members import identity
+from epoxy.node.members.key_sync import Copier
+from epoxy.ports import Transaction
+from epoxy.protocol.keys import acceptor, local, recovery
+from epoxy.protocol.keys.recovery import Promises
+from epoxy.protocol.members import changes, digest, identity, learner, retention
+from epoxy.protocol.members.effects import Flow, Keep, Repair
+from epoxy.protocol.members.identity import Recognition
+from epoxy.protocol.members.retention import LAST_STAMP
+from epoxy.runtime.flow import Done
 from epoxy.store import member_rows
 from epoxy_sim.keys import mutants
-from epoxy_sim.keys.mutants import AMBIGUOUS
-from epoxy_sim.keys.mutations import always, never, nothing
-from epoxy_sim.members import mutations
-from epoxy_sim.patching import Patch
+from epoxy_sim.keys.mutants import AMBIGUOUS, KeysMutant
+from epoxy_sim.patching import Mutants, Patch, always, constant, never, nothing
+
+choose = recovery.choose
+adopt = Replica._adopt
+begin_joint = changes.begin_joint
 
 MEMBERSHIP = "membership"
 """The workload in which members change."""
 
-mutant = partial(mutants.mutant, workload=MEMBERSHIP)
+MUTANTS = Mutants(KeysMutant, mutants.MUTANTS)
+mutant = partial(MUTANTS.mutant, workload=MEMBERSHIP)
 
-ALL = (
-    *mutants.ALL,
-    mutant("no-epoch-check", "requests of any epoch are served", Patch(acceptor, "wrong_epoch", nothing)),
-    mutant("one-source-only", "a member is synced with one old member", mutations.one_source),
-    mutant("votes-not-settled", "only what is committed is copied", mutations.settle_nothing),
-    mutant(
-        "fast-round-while-joint",
-        "the fast round goes on in a joint epoch",
-        Patch(local, "may_be_fast", always),
-        AMBIGUOUS,
-        exhaustive=True,
-    ),
-    mutant("old-fast-votes-forgotten", "fast votes end with their epoch", mutations.forget_old_fast_votes),
-    mutant(
-        "no-seal",
-        "an old member tells its votes and goes on voting",
-        Patch(member, "not_adopted", nothing),
-        exhaustive=True,
-    ),
-    mutant(
-        "old-votes-by-new-size",
-        "while joint, fast votes are counted among the new members",
-        mutations.count_by_new_size,
-        exhaustive=True,
-    ),
-    mutant(
-        "sealed-classic-votes-count",
-        "classic votes of sealed epochs still count",
-        mutations.count_sealed_classic_votes,
-        exhaustive=True,
-    ),
-    mutant("joint-epoch-sealed", "votes of the joint epoch do not count after it", mutations.seal_the_joint_epoch_too),
-    mutant("early-promotion", "the new members take over before they are synced", mutations.synced_at_once),
-    mutant("new-side-only", "while joint, the new members decide alone", mutations.new_side_only, exhaustive=True),
-    mutant("old-side-only", "while joint, the old members decide alone", mutations.old_side_only, exhaustive=True),
-    mutant("adopt-downwards", "an older configuration is adopted", mutations.adopt_anything),
-    mutant("late-cursor", "the changelog is followed from the end of the snapshot", mutations.newest_cursor),
-    mutant("progress-first", "a learner notes its progress before what it learned", mutations.progress_first),
-    mutant("truncation-untold", "rows that are gone are passed over", Patch(member_rows, "is_gone", never)),
-    mutant("learners-not-waited-for", "rows go although a newcomer has not read them", mutations.learners_forgotten),
-    mutant("digest-of-names", "two replicas compare which keys they hold, and not what", mutations.names_only),
-    mutant("page-overwrites", "what another replica holds replaces what is newer here", mutations.page_is_right),
-    mutant("nothing-repaired", "in quiet times no replica looks for what it has missed", mutations.repair_nothing),
-    mutant(
-        "empty-disk-welcome",
-        "a replica that lost its disk goes on under its old id",
-        mutations.known_at_sight,
-        Patch(identity, "may_vote", always),
-    ),
-    mutant(
-        "members-as-described",
-        "new members are broadcast and copy from one source",
-        mutations.straight_to_the_new,
-        Patch(acceptor, "wrong_epoch", nothing),
-    ),
+
+def both_sides(sides: tuple[Side, ...], replicas: Container[int]) -> bool:
+    return all(sum(member in replicas for member in side.members) >= side.need for side in sides)
+
+
+mutant(acceptor, "wrong_epoch", "no-epoch-check", "requests of any epoch are served")(nothing)
+
+
+@mutant(learner, "is_enough", "one-source-only", "a member is synced with one old member")
+def one_source(config: ClusterConfig, done: set[int]) -> bool:
+    return bool(done)
+
+
+@mutant(learner, "settle", "votes-not-settled", "only what is committed is copied")
+def settle_nothing(config: ClusterConfig, source: int) -> Flow[bool | None]:
+    yield from ()
+    return True
+
+
+mutant(
+    local,
+    "may_be_fast",
+    "fast-round-while-joint",
+    "the fast round goes on in a joint epoch",
+    AMBIGUOUS,
+    exhaustive=True,
+)(always)
+
+
+@mutant(recovery, "still_counts", "old-fast-votes-forgotten", "fast votes end with their epoch")
+def forget_old_fast_votes(vote: Vote, config: ClusterConfig) -> bool:
+    return vote.epoch > config.sealed and (vote.ballot.is_classic or vote.epoch == config.epoch)
+
+
+mutant(member, "not_adopted", "no-seal", "an old member tells its votes and goes on voting", exhaustive=True)(nothing)
+
+
+@mutant(
+    recovery,
+    "choose",
+    "old-votes-by-new-size",
+    "while joint, fast votes are counted among the new members",
+    exhaustive=True,
+)
+def count_by_new_size(promises: Promises, config: ClusterConfig) -> Proposal | None:
+    return choose(promises, replace(config, previous=None))
+
+
+@mutant(
+    recovery,
+    "still_counts",
+    "sealed-classic-votes-count",
+    "classic votes of sealed epochs still count",
+    exhaustive=True,
+)
+def count_sealed_classic_votes(vote: Vote, config: ClusterConfig) -> bool:
+    return vote.epoch > config.sealed or vote.ballot.is_classic
+
+
+@mutant(changes, "sealed_by", "joint-epoch-sealed", "votes of the joint epoch do not count after it")
+def seal_the_joint_epoch_too(config: ClusterConfig) -> int:
+    return config.epoch
+
+
+@mutant(changes, "is_synced", "early-promotion", "the new members take over before they are synced")
+def synced_at_once(config: ClusterConfig, status: MemberStatus) -> bool:
+    return status.epoch == config.epoch
+
+
+@mutant(cluster, "both_sides", "new-side-only", "while joint, the new members decide alone", exhaustive=True)
+def new_side_only(sides: tuple[Side, ...], replicas: Container[int]) -> bool:
+    return both_sides((sides[1],), replicas)
+
+
+@mutant(cluster, "both_sides", "old-side-only", "while joint, the old members decide alone", exhaustive=True)
+def old_side_only(sides: tuple[Side, ...], replicas: Container[int]) -> bool:
+    return both_sides((sides[0],), replicas)
+
+
+@mutant(Replica, "_adopt", "adopt-downwards", "an older configuration is adopted")
+def adopt_anything(replica: Replica, config: ClusterConfig) -> ClusterConfig:
+    adopt(replica, config)
+    replica.config = config
+    return config
+
+
+@mutant(learner, "first_cursor", "late-cursor", "the changelog is followed from the end of the snapshot")
+def newest_cursor(progress: Progress | None, page: SnapshotPage) -> bytes:
+    return page.cursor
+
+
+@mutant(Copier, "_learn", "progress-first", "a learner notes its progress before what it learned")
+def progress_first(copier: Copier, effect: Keep | Repair, beside: Callable[[Transaction], None], done: Done) -> int:
+    copier._store.transact(beside)
+    done(len(effect.entries))
+    return copier._replica.learn_all(effect.entries, lambda _: None)
+
+
+mutant(member_rows, "is_gone", "truncation-untold", "rows that are gone are passed over")(never)
+
+
+mutant(retention, "wanted_by_learners", "learners-not-waited-for", "rows go although a newcomer has not read them")(
+    constant(LAST_STAMP)
 )
 
-MUTANTS = {each.name: each for each in ALL}
+
+@mutant(digest, "fingerprint", "digest-of-names", "two replicas compare which keys they hold, and not what")
+def names_only(entry: ChangelogEntry) -> bytes:
+    return b"%d %b" % (len(entry.key), entry.key)
+
+
+@mutant(Replica, "_learn_all", "page-overwrites", "what another replica holds replaces what is newer here")
+def page_is_right(
+    replica: Replica, entries: Sequence[ChangelogEntry], beside: Callable[[Transaction], None], tx: Transaction
+) -> tuple[list[tuple[bytes, KeyState, KeyState]], list[ChangelogEntry]]:
+    """Whatever another replica holds goes here, too."""
+    changes: list[tuple[bytes, KeyState, KeyState]] = []
+    for entry in entries:
+        before = replica.keyspace.load(tx, entry.key)
+        if entry.committed != before.committed:
+            after = KeyState(committed=entry.committed)
+            replica.keyspace.save(tx, entry.key, KeyState(promised=before.promised, vote=before.vote), after)
+            changes.append((entry.key, before, after))
+    beside(tx)
+    return changes, []
+
+
+@mutant(learner, "compare", "nothing-repaired", "in quiet times no replica looks for what it has missed")
+def repair_nothing(me: int, source: int) -> Flow[bool]:
+    yield from ()
+    return True
+
+
+mutant(
+    identity,
+    "recognise",
+    "empty-disk-welcome",
+    "a replica that lost its disk goes on under its old id",
+    Patch(identity, "may_vote", always),
+)(constant(Recognition.KNOWN))
+
+
+@mutant(
+    changes,
+    "begin_joint",
+    "members-as-described",
+    "new members are broadcast and copy from one source",
+    Patch(acceptor, "wrong_epoch", nothing),
+)
+def straight_to_the_new(
+    config: ClusterConfig, request: ChangeRequest, statuses: changes.Statuses, me: int
+) -> changes.Step:
+    """Without a joint epoch: broadcast the new members, and every replica uses whichever it has."""
+    step = begin_joint(config, request, statuses, me)
+    if not isinstance(step, ClusterConfig):
+        return step
+    return replace(changes.promote(step, me), epoch=step.epoch, sealed=config.sealed)

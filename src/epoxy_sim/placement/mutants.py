@@ -1,63 +1,225 @@
 """Planted faults of placement and actors: each takes out one rule, and a judge must notice."""
 
-from epoxy.actors import directory
+from collections.abc import Callable
+from functools import partial
+
+from msgspec.structs import replace
+
+from epoxy.actors import directory, hosting
 from epoxy.actors.calls import Calls
 from epoxy.actors.hosting import Hosting
-from epoxy.actors.reservation import Reservations
+from epoxy.actors.messages import Ensure, OwnerUnavailable, Question
+from epoxy.actors.reservation import NameReservation, Reservation, Reservations
 from epoxy.actors.service import ActorService
 from epoxy.client.envoy_protocol import EnvoyProtocol
 from epoxy.client.hosted import Request
+from epoxy.model.actors import ActorEntry, ActorName, ActorState, FromEnvoy, Goodbye, Ping, Start, make_id
+from epoxy.ports import Transaction
 from epoxy.protocol.placement import envoys, rows
-from epoxy.protocol.placement.expiry import Lease, LostTimeouts
+from epoxy.protocol.placement.expiry import Holder, Lease, LostTimeouts
+from epoxy.protocol.placement.records import Envoy, EnvoyId
+from epoxy.protocol.placement.ring import positions
 from epoxy.protocol.placement.service import Placement
-from epoxy_sim.patching import Patch, mutant
-from epoxy_sim.placement import mutations
+from epoxy_sim.patching import Mutant, Mutants, constant, never, nothing
 
-ALL = (
-    mutant("rows-stay", "an expiry leaves the ring as it is", Patch(envoys, "withdraw", mutations.withdraw_from_view)),
-    mutant("surplus-stays", "places beyond the fourth are left", Patch(envoys, "withdraw", mutations.withdraw_four)),
-    mutant(
-        "expire-unseeing", "a ping in time is overlooked", Patch(envoys, "expire", mutations.expire_unseeing), since=220
-    ),
-    mutant(
-        "no-fence", "an envoy without answers goes on", Patch(EnvoyProtocol, "_is_cut_off", mutations.never), since=200
-    ),
-    mutant("no-reservation", "a name is taken without asking", Patch(Reservations, "take", mutations.take_alone)),
-    mutant(
-        "everybody-hosts", "the asked node hosts the actor", Patch(ActorService, "_at_owner", mutations.answer_here)
-    ),
-    mutant("same-id", "a destroyed actor's id is used again", Patch(directory, "ensure", mutations.ensure_same_id)),
-    mutant("answer-at-once", "an answer before it is durable", Patch(Hosting, "ensure", mutations.answer_at_once)),
-    mutant("slot-kept", "an actor that leaves keeps its slot", Patch(directory, "leave", mutations.leave_slot)),
-    mutant("slot-twice", "an actor that starts is counted again", Patch(directory, "started", mutations.count_again)),
-    mutant("moved-at-once", "an actor moves before it has stopped", Patch(Hosting, "_empty", mutations.empty_at_once)),
-    mutant("failed-is-over", "an actor that fails is gone", Patch(Hosting, "stopped", mutations.ends_for_good)),
-    mutant("lost-forgotten", "a lost envoy's actors are not moved", Patch(directory, "mark_lost", mutations.nothing)),
-    mutant("nobody-waits", "an actor without envoy stays so", Patch(Hosting, "_place", mutations.nothing)),
-    mutant("not-told-again", "a reconnected envoy gets no orders", Patch(Hosting, "_settle", mutations.nothing)),
-    mutant("no-sweep", "only envoys passed over are expired", Patch(Placement, "_sweep", mutations.nothing)),
-    mutant("ping-when-quiet", "a busy worker does not ping", Patch(EnvoyProtocol, "_say", mutations.ping_when_quiet)),
-    mutant("no-lost-timeout", "silence is left to the sweep", Patch(LostTimeouts, "heard", mutations.nothing)),
-    mutant("lease-kept", "a restart waits for its own lease", Patch(Lease, "_may_take", mutations.wait_for_oneself)),
-    mutant("wall-clock", "time goes back with the wall clock", Patch(rows, "latest_time", mutations.no_time)),
-    mutant("namespaces-share", "namespaces starve each other", Patch(Hosting, "_place", mutations.place_by_name)),
-    mutant("forgiven-at-start", "back-off never grows", Patch(directory, "started", mutations.forgive)),
-    mutant("successor-at-once", "the next of a name does not wait", Patch(directory, "must_wait", mutations.never)),
-    mutant(
-        "start-beside",
-        "a generation starts over another",
-        Patch(EnvoyProtocol, "_start", mutations.start_beside),
-        since=630,
-    ),
-    mutant(
-        "goodbye-first",
-        "a worker leaves its actors behind",
-        Patch(EnvoyProtocol, "_leave", mutations.goodbye_first),
-        since=310,
-    ),
-    mutant("any-process", "a key serves two processes", Patch(envoys, "holder_of", mutations.nothing)),
-    mutant("lost-is-definite", "what may have run is denied", Patch(Calls, "lose", mutations.lose_definitely)),
-    mutant("failed-is-refused", "what failed counts as not seen", Patch(Request, "fail", mutations.refuse_what_ran)),
-)
+right_expire = envoys.expire
+right_ensure = directory.ensure
+right_started = directory.started
+right_may_take = Lease._may_take
+right_start = EnvoyProtocol._start
+right_leave = EnvoyProtocol._leave
+right_say = EnvoyProtocol._say
+right_at_owner = ActorService._at_owner
 
-MUTANTS = {each.name: each for each in ALL}
+MUTANTS = Mutants(Mutant)
+mutant = MUTANTS.mutant
+
+
+@mutant(envoys, "withdraw", "rows-stay", "an expiry leaves the ring as it is")
+def withdraw_from_view(tx: Transaction, envoy: Envoy) -> None:
+    tx.clear(rows.ping_row(envoy.pool_id, envoy.version, envoy.last_ping_ts, envoy.key))
+    if envoy.places:
+        envoys.count(tx, envoy, -1)
+
+
+@mutant(envoys, "withdraw", "surplus-stays", "places beyond the fourth are left")
+def withdraw_four(tx: Transaction, envoy: Envoy) -> None:
+    """Withdraws four places instead of as many as the envoy was given."""
+    tx.clear(rows.ping_row(envoy.pool_id, envoy.version, envoy.last_ping_ts, envoy.key))
+    if envoy.places:
+        for position in positions(envoy.key, 0, min(4, envoy.places)):
+            tx.clear(rows.hash_row(envoy.pool_id, envoy.version, position, envoy.key))
+        tx.clear(rows.envoy_rows(envoy.namespace, envoy.key) + rows.VIRTUAL_NODES)
+        envoys.count(tx, envoy, -1)
+
+
+@mutant(envoys, "expire", "expire-unseeing", "a ping in time is overlooked", since=220)
+def expire_unseeing(tx: Transaction, envoy: EnvoyId, now_ms: int, *, unless_fresh_for_ms: int | None = None) -> bool:
+    """Expires a suspected envoy even if it has pinged since."""
+    del unless_fresh_for_ms
+    return right_expire(tx, envoy, now_ms)
+
+
+mutant(EnvoyProtocol, "_is_cut_off", "no-fence", "an envoy without answers goes on", since=200)(never)
+
+
+@mutant(Reservations, "take", "no-reservation", "a name is taken without asking")
+def take_alone(self: Reservations, name: ActorName, settled: Callable[[Reservation], None]) -> None:
+    """Without the consensus write."""
+    known = self.known(name)
+    settled(known or NameReservation(make_id(self._dice.nonce(), self._dice.nonce(), self._label)))
+
+
+@mutant(ActorService, "_at_owner", "everybody-hosts", "the asked node hosts the actor")
+def answer_here(
+    self: ActorService, settled: Reservation, question: Question, answered: Callable[..., None], relayed: bool
+) -> None:
+    """Whichever datacenter owns the name."""
+    if isinstance(settled, NameReservation):
+        self._answer(question, settled.actor_id, answered)
+    else:
+        right_at_owner(self, settled, question, answered, relayed)
+
+
+@mutant(directory, "ensure", "same-id", "a destroyed actor's id is used again")
+def ensure_same_id(
+    tx: Transaction, reserved: bytes, fresh: bytes, name: ActorName, pool: str, given: bytes, now_ms: int
+) -> tuple[ActorEntry, bool]:
+    """The next actor of a name gets the id of the first."""
+    del fresh
+    return right_ensure(tx, reserved, reserved, name, pool, given, now_ms)
+
+
+@mutant(Hosting, "ensure", "answer-at-once", "an answer before it is durable")
+def answer_at_once(
+    self: hosting.Hosting, ask: Ensure, reserved: bytes, answered: Callable[[ActorEntry, bool], None]
+) -> None:
+    now_ms = self.placement.now_ms()
+    fresh = make_id(self._dice.nonce(), self._dice.nonce(), self._label)
+
+    def body(tx: Transaction) -> tuple[hosting.Placed, bool]:
+        actor, created = directory.ensure(tx, reserved, fresh, ask.name, ask.pool, ask.input, now_ms)
+        return self._assign(tx, actor, now_ms), created
+
+    placed, created = self._store.transact(body)
+    self._placed(placed)
+    answered(placed[0], created)
+
+
+@mutant(directory, "leave", "slot-kept", "an actor that leaves keeps its slot")
+def leave_slot(tx: Transaction, actor: ActorEntry) -> None:
+    tx.clear(directory.envoy_row(actor))
+
+
+@mutant(directory, "started", "slot-twice", "an actor that starts is counted again")
+def count_again(tx: Transaction, actor: ActorEntry, now_ms: int) -> ActorEntry:
+    return right_started(tx, replace(actor, counted=False), now_ms)
+
+
+@mutant(Hosting, "_empty", "moved-at-once", "an actor moves before it has stopped")
+def empty_at_once(self: hosting.Hosting, envoy: EnvoyId, limit: int) -> None:
+    """Another envoy may start them before this one has stopped them."""
+    now_ms = self.placement.now_ms()
+    for actor in directory.on_envoy(self._store.newest(), envoy, limit):
+        if actor.state is ActorState.RUNNING:
+            self._store.transact(partial(directory.release, actor=actor, failed=False, now_ms=now_ms))
+            self._kick()
+
+
+@mutant(Hosting, "stopped", "failed-is-over", "an actor that fails is gone")
+def ends_for_good(
+    self: hosting.Hosting, envoy: EnvoyId, actor_id: bytes, generation: int, *, failed: bool, cancelled: bool = False
+) -> None:
+    """Also after a failure."""
+    del failed, cancelled
+
+    def body(tx: Transaction) -> None:
+        actor = directory.load(tx, actor_id)
+        if actor is not None and directory.speaks_of(actor, envoy, generation):
+            directory.finish(tx, directory.destroy(tx, actor))
+
+    self._store.transact(body)
+
+
+mutant(directory, "mark_lost", "lost-forgotten", "a lost envoy's actors are not moved")(nothing)
+mutant(Hosting, "_place", "nobody-waits", "an actor without envoy stays so")(nothing)
+mutant(Hosting, "_settle", "not-told-again", "a reconnected envoy gets no orders")(nothing)
+mutant(Placement, "_sweep", "no-sweep", "only envoys passed over are expired")(nothing)
+
+
+@mutant(EnvoyProtocol, "_say", "ping-when-quiet", "a busy worker does not ping")
+def ping_when_quiet(self: EnvoyProtocol, word: FromEnvoy) -> None:
+    """Any message postpones the next ping."""
+    right_say(self, word)
+    if self._ping_timer is not None and self.welcome is not None and not isinstance(word, Ping):
+        self._ping_timer.cancel()
+        self._ping_timer = self._clock.call_later(self.welcome.ping_every_ms, self._ping)
+
+
+mutant(LostTimeouts, "heard", "no-lost-timeout", "silence is left to the sweep")(nothing)
+
+
+@mutant(Lease, "_may_take", "lease-kept", "a restart waits for its own lease")
+def wait_for_oneself(self: Lease, held: Holder, start: int, lasts_ms: float) -> bool:
+    """Waits until the lease of the process before has run out."""
+    if held.owner == self._owner and held.start != start:
+        held = Holder(held.owner + 1, held.start, held.renewed)
+    return right_may_take(self, held, start, lasts_ms)
+
+
+mutant(rows, "latest_time", "wall-clock", "time goes back with the wall clock")(constant(0))
+
+
+@mutant(Hosting, "_place", "namespaces-share", "namespaces starve each other")
+def place_by_name(self: hosting.Hosting, after: bytes) -> None:
+    """A pool without room is identified by its name alone, without its namespace."""
+    now_ms = self.placement.now_ms()
+    due, more = directory.waiting(self._store.newest(), now_ms, hosting.BATCH, after)
+    starved: set[str] = set()
+    for actor in due:
+        if actor.pool not in starved and not self._place_one(actor.id, now_ms):
+            starved.add(actor.pool)
+    if more is not None:
+        self._clock.call_later(0, lambda: self._place(more))
+
+
+@mutant(directory, "started", "forgiven-at-start", "back-off never grows")
+def forgive(tx: Transaction, actor: ActorEntry, now_ms: int) -> ActorEntry:
+    """A start resets the back-off, before the code has run."""
+    return right_started(tx, replace(actor, failures=0), now_ms)
+
+
+mutant(directory, "must_wait", "successor-at-once", "the next of a name does not wait")(never)
+
+
+@mutant(EnvoyProtocol, "_start", "start-beside", "a generation starts over another", since=630)
+def start_beside(self: EnvoyProtocol, start: Start) -> None:
+    """A new generation does not wait for the clean-up of the old one."""
+    held = self._hosted.get(start.actor_id)
+    if held is not None and held.generation < start.generation:
+        self._cancel(held)
+        del self._hosted[start.actor_id], self._named[held.name]
+    right_start(self, start)
+
+
+@mutant(EnvoyProtocol, "_leave", "goodbye-first", "a worker leaves its actors behind", since=310)
+def goodbye_first(self: EnvoyProtocol) -> None:
+    """The node starts the actors elsewhere while they clean up here."""
+    self._say(Goodbye())
+    right_leave(self)
+
+
+mutant(envoys, "holder_of", "any-process", "a key serves two processes")(nothing)
+
+
+@mutant(Calls, "lose", "lost-is-definite", "what may have run is denied")
+def lose_definitely(self: Calls, envoy: EnvoyId) -> None:
+    """Requests to a lost envoy count as not carried out."""
+    for number in [n for n, waiting in self._waiting.items() if waiting.envoy == envoy]:
+        self._end(number, OwnerUnavailable(reason="the envoy was lost"))
+
+
+@mutant(Request, "fail", "failed-is-refused", "what failed counts as not seen")
+def refuse_what_ran(self: Request, reason: str) -> None:
+    """A request whose code failed counts as not seen."""
+    self.refuse(reason)

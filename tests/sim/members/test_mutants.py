@@ -8,7 +8,7 @@ import pytest
 from epoxy_sim.keys.generate import generate
 from epoxy_sim.keys.simulation import run
 from epoxy_sim.members.campaign import Setup
-from epoxy_sim.members.mutants import ALL, MUTANTS
+from epoxy_sim.members.mutants import MUTANTS
 from epoxy_sim.members.mutation_testing import chase
 from epoxy_sim.patching import planted
 
@@ -72,7 +72,7 @@ def test_a_planted_fault_is_caught(name: str) -> None:
 
 
 def test_the_faults_the_design_asks_for_are_there() -> None:
-    assert len(MUTANTS) == len(ALL) >= 15
+    assert len(MUTANTS) >= 15
     assert not set(NAMED_BY_THE_DESIGN) - set(MUTANTS)
 
 
