@@ -956,14 +956,7 @@ def decode_instance(buffer: bytes, position: int) -> tuple[Instance, int]:
     if phase is Phase.PREACCEPTED and (command is None or initial is None):
         raise InvalidValue("pre-accepted without what was sent")
     record = Instance(
-        id=id,
-        phase=phase,
-        ballot=ballot,
-        accepted=accepted,
-        nop=nop,
-        command=command,
-        deps=deps,
-        initial=initial,
+        id=id, phase=phase, ballot=ballot, accepted=accepted, nop=nop, command=command, deps=deps, initial=initial
     )
     return record, position
 
@@ -2738,13 +2731,7 @@ def decode_member_status(buffer: bytes, position: int) -> tuple[MemberStatus, in
     if source > 0x7F:
         source, position = decode_uint(buffer, position - 1)
     record = MemberStatus(
-        identity=identity,
-        epoch=epoch,
-        sources=sources,
-        synced=synced,
-        keys=keys,
-        copied=copied,
-        source=source,
+        identity=identity, epoch=epoch, sources=sources, synced=synced, keys=keys, copied=copied, source=source
     )
     return record, position
 

@@ -94,9 +94,11 @@ def constant(name: str) -> str:
 
 
 def enclosed(head: str, items: list[str]) -> list[str]:
-    """`head(items)` on one line if it fits with its indentation, otherwise one item on each, as ruff formats it."""
-    line = f"{head}({', '.join(items)})"
-    return [line] if len(line) + 4 <= LINE else [f"{head}(", *indented([f"{item}," for item in items]), ")"]
+    """`head(items)` on one line if it fits, otherwise the items on a line, or each on its own, as ruff formats it."""
+    line, inside = f"{head}({', '.join(items)})", ", ".join(items)
+    if len(line) + 4 <= LINE:
+        return [line]
+    return [f"{head}(", *indented([inside] if len(inside) + 8 <= LINE else [f"{item}," for item in items]), ")"]
 
 
 def returned(name: str, items: list[str]) -> list[str]:
@@ -108,7 +110,9 @@ def returned(name: str, items: list[str]) -> list[str]:
 def imported(module: str, names: list[str]) -> list[str]:
     ordered = sorted(names, key=lambda name: (not name.isupper(), name.lower()))
     line = f"from {module} import {', '.join(ordered)}"
-    return [line] if len(line) <= LINE else enclosed(f"from {module} import ", ordered)
+    return (
+        [line] if len(line) <= LINE else [f"from {module} import (", *indented([f"{name}," for name in ordered]), ")"]
+    )
 
 
 class Generator:
