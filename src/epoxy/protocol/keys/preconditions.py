@@ -22,37 +22,27 @@ def check_preconditions(write: Write, committed: Proposal | None, *, confirmed: 
     """Whether this write may propose on top of `committed`. `confirmed`: a quorum knows no newer version."""
     path = Path.SLOW if confirmed else Path.LOCAL
     if committed is not None and not committed.mutable:
-        return Answered(immutable_key_outcome(write, committed, path))
+        return Answered(
+            ImmutableKey(committed=committed, path=path) if write.mutable else taken(write, committed, path)
+        )
     if not write.mutable:
-        return check_reserve(write, committed, confirmed=confirmed)
+        # A deleted mutable key is free again; one that holds a value here may have been deleted since.
+        if committed is None or committed.is_tombstone:
+            return None
+        return Answered(taken(write, committed, path)) if confirmed else Unconfirmed()
     version = committed.version if committed is not None else 0
     if write.if_version is not None and write.if_version != version:
         hopeless = write.if_version < version or confirmed
         return Answered(VersionMismatch(committed=committed, path=path)) if hopeless else Unconfirmed()
-    if write.is_delete and is_absent(committed):
+    if write.is_delete and (committed is None or committed.is_tombstone):
         return Answered(NothingToDelete(committed=committed, path=path)) if confirmed else Unconfirmed()
     return None
 
 
-def check_reserve(write: Write, committed: Proposal | None, *, confirmed: bool) -> Verdict:
-    """A deleted mutable key is free again; one that holds a value here may have been deleted since."""
-    if committed is None or committed.is_tombstone:
-        return None
-    return Answered(taken_key_outcome(write, committed, Path.SLOW)) if confirmed else Unconfirmed()
-
-
-def immutable_key_outcome(write: Write, committed: Proposal, path: Path) -> Outcome:
-    return ImmutableKey(committed=committed, path=path) if write.mutable else taken_key_outcome(write, committed, path)
-
-
-def taken_key_outcome(write: Write, committed: Proposal, path: Path) -> Outcome:
+def taken(write: Write, committed: Proposal, path: Path) -> Outcome:
     if committed.value == write.value:
         return Committed(proposal=committed, mine=False, path=path)
     return ExpectedValueDoesNotMatch(committed=committed, path=path)
-
-
-def is_absent(committed: Proposal | None) -> bool:
-    return committed is None or committed.is_tombstone
 
 
 def winner(version: int, committed: Proposal, lineage: tuple[Settled, ...]) -> ProposalId | None:
