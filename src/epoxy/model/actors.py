@@ -10,7 +10,8 @@ ID_BYTES = 19
 ID_FORMAT = 0x01
 
 MAX_NAME_BYTES = 255
-"""Of a namespace, a name or a key: together the three are a key of the store, which has at most 1,024 bytes."""
+"""Of a namespace, a name or a key: together the three are a key of the store, which has at most 1,024 bytes. Also of a
+pool or an envoy's key: a row of placement holds three of them, and a row's key has at most 2 KiB."""
 
 MAX_INPUT_BYTES = 64 << 10
 """The input of an actor. It is sent with every start and stays in its record."""
@@ -49,12 +50,16 @@ class ActorName(Struct, frozen=True, order=True):
             check_part(what, part)
 
 
-def check_part(what: str, part: str) -> None:
+def size_of(what: str, text: str) -> int:
+    """In bytes of UTF-8."""
     try:
-        size = len(part.encode())
+        return len(text.encode())
     except UnicodeEncodeError:
         raise InvalidRequest(f"{what} is not Unicode text") from None
-    if not 1 <= size <= MAX_NAME_BYTES or "\0" in part:
+
+
+def check_part(what: str, part: str) -> None:
+    if not 1 <= size_of(what, part) <= MAX_NAME_BYTES or "\0" in part:
         raise InvalidRequest(f"{what} has 1 to {MAX_NAME_BYTES} bytes, none of them zero")
 
 

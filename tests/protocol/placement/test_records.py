@@ -2,8 +2,9 @@
 
 import pytest
 
+from epoxy.model.actors import MAX_NAME_BYTES
 from epoxy.model.errors import InvalidRequest
-from epoxy.protocol.placement.records import MAX_NAME_BYTES, EnvoyRegistration
+from epoxy.protocol.placement.records import EnvoyRegistration
 
 
 @pytest.mark.parametrize(

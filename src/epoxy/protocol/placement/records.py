@@ -2,10 +2,8 @@
 
 from msgspec import Struct
 
+from epoxy.model.actors import MAX_NAME_BYTES, size_of
 from epoxy.model.errors import InvalidRequest
-
-MAX_NAME_BYTES = 255
-"""Of a namespace, a pool or an envoy's key. A row holds three of them, and a store's key at most 2 KiB."""
 
 MAX_WEIGHT = 16
 """An envoy of weight w has w times as many places: 16 times 64 rows are as many as one connect should write."""
@@ -110,9 +108,5 @@ class Envoy(Struct, frozen=True, kw_only=True):
 
 
 def check_name(what: str, name: str) -> None:
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        raise InvalidRequest(f"{what} is not Unicode text") from None
-    if not 1 <= size <= MAX_NAME_BYTES:
+    if not 1 <= (size := size_of(what, name)) <= MAX_NAME_BYTES:
         raise InvalidRequest(f"{what} has 1 to {MAX_NAME_BYTES} bytes, not {size}")

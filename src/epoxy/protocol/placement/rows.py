@@ -26,21 +26,8 @@ ROOT = 3
 ENVOY, HASH, PINGS, ACTIVE, ACTIVE_BY_POOL, EXPIRED, POOL, LEASE, CLOCK = range(9)
 
 FIELDS = tuple(pack((field,)) for field in range(13))
-(
-    VERSION,
-    PROTOCOL_VERSION,
-    POOL_NAME,
-    CREATE_TS,
-    LAST_PING_TS,
-    LAST_RTT,
-    EXPIRED_TS,
-    DRAINING_TS,
-    VIRTUAL_NODES,
-    WEIGHT,
-    CAPACITY,
-    SLOTS,
-    INCARNATION,
-) = FIELDS
+VERSION, PROTOCOL_VERSION, POOL_NAME, CREATE_TS, LAST_PING_TS, LAST_RTT, EXPIRED_TS = FIELDS[:7]
+DRAINING_TS, VIRTUAL_NODES, WEIGHT, CAPACITY, SLOTS, INCARNATION = FIELDS[7:]
 """SLOTS comes after all fields that `load` reads, so that counting slots does not conflict with it. INCARNATION is read
 only when an envoy connects."""
 
