@@ -23,7 +23,7 @@ from benchmarks.store import opened
 from epoxy.codec import wire
 from epoxy.model.cluster import first_epoch
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.key_sync import Copier
+from epoxy.node.members.key_sync import KeySync
 from epoxy.protocol.members.effects import Ask, CurrentConfig, Effect, Flow, GiveWay
 from epoxy.protocol.members.learner import LEARNING_SHARE, compare, copy
 from epoxy.runtime.clock import LoopClock
@@ -44,7 +44,7 @@ class End:
         replica = Replica(me, self.store, CONFIG, print)
         space = MemberSpace(replica.keyspace, me)
         self.store.transact(lambda tx: space.identity(tx, me))
-        self.copier = Copier(replica, self.store, space, LoopClock(asyncio.get_running_loop()))
+        self.key_sync = KeySync(replica, self.store, space, LoopClock(asyncio.get_running_loop()))
 
 
 class Measured(Struct, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ class Line:
         if isinstance(effect, Ask):
             begun_s = time.thread_time()
             request = wire.decode_member_request(wire.encode_member_request(effect.request))
-            reply = self._source.store.transact(lambda tx: self._source.copier.page(tx, request))  # type: ignore[arg-type]
+            reply = self._source.store.transact(lambda tx: self._source.key_sync.page(tx, request))  # type: ignore[arg-type]
             data = wire.encode_member_reply(reply)
             self.source_cpu_s += time.thread_time() - begun_s
             done(wire.decode_member_reply(data))
@@ -77,7 +77,7 @@ class Line:
         elif isinstance(effect, GiveWay):
             asyncio.get_running_loop().call_soon(done, None)
         else:
-            self._learner.copier.perform(effect, done)  # type: ignore[arg-type]
+            self._learner.key_sync.perform(effect, done)  # type: ignore[arg-type]
 
 
 async def measure(flow: Flow[bool], learner: End, source: End) -> Measured:
@@ -110,8 +110,8 @@ async def run(folder: Path, keys: int) -> None:
     source, learner = End(folder / "source", SOURCE), End(folder / "learner", LEARNER)
     show("copied", keys, await measure(copy(CONFIG, LEARNER, SOURCE, LEARNING_SHARE), learner, source))
     show("compared", keys, await measure(compare(LEARNER, SOURCE), learner, source))
-    assert learner.copier.copied >= keys, learner.copier.copied
-    assert not learner.copier.repaired, "both hold the same"
+    assert learner.key_sync.copied >= keys, learner.key_sync.copied
+    assert not learner.key_sync.repaired, "both hold the same"
     for end in (source, learner):
         end.store.close()
 

@@ -3,11 +3,11 @@
 from epoxy.model.writes import Path
 from epoxy.node.keys.latency import RoundLatency
 from epoxy.node.observer import Unobserved
-from epoxy.runtime.admission import BURST, QUEUE_S, Pending
+from epoxy.runtime.admission import BURST, QUEUE_S, Admission
 from tests.node.bench import HandClock
 
 
-def busy(pending: Pending[str], rate: int, seconds: int = 1) -> None:
+def busy(pending: Admission[str], rate: int, seconds: int = 1) -> None:
     """So many begin and end in each second."""
     for _ in range(seconds):
         for _ in range(rate):
@@ -16,14 +16,14 @@ def busy(pending: Pending[str], rate: int, seconds: int = 1) -> None:
 
 
 def test_a_burst_is_let_in_whatever_was_before() -> None:
-    pending = Pending(HandClock(), 10_000, 1000, "late")
+    pending = Admission(HandClock(), 10_000, 1000, "late")
     assert pending.limit == BURST
     busy(pending, 0, seconds=10)
     assert pending.limit == BURST
 
 
 def test_the_limit_follows_what_gets_done_up_and_down() -> None:
-    pending = Pending(HandClock(), 10_000, 1000, "late")
+    pending = Admission(HandClock(), 10_000, 1000, "late")
     busy(pending, 8000, seconds=10)
     assert 0.99 * 8000 * QUEUE_S < pending.limit <= 8000 * QUEUE_S
     busy(pending, 2000, seconds=10)
@@ -33,15 +33,15 @@ def test_the_limit_follows_what_gets_done_up_and_down() -> None:
 
 
 def test_never_above_what_was_configured() -> None:
-    pending = Pending(HandClock(), 1000, 1000, "late")
+    pending = Admission(HandClock(), 1000, 1000, "late")
     busy(pending, 8000, seconds=10)
     assert pending.limit == 1000
-    assert Pending(HandClock(), 3, 1000, "late").limit == 3
+    assert Admission(HandClock(), 3, 1000, "late").limit == 3
 
 
 def test_those_whose_clients_have_gone_count_until_they_end() -> None:
     clock, told = HandClock(), list[str]()
-    pending = Pending(clock, 10, 1000, "late")
+    pending = Admission(clock, 10, 1000, "late")
     ticket = pending.begin(told.append)
     clock.advance(1000)
     assert (told, pending.count) == (["late"], 1)

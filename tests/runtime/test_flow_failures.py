@@ -9,7 +9,7 @@ from epoxy.model.cluster import CHANGE_REQUEST_KEY
 from epoxy.model.errors import InvariantViolation, StoreFailed
 from epoxy.model.instances import Deps, InstanceId, Missed, OrderedCommit
 from epoxy.model.transactions import Add, Executed, Txn, TxnOutcome, TxnRefused
-from epoxy.node.keys.changelog_gc import Sweeper
+from epoxy.node.keys.changelog_gc import ChangelogGc
 from epoxy.node.members import member, txn_sync
 from epoxy.node.txn.catchup import CatchUp
 from epoxy.node.txn.replica import OrderedReplica
@@ -285,7 +285,7 @@ def test_a_wish_that_cannot_be_read_here_is_reported_and_not_known() -> None:
     assert failures.count["steward"] == 1
 
 
-@pytest.mark.pure("plants a fault in the sweeper")
+@pytest.mark.pure("plants a fault in the changelog's gc")
 def test_a_sweep_that_fails_is_not_the_last() -> None:
     bench = test_changelog_gc.Bench()
     bench.commit(3)
@@ -293,7 +293,7 @@ def test_a_sweep_that_fails_is_not_the_last() -> None:
     def fails(*_: object) -> bytes:
         raise RuntimeError("a bug")
 
-    with applied((Patch(Sweeper, "_through", fails),)), pytest.raises(RuntimeError):
+    with applied((Patch(ChangelogGc, "_through", fails),)), pytest.raises(RuntimeError):
         bench.look()
     bench.look()
     assert bench.rows() == 0

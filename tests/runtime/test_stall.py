@@ -4,7 +4,7 @@ from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused
 from epoxy.model.writes import ConsensusFailed, Outcome, Refused, Write
 from epoxy.node.keys.driver import UNBEGUN
 from epoxy.node.service import STOOD_STILL
-from epoxy.runtime.admission import GRAIN_MS, Pending
+from epoxy.runtime.admission import GRAIN_MS, Admission
 from epoxy.runtime.stall import BEAT_MS, SHORTEST_STALL_MS, WAKING_MS, Stall
 from tests.node.bench import HandClock
 from tests.node.service_bench import TIMEOUT_MS, World
@@ -73,7 +73,7 @@ def test_a_write_that_never_had_its_turn_is_told_so_and_never_begins() -> None:
 def test_a_turn_that_comes_too_late_is_not_taken() -> None:
     """As when the process stood still, and the answer to the write before it is read first."""
     clock, told = HandClock(), list[str]()
-    pending = Pending(clock, 10, 1000, "late", "unbegun")
+    pending = Admission(clock, 10, 1000, "late", "unbegun")
     waits, begins, runs = (pending.begin(told.append) for _ in range(3))
     waits.wait()
     begins.wait()

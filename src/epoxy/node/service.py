@@ -41,7 +41,7 @@ from epoxy.node.txn.transactions import LATE, Transactions, is_owned
 from epoxy.ports import Clock, Dice, MemberTransport, Store, Timer
 from epoxy.protocol.effects import Timing
 from epoxy.protocol.members.retention import RetentionFloor
-from epoxy.runtime.admission import Pending, Ticket
+from epoxy.runtime.admission import Admission, Ticket
 from epoxy.runtime.stall import BEAT_MS, Stall
 
 RETIME_EVERY_MS = BEAT_MS
@@ -85,10 +85,10 @@ class Node:
         self.ordered.terms.decide_end = self._decide_end
         self.replica.ordered = self.ordered.handle
         limits, timeout_ms = settings.limits, settings.limits.request_timeout_ms
-        self._writes: Pending[Outcome] = Pending(clock, limits.writes_in_flight, timeout_ms, WRITE_LATE, UNBEGUN)
-        self._reads: Pending[ReadAnswer] = Pending(clock, limits.reads_in_flight, timeout_ms, READ_LATE)
-        self._txns: Pending[TxnOutcome] = Pending(clock, limits.writes_in_flight, timeout_ms, LATE)
-        self._admission: tuple[Pending[Any], ...] = (self._writes, self._reads, self._txns)
+        self._writes: Admission[Outcome] = Admission(clock, limits.writes_in_flight, timeout_ms, WRITE_LATE, UNBEGUN)
+        self._reads: Admission[ReadAnswer] = Admission(clock, limits.reads_in_flight, timeout_ms, READ_LATE)
+        self._txns: Admission[TxnOutcome] = Admission(clock, limits.writes_in_flight, timeout_ms, LATE)
+        self._admission: tuple[Admission[Any], ...] = (self._writes, self._reads, self._txns)
         self._stall = Stall(clock, timeout_ms)
         self.transactions = Transactions(self.ordered, self.driver, self._txns)
         self._listing = Listing(self.replica, store, self.transactions)
@@ -114,7 +114,7 @@ class Node:
         self.ordered.start()
         if self.member is not None:
             self.member.identity_check.confirmed = self._update_lifecycle
-            self.member.copier.sweeper.floor = floor_of(self.settings.limits)
+            self.member.key_sync.gc.floor = floor_of(self.settings.limits)
             self.member.start()
         if self._backfill is not None:
             self._backfill.start()
@@ -242,7 +242,7 @@ class Node:
     @property
     def repaired(self) -> int:
         """Keys that were found missing, or behind, by comparing with another replica."""
-        return self.member.copier.repaired if self.member is not None else 0
+        return self.member.key_sync.repaired if self.member is not None else 0
 
     def stays(self, key: bytes, here: ReadResult) -> bool:
         """Whether the result of a `peek` is valid until `on_overwrite`: it is this replica's newest version, durable or

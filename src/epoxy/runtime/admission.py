@@ -29,7 +29,7 @@ BURST = 512
 this is half a second there too."""
 
 
-class Pending(Generic[T]):
+class Admission(Generic[T]):
     """Operations of one kind. `count`: those under way, whether their clients still wait or not. Callers compare it
     with `limit`, which is never above `most`, and count in `refused` those they turned away."""
 
@@ -100,21 +100,21 @@ class Ticket(Generic[T]):
     """One operation under way. Called with its outcome when it ends. An operation that is queued calls `wait`, and
     `begin` when its turn comes: it is dropped if its time limit has passed, because nothing of it was proposed yet."""
 
-    __slots__ = ("_pending", "answered", "begun")
+    __slots__ = ("_admission", "answered", "begun")
 
-    def __init__(self, pending: Pending[T], answered: Callable[[T], None]) -> None:
+    def __init__(self, admission: Admission[T], answered: Callable[[T], None]) -> None:
         self.answered = answered
         self.begun = True
-        self._pending = pending
+        self._admission = admission
 
     def wait(self) -> None:
         self.begun = False
 
     def begin(self) -> bool:
         """False: it must not begin."""
-        self.begun = not self._pending.is_due(self)
+        self.begun = not self._admission.is_due(self)
         return self.begun
 
     def __call__(self, outcome: T) -> None:
-        if self._pending.end(self):
+        if self._admission.end(self):
             self.answered(outcome)

@@ -62,9 +62,9 @@ class MembersLife(Life):
         self.reading: dict[int, bytes] = {}
         """How far each learner has read here, for as long as it is a learner."""
         self.member.space.page_rows = PAGE_ROWS
-        self.member.copier.pace.page_ms = PAGE_MS
-        self.member.copier.sweeper.floor = RetentionFloor(commits=machine.kept_commits, age_ms=0.0)
-        self.member.copier.sweeper.look_ms = SWEEP_MS
+        self.member.key_sync.pace.page_ms = PAGE_MS
+        self.member.key_sync.gc.floor = RetentionFloor(commits=machine.kept_commits, age_ms=0.0)
+        self.member.key_sync.gc.look_ms = SWEEP_MS
         self.replica.commit_watchers.append(self._reconfigured)
 
     @property

@@ -14,7 +14,7 @@ from epoxy.model.members import ChangeRequest, MemberStatus, Progress, SnapshotP
 from epoxy.model.records import ChangelogEntry, KeyState, Proposal, Vote
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import member
-from epoxy.node.members.key_sync import Copier
+from epoxy.node.members.key_sync import KeySync
 from epoxy.ports import Transaction
 from epoxy.protocol.keys import acceptor, local, recovery
 from epoxy.protocol.keys.recovery import Promises
@@ -129,11 +129,11 @@ def newest_cursor(progress: Progress | None, page: SnapshotPage) -> bytes:
     return page.cursor
 
 
-@mutant(Copier, "_learn", "progress-first", "a learner notes its progress before what it learned")
-def progress_first(copier: Copier, effect: Keep | Repair, beside: Callable[[Transaction], None], done: Done) -> int:
-    copier._store.transact(beside)
+@mutant(KeySync, "_learn", "progress-first", "a learner notes its progress before what it learned")
+def progress_first(sync: KeySync, effect: Keep | Repair, beside: Callable[[Transaction], None], done: Done) -> int:
+    sync._store.transact(beside)
     done(len(effect.entries))
-    return copier._replica.learn_all(effect.entries, lambda _: None)
+    return sync._replica.learn_all(effect.entries, lambda _: None)
 
 
 mutant(member_rows, "is_gone", "truncation-untold", "rows that are gone are passed over")(never)

@@ -14,7 +14,7 @@ from epoxy.model.records import LEGACY_PROPOSAL_ID, Proposal, ProposalId
 from epoxy.model.writes import Source
 from epoxy.node.keys.backfill import STEP_ROWS, Backfill
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.key_sync import LONGEST_REST_MS, Copier
+from epoxy.node.members.key_sync import LONGEST_REST_MS, KeySync
 from epoxy.ports import Store
 from epoxy.protocol.members.effects import Ask, CurrentConfig, Effect, Flow
 from epoxy.protocol.members.learner import LEARNING_SHARE, compare, copy
@@ -59,7 +59,7 @@ class End:
         self.replica = Replica(me, store, CONFIG, self.alarms.append)
         space = MemberSpace(self.replica.keyspace, me)
         store.transact(lambda tx: space.identity(tx, me))
-        self.copier = Copier(self.replica, store, space, self.clock)
+        self.key_sync = KeySync(self.replica, store, space, self.clock)
 
     def says(self, request: Accept | Prepare) -> Reply:
         replies: list[Reply] = []
@@ -92,11 +92,11 @@ def copying(learner: End, source: End, flow: Flow[bool]) -> bool:
         if isinstance(effect, Ask):
             assert isinstance(effect.request, SnapshotRead | ChangelogRead)
             request = effect.request
-            done(source.store.transact(lambda tx: source.copier.page(tx, request)))
+            done(source.store.transact(lambda tx: source.key_sync.page(tx, request)))
         elif isinstance(effect, CurrentConfig):
             done(CONFIG)
         else:
-            learner.copier.perform(effect, done)  # type: ignore[arg-type]
+            learner.key_sync.perform(effect, done)  # type: ignore[arg-type]
             learner.clock.advance(LONGEST_REST_MS)
 
     run_learner(perform, flow, results.append)
@@ -111,11 +111,11 @@ def test_a_store_with_100_000_legacy_keys_is_cut_over(old_store: EmbeddedBench) 
     assert_no_vote(old_store, old, some[:50])
     new = End(MemoryStore(), NEW)
     assert copying(new, old, copy(CONFIG, NEW, OLD, LEARNING_SHARE))
-    assert new.copier.copied == KEYS
+    assert new.key_sync.copied == KEYS
     assert_held(new, some)
     assert_backfilled(old_store, old, some)
     assert copying(new, old, compare(NEW, OLD))
-    assert (new.copier.repaired, old.alarms, new.alarms) == (0, [], [])
+    assert (new.key_sync.repaired, old.alarms, new.alarms) == (0, [], [])
 
 
 def assert_held(end: End, numbers: list[int]) -> None:

@@ -5,7 +5,7 @@ from epoxy.model.members import NO_STAMP, ChangelogPage, ChangelogRead, CursorTr
 from epoxy.model.records import ChangelogEntry
 from epoxy.node.keys import changelog_gc
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.key_sync import Copier
+from epoxy.node.members.key_sync import KeySync
 from epoxy.protocol.members.digest import NOTHING
 from epoxy.protocol.members.retention import RetentionFloor, last_of
 from epoxy.store.member_rows import MemberSpace
@@ -23,10 +23,10 @@ class Bench:
         self.store, self.clock = MemoryStore(), HandClock()
         self.replica = Replica(A, self.store, config or first_epoch((A, B)), alarm=print)
         self.space = MemberSpace(self.replica.keyspace, A)
-        self.copier = Copier(self.replica, self.store, self.space, self.clock)
-        self.sweeper = self.copier.sweeper
-        self.sweeper.floor = RetentionFloor(commits=0, age_ms=0.0)
-        self.sweeper.start()
+        self.key_sync = KeySync(self.replica, self.store, self.space, self.clock)
+        self.gc = self.key_sync.gc
+        self.gc.floor = RetentionFloor(commits=0, age_ms=0.0)
+        self.gc.start()
 
     def commit(self, count: int) -> None:
         for i in range(count):
@@ -40,14 +40,14 @@ class Bench:
             self.clock.advance(changelog_gc.LOOK_MS)
 
     def ask(self, request: SnapshotRead | ChangelogRead) -> object:
-        return self.copier.page(self.store.begin(), request)
+        return self.key_sync.page(self.store.begin(), request)
 
 
 def test_what_nobody_reads_goes_and_the_place_is_told() -> None:
     bench = Bench()
     bench.commit(3)
     bench.look()
-    assert (bench.rows(), bench.sweeper.swept) == (0, 4), "the configuration is a row, too"
+    assert (bench.rows(), bench.gc.swept) == (0, 4), "the configuration is a row, too"
     assert bench.ask(ChangelogRead(reader=B, store=0, after=NO_STAMP)) == CursorTruncated()
     end = bench.replica.keyspace.truncated(bench.store.begin())
     assert bench.space.newest(bench.store.begin()) == end
@@ -61,7 +61,7 @@ def test_a_sweep_takes_a_few_rows_and_the_next_comes_soon() -> None:
     bench = Bench()
     bench.commit(3 * changelog_gc.SWEPT_ROWS)
     bench.clock.advance(changelog_gc.LOOK_MS)
-    assert bench.sweeper.swept >= changelog_gc.SWEPT_ROWS
+    assert bench.gc.swept >= changelog_gc.SWEPT_ROWS
     bench.look(4)
     assert bench.rows() == 0
 
@@ -106,12 +106,12 @@ def test_a_newcomer_is_waited_for_from_its_first_page_on() -> None:
 
 def test_the_floor_keeps_the_newest_commits_and_the_young() -> None:
     bench = Bench()
-    bench.sweeper.floor = RetentionFloor(commits=2, age_ms=0.0)
+    bench.gc.floor = RetentionFloor(commits=2, age_ms=0.0)
     bench.commit(5)
     bench.look(2)
     assert bench.rows() == 2
     aging = Bench()
-    aging.sweeper.floor = RetentionFloor(commits=0, age_ms=16 * changelog_gc.LOOK_MS)
+    aging.gc.floor = RetentionFloor(commits=0, age_ms=16 * changelog_gc.LOOK_MS)
     aging.commit(5)
     aging.look(16)
     assert aging.rows() == 5
@@ -122,7 +122,7 @@ def test_the_floor_keeps_the_newest_commits_and_the_young() -> None:
 
 def test_it_ends_when_it_is_told_to() -> None:
     bench = Bench()
-    bench.sweeper.stop()
+    bench.gc.stop()
     bench.commit(1)
     bench.look(5)
     assert bench.rows() == 1

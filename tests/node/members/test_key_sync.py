@@ -22,7 +22,7 @@ from epoxy.model.messages import Failed
 from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import config_record
-from epoxy.node.members.key_sync import LONGEST_REST_MS, LONGEST_WAIT_MS, SERVING_SHARE, Copier
+from epoxy.node.members.key_sync import LONGEST_REST_MS, LONGEST_WAIT_MS, SERVING_SHARE, KeySync
 from epoxy.ports import Store, Transaction
 from epoxy.protocol.members.digest import NOTHING
 from epoxy.protocol.members.effects import (
@@ -69,7 +69,7 @@ class Life:
         self.space = MemberSpace(self.replica.keyspace, me)
         self.space.page_rows = PAGE_KEYS
         store.transact(lambda tx: self.space.identity(tx, 70 + me))
-        self.copier = Copier(self.replica, store, self.space, self.clock)
+        self.key_sync = KeySync(self.replica, store, self.space, self.clock)
 
     def versions(self, count: int) -> list[int]:
         return [self.replica.version(key_of(i)) for i in range(count)]
@@ -128,7 +128,7 @@ class Road:
         if isinstance(effect, Keep):
             self.happens("before")
         assert isinstance(effect, Changing | LoadProgress | Summarise | Keep | Repair | GiveWay)
-        self.learner.life.copier.perform(effect, done)
+        self.learner.life.key_sync.perform(effect, done)
         if isinstance(effect, Keep):
             self.happens("unsynced")
         self.learner.bench.flush()
@@ -143,7 +143,7 @@ class Road:
             self.happens("asked")
         except Died:
             return Failed(reason="connection refused")
-        return self.source.bench.store.transact(lambda tx: source.copier.page(tx, request))
+        return self.source.bench.store.transact(lambda tx: source.key_sync.page(tx, request))
 
 
 def full_source(keys: int = PAGES * PAGE_KEYS) -> Place:
@@ -216,7 +216,7 @@ def test_a_page_and_how_far_it_goes_are_one_transaction() -> None:
     entries = tuple(ChangelogEntry(key=key_of(i), committed=value_of(i)) for i in range(PAGE_KEYS))
     progress = Progress(store=71, cursor=bytes(10), after=key_of(PAGE_KEYS - 1))
     results: list[object] = []
-    learner.life.copier.perform(Keep(source=SOURCE, entries=entries, progress=progress), results.append)
+    learner.life.key_sync.perform(Keep(source=SOURCE, entries=entries, progress=progress), results.append)
     assert results == [], "not durable"
     learner.bench.flush()
     assert results == [PAGE_KEYS]
@@ -234,7 +234,7 @@ def test_who_holds_the_same_sends_digests_and_gets_nothing() -> None:
     again = Road(learner, source)
     run_learner(again.perform, compare(LEARNER, SOURCE), results.append)
     assert results == [True]
-    assert learner.life.copier.repaired == 0
+    assert learner.life.key_sync.repaired == 0
     held = [request.held for request in again.asked if isinstance(request, SnapshotRead)]
     assert [stretch.count for stretch in held[:-1]] == [PAGE_KEYS] * (len(held) - 1)
     assert NOTHING not in held
@@ -249,7 +249,7 @@ def test_gaps_are_repaired_and_counted() -> None:
     source.bench.flush()
     road = Road(learner, source)
     run_learner(road.perform, compare(LEARNER, SOURCE), lambda _: None)
-    assert learner.life.copier.repaired == 4
+    assert learner.life.key_sync.repaired == 4
     assert [learner.life.replica.version(key_of(i)) for i in (3, 50, 51)] == [2, 2, 2]
     assert not learner.life.alarms
 
@@ -268,7 +268,7 @@ def test_what_is_newer_here_stays_and_another_value_for_one_version_is_an_alarm(
         ChangelogEntry(key=key_of(2), committed=value_of(2, 5)),
     )
     results: list[object] = []
-    life.copier.perform(Repair(entries=entries), results.append)
+    life.key_sync.perform(Repair(entries=entries), results.append)
     assert results == [1]
     assert life.versions(3) == [2, 1, 5]
     assert len(life.alarms) == 1
@@ -279,7 +279,7 @@ def test_two_versions_of_a_key_in_one_page_are_learned_in_turn() -> None:
     life = in_memory()
     entries = tuple(ChangelogEntry(key=b"k", committed=value_of(v, v)) for v in (1, 2, 3))
     results: list[object] = []
-    life.copier.perform(Keep(source=SOURCE, entries=entries, progress=None), results.append)
+    life.key_sync.perform(Keep(source=SOURCE, entries=entries, progress=None), results.append)
     assert results == [3]
     assert life.replica.version(b"k") == 3
 
@@ -293,9 +293,9 @@ def test_a_learner_rests_in_proportion_to_its_work() -> None:
 
     life.replica.commit_watchers.append(lambda *_: slow(None))
     entry = ChangelogEntry(key=b"k", committed=value_of(1))
-    life.copier.perform(Repair(entries=(entry,)), lambda _: None)
+    life.key_sync.perform(Repair(entries=(entry,)), lambda _: None)
     results: list[object] = []
-    life.copier.perform(GiveWay(share=0.25), results.append)
+    life.key_sync.perform(GiveWay(share=0.25), results.append)
     life.clock.advance(3 * work_ms - 1)
     assert results == []
     life.clock.advance(1)
@@ -310,7 +310,7 @@ def serve(life: Life, work_ms: float) -> list[MemberReply]:
         return PAGE
 
     told: list[MemberReply] = []
-    life.copier.serve(work, told.append)
+    life.key_sync.serve(work, told.append)
     return told
 
 
@@ -343,25 +343,25 @@ def test_who_was_followed_is_told_as_long_as_members_change() -> None:
     life = in_memory()
     results: list[object] = []
     copied = Progress(store=71, cursor=bytes(10), copied=True)
-    life.copier.perform(Keep(source=SOURCE, entries=(), progress=copied), results.append)
+    life.key_sync.perform(Keep(source=SOURCE, entries=(), progress=copied), results.append)
     assert sources(life) == (SOURCE,)
     wish = wire.encode_change_request(ChangeRequest(members=(Member(id=LEARNER),)))
     life.replica.learn(
         CHANGE_REQUEST_KEY, Proposal(value=wish, version=1, mutable=True, proposal_id=ProposalId(SOURCE, 1))
     )
-    life.copier.perform(Changing(), results.append)
+    life.key_sync.perform(Changing(), results.append)
     assert (results[-1], sources(life)) == (True, ())
-    life.copier.perform(Followed(source=SOURCE), results.append)
+    life.key_sync.perform(Followed(source=SOURCE), results.append)
     assert sources(life) == (SOURCE,)
     two = ClusterConfig(epoch=2, coordinator_id=SOURCE, replicas=CONFIG.replicas[1:])
     life.replica.learn(CONFIG_KEY, config_record.to_proposal(two))
-    assert not life.copier.followed
-    life.copier.perform(Changing(), results.append)
+    assert not life.key_sync.followed
+    life.key_sync.perform(Changing(), results.append)
     assert results[-1] is False
 
 
 def sources(life: Life) -> tuple[int, ...]:
-    return life.store.transact(life.copier.sources)
+    return life.store.transact(life.key_sync.sources)
 
 
 def test_what_is_summarised_is_what_a_page_would_be() -> None:
@@ -369,7 +369,7 @@ def test_what_is_summarised_is_what_a_page_would_be() -> None:
     for number in range(PAGE_KEYS + 1):
         life.replica.learn(key_of(number), value_of(number))
     results: list[object] = []
-    life.copier.perform(Summarise(after=None), results.append)
+    life.key_sync.perform(Summarise(after=None), results.append)
     (found,) = results
     assert isinstance(found, Stretch)
     assert (found.until, found.count) == (key_of(PAGE_KEYS - 1), PAGE_KEYS)

@@ -22,7 +22,7 @@ from epoxy.model.messages import EpochAhead, Reply, StaleEpoch, UpdateConfig
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import config_record
 from epoxy.node.members.key_sync import LONGEST_REST_MS
-from epoxy.node.members.txn_sync import AGAIN_MS, HURRY_MS, Mirror, fitting
+from epoxy.node.members.txn_sync import AGAIN_MS, HURRY_MS, TxnSync, fitting
 from epoxy.protocol.effects import Local
 from epoxy.protocol.members.effects import Ask, CurrentConfig, Effect, Replace, Span
 from epoxy.runtime.flow import FlowFailures
@@ -45,7 +45,7 @@ def kept(slot: int) -> Kept:
 
 
 class Engine:
-    """As far as the mirror sees one."""
+    """As far as its state is copied."""
 
     def __init__(self, *, takes_part: bool) -> None:
         self.takes_part = takes_part
@@ -78,7 +78,7 @@ class Node:
         self.asked: list[object] = []
         self.told: list[object] = []
         self.failures = FlowFailures(print)
-        self.mirror = Mirror(self.replica, self.store, self.engine, self, lambda: [SOURCE])
+        self.txn_sync = TxnSync(self.replica, self.store, self.engine, self, lambda: [SOURCE])
 
     def send(self, to: int, message: object, answered: Callable[[Reply], None] | None) -> None:
         assert answered is None
@@ -100,7 +100,7 @@ class Node:
                 raise AssertionError(effect)
 
     def answer(self, request: ValuesRead | KeptRead) -> MemberReply:
-        return self.store.transact(lambda tx: self.mirror.page(tx, request))
+        return self.store.transact(lambda tx: self.txn_sync.page(tx, request))
 
     def adopt(self, config: ClusterConfig) -> None:
         self.replica.learn(CONFIG_KEY, config_record.to_proposal(config))
@@ -110,7 +110,7 @@ class Node:
 
     @property
     def values(self) -> dict[bytes, bytes]:
-        return {pair.key: pair.value for pair in self.mirror.values.held(self.store.newest(), None, None)}
+        return {pair.key: pair.value for pair in self.txn_sync.values.held(self.store.newest(), None, None)}
 
 
 def pair(config: ClusterConfig = LEARNING) -> tuple[Node, Node]:
@@ -123,28 +123,28 @@ def pair(config: ClusterConfig = LEARNING) -> tuple[Node, Node]:
 
 def test_a_learner_is_ready_with_the_bulk_and_follows_from_time_to_time() -> None:
     source, new = pair()
-    assert not new.mirror.is_ready
-    new.mirror.start()
-    assert new.mirror.is_ready
+    assert not new.txn_sync.is_ready
+    new.txn_sync.start()
+    assert new.txn_sync.is_ready
     assert new.values == source.values
     source.put(b"k9", b"w")
     new.clock.advance(AGAIN_MS)
     assert new.values == source.values
-    assert not new.mirror.is_synced
+    assert not new.txn_sync.is_synced
 
 
 def test_in_a_joint_epoch_it_waits_for_a_source_that_is_at_the_end() -> None:
     source, new = pair()
-    new.mirror.start()
+    new.txn_sync.start()
     source.engine.held = [kept(slot) for slot in range(1, MAX_PAGE_ROWS + 3)]
     source.adopt(JOINT)
     new.adopt(JOINT)
     source.put(b"k1", b"at the end")
     new.clock.advance(HURRY_MS)
-    assert not new.mirror.is_synced
+    assert not new.txn_sync.is_synced
     source.engine.complete_to = 0
     new.clock.advance(HURRY_MS)
-    assert new.mirror.is_synced
+    assert new.txn_sync.is_synced
     assert new.values == source.values
     assert new.engine.held == source.engine.held, "in two pages"
     asked = len(new.asked)
@@ -155,7 +155,7 @@ def test_in_a_joint_epoch_it_waits_for_a_source_that_is_at_the_end() -> None:
 def test_one_who_was_not_told_of_the_joint_epoch_is_told() -> None:
     source, new = pair()
     new.adopt(JOINT)
-    new.mirror.start()
+    new.txn_sync.start()
     assert new.told == [(SOURCE, (UpdateConfig(config=JOINT),))]
     assert source.answer(KeptRead(epoch=4, after=None)) == EpochAhead(epoch=3)
     source.adopt(DONE)
@@ -168,22 +168,22 @@ def test_values_are_its_own_once_it_votes() -> None:
     new.put(b"mine", b"executed here")
     results: list[object] = []
     late = Replace(epoch=4, spans=(Span(None, None),), pairs=(Pair(b"k0", b"v"),))
-    new.mirror.perform(late, results.append)
+    new.txn_sync.perform(late, results.append)
     new.adopt(DONE)
-    new.mirror.perform(late, results.append)
+    new.txn_sync.perform(late, results.append)
     assert results == [None, None]
     assert new.values == {b"mine": b"executed here"}
 
 
 def test_old_members_copy_nothing_and_are_synced_when_they_have_executed_everything() -> None:
     source, _ = pair()
-    source.mirror.start()
+    source.txn_sync.start()
     source.adopt(JOINT)
     source.clock.advance(LONGEST_REST_MS)
-    assert source.mirror.is_ready
-    assert not source.mirror.is_synced
+    assert source.txn_sync.is_ready
+    assert not source.txn_sync.is_synced
     source.engine.complete_to = 0
-    assert source.mirror.is_synced
+    assert source.txn_sync.is_synced
     assert source.asked == []
 
 

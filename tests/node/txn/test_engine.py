@@ -32,7 +32,7 @@ from epoxy.node.txn.transactions import LATE, OWNED, Transactions
 from epoxy.protocol.effects import Timing
 from epoxy.protocol.txn.log import InstanceLog
 from epoxy.protocol.txn.terms import Part
-from epoxy.runtime.admission import Pending
+from epoxy.runtime.admission import Admission
 from epoxy.store.memory import MemoryStore
 from epoxy_sim.world import Event, World
 from tests.protocol.txn.cluster import Replicas, write
@@ -77,7 +77,7 @@ class Node:
         self.driver = Driver(self.replica, self, self, self, Timing(), self.alarm)
         self.engine = OrderedEngine(me, store, cluster.config, self, self, self, self.alarm)
         self.replica.ordered = self.engine.handle
-        pending: Pending[TxnOutcome] = Pending(self, 100, 10_000.0, LATE)
+        pending: Admission[TxnOutcome] = Admission(self, 100, 10_000.0, LATE)
         self.transactions = Transactions(self.engine, self.driver, pending)
         self.engine.start()
 
@@ -309,11 +309,11 @@ def test_what_was_not_put_forward_in_time_never_is() -> None:
     assert [type(outcome) for outcome in told] == [TxnUnknown, TxnRefused], "one may take effect yet, the other not"
     assert isinstance(told[1], TxnRefused)
     assert "nothing was done" in told[1].reason
-    assert transactions._pending.count == 1, "what was withdrawn takes no room"
+    assert transactions._admission.count == 1, "what was withdrawn takes no room"
     cluster.down.clear()
     cluster.run(10_000)
     assert executed(cluster.txn(2, Txn(reads=(b"n",)))).found == (b"2",)
-    assert transactions._pending.count == 0
+    assert transactions._admission.count == 0
     assert len(told) == 2
 
 

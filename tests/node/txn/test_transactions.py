@@ -31,7 +31,7 @@ from epoxy.node.txn.transactions import (
     shown,
 )
 from epoxy.protocol.txn.queue import QueuedTransaction
-from epoxy.runtime.admission import Pending
+from epoxy.runtime.admission import Admission
 from tests.node.bench import HandClock
 from tests.protocol.keys.harness import prop
 
@@ -90,7 +90,7 @@ class FakeDriver:
 class Door:
     def __init__(self, most: int = 10) -> None:
         self.clock, self.engine, self.driver = HandClock(), FakeEngine(), FakeDriver()
-        self.pending: Pending[TxnOutcome] = Pending(self.clock, most, TIMEOUT_MS, LATE)
+        self.pending: Admission[TxnOutcome] = Admission(self.clock, most, TIMEOUT_MS, LATE)
         self.transactions = Transactions(self.engine, self.driver, self.pending)  # type: ignore[arg-type]
         self.told: list[TxnOutcome] = []
 

@@ -27,7 +27,7 @@ MARKS = 16
 """Points in time that are kept to tell the age of rows: rows stay up to a sixteenth of the age longer."""
 
 
-class Sweeper:
+class ChangelogGc:
     def __init__(self, replica: Replica, store: Store, space: MemberSpace, clock: Clock) -> None:
         self._replica = replica
         self._store = store

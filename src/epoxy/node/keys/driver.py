@@ -87,13 +87,7 @@ class Driver:
             self._enqueue(key, partial(self._begin, write, answered), answered, turn)
 
     def update(
-        self,
-        key: bytes,
-        change: Change,
-        answered: Callable[[Outcome], None],
-        *,
-        again: bool,
-        turn: Turn = AT_ANY_TIME,
+        self, key: bytes, change: Change, answered: Callable[[Outcome], None], *, again: bool, turn: Turn = AT_ANY_TIME
     ) -> None:
         """A write that follows from the version before it. It is computed when its turn among the writes of its key has
         come: otherwise each write in the queue would be overtaken by all those before it. A write that was overtaken by

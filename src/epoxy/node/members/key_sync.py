@@ -10,7 +10,7 @@ from typing import TypeVar, assert_never
 from epoxy.model.cluster import CHANGE_REQUEST_KEY, CONFIG_KEY
 from epoxy.model.members import ChangelogRead, MemberReply, SnapshotRead
 from epoxy.model.records import KeyState
-from epoxy.node.keys.changelog_gc import Sweeper
+from epoxy.node.keys.changelog_gc import ChangelogGc
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members.config_record import change_request
 from epoxy.ports import Clock, Store, Timer, Transaction
@@ -81,14 +81,14 @@ class Pace:
             then()
 
 
-class Copier:
+class KeySync:
     def __init__(self, replica: Replica, store: Store, space: MemberSpace, clock: Clock) -> None:
         self._replica = replica
         self._store = store
         self._space = space
         self._clock = clock
         self.pace = Pace(clock)
-        self.sweeper = Sweeper(replica, store, space, clock)
+        self.gc = ChangelogGc(replica, store, space, clock)
         self.copied = 0
         """Keys that pages of others have brought, while members change."""
         self.repaired = 0
@@ -122,7 +122,7 @@ class Copier:
             reply = self._space.snapshot_page(tx.snapshot, request)
         else:
             reply = self._space.changelog_page(tx.snapshot, request)
-        self.sweeper.served(request, reply)
+        self.gc.served(request, reply)
         return reply
 
     # As a learner

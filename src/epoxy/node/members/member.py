@@ -27,10 +27,10 @@ from epoxy.model.writes import Consistency, Outcome, ReadFailed, ReadOutcome, Wr
 from epoxy.node.keys.driver import Driver
 from epoxy.node.members.config_record import change_request, change_write
 from epoxy.node.members.key_count import KeyCount
-from epoxy.node.members.key_sync import Copier
+from epoxy.node.members.key_sync import KeySync
 from epoxy.node.members.settle import Settling
 from epoxy.node.members.store_identity import StoreIdentityCheck
-from epoxy.node.members.txn_sync import Mirror, TxnStateSource
+from epoxy.node.members.txn_sync import TxnStateSource, TxnSync
 from epoxy.ports import Dice, MemberTransport, Store, Timer, Transaction
 from epoxy.protocol.effects import Adopt, Local
 from epoxy.protocol.keys import acceptor
@@ -93,9 +93,9 @@ class Membership:
         self.space = MemberSpace(self.replica.keyspace, self.replica.me)
         identity = store.transact(lambda tx: self.space.identity(tx, dice.nonce()))
         self.identity_check = StoreIdentityCheck(self.replica, store, self.space, identity)
-        self.copier = Copier(self.replica, store, self.space, driver.clock)
-        self.mirror = (
-            Mirror(self.replica, store, ordered, self, lambda: driver.timing.near) if ordered is not None else None
+        self.key_sync = KeySync(self.replica, store, self.space, driver.clock)
+        self.txn_sync = (
+            TxnSync(self.replica, store, ordered, self, lambda: driver.timing.near) if ordered is not None else None
         )
         self.key_count = KeyCount(self.replica, store, driver.clock)
         self._synced_epoch = self._settled_epoch = 0
@@ -112,9 +112,9 @@ class Membership:
     def start(self) -> None:
         """Learn from the others, and check whether to coordinate, for as long as this process runs."""
         self._follow()
-        if self.mirror is not None:
-            self.mirror.start()
-        self.copier.sweeper.start()
+        if self.txn_sync is not None:
+            self.txn_sync.start()
+        self.key_sync.gc.start()
         self.clock.call_later(BEGIN_MS * self._dice.uniform(), self._look)
 
     def request_change(self, request: ChangeRequest, answered: Callable[[Outcome], None]) -> None:
@@ -137,7 +137,7 @@ class Membership:
     def answer(self, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
         """The reply leaves when what it rests on is durable."""
         if isinstance(request, PAGES):
-            self.copier.serve(partial(self._reply, request), answered)
+            self.key_sync.serve(partial(self._reply, request), answered)
             return
         reply = self._store.transact(partial(self._reply, request))
         self._store.when_durable(partial(answered, reply))
@@ -146,15 +146,15 @@ class Membership:
         config = self.replica.config
         match request:
             case SnapshotRead() | ChangelogRead():
-                return self.copier.page(tx, request)
+                return self.key_sync.page(tx, request)
             case ValuesRead() | KeptRead():
-                return self.mirror.page(tx, request) if self.mirror is not None else Failed(reason="it has none")
+                return self.txn_sync.page(tx, request) if self.txn_sync is not None else Failed(reason="it has none")
             case UnsettledRead():
                 return not_adopted(request.epoch, config) or self.space.unsettled_page(
                     tx.snapshot, request.after, config
                 )
             case StatusRead():
-                if self.copier.is_changing():
+                if self.key_sync.is_changing():
                     self.key_count.renew()
                 else:
                     self._hurry()
@@ -167,10 +167,10 @@ class Membership:
         return MemberStatus(
             identity=self.identity_check.identity,
             epoch=epoch,
-            sources=self.copier.sources(tx) if self.mirror is None or self.mirror.is_ready else (),
-            synced=self._synced_epoch == epoch and (self.mirror is None or self.mirror.is_synced),
+            sources=self.key_sync.sources(tx) if self.txn_sync is None or self.txn_sync.is_ready else (),
+            synced=self._synced_epoch == epoch and (self.txn_sync is None or self.txn_sync.is_synced),
             keys=self.key_count.keys,
-            copied=self.copier.copied,
+            copied=self.key_sync.copied,
         )
 
     # As a learner
@@ -190,7 +190,7 @@ class Membership:
     def _pause_ms(self) -> float:
         if self.replica.config.is_joint:
             return HURRY_MS
-        return CHANGE_MS if self.copier.is_changing() else FOLLOW_MS
+        return CHANGE_MS if self.key_sync.is_changing() else FOLLOW_MS
 
     def _sleep_for(self, delay_ms: float) -> None:
         self._sleep = self.clock.call_later(delay_ms * (0.5 + self._dice.uniform()), self._follow)
@@ -208,7 +208,7 @@ class Membership:
         pages, self._pages = self._pages, []
         for answered in pages:
             self.clock.call_later(0, partial(answered, Failed(reason="the epoch is over")))
-        self.copier.pace.end_rest()
+        self.key_sync.pace.end_rest()
         self._hurry()
 
     # As a coordinator
@@ -243,8 +243,8 @@ class Membership:
             case Settle():
                 Settling(self.driver, effect.keys, done).go_on()
             case LookThrough() | Replace() | Preserve() | Install() | Mirrored():
-                assert self.mirror is not None, "a replica without this engine runs no such flow"
-                self.mirror.perform(effect, done)
+                assert self.txn_sync is not None, "a replica without this engine runs no such flow"
+                self.txn_sync.perform(effect, done)
             case _:
                 self._perform_here(effect, done)
 
@@ -272,7 +272,7 @@ class Membership:
             case Rest():
                 self.clock.call_later(effect.delay_ms * (0.5 + self._dice.uniform()), partial(done, None))
             case _:
-                self.copier.perform(effect, done)
+                self.key_sync.perform(effect, done)
 
     def _ask(self, to: int, request: MemberRequest, done: Callable[[MemberReply], None]) -> None:
         waiting = [done]

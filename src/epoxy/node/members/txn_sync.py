@@ -56,7 +56,7 @@ class TxnStateSource(Protocol):
         """From now on this replica counts as one that has executed everything of the term."""
 
 
-class Mirror:
+class TxnSync:
     def __init__(
         self, replica: Replica, store: Store, engine: TxnStateSource, host: FlowHost, near: Callable[[], Sequence[int]]
     ) -> None:

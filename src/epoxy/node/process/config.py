@@ -18,16 +18,7 @@ from epoxy.model.address import Address
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo
 from epoxy.model.errors import ConfigError
 from epoxy.model.quorum import MAX_REPLICAS, QuorumPolicy
-from epoxy.node.process.sections import (
-    FilePath,
-    ListenAddress,
-    Setting,
-    Text,
-    Url,
-    known,
-    read_section,
-    settings_of,
-)
+from epoxy.node.process.sections import FilePath, ListenAddress, Setting, Text, Url, known, read_section, settings_of
 from epoxy.node.process.toml_file import TomlSource, parse
 from epoxy.protocol.placement.config import OF_POOLS, RANGES, RENAMED, PlacementConfig
 

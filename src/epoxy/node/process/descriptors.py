@@ -35,6 +35,5 @@ def log_lower_limit(wanted: int, allowed: int) -> None:
     if allowed < wanted:
         detail = "raise the hard limit of file descriptors (ulimit -Hn, LimitNOFILE)"
         LOGGER.info(
-            "fewer connections than limits.connections",
-            extra={"wanted": wanted, "allowed": allowed, "detail": detail},
+            "fewer connections than limits.connections", extra={"wanted": wanted, "allowed": allowed, "detail": detail}
         )

@@ -73,7 +73,7 @@ class OrderedEngine:
         self.clock = clock
         self._store = store
         self._dice = dice
-        self._alarm = alarm
+        self.alarm = alarm
         self.failures = FlowFailures(alarm)
         self.submissions = Submissions(self, store)
         self._running: dict[InstanceId, FlowRunner[Ending | None] | FlowRunner[bool]] = {}
@@ -152,7 +152,7 @@ class OrderedEngine:
         try:
             reply = self.replica.handle(message.request)
         except InvariantViolation as violation:
-            self._alarm(str(violation))
+            self.alarm(str(violation))
             raise
         self._tell_vote(message.request, reply)
         return reply
@@ -413,9 +413,6 @@ class OrderedEngine:
         result = self.replica.perform(op)
         self._tell_vote(op, result)
         self._store.when_durable(partial(done, result))
-
-    def alarm(self, text: str) -> None:
-        self._alarm(text)
 
     def send(self, to: int, request: OrderedRequest, answered: Callable[[Reply], None] | None) -> None:
         self.transport.send(to, (InTerm(term=self.replica.number, request=request),), answered)

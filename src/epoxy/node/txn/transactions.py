@@ -25,7 +25,7 @@ from epoxy.model.writes import (
 from epoxy.node.keys.driver import Driver
 from epoxy.node.txn.engine import OrderedEngine
 from epoxy.protocol.txn.queue import QueuedTransaction
-from epoxy.runtime.admission import Pending
+from epoxy.runtime.admission import Admission
 
 OWNED = b"\xff/ordered"
 """The value of a key that belongs to transactions. No text begins with this byte."""
@@ -42,15 +42,15 @@ LATE = TxnUnknown(reason="not decided in time; it may still take effect")
 
 
 class Transactions:
-    def __init__(self, engine: OrderedEngine, driver: Driver, pending: Pending[TxnOutcome]) -> None:
+    def __init__(self, engine: OrderedEngine, driver: Driver, admission: Admission[TxnOutcome]) -> None:
         self.engine = engine
         self._driver = driver
-        self._pending = pending
+        self._admission = admission
         self._owned: set[bytes] = set()
 
     @property
     def refused(self) -> int:
-        return self._pending.refused
+        return self._admission.refused
 
     @property
     def fast_share(self) -> float | None:
@@ -62,12 +62,12 @@ class Transactions:
         flaw = flaw_of(txn)
         if flaw is not None:
             answered(TxnRefused(reason=flaw))
-        elif self._pending.count >= self._pending.limit:
-            self._pending.refused += 1
-            answered(TxnRefused(reason=f"{self._pending.limit} transactions are in flight already"))
+        elif self._admission.count >= self._admission.limit:
+            self._admission.refused += 1
+            answered(TxnRefused(reason=f"{self._admission.limit} transactions are in flight already"))
         else:
             entry = Entry(self.engine, txn, answered)
-            entry.done = self._pending.begin(entry.tell)
+            entry.done = self._admission.begin(entry.tell)
             unknown = [key for key in txn.footprint if not self._is_owned(key)]
             if not unknown or self.engine.refusal is not None:
                 self._put_forward(entry)
