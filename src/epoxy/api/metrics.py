@@ -88,15 +88,15 @@ def peer_rtts(node: Node) -> dict[str, float]:
 
 
 COUNTED: tuple[Family, ...] = (
-    Family(COUNTER, "proposals", "Writes answered", lambda c: c.proposals, ("result", "path")),
+    Family(COUNTER, "proposals", "Writes answered, by outcome and path", lambda c: c.proposals, ("result", "path")),
     Family(HISTOGRAM, "proposal_duration_seconds", "From a write to its answer", lambda c: c.proposal_seconds),
     Family(COUNTER, "fast_path", "Writes settled in the fast round", lambda c: c.took(Path.FAST)),
     Family(COUNTER, "slow_path", "Writes settled in a classic round", lambda c: c.took(Path.SLOW)),
     Family(COUNTER, "prepare", "Prepare rounds begun", lambda c: c.prepares),
     Family(COUNTER, "prepare_retry", "Prepare rounds after a write's first", lambda c: c.retries),
     Family(COUNTER, "ballot_bump", "Ballots raised above another proposer's", lambda c: c.bumps),
-    Family(COUNTER, "requests", "Of clients and peers", lambda c: c.all_requests(), ("request_type", "result")),
-    Family(HISTOGRAM, "request_duration_seconds", "To the answer", lambda c: c.request_seconds, ("request_type",)),
+    Family(COUNTER, "requests", "Requests of clients and peers", Counters.all_requests, ("request_type", "result")),
+    Family(HISTOGRAM, "request_duration_seconds", "Time to the answer", lambda c: c.request_seconds, ("request_type",)),
 )
 """Read from the Counters. Prometheus adds `_total` to a counter's name."""
 
@@ -106,12 +106,12 @@ OF_NODE: tuple[Family, ...] = (
     Family(GAUGE, "changelog_rows", "Rows of this replica's changelog", lambda n: n.feed.kept()),
     Family(COUNTER, "repaired_keys", "Keys learned by comparing with another replica", lambda n: n.repaired),
     Family(GAUGE, "replicas", "Members of the cluster", replicas_by_status, ("status",)),
-    Family(GAUGE, "txn_term", "The term of the ordered engine here", lambda n: n.ordered.replica.number),
+    Family(GAUGE, "txn_term", "The term of the ordered engine this node is in", lambda n: n.ordered.replica.number),
     Family(GAUGE, "txn_open", "1 while this node orders transactions", lambda n: n.ordered.is_open),
     Family(GAUGE, "txn_behind", "Decisions executed elsewhere and not here", lambda n: n.ordered.behind),
     Family(GAUGE, "txn_kept", "Decisions kept for members that lack them", lambda n: n.ordered.replica.kept),
     Family(COUNTER, "txn_learned", "Decisions missed and learned later", lambda n: n.ordered.catchup.learned),
     Family(GAUGE, "peer_rtt_seconds", "Round trip to a peer", peer_rtts, ("peer",)),
-    Family(COUNTER, "invariant_violations", "Broken invariants. Not 0: an emergency", lambda n: n.violations),
+    Family(COUNTER, "invariant_violations", "Broken invariants seen; if not 0, an emergency", lambda n: n.violations),
 )
 """Read from the Node."""
