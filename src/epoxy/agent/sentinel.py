@@ -247,6 +247,12 @@ def failover_proof(secret: bytes, heir: str) -> str:
     return hmac.digest(secret, f"elect failover\n{heir}".encode(), "sha256").hex()
 
 
+UNMEASURED = (
+    *("last-ping-sent", "last-ok-ping-reply", "last-ping-reply"),
+    *("down-after-milliseconds", "info-refresh", "role-reported-time"),
+)
+
+
 def base(name: str, address: Address, flags: str) -> dict[str, str]:
     return {
         "name": name,
@@ -256,12 +262,7 @@ def base(name: str, address: Address, flags: str) -> dict[str, str]:
         "flags": flags,
         "link-pending-commands": "0",
         "link-refcount": "1",
-        "last-ping-sent": "0",
-        "last-ok-ping-reply": "0",
-        "last-ping-reply": "0",
-        "down-after-milliseconds": "0",
-        "info-refresh": "0",
-        "role-reported-time": "0",
+        **dict.fromkeys(UNMEASURED, "0"),
     }
 
 

@@ -54,9 +54,6 @@ class Counters:
         self.retries += retries
         self.bumps += bumps
 
-    def request_handled(self, request_type: str, result: str, seconds: float) -> None:
-        self._handled(request_type, result, seconds, 1)
-
     def requests_handled(self, requests: Sequence[object], replies: Sequence[object], seconds: float) -> None:
         """Requests of one frame, whose replies left in one frame: each took as long."""
         pairs: dict[tuple[type, type], int] = {}
@@ -64,9 +61,9 @@ class Counters:
             pair = (type(request), type(reply))
             pairs[pair] = pairs.get(pair, 0) + 1
         for (kind, result), count in pairs.items():
-            self._handled(kind.__name__, result.__name__, seconds, count)
+            self.request_handled(kind.__name__, result.__name__, seconds, count)
 
-    def _handled(self, request_type: str, result: str, seconds: float, count: int) -> None:
+    def request_handled(self, request_type: str, result: str, seconds: float, count: int = 1) -> None:
         pair = (request_type, result)
         self.requests[pair] = self.requests.get(pair, 0) + count
         histogram = self.request_seconds.get(request_type)

@@ -14,7 +14,6 @@ from epoxy.cli.load import Load, LoadTally, Workload
 from epoxy.cli.progress import ProgressBar
 from epoxy.model.errors import EpoxyError
 from epoxy.model.records import MAX_VALUE_BYTES
-from epoxy.model.writes import Consistency
 
 HEADS = ("node", "calls", "a second", "p50", "p99", "slowest", "how", "failed")
 
@@ -50,24 +49,9 @@ def bench() -> None:
     show_default=True,
     help="Keys that puts and gets share. 1: all write the same key.",
 )
-@click.option(
-    "--read",
-    type=click.Choice([kind.value for kind in Consistency]),
-    default=Consistency.OPTIMISTIC.value,
-    show_default=True,
-    help="Consistency of `get`.",
-)
+@target.read_option("read", "Consistency of `get`.")
 @target.call_options
-def load_command(
-    workload: str,
-    clients: int,
-    seconds: float,
-    count: int | None,
-    value_size: int,
-    keys: int,
-    read: str,
-    call: target.NodeCall,
-) -> None:
+def load_command(workload: str, value_size: int, call: target.NodeCall, **chosen: Any) -> None:
     """Reserve fresh names, put or get, each client sending its next request as soon as the last is answered.
 
     With several addresses the clients are spread over them, and each node is reported by itself. The keys stay in the
@@ -83,16 +67,7 @@ def load_command(
       epoxy bench get --read linearizable --seconds 5
       epoxy bench put --keys 1 --count 1000 --url http://127.0.0.1:7800,http://127.0.0.1:7810
     """
-    plan = Workload(
-        name=workload,
-        run=secrets.token_hex(4),
-        clients=clients,
-        seconds=seconds,
-        count=count,
-        value=secrets.token_bytes(value_size),
-        keys=keys,
-        read=read,
-    )
+    plan = Workload(name=workload, run=secrets.token_hex(4), value=secrets.token_bytes(value_size), **chosen)
     load = Load(plan, call.urls, call.timeout)
     measure(load, plan)
     if call.as_json:

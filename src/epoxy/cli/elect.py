@@ -10,7 +10,7 @@ from epoxy.agent.sentinel import AgentStatus, NodeStatus, failover_proof
 from epoxy.agent.settings import AgentSettings, load
 from epoxy.cli import elect_query, output
 from epoxy.cli.groups import SETTINGS, Group
-from epoxy.cli.serve import refused, run_process
+from epoxy.cli.serve import log_level_option, refused, run_process
 from epoxy.model.errors import ConfigError, EpoxyError
 from epoxy.protocol.elect.lists import at_start
 
@@ -47,9 +47,7 @@ def elect() -> None:
 @elect.command("run", context_settings=SETTINGS, short_help="Run the agent beside a server.")
 @click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="The agent's elect.toml.")
 @click.option("--check", is_flag=True, help="Check the settings, print what is wrong with them, and end.")
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
+@log_level_option
 def run(path: Path, check: bool, log_level: str) -> None:
     """The agent beside a server, until SIGTERM or Ctrl-C.
 

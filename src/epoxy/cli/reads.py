@@ -7,19 +7,11 @@ import click
 from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS
 from epoxy.client import Change, Reading
-from epoxy.model.writes import Consistency
 
 
 @click.command(context_settings=SETTINGS, short_help="Print the value of a key.")
 @target.key_argument
-@click.option(
-    "--read",
-    "consistency",
-    type=click.Choice([kind.value for kind in Consistency]),
-    default=Consistency.OPTIMISTIC.value,
-    show_default=True,
-    help="Which replicas are asked, and so how fresh the answer is.",
-)
+@target.read_option("consistency", "Which replicas are asked, and so how fresh the answer is.")
 @click.option("-v", "--verbose", is_flag=True, help="Print version, source and latency on stderr.")
 @target.call_options
 def get(key: bytes, consistency: str, verbose: bool, call: target.NodeCall) -> None:

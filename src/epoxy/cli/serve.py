@@ -14,6 +14,10 @@ from epoxy.model.errors import CannotListen, EpoxyError, StoreFailed
 from epoxy.node.process.config import Settings, in_force, load
 from epoxy.node.process.exits import EXIT_BUSY, EXIT_CONFIG, EXIT_STORE
 
+log_level_option = click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+
 
 @click.command(context_settings=SETTINGS, short_help="Run one datacenter's node.")
 @click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="The node's epoxy.toml.")
@@ -22,20 +26,9 @@ from epoxy.node.process.exits import EXIT_BUSY, EXIT_CONFIG, EXIT_STORE
 @click.option("--http", help="Overrides node.http, as 127.0.0.1:7800.")
 @click.option("--resp", help="Overrides node.resp, as 127.0.0.1:7801.")
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Overrides any other setting.")
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
+@log_level_option
 @click.option("--print-config", is_flag=True, help="Print the resulting settings as JSON, and exit.")
-def serve(
-    path: Path,
-    node_id: str | None,
-    data_dir: str | None,
-    http: str | None,
-    resp: str | None,
-    settings: tuple[str, ...],
-    log_level: str,
-    print_config: bool,
-) -> None:
+def serve(path: Path, settings: tuple[str, ...], log_level: str, print_config: bool, **named: str | None) -> None:
     """Run one datacenter's node until SIGTERM or Ctrl-C. Then it accepts no requests, finishes those it has, and exits.
 
     Settings come from the file; EPOXY_SECTION_KEY variables override it, and flags override both.
@@ -47,8 +40,7 @@ def serve(
       75  an address is taken; it may be free again soon
       78  a setting, an address or the data directory is wrong; one line says how
     """
-    named = {"node.id": node_id, "node.data_dir": data_dir, "node.http": http, "node.resp": resp}
-    flags = {name: value for name, value in named.items() if value is not None}
+    flags = {f"node.{name.removeprefix('node_')}": value for name, value in named.items() if value is not None}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:

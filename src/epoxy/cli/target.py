@@ -17,6 +17,7 @@ from epoxy.client.limits import MAX_TIMEOUT_S, TIMEOUT_S
 from epoxy.client.routing import fleet_of
 from epoxy.model.errors import EpoxyError, InvalidRequest, NotRunning, OutcomeUnknown, WriteConflict
 from epoxy.model.records import MAX_VALUE_BYTES
+from epoxy.model.writes import Consistency
 
 DEFAULT_URL = "http://127.0.0.1:7800"
 LOST, NOT_FOUND = 3, 4
@@ -64,6 +65,15 @@ url_option = click.option(
     show_envvar=True,
     help="The nodes to ask, nearest first.",
 )
+
+
+def read_option(name: str, words: str) -> Callable[[Any], Any]:
+    """--read, which the command gets as `name`."""
+    kinds = click.Choice([kind.value for kind in Consistency])
+    default = Consistency.OPTIMISTIC.value
+    return click.option("--read", name, type=kinds, default=default, show_default=True, help=words)
+
+
 timeout_option = click.option(
     "--timeout",
     type=click.FloatRange(0, MAX_TIMEOUT_S, min_open=True),
@@ -113,13 +123,9 @@ def call_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def exit_code_of(error: EpoxyError) -> int:
-    match error:
-        case InvalidRequest():
-            return click.UsageError.exit_code
-        case WriteConflict():
-            return LOST
-        case _:
-            return 1
+    if isinstance(error, InvalidRequest):
+        return click.UsageError.exit_code
+    return LOST if isinstance(error, WriteConflict) else 1
 
 
 def in_words(error: EpoxyError, *, writes: bool) -> str:

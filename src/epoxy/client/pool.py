@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from epoxy.client.calls import Call
-from epoxy.client.http1 import AnswerReader, HttpResponse, NodeAddress, NotHttp, encode_request
+from epoxy.client.http1 import AnswerReader, NodeAddress, NotHttp, encode_request
 from epoxy.client.limits import IDLE_S, READ_BYTES, checked_connections
 from epoxy.client.routing import Lost, NotSent, Outcome
 from epoxy.model.errors import InvalidRequest
@@ -173,13 +173,7 @@ class BlockingPool(Pool[BlockingConnection]):
 
 
 def stale(outcome: Outcome, *, writes: bool) -> bool:
-    match outcome:
-        case NotSent():
-            return True
-        case Lost(timed_out=timed_out):
-            return not writes and not timed_out
-        case HttpResponse():
-            return False
+    return isinstance(outcome, NotSent) or (isinstance(outcome, Lost) and not writes and not outcome.timed_out)
 
 
 def remaining(deadline: float) -> float:

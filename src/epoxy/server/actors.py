@@ -30,7 +30,7 @@ MAX_LABEL = 0xFFFF
 """A datacenter's label is two bytes of an actor's id."""
 
 
-class ActorsDoor:
+class ActorSystem:
     """`store` and `clock` are the node's own. Other datacenters are found by the configuration in force."""
 
     def __init__(

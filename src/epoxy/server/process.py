@@ -31,7 +31,7 @@ from epoxy.node.service import Node
 from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.runtime.coarse_timers import CoarseClock
-from epoxy.server.actors import ActorsDoor
+from epoxy.server.actors import ActorSystem
 from epoxy.server.peer_router import PeerRouter
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore
@@ -124,7 +124,7 @@ class Process:
             endpoints = self.peer_router.endpoints(shared, certificates=mutual)
             links = LinkAdmin(self._link, Verifier(settings.node.id, secret), self.peer_router.ids)
             most = descriptors.connections_per_port(settings.limits.connections)
-            self._actors = ActorsDoor(
+            self._actors = ActorSystem(
                 self.node, self._store, clock, dice, settings.placement, self._link, self._client_tls, self.metrics
             )
             self._actors.max_envoys = min(self._actors.max_envoys, most)

@@ -35,7 +35,7 @@ from epoxy.node.service import Node
 from epoxy.ports import Clock, Store
 from epoxy.protocol.placement.config import PlacementConfig
 from epoxy.runtime.clock import LoopClock, SystemDice
-from epoxy.server.actors import ActorsDoor
+from epoxy.server.actors import ActorSystem
 from epoxy.store.memory import MemoryStore
 from epoxy.transport.http import exchange as transport
 from epoxy.transport.http.connections import Connections
@@ -150,15 +150,15 @@ class FakeNode:
             listener()
 
 
-def actor_doors(node: object, store: Store, clock: Clock, metrics: Metrics) -> ActorsDoor:
+def actor_system(node: object, store: Store, clock: Clock, metrics: Metrics) -> ActorSystem:
     """What is at the addresses of actors and envoys."""
-    return ActorsDoor(cast(Node, node), store, clock, SystemDice(), PlacementConfig(), Link(clock), None, metrics)
+    return ActorSystem(cast(Node, node), store, clock, SystemDice(), PlacementConfig(), Link(clock), None, metrics)
 
 
 def whole_api(node: FakeNode) -> Api:
     """Everything a node serves, in front of a node that says what it is told to."""
     metrics = Metrics()
-    return Api(node, metrics, more=actor_doors(node, MemoryStore(), StillClock(), metrics).routes())
+    return Api(node, metrics, more=actor_system(node, MemoryStore(), StillClock(), metrics).routes())
 
 
 class Wire:
@@ -294,7 +294,7 @@ class Served:
         self.node = node
         self.links = links
         self.metrics = Metrics()
-        self.actors = actor_doors(node, node._store, node.clock, self.metrics)
+        self.actors = actor_system(node, node._store, node.clock, self.metrics)
         self.api = Api(node, self.metrics, more=self.actors.routes())
         self.connections = Connections(limit=100)
         self.port = 0

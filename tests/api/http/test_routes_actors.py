@@ -28,7 +28,7 @@ from epoxy.node.members.lifecycle import STARTING
 from epoxy.node.service import Node
 from epoxy.protocol.placement.config import PlacementConfig
 from epoxy.runtime.clock import LoopClock, SystemDice
-from epoxy.server.actors import ActorsDoor
+from epoxy.server.actors import ActorSystem
 from epoxy.store.memory import MemoryStore
 from epoxy.transport.http.server import serve_http
 from epoxy.transport.wan.emulation import Link
@@ -58,7 +58,7 @@ class Place(Keys):
         self.metrics = Metrics()
         clock = LoopClock(asyncio.get_running_loop())
         node = cast(Node, self)
-        self.door = ActorsDoor(node, MemoryStore(), clock, SystemDice(), CONFIG, Link(clock), None, self.metrics)
+        self.door = ActorSystem(node, MemoryStore(), clock, SystemDice(), CONFIG, Link(clock), None, self.metrics)
         self.api = Api(cast(Backend, self), self.metrics, names=lambda: ("x",), more=self.door.routes())
         self.url = ""
 

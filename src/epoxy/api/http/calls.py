@@ -89,6 +89,9 @@ class ApiCall:
             more.append((b"Retry-After", b"%d" % -(-retry_after_ms // 1000)))
         self.answer(status, body, content_type=JSON, headers=more)
 
+    def overloaded(self, message: str) -> None:
+        self.fail(429, "overloaded", message, retry_after_ms=RETRY_AFTER_MS)
+
     def reject(self, rejected: BadRequest) -> None:
         self.fail(rejected.status, rejected.code, rejected.message)
 

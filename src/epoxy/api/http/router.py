@@ -15,11 +15,11 @@ from epoxy.api.http.backend import Backend
 from epoxy.api.http.calls import ApiCall
 from epoxy.api.http.cross_site import CrossSiteGuard, Names
 from epoxy.api.http.inputs import BadRequest, shown
-from epoxy.api.http.routes import JSON, Route, RouteAnswer
+from epoxy.api.http.routes import JSON, Route
 from epoxy.api.http.routes_changes import Changes
 from epoxy.api.http.routes_kv import KeyRoutes
 from epoxy.api.http.routes_members import MembersRoutes
-from epoxy.api.http.routes_status import StatusRoutes, not_ready
+from epoxy.api.http.routes_status import StatusRoutes, not_ready, plain_route
 from epoxy.api.http.routes_txn import TxnRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.model.errors import InvalidRequest
@@ -63,7 +63,7 @@ class Api:
             *StatusRoutes(node, metrics).table(),
             *MembersRoutes(node).table(),
             *TxnRoutes(node).table(),
-            self._openapi_route(),
+            plain_route("/openapi.json", self._openapi, "getOpenapi", "This document", {JSON: Any}),
             *more,
         ]
         self._prefixes: list[tuple[bytes, Methods]] = []
@@ -116,17 +116,8 @@ class Api:
     def _document(self) -> bytes:
         return msgspec.json.encode(openapi.document(self.routes))
 
-    def _openapi_route(self) -> Route:
-        return Route(
-            method="GET",
-            path="/openapi.json",
-            handler=lambda call: call.answer(200, self._document, content_type=response.JSON),
-            kind="http_get_openapi",
-            operation="getOpenapi",
-            summary="This document",
-            answers={200: RouteAnswer("This document", {JSON: Any})},
-            needs_ready=False,
-        )
+    def _openapi(self, call: ApiCall) -> None:
+        call.answer(200, self._document, content_type=response.JSON)
 
 
 def by_path(routes: Iterable[Route]) -> dict[str, Methods]:

@@ -273,7 +273,7 @@ def answer_read(call: ApiCall, key: bytes, outcome: ReadAnswer) -> None:
         case ReadFailed():
             call.fail(503, "read_failed", outcome.reason, retry_after_ms=RETRY_AFTER_MS)
         case Refused():
-            turn_away(call, outcome)
+            call.overloaded(f"turned away: {outcome.reason}")
         case _:
             assert_never(outcome)
 
@@ -297,16 +297,12 @@ def answer_write(call: ApiCall, key: bytes, outcome: Outcome) -> None:
             headers = write_headers(outcome.committed, outcome.path, mine=False)
             call.fail(404, "not_found", "there is nothing to delete under this key", headers=headers)
         case Refused():
-            turn_away(call, outcome)
+            call.overloaded(f"turned away: {outcome.reason}")
         case ConsensusFailed():
             message = f"the outcome is unknown: {outcome.reason}. The write may still take effect"
             call.fail(503, "consensus_failed", message, definite=False)
         case _:
             assert_never(outcome)
-
-
-def turn_away(call: ApiCall, refused: Refused) -> None:
-    call.fail(429, "overloaded", f"turned away: {refused.reason}", retry_after_ms=RETRY_AFTER_MS)
 
 
 def answer_committed(call: ApiCall, key: bytes, outcome: Committed) -> None:

@@ -114,8 +114,7 @@ class MembersRoutes:
 
     def _admits(self, call: ApiCall) -> bool:
         if self._asked >= MAX_ASKED:
-            message = f"{MAX_ASKED} questions about members are under way already"
-            call.fail(429, "overloaded", message, retry_after_ms=RETRY_AFTER_MS)
+            call.overloaded(f"{MAX_ASKED} questions about members are under way already")
             return False
         self._asked += 1
         return True

@@ -1,6 +1,6 @@
 """How the node is doing, for people, for monitors and for tools."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -48,36 +48,11 @@ class StatusRoutes:
                     429: overloaded(),
                 },
             ),
-            Route(
-                method="GET",
-                path="/v2/status",
-                handler=self.status,
-                kind="http_get_status",
-                operation="getStatus",
-                summary="How this node and its links are doing",
-                answers={200: RouteAnswer("How this node and its links are doing", {JSON: NodeReport})},
-                needs_ready=False,
+            plain_route(
+                "/v2/status", self.status, "getStatus", "How this node and its links are doing", {JSON: NodeReport}
             ),
-            Route(
-                method="GET",
-                path="/metrics",
-                handler=self.metrics,
-                kind="http_get_metrics",
-                operation="getMetrics",
-                summary="Prometheus metrics",
-                answers={200: RouteAnswer("Prometheus metrics", {TEXT: str})},
-                needs_ready=False,
-            ),
-            Route(
-                method="GET",
-                path="/healthz",
-                handler=self.healthz,
-                kind="http_get_healthz",
-                operation="getHealth",
-                summary="Is the process alive",
-                answers={200: RouteAnswer("Is the process alive", {TEXT: str})},
-                needs_ready=False,
-            ),
+            plain_route("/metrics", self.metrics, "getMetrics", "Prometheus metrics", {TEXT: str}),
+            plain_route("/healthz", self.healthz, "getHealth", "Is the process alive", {TEXT: str}),
             Route(
                 method="GET",
                 path="/readyz",
@@ -99,8 +74,7 @@ class StatusRoutes:
         call.parameters()
         key = key_of(call.request.path[PREFIX_BYTES:])
         if self._inspecting >= MAX_INSPECTIONS:
-            message = f"{MAX_INSPECTIONS} inspections are under way already"
-            call.fail(429, "overloaded", message, retry_after_ms=RETRY_AFTER_MS)
+            call.overloaded(f"{MAX_INSPECTIONS} inspections are under way already")
             return
         self._inspecting += 1
         self._node.inspect(key, partial(self._inspected, call, key))
@@ -125,6 +99,22 @@ class StatusRoutes:
             call.fail(503, "not_ready", message, retry_after_ms=RETRY_AFTER_MS)
         else:
             call.answer(200, b"ready\n", content_type=PLAIN)
+
+
+def plain_route(
+    path: str, handler: Callable[[ApiCall], None], operation: str, summary: str, content: Mapping[str, Any]
+) -> Route:
+    """Without parameters, answered in every state of the node, always with 200. It is counted by its last word."""
+    return Route(
+        method="GET",
+        path=path,
+        handler=handler,
+        kind=f"http_get_{path.rpartition('/')[2].partition('.')[0]}",
+        operation=operation,
+        summary=summary,
+        answers={200: RouteAnswer(summary, content)},
+        needs_ready=False,
+    )
 
 
 def not_ready(call: ApiCall, node: Backend) -> None:

@@ -4,7 +4,7 @@ from functools import partial
 from typing import assert_never
 
 from epoxy.api.http.backend import Backend
-from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
+from epoxy.api.http.calls import ApiCall
 from epoxy.api.http.inputs import BadRequest, json_body, shown
 from epoxy.api.http.routes import JSON, NOT_JSON, Route, RouteAnswer, overloaded, refusal
 from epoxy.codec import txn_json
@@ -67,7 +67,7 @@ def answer(call: ApiCall, txn: Txn, outcome: TxnOutcome) -> None:
             message = f"nothing was {kept}: keys first written by single writes cannot be in a transaction: {keys}"
             call.fail(409, "wrong_engine", message)
         case TxnRefused():
-            call.fail(429, "overloaded", f"turned away: {outcome.reason}", retry_after_ms=RETRY_AFTER_MS)
+            call.overloaded(f"turned away: {outcome.reason}")
         case TxnUnknown():
             message = f"the outcome is unknown: {outcome.reason}. The transaction may still take effect"
             call.fail(503, "consensus_failed", message, definite=False)

@@ -45,15 +45,11 @@ class Manifest(Struct, frozen=True, kw_only=True):
     gone: tuple[int, ...] = ()
 
 
-class DemoPlan(Struct, frozen=True, kw_only=True):
+class DemoPlan(Manifest, frozen=True, kw_only=True):
     """`regions`: the number at first. `added`: regions that were added later; `gone`: ids that were removed."""
 
     folder: Path
-    regions: int
-    port_base: int
     wan: bool
-    added: tuple[Place, ...] = ()
-    gone: tuple[int, ...] = ()
 
     @property
     def founders(self) -> tuple[Place, ...]:

@@ -6,13 +6,12 @@ from epoxy_sim.keys.mutants import AS_DESCRIBED
 from epoxy_sim.members.campaign import Setup
 from epoxy_sim.members.mutants import MEMBERSHIP
 
+CHOICES = (options.n_option, options.mutant_option, options.policy_option, options.minutes_option)
+
 per_key = campaign_command(
     Setup,
     "per-key",
-    options.n_option,
-    options.mutant_option,
-    options.policy_option,
-    options.minutes_option,
+    *CHOICES,
     workload="per-key",
     seeds="0..1000",
     short="Immutable keys: races for fresh names.",
@@ -28,10 +27,7 @@ per_key = campaign_command(
 mutable = campaign_command(
     Setup,
     "mutable",
-    options.n_option,
-    options.mutant_option,
-    options.policy_option,
-    options.minutes_option,
+    *CHOICES,
     workload="mutable",
     seeds="0..1000",
     short="Mutable keys: overwrites, counters, deletes.",
