@@ -46,7 +46,7 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
         ([away("learning")], Severity.WARNING, "(9) is learning: it serves no clients yet"),
         ([*HEALTHY, away("removed")], Severity.WARNING, "(9) was removed and still runs"),
         ([away("displaced")], Severity.BROKEN, "(9) runs with another disk than the one the cluster knows"),
-        ([away("unconfirmed")], Severity.BROKEN, "(9) has a disk that most of the others have not met"),
+        ([away("unconfirmed")], Severity.BROKEN, "(9) has a store that most of the others have no record of"),
         ([away("unconfirmed"), visit(epoch=8)], Severity.BROKEN, "(9) has an empty store, and the cluster is"),
         (
             [visit(state="active", txn_state="learning", txn_term=2, epoch_age_s=90.0)],

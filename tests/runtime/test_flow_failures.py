@@ -251,7 +251,7 @@ def test_every_engine_passes_on_that_the_store_failed_and_answers_nobody(engine:
 
 @pytest.mark.pure("plants a fault in the member")
 @pytest.mark.parametrize(
-    ("name", "flow"), [("learn", "learner"), ("coordinate", "steward"), ("mirror", "mirror")], ids=lambda each: each
+    ("name", "flow"), [("learn", "learner"), ("coordinate", "coordinator"), ("mirror", "mirror")], ids=lambda each: each
 )
 def test_a_flow_that_must_run_for_ever_is_begun_again(name: str, flow: str) -> None:
     room: Any = txn_sync if name == "mirror" else member
@@ -281,8 +281,8 @@ def test_a_wish_that_cannot_be_read_here_is_reported_and_not_known() -> None:
     reports = Reports(failures)
     bench.replica.learn(CHANGE_REQUEST_KEY, prop(b"\xff written by a later version", mutable=True))
     assert bench.perform(membership_effects.ReadChangeRequest()) == [False]
-    assert reports.flows == ["steward"]
-    assert failures.count["steward"] == 1
+    assert reports.flows == ["coordinator"]
+    assert failures.count["coordinator"] == 1
 
 
 @pytest.mark.pure("plants a fault in the changelog's gc")

@@ -200,10 +200,10 @@ def test_not_ready_before_the_others_have_met_its_store(tmp_path: Path) -> None:
         for method, path in (("GET", "/readyz"), ("GET", "/v2/kv/a"), ("PUT", "/v2/kv/a"), ("POST", "/v2/members")):
             refused, body = served.ask(method, path)
             assert (refused, json.loads(body)["error"]["definite"]) == (503, True)
-            assert "most of the others have not met this store" in json.loads(body)["error"]["message"]
+            assert "most of the others have no record of this store" in json.loads(body)["error"]["message"]
         with served.redis() as redis:
             redis.sendall(redis_command(b"SET", b"b", b"2", b"NX"))
-            assert b"most of the others have not met this store" in redis.recv(1000)
+            assert b"most of the others have no record of this store" in redis.recv(1000)
 
 
 def test_a_signal_counts_as_soon_as_it_says_that_it_has_started(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def unready(status: Status, newest: int) -> Finding:
                 "If the cluster is new, start the other nodes, and let all reach each other. If its disk was lost, "
                 "stop it: it must come back under a new id, as a newcomer."
             )
-            return broken(f"{who} has a disk that most of the others have not met", advice)
+            return broken(f"{who} has a store that most of the others have no record of", advice)
         case _:
             return broken(f"{who} is not ready", "It is starting or stopping; its log says what it waits for.")
 

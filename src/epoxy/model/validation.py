@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from epoxy.model.records import KeyState
 
 LINEAGE_LENGTH = 8
-"""Earlier versions whose winners are remembered, so that an overtaken writer learns whose its version became. During
+"""Earlier versions whose winners are remembered, so that an overtaken writer learns which write won its version. During
 one round each of the other replicas, eight in the largest demo, commits at most one version. A writer further behind
 than that, after an outage for example, gets "unknown"."""
 

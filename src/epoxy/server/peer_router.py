@@ -23,7 +23,7 @@ UNLINK_DELAY_S = 5.0
 """How long the links to removed members stay, for the coordinator to tell them. A member that misses the message gets
 the configuration as the answer to its next request."""
 
-UNCONFIRMED = Failed(reason="most of the others have not met this store yet")
+UNCONFIRMED = Failed(reason="most of the others have no record of this store yet")
 
 
 class PeerRouter:

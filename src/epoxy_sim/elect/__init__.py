@@ -1,2 +1,2 @@
-"""Elect in virtual time: the production elector, outbox, handshake and codec, over servers, clocks and a network that
-belong to the simulator."""
+"""Elect in virtual time: the production elector, send queue, handshake and codec, over servers, clocks and a network
+of the simulator."""

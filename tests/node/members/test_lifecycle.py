@@ -22,7 +22,7 @@ WITHOUT_ME = replace(FIRST, epoch=5, replicas=FIRST.replicas[1:], coordinator_id
     ("config", "may_vote", "state", "words"),
     [
         (FIRST, True, LifecycleState.ACTIVE, ""),
-        (FIRST, False, LifecycleState.UNCONFIRMED, "most of the others have not met this store of replica 1"),
+        (FIRST, False, LifecycleState.UNCONFIRMED, "most of the others have no record of this store of replica 1"),
         (with_me(ReplicaStatus.ACTIVE), True, LifecycleState.ACTIVE, ""),
         (with_me(ReplicaStatus.LEAVING), True, LifecycleState.LEAVING, ""),
         (with_me(ReplicaStatus.JOINING), True, LifecycleState.JOINING, "replica 1 is joining"),

@@ -199,7 +199,7 @@ def test_a_configuration_is_told_to_others_and_adopted_here() -> None:
     bench = Bench(first_epoch((A, B)))
     two = ClusterConfig(epoch=2, coordinator_id=A, replicas=(ReplicaInfo(id=A), ReplicaInfo(id=B)))
     flow: Flow[None] = (each for each in (tell((A, B), two),))
-    FlowRunner(bench.member, "steward", flow, lambda _: None, lambda _: None).start()
+    FlowRunner(bench.member, "coordinator", flow, lambda _: None, lambda _: None).start()
     assert [(sent.to, sent.requests) for sent in bench.transport.sent] == [(B, (UpdateConfig(config=two),))]
     assert bench.perform(adopt(two)) == [two]
     assert bench.perform(CurrentConfig()) == [two]

@@ -1,5 +1,5 @@
-"""Whole nodes beside each other in virtual time: registers, learners, stewards and both engines, as in production. A
-message takes a millisecond, a question as long; whoever is down hears nothing."""
+"""Whole nodes beside each other in virtual time: registers, learners, coordinators and both engines, as in production.
+A message takes a millisecond, a member request as long; a node that is down receives nothing."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

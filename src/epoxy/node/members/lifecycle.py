@@ -58,6 +58,6 @@ def lifecycle_of(config: ClusterConfig, me: int, identity: int, *, may_vote: boo
         reason = f"replica {me} is {state.value}: it serves clients once it has copied what the others hold"
     elif not may_vote:
         state = LifecycleState.UNCONFIRMED
-        reason = f"most of the others have not met this store of replica {me} yet: they are out of reach, or know "
-        reason += "another one, and then it must come back under a new id"
+        reason = f"most of the others have no record of this store of replica {me}: they are unreachable, or have "
+        reason += "another on record, and then it must come back under a new id"
     return Lifecycle(state=state, reason=reason)

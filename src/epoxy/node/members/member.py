@@ -130,7 +130,7 @@ class Membership:
         if not self._coordinating and self.identity_check.may_vote:
             self._coordinating = True
             flow = coordinate(self.replica.me)
-            FlowRunner(self, "steward", flow, lambda _: None, self._coordinated).start()
+            FlowRunner(self, "coordinator", flow, lambda _: None, self._coordinated).start()
 
     # As a source
 
@@ -256,7 +256,7 @@ class Membership:
         try:
             request = change_request(found.committed)
         except Exception as error:
-            self.failures.ended("steward", error, partial(done, False))
+            self.failures.ended("coordinator", error, partial(done, False))
         else:
             done(request)
 

@@ -1,4 +1,4 @@
-"""What heartbeats say and do: who leads, who answers the leader, and until when it may write."""
+"""Heartbeats: which node leads, which nodes answer it, and until when it may write."""
 
 from msgspec.structs import replace
 

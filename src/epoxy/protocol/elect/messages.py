@@ -62,7 +62,7 @@ class Offer(Struct, frozen=True, kw_only=True):
 
 
 class Acceptance(Struct, frozen=True, kw_only=True):
-    """`candidate`: whom the vote is for, so that one that is delivered to another node is not counted."""
+    """`candidate`: the node the vote is for, so that a vote delivered to another node is not counted."""
 
     epoch: int
     node: str
