@@ -159,6 +159,15 @@ def test_a_restart_holds_no_more_than_before() -> None:
     assert len(reply.commits) == MISSED
 
 
+def test_a_replica_that_keeps_some_is_not_idle_even_if_it_holds_none_in_memory() -> None:
+    """It goes on to tell the member that was away, which may not know that it missed something."""
+    replica = shelved()
+    replica.most_held = 0
+    while replica.shelve():
+        continue
+    assert (replica.kept, replica.log.instances, replica.is_idle) == (MISSED, {}, False)
+
+
 def test_it_is_deleted_when_all_have_executed_it() -> None:
     replica = shelved()
     replica.reached(3, (InstanceId(1, MISSED),))

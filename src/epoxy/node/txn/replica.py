@@ -385,9 +385,10 @@ class OrderedReplica:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all known instances were executed by all voters."""
+        """Whether all known instances were executed by all voters. Those kept for a voter that is away count, also when
+        none of them is in memory: it may have to be asked before it knows that it missed them."""
         log = self.log
-        if self.keeps_more or self.is_behind:
+        if self.keeps_more or self.is_behind or self.kept:
             return False
         return not log.instances and all(log.executed.get(r, 0) >= highest for r, highest in log.highest.items())
 
