@@ -135,10 +135,7 @@ def failover(node: str, path: Path, agents: tuple[str, ...], wait_s: float, as_j
 
     Exit status: 0 NODE takes writes; 1 refused, given up, or not seen within --wait.
     """
-    try:
-        secret = load(path).secret
-    except ConfigError as error:
-        raise click.ClickException(str(error)) from error
+    secret = settings_in(path).secret
     asked = targets(path, agents)
     taker, _ = elect_query.answered(asked, ["ELECT", "FAILOVER", node, failover_proof(secret, node)])
     nearest = [taker, *(agent for agent in asked if agent != taker)]
@@ -146,12 +143,8 @@ def failover(node: str, path: Path, agents: tuple[str, ...], wait_s: float, as_j
     if as_json:
         output.emit_json({"primary": report.primary, "address": report.primary_address, "epoch": report.leader_epoch})
     else:
-        words = (
-            f"{report.primary} takes writes, epoch {report.leader_epoch}"
-            if report.primary
-            else "no server takes writes"
-        )
-        click.echo(words)
+        done = f"{report.primary} takes writes, epoch {report.leader_epoch}"
+        click.echo(done if report.primary else "no server takes writes")
     if report.primary != node:
         why = f"given up: {node} fell silent or did not catch up" if is_over(report, node) else "not done in time"
         click.echo(f"epoxy: {why}", err=True)
@@ -169,8 +162,12 @@ def targets(path: Path | None, agents: tuple[str, ...]) -> list[str]:
         return list(agents)
     if path is None:
         raise click.UsageError("say --agent HOST:PORT, or --config elect.toml")
+    return [str(settings_in(path).clients)]
+
+
+def settings_in(path: Path) -> AgentSettings:
     try:
-        return [str(load(path).clients)]
+        return load(path)
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
 

@@ -3,6 +3,7 @@
 from typing import BinaryIO
 
 import click
+from msgspec.structs import asdict
 
 from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS
@@ -46,15 +47,7 @@ def executed_of(result: TxnResult) -> Executed:
 
 def tell_json(asked: Txn, result: TxnResult) -> None:
     told = txn_json.executed_json(asked, executed_of(result))
-    output.emit_json(
-        {
-            "succeeded": told.succeeded,
-            "compares": told.compares,
-            "results": told.results,
-            "reads": told.reads,
-            "latency_ms": result.latency_ms,
-        }
-    )
+    output.emit_json({**asdict(told), "latency_ms": result.latency_ms})
 
 
 def tell_words(asked: Txn, result: TxnResult) -> None:

@@ -85,9 +85,10 @@ def conduct(call: Call[T], fleet: Fleet, now: float) -> Generator[Attempt, Outco
                 if unreachable:
                     fleet.out_of_reach(node, now)
                 failures.append(f"{node.url}: {reason}")
-            case Lost(reason, timed_out) if call.writes:
-                raise unknown(node, reason, timed_out)
-            case Lost(reason):
+            case Lost(reason, timed_out):
+                if call.writes:
+                    kind = Timeout if timed_out else ConnectionLost
+                    raise kind(f"{node.url}: {reason} after the write was sent")
                 failures.append(f"{node.url}: {reason}")
             case HttpResponse() as answer:
                 try:
@@ -101,8 +102,3 @@ def conduct(call: Call[T], fleet: Fleet, now: float) -> Generator[Attempt, Outco
                         raise type(error)(f"{node.url}: {error}") from None
                     failures.append(f"{node.url}: {error}")
     raise Unavailable("; ".join(failures))
-
-
-def unknown(node: NodeAddress, reason: str, timed_out: bool) -> OutcomeUnknown:
-    kind = Timeout if timed_out else ConnectionLost
-    return kind(f"{node.url}: {reason} after the write was sent")
