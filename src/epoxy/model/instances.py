@@ -315,18 +315,5 @@ class Closed(Struct, frozen=True, kw_only=True):
     term: int
 
 
-OrderedReply = (
-    PreAcceptOk
-    | Voted
-    | RecoverOk
-    | ValidateOk
-    | Decided
-    | Overtaken
-    | Forgotten
-    | Overloaded
-    | Noted
-    | Missed
-    | Sealed
-    | Ended
-    | Closed
-)
+InstanceReply = PreAcceptOk | Voted | RecoverOk | ValidateOk | Decided | Overtaken | Forgotten | Overloaded | Noted
+OrderedReply = InstanceReply | Missed | Sealed | Ended | Closed

@@ -198,19 +198,9 @@ class Unfinished(Struct, frozen=True, kw_only=True):
     """The term has not ended at this source yet. Ask another one, or later."""
 
 
-MemberReply = (
-    SnapshotPage
-    | ChangelogPage
-    | CursorTruncated
-    | UnsettledPage
-    | MemberStatus
-    | StaleEpoch
-    | EpochAhead
-    | Failed
-    | ValuesPage
-    | KeptPage
-    | Unfinished
-)
+KeySyncReply = SnapshotPage | ChangelogPage | CursorTruncated | UnsettledPage | MemberStatus
+TxnSyncReply = ValuesPage | KeptPage | Unfinished
+MemberReply = KeySyncReply | StaleEpoch | EpochAhead | Failed | TxnSyncReply
 
 # Stored.
 

@@ -156,20 +156,6 @@ class Failed(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-Reply = (
-    PrepareOk
-    | AcceptOk
-    | CommitOk
-    | ReadOk
-    | AlreadyCommitted
-    | HigherBallot
-    | Behind
-    | StaleCommit
-    | StaleEpoch
-    | EpochAhead
-    | CommitConflict
-    | ConfigOk
-    | Failed
-    | Inspected
-    | OrderedReply
-)
+KeyGrant = PrepareOk | AcceptOk | CommitOk | ReadOk
+KeyRefusal = AlreadyCommitted | HigherBallot | Behind | StaleCommit | StaleEpoch | EpochAhead | CommitConflict
+Reply = KeyGrant | KeyRefusal | ConfigOk | Failed | Inspected | OrderedReply

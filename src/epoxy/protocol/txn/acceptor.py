@@ -18,10 +18,10 @@ from epoxy.model.instances import (
     Forgotten,
     Instance,
     InstanceId,
+    InstanceReply,
     Noted,
     OrderedAccept,
     OrderedCommit,
-    OrderedReply,
     Overloaded,
     Overtaken,
     Phase,
@@ -36,7 +36,7 @@ from epoxy.model.instances import (
 )
 from epoxy.protocol.txn.log import InstanceLog, is_void
 
-Step = tuple[Instance, OrderedReply]
+Step = tuple[Instance, InstanceReply]
 InstanceRequest = PreAccept | OrderedAccept | OrderedCommit | Recover | Validate
 
 
@@ -61,7 +61,7 @@ def step(log: InstanceLog, message: InstanceRequest) -> Step:
             assert_never(message)
 
 
-def reply_decided(state: Instance, message: InstanceRequest) -> OrderedReply:
+def reply_decided(state: Instance, message: InstanceRequest) -> InstanceReply:
     """A decision is final, whatever the ballot of the request."""
     return RecoverOk(held=state) if isinstance(message, Recover) else Decided(commit=commit_of(state))
 
