@@ -104,7 +104,8 @@ def selection(intent: WriteIntent, ctx: Context) -> Select:
 
 
 def propose_next_version(intent: WriteIntent, start: FastVote | Reserved, ctx: Context) -> Flow[Outcome | None]:
-    instance = instance_of(intent.write.key, start)
+    version = start.proposal.version if isinstance(start, FastVote) else start.version
+    instance = KeyInstance(key=intent.write.key, version=version, base=start.base)
     if intent.offered != instance.version:
         # Otherwise it was proposed before the epoch changed, and remains so.
         intent.offer = OwnProposal(proposal=proposal_for(intent.write, intent.proposal_id, instance.version))
@@ -118,7 +119,7 @@ def propose_next_version(intent: WriteIntent, start: FastVote | Reserved, ctx: C
 
 def resolve_winner(intent: WriteIntent, decision: Decision, ctx: Context) -> Flow[Outcome | None]:
     """Whose write became the version this one was proposed for. None: another one's, for certain."""
-    intent.travelled = longer_path(intent.travelled, decision.path)
+    intent.travelled = max(intent.travelled, decision.path, key=(Path.LOCAL, Path.FAST, Path.SLOW).index)
     if intent.offer is not None and intent.offer.made:
         version = intent.offer.proposal.version
         won = winner(version, decision.committed, decision.lineage)
@@ -165,15 +166,6 @@ def confirm_with_quorum(write: Write, ctx: Context) -> Flow[Outcome | None]:
     if newest.committed is not None:
         yield from learn_locally(ctx, write.key, AlreadyCommitted(committed=newest.committed), Path.SLOW)
     return None
-
-
-def instance_of(key: bytes, start: FastVote | Reserved) -> KeyInstance:
-    version = start.proposal.version if isinstance(start, FastVote) else start.version
-    return KeyInstance(key=key, version=version, base=start.base)
-
-
-def longer_path(a: Path, b: Path) -> Path:
-    return max(a, b, key=(Path.LOCAL, Path.FAST, Path.SLOW).index)
 
 
 def with_path_at_least(outcome: Outcome, path: Path) -> Outcome:

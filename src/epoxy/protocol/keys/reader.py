@@ -59,13 +59,11 @@ def read_any_value(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
         found = newest(found, event.reply.committed)
         if is_value(found):
             break
-    if not is_value(found) and not is_quorum(answered, ctx.config):
+    sides = ctx.config.sides
+    is_quorum = len(answered) >= ctx.config.quorums.slow if sides is None else both_sides(sides, answered)
+    if not is_value(found) and not is_quorum:
         return ReadFailed(reason=f"only {len(answered)} of {len(voters)} replicas answered")
     return ReadResult(committed=found, source=Source.REMOTE)
-
-
-def is_quorum(replicas: set[int], config: ClusterConfig) -> bool:
-    return len(replicas) >= config.quorums.slow if config.sides is None else both_sides(config.sides, replicas)
 
 
 def linearizable(key: bytes, ctx: Context) -> Flow[ReadOutcome]:
