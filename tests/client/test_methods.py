@@ -6,6 +6,7 @@ import pytest
 
 from epoxy import AsyncClient, Client
 from epoxy.client.actors import Actors, AsyncActors
+from epoxy.client.results import Written
 from epoxy.model.errors import InvalidRequest
 
 CALLS = ("reserve", "put", "delete", "get", "read", "page", "txn", "status", "members", "change_members", "inspect")
@@ -23,6 +24,7 @@ def test_a_method_of_both_clients_has_one_signature_and_one_docstring(name: str)
 
 def test_the_parameters_are_those_of_the_call_behind_self() -> None:
     assert list(inspect.signature(Client.put).parameters) == ["self", "key", "value", "if_version", "timeout"]
+    assert inspect.signature(Client.put).return_annotation is Written
     assert list(inspect.signature(Client("http://127.0.0.1:1").put).parameters) == [
         "key",
         "value",

@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Callable, Coroutine, Iterable
 from functools import update_wrapper
 from inspect import Parameter, signature
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, get_args
 
 from epoxy.client.calls import Call
 from epoxy.client.http1 import NodeAddress
@@ -69,8 +69,11 @@ def awaited(make: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncRunner, P],
 
 
 def describe(method: M, make: Callable[..., Call[Any]]) -> M:
-    """For `help` and for editors: the name, the words and the parameters of the function."""
-    asked = signature(make)
+    """For `help` and for editors: name, docstring and parameters of the function, and the result of its call."""
+    call = signature(make)
+    (result,) = get_args(call.return_annotation)
     described = update_wrapper(method, make)
-    described.__signature__ = asked.replace(parameters=[SELF, *asked.parameters.values()])  # type: ignore[attr-defined]
+    described.__signature__ = call.replace(  # type: ignore[attr-defined]
+        parameters=[SELF, *call.parameters.values()], return_annotation=result
+    )
     return method
