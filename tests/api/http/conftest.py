@@ -1,10 +1,10 @@
-"""A door that a test may ask for."""
+"""An API over a fake node, for any test."""
 
 import pytest
 
-from tests.api.http.api_door import Door
+from tests.api.http.fake_api import FakeApi
 
 
 @pytest.fixture
-def door() -> Door:
-    return Door()
+def fake() -> FakeApi:
+    return FakeApi()

@@ -1,4 +1,4 @@
-"""What the tests of the HTTP door share: a node that says what it is told to, and a cluster in one process behind real
+"""What the tests of the HTTP API share: a node that says what it is told to, and a cluster in one process behind real
 sockets."""
 
 import asyncio
@@ -181,10 +181,10 @@ class Wire:
         pass
 
     def mark_as_peer(self) -> None:
-        raise AssertionError("no peer knocks at these doors")
+        raise AssertionError("no peer connects here")
 
     def switch(self, exchange: transport.Exchange, session: object, handler: object) -> None:  # noqa: ARG002
-        raise AssertionError("no peer knocks at these doors")
+        raise AssertionError("no peer connects here")
 
     def upgrade(self, exchange: transport.Exchange, protocol: transport.UpgradedProtocol) -> None:  # noqa: ARG002
         raise AssertionError("nobody speaks anything but HTTP here")
@@ -288,7 +288,7 @@ def settings(me: int, ids: Sequence[int]) -> Settings:
 
 
 class Served:
-    """A node and its door."""
+    """A node and its API."""
 
     def __init__(self, node: Node, links: Hall) -> None:
         self.node = node

@@ -1,4 +1,4 @@
-"""Three real nodes in one process, their HTTP doors on real sockets."""
+"""Three real nodes in one process, their HTTP APIs on real sockets."""
 
 import http.client
 import shutil

@@ -1,9 +1,9 @@
-"""What the HTTP door refuses, each with a definite word."""
+"""What the HTTP API refuses, each with a definite word."""
 
 import pytest
 
 from epoxy.node.members.lifecycle import STARTING
-from tests.api.http.api_door import Door, told, won
+from tests.api.http.fake_api import FakeApi, told, won
 
 
 @pytest.mark.parametrize(
@@ -99,38 +99,38 @@ from tests.api.http.api_door import Door, told, won
         ("GET", "/v2/changes?follow=no", "bad_parameter", "follow is one of true, false, not 'no'"),
     ],
 )
-def test_bad_input_gets_a_definite_word(door: Door, method: str, target: str, code: str, message: str) -> None:
-    answer = door.ask(method, target, b"v" if method == "PUT" else None)
+def test_bad_input_gets_a_definite_word(fake: FakeApi, method: str, target: str, code: str, message: str) -> None:
+    answer = fake.ask(method, target, b"v" if method == "PUT" else None)
     assert answer.status == 400
     assert answer.error() == told(code, message)
-    assert (door.node.writes, door.node.reads) == ([], [])
+    assert (fake.node.writes, fake.node.reads) == ([], [])
 
 
-def test_two_modes_that_differ(door: Door) -> None:
-    answer = door.ask("PUT", "/v2/kv/k?mode=put", b"v", epoxy_mode="reserve")
+def test_two_modes_that_differ(fake: FakeApi) -> None:
+    answer = fake.ask("PUT", "/v2/kv/k?mode=put", b"v", epoxy_mode="reserve")
     assert answer.status == 400
     assert answer.error() == told("bad_parameter", "mode is given in two places, and they differ")
 
 
-def test_a_forgotten_body(door: Door) -> None:
-    answer = door.ask("PUT", "/v2/kv/k")
+def test_a_forgotten_body(fake: FakeApi) -> None:
+    answer = fake.ask("PUT", "/v2/kv/k")
     assert answer.status == 411
     assert answer.error() == told("length_required", "the value is the body; for an empty one send Content-Length: 0")
-    assert door.node.writes == []
+    assert fake.node.writes == []
 
 
-def test_a_value_that_is_too_large(door: Door) -> None:
-    door.node.outcome = won()
-    assert door.ask("PUT", "/v2/kv/k", bytes(1 << 20)).status == 201
-    answer = door.ask("PUT", "/v2/kv/k", bytes((1 << 20) + 1))
+def test_a_value_that_is_too_large(fake: FakeApi) -> None:
+    fake.node.outcome = won()
+    assert fake.ask("PUT", "/v2/kv/k", bytes(1 << 20)).status == 201
+    answer = fake.ask("PUT", "/v2/kv/k", bytes((1 << 20) + 1))
     assert answer.status == 413
     assert answer.error() == told("body_too_large", "the body has more than 1048576 bytes")
-    assert len(door.node.writes) == 1
+    assert len(fake.node.writes) == 1
 
 
 @pytest.mark.parametrize("target", ["/", "/ui", "/v2", "/v2/kvs", "/v2/status/", "/V2/kv/k", "/v2/epoxy/message"])
-def test_no_such_route(door: Door, target: str) -> None:
-    answer = door.ask("GET", target)
+def test_no_such_route(fake: FakeApi, target: str) -> None:
+    answer = fake.ask("GET", target)
     assert answer.status == 404
     words = f"nothing is at '{target}'; GET /openapi.json lists what there is"
     assert answer.error() == told("no_such_route", words)
@@ -148,8 +148,8 @@ def test_no_such_route(door: Door, target: str) -> None:
         ("POST", "/metrics", "GET, HEAD"),
     ],
 )
-def test_a_method_that_is_not_possible(door: Door, method: str, target: str, allow: str) -> None:
-    answer = door.ask(method, target)
+def test_a_method_that_is_not_possible(fake: FakeApi, method: str, target: str, allow: str) -> None:
+    answer = fake.ask(method, target)
     assert (answer.status, answer.headers["allow"]) == (405, allow)
     if method != "HEAD":
         assert answer.error() == told("method_not_allowed", f"{method} is not possible here")
@@ -159,9 +159,9 @@ def test_a_method_that_is_not_possible(door: Door, method: str, target: str, all
     ("method", "target"),
     [("GET", "/v2/kv/k"), ("PUT", "/v2/kv/k"), ("GET", "/v2/kv"), ("GET", "/v2/changes"), ("GET", "/v2/inspect/k")],
 )
-def test_a_node_that_is_not_ready(door: Door, method: str, target: str) -> None:
-    door.node.ready, door.node.lifecycle = False, STARTING
-    answer = door.ask(method, target, b"v")
+def test_a_node_that_is_not_ready(fake: FakeApi, method: str, target: str) -> None:
+    fake.node.ready, fake.node.lifecycle = False, STARTING
+    answer = fake.ask(method, target, b"v")
     assert answer.status == 503
     assert answer.error() == told("not_ready", "the node is starting", retry_after_ms=1000)
-    assert door.node.writes == []
+    assert fake.node.writes == []

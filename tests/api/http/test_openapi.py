@@ -1,4 +1,4 @@
-"""The OpenAPI document: what it says is what the door does, as judged by a stranger who reads nothing else."""
+"""The OpenAPI document: what it says is what the API does, as judged by a stranger who reads nothing else."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def end_streams(cluster: Cluster) -> None:
         cluster.every(0.02, served.api.close)
 
 
-def test_the_door_keeps_to_its_document(tmp_path: Path) -> None:
+def test_the_api_keeps_to_its_document(tmp_path: Path) -> None:
     with running() as cluster:
         end_streams(cluster)
         verdict = judge(cluster.served[0], tmp_path)
@@ -58,7 +58,7 @@ def test_the_door_keeps_to_its_document(tmp_path: Path) -> None:
         ("getStatus", {"secret": object()}, "Undocumented Content-Type|Server error"),
     ],
 )
-def test_a_door_that_does_not_is_found_out(tmp_path: Path, operation: str, told: object, found: str) -> None:
+def test_an_api_that_does_not_is_found_out(tmp_path: Path, operation: str, told: object, found: str) -> None:
     with running(1) as cluster:
         cluster.served[0].node.status = lambda: told  # type: ignore[method-assign,assignment,return-value]
         verdict = judge(cluster.served[0], tmp_path, "--include-operation-id", operation)

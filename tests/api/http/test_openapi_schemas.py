@@ -93,7 +93,7 @@ def url_pattern() -> re.Pattern[str]:
         *("https://[2001:db8::8a2e:370:7334]:443", "http://[fe80:0:0:0:1:2:3:4]", "http://[1:2:3:4:5:6:7::]"),
     ],
 )
-def test_an_address_the_door_takes_is_in_the_document(address: str) -> None:
+def test_an_address_the_api_takes_is_in_the_document(address: str) -> None:
     assert url_pattern().search(address)
     assert read_url(address) == address
 
@@ -105,7 +105,7 @@ def test_an_address_the_door_takes_is_in_the_document(address: str) -> None:
         *("ftp://x", "http://", "http://x/path", "http://[::1", "http://u@x", "x:7800"),
     ],
 )
-def test_an_address_the_document_has_not_the_door_refuses_too(address: str) -> None:
+def test_an_address_the_document_has_not_the_api_refuses_too(address: str) -> None:
     assert not url_pattern().search(address)
     with pytest.raises(ValueError):  # noqa: PT011 (urlsplit's own words, or none)
         read_url(address)

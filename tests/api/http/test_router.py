@@ -1,15 +1,15 @@
-"""The HTTP door: members, other handlers and counts; a node says what it is told to."""
+"""The HTTP API: members, other handlers and counts; a node says what it is told to."""
 
 from epoxy.api.http.router import Api
 from epoxy.api.metrics import Metrics
 from epoxy.model.writes import ConsensusFailed, ReadResult, Source
 from epoxy.transport.http.exchange import Exchange
-from tests.api.http.api_door import CONFLICTS, Door, won
+from tests.api.http.fake_api import CONFLICTS, FakeApi, won
 from tests.api.http.http_bench import FakeNode, ask, proposal
 
 
-def test_members(door: Door) -> None:
-    assert door.ask("GET", "/v2/members").json() == {
+def test_members(fake: FakeApi) -> None:
+    assert fake.ask("GET", "/v2/members").json() == {
         "epoch": 1,
         "coordinator_id": 1,
         "quorum_policy": "optimal",
@@ -36,16 +36,16 @@ def test_other_handlers_share_the_port() -> None:
     assert served == [b"batch"]
 
 
-def test_requests_are_counted_by_kind_and_result(door: Door) -> None:
-    door.node.here = ReadResult(committed=proposal(), source=Source.LOCAL)
-    door.ask("GET", "/v2/kv/k")
-    door.ask("GET", "/v2/kv/%")
-    door.ask("POST", "/v2/kv/k")
-    door.ask("GET", "/nowhere")
-    door.write(won())
-    door.write(CONFLICTS[0][0])
-    door.write(ConsensusFailed(reason="x"))
-    text = door.ask("GET", "/metrics").body.decode()
+def test_requests_are_counted_by_kind_and_result(fake: FakeApi) -> None:
+    fake.node.here = ReadResult(committed=proposal(), source=Source.LOCAL)
+    fake.ask("GET", "/v2/kv/k")
+    fake.ask("GET", "/v2/kv/%")
+    fake.ask("POST", "/v2/kv/k")
+    fake.ask("GET", "/nowhere")
+    fake.write(won())
+    fake.write(CONFLICTS[0][0])
+    fake.write(ConsensusFailed(reason="x"))
+    text = fake.ask("GET", "/metrics").body.decode()
     counted = [line for line in text.splitlines() if line.startswith("epoxy_requests_total")]
     assert sorted(counted) == [
         'epoxy_requests_total{request_type="http_get_key",result="invalid"} 1.0',

@@ -43,7 +43,7 @@ CONFIG = PlacementConfig(eligible_threshold_ms=3_600_000)
 
 
 class Place(Keys):
-    """A datacenter's node as far as actors see it, and its door."""
+    """A datacenter's node as far as actors see it, and its API."""
 
     def __init__(self, label: int, world: "dict[bytes, bytes]") -> None:
         super().__init__()
@@ -58,8 +58,8 @@ class Place(Keys):
         self.metrics = Metrics()
         clock = LoopClock(asyncio.get_running_loop())
         node = cast(Node, self)
-        self.door = ActorSystem(node, MemoryStore(), clock, SystemDice(), CONFIG, Link(clock), None, self.metrics)
-        self.api = Api(cast(Backend, self), self.metrics, names=lambda: ("x",), more=self.door.routes())
+        self.system = ActorSystem(node, MemoryStore(), clock, SystemDice(), CONFIG, Link(clock), None, self.metrics)
+        self.api = Api(cast(Backend, self), self.metrics, names=lambda: ("x",), more=self.system.routes())
         self.url = ""
 
 
@@ -71,7 +71,7 @@ async def places(count: int = 1) -> AsyncIterator[list[Place]]:
     for place in made:
         server = await serve_http(place.api, "127.0.0.1", 0)
         place.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        place.door.start()
+        place.system.start()
         servers.append(server)
     for place in made:
         place.replica.config.replicas = [SimpleNamespace(id=other.me, url=other.url) for other in made]
@@ -79,7 +79,7 @@ async def places(count: int = 1) -> AsyncIterator[list[Place]]:
         yield made
     finally:
         for place, server in zip(made, servers, strict=True):
-            place.door.stop()
+            place.system.stop()
             server.close()
 
 
@@ -244,7 +244,7 @@ def test_a_worker_whose_connection_breaks_connects_again_and_keeps_its_actors() 
             await actors.get_or_create("room", "x")
             await actors.request(which, b"hi")
             (actor,) = worker.actors
-            for session in list(here.door._hosting.sessions.values()):
+            for session in list(here.system._hosting.sessions.values()):
                 session.close()
             await until(lambda: not worker.connected.is_set())
             await until(worker.connected.is_set)

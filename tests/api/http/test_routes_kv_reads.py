@@ -1,37 +1,37 @@
-"""Reads through the HTTP door: values and pages of them, literally."""
+"""Reads through the HTTP API: values and pages of them, literally."""
 
 import pytest
 
 from epoxy.model.writes import Consistency, ReadFailed, ReadResult, Refused, Source
 from epoxy.node.txn.transactions import shown
-from tests.api.http.api_door import JSON, Door, ours, told
+from tests.api.http.fake_api import JSON, FakeApi, ours, told
 from tests.api.http.http_bench import proposal
 
 
-def test_a_value_known_here_is_answered_at_once(door: Door) -> None:
-    door.node.here = ReadResult(committed=proposal(b"\x00\xff", 0), source=Source.LEGACY)
-    answer = door.ask("GET", "/v2/kv/k")
+def test_a_value_known_here_is_answered_at_once(fake: FakeApi) -> None:
+    fake.node.here = ReadResult(committed=proposal(b"\x00\xff", 0), source=Source.LEGACY)
+    answer = fake.ask("GET", "/v2/kv/k")
     assert (answer.status, answer.body) == (200, b"\x00\xff")
     assert answer.headers["content-type"] == "application/octet-stream"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert ours(answer) == {"epoxy-version": "0", "epoxy-mutable": "false", "epoxy-source": "legacy"}
-    assert door.node.reads == []
+    assert fake.node.reads == []
 
 
-def test_a_key_of_transactions_says_so(door: Door) -> None:
-    door.node.here = ReadResult(committed=shown(b"v"), source=Source.LOCAL)
-    answer = door.ask("GET", "/v2/kv/k")
+def test_a_key_of_transactions_says_so(fake: FakeApi) -> None:
+    fake.node.here = ReadResult(committed=shown(b"v"), source=Source.LOCAL)
+    answer = fake.ask("GET", "/v2/kv/k")
     about = {"epoxy-version": "0", "epoxy-mutable": "true", "epoxy-source": "local", "epoxy-engine": "transactions"}
     assert ours(answer) == about
-    assert door.ask("GET", "/v2/kv/k", accept=JSON).json()["engine"] == "transactions"
-    door.node.here = ReadResult(committed=shown(None), source=Source.QUORUM)
-    answer = door.ask("GET", "/v2/kv/k")
+    assert fake.ask("GET", "/v2/kv/k", accept=JSON).json()["engine"] == "transactions"
+    fake.node.here = ReadResult(committed=shown(None), source=Source.QUORUM)
+    answer = fake.ask("GET", "/v2/kv/k")
     assert (answer.status, answer.headers["epoxy-engine"]) == (404, "transactions")
 
 
-def test_a_value_as_json(door: Door) -> None:
-    door.node.here = ReadResult(committed=proposal(b"\x00\xff", 3, mutable=True), source=Source.CACHE)
-    answer = door.ask("GET", "/v2/kv/k", accept=JSON)
+def test_a_value_as_json(fake: FakeApi) -> None:
+    fake.node.here = ReadResult(committed=proposal(b"\x00\xff", 3, mutable=True), source=Source.CACHE)
+    answer = fake.ask("GET", "/v2/kv/k", accept=JSON)
     assert answer.json() == {
         "key": "k",
         "value": None,
@@ -44,9 +44,9 @@ def test_a_value_as_json(door: Door) -> None:
 
 
 @pytest.mark.parametrize("source", list(Source))
-def test_the_source_is_named(door: Door, source: Source) -> None:
-    door.node.reading = ReadResult(committed=proposal(), source=source)
-    assert door.ask("GET", "/v2/kv/k").headers["epoxy-source"] == source.value
+def test_the_source_is_named(fake: FakeApi, source: Source) -> None:
+    fake.node.reading = ReadResult(committed=proposal(), source=source)
+    assert fake.ask("GET", "/v2/kv/k").headers["epoxy-source"] == source.value
 
 
 @pytest.mark.parametrize(
@@ -64,25 +64,25 @@ def test_the_source_is_named(door: Door, source: Source) -> None:
     ],
 )
 def test_others_are_asked_when_they_must_be(
-    door: Door, here: Source | None, query: str, asked: Consistency | None
+    fake: FakeApi, here: Source | None, query: str, asked: Consistency | None
 ) -> None:
-    door.node.here = ReadResult(committed=proposal(), source=here) if here is not None else None
-    door.node.reading = ReadResult(committed=proposal(), source=Source.QUORUM)
-    assert door.ask("GET", f"/v2/kv/k{query}").status == 200
-    assert door.node.reads == ([(b"k", asked)] if asked is not None else [])
+    fake.node.here = ReadResult(committed=proposal(), source=here) if here is not None else None
+    fake.node.reading = ReadResult(committed=proposal(), source=Source.QUORUM)
+    assert fake.ask("GET", f"/v2/kv/k{query}").status == 200
+    assert fake.node.reads == ([(b"k", asked)] if asked is not None else [])
 
 
-def test_absent(door: Door) -> None:
-    door.node.reading = ReadResult(committed=None, source=Source.REMOTE)
-    answer = door.ask("GET", "/v2/kv/k")
+def test_absent(fake: FakeApi) -> None:
+    fake.node.reading = ReadResult(committed=None, source=Source.REMOTE)
+    answer = fake.ask("GET", "/v2/kv/k")
     assert answer.status == 404
     assert answer.error() == told("not_found", "no value is committed under this key")
     assert ours(answer) == {"epoxy-error": "not_found", "epoxy-source": "remote"}
 
 
-def test_deleted_is_absent_with_a_version(door: Door) -> None:
-    door.node.here = ReadResult(committed=proposal(None, 7, mutable=True), source=Source.LOCAL)
-    answer = door.ask("GET", "/v2/kv/k")
+def test_deleted_is_absent_with_a_version(fake: FakeApi) -> None:
+    fake.node.here = ReadResult(committed=proposal(None, 7, mutable=True), source=Source.LOCAL)
+    answer = fake.ask("GET", "/v2/kv/k")
     assert answer.status == 404
     assert answer.error()["code"] == "not_found"
     assert ours(answer) == {
@@ -93,37 +93,37 @@ def test_deleted_is_absent_with_a_version(door: Door) -> None:
     }
 
 
-def test_too_few_to_say(door: Door) -> None:
-    door.node.reading = ReadFailed(reason="only 1 of 3 replicas answered")
-    answer = door.ask("GET", "/v2/kv/k")
+def test_too_few_to_say(fake: FakeApi) -> None:
+    fake.node.reading = ReadFailed(reason="only 1 of 3 replicas answered")
+    answer = fake.ask("GET", "/v2/kv/k")
     assert answer.status == 503
     assert answer.error() == told("read_failed", "only 1 of 3 replicas answered", retry_after_ms=1000)
 
 
-def test_a_read_that_is_one_too_many(door: Door) -> None:
-    door.node.reading = Refused(reason="2000 reads are asking other regions already")
-    answer = door.ask("GET", "/v2/kv/k")
+def test_a_read_that_is_one_too_many(fake: FakeApi) -> None:
+    fake.node.reading = Refused(reason="2000 reads are asking other regions already")
+    answer = fake.ask("GET", "/v2/kv/k")
     assert answer.status == 429
     words = "turned away: 2000 reads are asking other regions already"
     assert answer.error() == told("overloaded", words, retry_after_ms=1000)
     assert answer.headers["retry-after"] == "1"
 
 
-def test_head_is_get_without_the_body(door: Door) -> None:
-    door.node.here = ReadResult(committed=proposal(b"four"), source=Source.LOCAL)
-    answer = door.ask("HEAD", "/v2/kv/k")
+def test_head_is_get_without_the_body(fake: FakeApi) -> None:
+    fake.node.here = ReadResult(committed=proposal(b"four"), source=Source.LOCAL)
+    answer = fake.ask("HEAD", "/v2/kv/k")
     assert (answer.status, answer.body, answer.headers["content-length"]) == (200, b"", "4")
     assert answer.headers["epoxy-version"] == "1"
 
 
-def test_a_page(door: Door) -> None:
-    door.node.keys = [
+def test_a_page(fake: FakeApi) -> None:
+    fake.node.keys = [
         (b"a", proposal(b"1")),
         (b"b b", proposal(None, 2, mutable=True)),
         (b"b/\xff", proposal(b"\xff", 3, mutable=True)),
         (b"c", proposal(b"4")),
     ]
-    page = door.ask("GET", "/v2/kv").json()
+    page = fake.ask("GET", "/v2/kv").json()
     assert [row["key"] for row in page["keys"]] == ["a", "b/%FF", "c"]
     assert page["next"] is None
     assert page["keys"][1] == {
@@ -134,20 +134,20 @@ def test_a_page(door: Door) -> None:
         "mutable": True,
         "deleted": False,
     }
-    page = door.ask("GET", "/v2/kv?prefix=b+b&limit=1").json()
+    page = fake.ask("GET", "/v2/kv?prefix=b+b&limit=1").json()
     assert page == {"keys": [], "next": "b%20b"}, "a deleted key fills its place"
-    page = door.ask("GET", "/v2/kv?prefix=b&limit=1&after=b%20b").json()
+    page = fake.ask("GET", "/v2/kv?prefix=b&limit=1&after=b%20b").json()
     assert ([row["key"] for row in page["keys"]], page["next"]) == (["b/%FF"], "b/%FF")
-    assert door.ask("GET", "/v2/kv?after=b/%FF").json()["keys"][0]["key"] == "c"
+    assert fake.ask("GET", "/v2/kv?after=b/%FF").json()["keys"][0]["key"] == "c"
 
 
-def test_pages_are_walked_to_the_end(door: Door) -> None:
-    door.node.keys = [(b"k%04d" % i, proposal(b"%d" % i)) for i in range(250)]
+def test_pages_are_walked_to_the_end(fake: FakeApi) -> None:
+    fake.node.keys = [(b"k%04d" % i, proposal(b"%d" % i)) for i in range(250)]
     seen: list[str] = []
     after: str | None = ""
     sizes = []
     while after is not None:
-        page = door.ask("GET", f"/v2/kv?limit=100&after={after}").json()
+        page = fake.ask("GET", f"/v2/kv?limit=100&after={after}").json()
         seen += [row["key"] for row in page["keys"]]
         sizes.append(len(page["keys"]))
         after = page["next"]
@@ -155,7 +155,7 @@ def test_pages_are_walked_to_the_end(door: Door) -> None:
     assert seen == [f"k{i:04}" for i in range(250)]
 
 
-def test_a_page_of_large_values_ends_early(door: Door) -> None:
-    door.node.keys = [(b"k%04d" % i, proposal(bytes(1 << 20))) for i in range(40)]
-    page = door.ask("GET", "/v2/kv?limit=1000").json()
+def test_a_page_of_large_values_ends_early(fake: FakeApi) -> None:
+    fake.node.keys = [(b"k%04d" % i, proposal(bytes(1 << 20))) for i in range(40)]
+    page = fake.ask("GET", "/v2/kv?limit=1000").json()
     assert (len(page["keys"]), page["next"]) == (4, "k0003")

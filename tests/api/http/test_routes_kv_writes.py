@@ -1,10 +1,10 @@
-"""Writes through the HTTP door: what the node is asked, and what the writer is told, literally."""
+"""Writes through the HTTP API: what the node is asked, and what the writer is told, literally."""
 
 import pytest
 
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Committed, ConsensusFailed, NothingToDelete, Outcome, Path, Refused, Write
-from tests.api.http.api_door import CONFLICTS, JSON, Door, ours, told, won
+from tests.api.http.fake_api import CONFLICTS, JSON, FakeApi, ours, told, won
 from tests.api.http.http_bench import proposal
 
 # What the node is asked
@@ -22,9 +22,9 @@ from tests.api.http.http_bench import proposal
         ("/v2/kv//", b"/"),
     ],
 )
-def test_a_key_is_the_rest_of_the_path(door: Door, target: str, key: bytes) -> None:
-    door.write(won(), target)
-    assert door.node.writes == [Write(key=key, value=b"v")]
+def test_a_key_is_the_rest_of_the_path(fake: FakeApi, target: str, key: bytes) -> None:
+    fake.write(won(), target)
+    assert fake.node.writes == [Write(key=key, value=b"v")]
 
 
 @pytest.mark.parametrize(
@@ -45,22 +45,22 @@ def test_a_key_is_the_rest_of_the_path(door: Door, target: str, key: bytes) -> N
         ("?&m%6Fde=p%75t&", {}, Write(key=b"k", value=b"v", mutable=True)),
     ],
 )
-def test_modes_and_conditions(door: Door, target: str, headers: dict[str, str], write: Write) -> None:
-    door.write(won(), f"/v2/kv/k{target}", **headers)
-    assert door.node.writes == [write]
+def test_modes_and_conditions(fake: FakeApi, target: str, headers: dict[str, str], write: Write) -> None:
+    fake.write(won(), f"/v2/kv/k{target}", **headers)
+    assert fake.node.writes == [write]
 
 
-def test_an_empty_value_is_a_value(door: Door) -> None:
-    door.node.outcome = won()
-    assert door.ask("PUT", "/v2/kv/k", b"").status == 201
-    assert door.ask("PUT", "/v2/kv/k", transfer_encoding="chunked").status == 201
-    assert [write.value for write in door.node.writes] == [b"", b""]
+def test_an_empty_value_is_a_value(fake: FakeApi) -> None:
+    fake.node.outcome = won()
+    assert fake.ask("PUT", "/v2/kv/k", b"").status == 201
+    assert fake.ask("PUT", "/v2/kv/k", transfer_encoding="chunked").status == 201
+    assert [write.value for write in fake.node.writes] == [b"", b""]
 
 
 @pytest.mark.parametrize(("target", "if_version"), [("", None), ("?if_version=3", 3)])
-def test_delete_writes_a_tombstone(door: Door, target: str, if_version: int | None) -> None:
-    door.write(won(), f"/v2/kv/k{target}", "DELETE")
-    assert door.node.writes == [Write(key=b"k", value=None, mutable=True, if_version=if_version)]
+def test_delete_writes_a_tombstone(fake: FakeApi, target: str, if_version: int | None) -> None:
+    fake.write(won(), f"/v2/kv/k{target}", "DELETE")
+    assert fake.node.writes == [Write(key=b"k", value=None, mutable=True, if_version=if_version)]
 
 
 # What a writer is told
@@ -93,8 +93,8 @@ def test_delete_writes_a_tombstone(door: Door, target: str, if_version: int | No
         ),
     ],
 )
-def test_committed(door: Door, outcome: Committed, status: int, version: str, mutable: str, mine: str) -> None:
-    answer = door.write(outcome)
+def test_committed(fake: FakeApi, outcome: Committed, status: int, version: str, mutable: str, mine: str) -> None:
+    answer = fake.write(outcome)
     assert (answer.status, answer.body) == (status, b"")
     assert ours(answer) == {
         "epoxy-version": version,
@@ -104,8 +104,8 @@ def test_committed(door: Door, outcome: Committed, status: int, version: str, mu
     }
 
 
-def test_committed_as_json(door: Door) -> None:
-    answer = door.write(won(), "/v2/kv/user/%C3%A9%00", accept=f"text/html, {JSON};q=0.9")
+def test_committed_as_json(fake: FakeApi) -> None:
+    answer = fake.write(won(), "/v2/kv/user/%C3%A9%00", accept=f"text/html, {JSON};q=0.9")
     assert answer.status == 201
     assert answer.json() == {
         "key": "user/%C3%A9%00",
@@ -120,24 +120,24 @@ def test_committed_as_json(door: Door) -> None:
 
 
 @pytest.mark.parametrize("path", list(Path))
-def test_the_path_is_named(door: Door, path: Path) -> None:
+def test_the_path_is_named(fake: FakeApi, path: Path) -> None:
     outcome = Committed(proposal=proposal(), mine=False, path=path)
-    assert door.write(outcome).headers["epoxy-path"] == path.value
+    assert fake.write(outcome).headers["epoxy-path"] == path.value
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
 @pytest.mark.parametrize(("outcome", "code", "message", "there"), CONFLICTS)
 def test_a_conflict_brings_what_is_there(
-    door: Door, method: str, outcome: Outcome, code: str, message: str, there: Proposal | None
+    fake: FakeApi, method: str, outcome: Outcome, code: str, message: str, there: Proposal | None
 ) -> None:
-    answer = door.write(outcome, method=method)
+    answer = fake.write(outcome, method=method)
     about = {"epoxy-version": str(there.version), "epoxy-mutable": str(there.mutable).lower()} if there else {}
     assert (answer.status, answer.body) == (409, (there.value if there else None) or b"")
     assert answer.headers["content-type"] == "application/octet-stream"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert ours(answer) == {"epoxy-error": code, "epoxy-path": "local", "epoxy-mine": "false"} | about
 
-    answer = door.write(outcome, method=method, accept=JSON)
+    answer = fake.write(outcome, method=method, accept=JSON)
     assert answer.status == 409
     assert ours(answer) == {"epoxy-error": code, "epoxy-path": "local", "epoxy-mine": "false"} | about
     assert answer.json()["error"] == told(code, message)
@@ -148,24 +148,24 @@ def test_a_conflict_brings_what_is_there(
     )
 
 
-def test_nothing_to_delete(door: Door) -> None:
-    answer = door.write(NothingToDelete(committed=None, path=Path.SLOW), method="DELETE")
+def test_nothing_to_delete(fake: FakeApi) -> None:
+    answer = fake.write(NothingToDelete(committed=None, path=Path.SLOW), method="DELETE")
     assert answer.status == 404
     assert answer.error() == told("not_found", "there is nothing to delete under this key")
     assert ours(answer) == {"epoxy-error": "not_found", "epoxy-path": "slow", "epoxy-mine": "false"}
     tombstone = proposal(None, 4, mutable=True)
-    answer = door.write(NothingToDelete(committed=tombstone, path=Path.SLOW), method="DELETE", accept=JSON)
+    answer = fake.write(NothingToDelete(committed=tombstone, path=Path.SLOW), method="DELETE", accept=JSON)
     assert answer.status == 404
     assert answer.headers["epoxy-version"] == "4"
 
 
-def test_a_deleted_key(door: Door) -> None:
+def test_a_deleted_key(fake: FakeApi) -> None:
     outcome = Committed(
         proposal=proposal(None, 2, mutable=True), mine=True, path=Path.SLOW, previous=proposal(b"v", 1, mutable=True)
     )
-    answer = door.write(outcome, method="DELETE")
+    answer = fake.write(outcome, method="DELETE")
     assert (answer.status, answer.body, answer.headers["epoxy-version"]) == (200, b"", "2")
-    answer = door.write(outcome, method="DELETE", accept=JSON)
+    answer = fake.write(outcome, method="DELETE", accept=JSON)
     assert answer.json() == {
         "key": "k",
         "value": None,
@@ -178,16 +178,16 @@ def test_a_deleted_key(door: Door) -> None:
     }
 
 
-def test_an_unknown_outcome_is_not_definite(door: Door) -> None:
-    answer = door.write(ConsensusFailed(reason="no quorum after 10 retries"))
+def test_an_unknown_outcome_is_not_definite(fake: FakeApi) -> None:
+    answer = fake.write(ConsensusFailed(reason="no quorum after 10 retries"))
     assert answer.status == 503
     words = "the outcome is unknown: no quorum after 10 retries. The write may still take effect"
     assert answer.error() == told("consensus_failed", words, definite=False)
     assert "retry-after" not in answer.headers
 
 
-def test_turned_away_at_the_door(door: Door) -> None:
-    answer = door.write(Refused(reason="256 writes are waiting for this key already"))
+def test_a_refused_write_is_answered_with_429(fake: FakeApi) -> None:
+    answer = fake.write(Refused(reason="256 writes are waiting for this key already"))
     assert answer.status == 429
     words = "turned away: 256 writes are waiting for this key already"
     assert answer.error() == told("overloaded", words, retry_after_ms=1000)

@@ -55,7 +55,7 @@ class FakeRoster(MembersAdmin):
             self.later.append(answer)
 
 
-class Door:
+class FakeApi:
     def __init__(self) -> None:
         self.node = FakeNode()
         self.node.members_admin = self.roster = FakeRoster()
@@ -69,34 +69,34 @@ class Door:
 
 
 @pytest.fixture
-def door() -> Door:
-    return Door()
+def fake() -> FakeApi:
+    return FakeApi()
 
 
-def test_a_crowd_that_asks_all_members_is_turned_away(door: Door) -> None:
-    door.roster.later = []
+def test_a_crowd_that_asks_all_members_is_turned_away(fake: FakeApi) -> None:
+    fake.roster.later = []
     order = json.dumps({"remove": [3]}).encode()
     progress, ordered = request("GET", "/v2/members?progress=true"), request("POST", "/v2/members", order, **JSON)
     wires = [Wire(each) for each in [progress, ordered] * (MAX_ASKED // 2)]
     for wire in wires:
-        door.api(wire.exchange)
-    assert [ask(door.api, "GET", "/v2/members?progress=true").status, door.order(remove=[3]).status] == [429, 429]
-    assert door.get("/v2/members")["epoch"] == 1, "what is known here is told"
-    waiting, door.roster.later = door.roster.later, None
+        fake.api(wire.exchange)
+    assert [ask(fake.api, "GET", "/v2/members?progress=true").status, fake.order(remove=[3]).status] == [429, 429]
+    assert fake.get("/v2/members")["epoch"] == 1, "what is known here is told"
+    waiting, fake.roster.later = fake.roster.later, None
     for answer in waiting:
         answer()
     assert [wire.answer().status for wire in wires] == [200, 202] * (MAX_ASKED // 2)
-    assert door.order(remove=[3]).status == 202
+    assert fake.order(remove=[3]).status == 202
 
 
-def test_who_is_wanted_is_shown_beside_who_is_there(door: Door) -> None:
-    shown = door.get("/v2/members")
+def test_who_is_wanted_is_shown_beside_who_is_there(fake: FakeApi) -> None:
+    shown = fake.get("/v2/members")
     assert (shown["wanted"], [row["id"] for row in shown["replicas"]]) == ([1, 2, 3, 4], [1, 2, 3])
     assert "settled" not in shown
 
 
-def test_how_far_everybody_is(door: Door) -> None:
-    shown = door.get("/v2/members?progress=true")
+def test_how_far_everybody_is(fake: FakeApi) -> None:
+    shown = fake.get("/v2/members?progress=true")
     assert (shown["epoch"], shown["settled"], shown["waiting"]) == (4, False, "patience")
     assert [row["progress"]["heard"] for row in shown["replicas"]] == [False, False, False, True]
     assert shown["replicas"][3]["progress"] == {
@@ -109,12 +109,12 @@ def test_how_far_everybody_is(door: Door) -> None:
     }
 
 
-def test_an_order_is_taken(door: Door) -> None:
+def test_an_order_is_taken(fake: FakeApi) -> None:
     newcomer = {"id": 4, "url": "http://10.0.0.4:7800/", "datacenter": "sa-east-1"}
-    answer = door.order(add=[newcomer], remove=[2], force=True)
+    answer = fake.order(add=[newcomer], remove=[2], force=True)
     assert (answer.status, answer.json()) == (202, {"wanted": [1, 2, 3, 4], "epoch": 3, "queued": False})
     member = Member(id=4, url="http://10.0.0.4:7800", datacenter="sa-east-1")
-    assert door.roster.given == [Amendment(add=(member,), remove=(2,), force=True)]
+    assert fake.roster.given == [Amendment(add=(member,), remove=(2,), force=True)]
 
 
 @pytest.mark.parametrize(
@@ -129,11 +129,11 @@ def test_an_order_is_taken(door: Door) -> None:
         ({"add": [{"id": 4, "url": "http://a", "datacenter": "d" * 256}]}, "at most 255 bytes"),
     ],
 )
-def test_what_is_no_order(door: Door, order: dict[str, object], words: str) -> None:
-    answer = door.order(**order)
+def test_what_is_no_order(fake: FakeApi, order: dict[str, object], words: str) -> None:
+    answer = fake.order(**order)
     assert (answer.status, answer.error()["code"]) == (400, "bad_request")
     assert words in answer.error()["message"]
-    assert door.roster.given == []
+    assert fake.roster.given == []
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_what_is_no_order(door: Door, order: dict[str, object], words: str) -> N
         (ConsensusFailed(reason="w"), 503, "consensus_failed", False),
     ],
 )
-def test_what_is_said_to_an_order(door: Door, verdict: Verdict, status: int, code: str, definite: bool) -> None:
-    door.roster.verdict = verdict
-    answer = door.order(remove=[2])
+def test_what_is_said_to_an_order(fake: FakeApi, verdict: Verdict, status: int, code: str, definite: bool) -> None:
+    fake.roster.verdict = verdict
+    answer = fake.order(remove=[2])
     error = answer.error()
     assert (answer.status, error["code"], error["definite"], error["message"]) == (status, code, definite, "w")
 
@@ -162,16 +162,16 @@ def test_what_is_said_to_an_order(door: Door, verdict: Verdict, status: int, cod
         (LifecycleState.LEARNING, "not_ready"),
     ],
 )
-def test_who_has_no_say_shows_the_members_and_takes_no_orders(door: Door, state: LifecycleState, code: str) -> None:
-    door.node.ready, door.node.lifecycle = False, Lifecycle(state=state, reason="why not")
-    assert door.get("/v2/members")["epoch"] == 1
-    answer = door.order(remove=[2])
+def test_who_has_no_say_shows_the_members_and_takes_no_orders(fake: FakeApi, state: LifecycleState, code: str) -> None:
+    fake.node.ready, fake.node.lifecycle = False, Lifecycle(state=state, reason="why not")
+    assert fake.get("/v2/members")["epoch"] == 1
+    answer = fake.order(remove=[2])
     assert (answer.status, answer.error()["code"], answer.error()["message"]) == (503, code, "why not")
-    assert door.roster.given == []
+    assert fake.roster.given == []
 
 
 @pytest.mark.parametrize("body", [b"\xff", b'{"add": [{"id": 4, "url": "\xff"}]}', b'{"add":' + b"[" * 100_000])
-def test_an_order_that_is_no_json(door: Door, body: bytes) -> None:
-    told = ask(door.api, "POST", "/v2/members", body, content_type="application/json")
+def test_an_order_that_is_no_json(fake: FakeApi, body: bytes) -> None:
+    told = ask(fake.api, "POST", "/v2/members", body, content_type="application/json")
     assert (told.status, told.error()["code"]) == (400, "bad_request")
-    assert door.roster.given == []
+    assert fake.roster.given == []

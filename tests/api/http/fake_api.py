@@ -1,4 +1,4 @@
-"""The HTTP door with a node behind it that says what it is told to."""
+"""The HTTP API with a node behind it that says what it is told to."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.api.http.http_bench import Answer, FakeNode, ask, proposal
 JSON = "application/json"
 
 
-class Door:
+class FakeApi:
     def __init__(self) -> None:
         self.node = FakeNode()
         self.metrics = Metrics()
