@@ -13,7 +13,7 @@ from msgspec import Struct
 from epoxy_sim import trace_format
 from epoxy_sim.patching import Mutant, planted
 from epoxy_sim.search import Search, ShrinkListener, Shrunk
-from epoxy_sim.simulation import Failure, P, Report
+from epoxy_sim.simulation import P, Report
 from epoxy_sim.worker_pool import work
 
 MAX_CHUNK = 16
@@ -201,14 +201,11 @@ def play(task: Task[S]) -> Chunk[S]:
             tally.add(setup.tally(report))
             digests += setup.digest(report)
             if report.failure is not None:
-                failed.append(failed_at(setup, seed, report.failure))
+                rule, detail, replay = report.failure.rule, report.failure.detail, setup.replay_command(seed)
+                failed.append(FailedRun(seed=seed, rule=rule, detail=detail, replay=replay))
                 if not task.keep_going:
                     break
     return Chunk(task=task, tally=tally, failed=failed, digests=bytes(digests))
-
-
-def failed_at(setup: CampaignSetup[Any], seed: int, failure: Failure) -> FailedRun:
-    return FailedRun(seed=seed, rule=failure.rule, detail=failure.detail, replay=setup.replay_command(seed))
 
 
 class Summary(Struct, Generic[S], frozen=True, kw_only=True):
@@ -232,10 +229,6 @@ Listener = Callable[[Tally, float], None]
 """Called with the counts so far, and the seconds they took."""
 
 
-def unheard(_: Tally, __: float) -> None:
-    return None
-
-
 class Campaign(Generic[S]):
     """Seeds from `first` to before `end`; with `minutes`, from `first` on until they are over. Stops at the failure
     with the lowest seed, unless it keeps going."""
@@ -249,7 +242,7 @@ class Campaign(Generic[S]):
         jobs: int = 1,
         minutes: float | None = None,
         keep_going: bool = False,
-        listener: Listener = unheard,
+        listener: Listener = lambda _tally, _seconds: None,
     ) -> None:
         self.setup = setup
         self.first = first

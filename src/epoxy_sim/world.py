@@ -47,6 +47,6 @@ class World:
         return True
 
     def note(self, text: str) -> None:
-        """A line of the trace. Callers test `trace` first: formatting costs more than simulating."""
+        """A line of the trace. Callers of every message test `trace` first: formatting costs more than simulating."""
         if self.trace is not None:
             self.trace.append(f"{self.now_us / 1000:10.3f} ms  {text}")

@@ -1,6 +1,7 @@
 """Simulated clients. Each makes one request at a time and records the answers."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -33,6 +34,7 @@ PATIENCE_US = 20_000_000
 """A client waits this long: ten retries with their back-off and the slowest rounds fit in."""
 
 RETRY_US = 50_000
+GAVE_UP = "the client's patience ran out"
 MAX_INCREMENT_TRIES = 5
 
 
@@ -41,22 +43,18 @@ class Recorder:
 
     def __init__(self) -> None:
         self.operations: dict[int, history.Operation] = {}
-        self._ticks = 0
-
-    def tick(self) -> int:
-        self._ticks += 1
-        return self._ticks
+        self._ticks = count(1)
 
     def invoke(self, client: str, key: bytes, kind: history.Kind) -> int:
         operation_id = len(self.operations) + 1
         self.operations[operation_id] = history.Operation(
-            id=operation_id, client=client, key=key, kind=kind, invoked=self.tick()
+            id=operation_id, client=client, key=key, kind=kind, invoked=next(self._ticks)
         )
         return operation_id
 
     def answer(self, operation_id: int, outcome: history.Outcome) -> None:
         operation = self.operations[operation_id]
-        self.operations[operation_id] = msgspec.structs.replace(operation, returned=self.tick(), outcome=outcome)
+        self.operations[operation_id] = msgspec.structs.replace(operation, returned=next(self._ticks), outcome=outcome)
 
 
 class TimedStep(Protocol):
@@ -172,9 +170,9 @@ class Client(PatientClient[Step]):
             if isinstance(outcome, ReadFailed) or not tries:
                 self.start()
                 return
-            count = int(outcome.value or b"0") + 1
+            value = b"%d" % (int(outcome.value or b"0") + 1)
             version = outcome.committed.version if outcome.committed is not None else 0
-            self.write(Write(key=key, value=b"%d" % count, mutable=True, if_version=version), have_written)
+            self.write(Write(key=key, value=value, mutable=True, if_version=version), have_written)
 
         def have_written(outcome: Outcome) -> None:
             if isinstance(outcome, VersionMismatch):
@@ -189,8 +187,7 @@ class Client(PatientClient[Step]):
         if life is None:
             self._world.after(RETRY_US, lambda: self.write(write, then))
             return
-        operation = self._recorder.invoke(self.name, write.key, kind_of(write))
-        gave_up = ConsensusFailed(reason="the client's patience ran out")
+        operation = self._invoke(life, write.key, kind_of(write))
 
         def answered(outcome: Outcome) -> None:
             self._remember(write.key, outcome.committed if hasattr(outcome, "committed") else None)
@@ -199,8 +196,7 @@ class Client(PatientClient[Step]):
             self.outcomes.append(outcome)
             then(outcome)
 
-        respond = self._await(life, operation, say, answered, lambda: then(gave_up))
-        self._note_request(life, operation)
+        respond = self._await(life, operation, say, answered, lambda: then(ConsensusFailed(reason=GAVE_UP)))
         life.run(lambda: life.driver.write(write, life.answering(respond)))
 
     def read(self, key: bytes, consistency: Consistency, then: Callable[[ReadOutcome], None]) -> None:
@@ -208,8 +204,7 @@ class Client(PatientClient[Step]):
         if life is None:
             self._world.after(RETRY_US, lambda: self.read(key, consistency, then))
             return
-        linearizable = consistency is Consistency.LINEARIZABLE
-        operation = self._recorder.invoke(self.name, key, history.Read(linearizable=linearizable))
+        operation = self._invoke(life, key, history.Read(linearizable=consistency is Consistency.LINEARIZABLE))
 
         def answered(outcome: ReadOutcome) -> None:
             self._remember(key, None if isinstance(outcome, ReadFailed) else outcome.committed)
@@ -218,9 +213,7 @@ class Client(PatientClient[Step]):
             self.outcomes.append(outcome)
             then(outcome)
 
-        gave_up = ReadFailed(reason="the client's patience ran out")
-        respond = self._await(life, operation, say, answered, lambda: then(gave_up))
-        self._note_request(life, operation)
+        respond = self._await(life, operation, say, answered, lambda: then(ReadFailed(reason=GAVE_UP)))
         life.run(lambda: life.driver.read(key, consistency, life.answering(respond)))
 
     def _life_that_votes(self) -> Life | None:
@@ -231,10 +224,11 @@ class Client(PatientClient[Step]):
         if committed is not None:
             self._seen[key] = committed.version
 
-    def _note_request(self, life: Life, operation: int) -> None:
-        asked = self._recorder.operations[operation]
-        what = f"{asked.key.decode()} {history.describe(asked.kind)}"
-        self._note(lambda: f"{self.name} asks {life.machine.name}, operation {operation}: {what}")
+    def _invoke(self, life: Life, key: bytes, kind: history.Kind) -> int:
+        operation = self._recorder.invoke(self.name, key, kind)
+        asks = f"{self.name} asks {life.machine.name}, operation {operation}"
+        self._note(lambda: f"{asks}: {key.decode()} {history.describe(kind)}")
+        return operation
 
 
 def key_name(number: int) -> bytes:

@@ -72,8 +72,7 @@ class Machine:
     def stop(self, reason: str, keep: float) -> None:
         """What production does when a write to the disk fails: end, with a line that says why."""
         self.stops.append(reason)
-        if self.world.trace is not None:
-            self.world.note(f"{self.name} stops: {reason}")
+        self.world.note(f"{self.name} stops: {reason}")
         self.crash(keep)
 
     def spring(self, trap: FaultKind) -> None:
@@ -83,8 +82,7 @@ class Machine:
         self.trap_count -= 1
         if self.trap_count <= 0:
             self.trap = None
-            if self.world.trace is not None:
-                self.world.note(f"fault: {trap.value} springs at {self.name}")
+            self.world.note(f"fault: {trap.value} springs at {self.name}")
             self.crash()
 
     def run(self, life: "Life", action: Action) -> None:

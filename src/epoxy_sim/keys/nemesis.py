@@ -32,9 +32,7 @@ class Nemesis:
 
     def _strike(self, fault: Fault) -> None:
         self.struck[fault.kind.value] += 1
-        if self._world.trace is not None:
-            names = ",".join(self._machines[i - 1].name for i in fault.machines)
-            self._world.note(f"fault: {fault.kind.value} {names}")
+        self._world.note(f"fault: {fault.kind.value} {','.join(self._machines[i - 1].name for i in fault.machines)}")
         if fault.kind in (FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.HEAL):
             self._strike_network(fault)
         elif fault.kind in OF_CHANGES:

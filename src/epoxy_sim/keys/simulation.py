@@ -94,8 +94,7 @@ class KeysSimulation(Simulation[Plan]):
         return Client(name, plan, self.machines, self.world, self.judge, self.recorder)
 
     def _faults_end(self) -> None:
-        if self.world.trace is not None:
-            self.world.note("all faults end")
+        self.world.note("all faults end")
         self.nemesis.relent()
         self.calm = True
 

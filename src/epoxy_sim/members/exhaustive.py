@@ -9,8 +9,8 @@ Nothing is symmetrical here, so worlds are smaller: two to five replicas, two wr
 """
 
 import time
-from collections.abc import Hashable, Iterator, Mapping
-from itertools import combinations
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import chain, combinations
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -197,9 +197,9 @@ class MembersSearch:
                     continue
                 number, ok, label = found
                 after = (*state[:at], number, *state[at + 1 :])
-                for f in waiting if ok is not None else ():
-                    flow = self.flow(after, f)
-                    after = self.with_flow(after, f, flow.hearing(replica, ok)) if ok is not None else after
+                if ok is not None:
+                    for f in waiting:
+                        after = self.with_flow(after, f, self.flow(after, f).hearing(replica, ok))
                 if after != state:
                     yield after, label
 
@@ -306,11 +306,9 @@ class MembersSearch:
             yield self.with_flow(state, f, asking, accept), (flow.home, Promises(quorum), Chosen(accept))
 
     def quorums(self, flow: MembersFlow) -> Iterator[tuple[int, ...]]:
-        promised = [i for i, _ in flow.oks]
-        for size in range(1, len(promised) + 1):
-            for quorum in combinations(promised, size):
-                if flow.home in quorum and self.reached(replace(flow, oks=tuple((i, AcceptOk()) for i in quorum))):
-                    yield quorum
+        for quorum in subsets([i for i, _ in flow.oks]):
+            if flow.home in quorum and self.reached(replace(flow, oks=tuple((i, AcceptOk()) for i in quorum))):
+                yield quorum
 
     def free(self, state: State, f: int, flow: MembersFlow, quorum: tuple[int, ...]) -> Step:
         label = (flow.home, Promises(quorum), NothingToCarryOn())
@@ -338,17 +336,16 @@ class MembersSearch:
     def may_promote(self, state: State) -> bool:
         """Whether each of enough new members could have settled and copied what enough old ones held."""
         joint = self.configs[JOINT]
-        told = [
+        adopted = [
             i for i in self.world.old if member.not_adopted(JOINT, self.configs[self.column(state, i).epoch]) is None
         ]
-        freed = self.rest(state).freed
-        for size in range(1, len(told) + 1):
-            for sources in combinations(told, size):
-                if learner.is_enough(joint, set(sources)) and self.enough_are_synced(state, joint, sources, freed):
-                    return True
-        return False
+        return any(
+            learner.is_enough(joint, set(sources)) and self.enough_are_synced(state, joint, sources)
+            for sources in subsets(adopted)
+        )
 
-    def enough_are_synced(self, state: State, joint: ClusterConfig, sources: tuple[int, ...], freed: bool) -> bool:
+    def enough_are_synced(self, state: State, joint: ClusterConfig, sources: tuple[int, ...]) -> bool:
+        freed = self.rest(state).freed
         wants = any(self.holds(self.column(state, i), joint, freed) for i in sources)
         synced = {i for i in self.world.new if not wants or self.column(state, i).state.committed is not None}
         heard = {i: MemberStatus(identity=0, epoch=JOINT, synced=i in synced) for i in self.world.new}
@@ -360,6 +357,11 @@ class MembersSearch:
         vote = column.state.vote
         unsettled = vote is not None and vote.epoch < JOINT and recovery.still_counts(vote, joint)
         return column.state.committed is not None or (unsettled and not freed)
+
+
+def subsets(replicas: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """All but the empty one, the smallest first."""
+    return chain.from_iterable(combinations(replicas, size) for size in range(1, len(replicas) + 1))
 
 
 def explore(world: MembersWorld, limit_states: int = LIMIT_STATES) -> Exploration:

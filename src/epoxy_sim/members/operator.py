@@ -40,8 +40,7 @@ class MembersOperator:
         life = next((each for each in lives if each.votes), None)
         if life is None:
             return
-        if self._world.trace is not None:
-            self._world.note(f"the operator asks {life.machine.name} for {letters(self._plan.members)}")
+        self._world.note(f"the operator asks {life.machine.name} for {letters(self._plan.members)}")
         request = ChangeRequest(members=tuple(Member(id=i) for i in self._plan.members))
         life.run(lambda: life.member.request_change(request, self._answered))
 

@@ -106,13 +106,12 @@ class Figures:
         return Table(title="Max over mean, by samples (the gap without jitter)", heads=heads, rows=rows)
 
     def by_jitter(self) -> Table:
-        rows = []
-        for burst in (1, 100, 1_000, 10_000):
-            jitters = (0, 4, 16, 64)
-            rows.append(
-                [burst, *(self.mean(replace(self.base, burst=burst, slot_jitter=jitter)) for jitter in jitters)]
-            )
-        heads = ["burst", "jitter 0", "jitter 4", "jitter 16", "jitter 64"]
+        jitters = (0, 4, 16, 64)
+        rows = [
+            [burst, *(self.mean(replace(self.base, burst=burst, slot_jitter=jitter)) for jitter in jitters)]
+            for burst in (1, 100, 1_000, 10_000)
+        ]
+        heads = ["burst", *(f"jitter {jitter}" for jitter in jitters)]
         return Table(title="Max over mean, when so many at once see the same counts", heads=heads, rows=rows)
 
     def bounded(self) -> Table:
@@ -120,27 +119,17 @@ class Figures:
         for percent in (10, 25, 50):
             for samples in (1, 2):
                 scenario = replace(self.base, samples=samples, bound_percent=percent, max_scan=256)
-                results = self._results(scenario)
-                rows.append(
-                    [
-                        percent,
-                        samples,
-                        1 + percent / 100,
-                        self.mean(scenario),
-                        sum(result.above_cap for result in results),
-                        sum(result.refused for result in results),
-                    ]
-                )
+                above = sum(result.above_cap for result in self._results(scenario))
+                refused = sum(result.refused for result in self._results(scenario))
+                rows.append([percent, samples, 1 + percent / 100, self.mean(scenario), above, refused])
         heads = ["bound %", "K", "cap/mean", "measured", "above the cap", "refused"]
         return Table(title="Bounded load", heads=heads, rows=rows)
 
     def lifetimes(self) -> Table:
-        rows = []
-        for samples in SAMPLES:
-            ending = replace(self.base, samples=samples, lifetime=self.base.placements // 2)
-            rows.append([samples, *self.by_age(ending)])
-        heads = ["K", *AGES]
-        return Table(title="Max over mean, when actors end after heavy-tailed lifetimes", heads=heads, rows=rows)
+        ending = replace(self.base, lifetime=self.base.placements // 2)
+        rows = [[samples, *self.by_age(replace(ending, samples=samples))] for samples in SAMPLES]
+        title = "Max over mean, when actors end after heavy-tailed lifetimes"
+        return Table(title=title, heads=["K", *AGES], rows=rows)
 
     def _results(self, scenario: Scenario) -> list[Result]:
         played = self._played.setdefault(scenario, [])

@@ -142,8 +142,7 @@ class PlacementSimulation(Simulation[PlacementPlan]):
 
     def _told(self, step: PlacementStep, asked_us: int, ended: Ended | None, verdict: Verdict) -> None:
         self.answers[word_of(verdict)] += 1
-        if self.world.trace is not None:
-            self.world.note(f"told about name {step.name}: {verdict}")
+        self.world.note(f"told about name {step.name}: {verdict}")
         if ended is not None:
             if not isinstance(verdict, Unknown):
                 ended.told_us = self.world.now_us

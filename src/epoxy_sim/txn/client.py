@@ -1,6 +1,7 @@
 """Clients that ask for transactions, one at a time, and record the answers."""
 
 from collections.abc import Sequence
+from itertools import count
 
 from msgspec.structs import replace
 
@@ -18,21 +19,17 @@ TAG = b"#"
 class TxnRecorder:
     def __init__(self) -> None:
         self.asked: dict[int, Asked] = {}
-        self._ticks = 0
-
-    def tick(self) -> int:
-        self._ticks += 1
-        return self._ticks
+        self._ticks = count(1)
 
     def invoke(self, client: str, txn: Txn) -> Asked:
         number = len(self.asked) + 1
         tagged = replace(txn, reads=(*txn.reads, TAG + b"%d" % number))
-        self.asked[number] = Asked(number=number, client=client, txn=tagged, invoked=self.tick())
+        self.asked[number] = Asked(number=number, client=client, txn=tagged, invoked=next(self._ticks))
         return self.asked[number]
 
     def answer(self, asked: Asked, outcome: TxnOutcome) -> None:
         if isinstance(outcome, Executed):
-            asked.returned, asked.result = self.tick(), outcome
+            asked.returned, asked.result = next(self._ticks), outcome
         elif isinstance(outcome, TxnRefused):
             asked.refused = True
 

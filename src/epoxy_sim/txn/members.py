@@ -102,8 +102,7 @@ class Members:
     def _publish(self, config: ClusterConfig) -> None:
         self.config = config
         self._judge.members.setdefault(config.term, frozenset(config.electorate))
-        if self._world.trace is not None:
-            self._world.note(f"epoch {config.epoch}: {config.previous} to {config.active}, term {config.term}")
+        self._world.note(f"epoch {config.epoch}: {config.previous} to {config.active}, term {config.term}")
 
     def _begin_joint(self, change: TxnMembersChange) -> None:
         for i in change.wiped:

@@ -89,8 +89,7 @@ class TxnSimulation(Simulation[AnyPlan]):
         return all(log.executed.get(r, 0) == slot for log in logs for r, slot in log.highest.items())
 
     def _faults_end(self) -> None:
-        if self.world.trace is not None:
-            self.world.note("all faults end")
+        self.world.note("all faults end")
         self.nemesis.relent()
         self.calm = self.members.calm = True
 

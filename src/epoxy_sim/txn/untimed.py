@@ -119,9 +119,7 @@ class Scramble:
             self._come_between(votes)
             return
         if ready and self.dice.random() < 0.85:
-            letter = max(ready, key=self._urgency)
-            self.letters.remove(letter)
-            self._deliver(letter)
+            self._deliver(max(ready, key=self._urgency))
             return
         roll = self.dice.random()
         if roll < 0.3 and self.commands:
@@ -191,7 +189,6 @@ class Scramble:
         self._recover(self.dice.choice((other, *rest)), instance_id)
         self._deliver_among({other, *rest}, before=self.dice.choice((is_voting, is_told)))
         for letter in [each for each in self.letters if is_told(each) and self.dice.random() < 0.5]:
-            self.letters.remove(letter)
             self._deliver(letter)
         if self.dice.random() < 0.5:
             self._recover(self.dice.choice((one, near)), instance_id)
@@ -202,7 +199,6 @@ class Scramble:
         while letters := [
             each for each in self.letters if {each.sender, each.to} <= replicas and not (before and before(each))
         ]:
-            self.letters.remove(letters[0])
             self._deliver(letters[0])
 
     def _submit(self, home: int | None = None) -> None:
@@ -213,18 +209,14 @@ class Scramble:
         self.ids.append(instance_id)
         self.note(f"{NAMES[home]} puts {instance_id} forward: {type(operation).__name__}")
         command = Command(txns=(Txn(then=(operation,)),))
-        self._begin(
-            FlowTask(f"{instance_id} at {NAMES[home]}", home, submit(instance_id, command, self._context(home)))
-        )
+        self._begin(str(instance_id), home, submit(instance_id, command, self._context(home)))
 
     def _recover(self, home: int | None = None, instance_id: InstanceId | None = None) -> None:
         home = home if home is not None else self.dice.choice(sorted(self.up))
         instance_id = instance_id if instance_id is not None else self.dice.choice(self.ids)
         if not self.replicas[home].log.get(instance_id).is_committed:
             self.note(f"{NAMES[home]} recovers {instance_id}")
-            self._begin(
-                FlowTask(f"recovery of {instance_id} at {NAMES[home]}", home, recover(instance_id, self._context(home)))
-            )
+            self._begin(f"recovery of {instance_id}", home, recover(instance_id, self._context(home)))
 
     def _crash(self, victim: int | None = None) -> None:
         """Its flows end; what it holds stays, and it goes on at once. Or it is gone for good."""
@@ -244,6 +236,7 @@ class Scramble:
             self._happened(task, News() if watched else Expired())
 
     def _deliver(self, letter: Letter) -> None:
+        self.letters.remove(letter)
         if letter.to not in self.up:
             return
         self.note(f"{NAMES[letter.sender]} {'<-' if letter.is_reply else '->'} {NAMES[letter.to]}: {say(letter.body)}")
@@ -259,7 +252,8 @@ class Scramble:
 
     # Flows
 
-    def _begin(self, task: FlowTask) -> None:
+    def _begin(self, what: str, home: int, flow: "Flow[object]") -> None:
+        task = FlowTask(f"{what} at {NAMES[home]}", home, flow)
         self.tasks.append(task)
         self._go_on(task, None)
 

@@ -42,9 +42,7 @@ mutable = campaign_command(
 membership = campaign_command(
     Setup,
     MEMBERSHIP,
-    options.policy_option,
-    options.mutant_option,
-    options.minutes_option,
+    *(options.policy_option, options.mutant_option, options.minutes_option),
     workload=MEMBERSHIP,
     seeds="0..500",
     short="Members come and go, under load and faults.",
@@ -60,9 +58,7 @@ membership = campaign_command(
 as_described = campaign_command(
     Setup,
     AS_DESCRIBED,
-    options.n_option,
-    options.policy_option,
-    options.minutes_option,
+    *(options.n_option, options.policy_option, options.minutes_option),
     workload="per-key",
     mutant=AS_DESCRIBED,
     seeds="0..2000",
