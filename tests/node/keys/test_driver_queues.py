@@ -8,7 +8,7 @@ from epoxy.model.ballot import Ballot
 from epoxy.model.messages import Accept, AcceptOk, HigherBallot, Read
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Committed, Consistency, ExpectedValueDoesNotMatch, Path, Refused, VersionMismatch, Write
-from epoxy.node.keys.driver import MAX_QUEUED_PER_KEY, UNCHANGED
+from epoxy.node.keys.driver import MAX_QUEUED_PER_KEY, UNBEGUN, UNCHANGED, AnyTime
 from epoxy.protocol.effects import Pause
 from tests.node.bench import Node
 from tests.node.keys.driver_bench import MINE, OTHERS, kinds, preparing, writing
@@ -115,6 +115,22 @@ def test_a_caller_that_raises_does_not_hold_up_the_others() -> None:
 
 
 # Updates: writes that follow from the version before
+
+
+class Unwanted(AnyTime):
+    def begin(self) -> bool:
+        return False
+
+
+def test_a_write_that_is_not_wanted_any_more_passes_its_turn_on() -> None:
+    node, accepts = writing()
+    node.driver.write(Write(key=KEY, value=b"late"), node.outcomes.append, Unwanted())
+    node.write()
+    accepts[B].answer(AcceptOk())
+    played_out(node)
+    assert node.outcomes[1] == UNBEGUN
+    assert len(node.outcomes) == 3
+    assert node.state().committed == MINE
 
 
 def one_more(before: Proposal | None) -> Write:

@@ -1,5 +1,7 @@
 """The shortest way of a linearizable read, and where it is left to the flow."""
 
+from typing import Any
+
 import pytest
 
 from epoxy.model.errors import TooManyConflicts
@@ -10,6 +12,7 @@ from epoxy.node.keys.replica import Replica
 from epoxy.protocol.effects import Timing
 from epoxy_sim.patching import Patch, applied
 from tests.node.bench import Node, Sent
+from tests.node.keys.driver_bench import answers_then_raises
 from tests.protocol.keys.harness import KEY, TIMING, A, B, C, D, commit, config_of, fast_vote, prop
 
 ONE = prop(b"1", by=A, mutable=True)
@@ -164,3 +167,14 @@ def test_a_client_that_fails_at_its_answer_is_not_answered_twice() -> None:
     with pytest.raises(RuntimeError):
         node.transport.take()[B].answer(ReadOk(committed=ONE, vote=None))
     assert heard == found(ONE)
+    assert node.driver.failures.count["read"] == 0
+
+
+def test_a_read_that_is_left_to_the_flow_while_it_is_sent_and_then_breaks_is_answered_by_the_flow_alone() -> None:
+    node = Node()
+    node.handle_now(commit(ONE))
+    transport: Any = node.transport
+    transport.send = answers_then_raises(StaleEpoch(config=config_of(epoch=2)))
+    with pytest.raises(OSError, match="no route"):
+        node.read(Consistency.LINEARIZABLE)
+    assert node.reads == [], "the flow answers"

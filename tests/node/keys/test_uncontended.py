@@ -1,5 +1,7 @@
 """The shortest way of a write, and where it is left to the flow."""
 
+from typing import Any
+
 import pytest
 
 from epoxy.model.ballot import Ballot
@@ -21,7 +23,7 @@ from epoxy.node.keys.replica import Replica
 from epoxy.node.keys.uncontended import Uncontended
 from epoxy_sim.patching import Patch, applied
 from tests.node.bench import Node, with_learner
-from tests.node.keys.driver_bench import MINE, OTHERS, kinds, writing
+from tests.node.keys.driver_bench import MINE, OTHERS, answers_then_raises, kinds, writing
 from tests.protocol.keys.harness import KEY, TIMING, A, B, C, commit, config_of, prepare, prop
 
 WON = Committed(proposal=MINE, mine=True, path=Path.FAST, previous=None)
@@ -160,3 +162,17 @@ def test_a_client_that_fails_at_its_answer_is_not_answered_twice() -> None:
         node.disk.sync()
     assert heard == [WON]
     assert node.driver.failures.count["write"] == 0
+
+
+def test_a_write_that_is_left_to_the_flow_while_it_is_sent_and_then_breaks_is_answered_once() -> None:
+    """A transport may answer at once, and raise at the next replica: the flow of the first answer still ends."""
+    node = Node()
+    reports: list[str] = []
+    node.driver.failures.report = lambda flow, _: reports.append(flow)
+    node.write()
+    transport: Any = node.transport
+    transport.send = answers_then_raises(AlreadyCommitted(committed=OTHERS))
+    node.disk.sync()
+    node.disk.sync()
+    assert node.outcomes == [ConsensusFailed(reason="failed at OSError('no route')")]
+    assert reports == ["write"]

@@ -168,6 +168,19 @@ def test_a_replica_that_left_tells_what_it_knows() -> None:
     assert not host.submissions.flights
 
 
+def test_a_flight_of_the_next_term_is_not_given_up_at_another_turn_in_it() -> None:
+    host = Host()
+    host.ask()
+    host.hold(FIRST)
+    host.replica.arrive(1)
+    host.submissions.turned(is_member=True)
+    assert host.told == [LEFT]
+    host.ask()
+    host.submissions.turned(is_member=True)
+    assert host.told == [LEFT]
+    assert len(host.submissions.queue) == 1, "it was not begun, so it is proposed again"
+
+
 def test_a_client_that_withdraws_is_never_proposed() -> None:
     host = Host()
     ticket = host.submissions.add(ADD, host.told.append)
