@@ -8,7 +8,7 @@ from epoxy.model.ballot import Ballot
 from epoxy.model.messages import Accept, AcceptOk, HigherBallot, Read
 from epoxy.model.records import Proposal
 from epoxy.model.writes import Committed, Consistency, ExpectedValueDoesNotMatch, Path, Refused, VersionMismatch, Write
-from epoxy.node.keys.driver import MAX_QUEUED_PER_KEY, UNBEGUN, UNCHANGED, AnyTime
+from epoxy.node.keys.driver import MAX_QUEUED_PER_KEY, UNBEGUN, UNCHANGED
 from epoxy.protocol.effects import Pause
 from tests.node.bench import Node
 from tests.node.keys.driver_bench import MINE, OTHERS, kinds, preparing, writing
@@ -117,7 +117,10 @@ def test_a_caller_that_raises_does_not_hold_up_the_others() -> None:
 # Updates: writes that follow from the version before
 
 
-class Unwanted(AnyTime):
+class Unwanted:
+    def wait(self) -> None:
+        pass
+
     def begin(self) -> bool:
         return False
 
