@@ -24,12 +24,11 @@ LAST_SHIFT = 63
 def uint(number: int) -> bytes:
     if not 0 <= number <= MAX_UINT:
         raise InvalidValue(f"{number} is not an unsigned 64-bit integer")
-    out: list[bytes] = []
+    encoded = b""
     while number > 0x7F:
-        out.append(BYTES[number & 0x7F | 0x80])
+        encoded += BYTES[number & 0x7F | 0x80]
         number >>= 7
-    out.append(BYTES[number])
-    return b"".join(out)
+    return encoded + BYTES[number]
 
 
 def decode_uint(buffer: bytes, position: int) -> tuple[int, int]:

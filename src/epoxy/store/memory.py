@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import islice
 
+from epoxy.model.errors import StoreFailed
 from epoxy.ports import Snapshot
 from epoxy.store.buffer import WriteBuffer
 from epoxy.store.conflicts import Values
@@ -39,7 +40,8 @@ class MemoryStore(Transactor):
         return MapView(self._visible)
 
     def newest(self) -> Snapshot:
-        self._assert_alive()
+        if self._dead is not None:
+            raise StoreFailed(self._dead)
         return self._visible
 
     def durable(self) -> Snapshot:
