@@ -1,6 +1,7 @@
 """A connection to the server beside the agent: commands out, replies in, in order."""
 
 import asyncio
+import re
 from collections import deque
 from typing import cast
 
@@ -19,6 +20,10 @@ MAX_WAITING = 256
 MAX_REPLY_BYTES = 1 << 20
 """A full INFO has about 10 KiB."""
 
+LONG_ARRAY = re.compile(rb"\r\n[*%~>][0-9]{7}")
+"""The header of an array that cannot fit in MAX_REPLY_BYTES. hiredis reserves memory for all elements at the header, so
+it must not see one. No command of the agent is answered with a text that has such a line."""
+
 INCOMPLETE = object()
 
 
@@ -36,8 +41,13 @@ class ReplyReader:
     def __init__(self) -> None:
         self._reader = hiredis.Reader(protocolError=InvalidValue, replyError=ServerError, notEnoughData=INCOMPLETE)
         self._unfinished_bytes = 0
+        self._tail = b"\r\n"
 
     def feed(self, data: bytes) -> list[Reply]:
+        recent = self._tail + data
+        if LONG_ARRAY.search(recent):
+            raise Oversized(f"a reply of more than {MAX_REPLY_BYTES} bytes")
+        self._tail = recent[-9:]
         self._reader.feed(data)
         replies: list[Reply] = []
         while (reply := self._reader.gets()) is not INCOMPLETE:

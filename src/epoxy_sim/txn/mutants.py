@@ -342,6 +342,15 @@ def forget_at_once(self: OrderedReplica) -> None:
         self.keeps_more = False
 
 
+@mutant(OrderedReplica, "is_idle", "kept-is-idle", "rests although decisions are kept for a member", since=3070)
+def idle_without_instances(self: OrderedReplica) -> bool:
+    """Looks at the instances in memory alone; those kept for a member that is away may all be on disk."""
+    log = self.log
+    if self.keeps_more or self.is_behind:
+        return False
+    return not log.instances and all(log.executed.get(r, 0) >= highest for r, highest in log.highest.items())
+
+
 @mutant(OrderedEngine, "turned", "flows-go-on", "carries on in a term what was begun in another")
 def flows_go_on(self: OrderedEngine) -> None:
     """From one term into the next."""
