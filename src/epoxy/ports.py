@@ -79,6 +79,14 @@ class Store(Protocol):
     def newest_stamp(self) -> int:
         """The number of commits that were given stamps, durable or not; their stamps begin with it."""
 
+    def remember(self, rows: dict[bytes, bytes | None]) -> None:
+        """As `put`, for what is recorded about other stores: `position` does not rise with it. Otherwise the records
+        that two idle nodes keep of each other's positions would raise these positions for ever."""
+
+    def position(self) -> int:
+        """How much was ever durable here. Rises with the syncs, in this process and the next ones, and a store that
+        lost a sync is below what it reported before."""
+
     def close(self) -> None:
         """Nothing is acknowledged any more: `when_durable` does not call back."""
 

@@ -647,6 +647,33 @@ class StoreConformance:
         bench.reopen()
         assert rows(bench.store.begin()) == rows(bench.store.durable()) == [(b"b", b"v")]
 
+    def test_the_position_rises_with_every_sync_and_stays(self, bench: Bench) -> None:
+        store, seen = bench.store, [bench.store.position()]
+        for key in (b"a", b"b"):
+            put(store, key)
+            assert store.position() == seen[-1], "not durable yet"
+            bench.sync()
+            seen.append(store.position())
+        assert seen == sorted(set(seen))
+        put(store, b"lost")
+        bench.crash()
+        assert bench.store.position() == seen[-1]
+
+    def test_what_is_remembered_is_durable_and_does_not_raise_the_position(self, bench: Bench) -> None:
+        put(bench.store, b"a")
+        bench.sync()
+        position = bench.store.position()
+        bench.store.remember({b"noted": b"1"})
+        bench.sync()
+        assert bench.store.position() == position
+        bench.crash()
+        assert bench.store.durable().get(b"noted") == b"1"
+        assert bench.store.position() >= position
+        put(bench.store, b"b")
+        bench.store.remember({b"noted": b"2"})
+        bench.sync()
+        assert bench.store.position() > position, "together with something else it rises"
+
     def test_a_closed_store_refuses_and_acknowledges_nothing(self, bench: Bench) -> None:
         told: list[str] = []
         open_before = bench.store.begin()

@@ -22,6 +22,9 @@ Flush = Callable[[Callable[[], None]], None]
 SEQUENCE_ROW = b"\xff/sequence"
 """Part of `survivors`: the last stamp, so that stamps rise even when every stamped row has been cleared."""
 
+POSITION_ROW = b"\xff/position"
+"""Part of `survivors`: the position."""
+
 
 class MemoryStore(Transactor):
     """`pending` transactions are committed and not yet durable. Without `flush` everything is durable at once."""
@@ -30,11 +33,14 @@ class MemoryStore(Transactor):
         super().__init__()
         rows = dict(contents or {})
         self._sequence = self._durable_sequence = int.from_bytes(rows.pop(SEQUENCE_ROW, b""), "big")
+        self._position = int.from_bytes(rows.pop(POSITION_ROW, b""), "big")
+        self._counts = True
         self._visible = VersionedMap(rows)
         self._durable = self._visible if flush is None else VersionedMap(rows)
         self._flush = flush
         self._flushing = False
-        self._pending: deque[tuple[Values, int]] = deque()
+        self._pending: deque[tuple[Values, int, bool]] = deque()
+        """Effects, the last stamp, and whether the position rises."""
 
     def view(self) -> MapView:
         return MapView(self._visible)
@@ -51,6 +57,16 @@ class MemoryStore(Transactor):
     def newest_stamp(self) -> int:
         return self._sequence
 
+    def position(self) -> int:
+        return self._position
+
+    def remember(self, rows: dict[bytes, bytes | None]) -> None:
+        self._counts = False
+        try:
+            self.put(rows, None)
+        finally:
+            self._counts = True
+
     def close(self) -> None:
         self._die("the store is closed")
 
@@ -62,12 +78,14 @@ class MemoryStore(Transactor):
         """What a crash leaves: all that is durable, and the first `keep` of the other transactions. A disk may have
         written some of those, in their order."""
         assert 0 <= keep <= len(self._pending), keep
-        contents, sequence = VersionedMap(self._durable.values), self._durable_sequence
-        for effects, reached in islice(self._pending, keep):
+        contents, sequence, position = VersionedMap(self._durable.values), self._durable_sequence, self._position
+        for effects, reached, counts in islice(self._pending, keep):
             contents.apply(effects)
             sequence = reached
-        if sequence:
-            contents.values[SEQUENCE_ROW] = sequence.to_bytes(8, "big")
+            position += counts
+        for row, number in ((SEQUENCE_ROW, sequence), (POSITION_ROW, position)):
+            if number:
+                contents.values[row] = number.to_bytes(8, "big")
         return contents.values
 
     def write(self, transaction: WriteBuffer) -> None:
@@ -78,8 +96,9 @@ class MemoryStore(Transactor):
         self.commits += 1
         if self._flush is None:
             self._durable_sequence, self._synced = sequence, self.commits
+            self._position += self._counts
             return
-        self._pending.append((effects, sequence))
+        self._pending.append((effects, sequence, self._counts))
         # The effects are held until they are synced; a late write to the buffer must not change them.
         transaction.values = {}
         if not self._flushing:
@@ -96,7 +115,8 @@ class MemoryStore(Transactor):
             return
         assert self._synced < through, "a flush ends once"
         while self._synced < through:
-            effects, self._durable_sequence = self._pending.popleft()
+            effects, self._durable_sequence, counts = self._pending.popleft()
+            self._position += counts
             self._durable.apply(effects)
             self._synced += 1
         while self._waiting and self._waiting[0][0] <= self._synced:

@@ -128,6 +128,11 @@ class WriteAheadLog:
         self.syncs = SyncTimes()
         self._segment = Segment.create(folder, reached.generation + 1, reached.frame + 1, segment_bytes)
 
+    @property
+    def next_frame(self) -> int:
+        """The number of the frame that is written next."""
+        return self._segment.next_frame
+
     def frame(self, sequence: int, effects: Values) -> bytes:
         """The frame for the next `write`. Nothing may be written or rotated between the two."""
         self._sequence = sequence

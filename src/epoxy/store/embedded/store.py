@@ -74,6 +74,9 @@ class EmbeddedStore(Transactor):
         self._undo: UndoLog[Replaced] = UndoLog()
         self._durable_undo: UndoLog[Replaced] = UndoLog()
         self._sequence = reached.sequence
+        self._position = reached.frame
+        self._counted = False
+        """Whether a commit since the last flush began counts for the position."""
         self._log_bytes = 0
         self._scheduled = self._writing = False
         self._closed = False
@@ -96,6 +99,9 @@ class EmbeddedStore(Transactor):
 
     def newest_stamp(self) -> int:
         return self._sequence
+
+    def position(self) -> int:
+        return self._position
 
     def longest_sync_ms(self) -> float:
         """Of the last seconds: every acknowledgement waits for a sync."""
@@ -125,6 +131,7 @@ class EmbeddedStore(Transactor):
             self._undo.record({key: levels.replaced(key) for key in effects})
         levels.open.add(effects)
         self._sequence = sequence
+        self._counted = True
         self.commits += 1
         if not (self._scheduled or self._writing):
             self._scheduled = True
@@ -132,12 +139,16 @@ class EmbeddedStore(Transactor):
 
     def put(self, rows: dict[bytes, bytes | None], stamped: tuple[bytes, bytes, bytes] | None) -> None:
         """As `write`, for the hot path of commits: clearing an absent key is not detected, and adds it to the log."""
-        if self._dead is not None:
-            raise StoreFailed(self._dead)
-        levels = self._levels
+        self._counted = True
         if stamped is not None:
             self._sequence += 1
             rows[stamped[0] + stamp(self._sequence, 0) + stamped[1]] = stamped[2]
+        self.remember(rows)
+
+    def remember(self, rows: dict[bytes, bytes | None]) -> None:
+        if self._dead is not None:
+            raise StoreFailed(self._dead)
+        levels = self._levels
         if self._undo.newest is not None and self._undo.has_readers():
             self._undo.record({key: levels.replaced(key) for key in rows})
         levels.open.add(rows)
@@ -155,23 +166,26 @@ class EmbeddedStore(Transactor):
         effects = levels.open
         self._levels = MemtableStack(Memtable(), effects, levels.active, levels.frozen, levels.tree)
         self._writing = True
+        position = self._log.next_frame if self._counted else self._position
+        self._counted = False
         # Encoded here: in the thread it would wait for the interpreter's lock once more beside a busy loop.
         frame = self._log.frame(self._sequence, effects.values)
         light = through - self._synced <= FEW_COMMITS
         self._writer.submit(
-            lambda: self._log.write(frame), lambda size: self._flushed(through, size), self._fail, light=light
+            lambda: self._log.write(frame), lambda size: self._flushed(through, position, size), self._fail, light=light
         )
 
     def _too_far_ahead(self) -> bool:
         return self._checkpointing and self._log_bytes >= MAX_LOG_BYTES // LOG_BYTES * self._log_limit
 
-    def _flushed(self, through: int, size: int) -> None:
+    def _flushed(self, through: int, position: int, size: int) -> None:
         """The next flush starts before the callbacks are called, which takes a while."""
         if self._dead is not None:
             return
         self._writing = False
         self._activate_flushed()
         self._synced = through
+        self._position = position
         self._log_bytes += size
         if self._log_bytes >= self._log_limit and not self._checkpointing:
             self._freeze()
