@@ -70,10 +70,6 @@ class MemoryStore(Transactor):
     def close(self) -> None:
         self._die("the store is closed")
 
-    @property
-    def pending(self) -> int:
-        return len(self._pending)
-
     def survivors(self, keep: int = 0) -> dict[bytes, bytes]:
         """What a crash leaves: all that is durable, and the first `keep` of the other transactions. A disk may have
         written some of those, in their order."""

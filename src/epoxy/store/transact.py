@@ -24,6 +24,11 @@ class Transactor:
         # Bounded by the callers' requests in flight.
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
+    @property
+    def pending(self) -> int:
+        """Commits that are not durable yet."""
+        return self.commits - self._synced
+
     def view(self) -> VersionedView:
         raise NotImplementedError
 

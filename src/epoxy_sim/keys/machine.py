@@ -1,5 +1,6 @@
 """A simulated datacenter: a disk that stays, and lives (processes) that come and go."""
 
+import errno
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
@@ -10,7 +11,8 @@ from epoxy.model.messages import Reply, Request
 from epoxy.model.records import KeyState
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
-from epoxy.store.memory import MemoryStore
+from epoxy_sim.disk.memory_disk import MemoryDisk
+from epoxy_sim.disk.port import Disk
 from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.plan import ClusterPlan, FaultKind
 from epoxy_sim.trace_format import NAMES
@@ -23,7 +25,7 @@ T = TypeVar("T")
 
 
 class Machine:
-    """What survives a crash: the synced part of the disk."""
+    """What survives a crash: its disk."""
 
     def __init__(self, machine_id: int, world: World, network: "Network", judge: Judge, plan: ClusterPlan) -> None:
         self.id = machine_id
@@ -44,29 +46,38 @@ class Machine:
         self.life: Life | None = None
         self.stops: list[str] = []
         self._backlog: list[Action] = []
-        self._contents: dict[bytes, bytes] = {}
+        self.disk = self.new_disk()
         self.lives = 0
 
     def start(self) -> None:
         if self.life is None:
             self.lives += 1
-            self.life = self.new_life(self._contents)
+            self.life = self.new_life()
             self.judge.started(self.id, self.life.load)
 
-    def new_life(self, contents: dict[bytes, bytes]) -> "Life":
-        return Life(self, contents)
+    def new_life(self) -> "Life":
+        return Life(self)
+
+    def new_disk(self) -> Disk:
+        return MemoryDisk()
 
     def crash(self, keep: float = 0.0) -> None:
-        """The process is gone, and with it the unsynced transactions, except for the first `keep` of them."""
+        """The process is gone, and with it what was not synced, except for the share `keep` of it."""
         if self.life is not None:
-            self._contents = self.life.end(keep)
+            self.disk.crash(keep)
+            self.life.end()
             self.life = None
             self.paused = False
             self._backlog.clear()
 
+    def restore(self, image: Disk) -> None:
+        """The process ends, and the disk is replaced by a copy of this image of it, or of another."""
+        self.crash()
+        self.disk = image.image()
+
     def lose_disk(self) -> None:
         self.crash()
-        self._contents = {}
+        self.disk = self.new_disk()
         self.judge.disk_lost(self.id)
 
     def stop(self, reason: str, keep: float) -> None:
@@ -109,11 +120,11 @@ class Machine:
 class Life:
     """One process, from start to crash. It is the production replica's clock, transport, dice and disk."""
 
-    def __init__(self, machine: Machine, contents: dict[bytes, bytes]) -> None:
+    def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.hang_ups: list[Action] = []
         """Called when the process ends: its connections break."""
-        self.store = MemoryStore(self._flush, contents=contents)
+        self.store = machine.disk.open(self)
         alarm = machine.judge.alarm
         self.replica = Replica(machine.id, self.store, machine.config, alarm)
         self.replica.watchers.append(self._watch)
@@ -155,12 +166,9 @@ class Life:
     def load(self, key: bytes) -> KeyState:
         return self.store.transact(lambda tx: self.replica.keyspace.load(tx, key))
 
-    def end(self, keep: float) -> dict[bytes, bytes]:
-        survivors = self.store.survivors(int(self.store.pending * keep))
-        self.store.close()
+    def end(self) -> None:
         for hang_up in self.hang_ups:
             self.machine.world.after(0, hang_up)
-        return survivors
 
     # Clock
 
@@ -185,20 +193,22 @@ class Life:
 
     # Disk
 
-    def _flush(self, done: Callable[[], None]) -> None:
+    def wait_for_disk(self, then: Callable[[], None]) -> None:
         machine = self.machine
         slowest_us = 200_000 if machine.disk_slow else 500
-        machine.world.after(machine.dice.randrange(50, slowest_us), lambda: self.run(lambda: self._synced(done)))
+        machine.world.after(machine.dice.randrange(50, slowest_us), lambda: self.run(then))
 
-    def _synced(self, done: Callable[[], None]) -> None:
+    def disk_error(self) -> OSError | None:
         machine = self.machine
         if machine.disk_full:
-            machine.stop("no space left on the disk", machine.dice.random())
-        elif machine.fsync_fails:
+            return OSError(errno.ENOSPC, "no space left on the disk")
+        if machine.fsync_fails:
             machine.fsync_fails = False
-            machine.stop("fsync failed", machine.dice.random())
-        else:
-            done()
+            return OSError(errno.EIO, "fsync failed")
+        return None
+
+    def disk_failed(self, reason: str) -> None:
+        self.machine.stop(reason, self.machine.dice.random())
 
     def _watch(self, key: bytes, before: KeyState, after: KeyState) -> None:
         judge, replica_id = self.machine.judge, self.machine.id

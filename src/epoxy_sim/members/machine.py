@@ -49,15 +49,15 @@ class MembersMachine(Machine):
         if is_new and isinstance(self.life, MembersLife):
             self.run(self.life, self.life.member.start)
 
-    def new_life(self, contents: dict[bytes, bytes]) -> Life:
-        return MembersLife(self, contents)
+    def new_life(self) -> Life:
+        return MembersLife(self)
 
 
 class MembersLife(Life):
     machine: MembersMachine
 
-    def __init__(self, machine: MembersMachine, contents: dict[bytes, bytes]) -> None:
-        super().__init__(machine, contents)
+    def __init__(self, machine: MembersMachine) -> None:
+        super().__init__(machine)
         self.member = Membership(self.driver, self.store, self, self)
         self.reading: dict[int, bytes] = {}
         """How far each learner has read here, for as long as it is a learner."""

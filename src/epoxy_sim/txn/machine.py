@@ -40,7 +40,7 @@ class TxnMachine(per_key.Machine):
     def start(self) -> None:
         if self.life is None:
             self.lives += 1
-            life = TxnLife(self, self._contents)
+            life = TxnLife(self)
             # Machines have been up for a while when a run begins; only a restarted one asks how far the others are.
             life.engine.catchup.is_known = self.lives == 1
             self.life = life
@@ -52,7 +52,7 @@ class TxnMachine(per_key.Machine):
         """Another machine under the same id, which is not a member."""
         self.crash()
         self.config = config
-        self._contents = {}
+        self.disk = self.new_disk()
         self.judge.wiped(self.id)
         self.start()
 
@@ -62,8 +62,8 @@ class TxnMachine(per_key.Machine):
 
 
 class TxnLife(per_key.Life):
-    def __init__(self, machine: TxnMachine, contents: dict[bytes, bytes]) -> None:
-        super().__init__(machine, contents)
+    def __init__(self, machine: TxnMachine) -> None:
+        super().__init__(machine)
         self._judge = machine.judge
         self.engine = OrderedEngine(machine.id, self.store, self.replica.config, self, self, self, machine.judge.alarm)
         self.engine.timing = machine.ordered_timing

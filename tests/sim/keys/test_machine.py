@@ -7,8 +7,8 @@ from epoxy.model.errors import StoreFailed
 from epoxy.model.messages import CommitOk, PrepareOk, Read, ReadOk
 from epoxy.model.records import KeyState
 from epoxy.model.writes import Committed, Outcome, Write
+from epoxy_sim.disk.memory_disk import MemoryDisk
 from epoxy_sim.keys.judge import Judge
-from epoxy_sim.keys.machine import Life
 from epoxy_sim.keys.plan import FaultKind
 from epoxy_sim.patching import Patch, applied
 from epoxy_sim.simulation import Violation
@@ -81,11 +81,10 @@ def test_nothing_of_an_earlier_life_goes_on() -> None:
 def test_a_restarted_replica_is_compared_with_what_was_durable() -> None:
     town = promising()
 
-    def amnesia(life: Life, _: float) -> dict[bytes, bytes]:
-        life.store.close()
-        return {}
+    def amnesia(disk: MemoryDisk, _: float) -> None:
+        disk._contents = {}
 
-    with applied((Patch(Life, "end", amnesia),)):
+    with applied((Patch(MemoryDisk, "crash", amnesia),)):
         town.machine(A).crash()
     with pytest.raises(Violation) as caught:
         town.machine(A).start()

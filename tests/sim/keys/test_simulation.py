@@ -17,11 +17,11 @@ from epoxy.protocol.keys import acceptor, proposer, reader, rounds
 from epoxy.protocol.keys.effects import Flow
 from epoxy.runtime.flow import FlowRunner
 from epoxy_sim import history, linearizability
+from epoxy_sim.disk.memory_disk import MemoryDisk
 from epoxy_sim.keys import simulation
 from epoxy_sim.keys.client import Client
 from epoxy_sim.keys.generate import WORKLOADS, generate
 from epoxy_sim.keys.judge import Judge
-from epoxy_sim.keys.machine import Life
 from epoxy_sim.keys.nemesis import Nemesis
 from epoxy_sim.keys.network import Network
 from epoxy_sim.keys.plan import OF_CHANGES, Ask, ClientPlan, Fault, FaultKind, Plan, Weather
@@ -155,12 +155,11 @@ def test_the_last_clients_come_one_after_the_other_when_all_is_calm() -> None:
 # Planted: lost values
 
 
-def forget_everything(life: Life, _: float) -> dict[bytes, bytes]:
-    life.store.close()
-    return {}
+def forget_everything(disk: MemoryDisk, _: float) -> None:
+    disk._contents, disk._store = {}, None
 
 
-AMNESIA = (Patch(Life, "end", forget_everything), Patch(Judge, "started", nothing))
+AMNESIA = (Patch(MemoryDisk, "crash", forget_everything), Patch(Judge, "started", nothing))
 """A disk that loses all, and a judge that does not compare: only those who look can find out."""
 
 

@@ -1,0 +1,1 @@
+"""Simulated disks: what a machine keeps when its process ends."""

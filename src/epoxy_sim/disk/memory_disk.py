@@ -1,0 +1,41 @@
+"""A disk without files: the rows of a MemoryStore that are durable."""
+
+from collections.abc import Callable, Mapping
+
+from epoxy.store.memory import MemoryStore
+from epoxy_sim.disk.port import DiskUser
+
+
+class MemoryDisk:
+    """What a crash leaves is a prefix of the transactions, at least all that are durable."""
+
+    def __init__(self, contents: Mapping[bytes, bytes] | None = None) -> None:
+        self._contents = dict(contents or {})
+        self._store: MemoryStore | None = None
+        self._before_lies: dict[bytes, bytes] | None = None
+
+    def open(self, user: DiskUser) -> MemoryStore:
+        def synced(done: Callable[[], None]) -> None:
+            error = user.disk_error()
+            if error is not None:
+                user.disk_failed(str(error.strerror))
+            else:
+                done()
+
+        self._store = MemoryStore(lambda done: user.wait_for_disk(lambda: synced(done)), contents=self._contents)
+        return self._store
+
+    def crash(self, keep: float) -> None:
+        assert self._store is not None, "a crash ends a process"
+        kept = self._store.survivors(int(self._store.pending * keep))
+        self._contents = kept if self._before_lies is None else self._before_lies
+        self._before_lies = None
+        self._store.close()
+        self._store = None
+
+    def image(self) -> "MemoryDisk":
+        return MemoryDisk(self._contents if self._store is None else self._store.survivors())
+
+    def lie(self) -> None:
+        if self._before_lies is None:
+            self._before_lies = self.image()._contents
