@@ -21,9 +21,10 @@ from epoxy.model.records import ChangelogEntry, CommittedRecord, Proposal, Propo
 from epoxy.node.txn.transactions import OWNED
 from epoxy.store.buffer import stamp
 from epoxy.store.embedded.datadir import DataDir
+from epoxy.store.embedded.files import MAP_BYTES
 from epoxy.store.embedded.log import LogPosition, WriteAheadLog, segments
 from epoxy.store.embedded.store import LOG_BYTES
-from epoxy.store.embedded.tree import MAP_BYTES, POSITION_ROW, encoder
+from epoxy.store.embedded.tree import POSITION_ROW, encoder
 from epoxy.store.keyspace import CHANGELOG, KV, LAYOUT, LEGACY_LAYOUT, USER_VERSION, VALUE, VERSIONSTAMP
 from epoxy.store.txn_rows import VALUES
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from epoxy.ports import Transaction
-from epoxy.store.embedded import log as log_module
 from epoxy.store.embedded import tree as tree_module
+from epoxy.store.embedded.files import SystemFiles
 from epoxy.store.embedded.log import WriteAheadLog, segments
 from epoxy.store.embedded.store import EmbeddedStore
 from tests.store.conformance import rows
@@ -103,10 +103,10 @@ class CrashMachine(RuleBasedStateMachine):
             self.bench.checkpointer.work()
         self.crash()
 
-    @rule(function=st.sampled_from(["write", "sync_folder"]))
+    @rule(function=st.sampled_from(["write", "rename"]))
     def crash_at_the_start_too(self, function: str) -> None:
         """The start itself is cut short, before or after its segment has a name; the next one finds what is left."""
-        with patch.object(log_module, function, dies_after(0, getattr(log_module, function))), suppress(Crash):
+        with patch.object(SystemFiles, function, dies_after(0, getattr(SystemFiles, function))), suppress(Crash):
             self.bench.crash()
         self.crash()
 

@@ -10,6 +10,7 @@ import pytest
 
 from epoxy.ports import Transaction
 from epoxy.store.embedded import log
+from epoxy.store.embedded.files import SystemFiles
 from epoxy.store.embedded.tree import Tree, TreeView
 from tests.store.hand import EmbeddedBench
 
@@ -52,15 +53,16 @@ def test_a_failed_sync_at_the_end_of_a_generation_leaves_a_log_that_opens(monkey
     bench.settle()
     bench.store.transact(put(b"b"))
     bench.tick()
-    real = log.write
+    real = SystemFiles.write
 
-    def fails_after(descriptor: int, data: bytes, offset: int) -> None:
-        real(descriptor, data, offset)
+    def fails_after(files: SystemFiles, file: int, data: bytes, offset: int) -> int:
+        written = real(files, file, data, offset)
         if offset:
             raise OSError(5, "Input/output error")
+        return written
 
     with monkeypatch.context() as patch:
-        patch.setattr(log, "write", fails_after)
+        patch.setattr(SystemFiles, "write", fails_after)
         while bench.writer.work():
             pass
         while bench.writer.report():

@@ -1,5 +1,6 @@
 """A data directory is taken by one process, of one replica, in one format, and refused in words to everybody else."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 from epoxy.model.errors import StoreRefused
 from epoxy.store.embedded.datadir import FORMAT, DataDir
+from epoxy.store.embedded.files import SystemFiles
 from epoxy.store.embedded.store import LOG_BYTES, EmbeddedStore, open_folder
 
 HOLDER = """
@@ -95,7 +97,7 @@ def ignore(_: object) -> None:
 
 def test_every_folder_on_the_way_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr("epoxy.store.embedded.datadir.sync_folder", synced.append)
+    monkeypatch.setattr(SystemFiles, "sync_folder", lambda _, folder: synced.append(folder))
     opened(tmp_path / "a" / "b" / "c").close()
     assert synced[:3] == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
 
@@ -110,6 +112,40 @@ def test_one_process_at_a_time_and_the_other_is_told_whose(tmp_path: Path) -> No
         holder.kill()
         holder.wait()
     opened(tmp_path).close()
+
+
+def test_without_the_lock_file_a_second_process_is_refused_too(tmp_path: Path) -> None:
+    with opened(tmp_path):
+        (tmp_path / "lock").unlink()
+        with pytest.raises(StoreRefused, match="in use by another process"):
+            opened(tmp_path)
+    opened(tmp_path).close()
+
+
+def test_a_version_that_locks_the_file_alone_is_noticed(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    with (tmp_path / "lock").open("r+") as older:
+        older.write("older (pid 5)")
+        older.flush()
+        fcntl.flock(older, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with pytest.raises(StoreRefused, match=r"in use by older \(pid 5\)"):
+            opened(tmp_path)
+    opened(tmp_path).close()
+
+
+def test_without_a_lock_of_the_directory_a_second_process_would_enter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = SystemFiles.lock
+
+    def locks_files_alone(files: SystemFiles, path: Path) -> int | None:
+        return real(files, path / "other" if path.is_dir() else path)
+
+    monkeypatch.setattr(SystemFiles, "lock", locks_files_alone)
+    with opened(tmp_path / "data") as first:
+        (first.path / "lock").unlink()
+        (first.path / "other").unlink()
+        opened(tmp_path / "data").close()
 
 
 def test_the_same_process_is_refused_as_well(tmp_path: Path) -> None:
@@ -158,10 +194,10 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_refuses_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int, __: bytes) -> int:
+    def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(StoreRefused, match="No space left on device"):
         opened(tmp_path)
     monkeypatch.undo()

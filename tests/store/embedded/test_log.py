@@ -10,6 +10,7 @@ import pytest
 
 from epoxy.model.errors import StoreRefused
 from epoxy.store.embedded import log as log_module
+from epoxy.store.embedded.files import SYSTEM_FILES, write_all
 from epoxy.store.embedded.log import (
     FRAME_HEADER_BYTES,
     SECTOR_BYTES,
@@ -23,7 +24,6 @@ from epoxy.store.embedded.log import (
     open_segment,
     recover,
     segment_path,
-    write,
 )
 
 BEGUN = LogPosition()
@@ -88,7 +88,7 @@ def test_dropped_generations_are_gone(tmp_path: Path) -> None:
 def test_every_write_is_a_sync(tmp_path: Path) -> None:
     """The one thing about durability that no test here can break and see: it takes a power cut."""
     segment = Segment.create(tmp_path, 1, 1, 512)
-    assert fcntl.fcntl(segment._descriptor, fcntl.F_GETFL) & os.O_DSYNC
+    assert fcntl.fcntl(segment._file, fcntl.F_GETFL) & os.O_DSYNC
     segment.close()
 
 
@@ -285,7 +285,7 @@ def test_a_write_that_fails_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(OSError, match="No space left"):
-        write(0, b"data", 0)
+        write_all(SYSTEM_FILES, 0, b"data", 0)
     assert calls == [0]
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from epoxy.model.errors import StoreRefused
-from epoxy.store.embedded import datadir, log, store
 from epoxy.store.embedded.datadir import DataDir
+from epoxy.store.embedded.files import SystemFiles
 from epoxy.store.embedded.store import EmbeddedStore
 from tests.store.conformance import rows
 from tests.store.hand import SteppedIoThread
@@ -149,23 +149,21 @@ def test_names_outlive_a_power_cut(disk: Disk, tmp_path: Path) -> None:
     live(disk, tmp_path)
 
 
-@pytest.mark.pure("replaces functions of the store")
 @pytest.mark.parametrize("folder", ["disk", "var", "epoxy", "tree", "log"])
 def test_a_sync_of_a_folder_that_is_left_out_is_noticed(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
-    real = log.sync_folder
+    real = SystemFiles.sync_folder
     skipped = 0
 
-    def forgetful(path: Path) -> None:
+    def forgetful(files: SystemFiles, path: Path) -> None:
         nonlocal skipped
         if path.name == folder:
             skipped += 1
         else:
-            real(path)
+            real(files, path)
 
-    for module in (datadir, store, log):
-        monkeypatch.setattr(module, "sync_folder", forgetful)
+    monkeypatch.setattr(SystemFiles, "sync_folder", forgetful)
     with pytest.raises((AssertionError, StoreRefused)):
         live(disk, tmp_path)
     assert skipped

@@ -21,7 +21,7 @@ from epoxy.store.embedded.space import LEAST_FREE_BYTES, cause_of, free_bytes
 def test_a_full_disk_is_named(
     number: int, free: int, full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(space, "free_bytes", lambda _: free)
+    monkeypatch.setattr(space, "free_bytes", lambda *_: free)
     assert ("the disk is full" in cause_of(OSError(number, "why"), tmp_path)) is full
 
 

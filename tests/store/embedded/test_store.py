@@ -14,6 +14,7 @@ from epoxy.ports import KeyValue
 from epoxy.store.conflicts import Values
 from epoxy.store.embedded import space
 from epoxy.store.embedded import store as embedded
+from epoxy.store.embedded.files import Files
 from epoxy.store.embedded.log import LogPosition, recover, segments
 from epoxy.store.embedded.store import LOG_BYTES, MAX_LOG_BYTES, EmbeddedStore
 from epoxy.store.embedded.tree import Tree, TreeView
@@ -97,23 +98,23 @@ def test_crashes_find(kind: type[EmbeddedStore]) -> None:
 Recovered = tuple[dict[bytes, bytes | None], LogPosition]
 
 
-def replays_nothing(folder: Path, reached: LogPosition | None) -> Recovered:
-    return {}, recover(folder, reached)[1]
+def replays_nothing(folder: Path, reached: LogPosition | None, files: Files) -> Recovered:
+    return {}, recover(folder, reached, files)[1]
 
 
-def forgets_a_row(folder: Path, reached: LogPosition | None) -> Recovered:
-    effects, at = recover(folder, reached)
+def forgets_a_row(folder: Path, reached: LogPosition | None, files: Files) -> Recovered:
+    effects, at = recover(folder, reached, files)
     return dict(list(effects.items())[1:]), at
 
 
-def forgets_the_stamps(folder: Path, reached: LogPosition | None) -> Recovered:
-    effects, at = recover(folder, reached)
+def forgets_the_stamps(folder: Path, reached: LogPosition | None, files: Files) -> Recovered:
+    effects, at = recover(folder, reached, files)
     return effects, LogPosition(generation=at.generation, frame=at.frame, sequence=0)
 
 
 @pytest.mark.parametrize("broken", [replays_nothing, forgets_a_row, forgets_the_stamps])
 def test_crashes_find_a_start_that(
-    broken: Callable[[Path, LogPosition | None], Recovered], monkeypatch: pytest.MonkeyPatch
+    broken: Callable[[Path, LogPosition | None, Files], Recovered], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "recover", broken)
     with pytest.raises((AssertionError, StoreRefused, ExceptionGroup)):
@@ -288,7 +289,7 @@ def test_a_full_disk_is_called_one_whatever_the_tree_calls_it(monkeypatch: pytes
     """LMDB tells a write that was cut short as an input/output error."""
     broken = StoreFailed("the tree cannot be written: mdb_txn_commit: Input/output error")
     assert space.cause_of(broken, tmp_path) == str(broken)
-    monkeypatch.setattr(space, "free_bytes", lambda _: 4096)
+    monkeypatch.setattr(space, "free_bytes", lambda *_: 4096)
     assert space.cause_of(broken, tmp_path) == f"the disk is full: make room, and start the node again ({broken})"
     monkeypatch.undo()
     assert space.free_bytes(tmp_path) > 0

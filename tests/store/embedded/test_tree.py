@@ -1,6 +1,5 @@
 """The tree: keys of every length, in order, in both directions."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from threading import enumerate as enumerate_threads
@@ -11,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epoxy.model.errors import StoreFailed, StoreRefused
+from epoxy.store.embedded.files import READ_AHEAD_BYTES, SystemFiles
 from epoxy.store.embedded.log import LogPosition
 from epoxy.store.embedded.tree import (
     POSITION_ROW,
@@ -19,11 +19,9 @@ from epoxy.store.embedded.tree import (
     SLICE_ROWS,
     SORTED_ROWS,
     STEM_BYTES,
-    WARM_PIECE,
     Row,
     Tree,
     in_order,
-    warm,
 )
 from epoxy.store.limits import MAX_ROW_KEY_BYTES
 
@@ -44,10 +42,15 @@ def tree(tmp_path: Path) -> Iterator[Tree]:
     tree.close()
 
 
+def environment_of(tree: Tree) -> lmdb.Environment:
+    environment = tree._environment
+    assert isinstance(environment, lmdb.Environment)
+    return environment
+
+
 def rows_in(tree: Tree) -> int:
     """All of LMDB's rows, stems and our own notes too."""
-    with tree._environment.begin() as transaction:
-        return int(transaction.stat()["entries"])
+    return int(environment_of(tree).stat()["entries"])
 
 
 def wipe(tree: Tree) -> None:
@@ -123,8 +126,8 @@ def test_views_that_are_dropped_hold_nothing(tree: Tree) -> None:
         view = tree.view()
         assert view.get(b"a") == b"%d" % number
         next(view.rows(b"", LAST, True))
-    assert len(tree._environment.readers().splitlines()) <= 4
-    assert tree._environment.info()["last_pgno"] < 50
+    assert len(environment_of(tree).readers().splitlines()) <= 4
+    assert environment_of(tree).info()["last_pgno"] < 50
 
 
 def test_a_position_that_cannot_be_read_is_refused(tree: Tree) -> None:
@@ -159,7 +162,7 @@ def size_of(rows: list[Row]) -> int:
 
 
 def test_the_longest_key_of_lmdb_is_as_long_as_we_think(tree: Tree) -> None:
-    assert tree._environment.max_key_size() == STEM_BYTES
+    assert environment_of(tree).max_key_size() == STEM_BYTES
 
 
 def test_a_file_that_is_no_tree_is_refused(tmp_path: Path) -> None:
@@ -188,22 +191,12 @@ def test_a_tree_that_is_closed_cannot_be_read(tmp_path: Path) -> None:
         list(view.rows(b"", LAST, False))
 
 
-def test_a_tree_that_fits_is_brought_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(os, "posix_fadvise", lambda _, offset, length, __: asked.append((offset, length)))
-    file = tmp_path / "data.mdb"
-    with file.open("wb") as data:
-        data.truncate(2 * WARM_PIECE + 1)
-    warm(file)
-    assert asked == [(offset, WARM_PIECE) for offset in (0, WARM_PIECE, 2 * WARM_PIECE)]
-
-
-@pytest.mark.parametrize(("memory_bytes", "is_warmed"), [(1 << 40, True), (WARM_PIECE, False)])
-def test_only_a_tree_that_fits_is(
+@pytest.mark.parametrize(("memory_bytes", "is_warmed"), [(1 << 40, True), (READ_AHEAD_BYTES, False)])
+def test_only_a_tree_that_fits_is_brought_into_memory(
     tmp_path: Path, memory_bytes: int, is_warmed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warmed: list[Path] = []
-    monkeypatch.setattr("epoxy.store.embedded.tree.warm", warmed.append)
+    monkeypatch.setattr(SystemFiles, "read_ahead", lambda _, file: warmed.append(file))
     monkeypatch.setattr("epoxy.store.embedded.tree.memory_of_the_machine", lambda: memory_bytes)
     tree = Tree(tmp_path)
     tree.apply({b"%04d" % number: bytes(1 << 16) for number in range(200)}, START)

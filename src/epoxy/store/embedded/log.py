@@ -15,7 +15,6 @@ refused, because the lost commits were acknowledged. Checksums start from the se
 no client can store a value that looks like a frame.
 """
 
-import os
 import secrets
 import struct
 import zlib
@@ -28,12 +27,14 @@ from msgspec.msgpack import Decoder, Encoder
 
 from epoxy.model.errors import StoreRefused
 from epoxy.store.conflicts import Values
+from epoxy.store.embedded.files import SYSTEM_FILES, Files, write_all
 from epoxy.store.embedded.syncs import SyncTimes
 
 FORMAT = 1
 SECTOR_BYTES = 512
 """Every disk writes so much atomically. Larger sectors only make cuts coarser."""
 
+LOG_SUFFIX = ".log"
 SEGMENT_MAGIC, FRAME_MAGIC, END = b"EPOXYLOG", b"EPXF", b"\xa5"
 SEGMENT_HEADER = struct.Struct("<8sIIQQ")
 FRAME_HEADER = struct.Struct("<4sIQI")
@@ -73,30 +74,32 @@ class Frame(Struct, frozen=True, kw_only=True):
 class Segment:
     """A generation's file, open for appending."""
 
-    def __init__(self, descriptor: int, header: Header) -> None:
+    def __init__(self, files: Files, file: int, header: Header) -> None:
         self.header = header
         self.next_frame = header.first_frame
         self.broken = False
-        self._descriptor = descriptor
+        self._files = files
+        self._file = file
         self._end = SEGMENT_HEADER_BYTES
 
     @classmethod
-    def create(cls, folder: Path, generation: int, first_frame: int, allocate_bytes: int) -> "Segment":
+    def create(
+        cls, folder: Path, generation: int, first_frame: int, allocate_bytes: int, files: Files = SYSTEM_FILES
+    ) -> "Segment":
         header = Header(generation=generation, first_frame=first_frame, salt=secrets.randbits(32))
         draft = folder / "next"
-        # With O_DSYNC a write returns when it is synced: one call less, and one wait for the interpreter's lock.
-        descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_DSYNC, 0o600)
+        file = files.create(draft)
         try:
             # Allocated now: a full disk fails here, and later syncs need not update the file's size.
-            os.posix_fallocate(descriptor, 0, allocate_bytes)
-            write(descriptor, header.encode(), 0)
-            os.fsync(descriptor)
-            os.rename(draft, segment_path(folder, generation))
-            sync_folder(folder)
+            files.allocate(file, 0, allocate_bytes)
+            write_all(files, file, header.encode(), 0)
+            files.sync(file)
+            files.rename(draft, segment_path(folder, generation))
+            files.sync_folder(folder)
         except BaseException:
-            os.close(descriptor)
+            files.close(file)
             raise
-        return cls(descriptor, header)
+        return cls(files, file, header)
 
     def frame(self, sequence: int, effects: Values) -> bytes:
         """The next one."""
@@ -106,27 +109,28 @@ class Segment:
         """Write and sync one frame; its size in bytes. After a failure the end of the segment is unknown."""
         assert not self.broken, "a failed sync is never tried again"
         self.broken = True
-        write(self._descriptor, frame, self._end)
+        write_all(self._files, self._file, frame, self._end)
         self._end += len(frame)
         self.next_frame += 1
         self.broken = False
         return len(frame)
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        self._files.close(self._file)
 
 
 class WriteAheadLog:
     """The segments that are not in the tree yet; frames go to the newest. The event loop makes frames, a thread writes
     them in turn, and a second one calls `drop`."""
 
-    def __init__(self, folder: Path, reached: LogPosition, segment_bytes: int) -> None:
+    def __init__(self, folder: Path, reached: LogPosition, segment_bytes: int, files: Files = SYSTEM_FILES) -> None:
         """Starts the generation after `reached`."""
+        self._files = files
         self._folder = folder
         self._segment_bytes = segment_bytes
         self._sequence = reached.sequence
         self.syncs = SyncTimes()
-        self._segment = Segment.create(folder, reached.generation + 1, reached.frame + 1, segment_bytes)
+        self._segment = self._next_segment(reached)
 
     @property
     def next_frame(self) -> int:
@@ -151,26 +155,31 @@ class WriteAheadLog:
         if closed.broken:
             raise OSError("the log ends in a frame that could not be written")
         reached = LogPosition(generation=closed.header.generation, frame=closed.next_frame - 1, sequence=self._sequence)
-        self._segment = Segment.create(self._folder, reached.generation + 1, reached.frame + 1, self._segment_bytes)
+        self._segment = self._next_segment(reached)
         closed.close()
         return reached
 
     def drop(self, through: int) -> None:
         """Delete the generations that are in the tree, oldest first. After a crash the next start deletes the rest."""
-        for generation, path in segments(self._folder):
+        for generation, path in segments(self._folder, self._files):
             if generation <= through:
-                path.unlink()
+                self._files.remove(path)
 
     def close(self) -> None:
         self._segment.close()
 
+    def _next_segment(self, reached: LogPosition) -> Segment:
+        return Segment.create(self._folder, reached.generation + 1, reached.frame + 1, self._segment_bytes, self._files)
 
-def recover(folder: Path, reached: LogPosition | None) -> tuple[dict[bytes, bytes | None], LogPosition]:
+
+def recover(
+    folder: Path, reached: LogPosition | None, files: Files = SYSTEM_FILES
+) -> tuple[dict[bytes, bytes | None], LogPosition]:
     """The rows the log has beyond a tree at this position (None: a tree that was never written), and the position with
     them. Nothing on the disk is changed."""
     ahead = [
         (generation, path)
-        for generation, path in segments(folder)
+        for generation, path in segments(folder, files)
         if generation > (reached or LogPosition()).generation
     ]
     if reached is not None and not ahead:
@@ -178,7 +187,7 @@ def recover(folder: Path, reached: LogPosition | None) -> tuple[dict[bytes, byte
     effects: dict[bytes, bytes | None] = {}
     at = reached or LogPosition()
     for generation, path in ahead:
-        header, data = open_segment(path)
+        header, data = open_segment(path, files)
         if (header.generation, generation, header.first_frame) != (at.generation + 1, at.generation + 1, at.frame + 1):
             raise StoreRefused(
                 f"{path}: begins with frame {header.first_frame} of generation {header.generation}, "
@@ -194,8 +203,8 @@ def recover(folder: Path, reached: LogPosition | None) -> tuple[dict[bytes, byte
     return effects, at
 
 
-def open_segment(path: Path) -> tuple[Header, bytes]:
-    data = read_synced(path)
+def open_segment(path: Path, files: Files = SYSTEM_FILES) -> tuple[Header, bytes]:
+    data = files.read_synced(path)
     if len(data) < SEGMENT_HEADER_BYTES:
         raise StoreRefused(f"{path}: {len(data)} bytes are no log segment")
     magic, version, salt, generation, first_frame = SEGMENT_HEADER.unpack_from(data)
@@ -206,14 +215,6 @@ def open_segment(path: Path) -> tuple[Header, bytes]:
     if CRC.unpack_from(data, SEGMENT_HEADER.size)[0] != zlib.crc32(data[: SEGMENT_HEADER.size]):
         raise StoreRefused(f"{path}: the segment's header is damaged")
     return Header(generation=generation, first_frame=first_frame, salt=salt), data
-
-
-def read_synced(path: Path) -> bytes:
-    """A process that was killed during a write may leave a frame in the page cache alone. It counts as durable from
-    here on, so it is synced."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-        return file.read()
 
 
 def frames(path: Path, header: Header, data: bytes) -> Iterator[Frame]:
@@ -291,27 +292,11 @@ def decode(path: Path, frame: Frame) -> Payload:
 
 
 def segment_path(folder: Path, generation: int) -> Path:
-    return folder / f"{generation:016d}.log"
+    return folder / f"{generation:016d}{LOG_SUFFIX}"
 
 
-def segments(folder: Path) -> list[tuple[int, Path]]:
-    found = list(folder.glob("*.log"))
+def segments(folder: Path, files: Files = SYSTEM_FILES) -> list[tuple[int, Path]]:
+    found = [folder / name for name in files.names(folder) if name.endswith(LOG_SUFFIX)]
     if strange := [path for path in found if not path.stem.isdecimal()]:
         raise StoreRefused(f"{strange[0]}: not a log segment")
     return sorted((int(path.stem), path) for path in found)
-
-
-def write(descriptor: int, data: bytes, offset: int) -> None:
-    """All of it. A full disk writes a part and fails at the next call."""
-    while data:
-        written = os.pwrite(descriptor, data, offset)
-        data, offset = data[written:], offset + written
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes the names of its files durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

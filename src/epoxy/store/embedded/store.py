@@ -19,8 +19,9 @@ from epoxy.model.errors import StoreFailed, StoreRefused
 from epoxy.ports import Snapshot
 from epoxy.store.buffer import WriteBuffer, stamp
 from epoxy.store.conflicts import Values
+from epoxy.store.embedded.files import SYSTEM_FILES, Files
 from epoxy.store.embedded.io_thread import AdaptiveIoThread, IoExecutor, IoThread, Post
-from epoxy.store.embedded.log import LogPosition, WriteAheadLog, recover, sync_folder
+from epoxy.store.embedded.log import LogPosition, WriteAheadLog, recover
 from epoxy.store.embedded.memtable import EMPTY, Memtable, MemtableStack, Replaced, StoreView
 from epoxy.store.embedded.space import cause_of
 from epoxy.store.embedded.tree import Tree
@@ -55,13 +56,15 @@ class EmbeddedStore(Transactor):
         on_failure: Callable[[StoreFailed], None],
         io_thread: Callable[[str, Post], IoExecutor] | None = None,
         log_bytes: int = LOG_BYTES,
+        files: Files = SYSTEM_FILES,
     ) -> None:
         super().__init__()
         try:
-            self._tree, self._log, replayed, reached = open_folder(folder, log_bytes)
+            self._tree, self._log, replayed, reached = open_folder(folder, log_bytes, files)
         except OSError as error:
-            raise StoreRefused(f"{folder}: {cause_of(error, folder)}") from error
+            raise StoreRefused(f"{folder}: {cause_of(error, folder, files)}") from error
         self._folder = folder
+        self._files = files
         self._schedule = schedule
         self._on_failure = on_failure
         self._log_limit = log_bytes
@@ -249,7 +252,7 @@ class EmbeddedStore(Transactor):
     def _fail(self, error: Exception) -> None:
         """Never tried again: after a failed sync it is unknown what is on the disk."""
         if self._dead is None:
-            reason = f"the disk failed: {cause_of(error, self._folder)}"
+            reason = f"the disk failed: {cause_of(error, self._folder, self._files)}"
             self._die(reason)
             self._on_failure(StoreFailed(reason))
 
@@ -258,20 +261,22 @@ class EmbeddedStore(Transactor):
         self._durable_view = None
 
 
-def open_folder(folder: Path, log_bytes: int) -> tuple[Tree, WriteAheadLog, dict[bytes, bytes | None], LogPosition]:
+def open_folder(
+    folder: Path, log_bytes: int, files: Files = SYSTEM_FILES
+) -> tuple[Tree, WriteAheadLog, dict[bytes, bytes | None], LogPosition]:
     """Tree and log, the rows the log has beyond the tree, and how far it reaches. The next segment is made before older
     ones may be deleted, so a tree that was ever written always has a log."""
     log_folder, tree_folder = folder / LOG_FOLDER, folder / TREE_FOLDER
     for part in (log_folder, tree_folder):
-        part.mkdir(mode=0o700, exist_ok=True)
-    sync_folder(folder)
+        files.make_folder(part)
+    files.sync_folder(folder)
     with ExitStack() as undo:
-        tree = Tree(tree_folder)
+        tree = Tree(tree_folder, files)
         undo.callback(tree.close)
-        sync_folder(tree_folder)
+        files.sync_folder(tree_folder)
         written = tree.position()
-        replayed, reached = recover(log_folder, written)
-        log = WriteAheadLog(log_folder, reached, log_bytes)
+        replayed, reached = recover(log_folder, written, files)
+        log = WriteAheadLog(log_folder, reached, log_bytes, files)
         undo.callback(log.close)
         if written is None:
             tree.apply({}, reached)

@@ -28,15 +28,20 @@ from epoxy.codec.tuple import strinc
 from epoxy.model.errors import StoreFailed, StoreRefused
 from epoxy.ports import KeyValue
 from epoxy.store.conflicts import Values
+from epoxy.store.embedded.files import (
+    READ_AHEAD_BYTES,
+    SYSTEM_FILES,
+    TREE_FILE,
+    Files,
+    TreeCursor,
+    TreeEnvironment,
+    TreeTransaction,
+)
 from epoxy.store.embedded.log import LogPosition
 from epoxy.store.limits import FIRST_RESERVED_KEY
 
 STEM_BYTES = 511
 """LMDB's longest key, as it is compiled by default."""
-
-MAP_BYTES = 1 << 40
-"""Address space, not memory or disk: the file grows with its rows. A terabyte is a 128th of a process's address space,
-and more than one replica should hold."""
 
 SLICE_ROWS = 256
 SLICE_BYTES = 1 << 18
@@ -48,9 +53,6 @@ SORTED_ROWS = 1024
 
 SAMPLED = 64
 """One key in so many is a sample for the bounds of ranges: sixteen for every range."""
-
-WARM_PIECE = 8 << 20
-"""Read into the page cache at a time. A tree that is no longer than this needs no warming."""
 
 BRANCH = FIRST_RESERVED_KEY + b"b"
 POSITION_ROW = FIRST_RESERVED_KEY + b"/position"
@@ -67,7 +69,7 @@ class TreeView:
 
     __slots__ = ("_transaction", "find")
 
-    def __init__(self, transaction: "lmdb.Transaction[bytes]") -> None:
+    def __init__(self, transaction: TreeTransaction) -> None:
         self._transaction = transaction
         self.find = transaction.get
         """For keys below STEM_BYTES."""
@@ -122,15 +124,16 @@ class TreeView:
 
 
 class Tree:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: Files = SYSTEM_FILES) -> None:
         try:
-            # Lookups are scattered: reading ahead would fill the page cache with rows that are not wanted.
-            self._environment = lmdb.open(str(folder), map_size=MAP_BYTES, mode=0o600, readahead=False)
+            self._environment: TreeEnvironment = files.open_environment(folder)
         except lmdb.Error as error:
             raise StoreRefused(f"{folder}: {error}") from error
-        file = folder / "data.mdb"
-        if WARM_PIECE < file.stat().st_size <= memory_of_the_machine() // 2:
-            Thread(target=warm, args=(file,), name="epoxy-warm", daemon=True).start()
+        file = folder / TREE_FILE
+        # A row that is not in the page cache blocks the event loop until the disk has read it, and after a start of
+        # the machine no row is.
+        if READ_AHEAD_BYTES < files.size(file) <= memory_of_the_machine() // 2:
+            Thread(target=files.read_ahead, args=(file,), name="epoxy-warm", daemon=True).start()
 
     def position(self) -> LogPosition | None:
         """The position in the log up to which the tree has its rows; None in a tree that was never written."""
@@ -164,14 +167,6 @@ class Tree:
 
 def memory_of_the_machine() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def warm(file: Path) -> None:
-    """Have the system read the whole tree into the page cache. A row that is not there blocks the event loop until the
-    disk has read it, and after a start of the machine no row is."""
-    with file.open("rb") as data:
-        for offset in range(0, file.stat().st_size, WARM_PIECE):
-            os.posix_fadvise(data.fileno(), offset, WARM_PIECE, os.POSIX_FADV_WILLNEED)
 
 
 def give_way() -> None:
@@ -216,7 +211,7 @@ def slices(rows: Iterable[Row]) -> Iterator[list[Row]]:
     yield taken
 
 
-def write(transaction: "lmdb.Transaction[bytes]", rows: list[Row]) -> None:
+def write(transaction: TreeTransaction, rows: list[Row]) -> None:
     cursor = transaction.cursor()
     cursor.putmulti([(key, value) for key, value in rows if value is not None and len(key) < STEM_BYTES])
     for key, value in rows:
@@ -226,16 +221,16 @@ def write(transaction: "lmdb.Transaction[bytes]", rows: list[Row]) -> None:
             transaction.put(grow(transaction, key), value)
 
 
-def locate(transaction: "lmdb.Transaction[bytes]", key: bytes) -> bytes | None:
+def locate(transaction: TreeTransaction, key: bytes) -> bytes | None:
     """The row of a key, if all its stems exist."""
     return descend(transaction, key, lambda _: None)
 
 
-def grow(transaction: "lmdb.Transaction[bytes]", key: bytes) -> bytes:
+def grow(transaction: TreeTransaction, key: bytes) -> bytes:
     """The row of a key, with missing stems added."""
 
     def branch_off(stem: bytes) -> bytes:
-        branch = (int.from_bytes(transaction.get(BRANCHES_ROW, b""), "big") + 1).to_bytes(8, "big")
+        branch = (int.from_bytes(transaction.get(BRANCHES_ROW) or b"", "big") + 1).to_bytes(8, "big")
         transaction.put(BRANCHES_ROW, branch)
         transaction.put(stem, branch)
         return branch
@@ -245,9 +240,7 @@ def grow(transaction: "lmdb.Transaction[bytes]", key: bytes) -> bytes:
     return row
 
 
-def descend(
-    transaction: "lmdb.Transaction[bytes]", key: bytes, missing: Callable[[bytes], bytes | None]
-) -> bytes | None:
+def descend(transaction: TreeTransaction, key: bytes, missing: Callable[[bytes], bytes | None]) -> bytes | None:
     row = key
     while len(row) >= STEM_BYTES:
         stem, rest = row[:STEM_BYTES], row[STEM_BYTES:]
@@ -258,7 +251,7 @@ def descend(
     return row
 
 
-def delete(transaction: "lmdb.Transaction[bytes]", key: bytes) -> None:
+def delete(transaction: TreeTransaction, key: bytes) -> None:
     """The row, and every stem that is left without rows."""
     stems: list[bytes] = []
     row = key
@@ -273,13 +266,13 @@ def delete(transaction: "lmdb.Transaction[bytes]", key: bytes) -> None:
         transaction.delete(stems.pop())
 
 
-def is_bare(transaction: "lmdb.Transaction[bytes]", stem: bytes) -> bool:
-    prefix = BRANCH + transaction.get(stem, b"")
+def is_bare(transaction: TreeTransaction, stem: bytes) -> bool:
+    prefix = BRANCH + (transaction.get(stem) or b"")
     cursor = transaction.cursor()
     return not (cursor.set_range(prefix) and cursor.key().startswith(prefix))
 
 
-def seek_below(cursor: "lmdb.Cursor[bytes]", beyond: bytes) -> bool:
+def seek_below(cursor: TreeCursor, beyond: bytes) -> bool:
     """Go to the last row before this key; for a long key that is its stem, if it exists."""
     found = cursor.set_range(beyond[:STEM_BYTES])
     if found and len(beyond) > STEM_BYTES and cursor.key() == beyond[:STEM_BYTES]:
