@@ -7,8 +7,7 @@ from typing import Protocol, assert_never
 from msgspec import Struct
 
 from epoxy.codec.tuple import pack
-from epoxy.model.actors import ID_BYTES, ActorName, make_id
-from epoxy.model.cluster import FIRST_SYSTEM_KEY
+from epoxy.model.actors import ID_BYTES, RESERVATION_KEYS, ActorName, make_id
 from epoxy.model.writes import (
     Committed,
     ConsensusFailed,
@@ -25,9 +24,6 @@ from epoxy.model.writes import (
     Write,
 )
 from epoxy.ports import Dice
-
-PREFIX = FIRST_SYSTEM_KEY + b"/actor/"
-"""Among the cluster's own keys, so that no client can reserve a name by hand."""
 
 
 class KeyEngine(Protocol):
@@ -111,7 +107,7 @@ class Reservations:
 
 
 def key_of(name: ActorName) -> bytes:
-    return PREFIX + pack((name.namespace, name.name, name.key))
+    return RESERVATION_KEYS + pack((name.namespace, name.name, name.key))
 
 
 def reserved_by(value: bytes | None) -> NameReservation | None:

@@ -4,7 +4,12 @@ import enum
 
 from msgspec import Struct
 
+from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import InvalidRequest
+
+RESERVATION_KEYS = FIRST_SYSTEM_KEY + b"/actor/"
+"""The beginning of keys that reserve names of actors: among the cluster's own, so that no client can reserve a name by
+hand."""
 
 ID_BYTES = 19
 ID_FORMAT = 0x01

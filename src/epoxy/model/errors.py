@@ -4,6 +4,7 @@
     ├── InvalidRequest          definite    the caller's input is outside the contract
     ├── ConfigError             definite    a setting that is unknown or out of range; nothing was started
     ├── CannotListen            definite    an address is taken, perhaps only for now
+    ├── BackupError             definite    a backup file that is damaged or incomplete, or cannot be written
     ├── CodecError              definite    bytes that are not what the schema says
     │   ├── Truncated                       they end too early
     │   ├── TrailingBytes                   they go on too long
@@ -49,6 +50,9 @@ class ConfigError(EpoxyError): ...
 
 
 class CannotListen(EpoxyError): ...
+
+
+class BackupError(EpoxyError): ...
 
 
 class CodecError(EpoxyError): ...
