@@ -51,6 +51,18 @@ class Transaction(Snapshot, Protocol):
         transaction. Durable later: see `Store.when_durable`."""
 
 
+class StoreCut(Protocol):
+    """Everything that was committed up to one moment, for long reads beside the event loop."""
+
+    def read(
+        self, job: Callable[[Snapshot], T], done: Callable[[T], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Run the job, in a thread if the store has one, and call back on the event loop."""
+
+    def close(self) -> None:
+        """Later reads are refused; the store need not keep what was overwritten since."""
+
+
 class Store(Protocol):
     """Belongs to one event loop. Transactions may interleave there, but no call blocks. A store that is closed or has
     failed raises StoreFailed."""
@@ -75,6 +87,10 @@ class Store(Protocol):
 
     def durable(self) -> Snapshot:
         """Only what is durable now. What is read here may leave the process at once."""
+
+    def cut(self, done: Callable[[StoreCut], None]) -> None:
+        """Call `done` with a cut that holds everything committed so far, once it is durable, and perhaps later commits;
+        each commit whole or not at all. Never called if the store fails."""
 
     def newest_stamp(self) -> int:
         """The number of commits that were given stamps, durable or not; their stamps begin with it."""

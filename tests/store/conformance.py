@@ -13,7 +13,7 @@ from typing import Protocol
 import pytest
 
 from epoxy.model.errors import Conflict, InvalidRequest, StoreFailed, TooManyConflicts, TransactionTooLarge
-from epoxy.ports import KeyValue, Snapshot, Store, Transaction
+from epoxy.ports import KeyValue, Snapshot, Store, StoreCut, Transaction
 from epoxy.store.limits import MAX_ROW_KEY_BYTES, MAX_ROW_VALUE_BYTES, MAX_TRANSACTION_BYTES
 
 LAST = b"\xff"
@@ -63,6 +63,19 @@ def loses(tx: Transaction) -> bool:
     return False
 
 
+def sync_until(bench: Bench, condition: Callable[[], bool]) -> None:
+    """A checkpoint takes several syncs."""
+    for _ in range(8):
+        bench.sync()
+        if condition():
+            return
+    raise AssertionError("it never came")
+
+
+def raised(error: Exception) -> None:
+    raise error
+
+
 class StoreConformance:
     def open_bench(self) -> Bench:
         raise NotImplementedError
@@ -72,6 +85,35 @@ class StoreConformance:
         bench = self.open_bench()
         yield bench
         bench.store.close()
+
+    # Cuts.
+
+    def test_a_cut_has_all_that_was_committed_before_it_and_nothing_by_halves(self, bench: Bench) -> None:
+        put(bench.store, b"a", b"b", value=b"1")
+        cuts: list[StoreCut] = []
+        bench.store.cut(cuts.append)
+        assert not cuts, "it is not durable yet"
+        sync_until(bench, lambda: bool(cuts))
+        put(bench.store, b"a", b"b", b"c", value=b"2")
+        bench.sync()
+        found: list[list[KeyValue]] = []
+        cuts[0].read(rows, found.append, raised)
+        sync_until(bench, lambda: bool(found))
+        assert found == [[(b"a", b"1"), (b"b", b"1")]]
+
+    def test_cuts_of_one_moment_are_read_apart(self, bench: Bench) -> None:
+        put(bench.store, b"a")
+        cuts: list[StoreCut] = []
+        bench.store.cut(cuts.append)
+        bench.store.cut(cuts.append)
+        sync_until(bench, lambda: len(cuts) == 2)
+        cuts[0].close()
+        found: list[list[KeyValue]] = []
+        errors: list[Exception] = []
+        cuts[0].read(rows, found.append, errors.append)
+        cuts[1].read(rows, found.append, raised)
+        sync_until(bench, lambda: bool(found))
+        assert (found[0], len(errors)) == ([(b"a", b"v")], 1)
 
     # Order and ranges.
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import Phase, settings
 
 from epoxy.model.errors import Conflict
-from epoxy.ports import KeyValue, Snapshot, Transaction
+from epoxy.ports import KeyValue, Snapshot, StoreCut, Transaction
 from epoxy.store.buffer import BufferedTransaction, DirectTransaction, plus, stamp
+from epoxy.store.cut import ViewCut, at_once
 from epoxy.store.memory import SEQUENCE_ROW, MemoryStore
 from epoxy.store.versioned import MapView
 from tests.store.bench import MemoryBench
@@ -200,6 +201,16 @@ class DurableMovesOn(MemoryStore):
         return LiveView(self._durable)
 
 
+class CutsMoveOn(MemoryStore):
+    def cut(self, done: Callable[[StoreCut], None]) -> None:
+        self.when_durable(lambda: done(ViewCut(LiveView(self._durable), at_once)))
+
+
+class CutsBeforeTheSync(MemoryStore):
+    def cut(self, done: Callable[[StoreCut], None]) -> None:
+        done(ViewCut(MapView(self._durable), at_once))
+
+
 class NeverCloses(MemoryStore):
     def close(self) -> None:
         pass
@@ -251,6 +262,8 @@ def test_a_sound_store_passes_everything() -> None:
         (AcknowledgesInDisorder, "test_durability_is_announced_in_order_and_not_before"),
         (ShowsWhatIsNotSynced, "test_durable_hides_what_is_not_synced"),
         (DurableMovesOn, "test_durable_hides_what_is_not_synced"),
+        (CutsMoveOn, "test_a_cut_has_all_that_was_committed_before_it_and_nothing_by_halves"),
+        (CutsBeforeTheSync, "test_a_cut_has_all_that_was_committed_before_it_and_nothing_by_halves"),
         (NeverCloses, "test_a_closed_store_refuses_and_acknowledges_nothing"),
         (HasNoLimits, "test_what_is_too_large_is_refused_and_writes_nothing"),
     ],

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 
 from epoxy.model.errors import StoreFailed
-from epoxy.ports import Snapshot
+from epoxy.ports import Snapshot, StoreCut
 from epoxy.store.buffer import WriteBuffer
 from epoxy.store.conflicts import Values
+from epoxy.store.cut import ViewCut, at_once
 from epoxy.store.transact import Transactor
 from epoxy.store.versioned import MapView, VersionedMap
 
@@ -53,6 +54,9 @@ class MemoryStore(Transactor):
     def durable(self) -> Snapshot:
         self._assert_alive()
         return MapView(self._durable)
+
+    def cut(self, done: Callable[[StoreCut], None]) -> None:
+        self.when_durable(lambda: done(ViewCut(MapView(self._durable), at_once)))
 
     def newest_stamp(self) -> int:
         return self._sequence

@@ -16,9 +16,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from epoxy.model.errors import StoreFailed, StoreRefused
-from epoxy.ports import Snapshot
+from epoxy.ports import Snapshot, StoreCut
 from epoxy.store.buffer import WriteBuffer, stamp
 from epoxy.store.conflicts import Values
+from epoxy.store.cut import ViewCut
 from epoxy.store.embedded.files import SYSTEM_FILES, Files
 from epoxy.store.embedded.io_thread import AdaptiveIoThread, IoExecutor, IoThread, Post
 from epoxy.store.embedded.log import LogPosition, WriteAheadLog, recover
@@ -83,6 +84,10 @@ class EmbeddedStore(Transactor):
         self._log_bytes = 0
         self._scheduled = self._writing = False
         self._closed = False
+        self._cuts: list[tuple[int, Callable[[StoreCut], None]]] = []
+        """Wanted: with the commits that the tree must have."""
+        self._frozen_through = 0
+        """The commits that the tree will have after the checkpoint under way, or has."""
         self._checkpointing = True
         self._rotated(reached)
 
@@ -99,6 +104,13 @@ class EmbeddedStore(Transactor):
             self._assert_alive()
             self._durable_view = StoreView(self._durable, self._durable_undo.begin_read())
         return self._durable_view
+
+    def cut(self, done: Callable[[StoreCut], None]) -> None:
+        """The tree right after a checkpoint that is made for it: LMDB keeps the pages of that moment. A view of the
+        memtables would keep every value that is overwritten while it is read."""
+        self._assert_alive()
+        self._cuts.append((self.commits, done))
+        self._freeze_if_due()
 
     def newest_stamp(self) -> int:
         return self._sequence
@@ -190,8 +202,7 @@ class EmbeddedStore(Transactor):
         self._synced = through
         self._position = position
         self._log_bytes += size
-        if self._log_bytes >= self._log_limit and not self._checkpointing:
-            self._freeze()
+        self._freeze_if_due()
         self._flush()
         self._notify()
 
@@ -213,9 +224,17 @@ class EmbeddedStore(Transactor):
             if self._waiting and self._waiting[0][0] <= self._synced:
                 self._schedule(self._notify)
 
+    def _freeze_if_due(self) -> None:
+        """The log is long, or a cut waits for nothing but a checkpoint."""
+        if self._checkpointing or self._writing:
+            return
+        if self._log_bytes >= self._log_limit or (self._cuts and self._cuts[0][0] <= self._synced):
+            self._freeze()
+
     def _freeze(self) -> None:
         """The frame just written is the last of the generation."""
         self._checkpointing = True
+        self._frozen_through = self._synced
         self._log_bytes = 0
         levels = self._levels
         self._levels = MemtableStack(levels.open, levels.flushing, Memtable(), levels.active, levels.tree)
@@ -240,6 +259,7 @@ class EmbeddedStore(Transactor):
             return
         try:
             tree = self._tree.view()
+            cuts = self._due_cuts()
         except StoreFailed as error:
             self._fail(error)
             return
@@ -247,7 +267,17 @@ class EmbeddedStore(Transactor):
         levels = self._levels
         self._levels = MemtableStack(levels.open, levels.flushing, levels.active, EMPTY, tree)
         self._durable, self._durable_view = self._levels.durable(), None
+        self._freeze_if_due()
         self._flush()
+        for done, cut in cuts:
+            done(cut)
+
+    def _due_cuts(self) -> list[tuple[Callable[[StoreCut], None], StoreCut]]:
+        """Each with a view of its own: LMDB's are not for two threads at a time."""
+        due = [done for through, done in self._cuts if through <= self._frozen_through]
+        del self._cuts[: len(due)]
+        views = [MemtableStack(EMPTY, EMPTY, EMPTY, EMPTY, self._tree.view()) for _ in due]
+        return [(done, ViewCut(view, self._checkpointer.submit)) for done, view in zip(due, views, strict=True)]
 
     def _fail(self, error: Exception) -> None:
         """Never tried again: after a failed sync it is unknown what is on the disk."""
