@@ -34,6 +34,7 @@ def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
         ([visit(longest_sync_ms=2400.0)], Severity.WARNING, "the disk of us-east-1 (1) took 2.4 s for a sync"),
         ([visit(), visit(id=2, epoch=2)], Severity.BROKEN, "different epochs (us-east-1 (1): 1, us-east-1 (2): 2)"),
         ([visit(), visit(url="http://127.0.0.1:2")], Severity.BROKEN, "two nodes report that they are replica 1"),
+        ([visit(), visit(id=2, cluster="00aa")], Severity.BROKEN, "different clusters (us-east-1 (1): not restored"),
         ([visit(), visit(id=2, quorum_policy="fast-paxos")], Severity.BROKEN, "different quorum policies"),
         ([visit(replicas=1, tolerated_failures=0)], Severity.WARNING, "one replica"),
         ([visit(replicas=2, tolerated_failures=0)], Severity.WARNING, "two replicas"),

@@ -33,7 +33,10 @@ SLOW_SYNC_MS = 250.0
 """A quarter of the time after which a round gives up, and longer than any round trip between continents."""
 
 CLOCKS = "Compare their clocks: signatures hold for 30 seconds. Run NTP on both."
-SECRETS = "The secret, cluster.members and cluster.quorum_policy must be the same in both files."
+SECRETS = (
+    "The secret, cluster.members and cluster.quorum_policy must be the same in both files, and cluster.id if the cluster "
+    "was restored: a member that joins needs it in its file, a first member gets it from `epoxy restore`."
+)
 CERTIFICATES = "Check its certificate: the authority that signed it, the name in it, and its end date."
 SLOWNESS = "It is reached and does not answer in time: it is paused, overloaded, or its disk is slow."
 STORES = "A machine whose disk was lost must come back under a new id, as a newcomer."
@@ -109,7 +112,7 @@ def diagnose(visits: list[NodeVisit]) -> list[Finding]:
     present = [visit.status for visit in visits if visit.status is not None]
     statuses = [status for status in present if status.state not in OUTSIDE]
     expected = {peer.id for status in statuses for peer in status.peers if peer.status in COMING}
-    found = [*links(conversing(present)), *attendance(visits, expected), *twins(present)]
+    found = [*links(conversing(present)), *attendance(visits, expected), *twins(present), *clusters(present)]
     if statuses:
         for look in (violations, availability, disks, agreement, changes, transactions, kept, size, paths, distances):
             found += look(statuses)
@@ -166,6 +169,16 @@ def twins(statuses: list[Status]) -> Iterator[Finding]:
     ids = [status.id for status in statuses]
     for twice in sorted({i for i in ids if ids.count(i) > 1}):
         yield broken(f"two nodes report that they are replica {twice}", "Two nodes with one id lose writes. Stop one.")
+
+
+def clusters(statuses: list[Status]) -> Iterator[Finding]:
+    if len({status.cluster for status in statuses}) > 1:
+        said = ", ".join(f"{name(status)}: {status.cluster or 'not restored'}" for status in statuses)
+        yield broken(
+            f"the nodes belong to different clusters ({said})",
+            "Nodes that were not restored from one file with one list of members refuse each other. Run `epoxy restore` "
+            "on each; one of the old cluster, or with an empty directory, does not belong here.",
+        )
 
 
 def changes(statuses: list[Status]) -> Iterator[Finding]:

@@ -150,6 +150,7 @@ class PeerStatus(Struct, frozen=True, kw_only=True):
 class NodeReport(Struct, frozen=True, kw_only=True):
     """A node on itself and on its peers.
 
+    `cluster`: the id of a cluster that was made from a backup.
     `tolerated_failures`: how many more replicas may fail before nothing can be decided; negative: nothing can now.
     `floor_ms`: the round trip to the nearest fast quorum, below which no fresh key commits. `state` and `reason`:
     whether it serves clients, and why not. `joint`: two sets of members must agree, for a moment. `epoch_age_s`: since
@@ -163,6 +164,7 @@ class NodeReport(Struct, frozen=True, kw_only=True):
 
     id: Count
     datacenter: str = ""
+    cluster: str = ""
     pid: Count = 0
     epoch: Count = 0
     ready: bool = False

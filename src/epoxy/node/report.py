@@ -24,6 +24,7 @@ def report_of(node: "Node") -> NodeReport:
     return NodeReport(
         id=node.me,
         datacenter=node.settings.node.datacenter,
+        cluster=node.settings.cluster.id,
         pid=os.getpid(),
         epoch=config.epoch,
         ready=node.ready,

@@ -54,7 +54,8 @@ class PeerRouter:
         return frozenset(self._replica.config.replica_ids) - {self._replica.me}
 
     def endpoints(self, secret: bytes, *, certificates: bool) -> dict[bytes, Handler]:
-        verifier = Verifier(self._replica.me, secret, store=self.identity)
+        cluster = self._node.settings.cluster.id
+        verifier = Verifier(self._replica.me, secret, store=self.identity, cluster=cluster)
         authenticator = Authenticator(verifier, link=self._link, certificates=certificates, recognises=self._recognises)
         messages = PeerEndpoint(self._handle, authenticator, handler_for=self._handler_for)
         member_rpc = MemberRpcEndpoint(self._answer, authenticator)

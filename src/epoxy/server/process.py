@@ -73,17 +73,23 @@ class Process:
     """One node and its ports. Made inside a running event loop."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unexpected)
         secret, password = read_secret(settings), read_resp_password(settings)
         check_regions(settings)
         check_hash()
-        shared = peer_secret(secret, settings.first_config())
         self._stopped = False
         self._server_tls, self._client_tls = tls_contexts(settings)
         name = f"{settings.node.datacenter} (replica {settings.node.id})"
-        self._data_dir = DataDir.open(settings.node.data_dir, replica=settings.node.id, name=name)
+        self._data_dir = DataDir.open(
+            settings.node.data_dir,
+            replica=settings.node.id,
+            name=name,
+            cluster=settings.cluster.id,
+            make=settings.cluster.join or not settings.cluster.id,
+        )
+        self.settings = settings = settings.of_cluster(self._data_dir.cluster)
+        shared = peer_secret(secret, settings.first_config(), settings.cluster.id)
         self._servers: list[Listener] = []
         # An exception below must leave no thread behind: it would write to a log of an interpreter that has ended.
         with ExitStack() as undo:
@@ -165,6 +171,7 @@ class Process:
             extra={
                 "replica": node.id,
                 "datacenter": node.datacenter,
+                "cluster": self.settings.cluster.id or None,
                 "pid": os.getpid(),
                 "epoch": self.node.replica.config.epoch,
                 "http": str(node.http),

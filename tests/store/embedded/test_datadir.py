@@ -37,6 +37,25 @@ def test_a_new_directory_is_made_and_found_again(tmp_path: Path) -> None:
         assert (path / "format").read_bytes() == b'{"format":%d,"replica":7}' % FORMAT
 
 
+def test_a_directory_remembers_its_cluster_and_refuses_another(tmp_path: Path) -> None:
+    mine, other = "00000000000000aa", "00000000000000bb"
+    DataDir.open(tmp_path / "1", replica=7, name="eu", cluster=mine).close()
+    for given in ("", mine):
+        with DataDir.open(tmp_path / "1", replica=7, name="eu", cluster=given, make=False) as found:
+            assert found.cluster == mine
+    with pytest.raises(StoreRefused, match=rf"belongs to cluster {mine}, but cluster\.id is {other}"):
+        DataDir.open(tmp_path / "1", replica=7, name="eu", cluster=other)
+    opened(tmp_path / "2").close()
+    with pytest.raises(StoreRefused, match=r"was not made from a backup, but cluster\.id is"):
+        DataDir.open(tmp_path / "2", replica=7, name="eu", cluster=mine)
+
+
+def test_a_first_member_of_a_restored_cluster_does_not_begin_empty(tmp_path: Path) -> None:
+    with pytest.raises(StoreRefused, match="run `epoxy restore` here"):
+        DataDir.open(tmp_path, replica=7, name="eu", cluster="00000000000000aa", make=False)
+    assert not (tmp_path / "tree").exists()
+
+
 def test_an_empty_directory_is_good_too(tmp_path: Path) -> None:
     opened(tmp_path).close()
     assert (tmp_path / "format").exists()

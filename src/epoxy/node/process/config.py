@@ -23,6 +23,7 @@ from epoxy.node.process.toml_file import TomlSource, parse
 from epoxy.protocol.placement.config import OF_POOLS, RANGES, RENAMED, PlacementConfig
 
 ReplicaId = Annotated[int, Meta(ge=1, le=2**32 - 1)]
+ClusterId = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z", description="16 hexadecimal digits")]
 HostName = Annotated[str, Meta(pattern=r"^(\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,252})\Z")]
 HostNames = Annotated[
     tuple[HostName, ...],
@@ -55,7 +56,8 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
 
 
 class ClusterSettings(Struct, frozen=True, kw_only=True):
-    """`join`: this node is none of the first members; it waits until it is added."""
+    """`join`: this node is none of the first members; it waits until it is added. `id`: of a cluster that was made from
+    a backup. A data directory that exists has it, too."""
 
     members: Annotated[
         tuple[MemberSetting, ...],
@@ -64,6 +66,7 @@ class ClusterSettings(Struct, frozen=True, kw_only=True):
     quorum_policy: QuorumPolicy = QuorumPolicy.OPTIMAL
     secret_file: FilePath
     join: bool = False
+    id: ClusterId = ""
 
 
 class TlsSettings(Struct, frozen=True, kw_only=True):
@@ -117,6 +120,10 @@ class Settings(Struct, frozen=True, kw_only=True):
             ),
             quorum_policy=self.cluster.quorum_policy,
         )
+
+    def of_cluster(self, cluster_id: str) -> "Settings":
+        """With the id that the data directory has."""
+        return msgspec.structs.replace(self, cluster=msgspec.structs.replace(self.cluster, id=cluster_id))
 
     def datacenter_of(self, replica_id: int) -> str:
         known = {member.id: member.datacenter for member in self.cluster.members} | {self.node.id: self.node.datacenter}
@@ -315,7 +322,7 @@ def in_force(settings: Settings) -> dict[str, dict[str, Any]]:
     document["node"] |= {"http": str(node.http), "resp": str(node.resp) if node.resp is not None else None}
     placement["pools"] = {pool: {key: own[key] for key in OF_POOLS} for pool, own in sorted(placement["pools"].items())}
     return {
-        section: {key: value for key, value in values.items() if value not in (None, [], {})}
+        section: {key: value for key, value in values.items() if value not in (None, "", [], {})}
         for section, values in document.items()
         if values
     }

@@ -1,6 +1,7 @@
 """A data directory belongs to one replica, is in one format, and is used by one process at a time.
 
-format      {"format": 4, "replica": id}, written when the directory is made, as the last thing
+format      {"format": 4, "replica": id, "cluster": id}, written when the directory is made, as the last thing; the
+            cluster's id is empty unless it was made from a backup
 lock        the name of the process that uses the directory; locked, as is the directory itself: without this file a
             second process is refused all the same, and versions before format 5 lock the file alone
 log, tree   the embedded store: made before `format`, so a directory that has `format` alone has lost them
@@ -25,38 +26,48 @@ the ordered engine are kept by term, which the configuration counts."""
 FORMAT_FILE, FORMAT_DRAFT, LOCK_FILE = "format", "format.next", "lock"
 
 
-class Description(Struct, frozen=True, kw_only=True):
+class Description(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`cluster`: the id of a cluster that was made from a backup. It keeps its nodes apart from those of the cluster
+    that the backup is of, and from nodes whose directories are empty."""
+
     format: int
     replica: int
+    cluster: str = ""
 
 
 class DataDir:
     """Holds the locks. They are released when the process ends, in whatever way."""
 
-    def __init__(self, path: Path, locks: tuple[int, ...], *, is_new: bool = False, files: Files) -> None:
+    def __init__(
+        self, path: Path, locks: tuple[int, ...], *, is_new: bool = False, cluster: str = "", files: Files
+    ) -> None:
         self.path = path
         self.is_new = is_new
+        self.cluster = cluster
         self._locks = locks
         self._files = files
 
     @classmethod
-    def open(cls, path: Path, *, replica: int, name: str, files: Files = SYSTEM_FILES) -> Self:
-        """Lock the directory for this replica, and make it if there is none. A process that
-        finds it locked reports `name`."""
+    def open(
+        cls, path: Path, *, replica: int, name: str, cluster: str = "", make: bool = True, files: Files = SYSTEM_FILES
+    ) -> Self:
+        """Lock the directory for this replica, and make it, for this cluster, if there is none. A process that finds it
+        locked reports `name`. Without `make`, a directory without rows is refused: a first member of a cluster that was
+        made from a backup would vote without them."""
         try:
             make_folder(path, files)
             locks = take_locks(path, name, files)
         except OSError as error:
             raise StoreRefused(f"data directory {path}: {error.strerror}") from error
         try:
-            is_new = describe(path, replica, files)
+            found, is_new = describe(path, Description(format=FORMAT, replica=replica, cluster=cluster), files, make)
         except OSError as error:
             release(locks, files)
             raise StoreRefused(f"data directory {path}: {error.strerror}") from error
         except BaseException:
             release(locks, files)
             raise
-        return cls(path, locks, is_new=is_new, files=files)
+        return cls(path, locks, is_new=is_new, cluster=found.cluster, files=files)
 
     def close(self) -> None:
         release(self._locks, self._files)
@@ -108,21 +119,36 @@ def release(locks: Iterable[int], files: Files) -> None:
         files.close(lock)
 
 
-def describe(path: Path, replica: int, files: Files) -> bool:
+def describe(path: Path, wanted: Description, files: Files, make: bool) -> tuple[Description, bool]:
     """Check the description, or write it into a directory that has none: True."""
     file = path / FORMAT_FILE
     if not files.exists(file):
+        if not make:
+            raise StoreRefused(
+                f"data directory {path}: empty, but a first member of cluster {wanted.cluster} begins with the rows of "
+                "its backup: run `epoxy restore` here; if it had a disk and lost it, replace the member"
+            )
         sync_parents(files, path)
         make_store(path, files)
-        write_whole(files, file, json.encode(Description(format=FORMAT, replica=replica)))
-        return True
+        write_whole(files, file, json.encode(wanted))
+        return wanted, True
     found = read_description(file, files)
     if found.format != FORMAT:
         raise StoreRefused(f"data directory {path}: format {found.format}; this version reads format {FORMAT}")
-    if found.replica != replica:
-        raise StoreRefused(f"data directory {path}: belongs to replica {found.replica}, this is replica {replica}")
+    if found.replica != wanted.replica:
+        raise StoreRefused(
+            f"data directory {path}: belongs to replica {found.replica}, this is replica {wanted.replica}"
+        )
+    if wanted.cluster not in ("", found.cluster):
+        raise StoreRefused(
+            f"data directory {path}: belongs to {cluster_name(found.cluster)}, but cluster.id is {wanted.cluster}"
+        )
     check_store(path, files)
-    return False
+    return found, False
+
+
+def cluster_name(cluster: str) -> str:
+    return f"cluster {cluster}" if cluster else "a cluster that was not made from a backup"
 
 
 def make_store(path: Path, files: Files) -> None:

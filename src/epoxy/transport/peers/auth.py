@@ -49,11 +49,13 @@ class Unauthenticated(Exception):
     """Names the rule that failed, so that an operator can see, for one, that clocks differ."""
 
 
-def peer_secret(secret: bytes, config: ClusterConfig) -> bytes:
+def peer_secret(secret: bytes, config: ClusterConfig, cluster: str = "") -> bytes:
     """The key replicas sign with: derived from the cluster's secret, its first members and its quorum policy. Replicas
-    whose files disagree on these would count quorums that do not intersect, so they must refuse each other."""
+    whose files disagree on these would count quorums that do not intersect, so they must refuse each other. The id of a
+    cluster that was made from a backup keeps it apart from the cluster that the backup is of."""
     ids = ",".join(map(str, config.replica_ids))
-    return hmac.digest(secret, f"peers\n{ids}\n{config.quorum_policy.value}".encode(), "sha256")
+    name = f"peers\n{ids}\n{config.quorum_policy.value}" + (f"\n{cluster}" if cluster else "")
+    return hmac.digest(secret, name.encode(), "sha256")
 
 
 def wall_ms() -> int:
@@ -121,21 +123,26 @@ class Verifier:
         *,
         admits: Admits = admit_all,
         store: int = 0,
+        cluster: str = "",
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
-        """`store`: the identity of this node's store, for the answers."""
+        """`store`: the identity of this node's store, for the answers. `cluster`: as `peer_secret` has it."""
         self.me = me
         self.store = store
         self._named = b"%016x" % store
         self.secret = secret
         self._admits = admits
+        self._cluster = cluster or "none, it was not made from a backup"
         self._now_ms = now_ms
         self._seen: dict[int, Nonces] = {}
 
     def verify(self, headers: Mapping[bytes, bytes], path: bytes, body: bytes) -> Signed:
         header, text, mac = read_authorization(headers.get(b"authorization", b""))
         if not hmac.compare_digest(mac, request_mac(self.secret, text, path, body)):
-            raise Unauthenticated("not signed with our secret by a node with our members and quorum_policy")
+            raise Unauthenticated(
+                "not signed with our secret by a node with our members, quorum_policy and cluster id "
+                f"(of replica {self.me}: {self._cluster})"
+            )
         if header.recipient != self.me:
             raise Unauthenticated(f"meant for replica {header.recipient}; this is {self.me}")
         if abs(self._now_ms() - header.time_ms) > WINDOW_MS:
