@@ -34,8 +34,8 @@ SLOW_SYNC_MS = 250.0
 
 CLOCKS = "Compare their clocks: signatures hold for 30 seconds. Run NTP on both."
 SECRETS = (
-    "The secret, cluster.members and cluster.quorum_policy must be the same in both files, and cluster.id if the cluster "
-    "was restored: a member that joins needs it in its file, a first member gets it from `epoxy restore`."
+    "The secret, cluster.members and cluster.quorum_policy must be the same in both files, and cluster.id if the "
+    "cluster was restored: a member that joins needs it in its file, a first member gets it from `epoxy restore`."
 )
 CERTIFICATES = "Check its certificate: the authority that signed it, the name in it, and its end date."
 SLOWNESS = "It is reached and does not answer in time: it is paused, overloaded, or its disk is slow."
@@ -176,8 +176,8 @@ def clusters(statuses: list[Status]) -> Iterator[Finding]:
         said = ", ".join(f"{name(status)}: {status.cluster or 'not restored'}" for status in statuses)
         yield broken(
             f"the nodes belong to different clusters ({said})",
-            "Nodes that were not restored from one file with one list of members refuse each other. Run `epoxy restore` "
-            "on each; one of the old cluster, or with an empty directory, does not belong here.",
+            "Nodes that were not restored from one file with one list of members refuse each other. Run "
+            "`epoxy restore` on each; one of the old cluster, or with an empty directory, does not belong here.",
         )
 
 
