@@ -95,6 +95,10 @@ class Store(Protocol):
     def newest_stamp(self) -> int:
         """The number of commits that were given stamps, durable or not; their stamps begin with it."""
 
+    def stamped_bytes(self) -> int:
+        """Keys and values of all rows that were stamped since this store was opened. Counted here, where each of them
+        passes once, because a changelog is bounded by it."""
+
     def remember(self, rows: dict[bytes, bytes | None]) -> None:
         """As `put`, for what is recorded about other stores: `position` does not rise with it. Otherwise the records
         that two idle nodes keep of each other's positions would raise these positions for ever."""

@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from epoxy.api.counters import BUCKETS, Counters
 from epoxy.api.metrics import Metrics, snake_case
+from epoxy.model.api import DiskUsage
 from epoxy.model.cluster import ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.messages import Behind, ConfigOk, Read, ReadOk, UpdateConfig
 from epoxy.model.writes import Path
@@ -28,6 +29,8 @@ INTERFACE = {
     "epoxy_refused",
     "epoxy_request_duration_seconds",
     "epoxy_changelog_rows",
+    "epoxy_changelog_bytes",
+    "epoxy_disk_bytes",
     "epoxy_repaired_keys",
     "epoxy_replicas",
     "epoxy_txn_open",
@@ -129,6 +132,8 @@ def node_with(**attributes: Any) -> Any:
         "links": SimpleNamespace(rtt_ms=rtts.get),
         "ordered": engine,
         "failures": SimpleNamespace(count={}),
+        "changelog_bytes": None,
+        "disk_usage": lambda: None,
         "repaired": 0,
         "refused": {},
         "violations": 0,
@@ -150,9 +155,13 @@ def test_gauges_are_looked_up_when_asked() -> None:
     )
     metrics = Metrics(node)
     assert samples(metrics)["epoxy_changelog_rows", ()] == 0
+    assert ("epoxy_disk_bytes", (("part", "log"),)) not in samples(metrics), "in memory"
+    node.changelog_bytes, node.disk_usage = 17, lambda: DiskUsage(log_bytes=1, tree_bytes=2, free_bytes=3)
     node.feed.kept, node.repaired = (lambda: 7), 5
     found = samples(metrics)
     assert found["epoxy_changelog_rows", ()] == 7
+    assert found["epoxy_changelog_bytes", ()] == 17
+    assert [found["epoxy_disk_bytes", (("part", part),)] for part in ("log", "tree", "free")] == [1, 2, 3]
     assert found["epoxy_repaired_keys_total", ()] == 5
     assert found["epoxy_replicas", (("status", "active"),)] == 3
     assert found["epoxy_replicas", (("status", "learning"),)] == 1

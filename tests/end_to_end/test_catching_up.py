@@ -16,6 +16,9 @@ from tests.end_to_end.world import until
 
 MISSED = 300
 KEPT, WRITTEN = 5, 60
+LARGE_BYTES, OVERWRITES, CHANGELOG_MIB = 200_000, 400, 8
+TREE_MIB = 120
+"""Far below the rows of all overwrites, three times 78 MiB: pages of removed rows are used again."""
 
 
 def metric(node: ClusterNode, name: str) -> float:
@@ -66,6 +69,30 @@ def test_a_stream_of_changes_goes_on_as_long_as_they_are_kept() -> None:
             with pytest.raises(CursorGone, match="no longer kept"):
                 list(client.changes(after=gone, follow=False))
         assert told_by_watch(node, gone) == (1, True)
+
+
+def test_large_values_do_not_fill_the_disk_with_changes() -> None:
+    """Nothing else would remove them: neither a million commits nor ten minutes have passed."""
+    with cluster(1) as made:
+        node = made[0]
+        node.stop()
+        with node.config.open("a") as file:
+            file.write(f"[limits]\nchangelog_mib = {CHANGELOG_MIB}\n")
+        node.start()
+        with node.client() as client:
+            client.put(b"k", b"first")
+            cursor = next(iter(client.changes(follow=False))).cursor
+            for i in range(OVERWRITES):
+                client.put(b"k", b"%d" % i + bytes(LARGE_BYTES))
+            until(lambda: metric(node, "epoxy_changelog_bytes") <= CHANGELOG_MIB << 20, "swept")
+            kept = list(client.changes(follow=False))
+            assert (CHANGELOG_MIB << 20) - 3 * LARGE_BYTES < len(kept) * LARGE_BYTES < CHANGELOG_MIB << 20
+            with pytest.raises(CursorGone, match="no longer kept"):
+                list(client.changes(after=cursor, follow=False))
+            status = client.status()
+            assert status.changelog_limit == CHANGELOG_MIB << 20
+            assert status.disk is not None
+            assert status.disk.tree_bytes < TREE_MIB << 20
 
 
 def told_by_watch(node: ClusterNode, cursor: str) -> tuple[int, bool]:

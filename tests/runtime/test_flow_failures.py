@@ -290,10 +290,10 @@ def test_a_sweep_that_fails_is_not_the_last() -> None:
     bench = test_changelog_gc.Bench()
     bench.commit(3)
 
-    def fails(*_: object) -> bytes:
+    def fails(*_: object) -> bool:
         raise RuntimeError("a bug")
 
-    with applied((Patch(ChangelogGc, "_through", fails),)), pytest.raises(RuntimeError):
+    with applied((Patch(ChangelogGc, "_remove_some", fails),)), pytest.raises(RuntimeError):
         bench.look()
     bench.look()
     assert bench.rows() == 0

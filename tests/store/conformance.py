@@ -285,6 +285,19 @@ class StoreConformance:
         put_later.commit()
         assert [value for _, value in rows(bench.store.begin())] == [b"1", b"2", b"3", b"4"]
 
+    def test_stamped_bytes_are_counted_once(self, bench: Bench) -> None:
+        opened = bench.store.stamped_bytes()
+        bench.store.transact(lambda tx: tx.set_stamped(b"log/", b"/x", b"12"))
+        bench.store.put({b"a": b"1", b"b": None}, (b"log/", b"", b"123"))
+        bench.store.put({b"a": b"2"}, None)
+        loser = bench.store.begin()
+        loser.get(b"a")
+        loser.set_stamped(b"log/", b"", b"never")
+        put(bench.store, b"a")
+        assert loses(loser)
+        found = rows(bench.store.begin(), b"log/", b"log0")
+        assert bench.store.stamped_bytes() - opened == sum(len(key) + len(value) for key, value in found) == 18 + 17
+
     def test_stamps_go_on_rising_after_a_restart(self, bench: Bench) -> None:
         stamps = []
         for restart in (bench.reopen, bench.crash, bench.reopen):

@@ -19,8 +19,9 @@ from epoxy.model.members import (
 )
 from epoxy.model.records import FRESH, KeyState, Proposal, ProposalId, Vote
 from epoxy.protocol.members.digest import NOTHING
+from epoxy.protocol.members.retention import UNLIMITED
 from epoxy.store.keyspace import Keyspace
-from epoxy.store.member_rows import MemberSpace
+from epoxy.store.member_rows import ChangelogSize, MemberSpace
 from epoxy.store.memory import MemoryStore
 
 ME = 3
@@ -151,12 +152,42 @@ def test_the_changelog_is_read_page_by_page() -> None:
 def test_a_reader_of_rows_that_are_gone_is_told() -> None:
     store, space = store_with([b"a", b"b"]), members()
     newest = space.newest(store.begin())
-    assert store.transact(lambda tx: space.expire(tx, newest, 9)) == 2
+    left, sizes = store.transact(lambda tx: space.expire(tx, newest, 9, UNLIMITED, space.measured(tx)))
+    assert (left, sum(sizes)) == (ChangelogSize(through=newest, size=0), store.stamped_bytes())
     assert space.changelog_page(store.begin(), changelog_read(0, NO_STAMP)) == CursorTruncated()
     assert space.newest(store.begin()) == newest, "the end does not move back"
     page = space.changelog_page(store.begin(), changelog_read(0, newest))
     assert not isinstance(page, CursorTruncated)
     assert page.entries == ()
+
+
+def test_rows_go_until_enough_bytes_are_gone_and_the_rest_is_recorded() -> None:
+    store, space = store_with([b"a", b"b", b"c", b"d"]), members()
+    newest = space.newest(store.begin())
+    nothing = space.measured(store.begin())
+    whole = space.measure(store.begin(), nothing, newest, 9, UNLIMITED)
+    assert whole == ChangelogSize(through=newest, size=store.stamped_bytes())
+    row = whole.size // 4
+    left, sizes = store.transact(lambda tx: space.expire(tx, newest, 9, row + 1, whole))
+    assert sizes == [row, row], "the row with which they are enough goes, too"
+    assert left == space.measured(store.begin()) == ChangelogSize(through=newest, size=2 * row)
+    assert space.measure(store.begin(), left, newest, 9, UNLIMITED) == left, "nothing is counted twice"
+    assert store.transact(lambda tx: space.expire(tx, newest, 9, 0, left)) == (left, [])
+    half_known = ChangelogSize(through=NO_STAMP, size=0)
+    gone, sizes = store.transact(lambda tx: space.expire(tx, newest, 1, UNLIMITED, half_known))
+    assert (gone.size, sizes) == (0, [row]), "what was not counted is not subtracted"
+
+
+def test_rows_are_counted_a_few_at_a_time_and_once() -> None:
+    store, space = store_with([b"a", b"b", b"c", b"d"]), members()
+    newest, size = space.newest(store.begin()), ChangelogSize(through=NO_STAMP, size=0)
+    steps = []
+    while size.through < newest:
+        size = space.measure(store.begin(), size, newest, 3, UNLIMITED)
+        steps.append(size.size)
+    assert steps == [store.stamped_bytes() // 4 * 3, store.stamped_bytes()]
+    by_bytes = space.measure(store.begin(), ChangelogSize(through=NO_STAMP, size=0), newest, 9, 1)
+    assert by_bytes.size == store.stamped_bytes() // 4
 
 
 def test_a_place_in_another_store_is_gone() -> None:

@@ -87,6 +87,11 @@ def peer_rtts(node: Node) -> dict[str, float]:
     return {str(peer): rtt / 1000 for peer, rtt in rtts.items() if rtt is not None and peer != node.me}
 
 
+def disk_bytes(node: Node) -> dict[str, int]:
+    usage = node.disk_usage()
+    return {"log": usage.log_bytes, "tree": usage.tree_bytes, "free": usage.free_bytes} if usage is not None else {}
+
+
 COUNTED: tuple[Family, ...] = (
     Family(COUNTER, "proposals", "Writes answered, by outcome and path", lambda c: c.proposals, ("result", "path")),
     Family(HISTOGRAM, "proposal_duration_seconds", "From a write to its answer", lambda c: c.proposal_seconds),
@@ -104,6 +109,8 @@ OF_NODE: tuple[Family, ...] = (
     Family(COUNTER, "refused", "Requests refused, by the limit reached", lambda n: n.refused, ("limit",)),
     Family(COUNTER, "flow_failures", "Flows ended by an exception: a bug", lambda n: n.failures.count, ("flow",)),
     Family(GAUGE, "changelog_rows", "Rows of this replica's changelog", lambda n: n.feed.kept()),
+    Family(GAUGE, "changelog_bytes", "Bytes of this replica's changelog", lambda n: n.changelog_bytes or 0),
+    Family(GAUGE, "disk_bytes", "Of the data directory, and free beside it", disk_bytes, ("part",)),
     Family(COUNTER, "repaired_keys", "Keys learned by comparing with another replica", lambda n: n.repaired),
     Family(GAUGE, "replicas", "Members of the cluster", replicas_by_status, ("status",)),
     Family(GAUGE, "txn_term", "The term of the ordered engine this node is in", lambda n: n.ordered.replica.number),

@@ -147,6 +147,14 @@ class PeerStatus(Struct, frozen=True, kw_only=True):
     trouble: str = ""
 
 
+class DiskUsage(Struct, frozen=True, kw_only=True):
+    """Of the data directory: its log, its tree, and what is free beside them."""
+
+    log_bytes: Count
+    tree_bytes: Count
+    free_bytes: Count
+
+
 class NodeReport(Struct, frozen=True, kw_only=True):
     """A node on itself and on its peers.
 
@@ -157,7 +165,8 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     when this process knows of the epoch. `txn_term` and `txn_state`: where this node's part of the ordered engine is;
     when it is "open" it orders transactions (docs/protocol/ordered.md). `txn_behind`: how many decisions about them it
     is known to have missed. `txn_kept` and `txn_kept_for`: how many it keeps because not all replicas have executed
-    them, and which replicas lack a great deal. `longest_sync_ms`: at the disk, of the last seconds.
+    them, and which replicas lack a great deal. `longest_sync_ms`: at the disk, of the last seconds. `disk`: what the
+    data directory takes. `changelog_bytes`, `changelog_limit`: what the changelog takes of it, and may take.
     `invariant_violations`: seen by this process; not 0 means that data may be wrong. `compiled`: whether the hot
     modules are (decision 0015).
     """
@@ -190,6 +199,9 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     uptime_s: float | None = None
     peers: list[PeerStatus] = []
     longest_sync_ms: float | None = None
+    disk: DiskUsage | None = None
+    changelog_bytes: int | None = None
+    changelog_limit: int | None = None
     invariant_violations: int = 0
     compiled: bool = False
 

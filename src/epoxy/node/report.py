@@ -50,6 +50,9 @@ def report_of(node: "Node") -> NodeReport:
         uptime_s=(now_ms - node.started_ms) / 1000,
         peers=[peer_status(node, info) for info in config.replicas if info.id != node.me],
         longest_sync_ms=rounded(node.longest_sync_ms()),
+        disk=node.disk_usage(),
+        changelog_bytes=node.changelog_bytes,
+        changelog_limit=node.changelog_ceiling().size,
         invariant_violations=node.violations,
         compiled=__compiled__,
     )

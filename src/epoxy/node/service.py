@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from epoxy.model.api import NodeReport, ReplicaView
+from epoxy.model.api import DiskUsage, NodeReport, ReplicaView
 from epoxy.model.instances import end_key
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused
@@ -40,7 +40,7 @@ from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.transactions import LATE, Transactions, is_owned
 from epoxy.ports import Clock, Dice, MemberTransport, Store, Timer
 from epoxy.protocol.effects import Timing
-from epoxy.protocol.members.retention import RetentionFloor
+from epoxy.protocol.members.retention import RetentionCeiling, RetentionFloor, ceiling
 from epoxy.runtime.admission import Admission, Ticket
 from epoxy.runtime.stall import BEAT_MS, Stall
 
@@ -70,7 +70,8 @@ class Node:
         self.clock = clock
         self.violations = 0
         self.longest_sync_ms: Callable[[], float | None] = lambda: None
-        """Of the store; None: it has no disk."""
+        self.disk_usage: Callable[[], DiskUsage | None] = lambda: None
+        """Both of the store; None: it has no disk."""
         self._sound_alarm = alarm
         self.ready = False
         self.lifecycle = STARTING
@@ -115,6 +116,7 @@ class Node:
         if self.member is not None:
             self.member.identity_check.confirmed = self._update_lifecycle
             self.member.key_sync.gc.floor = floor_of(self.settings.limits)
+            self.member.key_sync.gc.ceiling = self.changelog_ceiling
             self.member.start()
         if self._backfill is not None:
             self._backfill.start()
@@ -243,6 +245,14 @@ class Node:
     def repaired(self) -> int:
         """Keys that were found missing, or behind, by comparing with another replica."""
         return self.member.key_sync.repaired if self.member is not None else 0
+
+    @property
+    def changelog_bytes(self) -> int | None:
+        return self.member.key_sync.gc.kept_bytes if self.member is not None else None
+
+    def changelog_ceiling(self) -> RetentionCeiling:
+        usage, given = self.disk_usage(), self.settings.limits.changelog_mib
+        return ceiling(usage.tree_bytes if usage is not None else 0, given << 20 if given is not None else None)
 
     def stays(self, key: bytes, here: ReadResult) -> bool:
         """Whether the result of a `peek` is valid until `on_overwrite`: it is this replica's newest version, durable or

@@ -123,6 +123,7 @@ class Process:
             self.metrics = Metrics(self.node, self._requests)
             self.node.latency.then = self.metrics.counters
             self.node.longest_sync_ms = self._store.longest_sync_ms
+            self.node.disk_usage = self._store.disk_usage
             self.node.failures.report = self._flow_failed
             self.node.ordered.catchup.report = lambda words: LOGGER.info("transactions", extra={"detail": words})
             self.peer_router = PeerRouter(self.node, self._peers, member_rpc, self._link, self._handle)

@@ -107,6 +107,9 @@ class WriteBuffer:
             effects[prefix + stamp(sequence, index) + suffix] = value
         return effects
 
+    def stamped_size(self) -> int:
+        return sum([len(prefix) + STAMP_BYTES + len(suffix) + len(value) for prefix, suffix, value in self.stamped])
+
     def _effects_on(self, current: Current) -> dict[bytes, bytes | None]:
         effects: dict[bytes, bytes | None] = {}
         for begin, end in self.cleared:

@@ -3,11 +3,14 @@
 (2, replica, PROGRESS, source)     how far this replica has copied a source
 (2, replica, IDENTITY)             this store's own identity, drawn when it was made
 (2, replica, NOTED, replica)       the identity of another replica's store at the first contact
+(2, replica, MEASURED)             the bytes of the changelog up to a stamp
 """
 
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TypeVar
+
+from msgspec import Struct
 
 from epoxy.codec import wire
 from epoxy.codec.tuple import STAMP_BYTES, pack, pack_bytes, strinc, unpack
@@ -44,10 +47,26 @@ from epoxy.store.keyspace import (
 
 # Beside those of `keyspace`, and as unchangeable.
 PROGRESS, IDENTITY, NOTED = 3, 4, 5
+MEASURED = 20
 
 IDENTITY_BYTES = 8
 
+SIZE_BYTES = 8
+
 T = TypeVar("T")
+
+
+class ChangelogSize(Struct, frozen=True, kw_only=True):
+    """What the rows up to this stamp take, keys and values: of those that are not removed."""
+
+    through: bytes
+    size: int
+
+    def without(self, removed: "ChangelogSize") -> "ChangelogSize":
+        """After the removal of all rows up to a stamp. Where they reach further than this, nothing is left to count."""
+        if removed.through >= self.through:
+            return ChangelogSize(through=removed.through, size=0)
+        return ChangelogSize(through=self.through, size=self.size - removed.size)
 
 
 class MemberSpace:
@@ -60,6 +79,7 @@ class MemberSpace:
         self._identity = pack((LAYOUT, replica_id, IDENTITY))
         self._noted = pack((LAYOUT, replica_id, NOTED))
         self._truncated = pack((LAYOUT, replica_id, TRUNCATED))
+        self._measured = pack((LAYOUT, replica_id, MEASURED))
 
     # Rows
 
@@ -154,26 +174,52 @@ class MemberSpace:
         rows = view.range(self._changelog, strinc(self._changelog), limit=1, reverse=True)
         return self._stamp(rows[0][0]) if rows else self._keyspace.truncated(view)
 
-    def expire(self, tx: Transaction, through: bytes, limit: int) -> int:
-        """Delete rows up to this stamp, the oldest first, at most `limit`; returns their number. A reader that has not
-        read them begins again with a snapshot."""
-        oldest = list(islice(self._oldest(tx.snapshot, through), limit))
-        for stamp in oldest:
-            tx.clear(self._changelog + stamp + USER_VERSION)
-        if oldest:
-            tx.set(self._truncated, oldest[-1])
-        return len(oldest)
+    def measured(self, view: Snapshot) -> ChangelogSize:
+        """As it was last recorded; the rows beyond it are not counted."""
+        value, truncated = view.get(self._measured) or b"", self._keyspace.truncated(view)
+        through, size = value[:STAMP_BYTES], int.from_bytes(value[STAMP_BYTES:], "big")
+        is_known = through >= truncated
+        return ChangelogSize(through=through if is_known else truncated, size=size if is_known else 0)
 
-    def _oldest(self, view: Snapshot, through: bytes) -> Iterator[bytes]:
-        """Stamps up to this one, from the oldest on. Commits are numbered without gaps, and so are the rows of one, so
-        each can be looked up: a range read would sort all rows that are not in the tree yet."""
-        place = int.from_bytes(self._keyspace.truncated(view), "big") + 1
-        while place <= int.from_bytes(through, "big"):
+    def record(self, tx: Transaction, size: ChangelogSize) -> None:
+        tx.set(self._measured, size.through + size.size.to_bytes(SIZE_BYTES, "big"))
+
+    def measure(self, view: Snapshot, so_far: ChangelogSize, through: bytes, rows: int, room: int) -> ChangelogSize:
+        """Count on, at most so many rows, and until `room` bytes are counted."""
+        found = list(within(islice(self._rows(view, so_far.through, through), rows), room))
+        size = sum([size for _, size in found])
+        reached = through if len(found) < rows and size < room else found[-1][0]
+        return ChangelogSize(through=reached, size=so_far.size + size)
+
+    def expire(
+        self, tx: Transaction, through: bytes, rows: int, room: int, known: ChangelogSize
+    ) -> tuple[ChangelogSize, list[int]]:
+        """Delete rows up to this stamp, the oldest first, at most so many, and until `room` bytes are gone. Returns the
+        rest of what was `known`, and the sizes of these rows. A reader that has not read them begins again with a
+        snapshot."""
+        oldest = list(within(islice(self._rows(tx.snapshot, self._keyspace.truncated(tx), through), rows), room))
+        if not oldest:
+            return known, []
+        for stamp, _ in oldest:
+            tx.clear(self._changelog + stamp + USER_VERSION)
+        last, sizes = oldest[-1][0], [size for _, size in oldest]
+        tx.set(self._truncated, last)
+        left = known.without(ChangelogSize(through=last, size=sum(sizes)))
+        self.record(tx, left)
+        return left, sizes
+
+    def _rows(self, view: Snapshot, after: bytes, through: bytes) -> Iterator[tuple[bytes, int]]:
+        """The stamps beyond one and up to another, with the sizes of their rows. Commits are numbered without gaps, and
+        so are the rows of one, so each can be looked up: a range read would sort all rows that are not in the tree
+        yet."""
+        place, end = int.from_bytes(after, "big") + 1, int.from_bytes(through, "big")
+        while place <= end:
             stamp = place.to_bytes(STAMP_BYTES, "big")
-            if view.get(self._changelog + stamp + USER_VERSION) is not None:
-                yield stamp
+            row = self._changelog + stamp + USER_VERSION
+            if (value := view.get(row)) is not None:
+                yield stamp, len(row) + len(value)
                 place += 1
-            elif place >> INDEX_BITS < int.from_bytes(through, "big") >> INDEX_BITS:
+            elif place >> INDEX_BITS < end >> INDEX_BITS:
                 place = (place >> INDEX_BITS) + 1 << INDEX_BITS
             else:
                 return
@@ -185,6 +231,15 @@ class MemberSpace:
 
 def is_same(held: Stretch, entries: tuple[ChangelogEntry, ...]) -> bool:
     return held.count == len(entries) and held.digest == digest(entries)
+
+
+def within(rows: Iterator[tuple[bytes, int]], room: int) -> Iterator[tuple[bytes, int]]:
+    """Up to the row with which `room` is used up."""
+    for stamp, size in rows:
+        if room <= 0:
+            return
+        yield stamp, size
+        room -= size
 
 
 def is_gone(after: bytes, truncated: bytes) -> bool:

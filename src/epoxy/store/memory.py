@@ -92,6 +92,8 @@ class MemoryStore(Transactor):
         sequence = self._sequence + 1 if transaction.stamped else self._sequence
         effects = transaction.effects(self._visible, sequence)
         self._visible.apply(effects)
+        if transaction.stamped:
+            self._stamped_bytes += transaction.stamped_size()
         self._sequence = sequence
         self.commits += 1
         if self._flush is None:

@@ -13,10 +13,12 @@ T = TypeVar("T")
 
 
 class Transactor:
-    """A driver implements `view`, `newest` and `write`, and counts its commits and those that are synced."""
+    """A driver implements `view`, `newest` and `write`, and counts its commits, those that are synced, and the bytes of
+    stamped rows."""
 
     commits = 0
     _synced = 0
+    _stamped_bytes = 0
     _dead: str | None = None
     """Why the store cannot be used any more."""
 
@@ -46,6 +48,9 @@ class Transactor:
         if transaction.view.has_changed(transaction.read_keys, transaction.read_ranges):
             raise Conflict("what this transaction read has changed since it began")
         self.write(transaction)
+
+    def stamped_bytes(self) -> int:
+        return self._stamped_bytes
 
     def when_durable(self, done: Callable[[], None]) -> None:
         if self._dead is not None:

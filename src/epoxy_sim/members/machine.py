@@ -8,7 +8,8 @@ from epoxy.model.members import NO_STAMP, ChangelogRead, CursorTruncated, Member
 from epoxy.model.messages import Request, UpdateConfig
 from epoxy.model.records import KeyState
 from epoxy.node.members.member import Membership
-from epoxy.protocol.members.retention import RetentionFloor, learners
+from epoxy.protocol.members.retention import UNLIMITED, RetentionCeiling, RetentionFloor, learners
+from epoxy.store.member_rows import ChangelogSize
 from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.machine import Life, Machine
 from epoxy_sim.keys.plan import ClusterPlan
@@ -26,6 +27,9 @@ PAGE_MS = 5.0
 KEPT_COMMITS = (0, 3, 1 << 20)
 """A changelog that keeps only what a learner still reads, one that keeps a little, and one that keeps everything."""
 
+KEPT_BYTES = (1 << 40, 300)
+"""A changelog that may take any space, and one that may take that of four rows."""
+
 SWEEP_MS = 200.0
 """Between two sweeps of the changelog: a few in each phase of a change."""
 
@@ -42,6 +46,7 @@ class MembersMachine(Machine):
         super().__init__(machine_id, world, network, judge, plan)
         self.truncated = False
         self.kept_commits = KEPT_COMMITS[plan.seed % len(KEPT_COMMITS)]
+        self.kept_bytes = KEPT_BYTES[plan.seed // len(KEPT_COMMITS) % len(KEPT_BYTES)]
 
     def start(self) -> None:
         is_new = self.life is None
@@ -61,9 +66,12 @@ class MembersLife(Life):
         self.member = Membership(self.driver, self.store, self, self)
         self.reading: dict[int, bytes] = {}
         """How far each learner has read here, for as long as it is a learner."""
+        self.begun: dict[int, bytes] = {}
+        """From where each replica has read here."""
         self.member.space.page_rows = PAGE_ROWS
         self.member.key_sync.pace.page_ms = PAGE_MS
         self.member.key_sync.gc.floor = RetentionFloor(commits=machine.kept_commits, age_ms=0.0)
+        self.member.key_sync.gc.ceiling = lambda: RetentionCeiling(size=machine.kept_bytes, pinned_size=UNLIMITED)
         self.member.key_sync.gc.look_ms = SWEEP_MS
         self.replica.commit_watchers.append(self._reconfigured)
 
@@ -98,13 +106,23 @@ class MembersLife(Life):
             return False
         after = request.after if isinstance(request, ChangelogRead) else NO_STAMP
         furthest = self.reading.get(request.reader)
+        self.begun.setdefault(request.reader, after)
         if isinstance(reply, CursorTruncated):
             return furthest is not None and after >= furthest and not self.machine.truncated
         if request.reader in learners(self.replica.config):
             self.reading[request.reader] = max(after, furthest or NO_STAMP)
         return False
 
+    def is_overlong(self) -> bool:
+        """Whether the changelog takes more than it may, and begins with a row that no replica has ever read here, or is
+        still to read."""
+        view, space = self.store.newest(), self.member.space
+        oldest, newest = self.replica.keyspace.truncated(view), space.newest(view)
+        whole = space.measure(view, ChangelogSize(through=oldest, size=0), newest, MANY_ROWS, UNLIMITED)
+        is_wanted = learners(self.replica.config) or oldest >= min(self.begun.values(), default=newest)
+        return whole.size > self.machine.kept_bytes and not is_wanted
+
     def truncate(self) -> None:
         self.machine.truncated = True
-        space = self.member.space
-        self.store.transact(lambda tx: space.expire(tx, space.newest(tx), MANY_ROWS))
+        newest = self.member.space.newest(self.store.newest())
+        self.member.key_sync.gc.remove(newest, MANY_ROWS, UNLIMITED)

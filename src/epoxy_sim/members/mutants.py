@@ -3,8 +3,9 @@
 # Broken rules keep the signatures of the right ones, used or not.
 # ruff: noqa: ARG001
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -12,6 +13,7 @@ from epoxy.model import cluster
 from epoxy.model.cluster import ClusterConfig, Side
 from epoxy.model.members import ChangeRequest, MemberStatus, Progress, SnapshotPage
 from epoxy.model.records import ChangelogEntry, KeyState, Proposal, Vote
+from epoxy.node.keys import changelog_gc
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import member
 from epoxy.node.members.key_sync import KeySync
@@ -21,7 +23,7 @@ from epoxy.protocol.keys.recovery import Promises
 from epoxy.protocol.members import changes, digest, identity, learner, retention
 from epoxy.protocol.members.effects import Flow, Keep, Repair
 from epoxy.protocol.members.identity import Recognition
-from epoxy.protocol.members.retention import LAST_STAMP
+from epoxy.protocol.members.retention import LAST_STAMP, Reader, Removal, removable
 from epoxy.runtime.flow import Done
 from epoxy.store import member_rows
 from epoxy_sim.keys import mutants
@@ -142,6 +144,17 @@ mutant(member_rows, "is_gone", "truncation-untold", "rows that are gone are pass
 mutant(retention, "wanted_by_learners", "learners-not-waited-for", "rows go although a newcomer has not read them")(
     constant(LAST_STAMP)
 )
+
+
+mutant(retention, "surplus", "changelog-unbounded", "rows of the changelog take any space")(constant(0))
+
+
+@mutant(changelog_gc, "removable", "learners-crowded-out", "rows go because they are many, although a newcomer reads")
+def crowd_out(
+    config: ClusterConfig, readers: Mapping[int, Reader], now_ms: float, *, newest: bytes, kept: int, **floor: Any
+) -> tuple[Removal, ...]:
+    spare, surplus, rest = removable(config, readers, now_ms, newest=newest, kept=kept, **floor)
+    return spare, replace(surplus, through=newest), rest
 
 
 @mutant(digest, "fingerprint", "digest-of-names", "two replicas compare which keys they hold, and not what")

@@ -48,7 +48,15 @@ class MembersSimulation(KeysSimulation):
         self.change.compare()
         if not self.world.run_until(lambda: not self.change.gaps, settled_us + CALM_LIMIT_US):
             raise Violation("gaps stay", f"all is calm, and yet {self.change.gaps}")
+        if not self.run_in_calm(lambda: not self.overlong):
+            raise Violation("changelog too long", f"all is calm, and yet on {say(self.overlong)}")
         return self.change.newest().active
+
+    @property
+    def overlong(self) -> list[str]:
+        """Machines whose changelog takes more than it may."""
+        lives = [machine.life for machine in self.machines]
+        return [life.machine.name for life in lives if isinstance(life, MembersLife) and life.is_overlong()]
 
 
 def run(plan: Plan, *, tracing: bool = False) -> Report[Plan]:

@@ -1,4 +1,6 @@
-"""Rows of the changelog go when nobody needs them."""
+"""Rows of the changelog go when no reader needs them, or when they take too much."""
+
+from collections.abc import Mapping
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, ReplicaStatus, first_epoch
 from epoxy.model.members import NO_STAMP, ChangelogPage, ChangelogRead, CursorTruncated, SnapshotPage, SnapshotRead
@@ -7,8 +9,8 @@ from epoxy.node.keys import changelog_gc
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members.key_sync import KeySync
 from epoxy.protocol.members.digest import NOTHING
-from epoxy.protocol.members.retention import RetentionFloor, last_of
-from epoxy.store.member_rows import MemberSpace
+from epoxy.protocol.members.retention import UNLIMITED, RetentionCeiling, RetentionFloor, last_of
+from epoxy.store.member_rows import ChangelogSize, MemberSpace
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import HandClock
 from tests.protocol.keys.harness import A, B, C, prop
@@ -18,9 +20,12 @@ LEARNING = ClusterConfig(
 )
 
 
+KEEP_ALL = RetentionFloor(commits=1 << 30, age_ms=0.0)
+
+
 class Bench:
-    def __init__(self, config: ClusterConfig | None = None) -> None:
-        self.store, self.clock = MemoryStore(), HandClock()
+    def __init__(self, config: ClusterConfig | None = None, contents: Mapping[bytes, bytes] | None = None) -> None:
+        self.store, self.clock = MemoryStore(contents=contents), HandClock()
         self.replica = Replica(A, self.store, config or first_epoch((A, B)), alarm=print)
         self.space = MemberSpace(self.replica.keyspace, A)
         self.key_sync = KeySync(self.replica, self.store, self.space, self.clock)
@@ -28,9 +33,19 @@ class Bench:
         self.gc.floor = RetentionFloor(commits=0, age_ms=0.0)
         self.gc.start()
 
-    def commit(self, count: int) -> None:
+    def commit(self, count: int, value: bytes = b"v") -> None:
         for i in range(count):
-            self.replica.learn(b"%d/%d" % (self.store.newest_stamp(), i), prop(b"v"))
+            self.replica.learn(b"%d/%d" % (self.store.newest_stamp(), i), prop(value))
+
+    def may_keep(self, size: int, pinned_size: int = UNLIMITED) -> None:
+        self.gc.floor = KEEP_ALL
+        self.gc.ceiling = lambda: RetentionCeiling(size=size, pinned_size=pinned_size)
+
+    def counted(self) -> int:
+        """The bytes of the changelog, row by row."""
+        view, nothing = self.store.newest(), ChangelogSize(through=NO_STAMP, size=0)
+        truncated = ChangelogSize(through=self.replica.keyspace.truncated(view), size=nothing.size)
+        return self.space.measure(view, truncated, last_of(self.store.newest_stamp()), 1 << 20, UNLIMITED).size
 
     def rows(self) -> int:
         return len(self.replica.keyspace.changelog(self.store.begin(), None, 10_000))
@@ -69,12 +84,15 @@ def test_a_sweep_takes_a_few_rows_and_the_next_comes_soon() -> None:
 def test_rows_of_one_commit_go_together_or_not() -> None:
     """A page that was learned is one commit of many rows."""
     bench = Bench()
+    bench.gc.floor = KEEP_ALL
+    bench.look()
     entries = [entry for _, entry in other_changes(5)]
     bench.replica.learn_all(entries, lambda _: None)
-    assert bench.store.transact(lambda tx: bench.space.expire(tx, last_of(2), 3)) == 3
-    assert bench.store.transact(lambda tx: bench.space.expire(tx, last_of(2), 9)) == 3
-    assert bench.store.transact(lambda tx: bench.space.expire(tx, last_of(9), 9)) == 0
-    assert bench.rows() == 0
+    whole = bench.gc.kept_bytes
+    for through, rows, swept in ((2, 3, 3), (2, 9, 6), (9, 9, 6)):
+        whole -= bench.gc.remove(last_of(through), rows, UNLIMITED)
+        assert (bench.gc.swept, bench.gc.kept_bytes) == (swept, whole)
+    assert (bench.rows(), whole) == (0, 0)
 
 
 def other_changes(count: int) -> list[tuple[bytes, ChangelogEntry]]:
@@ -126,3 +144,79 @@ def test_it_ends_when_it_is_told_to() -> None:
     bench.commit(1)
     bench.look(5)
     assert bench.rows() == 1
+
+
+def test_what_the_rows_take_is_bounded() -> None:
+    """A floor that would keep everything, and large values: at most what one pass leaves and a second adds."""
+    bench, row, most = Bench(), 20_000, 400_000
+    bench.may_keep(most)
+    for _ in range(40):
+        bench.commit(10, bytes(row))
+        bench.look()
+        assert bench.gc.kept_bytes == bench.counted() <= most
+    assert bench.counted() > most - 2 * row, "and no more than needed goes"
+    assert bench.ask(ChangelogRead(reader=B, store=0, after=NO_STAMP)) == CursorTruncated()
+
+
+def test_a_pass_takes_a_few_bytes_and_the_next_comes_soon() -> None:
+    bench = Bench()
+    bench.may_keep(0)
+    bench.commit(20, bytes(1 << 20))
+    before = bench.store.commits
+    bench.look()
+    assert bench.rows() == 0
+    assert bench.store.commits - before >= 20 / (changelog_gc.SWEPT_BYTES / (1 << 20))
+
+
+def test_rows_that_a_newcomer_reads_may_take_more_but_not_everything() -> None:
+    bench = Bench(LEARNING)
+    bench.may_keep(10_000, pinned_size=40_000)
+    bench.commit(20, bytes(1000))
+    bench.look(3)
+    assert bench.rows() == 20, "it has not begun"
+    bench.commit(40, bytes(1000))
+    bench.look(3)
+    assert 30_000 < bench.counted() <= 40_000, "it may never begin"
+    bench.ask(ChangelogRead(reader=C, store=0, after=last_of(bench.store.newest_stamp())))
+    bench.look(3)
+    assert bench.counted() <= 10_000
+
+
+def test_a_start_counts_what_was_not_recorded_a_few_rows_at_a_time() -> None:
+    bench = Bench()
+    bench.may_keep(UNLIMITED)
+    bench.look()
+    bench.commit(3 * changelog_gc.SWEPT_ROWS)
+    again = Bench(contents=bench.store.survivors())
+    again.may_keep(UNLIMITED)
+    again.commit(3)
+    assert again.gc.kept_bytes < again.counted(), "as far as it is known"
+    assert not again.gc.is_measured
+    again.look()
+    assert again.gc.is_measured
+    assert again.gc.kept_bytes == again.counted()
+
+
+def test_a_start_goes_on_from_the_last_record() -> None:
+    bench = Bench()
+    bench.may_keep(UNLIMITED)
+    bench.look()
+    bench.commit(17, bytes(1 << 20))
+    bench.look()
+    recorded = bench.space.measured(bench.store.newest())
+    assert recorded == ChangelogSize(through=last_of(bench.store.newest_stamp()), size=bench.counted())
+    again = Bench(contents=bench.store.survivors())
+    assert again.gc.is_measured
+    assert again.gc.kept_bytes == bench.gc.kept_bytes
+
+
+def test_rows_that_are_not_measured_go_and_are_not_missed() -> None:
+    bench = Bench()
+    bench.commit(2 * changelog_gc.SWEPT_ROWS)
+    again = Bench(contents=bench.store.survivors())
+    again.commit(5)
+    again.gc.remove(last_of(again.store.newest_stamp()), 1 << 20, UNLIMITED)
+    assert again.rows() == 5, "those of this process are counted by the store: they stay until the others are"
+    again.may_keep(UNLIMITED)
+    again.look()
+    assert again.gc.kept_bytes == again.counted() > 0

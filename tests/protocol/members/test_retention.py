@@ -8,7 +8,10 @@ from epoxy.protocol.members.retention import (
     FOLLOWER_PATIENCE_MS,
     PINNED_COMMITS,
     Reader,
+    Removal,
+    RetentionCeiling,
     before,
+    ceiling,
     last_of,
     learners,
     removable,
@@ -34,8 +37,32 @@ def reader(commit: int, *, asked_ms: float = NOW_MS) -> Reader:
 def gone(
     members: ClusterConfig, *, newest: bytes = NEWEST, aged: bytes | None = None, commits: int = 0, **readers: Reader
 ) -> bytes:
-    asked = {int(name[1:]): each for name, each in readers.items()}
-    return removable(members, asked, NOW_MS, newest=newest, aged=newest if aged is None else aged, commits=commits)
+    """However little the rows take."""
+    spare, surplus, rest = removals(members, newest=newest, aged=aged, commits=commits, kept=0, **readers)
+    assert (surplus.size, rest.size, rest.through) == (0, 0, newest)
+    assert spare.size >= 1 << 40
+    return spare.through
+
+
+def removals(
+    members: ClusterConfig,
+    *,
+    newest: bytes = NEWEST,
+    aged: bytes | None = None,
+    commits: int = 0,
+    kept: int = 0,
+    **readers: Reader,
+) -> tuple[Removal, ...]:
+    return removable(
+        members,
+        {int(name[1:]): each for name, each in readers.items()},
+        NOW_MS,
+        newest=newest,
+        aged=newest if aged is None else aged,
+        commits=commits,
+        kept=kept,
+        most=RetentionCeiling(size=1000, pinned_size=4000),
+    )
 
 
 def test_without_readers_everything_may_go() -> None:
@@ -69,6 +96,27 @@ def test_the_floor_is_kept_in_commits_and_in_age() -> None:
 def test_nobody_keeps_everything_for_ever() -> None:
     newest = last_of(PINNED_COMMITS + 500)
     assert gone(GROWING, newest=newest) == last_of(500)
+
+
+def test_what_is_too_much_goes_in_spite_of_the_floor() -> None:
+    spare, surplus, rest = removals(STABLE, commits=101, kept=1300)
+    assert (spare.through, surplus, rest.size) == (NO_STAMP, Removal(through=NEWEST, size=300), 0)
+    assert [removal.size for removal in removals(STABLE, commits=101, kept=1000)[1:]] == [0, 0]
+
+
+def test_what_a_reader_wants_is_too_much_later() -> None:
+    _, surplus, rest = removals(GROWING, kept=3900, r3=reader(40))
+    assert (surplus, rest.size) == (Removal(through=last_of(40), size=2900), 0)
+    _, surplus, rest = removals(GROWING, kept=4100)
+    assert (surplus.through, rest) == (NO_STAMP, Removal(through=NEWEST, size=100))
+    _, surplus, rest = removals(STABLE, kept=4100, r2=reader(40))
+    assert (surplus.through, rest) == (last_of(40), Removal(through=NEWEST, size=100))
+
+
+def test_a_quarter_of_the_store_or_a_gib_or_what_the_operator_says() -> None:
+    assert ceiling(0, None) == RetentionCeiling(size=1 << 30, pinned_size=4 << 30)
+    assert ceiling(100 << 30, None) == RetentionCeiling(size=25 << 30, pinned_size=100 << 30)
+    assert ceiling(100 << 30, 1 << 20) == RetentionCeiling(size=1 << 20, pinned_size=4 << 20)
 
 
 def test_newcomers_are_those_on_record_and_in_a_joint_epoch_those_who_were_no_voters_before() -> None:

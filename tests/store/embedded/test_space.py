@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from epoxy.store.embedded import space
-from epoxy.store.embedded.space import LEAST_FREE_BYTES, cause_of, free_bytes
+from epoxy.store.embedded.space import LEAST_FREE_BYTES, cause_of, free_bytes, usage_of
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,13 @@ def test_a_full_disk_is_named(
 def test_a_folder_that_cannot_tell_its_space_is_not_full(tmp_path: Path) -> None:
     assert free_bytes(tmp_path) > 0
     assert free_bytes(tmp_path / "missing") == LEAST_FREE_BYTES
+
+
+def test_what_a_data_directory_takes(tmp_path: Path) -> None:
+    for part, sizes in (("log", (10, 20)), ("tree", (5,))):
+        (tmp_path / part).mkdir()
+        for size in sizes:
+            (tmp_path / part / str(size)).write_bytes(bytes(size))
+    usage = usage_of(tmp_path, tmp_path / "log", tmp_path / "tree")
+    assert (usage.log_bytes, usage.tree_bytes) == (30, 5)
+    assert usage.free_bytes > 0

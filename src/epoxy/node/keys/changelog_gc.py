@@ -1,13 +1,20 @@
-"""Deletes rows of the changelog that no reader needs, a few at a time, in the background."""
+"""Deletes rows of the changelog that no reader needs, and those that take more of the disk than they may: a few at a
+time, in the background.
+
+What the rows take is known without reading them. The store counts the bytes that it stamps; what each removed row had
+is subtracted in the transaction that removes it, which records the rest. After a start, rows beyond the last record are
+read once, a few at a time.
+"""
 
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 
 from epoxy.model.members import NO_STAMP, ChangelogRead, MemberReply, SnapshotPage, SnapshotRead
 from epoxy.node.keys.replica import Replica
 from epoxy.ports import Clock, Store, Timer
-from epoxy.protocol.members.retention import Reader, RetentionFloor, last_of, removable
-from epoxy.store.member_rows import MemberSpace
+from epoxy.protocol.members.retention import Reader, RetentionCeiling, RetentionFloor, ceiling, last_of, removable
+from epoxy.store.member_rows import ChangelogSize, MemberSpace
 
 FLOOR = RetentionFloor(commits=1_000_000, age_ms=600_000.0)
 """A stream of changes whose reader is gone for ten minutes goes on where it was, and so does one that is gone for days
@@ -18,6 +25,12 @@ LOOK_MS = 1_000.0
 
 SWEPT_ROWS = 512
 """In one transaction: some 3 ms of the event loop."""
+
+SWEPT_BYTES = 4 << 20
+"""Read to be removed, or counted, in one pass: some 3 ms, too."""
+
+RECORD_BYTES = 16 << 20
+"""Committed between two records of the size: what a start has to read, at most, beside the last second."""
 
 SHARE = 0.1
 """Of the time, while there are rows to delete. A row is deleted five times as fast as a commit adds one, so this keeps
@@ -34,12 +47,29 @@ class ChangelogGc:
         self._space = space
         self._clock = clock
         self.floor = FLOOR
+        self.ceiling: Callable[[], RetentionCeiling] = partial(ceiling, 0, None)
         self.look_ms = LOOK_MS
         self.swept = 0
         self.readers: dict[int, Reader] = {}
         """By replica, since this process began. Only those of the configuration count."""
         self._marks: deque[tuple[float, bytes]] = deque()
         self._timer: Timer | None = None
+        self._size = space.measured(store.newest())
+        self._begun = last_of(store.newest_stamp())
+        """Rows up to here were not counted by the store since this began: they are read, unless `_size` has them."""
+        self._counted = store.stamped_bytes()
+        """Of the bytes that the store has stamped, those that are in `_size`."""
+        self._recorded = self._counted
+        """And those that were when it was last recorded."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the rows take. For a moment after a start, as far as it is known."""
+        return self._size.size + self._store.stamped_bytes() - self._counted
+
+    @property
+    def is_measured(self) -> bool:
+        return self._size.through >= self._begun
 
     def start(self) -> None:
         self._timer = self._clock.call_later(self.look_ms, self._look)
@@ -60,24 +90,62 @@ class ChangelogGc:
         if cursor is not None:
             self.readers[request.reader] = Reader(cursor=cursor, asked_ms=self._clock.now_ms())
 
+    def remove(self, through: bytes, rows: int, room: int) -> int:
+        """The oldest rows up to this stamp, at most so many, and until `room` bytes are gone; returns these. None
+        beyond those that are still to be measured, so that no row is counted and not subtracted."""
+        self._include_stamped()
+        through = through if self.is_measured else min(through, self._begun)
+        self._size, sizes = self._store.transact(
+            partial(self._space.expire, through=through, rows=rows, room=room, known=self._size)
+        )
+        self.swept += len(sizes)
+        self._recorded = self._counted if sizes else self._recorded
+        return sum(sizes)
+
     def _look(self) -> None:
         """An exception must not end the passes."""
         begun_ms, rest_ms = self._clock.now_ms(), self.look_ms
         try:
-            through = self._through(begun_ms)
-            swept = self._store.transact(partial(self._space.expire, through=through, limit=SWEPT_ROWS))
-            self.swept += swept
-            if swept == SWEPT_ROWS:
+            measuring, removing = self._measure_some(), self._remove_some(begun_ms)
+            if measuring or removing:
                 rest_ms = (self._clock.now_ms() - begun_ms) * (1 / SHARE - 1)
+            elif self._counted - self._recorded >= RECORD_BYTES:
+                self._recorded = self._counted
+                self._store.transact(partial(self._space.record, size=self._size))
         finally:
             self._timer = self._clock.call_later(rest_ms, self._look)
 
-    def _through(self, now_ms: float) -> bytes:
-        newest = last_of(self._store.newest_stamp())
-        aged = self._aged(now_ms, newest)
-        return removable(
-            self._replica.config, self.readers, now_ms, newest=newest, aged=aged, commits=self.floor.commits
-        )
+    def _measure_some(self) -> bool:
+        """Whether there is more to read."""
+        if not self.is_measured:
+            view = self._store.newest()
+            self._size = self._space.measure(view, self._size, self._begun, SWEPT_ROWS, SWEPT_BYTES)
+        return not self.is_measured
+
+    def _include_stamped(self) -> None:
+        if self.is_measured:
+            stamped = self._store.stamped_bytes()
+            size = self._size.size + stamped - self._counted
+            self._size = ChangelogSize(through=last_of(self._store.newest_stamp()), size=size)
+            self._counted = stamped
+
+    def _remove_some(self, now_ms: float) -> bool:
+        """Whether there may be more."""
+        newest, swept, gone = last_of(self._store.newest_stamp()), self.swept, 0
+        for removal in removable(
+            self._replica.config,
+            self.readers,
+            now_ms,
+            newest=newest,
+            aged=self._aged(now_ms, newest),
+            commits=self.floor.commits,
+            kept=self.kept_bytes,
+            most=self.ceiling(),
+        ):
+            room = min(SWEPT_BYTES, removal.size) - gone
+            if room > 0:
+                gone += self.remove(removal.through, SWEPT_ROWS, room)
+        return self.swept - swept >= SWEPT_ROWS or gone >= SWEPT_BYTES
 
     def _aged(self, now_ms: float, newest: bytes) -> bytes:
         """Rows have no time stamp: a row is as old as the first pass that saw it, and after a start all are new."""

@@ -94,6 +94,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     peer_queue: Annotated[int, Meta(ge=16, le=1_000_000)] = 10_000
     changelog_commits: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 1_000_000
     changelog_minutes: Annotated[int, Meta(ge=0, le=100_000)] = 10
+    changelog_mib: Annotated[int, Meta(ge=1, le=100_000_000)] | None = None
 
 
 class WanSettings(Struct, frozen=True, kw_only=True):

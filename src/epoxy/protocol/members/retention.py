@@ -1,7 +1,8 @@
 """Which rows of a replica's changelog may be removed.
 
 Every row can be replaced by a snapshot, so removing one too early loses nothing: its reader begins with a snapshot.
-These rules save that work, and keep streams of changes from breaking.
+These rules save that work, and keep streams of changes from breaking. What the rows may take on the disk is bounded:
+in bytes, because commits may be large.
 """
 
 from collections.abc import Mapping
@@ -19,6 +20,16 @@ it compares digests, which costs little."""
 PINNED_COMMITS = 10_000_000
 """Some 2 GB. A newcomer that has not read while so much was committed must not fill the disk."""
 
+LEAST_CEILING = 1 << 30
+STORE_SHARE = 4
+"""A changelog may take a quarter of what the store does, or a GiB, unless the operator says otherwise."""
+
+PINNED_FACTOR = 4
+"""For a member that reads it, or that is to be added and has not begun, so many times as much: as much as the store
+itself. That is a copy's worth; a member that needs more copies faster than it would read."""
+
+UNLIMITED = 1 << 63
+
 INDEX_BITS = 16
 """Of a stamp: the rows of one commit. The bits above count commits."""
 
@@ -31,20 +42,57 @@ class Reader(Struct, frozen=True, kw_only=True):
 
 
 class RetentionFloor(Struct, frozen=True, kw_only=True):
-    """What is kept for streams of changes although no member reads it: at least the rows of so many commits, and all
-    rows of the last so many milliseconds."""
+    """What is kept for streams of changes although no member reads it, while the ceiling allows it: at least the rows
+    of so many commits, and all rows of the last so many milliseconds."""
 
     commits: int
     age_ms: float
 
 
+class RetentionCeiling(Struct, frozen=True, kw_only=True):
+    """The most bytes that are kept: in general, and for members that read them or have not begun to."""
+
+    size: int
+    pinned_size: int
+
+
+class Removal(Struct, frozen=True, kw_only=True):
+    """Rows up to the stamp `through` may be removed, the oldest first, until `size` bytes are gone."""
+
+    through: bytes
+    size: int
+
+
+def ceiling(store_size: int, size: int | None) -> RetentionCeiling:
+    """`size`: as the operator set it."""
+    most = size if size is not None else max(LEAST_CEILING, store_size // STORE_SHARE)
+    return RetentionCeiling(size=most, pinned_size=PINNED_FACTOR * most)
+
+
 def removable(
-    config: ClusterConfig, readers: Mapping[int, Reader], now_ms: float, *, newest: bytes, aged: bytes, commits: int
-) -> bytes:
-    """Rows up to this stamp. `aged`: the newest old enough for the floor, `commits`: how many the floor keeps."""
+    config: ClusterConfig,
+    readers: Mapping[int, Reader],
+    now_ms: float,
+    *,
+    newest: bytes,
+    aged: bytes,
+    commits: int,
+    kept: int,
+    most: RetentionCeiling,
+) -> tuple[Removal, ...]:
+    """What may be removed, in this order. `aged`: the newest stamp old enough for the floor, `commits`: how many the
+    floor keeps, `kept`: the bytes of all rows."""
     unread = min(newest, wanted_by_learners(config, readers), wanted_by_followers(config, readers, now_ms))
     pinned = max(unread, before(newest, PINNED_COMMITS))
-    return min(pinned, aged, before(newest, commits))
+    return (
+        Removal(through=min(pinned, aged, before(newest, commits)), size=UNLIMITED),
+        Removal(through=pinned, size=surplus(kept, most.size)),
+        Removal(through=newest, size=surplus(kept, most.pinned_size)),
+    )
+
+
+def surplus(kept: int, most: int) -> int:
+    return max(0, kept - most)
 
 
 def wanted_by_learners(config: ClusterConfig, readers: Mapping[int, Reader]) -> bytes:

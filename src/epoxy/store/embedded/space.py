@@ -1,8 +1,10 @@
-"""Tells a full disk from a broken one."""
+"""Tells a full disk from a broken one, and what a data directory takes."""
 
 import errno
+from contextlib import suppress
 from pathlib import Path
 
+from epoxy.model.api import DiskUsage
 from epoxy.store.embedded.files import SYSTEM_FILES, Files
 
 LEAST_FREE_BYTES = 1 << 20
@@ -24,3 +26,18 @@ def free_bytes(folder: Path, files: Files = SYSTEM_FILES) -> int:
         return files.free_bytes(folder)
     except OSError:
         return LEAST_FREE_BYTES
+
+
+def usage_of(folder: Path, log: Path, tree: Path, files: Files = SYSTEM_FILES) -> DiskUsage:
+    return DiskUsage(
+        log_bytes=size_of(log, files), tree_bytes=size_of(tree, files), free_bytes=free_bytes(folder, files)
+    )
+
+
+def size_of(folder: Path, files: Files) -> int:
+    """Of the files in it. Segments of the log come and go meanwhile."""
+    sizes = []
+    for name in files.names(folder):
+        with suppress(FileNotFoundError):
+            sizes.append(files.size(folder / name))
+    return sum(sizes)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from epoxy.model.api import DiskUsage
 from epoxy.model.errors import StoreFailed, StoreRefused
 from epoxy.ports import Snapshot, StoreCut
 from epoxy.store.buffer import WriteBuffer, stamp
@@ -24,7 +25,7 @@ from epoxy.store.embedded.files import SYSTEM_FILES, Files
 from epoxy.store.embedded.io_thread import AdaptiveIoThread, IoExecutor, IoThread, Post
 from epoxy.store.embedded.log import LogPosition, WriteAheadLog, recover
 from epoxy.store.embedded.memtable import EMPTY, Memtable, MemtableStack, Replaced, StoreView
-from epoxy.store.embedded.space import cause_of
+from epoxy.store.embedded.space import cause_of, usage_of
 from epoxy.store.embedded.tree import Tree
 from epoxy.store.mvcc import UndoLog
 from epoxy.store.transact import Transactor
@@ -122,6 +123,9 @@ class EmbeddedStore(Transactor):
         """Of the last seconds: every acknowledgement waits for a sync."""
         return 1000 * self._log.syncs.longest_s()
 
+    def disk_usage(self) -> DiskUsage:
+        return usage_of(self._folder, self._folder / LOG_FOLDER, self._folder / TREE_FOLDER, self._files)
+
     def close(self) -> None:
         """What is not durable by now may be lost."""
         if self._closed:
@@ -145,6 +149,8 @@ class EmbeddedStore(Transactor):
         if self._undo.has_readers():
             self._undo.record({key: levels.replaced(key) for key in effects})
         levels.open.add(effects)
+        if transaction.stamped:
+            self._stamped_bytes += transaction.stamped_size()
         self._sequence = sequence
         self._counted = True
         self.commits += 1
@@ -157,7 +163,9 @@ class EmbeddedStore(Transactor):
         self._counted = True
         if stamped is not None:
             self._sequence += 1
-            rows[stamped[0] + stamp(self._sequence, 0) + stamped[1]] = stamped[2]
+            row, value = stamped[0] + stamp(self._sequence, 0) + stamped[1], stamped[2]
+            rows[row] = value
+            self._stamped_bytes += len(row) + len(value)
         self.remember(rows)
 
     def remember(self, rows: dict[bytes, bytes | None]) -> None:
