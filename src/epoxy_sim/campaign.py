@@ -34,6 +34,8 @@ class Tally(Struct, kw_only=True):
     """The sum of a number of runs."""
 
     runs: int = 0
+    embedded: int = 0
+    """Of them, those over the embedded store."""
     failures: int = 0
     virtual_us: int = 0
     events: int = 0
@@ -44,7 +46,7 @@ class Tally(Struct, kw_only=True):
     verdicts: dict[str, int] = {}
 
     def add(self, other: "Tally") -> None:
-        for name in ("runs", "failures", "virtual_us", "events", "messages", "operations"):
+        for name in ("runs", "embedded", "failures", "virtual_us", "events", "messages", "operations"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("paths", "faults", "verdicts"):
             counts: dict[str, int] = getattr(self, name)
@@ -104,6 +106,10 @@ class CampaignSetup(Struct, Generic[P], frozen=True, kw_only=True):
     def faults(self, report: Report[P]) -> dict[str, int]:
         return report.faults
 
+    def is_embedded(self, plan: P) -> bool:  # noqa: ARG002
+        """Whether the machines of this plan have the embedded store."""
+        return False
+
     def facts(self, report: Report[P]) -> tuple[object, ...]:
         """What tells two runs apart, beside their failure, time, events and messages."""
         return tuple(sorted(counts.items()) for counts in (report.paths, report.faults))
@@ -142,6 +148,7 @@ class CampaignSetup(Struct, Generic[P], frozen=True, kw_only=True):
     def tally(self, report: Report[P]) -> Tally:
         return Tally(
             runs=1,
+            embedded=int(self.is_embedded(report.plan)),
             failures=int(report.failure is not None),
             virtual_us=report.virtual_us,
             events=report.events,

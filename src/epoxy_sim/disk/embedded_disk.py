@@ -1,5 +1,5 @@
-"""The production store on a simulated disk: data directory, log, memtables and checkpoints as they are, its threads moved
-by virtual time."""
+"""The production store on a simulated disk: data directory, log, memtables and checkpoints as they are, its threads
+moved by virtual time."""
 
 from collections import deque
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
-from epoxy.model.errors import StoreFailed
+from epoxy.model.errors import StoreError, StoreFailed
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.io_thread import Post
 from epoxy.store.embedded.store import EmbeddedStore
@@ -83,6 +83,22 @@ class TimedIo:
             self._user.wait_for_disk(lambda: report(attempt()))
 
 
+class Starting:
+    """The user of a disk whose process does not live to do anything."""
+
+    def wait_for_disk(self, then: Callable[[], None]) -> None:
+        """Not in this life."""
+
+    def soon(self, then: Callable[[], None]) -> None:
+        """Not in this life."""
+
+    def disk_error(self) -> OSError | None:
+        return None
+
+    def disk_failed(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+
 class EmbeddedDisk:
     def __init__(self, seed: str, replica: int, volume: Volume | None = None, *, log_bytes: int = LOG_BYTES) -> None:
         self.volume = volume or Volume()
@@ -93,16 +109,19 @@ class EmbeddedDisk:
         self._files: SimFiles | None = None
         self._store: EmbeddedStore | None = None
         self._executors: list[TimedIo] = []
-        self._cut_starts = 0
+        self._cut_starts = self._images = 0
 
     def open(self, user: DiskUser) -> EmbeddedStore:
         """Sometimes the power is cut while a process starts, and the next one finds what that left."""
+        if self._files is not None:
+            self._cut_power(1.0)  # Of a process that did not start because of what it read.
         while self._cut_starts:
             self._cut_starts -= 1
-            self._files = SimFiles(self.volume, no_error)
-            self._files.fuse = self.dice.randint(0, LONGEST_FUSE)
-            with suppress(PowerCut):
-                self._start(self._files, user)
+            starting = Starting()
+            self._files = SimFiles(self.volume, starting.disk_error)
+            self._files.fuse = self._draw_fuse()
+            with suppress(PowerCut, StoreError):
+                self._start(self._files, starting)
             self._cut_power(self.dice.random())
         self._files = SimFiles(self.volume, user.disk_error)
         try:
@@ -116,14 +135,17 @@ class EmbeddedDisk:
         assert self._files is not None, "a crash ends a process"
         for executor in self._executors:
             if executor.under_way is not None:
-                self._files.fuse = self.dice.randint(0, LONGEST_FUSE)
+                self._files.fuse = self._draw_fuse()
                 with suppress(PowerCut, Exception):
                     executor.under_way()
         self._cut_power(keep)
         self._cut_starts = int(self.dice.random() < CUT_STARTS)
 
     def image(self) -> "EmbeddedDisk":
-        return EmbeddedDisk(self._seed, self._replica, self.volume.image(), log_bytes=self._log_bytes)
+        self._images += 1
+        return EmbeddedDisk(
+            f"{self._seed}/{self._images}", self._replica, self.volume.image(), log_bytes=self._log_bytes
+        )
 
     def lie(self) -> None:
         self.volume.lying = True
@@ -146,6 +168,10 @@ class EmbeddedDisk:
             files=files,
         )
 
+    def _draw_fuse(self) -> int:
+        """Mostly short: a frame of the log is one change of the disk."""
+        return int(LONGEST_FUSE * self.dice.random() ** 3)
+
     def _cut_power(self, keep: float) -> None:
         assert self._files is not None
         self._files.end()
@@ -157,7 +183,3 @@ class EmbeddedDisk:
 
 def tell(user: DiskUser, error: StoreFailed) -> None:
     user.disk_failed(str(error))
-
-
-def no_error() -> OSError | None:
-    return None

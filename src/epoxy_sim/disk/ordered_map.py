@@ -1,5 +1,5 @@
-"""An ordered map with the transactions of LMDB, as far as `store/embedded/tree.py` uses them: one writer, whose commit is
-atomic and durable when it returns; readers that see one moment for as long as they are held.
+"""An ordered map with the transactions of LMDB, as far as `store/embedded/tree.py` uses them: one writer, whose commit
+is atomic and durable when it returns; readers that see one moment for as long as they are held.
 
 LMDB itself is trusted here: no power cut tears its pages. `tests/store/power_cuts.py` puts the real one to the test.
 """
@@ -76,8 +76,8 @@ class MapTransaction:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *reason: object) -> None:
-        if kind is None and self._environment is not None:
+    def __exit__(self, *reason: object) -> None:
+        if reason[0] is None and self._environment is not None:
             self._environment.commit(self.rows)
 
     def get(self, key: bytes) -> bytes | None:

@@ -13,6 +13,9 @@ class DiskUser(Protocol):
     def wait_for_disk(self, then: Callable[[], None]) -> None:
         """Call after the virtual time that a sync takes, unless the process has ended by then."""
 
+    def soon(self, then: Callable[[], None]) -> None:
+        """Call when the current step of the process is over."""
+
     def disk_error(self) -> OSError | None:
         """What the next sync fails with, if it does. A sync that fails once is not reported again."""
 

@@ -23,7 +23,7 @@ class SimFiles:
 
     def __init__(self, volume: Volume, error: Callable[[], OSError | None]) -> None:
         self.fuse: int | None = None
-        self._volume = volume
+        self._disk = volume
         self._error = error
         self._open: dict[int, SimNode] = {}
         self._opened = 2
@@ -32,6 +32,12 @@ class SimFiles:
     def end(self) -> None:
         """The process is gone, and changes nothing more."""
         self._off = True
+
+    @property
+    def _volume(self) -> Volume:
+        if self._off:
+            raise PowerCut
+        return self._disk
 
     # Files
 
@@ -69,7 +75,7 @@ class SimFiles:
     def close(self, file: int) -> None:
         node = self._open.pop(file)
         if not self._off:
-            self._volume.locked.discard(id(node))
+            self._disk.locked.discard(id(node))
 
     def read(self, path: Path) -> bytes:
         return bytes(self._volume.file(path).now)
@@ -170,7 +176,7 @@ class SimFiles:
         return self._opened
 
     def _file(self, file: int) -> SimFile:
-        node = self._open.get(file)
+        node = self._open.get(file) if not self._off else None
         if not isinstance(node, SimFile):
             raise OSError(errno.EBADF, "Bad file descriptor")
         return node
@@ -181,8 +187,6 @@ class SimFiles:
             raise error
 
     def _burn(self) -> None:
-        if self._off:
-            raise PowerCut
         if self.fuse is not None:
             self.fuse -= 1
             if self.fuse < 0:

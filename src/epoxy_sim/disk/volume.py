@@ -7,6 +7,7 @@ nothing (a rename is one change). So what was not synced may be torn, reordered 
 The simulator runs the store over it; `tests/store/power_cuts.py` replays into it what a real process wrote.
 """
 
+from itertools import pairwise
 from pathlib import PurePath
 from random import Random
 from typing import NamedTuple
@@ -49,7 +50,9 @@ class SimFile:
         """As a write with O_DSYNC: everything that was written to this range is durable now."""
         later: list[Write | Resize] = []
         for change in self.unsynced:
-            if isinstance(change, Resize) or (change.offset < offset + size and offset < change.offset + len(change.data)):
+            if isinstance(change, Resize) or (
+                change.offset < offset + size and offset < change.offset + len(change.data)
+            ):
                 apply(self.synced, change)
             else:
                 later.append(change)
@@ -159,6 +162,10 @@ class Volume:
         return Volume(self.root.image())
 
 
+def overlap(change: Write, offset: int, size: int) -> bool:
+    return change.offset < offset + size and offset < change.offset + len(change.data)
+
+
 def put(contents: bytearray, offset: int, data: bytes) -> None:
     if offset > len(contents):
         contents.extend(bytes(offset - len(contents)))
@@ -183,10 +190,7 @@ def sectors(change: Write | Resize) -> list[Write | Resize]:
         return [change]
     begin, end = change.offset, change.offset + len(change.data)
     bounds = [begin, *range(begin - begin % SECTOR_BYTES + SECTOR_BYTES, end, SECTOR_BYTES), end]
-    return [
-        Write(start, change.data[start - begin : stop - begin])
-        for start, stop in zip(bounds, bounds[1:], strict=False)
-    ]
+    return [Write(start, change.data[start - begin : stop - begin]) for start, stop in pairwise(bounds)]
 
 
 def rename(names: dict[str, SimNode], change: Change) -> None:

@@ -7,10 +7,12 @@ combinations come up and common ones do not hide them. Every fourth seed aims at
 
 from random import Random
 
+from msgspec.structs import replace
+
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
 from epoxy.protocol.effects import Timing
-from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather
+from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, has_embedded_store
 from epoxy_sim.keys.plans.crash_points import crash_points
 
 POLLS = 20
@@ -26,7 +28,7 @@ READS = (Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.OPTIMIS
 
 def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPolicy | None = None) -> Plan:
     draw = crash_points if seed % 4 == 3 else swarm
-    return draw(seed, workload, n, policy)
+    return replace(draw(seed, workload, n, policy), embedded=has_embedded_store(seed))
 
 
 def swarm(seed: int, workload: str, n: int | None, policy: QuorumPolicy | None) -> Plan:

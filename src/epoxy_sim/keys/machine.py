@@ -6,11 +6,12 @@ from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from epoxy.model.cluster import ClusterConfig, first_epoch
-from epoxy.model.errors import StoreFailed
+from epoxy.model.errors import StoreError, StoreFailed
 from epoxy.model.messages import Reply, Request
 from epoxy.model.records import KeyState
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
+from epoxy_sim.disk.embedded_disk import EmbeddedDisk
 from epoxy_sim.disk.memory_disk import MemoryDisk
 from epoxy_sim.disk.port import Disk
 from epoxy_sim.keys.judge import Judge
@@ -46,20 +47,33 @@ class Machine:
         self.life: Life | None = None
         self.stops: list[str] = []
         self._backlog: list[Action] = []
+        self._embedded = plan.embedded
+        self._disk_seed = f"{machine_id}/{plan.seed}"
+        self._disks = 0
         self.disk = self.new_disk()
         self.lives = 0
 
     def start(self) -> None:
-        if self.life is None:
-            self.lives += 1
-            self.life = self.new_life()
-            self.judge.started(self.id, self.life.load)
+        if self.life is None and (life := self.begin_life()) is not None:
+            self.life = life
+            self.judge.started(self.id, life.load)
+
+    def begin_life(self) -> "Life | None":
+        """None: the store refuses to start, and the machine is down until it is started again."""
+        self.lives += 1
+        try:
+            return self.new_life()
+        except StoreError as refused:
+            self.stops.append(str(refused))
+            self.world.note(f"{self.name} does not start: {refused}")
+            return None
 
     def new_life(self) -> "Life":
         return Life(self)
 
     def new_disk(self) -> Disk:
-        return MemoryDisk()
+        self._disks += 1
+        return EmbeddedDisk(f"{self._disk_seed}/{self._disks}", self.id) if self._embedded else MemoryDisk()
 
     def crash(self, keep: float = 0.0) -> None:
         """The process is gone, and with it what was not synced, except for the share `keep` of it."""
@@ -197,6 +211,9 @@ class Life:
         machine = self.machine
         slowest_us = 200_000 if machine.disk_slow else 500
         machine.world.after(machine.dice.randrange(50, slowest_us), lambda: self.run(then))
+
+    def soon(self, then: Callable[[], None]) -> None:
+        self.machine.world.after(0, lambda: self.run(then))
 
     def disk_error(self) -> OSError | None:
         machine = self.machine

@@ -11,6 +11,13 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.writes import Consistency
 from epoxy.protocol.effects import Timing
 
+EMBEDDED_SEEDS = 5
+"""One run in so many has the embedded store: it has no factor in common with how often the kinds of plan come."""
+
+
+def has_embedded_store(seed: int) -> bool:
+    return seed % EMBEDDED_SEEDS == 1
+
 
 class Ask(enum.Enum):
     """What a client does in one step."""
@@ -106,6 +113,8 @@ class ClusterPlan(Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...] = ()
     encoded: bool = False
     """Whether messages travel as bytes: slower, so only in some runs."""
+    embedded: bool = False
+    """Whether machines have the embedded store on a simulated disk: slower than rows in memory, so in some runs."""
     founders: tuple[int, ...] | None = None
     """Those of the n machines that are members from the beginning; None: all."""
 

@@ -118,9 +118,11 @@ def those_of(members: Sequence[int], renamed: Mapping[int, int]) -> tuple[int, .
 
 
 def calmer(plan: Plan) -> Iterator[Change]:
-    """Clocks that run alike, no bytes on the wire, each part of the weather to zero, and the plainest faults."""
+    """Clocks that run alike, no bytes on the wire or on disks, each part of the weather to zero, and the plainest
+    faults."""
     yield lambda best: replace(best, skew=(1.0,) * best.n)
     yield lambda best: replace(best, encoded=False)
+    yield lambda best: replace(best, embedded=False)
     for part in Weather.__struct_fields__:
         yield partial(still, part)
     yield no_commit_arrives

@@ -15,12 +15,17 @@ WEATHER = {
 TRAPS = (FaultKind.CRASH_ON_ANSWER, FaultKind.CRASH_ON_SEND)
 
 
+EMBEDDED = "disks: the embedded store on a simulated file system"
+
+
 def describe(plan: Plan) -> Iterator[str]:
     places = ", ".join(f"{NAMES[i]} at {place:.3g} ms" for i, place in enumerate(plan.places, start=1))
     replicas = "1 replica" if plan.n == 1 else f"{plan.n} replicas on a line"
     yield f"{replicas} ({places}), {plan.policy.value} quorums, network seed {plan.seed}"
     yield f"hedge after {plan.timing.hedge_ms:g} ms, timeout after {plan.timing.round_timeout_ms:g} ms"
     yield f"messages: {weather(plan.weather)}"
+    if plan.embedded:
+        yield EMBEDDED
     skewed = [f"{NAMES[i]} runs at {rate:.2f}" for i, rate in enumerate(plan.skew, start=1) if rate != 1.0]
     if skewed:
         yield f"clocks: {', '.join(skewed)}"

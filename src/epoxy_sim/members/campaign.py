@@ -56,6 +56,9 @@ class Setup(CampaignSetup[Plan], frozen=True, kw_only=True):
     def describe(self, plan: Plan) -> Iterator[str]:
         return describe(plan)
 
+    def is_embedded(self, plan: Plan) -> bool:
+        return plan.embedded
+
     def faults(self, report: Report[Plan]) -> dict[str, int]:
         return {**report.faults, "clock-skew": sum(rate != 1.0 for rate in report.plan.skew)}
 
@@ -75,4 +78,5 @@ class Setup(CampaignSetup[Plan], frozen=True, kw_only=True):
         yield "committed writes", f"{counts(tally.paths)}{share}"
         faults = {kind: times for kind, times in tally.faults.items() if kind not in (*INCIDENTS, *ENDINGS)}
         yield "faults", counts(faults)
+        yield "embedded store", f"in {tally.embedded:,} of {tally.runs:,} runs"
         yield "keys judged", counts(tally.verdicts)

@@ -1,7 +1,9 @@
 """From a seed to a plan in which members change: the kinds of plan in turn."""
 
+from msgspec.structs import replace
+
 from epoxy.model.quorum import QuorumPolicy
-from epoxy_sim.keys.plan import Plan
+from epoxy_sim.keys.plan import Plan, has_embedded_store
 from epoxy_sim.members.plans.churn import churn
 from epoxy_sim.members.plans.copying import copying
 from epoxy_sim.members.plans.disk_loss import disk_loss
@@ -12,4 +14,4 @@ KINDS = (churn, stragglers, copying, joint_epoch, last_vote_leaves, disk_loss)
 
 
 def generate(seed: int, policy: QuorumPolicy | None = None) -> Plan:
-    return KINDS[seed % len(KINDS)](seed, policy)
+    return replace(KINDS[seed % len(KINDS)](seed, policy), embedded=has_embedded_store(seed))

@@ -30,6 +30,9 @@ class PlacementSetup(CampaignSetup[PlacementPlan], frozen=True, kw_only=True):
     def describe(self, plan: PlacementPlan) -> Iterator[str]:
         return describe(plan)
 
+    def is_embedded(self, plan: PlacementPlan) -> bool:
+        return plan.sites.embedded
+
     def condense(self, trace: list[str]) -> list[str]:
         return condense(trace)
 
@@ -38,3 +41,4 @@ class PlacementSetup(CampaignSetup[PlacementPlan], frozen=True, kw_only=True):
         yield "messages", f"{tally.messages:,}"
         yield "answers", counts(tally.paths)
         yield "faults", counts(tally.faults)
+        yield "embedded store", f"in {tally.embedded:,} of {tally.runs:,} runs"

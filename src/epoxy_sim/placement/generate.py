@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim.keys import generate as per_key
-from epoxy_sim.keys.plan import ClusterPlan
+from epoxy_sim.keys.plan import ClusterPlan, has_embedded_store
 from epoxy_sim.placement.plan import AskKind, EnvoyFault, EnvoyFaultKind, PlacementPlan, PlacementStep
 
 SIZES = (1, 2, 3, 3, 3, 4, 5)
@@ -33,7 +33,7 @@ def generate(seed: int, *, n: int | None = None) -> PlacementPlan:
     envoys = tuple(dice.randint(1, size) for _ in range(dice.choice((1, size, 2 * size, 2 * size))))
     more = Random(f"placement/more/{seed}")
     made = PlacementPlan(
-        sites=draw_sites(dice, seed, size, until_us),
+        sites=replace(draw_sites(dice, seed, size, until_us), embedded=has_embedded_store(seed)),
         envoys=envoys,
         rates=tuple(dice.choice(RATES) for _ in envoys),
         threshold_ms=threshold_ms,

@@ -22,6 +22,7 @@ class PlacementPlanSearch(Search[PlacementPlan]):
         self.fewer("steps")
         self._change_sites(weather=Weather())
         self._change_sites(skew=(1.0,) * self.best.sites.n)
+        self._change_sites(embedded=False)
         self.change(rates=(1.0,) * len(self.best.envoys))
         self.change(slots=0)
         self.change(places=(1, 1))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from epoxy_sim.keys.trace_format import EMBEDDED
 from epoxy_sim.placement.plan import PlacementPlan
 from epoxy_sim.trace_format import NAMES
 
@@ -21,6 +22,8 @@ def describe(plan: PlacementPlan) -> Iterator[str]:
     yield f"{plan.slots or 'any number of'} slots, {'reserved' if plan.reserve_slots else 'counted when they start'}"
     if plan.slow_clean_up:
         yield "code that is cancelled takes its time to end"
+    if plan.sites.embedded:
+        yield EMBEDDED
     for step in plan.steps:
         yield f"at {step.at_us / 1000:g} ms: {NAMES[step.site]} is asked to {step.ask.value} name {step.name}"
     for fault in plan.sites.faults:

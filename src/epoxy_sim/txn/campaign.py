@@ -7,7 +7,7 @@ from epoxy_sim.search import Search
 from epoxy_sim.simulation import Report
 from epoxy_sim.txn.generate import generate
 from epoxy_sim.txn.mutants import MUTANTS
-from epoxy_sim.txn.plan import AnyPlan, WalkPlan
+from epoxy_sim.txn.plan import AnyPlan, TxnPlan, WalkPlan
 from epoxy_sim.txn.shrink import TxnPlanSearch, WalkSearch
 from epoxy_sim.txn.simulation import run
 from epoxy_sim.txn.trace_format import describe
@@ -31,6 +31,9 @@ class TxnSetup(CampaignSetup[AnyPlan], frozen=True, kw_only=True):
     def describe(self, plan: AnyPlan) -> Iterator[str]:
         return describe(plan)
 
+    def is_embedded(self, plan: AnyPlan) -> bool:
+        return isinstance(plan, TxnPlan) and plan.embedded
+
     def facts(self, report: Report[AnyPlan]) -> tuple[object, ...]:
         return *super().facts(report), sorted(report.verdicts.items())
 
@@ -44,3 +47,4 @@ class TxnSetup(CampaignSetup[AnyPlan], frozen=True, kw_only=True):
         if tally.fast_share is not None:
             yield "fast", f"{tally.fast_share:.0%} of those decided by their coordinators"
         yield "faults", counts(tally.faults)
+        yield "embedded store", f"in {tally.embedded:,} of {tally.runs:,} runs"

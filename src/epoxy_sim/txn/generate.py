@@ -3,8 +3,11 @@ time."""
 
 from random import Random
 
+from msgspec.structs import replace
+
 from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim.keys.generate import draw_faults, draw_timing, draw_weather
+from epoxy_sim.keys.plan import has_embedded_store
 from epoxy_sim.txn.plan import AnyPlan, TxnPlan, WalkPlan
 from epoxy_sim.txn.plans.churn import churn
 from epoxy_sim.txn.plans.coordinator_crash import coordinator_crash
@@ -17,6 +20,10 @@ def generate(seed: int, *, n: int | None = None) -> AnyPlan:
     """Members change in every eighth plan, unless `n` fixes their number."""
     if seed % 2:
         return WalkPlan(seed=seed, n=n)
+    return replace(timed(seed, n), embedded=has_embedded_store(seed))
+
+
+def timed(seed: int, n: int | None) -> TxnPlan:
     if seed % 4:
         return coordinator_crash(seed, n)
     return swarm(seed, n) if seed % 8 == 0 or n is not None else churn(seed)

@@ -38,15 +38,17 @@ class TxnMachine(per_key.Machine):
         self.most_held = 0 if plan.seed % SHELVED else MAX_HELD
 
     def start(self) -> None:
-        if self.life is None:
-            self.lives += 1
-            life = TxnLife(self)
+        life = self.begin_life() if self.life is None else None
+        if isinstance(life, TxnLife):
             # Machines have been up for a while when a run begins; only a restarted one asks how far the others are.
             life.engine.catchup.is_known = self.lives == 1
             self.life = life
             replica = life.engine.replica
             self.judge.reads(self.id, replica.log, replica.number)
             self.run(life, life.engine.start)
+
+    def new_life(self) -> "TxnLife":
+        return TxnLife(self)
 
     def wipe(self, config: ClusterConfig) -> None:
         """Another machine under the same id, which is not a member."""

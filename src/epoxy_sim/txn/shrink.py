@@ -38,6 +38,7 @@ class TxnPlanSearch(Search[AnyPlan]):
         self.change(weather=STILL)
         self.change(weather=replace(self.best.weather, duplicate=0.0, long_delay=0.0))
         self.change(skew=(1.0,) * self.best.n, encoded=False)
+        self.change(embedded=False)
         self.fewer("changes")
         while self.best.n > 1 and not self.best.changes and self.attempt(without_last(self.best)):
             pass

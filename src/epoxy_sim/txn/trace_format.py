@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from epoxy_sim.keys.plan import Fault
+from epoxy_sim.keys.trace_format import EMBEDDED
 from epoxy_sim.trace_format import NAMES, letters
 from epoxy_sim.txn.client import say
 from epoxy_sim.txn.plan import AnyPlan, TxnMembersChange, WalkPlan
@@ -18,6 +19,8 @@ def describe(plan: AnyPlan) -> Iterator[str]:
         f"after {plan.recover_ms:g} ms; caught up every {plan.catchup_ms:g} ms"
     )
     yield f"replicas at {', '.join(f'{place:g}' for place in plan.places)} ms; {plan.weather}"
+    if plan.embedded:
+        yield EMBEDDED
     for number, client in enumerate(plan.clients, start=1):
         for step in client.steps:
             yield f"at {step.at_us / 1000:g} ms client {number} at {NAMES[client.home]}: {say(step.txn)}"

@@ -1,33 +1,10 @@
 """The disk in memory: what a crash, an image and a lying sync leave."""
 
-from collections.abc import Callable
-
 import pytest
 
 from epoxy.store.memory import MemoryStore
 from epoxy_sim.disk.memory_disk import MemoryDisk
-
-
-class User:
-    """Syncs end when the test says so."""
-
-    def __init__(self, error: OSError | None = None) -> None:
-        self.waiting: list[Callable[[], None]] = []
-        self.failures: list[str] = []
-        self._error = error
-
-    def wait_for_disk(self, then: Callable[[], None]) -> None:
-        self.waiting.append(then)
-
-    def disk_error(self) -> OSError | None:
-        return self._error
-
-    def disk_failed(self, reason: str) -> None:
-        self.failures.append(reason)
-
-    def sync(self) -> None:
-        while self.waiting:
-            self.waiting.pop(0)()
+from tests.sim.disk.users import HandUser
 
 
 def put(store: MemoryStore, *numbers: int) -> None:
@@ -36,12 +13,12 @@ def put(store: MemoryStore, *numbers: int) -> None:
 
 
 def left(disk: MemoryDisk) -> list[bytes]:
-    return [key for key, _ in disk.open(User()).newest().range(b"", b"\xff", limit=100)]
+    return [key for key, _ in disk.open(HandUser()).newest().range(b"", b"\xff", limit=100)]
 
 
 @pytest.mark.parametrize(("keep", "keys"), [(0.0, [b"1"]), (0.5, [b"1", b"2"]), (1.0, [b"1", b"2", b"3"])])
 def test_a_crash_keeps_what_is_synced_and_a_share_of_the_rest(keep: float, keys: list[bytes]) -> None:
-    disk, user = MemoryDisk(), User()
+    disk, user = MemoryDisk(), HandUser()
     store = disk.open(user)
     put(store, 1)
     user.sync()
@@ -51,7 +28,7 @@ def test_a_crash_keeps_what_is_synced_and_a_share_of_the_rest(keep: float, keys:
 
 
 def test_an_image_does_not_change_with_its_disk() -> None:
-    disk, user = MemoryDisk(), User()
+    disk, user = MemoryDisk(), HandUser()
     store = disk.open(user)
     put(store, 1)
     user.sync()
@@ -64,7 +41,7 @@ def test_an_image_does_not_change_with_its_disk() -> None:
 
 
 def test_a_crash_loses_what_a_lying_disk_reported_as_synced() -> None:
-    disk, user = MemoryDisk(), User()
+    disk, user = MemoryDisk(), HandUser()
     store = disk.open(user)
     put(store, 1)
     user.sync()
@@ -80,7 +57,7 @@ def test_a_crash_loses_what_a_lying_disk_reported_as_synced() -> None:
 
 
 def test_a_sync_that_fails_ends_the_process() -> None:
-    disk, user = MemoryDisk(), User(OSError(5, "fsync failed"))
+    disk, user = MemoryDisk(), HandUser(OSError(5, "fsync failed"))
     told: list[bool] = []
     store = disk.open(user)
     put(store, 1)

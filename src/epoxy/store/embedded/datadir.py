@@ -18,11 +18,13 @@ from msgspec import DecodeError, Struct, ValidationError, json
 from epoxy.model.errors import StoreRefused
 from epoxy.store.embedded.files import SYSTEM_FILES, TREE_FILE, Files, sync_parents, write_whole
 from epoxy.store.embedded.log import LOG_SUFFIX
-from epoxy.store.embedded.store import LOG_BYTES, LOG_FOLDER, TREE_FOLDER, open_folder
+from epoxy.store.embedded.store import LOG_FOLDER, TREE_FOLDER, open_folder
 
 FORMAT = 4
 """Of the rows. 2: the configuration is the value of a key. 3: votes have rows apart from their keys. 4: instances of
 the ordered engine are kept by term, which the configuration counts."""
+FIRST_LOG_BYTES = 1 << 12
+"""Of the segment that is made with the directory: it gets no frames, for the first start begins another."""
 FORMAT_FILE, FORMAT_DRAFT, LOCK_FILE = "format", "format.next", "lock"
 
 
@@ -153,7 +155,7 @@ def cluster_name(cluster: str) -> str:
 
 def make_store(path: Path, files: Files) -> None:
     """An empty one. A store with rows but without a description is refused: its replica is unknown."""
-    tree, log, _, reached = open_folder(path, LOG_BYTES, files)
+    tree, log, _, reached = open_folder(path, FIRST_LOG_BYTES, files)
     tree.close()
     log.close()
     if reached.frame:
