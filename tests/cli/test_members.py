@@ -99,7 +99,7 @@ def test_a_newcomer_is_asked_who_it_is_and_followed_until_it_is_a_member(
     assert run(["members", "add", "4", newcomer.url]) == 0
     told = capsys.readouterr()
     assert node.orders == [
-        {"add": [{"id": 4, "url": newcomer.url, "datacenter": "sa-east-1"}], "remove": [], "force": False}
+        {"add": [{"id": 4, "url": newcomer.url, "datacenter": "sa-east-1"}], "remove": [], "move": [], "force": False}
     ]
     assert told.out == "Done: epoch 6, members 1, 2, 3, 4.\n"
     assert "Written down: the members will be 1, 2, 3, 4." in told.err
@@ -116,8 +116,21 @@ def test_to_remove(node: FakeNode, capsys: Captured) -> None:
     node.verdict = 202, {"wanted": [1, 2], "epoch": 4, "queued": True}
     node.members = [shown(*THREE, settled=False, wanted=[1, 2]), shown(*THREE[:2])]
     assert run(["members", "remove", "3", "--force"]) == 0
-    assert node.orders == [{"add": [], "remove": [3], "force": True}]
+    assert node.orders == [{"add": [], "remove": [3], "move": [], "force": True}]
     assert "Another change is under way, and is finished or undone first." in capsys.readouterr().err
+
+
+def test_to_move_is_done_when_the_others_have_the_new_address(node: FakeNode, capsys: Captured) -> None:
+    """Not before, although the members are those wanted all the while."""
+    node.verdict = 202, {"wanted": [1, 2, 3], "epoch": 4, "queued": False}
+    moved = shown(*THREE[:2], row(3) | {"url": "http://10.9.9.9:7800"}, epoch=5)
+    node.members = [SETTLED, moved]
+    assert run(["members", "move", "3", "http://10.9.9.9:7800/"]) == 0
+    move = {"id": 3, "url": "http://10.9.9.9:7800/"}
+    assert node.orders == [{"add": [], "remove": [], "move": [move], "force": False}]
+    told = capsys.readouterr()
+    assert "the members will be 1, 2, 3. 3 will be at http://10.9.9.9:7800/." in told.err
+    assert told.out == "Done: epoch 5, members 1, 2, 3.\n"
 
 
 def test_what_is_not_possible_is_said_in_the_words_of_the_node(node: FakeNode, capsys: Captured) -> None:

@@ -52,7 +52,7 @@ def test_an_order(node: FakeNode, client_type: Any) -> None:
         told = client.change_members(add=[Newcomer(id=4, url="http://d", datacenter="dc")], remove=[2], force=True)
     assert told == Ordered(wanted=(1, 2, 3), epoch=2, queued=False)
     assert node.orders == [
-        {"add": [{"id": 4, "url": "http://d", "datacenter": "dc"}], "remove": [2], "force": True},
+        {"add": [{"id": 4, "url": "http://d", "datacenter": "dc"}], "remove": [2], "move": [], "force": True},
     ]
 
 

@@ -26,7 +26,7 @@ def under(heading: str) -> list[str]:
 
 def test_every_command_of_the_page_is_run_below() -> None:
     headings = {place for place, text in BLOCKS if text.startswith("epoxy ")}
-    assert headings == {"Look", "Grow, 3 to 5", "Replace a dead datacenter", "Shrink", "Undo"}
+    assert headings == {"Look", "Grow, 3 to 5", "Replace a dead datacenter", "Move a datacenter", "Shrink", "Undo"}
 
 
 def test_grow_replace_shrink_and_undo(tmp_path: Path) -> None:
@@ -54,6 +54,10 @@ def test_grow_replace_shrink_and_undo(tmp_path: Path) -> None:
         (undo,) = under("Undo")
         shell.run(under("Grow, 3 to 5")[0] + " --no-check --no-wait")
         assert members_of(shell.run(undo)) == [1, 3, 6]
+        (move,) = under("Move a datacenter")
+        shell.run(move)
+        with grown[0].client() as client:
+            assert [peer.url for peer in client.status().peers if peer.id == 3] == [move.split()[-1]]
         over_http(grown[0], fifth)
 
 

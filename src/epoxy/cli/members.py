@@ -10,7 +10,7 @@ from epoxy.cli import output, target
 from epoxy.cli.groups import SETTINGS, Group, Interrupted
 from epoxy.cli.members_progress import ChangeProgress, MembersProgress, is_done
 from epoxy.client import Client, Status
-from epoxy.model.api import MemberRow, Members, Newcomer
+from epoxy.model.api import MemberRow, Members, MovedMember, Newcomer
 from epoxy.model.errors import ClientError, InvalidRequest, Unavailable
 
 VISIT_S = 5.0
@@ -26,7 +26,7 @@ UNFINISHED = 5
 """Exit code: the change is written down but was not done in time. It goes on by itself."""
 
 
-@click.group(cls=Group, context_settings=SETTINGS, short_help="List, add and remove the datacenters of the cluster.")
+@click.group(cls=Group, context_settings=SETTINGS, short_help="List, add, remove and move datacenters.")
 def members() -> None:
     """List the members of the cluster, and change them while clients write.
 
@@ -36,6 +36,7 @@ def members() -> None:
       epoxy members add 4 http://10.0.4.1:7800
       epoxy members remove 2
       epoxy members add 5 http://10.0.2.1:7800 --replace 2
+      epoxy members move 3 http://10.0.3.9:7800
     """
 
 
@@ -127,7 +128,7 @@ def add(member_id: int, address: str, gone: tuple[int, ...], check: bool, force:
     """
     datacenter = introduced(member_id, address) if check else ""
     newcomer = Newcomer(id=member_id, url=address, datacenter=datacenter)
-    order([newcomer], gone, force=force, **given)
+    order([newcomer], gone, [], force=force, **given)
 
 
 @members.command(short_help="Remove a datacenter, dead or alive.")
@@ -147,7 +148,31 @@ def remove(member_ids: tuple[int, ...], force: bool, **given: Any) -> None:
     Example:
       epoxy members remove 4 5
     """
-    order([], member_ids, force=force, **given)
+    order([], member_ids, [], force=force, **given)
+
+
+@members.command(short_help="Tell the others the new address of a datacenter.")
+@id_argument
+@click.argument("address", metavar="URL")
+@force_option
+@wait_option
+@wait_for_option
+@target.url_option
+@target.json_option
+def move(member_id: int, address: str, force: bool, **given: Any) -> None:
+    """Have the other members reach member ID at URL from now on. It keeps its disk and its id.
+
+    Ask a running member, before the moved node is started at its new address or after it refused to start there. In the
+    file of the moved node, node.advertise_url is the new URL. From now on until it runs there it counts as
+    unreachable.
+
+    Exit status: as for `add`.
+
+    \b
+    Example:
+      epoxy members move 3 http://10.0.3.9:7800 --url http://10.0.0.1:7800
+    """
+    order([], [], [MovedMember(id=member_id, url=address)], force=force, **given)
 
 
 def introduced(member_id: int, address: str) -> str:
@@ -178,6 +203,7 @@ def check_newcomer(member_id: int, address: str, status: Status) -> None:
 def order(
     add: Sequence[Newcomer],
     remove: Sequence[int],
+    moved: Sequence[MovedMember],
     *,
     force: bool,
     wait: bool,
@@ -186,20 +212,20 @@ def order(
     as_json: bool,
 ) -> None:
     with target.NodeCall(urls=urls, as_json=as_json).client(writes=True) as client:
-        ordered = client.change_members(add=add, remove=remove, force=force)
+        ordered = client.change_members(add=add, remove=remove, move=moved, force=force)
         if not as_json:
-            click.echo(told(ordered.wanted, queued=ordered.queued), err=True)
+            click.echo(told(ordered.wanted, moved, queued=ordered.queued), err=True)
         if not wait:
             if as_json:
                 output.emit_json(ordered)
             return
         try:
-            last = follow(client, ordered.wanted, wait_s, quiet=as_json)
+            last = follow(client, ordered.wanted, moved, wait_s, quiet=as_json)
         except KeyboardInterrupt:
             raise Interrupted("interrupted; the change goes on, and `epoxy members list` shows its progress") from None
     if as_json:
         output.emit_json(last)
-    if last is None or not is_done(last, ordered.wanted):
+    if last is None or not is_done(last, ordered.wanted, moved):
         click.echo(f"epoxy: {unfinished(last, ordered.wanted)}", err=True)
         raise click.exceptions.Exit(UNFINISHED)
     if not as_json:
@@ -212,12 +238,15 @@ def unfinished(last: Members | None, wanted: tuple[int, ...]) -> str:
     return "not done in time; it goes on, and `epoxy members list` shows its progress"
 
 
-def told(wanted: Sequence[int], *, queued: bool) -> str:
+def told(wanted: Sequence[int], moved: Sequence[MovedMember], *, queued: bool) -> str:
     first = " Another change is under way, and is finished or undone first." if queued else ""
-    return f"Written down: the members will be {', '.join(map(str, wanted))}.{first}"
+    places = "".join(f" {each.id} will be at {each.url}." for each in moved)
+    return f"Written down: the members will be {', '.join(map(str, wanted))}.{places}{first}"
 
 
-def follow(client: Client, wanted: tuple[int, ...], wait_s: float, *, quiet: bool) -> Members | None:
+def follow(
+    client: Client, wanted: tuple[int, ...], moved: Sequence[MovedMember], wait_s: float, *, quiet: bool
+) -> Members | None:
     """Until the change is done, another one was asked for, or the time is over."""
     deadline, progress, seen = time.monotonic() + wait_s, ChangeProgress(), None
     with MembersProgress(quiet=quiet) as line:
@@ -228,7 +257,7 @@ def follow(client: Client, wanted: tuple[int, ...], wait_s: float, *, quiet: boo
                 time.sleep(LOOK_S)
                 continue
             line.tell(progress.look(seen, time.monotonic()))
-            if is_done(seen, wanted) or seen.wanted != wanted:
+            if is_done(seen, wanted, moved) or seen.wanted != wanted:
                 break
             time.sleep(LOOK_S)
     return seen

@@ -2,12 +2,13 @@
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Self
 
 import click
 from msgspec import Struct
 
-from epoxy.model.api import MemberRow, Members
+from epoxy.model.api import MemberRow, Members, MovedMember
 
 WINDOW_S = 10.0
 """The rate is measured over this window: the first pages are small, and load comes and goes."""
@@ -39,8 +40,11 @@ def seconds(amount: float) -> str:
     return f"{amount:.0f} s" if amount < 120 else f"{amount / 60:.0f} min"
 
 
-def is_done(seen: Members, wanted: tuple[int, ...]) -> bool:
-    return bool(seen.settled) and tuple(row.id for row in seen.replicas) == wanted == seen.wanted
+def is_done(seen: Members, wanted: tuple[int, ...], moved: Sequence[MovedMember] = ()) -> bool:
+    """Addresses are compared as the API spells them: without a slash at the end."""
+    urls = {row.id: row.url for row in seen.replicas}
+    there = all(urls.get(each.id) == each.url.rstrip("/") for each in moved)
+    return there and bool(seen.settled) and tuple(row.id for row in seen.replicas) == wanted == seen.wanted
 
 
 class ChangeProgress:

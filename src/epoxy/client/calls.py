@@ -24,6 +24,7 @@ from epoxy.model.api import (
     KeyRecord,
     Members,
     MembersOrder,
+    MovedMember,
     Newcomer,
     Ordered,
     Problem,
@@ -263,13 +264,18 @@ def members(*, progress: bool = False, timeout: float | None = None) -> Call[Mem
 
 
 def change_members(
-    *, add: Sequence[Newcomer] = (), remove: Sequence[int] = (), force: bool = False, timeout: float | None = None
+    *,
+    add: Sequence[Newcomer] = (),
+    remove: Sequence[int] = (),
+    move: Sequence[MovedMember] = (),
+    force: bool = False,
+    timeout: float | None = None,
 ) -> Call[Ordered]:
-    """Add and remove members in one change. Returns when the order is committed; `members` tells when it is done.
+    """Add, remove and move members in one change. Returns when the order is committed; `members` tells when it is done.
     `force`: even if too few of the members that stay can be reached now."""
-    if not add and not remove:
-        raise InvalidRequest("nothing to add and nothing to remove")
-    body = msgspec.json.encode(MembersOrder(add=list(add), remove=list(remove), force=force))
+    if not add and not remove and not move:
+        raise InvalidRequest("nothing to add, to remove or to move")
+    body = msgspec.json.encode(MembersOrder(add=list(add), remove=list(remove), move=list(move), force=force))
     # An order that is sent twice is refused the second time; still it is not sent again by itself.
     return post_json("/v2/members", body, partial(read_json, Ordered, status=202, writes=True), timeout=timeout)
 

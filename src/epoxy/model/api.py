@@ -276,11 +276,19 @@ class Newcomer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     datacenter: Annotated[str, documented(maxLength=63)] = ""
 
 
+class MovedMember(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A member that others reach at another address from now on."""
+
+    id: ReplicaId
+    url: NodeUrl
+
+
 class MembersOrder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`force`: even if too few of the members that stay can be reached now."""
 
     add: list[Newcomer] = []
     remove: list[ReplicaId] = []
+    move: list[MovedMember] = []
     force: bool = False
 
 

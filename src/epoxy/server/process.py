@@ -32,6 +32,7 @@ from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.runtime.coarse_timers import CoarseClock
 from epoxy.server.actors import ActorSystem
+from epoxy.server.member_url import check_member_url, members_reader, move_alone
 from epoxy.server.peer_router import PeerRouter
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore
@@ -146,7 +147,9 @@ class Process:
 
     async def start(self) -> None:
         """Returns when the node has its configuration and its store; peers may be absent."""
-        node = self.settings.node
+        node, config = self.settings.node, self.node.replica.config
+        read = members_reader(self._client_tls)
+        await check_member_url(self.settings, config, self.peer_router.identity, read)
         limits = HttpLimits(connections=self._connections.limit, pipelined=self.settings.limits.pipeline)
         opening = serve_http(
             self._api,
@@ -167,6 +170,8 @@ class Process:
         durable = self._loop.create_future()
         self._store.when_durable(lambda: durable.set_result(None))
         await durable
+        if self.node.members_admin is not None:
+            move_alone(self.node.members_admin, self.settings, config, self.node.clock)
         LOGGER.info(
             "started",
             extra={

@@ -117,15 +117,23 @@ def test_an_order_is_taken(fake: FakeApi) -> None:
     assert fake.roster.given == [Amendment(add=(member,), remove=(2,), force=True)]
 
 
+def test_a_member_is_moved(fake: FakeApi) -> None:
+    assert fake.order(move=[{"id": 2, "url": "http://10.0.0.9:7800/"}]).status == 202
+    assert fake.roster.given == [Amendment(move=(Member(id=2, url="http://10.0.0.9:7800"),))]
+
+
 @pytest.mark.parametrize(
     ("order", "words"),
     [
-        ({"added": []}, "no order to add and remove members"),
-        ({"remove": ["two"]}, "no order to add and remove members"),
+        ({"added": []}, "no order to add, remove and move members"),
+        ({"remove": ["two"]}, "no order to add, remove and move members"),
         ({"remove": [0]}, "the id of a replica is a number"),
         ({"add": [{"id": 1 << 32, "url": "http://a"}]}, "the id of a replica is a number"),
-        ({"add": [{"id": 4}]}, "no order to add and remove members"),
+        ({"add": [{"id": 4}]}, "no order to add, remove and move members"),
         ({"add": [{"id": 4, "url": "10.0.0.4:7800"}]}, "is no address of a node"),
+        ({"move": [{"id": 2, "url": "10.0.0.4:7800"}]}, "is no address of a node"),
+        ({"move": [{"id": 0, "url": "http://a"}]}, "the id of a replica is a number"),
+        ({"move": [{"id": 2, "url": "http://a", "datacenter": "d"}]}, "no order to add, remove and move members"),
         ({"add": [{"id": 4, "url": "http://a", "datacenter": "d" * 256}]}, "at most 255 bytes"),
     ],
 )

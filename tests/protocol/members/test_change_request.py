@@ -50,6 +50,23 @@ def test_to_replace_is_one_change_and_the_address_may_stay() -> None:
     ]
 
 
+def test_a_member_moves_and_keeps_the_rest() -> None:
+    moved = Member(id=2, url="http://elsewhere")
+    request = apply_amendment(CONFIG, None, Amendment(move=(moved,)), ALL_REACHED)
+    assert isinstance(request, ChangeRequest)
+    assert request.members[1] == Member(id=2, url="http://elsewhere", datacenter="dc-2")
+    assert [request.members[i] for i in (0, 2)] == [
+        Member(id=i, url=f"http://{i}", datacenter=f"dc-{i}") for i in (1, 3)
+    ]
+
+
+def test_two_members_may_change_places() -> None:
+    swap = (Member(id=1, url="http://2"), Member(id=2, url="http://1"))
+    request = apply_amendment(CONFIG, None, Amendment(move=swap), ALL_REACHED)
+    assert isinstance(request, ChangeRequest)
+    assert [member.url for member in request.members] == ["http://2", "http://1", "http://3"]
+
+
 @pytest.mark.parametrize(
     ("given", "code", "words"),
     [
@@ -60,6 +77,11 @@ def test_to_replace_is_one_change_and_the_address_may_stay() -> None:
         (Amendment(add=(Member(id=5),)), "no_address", "the address of 5 is missing"),
         (Amendment(add=(FIVE, FIVE)), "named_twice", "5 is named twice"),
         (Amendment(add=(Member(id=5, url="http://3"),)), "address_taken", "the address of 3"),
+        (Amendment(move=(Member(id=9, url="http://x"),)), "unknown_member", "9 is none of the members: 1, 2, 3"),
+        (Amendment(move=(Member(id=2),)), "no_address", "the address of 2 is missing"),
+        (Amendment(move=(Member(id=2, url="http://2"),)), "nothing_to_do", "2 is at http://2 already"),
+        (Amendment(move=(Member(id=2, url="http://3"),)), "address_taken", "the address of 3"),
+        (Amendment(move=(Member(id=2, url="http://x"),), remove=(2,)), "named_twice", "2 is named twice"),
         (Amendment(remove=(1, 2, 3)), "nobody_left", "decides nothing"),
         (
             Amendment(add=tuple(Member(id=i, url=f"http://{i}") for i in range(5, MAX_REPLICAS + 3))),

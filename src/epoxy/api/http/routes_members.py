@@ -70,10 +70,10 @@ class MembersRoutes:
                 operation="changeMembers",
                 summary="Change who belongs to the cluster",
                 body={JSON: MembersOrder},
-                body_description="Who comes and who goes, in one change.",
+                body_description="Who comes, who goes, and who moves to another address, in one change.",
                 answers={
                     202: RouteAnswer("Written down; the members change when they can.", {JSON: Ordered}),
-                    404: refusal("One to be removed is none of the members.", "unknown_member"),
+                    404: refusal("One to be removed or moved is none of the members.", "unknown_member"),
                     409: refusal("Not possible with the members there are, or within the order.", *CONFLICTS),
                     411: NO_LENGTH,
                     415: NOT_JSON,
@@ -99,9 +99,12 @@ class MembersRoutes:
 
     def post(self, call: ApiCall) -> None:
         call.parameters()
-        order = json_record(call.request, orders, "order to add and remove members")
+        order = json_record(call.request, orders, "order to add, remove and move members")
         amendment = Amendment(
-            add=tuple(map(newcomer, order.add)), remove=tuple(map(checked, order.remove)), force=order.force
+            add=tuple(map(newcomer, order.add)),
+            remove=tuple(map(checked, order.remove)),
+            move=tuple([Member(id=checked(moved.id), url=address(moved.url)) for moved in order.move]),
+            force=order.force,
         )
         if self._node.members_admin is None:
             call.fail(501, "not_implemented", "this node has no part in changing members")
@@ -123,12 +126,14 @@ class MembersRoutes:
 def newcomer(given: Newcomer) -> Member:
     if len(given.datacenter.encode()) > MAX_DATACENTER_BYTES:
         raise BadRequest(400, "bad_request", f"a datacenter's name has at most {MAX_DATACENTER_BYTES} bytes")
+    return Member(id=checked(given.id), url=address(given.url), datacenter=given.datacenter)
+
+
+def address(given: str) -> str:
     try:
-        return Member(id=checked(given.id), url=read_url(given.url), datacenter=given.datacenter)
+        return read_url(given)
     except ValueError:
-        raise BadRequest(
-            400, "bad_request", f"{given.url!r} is no address of a node, as http://10.0.0.1:7800"
-        ) from None
+        raise BadRequest(400, "bad_request", f"{given!r} is no address of a node, as http://10.0.0.1:7800") from None
 
 
 def checked(replica: int) -> int:

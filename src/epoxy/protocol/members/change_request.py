@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.members import ChangeRequest, Member
@@ -11,10 +12,12 @@ from epoxy.protocol.members.changes import format_ids
 
 
 class Amendment(Struct, frozen=True, kw_only=True):
-    """Members to add and to remove in one change. `force`: even if too few of those that stay can be reached now."""
+    """Members to add, to remove and to move to other addresses, in one change. `force`: even if too few of those that
+    stay can be reached now."""
 
     add: tuple[Member, ...] = ()
     remove: tuple[int, ...] = ()
+    move: tuple[Member, ...] = ()
     force: bool = False
 
 
@@ -35,6 +38,7 @@ def apply_amendment(
         return objection
     after = {i: member for i, member in before.items() if i not in given.remove}
     after |= {member.id: member for member in given.add}
+    after |= {member.id: replace(before[member.id], url=member.url) for member in given.move}
     objection = size_objection(after, before, given, reached)
     return objection or ChangeRequest(members=tuple(after[i] for i in sorted(after)))
 
@@ -48,20 +52,25 @@ def requested_before(config: ClusterConfig, request: ChangeRequest | None) -> di
 
 
 def first_objection(before: dict[int, Member], given: Amendment) -> Objection | None:
-    if not given.add and not given.remove:
-        return Objection(code="nothing_to_do", words="no member to add and none to remove")
-    for replica in given.remove:
+    if not given.add and not given.remove and not given.move:
+        return Objection(code="nothing_to_do", words="no member to add, to remove or to move")
+    moved = [member.id for member in given.move]
+    for replica in (*given.remove, *moved):
         if replica not in before:
             return Objection(code="unknown_member", words=f"{replica} is none of the members: {format_ids(before)}")
     for member in given.add:
         if member.id in before:
             words = f"{member.id} is a member already, or on its way; a machine with another disk needs a new id"
             return Objection(code="already_member", words=words)
+    for member in (*given.add, *given.move):
         if not member.url:
             return Objection(code="no_address", words=f"the address of {member.id} is missing")
+    for member in given.move:
+        if before[member.id].url == member.url:
+            return Objection(code="nothing_to_do", words=f"{member.id} is at {member.url} already, or on its way there")
     return (
         duplicate_objection(member.id for member in given.add)
-        or duplicate_objection(given.remove)
+        or duplicate_objection((*given.remove, *moved))
         or address_objection(before, given)
     )
 
@@ -76,9 +85,10 @@ def duplicate_objection(ids: Iterable[int]) -> Objection | None:
 
 
 def address_objection(before: dict[int, Member], given: Amendment) -> Objection | None:
-    """An address may be taken over from a member that leaves."""
-    taken = {member.url: i for i, member in before.items() if i not in given.remove}
-    for member in given.add:
+    """An address may be taken over from a member that leaves or moves."""
+    gone = {*given.remove, *(member.id for member in given.move)}
+    taken = {member.url: i for i, member in before.items() if i not in gone}
+    for member in (*given.move, *given.add):
         if member.url in taken:
             return Objection(code="address_taken", words=f"{member.url} is the address of {taken[member.url]}")
         taken[member.url] = member.id

@@ -1,0 +1,114 @@
+"""Whether a data directory is where its member is: the rule that keeps copies of a cluster apart.
+
+Links follow the URLs in the register and not those in a file. So the copy of a node, started elsewhere with a file that
+names another URL, would dial the members of the original and vote there. It is not started, unless the others say that
+this member has moved to that URL.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from urllib.parse import urlsplit
+
+from epoxy.client import AsyncClient
+from epoxy.model.api import Members
+from epoxy.model.cluster import ClusterConfig
+from epoxy.model.errors import ConfigError, EpoxyError
+from epoxy.model.members import Member
+from epoxy.model.writes import ConsensusFailed, Refused
+from epoxy.node.members.members_admin import MembersAdmin, Verdict
+from epoxy.node.process.config import Settings
+from epoxy.ports import Clock
+from epoxy.protocol.members.change_request import Amendment
+
+PORTS = {"http": 80, "https": 443}
+
+ASK_S = 3.0
+"""For the members of another node: ten round trips around the world. A start that waits for it fails otherwise."""
+
+MOVE_AGAIN_MS = 250.0
+"""Between two tries of a member that is alone to write down its new URL: it votes a moment after its start."""
+
+ReadMembers = Callable[[str], Awaitable[Members]]
+"""Reads `/v2/members` of the node at a URL; raises EpoxyError if it does not answer."""
+
+
+def same_url(one: str, other: str) -> bool:
+    """Whether two URLs of nodes differ in spelling alone."""
+    return spelled(one) == spelled(other)
+
+
+def spelled(url: str) -> tuple[str, str, int | None]:
+    parts = urlsplit(url)
+    scheme = parts.scheme.lower()
+    return scheme, (parts.hostname or "").rstrip("."), parts.port or PORTS.get(scheme)
+
+
+async def check_member_url(settings: Settings, config: ClusterConfig, identity: int, read: ReadMembers) -> None:
+    """ConfigError: the file has another URL for this node than the configuration in force, and no other member says
+    that it has moved there. `identity`: of this node's store.
+
+    A cluster of one member is let through, because there is no other that it could vote with.
+    """
+    here, info = settings.node.advertise_url, config.info(settings.node.id)
+    if info is None or not info.url or same_url(info.url, here) or len(config.replica_ids) == 1:
+        return
+    others = [other.url for other in config.replicas if other.id != info.id]
+    if not await has_moved(info.id, here, identity, config.epoch, others, read):
+        raise ConfigError(refusal(info.id, here, info.url, is_first=config.epoch == 1))
+
+
+async def has_moved(me: int, here: str, identity: int, epoch: int, others: Iterable[str], read: ReadMembers) -> bool:
+    """Whether another member has a later configuration, in which this store is a member at its new URL. The move was
+    decided while this node was down, so that its own configuration does not have it. Asking is harmless: nothing is
+    signed, and nothing is recorded."""
+    answers = await asyncio.gather(*map(read, others), return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, EpoxyError):
+            raise answer
+        if isinstance(answer, Members) and answer.epoch > epoch and lists(answer, me, here, identity):
+            return True
+    return False
+
+
+def lists(members: Members, me: int, url: str, identity: int) -> bool:
+    return any(row.id == me and row.identity == identity and same_url(row.url, url) for row in members.replicas)
+
+
+def members_reader(tls: ssl.SSLContext | None) -> ReadMembers:
+    async def read(url: str) -> Members:
+        async with AsyncClient(url, timeout=ASK_S, connect_timeout=ASK_S, tls=tls) as client:
+            return await client.members()
+
+    return read
+
+
+def move_alone(admin: MembersAdmin, settings: Settings, config: ClusterConfig, clock: Clock) -> None:
+    """The only member of a cluster writes down its new URL itself, for those that are added later."""
+    here, info = settings.node.advertise_url, config.info(settings.node.id)
+    if info is None or len(config.replica_ids) != 1 or same_url(info.url, here):
+        return
+
+    def answered(verdict: Verdict) -> None:
+        if isinstance(verdict, Refused | ConsensusFailed):
+            clock.call_later(MOVE_AGAIN_MS, ask)
+
+    def ask() -> None:
+        admin.change(Amendment(move=(Member(id=settings.node.id, url=here),)), answered)
+
+    ask()
+
+
+def refusal(me: int, here: str, known: str, *, is_first: bool) -> str:
+    if is_first:
+        return (
+            f"node.advertise_url: {here} here, but cluster.members has {known} for replica {me}, and that is where the "
+            f"others will look for it. Write one of the two."
+        )
+    return (
+        f"node.advertise_url: by its file replica {me} is at {here}, but its data directory belongs to the member at "
+        f"{known}. It is not started: a copy would vote in the cluster that it was copied from. One of three:\n"
+        f"  the member has moved:  epoxy members move {me} {here}   at a running member; then start it again\n"
+        f"  it is a copy, for another cluster:  epoxy restore, of a backup; or epoxy rescue, of data directories\n"
+        f'  the file is wrong:  node.advertise_url = "{known}"'
+    )
