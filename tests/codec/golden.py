@@ -42,10 +42,17 @@ from epoxy.model.instances import (
 )
 from epoxy.model.members import (
     NO_STAMP,
+    ActorRow,
+    ActorsPage,
+    ActorsRead,
     ChangelogPage,
     ChangelogRead,
     ChangeRequest,
     CursorTruncated,
+    Frontier,
+    FrontierRead,
+    HeldPage,
+    HeldRead,
     Kept,
     KeptId,
     KeptPage,
@@ -64,6 +71,7 @@ from epoxy.model.members import (
     UnsettledRead,
     ValuesPage,
     ValuesRead,
+    VotesRead,
 )
 from epoxy.model.messages import (
     Accept,
@@ -242,6 +250,10 @@ VALUES: dict[str, Any] = {
         epoch=5, after=b"k", held=(Stretch(until=None, count=1, digest=bytes(range(16))),)
     ),
     "member_request kept": KeptRead(epoch=5, after=KeptId(term=1, id=SLOT)),
+    "member_request votes": VotesRead(epoch=5, after=b"k"),
+    "member_request held": HeldRead(after=b"k", held=(Stretch(until=None, count=1, digest=bytes(range(16))),)),
+    "member_request frontier": FrontierRead(),
+    "member_request actors": ActorsRead(after=b"r"),
     "member_reply snapshot-page": SnapshotPage(
         store=IDENTITY, entries=(ChangelogEntry(key=b"k", committed=FIRST),), cursor=STAMP, more=True
     ),
@@ -257,6 +269,9 @@ VALUES: dict[str, Any] = {
     "member_reply values-page": ValuesPage(differing=(0,), pairs=(Pair(b"k", b"v"),), through=b"k"),
     "member_reply kept-page": KeptPage(kept=(Kept(term=1, commit=NOP),), more=True),
     "member_reply unfinished": Unfinished(),
+    "member_reply held-page": HeldPage(entries=(ChangelogEntry(key=b"k", committed=FIRST),), through=b"k"),
+    "member_reply frontier": Frontier(term=2, slots=(InstanceId(1, 4), SLOT)),
+    "member_reply actors-page": ActorsPage(rows=(ActorRow(b"r", b"v"),), more=True),
     "change_request two": ChangeRequest(members=(Member(id=1, url="http://a", datacenter="east"), Member(id=4))),
 }
 

@@ -51,10 +51,17 @@ from epoxy.model.instances import (
 )
 from epoxy.model.members import (
     DIGEST_BYTES,
+    ActorRow,
+    ActorsPage,
+    ActorsRead,
     ChangelogPage,
     ChangelogRead,
     ChangeRequest,
     CursorTruncated,
+    Frontier,
+    FrontierRead,
+    HeldPage,
+    HeldRead,
     Kept,
     KeptId,
     KeptPage,
@@ -75,6 +82,7 @@ from epoxy.model.members import (
     UnsettledRead,
     ValuesPage,
     ValuesRead,
+    VotesRead,
 )
 from epoxy.model.messages import (
     Accept,
@@ -304,6 +312,10 @@ member_requests: st.SearchStrategy[MemberRequest] = st.one_of(
     st.builds(StatusRead),
     st.builds(ValuesRead, epoch=uints, after=st.none() | keys, held=st.lists(stretches, max_size=3).map(tuple)),
     st.builds(KeptRead, epoch=uints, after=st.none() | st.builds(KeptId, term=uints, id=instance_ids)),
+    st.builds(VotesRead, epoch=uints, after=st.none() | keys),
+    st.builds(HeldRead, after=st.none() | keys, held=st.lists(stretches, max_size=3).map(tuple)),
+    st.builds(FrontierRead),
+    st.builds(ActorsRead, after=st.none() | keys),
 )
 
 member_replies: st.SearchStrategy[MemberReply] = st.one_of(
@@ -340,6 +352,13 @@ member_replies: st.SearchStrategy[MemberReply] = st.one_of(
         more=st.booleans(),
     ),
     st.builds(Unfinished),
+    st.builds(HeldPage, entries=pages, through=st.none() | keys),
+    st.builds(Frontier, term=uints, slots=st.lists(instance_ids, max_size=3).map(tuple)),
+    st.builds(
+        ActorsPage,
+        rows=st.lists(st.builds(ActorRow, keys, values), max_size=2).map(tuple),
+        more=st.booleans(),
+    ),
 )
 
 

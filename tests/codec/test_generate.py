@@ -14,6 +14,7 @@ from epoxy.model.members import MAX_PAGE_ROWS, MAX_STRETCHES, MAX_VALUE_ROWS
 from epoxy.model.quorum import MAX_REPLICAS
 from epoxy.model.records import LINEAGE_LENGTH, MAX_KEY_BYTES, MAX_VALUE_BYTES
 from epoxy.model.transactions import MAX_PARTS
+from epoxy.store.limits import MAX_ROW_KEY_BYTES, MAX_ROW_VALUE_BYTES
 from tests.codec import toy_model
 from tests.codec.toy_model import Colour, Nothing, Pair, Point, Spot
 
@@ -176,6 +177,9 @@ def test_limits_are_those_of_the_model() -> None:
         "Places": Limit(0, MAX_STRETCHES),
         "Pairs": Limit(0, MAX_VALUE_ROWS),
         "KeptOnes": Limit(0, MAX_PAGE_ROWS),
+        "RowKey": Limit(1, MAX_ROW_KEY_BYTES),
+        "RowValue": Limit(0, MAX_ROW_VALUE_BYTES),
+        "ActorRows": Limit(0, MAX_PAGE_ROWS),
     }
 
 

@@ -13,14 +13,14 @@ import msgspec
 from msgspec.structs import replace
 
 from epoxy.codec.tuple import pack, strinc, unpack
-from epoxy.model.actors import ActorEntry, ActorName, ActorState
+from epoxy.model.actors import ACTOR_ROWS, ActorEntry, ActorName, ActorState
 from epoxy.ports import Snapshot, Transaction
 from epoxy.protocol.placement import envoys
 from epoxy.protocol.placement.allocator import Allocation
 from epoxy.protocol.placement.records import EnvoyId, EnvoyPool
 
 # The codes are part of the format: never renumber. 1 to 3 are replicas' and envoys' rows.
-ROOT = 4
+ROOT = ACTOR_ROWS
 ACTOR, NAME, ON_ENVOY, PENDING, LOST = map(pack, ((ROOT, 0), (ROOT, 1), (ROOT, 2), (ROOT, 3), (ROOT, 4)))
 
 FORMAT = b"\x01"

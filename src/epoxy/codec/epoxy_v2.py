@@ -59,10 +59,17 @@ from epoxy.model.instances import (
     Waiting,
 )
 from epoxy.model.members import (
+    ActorRow,
+    ActorsPage,
+    ActorsRead,
     ChangelogPage,
     ChangelogRead,
     ChangeRequest,
     CursorTruncated,
+    Frontier,
+    FrontierRead,
+    HeldPage,
+    HeldRead,
     Kept,
     KeptId,
     KeptPage,
@@ -83,6 +90,7 @@ from epoxy.model.members import (
     UnsettledRead,
     ValuesPage,
     ValuesRead,
+    VotesRead,
 )
 from epoxy.model.messages import (
     Accept,
@@ -120,6 +128,7 @@ NOTED = Noted()
 ACCEPT_OK = AcceptOk()
 COMMIT_OK = CommitOk()
 STATUS_READ = StatusRead()
+FRONTIER_READ = FrontierRead()
 CURSOR_TRUNCATED = CursorTruncated()
 UNFINISHED = Unfinished()
 
@@ -2560,6 +2569,95 @@ def decode_kept_read(buffer: bytes, position: int) -> tuple[KeptRead, int]:
     return KeptRead(epoch=epoch, after=after), position
 
 
+def encode_votes_read(out: list[bytes], record: VotesRead) -> None:
+    epoch = record.epoch
+    after = record.after
+    out.append(BYTES[epoch] if 0 <= epoch <= 0x7F else uint(epoch))
+    if after is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        length = len(after)
+        out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
+        out.append(after)
+
+
+def decode_votes_read(buffer: bytes, position: int) -> tuple[VotesRead, int]:
+    epoch = buffer[position]
+    position += 1
+    if epoch > 0x7F:
+        epoch, position = decode_uint(buffer, position - 1)
+    after: bytes | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        length = buffer[position]
+        position += 1
+        if not 1 <= length <= 0x7F:
+            length, position = decode_length(buffer, position - 1, 1, 1024)
+        after = buffer[position : position + length]
+        position += length
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    return VotesRead(epoch=epoch, after=after), position
+
+
+def encode_held_read(out: list[bytes], record: HeldRead) -> None:
+    after = record.after
+    if after is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        length = len(after)
+        out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
+        out.append(after)
+    encode_stretches(out, record.held)
+
+
+def decode_held_read(buffer: bytes, position: int) -> tuple[HeldRead, int]:
+    after: bytes | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        length = buffer[position]
+        position += 1
+        if not 1 <= length <= 0x7F:
+            length, position = decode_length(buffer, position - 1, 1, 1024)
+        after = buffer[position : position + length]
+        position += length
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    held, position = decode_stretches(buffer, position)
+    return HeldRead(after=after, held=held), position
+
+
+def encode_actors_read(out: list[bytes], record: ActorsRead) -> None:
+    after = record.after
+    if after is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        length = len(after)
+        out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 2112))
+        out.append(after)
+
+
+def decode_actors_read(buffer: bytes, position: int) -> tuple[ActorsRead, int]:
+    after: bytes | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        length = buffer[position]
+        position += 1
+        if not 1 <= length <= 0x7F:
+            length, position = decode_length(buffer, position - 1, 1, 2112)
+        after = buffer[position : position + length]
+        position += length
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    return ActorsRead(after=after), position
+
+
 def encode_member_request(out: list[bytes], value: MemberRequest) -> None:
     match value:
         case SnapshotRead():
@@ -2579,6 +2677,17 @@ def encode_member_request(out: list[bytes], value: MemberRequest) -> None:
         case KeptRead():
             out.append(BYTES[5])
             encode_kept_read(out, value)
+        case VotesRead():
+            out.append(BYTES[6])
+            encode_votes_read(out, value)
+        case HeldRead():
+            out.append(BYTES[7])
+            encode_held_read(out, value)
+        case FrontierRead():
+            out.append(BYTES[8])
+        case ActorsRead():
+            out.append(BYTES[9])
+            encode_actors_read(out, value)
         case _:
             assert_never(value)
 
@@ -2597,6 +2706,14 @@ def decode_member_request(buffer: bytes, position: int) -> tuple[MemberRequest, 
             return decode_values_read(buffer, position + 1)
         case 5:
             return decode_kept_read(buffer, position + 1)
+        case 6:
+            return decode_votes_read(buffer, position + 1)
+        case 7:
+            return decode_held_read(buffer, position + 1)
+        case 8:
+            return FRONTIER_READ, position + 1
+        case 9:
+            return decode_actors_read(buffer, position + 1)
         case _:
             raise unknown_tag("MemberRequest", buffer, position)
 
@@ -2872,6 +2989,107 @@ def decode_kept_page(buffer: bytes, position: int) -> tuple[KeptPage, int]:
     return KeptPage(kept=kept, more=more), position
 
 
+def encode_held_page(out: list[bytes], record: HeldPage) -> None:
+    through = record.through
+    encode_entries(out, record.entries)
+    if through is None:
+        out.append(BYTES[0])
+    else:
+        out.append(BYTES[1])
+        length = len(through)
+        out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 1024))
+        out.append(through)
+
+
+def decode_held_page(buffer: bytes, position: int) -> tuple[HeldPage, int]:
+    entries, position = decode_entries(buffer, position)
+    through: bytes | None = None
+    flag = buffer[position]
+    position += 1
+    if flag == 1:
+        length = buffer[position]
+        position += 1
+        if not 1 <= length <= 0x7F:
+            length, position = decode_length(buffer, position - 1, 1, 1024)
+        through = buffer[position : position + length]
+        position += length
+    elif flag:
+        raise wrong_flag(buffer, position - 1)
+    return HeldPage(entries=entries, through=through), position
+
+
+def encode_frontier(out: list[bytes], record: Frontier) -> None:
+    term = record.term
+    out.append(BYTES[term] if 0 <= term <= 0x7F else uint(term))
+    encode_ends(out, record.slots)
+
+
+def decode_frontier(buffer: bytes, position: int) -> tuple[Frontier, int]:
+    term = buffer[position]
+    position += 1
+    if term > 0x7F:
+        term, position = decode_uint(buffer, position - 1)
+    slots, position = decode_ends(buffer, position)
+    return Frontier(term=term, slots=slots), position
+
+
+def encode_actor_row(out: list[bytes], record: ActorRow) -> None:
+    row = record.row
+    value = record.value
+    length = len(row)
+    out.append(BYTES[length] if 1 <= length <= 0x7F else length_bytes(length, 1, 2112))
+    out.append(row)
+    length = len(value)
+    out.append(BYTES[length] if length <= 0x7F else length_bytes(length, 0, 1052672))
+    out.append(value)
+
+
+def decode_actor_row(buffer: bytes, position: int) -> tuple[ActorRow, int]:
+    length = buffer[position]
+    position += 1
+    if not 1 <= length <= 0x7F:
+        length, position = decode_length(buffer, position - 1, 1, 2112)
+    row = buffer[position : position + length]
+    position += length
+    length = buffer[position]
+    position += 1
+    if length > 0x7F:
+        length, position = decode_length(buffer, position - 1, 0, 1052672)
+    value = buffer[position : position + length]
+    position += length
+    return ActorRow(row=row, value=value), position
+
+
+def encode_actor_rows(out: list[bytes], value: tuple[ActorRow, ...]) -> None:
+    out.append(length_bytes(len(value), 0, 1024))
+    for item in value:
+        encode_actor_row(out, item)
+
+
+def decode_actor_rows(buffer: bytes, position: int) -> tuple[tuple[ActorRow, ...], int]:
+    count, position = decode_length(buffer, position, 0, 1024)
+    items: list[ActorRow] = []
+    for _ in range(count):
+        item, position = decode_actor_row(buffer, position)
+        items.append(item)
+    return tuple(items), position
+
+
+def encode_actors_page(out: list[bytes], record: ActorsPage) -> None:
+    encode_actor_rows(out, record.rows)
+    out.append(BYTES[1] if record.more else BYTES[0])
+
+
+def decode_actors_page(buffer: bytes, position: int) -> tuple[ActorsPage, int]:
+    rows, position = decode_actor_rows(buffer, position)
+    flag = buffer[position]
+    if flag > 1:
+        raise wrong_flag(buffer, position)
+    more = flag == 1
+    position += 1
+    return ActorsPage(rows=rows, more=more), position
+
+
 def encode_member_reply(out: list[bytes], value: MemberReply) -> None:
     match value:
         case SnapshotPage():
@@ -2905,6 +3123,15 @@ def encode_member_reply(out: list[bytes], value: MemberReply) -> None:
             encode_kept_page(out, value)
         case Unfinished():
             out.append(BYTES[10])
+        case HeldPage():
+            out.append(BYTES[11])
+            encode_held_page(out, value)
+        case Frontier():
+            out.append(BYTES[12])
+            encode_frontier(out, value)
+        case ActorsPage():
+            out.append(BYTES[13])
+            encode_actors_page(out, value)
         case _:
             assert_never(value)
 
@@ -2933,6 +3160,12 @@ def decode_member_reply(buffer: bytes, position: int) -> tuple[MemberReply, int]
             return decode_kept_page(buffer, position + 1)
         case 10:
             return UNFINISHED, position + 1
+        case 11:
+            return decode_held_page(buffer, position + 1)
+        case 12:
+            return decode_frontier(buffer, position + 1)
+        case 13:
+            return decode_actors_page(buffer, position + 1)
         case _:
             raise unknown_tag("MemberReply", buffer, position)
 

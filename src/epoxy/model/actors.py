@@ -11,6 +11,9 @@ RESERVATION_KEYS = FIRST_SYSTEM_KEY + b"/actor/"
 """The beginning of keys that reserve names of actors: among the cluster's own, so that no client can reserve a name by
 hand."""
 
+ACTOR_ROWS = 4
+"""The first element of the row keys of a datacenter's actors. Part of the format: never renumber."""
+
 ID_BYTES = 19
 ID_FORMAT = 0x01
 

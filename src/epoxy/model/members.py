@@ -115,7 +115,46 @@ class KeptRead(Struct, frozen=True, kw_only=True):
     after: KeptId | None
 
 
-MemberRequest = SnapshotRead | ChangelogRead | UnsettledRead | StatusRead | ValuesRead | KeptRead
+# Requests of a backup.
+
+
+class VotesRead(Struct, frozen=True, kw_only=True):
+    """As UnsettledRead, for votes of every epoch that count, this one included."""
+
+    epoch: int
+    after: bytes | None
+
+
+class HeldRead(Struct, frozen=True, kw_only=True):
+    """Asks for what is committed beyond `after`, in those stretches of the reader that differ; each stretch begins
+    where the one before ends. Their digests are of rows as they are stored: see `store/row_pages.py`."""
+
+    after: bytes | None
+    held: tuple[Stretch, ...]
+
+
+class FrontierRead(Struct, frozen=True, kw_only=True):
+    """Asks for the Frontier."""
+
+
+class ActorsRead(Struct, frozen=True, kw_only=True):
+    """Asks for a page of the rows of actors, beyond this row."""
+
+    after: bytes | None
+
+
+MemberRequest = (
+    SnapshotRead
+    | ChangelogRead
+    | UnsettledRead
+    | StatusRead
+    | ValuesRead
+    | KeptRead
+    | VotesRead
+    | HeldRead
+    | FrontierRead
+    | ActorsRead
+)
 
 # Replies.
 
@@ -198,9 +237,37 @@ class Unfinished(Struct, frozen=True, kw_only=True):
     """The term has not ended at this source yet. Ask another one, or later."""
 
 
+class HeldPage(Struct, frozen=True, kw_only=True):
+    """What the source holds in stretches that differ, up to the end of the page: `through` this key, None: to the last
+    one."""
+
+    entries: tuple[ChangelogEntry, ...]
+    through: bytes | None
+
+
+class Frontier(Struct, frozen=True, kw_only=True):
+    """The term of the ordered engine here, and the last slot known of each replica in it."""
+
+    term: int
+    slots: tuple[InstanceId, ...]
+
+
+class ActorRow(Struct, frozen=True, gc=False):
+    """As in the store of its datacenter."""
+
+    row: bytes
+    value: bytes
+
+
+class ActorsPage(Struct, frozen=True, kw_only=True):
+    rows: tuple[ActorRow, ...]
+    more: bool
+
+
 KeySyncReply = SnapshotPage | ChangelogPage | CursorTruncated | UnsettledPage | MemberStatus
 TxnSyncReply = ValuesPage | KeptPage | Unfinished
-MemberReply = KeySyncReply | StaleEpoch | EpochAhead | Failed | TxnSyncReply
+BackupReply = HeldPage | Frontier | ActorsPage
+MemberReply = KeySyncReply | StaleEpoch | EpochAhead | Failed | TxnSyncReply | BackupReply
 
 # Stored.
 

@@ -26,7 +26,7 @@ Done = Callable[[object], None]
 EXPIRED = Expired()
 NEWS = News()
 
-FLOWS = ("write", "read", "transaction", "recovery", "term_end", "learner", "coordinator", "mirror")
+FLOWS = ("write", "read", "transaction", "recovery", "term_end", "learner", "coordinator", "mirror", "backup")
 """The names under which failures are counted."""
 
 

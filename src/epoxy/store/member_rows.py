@@ -155,17 +155,22 @@ class MemberSpace:
             cursors.append(self._stamp(row))
             yield wire.decode_changelog_entry(value)
 
-    def unsettled_page(self, view: Snapshot, after: bytes | None, config: ClusterConfig) -> UnsettledPage:
-        found = self._unsettled(view, after, config)
+    def unsettled_page(
+        self, view: Snapshot, after: bytes | None, config: ClusterConfig, *, every: bool = False
+    ) -> UnsettledPage:
+        """Keys with votes that count and were given before this epoch, or in `every` epoch."""
+        found = self._unsettled(view, after, config, config.epoch + every)
         keys = tuple(islice(found, self.page_rows))
         return UnsettledPage(keys=keys, more=next(found, None) is not None)
 
-    def _unsettled(self, view: Snapshot, after: bytes | None, config: ClusterConfig) -> Iterator[Unsettled]:
-        """Votes that count and were given before this epoch. Those of this epoch are finished by their proposers."""
+    def _unsettled(
+        self, view: Snapshot, after: bytes | None, config: ClusterConfig, before: int
+    ) -> Iterator[Unsettled]:
+        """Votes of this epoch are finished by their proposers, so a change of members leaves them out."""
         begin = self._votes if after is None else self._votes + pack_bytes(after) + b"\x00"
         for row, value in scan(view, begin, strinc(self._votes), SCAN_ROWS, False):
             vote = wire.decode_vote(value)
-            if vote.epoch < config.epoch and still_counts(vote, config):
+            if vote.epoch < before and still_counts(vote, config):
                 yield Unsettled(key=name(row, self._votes), version=vote.proposal.version)
 
     # The changelog's ends

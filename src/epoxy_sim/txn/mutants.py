@@ -307,7 +307,7 @@ def whatever_the_term(self: OrderedEngine, message: InTerm) -> Reply:
     """Slots begin again in every term, and the term is not checked."""
     if not self.is_member:
         return Failed(reason="no member")
-    self._wake()
+    self.wake()
     return self.replica.handle(message.request)
 
 
@@ -356,7 +356,7 @@ def flows_go_on(self: OrderedEngine) -> None:
     """From one term into the next."""
     self._closing = None
     self.submissions.follow_replica()
-    self._wake()
+    self.wake()
     self._look_soon()
     self.submissions.pump_soon()
 

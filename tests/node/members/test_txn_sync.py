@@ -8,6 +8,7 @@ from epoxy.model.cluster import CONFIG_KEY, ClusterConfig, ReplicaInfo, ReplicaS
 from epoxy.model.instances import NOTHING, InstanceId, OrderedCommit
 from epoxy.model.members import (
     MAX_PAGE_ROWS,
+    Frontier,
     Kept,
     KeptId,
     KeptPage,
@@ -57,6 +58,15 @@ class Engine:
 
     def needs_copy(self, term: int) -> bool:
         return not self.takes_part and not self.is_complete(term)
+
+    def frontier(self) -> Frontier:
+        raise AssertionError("for backups")
+
+    def has_executed(self, frontier: Frontier) -> bool:
+        raise AssertionError(f"for backups: {frontier}")
+
+    def note(self, frontier: Frontier) -> None:
+        raise AssertionError(f"for backups: {frontier}")
 
     def kept(self, after: KeptId | None, limit: int) -> list[Kept]:
         begin = 0 if after is None else after.id.slot

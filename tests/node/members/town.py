@@ -61,6 +61,8 @@ class Town:
         self.world = World()
         self.dice = Random(seed)
         self.founders = tuple(founders)
+        self.loses: Callable[[int, int, Sequence[Request]], bool] = lambda _sender, _to, _requests: False
+        """Whether these requests are lost on their way."""
         self.stores: dict[int, MemoryStore] = {}
         self.lives: dict[int, Life] = {}
         for me in founders:
@@ -149,7 +151,8 @@ class Life:
             if self.identity_check.heard(to, there.identity_check.identity) and answered is not None:
                 answered(reply)
 
-        self._deliver(to, arrive)
+        if not self.town.loses(self.me, to, requests):
+            self._deliver(to, arrive)
 
     def ask(self, to: int, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
         def arrive(there: "Life") -> None:

@@ -323,7 +323,7 @@ def test_all_that_everybody_has_executed_is_forgotten_however_much_it_is() -> No
     for node in cluster.nodes.values():
         for slot in range(1, 5001):
             node.engine.replica.handle(OrderedCommit(id=InstanceId(2, slot), command=write(), deps=Deps()))
-        node.engine._wake()
+        node.engine.wake()
     cluster.run(4000)
     for node in cluster.nodes.values():
         assert node.engine.replica.log.forgotten == {2: 5000}

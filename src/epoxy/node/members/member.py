@@ -10,8 +10,10 @@ from typing import assert_never
 from epoxy.codec import wire
 from epoxy.model.cluster import CHANGE_REQUEST_KEY, CONFIG_KEY, ClusterConfig
 from epoxy.model.members import (
+    ActorsRead,
     ChangelogRead,
     ChangeRequest,
+    HeldRead,
     KeptRead,
     MemberReply,
     MemberRequest,
@@ -24,6 +26,7 @@ from epoxy.model.members import (
 from epoxy.model.messages import EpochAhead, Failed, Reply, StaleEpoch
 from epoxy.model.records import KeyState
 from epoxy.model.writes import Consistency, Outcome, ReadFailed, ReadOutcome, Write
+from epoxy.node.backup.source import BackupRequest, BackupSource
 from epoxy.node.keys.driver import Driver
 from epoxy.node.members.config_record import change_request, change_write
 from epoxy.node.members.key_count import KeyCount
@@ -38,8 +41,10 @@ from epoxy.protocol.members.coordinator import coordinate
 from epoxy.protocol.members.effects import (
     Ask,
     AskAll,
+    CollectActors,
     ConfigUpdate,
     CurrentConfig,
+    Execute,
     HereEffect,
     HostEffect,
     Install,
@@ -51,12 +56,14 @@ from epoxy.protocol.members.effects import (
     Replace,
     Rest,
     Settle,
+    SummariseRows,
     Synced,
 )
 from epoxy.protocol.members.learner import learn
 from epoxy.runtime.flow import Done, FlowRunner
 from epoxy.store.member_rows import MemberSpace
 
+ChangeOfMembers = SnapshotRead | ChangelogRead | UnsettledRead | StatusRead | ValuesRead | KeptRead
 PAGES = SnapshotRead | ChangelogRead | ValuesRead | KeptRead
 PAGE_ROUNDS = 5
 """The time-out of a page, in rounds of small messages: it has up to 1 MiB, and a thousand rows must be found."""
@@ -97,6 +104,7 @@ class Membership:
         self.txn_sync = (
             TxnSync(self.replica, store, ordered, self, lambda: driver.timing.near) if ordered is not None else None
         )
+        self.backup_source = BackupSource(self.replica, store, self.space, ordered, driver.clock)
         self.key_count = KeyCount(self.replica, store, driver.clock)
         self._synced_epoch = self._settled_epoch = 0
         self._coordinating = False
@@ -136,13 +144,16 @@ class Membership:
 
     def answer(self, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
         """The reply leaves when what it rests on is durable."""
+        if isinstance(request, BackupRequest):
+            self.backup_source.answer(request, answered)
+            return
         if isinstance(request, PAGES):
             self.key_sync.serve(partial(self._reply, request), answered)
             return
         reply = self._store.transact(partial(self._reply, request))
         self._store.when_durable(partial(answered, reply))
 
-    def _reply(self, request: MemberRequest, tx: Transaction) -> MemberReply:
+    def _reply(self, request: ChangeOfMembers, tx: Transaction) -> MemberReply:
         config = self.replica.config
         match request:
             case SnapshotRead() | ChangelogRead():
@@ -242,6 +253,8 @@ class Membership:
                 self._publish(effect.config, done)
             case Settle():
                 Settling(self.driver, effect.keys, done).go_on()
+            case SummariseRows() | CollectActors() | Execute():
+                raise AssertionError(f"of a backup, which performs it itself: {effect}")
             case LookThrough() | Replace() | Preserve() | Install() | Mirrored():
                 assert self.txn_sync is not None, "a replica without this engine runs no such flow"
                 self.txn_sync.perform(effect, done)
@@ -286,7 +299,7 @@ class Membership:
                     self._pages.remove(answered)
                 waiting.pop()(reply)
 
-        is_page = isinstance(request, PAGES)
+        is_page = isinstance(request, PAGES | HeldRead | ActorsRead)
         if is_page:
             self._pages.append(answered)
         patience_ms = (PAGE_ROUNDS if is_page else 1) * self.driver.timing.round_timeout_ms

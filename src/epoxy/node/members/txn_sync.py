@@ -7,6 +7,7 @@ from typing import Protocol, assert_never
 from epoxy.model.members import (
     MAX_PAGE_BYTES,
     MAX_PAGE_ROWS,
+    Frontier,
     Kept,
     KeptId,
     KeptPage,
@@ -46,6 +47,15 @@ class TxnStateSource(Protocol):
 
     def needs_copy(self, term: int) -> bool:
         """It was not, and will not be: this replica takes no part in the term."""
+
+    def frontier(self) -> Frontier:
+        """The term here, and the last slots known in it."""
+
+    def has_executed(self, frontier: Frontier) -> bool:
+        """Everything of earlier terms, and all up to these slots."""
+
+    def note(self, frontier: Frontier) -> None:
+        """There is something up to these slots: what is not known here is recovered."""
 
     def kept(self, after: KeptId | None, limit: int) -> list[Kept]:
         """Decisions that are not forgotten, in order."""

@@ -146,7 +146,7 @@ class OrderedEngine:
         """A request of a peer. The caller sends the reply when the store is durable."""
         if not self.is_member:
             return Failed(reason="no member: it does not order transactions")
-        self._wake()
+        self.wake()
         if message.term != self.replica.number or self.replica.part is Part.WAITING:
             return self._handle_other_term(message)
         try:
@@ -186,7 +186,7 @@ class OrderedEngine:
         if reason is not None:
             answered(TxnRefused(reason=reason))
             return None
-        self._wake()
+        self.wake()
         return self.submissions.add(txn, answered)
 
     @property
@@ -246,7 +246,7 @@ class OrderedEngine:
         self._running.pop(instance_id, None)
         self._seen_ms.pop(instance_id, None)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """Check from time to time, as long as anything is undecided, missed or not forgotten."""
         if not self._awake:
             self._awake = True
@@ -365,7 +365,7 @@ class OrderedEngine:
         self._seen_ms.clear()
         self.catchup.turned()
         self.submissions.turned(is_member=self.is_member)
-        self._wake()
+        self.wake()
         self._look_soon()
         self.submissions.pump_soon()
 

@@ -9,10 +9,10 @@ from epoxy.codec import wire
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import InvariantViolation
 from epoxy.model.instances import Ended, InstanceId, Sealed, TermEnd
-from epoxy.model.members import Kept, KeptId
+from epoxy.model.members import Frontier, Kept, KeptId
 from epoxy.node.txn.replica import OrderedReplica
 from epoxy.ports import Store
-from epoxy.protocol.txn.terms import Part
+from epoxy.protocol.txn.terms import Part, last_slots
 
 if TYPE_CHECKING:
     from epoxy.node.txn.engine import OrderedEngine
@@ -90,6 +90,24 @@ class Terms:
         """The end of a term that this replica is not in, if it is known here."""
         value = self.decided_end(term)
         return Ended(ends=wire.decode_term_end(value).ends) if value is not None else None
+
+    # For backups
+
+    def frontier(self) -> Frontier:
+        return Frontier(term=self._replica.number, slots=last_slots(self._replica.log))
+
+    def has_executed(self, frontier: Frontier) -> bool:
+        replica = self._replica
+        if replica.number != frontier.term:
+            return replica.number > frontier.term
+        return all(replica.log.executed.get(end.replica_id, 0) >= end.slot for end in frontier.slots)
+
+    def note(self, frontier: Frontier) -> None:
+        """Slots that are known, and not decided, are recovered."""
+        if self._replica.number == frontier.term and not self.has_executed(frontier):
+            for end in frontier.slots:
+                self._replica.log.note_slot(end)
+            self._engine.wake()
 
     # For new members
 

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.members import Kept, MemberRequest, Pair, Progress, Unsettled
+from epoxy.model.instances import InstanceId
+from epoxy.model.members import ActorRow, Kept, MemberRequest, Pair, Progress, Unsettled
 from epoxy.model.messages import UpdateConfig
 from epoxy.model.records import ChangelogEntry
 from epoxy.protocol.effects import Adopt, Local, Tell
@@ -152,10 +153,38 @@ class Mirrored(Struct, frozen=True):
     """Nearly all values are copied: report it in this replica's status while members change."""
 
 
+# Of a backup.
+
+
+class SummariseRows(Struct, frozen=True, kw_only=True):
+    """Resumed with the next `stretches` Stretches of what is committed here beyond `after`; fewer at the end. Their
+    digests are of rows as they are stored."""
+
+    after: bytes | None
+    stretches: int
+
+
+class CollectActors(Struct, frozen=True, kw_only=True):
+    """Rows of actors, the next of this source, or if this `begins` its first: keep them for the backup."""
+
+    source: int
+    rows: tuple[ActorRow, ...]
+    begins: bool
+
+
+class Execute(Struct, frozen=True, kw_only=True):
+    """Get transactions executed here up to these slots of the term, and all of earlier terms. Resumed with whether that
+    was done in time."""
+
+    term: int
+    slots: tuple[InstanceId, ...]
+
+
+BackupEffect = SummariseRows | CollectActors | Execute
 MirrorEffect = LookThrough | Replace | Preserve | Install | Mirrored
 CopyEffect = Changing | LoadProgress | Summarise | Keep | Repair | GiveWay | Followed
 HereEffect = CurrentConfig | Local[Adopt] | CopyEffect | Synced | Rest
-HostEffect = HereEffect | ReadChangeRequest | Ask | AskAll | Publish | Settle | MirrorEffect
+HostEffect = HereEffect | ReadChangeRequest | Ask | AskAll | Publish | Settle | MirrorEffect | BackupEffect
 Effect = HostEffect | Tell[ConfigUpdate]
 
 Flow = Generator[Effect, Any, T]
