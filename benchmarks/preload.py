@@ -20,11 +20,12 @@ from epoxy.codec.tuple import pack, pack_bytes
 from epoxy.model.records import ChangelogEntry, CommittedRecord, Proposal, ProposalId
 from epoxy.node.txn.transactions import OWNED
 from epoxy.store.buffer import stamp
+from epoxy.store.embedded.checksums import seal
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.files import MAP_BYTES
 from epoxy.store.embedded.log import LogPosition, WriteAheadLog, segments
 from epoxy.store.embedded.store import LOG_BYTES
-from epoxy.store.embedded.tree import POSITION_ROW, encoder
+from epoxy.store.embedded.tree import POSITION_ROW, encoder, put
 from epoxy.store.keyspace import CHANGELOG, KV, LAYOUT, LEGACY_LAYOUT, USER_VERSION, VALUE, VERSIONSTAMP
 from epoxy.store.txn_rows import VALUES
 
@@ -51,7 +52,7 @@ def preload(folder: Path, replica: int, count: int, *, owned: bool = False) -> N
         # A log that follows: its segment is named after the generation the tree says it contains.
         at = LogPosition(generation=1, frame=1, sequence=count)
         with lmdb.open(str(folder / "tree"), map_size=MAP_BYTES) as environment, environment.begin(write=True) as tx:
-            tx.put(POSITION_ROW, encoder.encode(at))
+            put(tx, POSITION_ROW, encoder.encode(at))
         WriteAheadLog(folder / "log", at, LOG_BYTES).close()
 
 
@@ -71,7 +72,7 @@ def fill(tree: Path, replica: int, count: int, *, owned: bool) -> None:
 def write(environment: "lmdb.Environment", rows: Iterator[tuple[bytes, bytes]]) -> None:
     while taken := list(islice(rows, ROWS_AT_ONCE)):
         with environment.begin(write=True) as transaction:
-            transaction.cursor().putmulti(taken)
+            transaction.cursor().putmulti([(key, seal(key, value)) for key, value in taken])
 
 
 def committed_rows(replica: int, count: int, numbers: range, held: Proposal) -> Iterator[tuple[bytes, bytes]]:

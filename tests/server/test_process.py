@@ -40,19 +40,19 @@ PATIENCE_S = 60.0
 
 WITH_A_BAD_DISK = """
 import os, sys, time
-from epoxy.store.embedded import log
+from epoxy.store.embedded.files import SystemFiles
 from epoxy.cli.main import main
 
-folder, write = sys.argv.pop(1), log.write
+folder, write = sys.argv.pop(1), SystemFiles.write
 
 def obedient(*given):
     while os.path.exists(folder + "/slow"):
         time.sleep(0.001)
     if os.path.exists(folder + "/broken"):
         raise OSError(5, "Input/output error")
-    write(*given)
+    return write(*given)
 
-log.write = obedient
+SystemFiles.write = obedient
 main()
 """
 """A node whose disk waits while there is a file `slow` in its folder, and fails once there is one called `broken`."""

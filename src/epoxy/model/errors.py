@@ -18,6 +18,7 @@
     │   ├── TooManyConflicts    definite    a transaction met a conflict in every attempt
     │   ├── TransactionTooLarge definite    it was not started
     │   ├── StoreRefused        definite    a data directory that must not be opened; it was left as it is
+    │   ├── RottenRow           definite    a row whose checksum is wrong; it is never returned
     │   └── StoreFailed         indefinite  a write or fsync failed: the process must end
     ├── InvariantViolation      indefinite  two values for one instance: a bug, or a corrupt store
     └── ClientError                         raised by the Python client about its own request
@@ -92,6 +93,12 @@ class TransactionTooLarge(StoreError): ...
 
 
 class StoreRefused(StoreError): ...
+
+
+class RottenRow(StoreError):
+    def __init__(self, key: bytes) -> None:
+        super().__init__(f"the row {key!r} is damaged on this node's disk")
+        self.key = key
 
 
 class StoreFailed(StoreError):

@@ -109,8 +109,14 @@ class MapCursor:
     def prev(self) -> bool:
         return self.last() if self._at is None else self._move(self._at - 1)
 
+    def next(self) -> bool:
+        return self._move(0 if self._at is None else self._at + 1)
+
     def key(self) -> bytes:
         return b"" if self._at is None else self._rows.keys[self._at]
+
+    def value(self) -> bytes:
+        return b"" if self._at is None else self._rows.values[self._rows.keys[self._at]]
 
     def iternext(self) -> Iterator[tuple[bytes, bytes]]:
         keys, values = self._rows.keys, self._rows.values

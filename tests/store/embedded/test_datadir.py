@@ -182,9 +182,9 @@ def test_a_refused_directory_is_let_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("description", "message"),
     [
-        ('{"format": 5, "tenants": []}', "format 5; this version reads format 4"),
-        ('{"format": 0, "replica": 7}', "format 0; this version reads format 4"),
-        ('{"format": 4, "replica": 9}', "belongs to replica 9, this is replica 7"),
+        ('{"format": 6, "tenants": []}', "format 6; this version reads format 5"),
+        ('{"format": 0, "replica": 7}', "format 0; this version reads format 5"),
+        ('{"format": 5, "replica": 9}', "belongs to replica 9, this is replica 7"),
         ('{"format": 1}', "the file `format` is damaged"),
         ('{"format": "1", "replica": 7}', "the file `format` is damaged"),
         ("", "the file `format` is damaged"),

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
-from epoxy.model.errors import StoreFailed, StoreRefused
+from epoxy.model.errors import RottenRow, StoreFailed, StoreRefused
 from epoxy.ports import KeyValue
 from epoxy.store.conflicts import Values
 from epoxy.store.embedded import space
 from epoxy.store.embedded import store as embedded
 from epoxy.store.embedded.files import Files
 from epoxy.store.embedded.log import LogPosition, recover, segments
+from epoxy.store.embedded.scrub import ScrubPage
 from epoxy.store.embedded.store import LOG_BYTES, MAX_LOG_BYTES, EmbeddedStore
 from epoxy.store.embedded.tree import Tree, TreeView
 from epoxy.store.mvcc import UndoRecord
@@ -23,6 +24,7 @@ from tests.store.conformance import LAST, Bench, StoreConformance, put, rows
 from tests.store.crash_steps import check_crashes
 from tests.store.hand import EmbeddedBench
 from tests.store.model import check_random_histories
+from tests.store.rot import rot
 
 TINY = 64
 """Bytes of a generation: every other flush freezes one, so checkpoints are always under way."""
@@ -352,6 +354,93 @@ def test_a_refused_folder_can_be_opened_when_it_is_put_right() -> None:
     path.with_suffix(".away").rename(path)
     bench.crash()
     assert rows(bench.store.begin()) == [(b"a", b"v")]
+    bench.store.close()
+
+
+# Rot.
+
+
+class RottenBench(EmbeddedBench):
+    """Rows a, b and c are in the tree, and that of b has changed there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        put(self.store, b"a", b"c")
+        put(self.store, b"b", value=b"the value of b")
+        self.reopen()
+        self.settle()
+        self.reported: list[bytes] = []
+        self.store._on_rot = self.reported.append
+        rot(self.folder / "tree", b"the value of b")
+
+
+def test_a_rotten_row_is_reported_once_and_never_returned() -> None:
+    bench = RottenBench()
+    views = [bench.store.begin(), bench.store.durable(), bench.store.newest()]
+    for view in views:
+        for reverse in (False, True):
+            with pytest.raises(RottenRow) as raised:
+                view.range(b"", LAST, limit=5, reverse=reverse)
+            assert raised.value.key == b"b"
+        with pytest.raises(RottenRow):
+            view.get(b"b")
+        assert view.get(b"a") == b"v"
+        assert view.range(b"", b"b", limit=1) == [(b"a", b"v")]
+    bench.tick()
+    assert bench.reported == [b"b"]
+    bench.store.close()
+
+
+@pytest.mark.parametrize("mend", [b"the value of b", None])
+def test_a_rotten_row_that_is_written_again_is_in_the_tree_soon(mend: bytes | None) -> None:
+    bench = RottenBench()
+    with pytest.raises(RottenRow):
+        bench.store.newest().get(b"b")
+    bench.tick()
+    bench.store.transact(lambda tx: tx.set(b"b", mend) if mend is not None else tx.clear(b"b"))
+    expected = [(b"a", b"v"), *([(b"b", mend)] if mend is not None else []), (b"c", b"v")]
+    assert rows(bench.store.begin()) == expected, "before it is in the tree"
+    bench.settle()
+    assert bench.store._tree.view().get(b"b") == mend
+    assert rows(bench.store.durable()) == expected
+    pages = list[ScrubPage]()
+    bench.store.scrub(b"", 100, pages.append)
+    bench.settle()
+    assert [page.rotten for page in pages] == [()]
+    bench.store.close()
+
+
+def test_a_range_with_a_rotten_row_can_be_cleared() -> None:
+    bench = RottenBench()
+    bench.store.transact(lambda tx: tx.clear_range(b"", b"z"))
+    assert rows(bench.store.begin()) == []
+    bench.store.close()
+
+
+def test_the_scrub_reports_too_and_leaves_out_what_was_written_since() -> None:
+    bench, pages = RottenBench(), list[ScrubPage]()
+    bench.store.scrub(b"", 2, pages.append)
+    bench.settle()
+    assert [(page.rotten, page.last) for page in pages] == [((b"b",), b"c")]
+    assert bench.reported == [b"b"]
+    bench.store.scrub(b"", 100, pages.append)
+    put(bench.store, b"b", value=b"again")
+    bench.settle()
+    assert (pages[-1].rotten, pages[-1].last, bench.reported) == ((), None, [b"b"])
+    bench.store.close()
+
+
+def test_a_row_that_rots_again_is_reported_again() -> None:
+    bench = RottenBench()
+    for _ in range(2):
+        with pytest.raises(RottenRow):
+            bench.store.newest().get(b"b")
+        bench.tick()
+        put(bench.store, b"b", value=b"the value of b")
+        bench.settle()
+        assert bench.store.newest().get(b"b") == b"the value of b"
+        rot(bench.folder / "tree", b"the value of b")
+    assert bench.reported == [b"b", b"b"]
     bench.store.close()
 
 

@@ -1,6 +1,7 @@
 """The tree: keys of every length, in order, in both directions."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import enumerate as enumerate_threads
 
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epoxy.model.errors import StoreFailed, StoreRefused
+from epoxy.model.errors import RottenRow, StoreFailed, StoreRefused
+from epoxy.store.embedded.checksums import ROTTEN, seal
 from epoxy.store.embedded.files import READ_AHEAD_BYTES, SystemFiles
 from epoxy.store.embedded.log import LogPosition
 from epoxy.store.embedded.tree import (
@@ -19,11 +21,16 @@ from epoxy.store.embedded.tree import (
     SLICE_ROWS,
     SORTED_ROWS,
     STEM_BYTES,
+    DamageReports,
     Row,
     Tree,
+    TreeView,
+    encoder,
     in_order,
+    put,
 )
 from epoxy.store.limits import MAX_ROW_KEY_BYTES
+from tests.store.rot import rot
 
 LAST = b"\xff"
 START = LogPosition()
@@ -132,9 +139,93 @@ def test_views_that_are_dropped_hold_nothing(tree: Tree) -> None:
 
 def test_a_position_that_cannot_be_read_is_refused(tree: Tree) -> None:
     with tree._environment.begin(write=True) as transaction:
-        transaction.put(POSITION_ROW, b"somewhere")
+        put(transaction, POSITION_ROW, b"somewhere")
     with pytest.raises(StoreRefused, match="the tree's position cannot be read"):
         tree.position()
+
+
+def test_a_damaged_position_is_refused(tree: Tree, tmp_path: Path) -> None:
+    tree.apply({}, LogPosition(generation=9, frame=77))
+    rot(tmp_path, encoder.encode(LogPosition(generation=9, frame=77)))
+    with pytest.raises(StoreRefused, match="the tree's position cannot be read"):
+        tree.position()
+
+
+LONG_STEM = b"s" * STEM_BYTES
+
+
+ROWS: dict[bytes, bytes] = {
+    b"a": b"first",
+    b"b": b"second",
+    b"c": b"third",
+    LONG_STEM + b"1": b"l1",
+    LONG_STEM + b"2": b"l2",
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "key"),
+    [(b"second", b"b"), (b"l2", LONG_STEM + b"2"), (seal(LONG_STEM, bytes(7) + b"\x01"), LONG_STEM + b"2")],
+)
+def test_a_rotten_row_is_never_returned(tmp_path: Path, place: bytes, key: bytes) -> None:
+    """In a value, in the value of a long key, and in the number of its branch."""
+    reported: list[bytes] = []
+    tree = Tree(tmp_path, reports=DamageReports(reported.append))
+    tree.apply(dict(ROWS), START)
+    rot(tmp_path, place)
+    view = tree.view()
+    with pytest.raises(RottenRow) as raised:
+        view.get(key)
+    assert (raised.value.key, reported) == (key, [key])
+    assert view.get(b"a") == b"first"
+    for reverse in (False, True):
+        found: dict[bytes, bytes] = {}
+        with suppress(RottenRow):
+            found = dict(view.rows(b"", LAST, reverse))
+        assert all(value is ROTTEN or ROWS[each] == value for each, value in found.items())
+        assert found == {} or found.get(key) is ROTTEN
+    tree.close()
+
+
+def test_a_range_does_not_end_at_a_damaged_key(tmp_path: Path) -> None:
+    """Its first bytes changed, it is out of place: the rows behind it are in the range."""
+    tree = Tree(tmp_path)
+    tree.apply({b"keys/1": b"one", b"keys/2": b"two", b"keys/3": b"three"}, START)
+    rot(tmp_path, b"keys/2", bit=7)
+    with pytest.raises(RottenRow):
+        list(tree.view().rows(b"keys/", b"keys0", False))
+    with pytest.raises(RottenRow):
+        list(tree.view().rows(b"keys/", b"keys0", True))
+    tree.close()
+
+
+def test_nothing_is_written_below_a_rotten_stem(tree: Tree, tmp_path: Path) -> None:
+    tree.apply(dict(ROWS), START)
+    rot(tmp_path, seal(LONG_STEM, bytes(7) + b"\x01"))
+    for value in (b"new", None):
+        with pytest.raises(StoreFailed, match="the tree is damaged, and this node must be replaced"):
+            tree.apply({LONG_STEM + b"3": value}, LogPosition(generation=1))
+    assert tree.position() == START
+
+
+def test_a_tree_without_checksums_would_return_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("epoxy.store.embedded.tree.unseal", lambda _, sealed: sealed[8:])
+    tree = Tree(tmp_path)
+    tree.apply(dict(ROWS), START)
+    rot(tmp_path, b"second")
+    assert tree.view().get(b"b") != b"second"
+    tree.close()
+
+
+@pytest.mark.parametrize("error", [lmdb.CorruptedError, lmdb.PageNotFoundError])
+def test_pages_that_lmdb_knows_to_be_damaged_end_the_store(tree: Tree, error: type[lmdb.Error]) -> None:
+    told: list[StoreFailed] = []
+    view = TreeView(tree._environment.begin(), DamageReports(on_damage=told.append))
+    failure = view.failed(error("mdb_get", -30796))
+    assert "the tree is damaged" in str(failure)
+    assert told == [failure]
+    assert "cannot be read" in str(view.failed(lmdb.ReadersFullError("mdb_txn_begin", -30790)))
+    assert told == [failure]
 
 
 def test_an_empty_key_is_absent(tree: Tree) -> None:

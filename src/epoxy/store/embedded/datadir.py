@@ -1,6 +1,6 @@
 """A data directory belongs to one replica, is in one format, and is used by one process at a time.
 
-format      {"format": 4, "replica": id, "cluster": id}, written when the directory is made, as the last thing; the
+format      {"format": 5, "replica": id, "cluster": id}, written when the directory is made, as the last thing; the
             cluster's id is empty unless it was made from a backup
 lock        the name of the process that uses the directory; locked, as is the directory itself: without this file a
             second process is refused all the same, and versions before format 5 lock the file alone
@@ -20,9 +20,9 @@ from epoxy.store.embedded.files import SYSTEM_FILES, TREE_FILE, Files, sync_pare
 from epoxy.store.embedded.log import LOG_SUFFIX
 from epoxy.store.embedded.store import LOG_FOLDER, TREE_FOLDER, open_folder
 
-FORMAT = 4
+FORMAT = 5
 """Of the rows. 2: the configuration is the value of a key. 3: votes have rows apart from their keys. 4: instances of
-the ordered engine are kept by term, which the configuration counts."""
+the ordered engine are kept by term, which the configuration counts. 5: rows carry checksums."""
 FIRST_LOG_BYTES = 1 << 12
 """Of the segment that is made with the directory: it gets no frames, for the first start begins another."""
 FORMAT_FILE, FORMAT_DRAFT, LOCK_FILE = "format", "format.next", "lock"

@@ -23,9 +23,10 @@ from typing import Final
 
 import lmdb
 
-from epoxy.model.errors import StoreFailed
+from epoxy.model.errors import RottenRow
 from epoxy.ports import KeyValue
 from epoxy.store.conflicts import overlaps
+from epoxy.store.embedded.checksums import ROTTEN, unseal
 from epoxy.store.embedded.tree import STEM_BYTES, Row, TreeView
 from epoxy.store.mvcc import UndoRecord
 
@@ -140,9 +141,22 @@ class MemtableStack:
         if not 0 < len(key) < STEM_BYTES:
             return self.tree.get(key)
         try:
-            return self._find(key)
+            sealed = self._find(key)
         except lmdb.Error as error:
-            raise StoreFailed(f"the tree cannot be read: {error}") from error
+            raise self.tree.failed(error) from error
+        if sealed is None:
+            return None
+        value = unseal(key, sealed)
+        if value is ROTTEN:
+            raise self.tree.rotten(key)
+        return value
+
+    def holds(self, key: bytes) -> bool:
+        """Whether the key has a row, be it a rotten one."""
+        try:
+            return self.get(key) is not None
+        except RottenRow:
+            return True
 
     def replaced(self, key: bytes) -> Replaced:
         value = self.in_memory(key)
@@ -160,9 +174,17 @@ class MemtableStack:
 
     def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
         assert limit >= 1, "a range has room for a row"
-        return list(islice(newest_of_each(self.rows(begin, end, reverse), reverse), limit))
+        return list(islice(self.sound(newest_of_each(self.rows(begin, end, reverse), reverse)), limit))
+
+    def sound(self, rows: Iterator[KeyValue]) -> Iterator[KeyValue]:
+        """Raises at a rotten one."""
+        for row in rows:
+            if row[1] is ROTTEN:
+                raise self.tree.rotten(row[0])
+            yield row
 
     def keys(self, begin: bytes, end: bytes) -> Iterable[bytes]:
+        """Of rotten rows, too: they can be cleared."""
         return map(itemgetter(0), newest_of_each(self.rows(begin, end, False), False))
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> list[Iterator[Row]]:
@@ -195,7 +217,7 @@ class StoreView:
         assert limit >= 1, "a range has room for a row"
         undone = sorted(self._undone(begin, end), key=itemgetter(0), reverse=reverse)
         levels = self._levels.rows(begin, end, reverse)
-        return list(islice(newest_of_each([iter(undone), *levels], reverse), limit))
+        return list(islice(self._levels.sound(newest_of_each([iter(undone), *levels], reverse)), limit))
 
     def has_changed(self, keys: set[bytes], ranges: tuple[tuple[bytes, bytes], ...]) -> bool:
         """Whether any of this was committed after the view's moment."""

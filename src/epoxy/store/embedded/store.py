@@ -15,6 +15,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from epoxy.model.api import DiskUsage
 from epoxy.model.errors import StoreFailed, StoreRefused
 from epoxy.ports import Snapshot, StoreCut
@@ -24,9 +26,10 @@ from epoxy.store.cut import ViewCut
 from epoxy.store.embedded.files import SYSTEM_FILES, Files
 from epoxy.store.embedded.io_thread import AdaptiveIoThread, IoExecutor, IoThread, Post
 from epoxy.store.embedded.log import LogPosition, WriteAheadLog, recover
-from epoxy.store.embedded.memtable import EMPTY, Memtable, MemtableStack, Replaced, StoreView
+from epoxy.store.embedded.memtable import EMPTY, MISSING, Memtable, MemtableStack, Replaced, StoreView
+from epoxy.store.embedded.scrub import ScrubPage, verify
 from epoxy.store.embedded.space import cause_of, usage_of
-from epoxy.store.embedded.tree import Tree
+from epoxy.store.embedded.tree import DamageReports, Tree
 from epoxy.store.mvcc import UndoLog
 from epoxy.store.transact import Transactor
 
@@ -56,19 +59,30 @@ class EmbeddedStore(Transactor):
         post: Post,
         schedule: Post,
         on_failure: Callable[[StoreFailed], None],
+        on_rot: Callable[[bytes], None] | None = None,
         io_thread: Callable[[str, Post], IoExecutor] | None = None,
         log_bytes: int = LOG_BYTES,
         files: Files = SYSTEM_FILES,
     ) -> None:
         super().__init__()
+        self._rotten: set[bytes] = set()
+        """Keys that were reported, until they are written again."""
+        self._mended = False
+        """A rotten row was written again: the generation goes to the tree soon."""
+        # Posted, since cuts are read in a thread.
+        reports = DamageReports(
+            on_rot=lambda key: post(lambda: self._report_rot(key)),
+            on_damage=lambda failure: post(lambda: self._fail(failure)),
+        )
         try:
-            self._tree, self._log, replayed, reached = open_folder(folder, log_bytes, files)
+            self._tree, self._log, replayed, reached = open_folder(folder, log_bytes, files, reports)
         except OSError as error:
             raise StoreRefused(f"{folder}: {cause_of(error, folder, files)}") from error
         self._folder = folder
         self._files = files
         self._schedule = schedule
         self._on_failure = on_failure
+        self._on_rot = on_rot
         self._log_limit = log_bytes
         self._writer = (io_thread or AdaptiveIoThread)("epoxy-log", post)
         self._checkpointer = (io_thread or IoThread)("epoxy-checkpoint", post)
@@ -126,6 +140,28 @@ class EmbeddedStore(Transactor):
     def disk_usage(self) -> DiskUsage:
         return usage_of(self._folder, self._folder / LOG_FOLDER, self._folder / TREE_FOLDER, self._files)
 
+    def scrub(self, after: bytes, rows: int, done: Callable[[ScrubPage], None]) -> None:
+        """Check the rows of the tree that come after this key, at most so many, in the checkpoints' thread."""
+        self._assert_alive()
+        self._checkpointer.submit(
+            lambda: verify(self._tree.view(), after, rows), lambda page: self._scrubbed(page, done), self._fail
+        )
+
+    def _scrubbed(self, page: ScrubPage, done: Callable[[ScrubPage], None]) -> None:
+        if self._dead is not None:
+            return
+        # What was written since is on its way to the tree, in place of the rotten row.
+        rotten = tuple(key for key in page.rotten if self._levels.in_memory(key) is MISSING)
+        for key in rotten:
+            self._report_rot(key)
+        done(replace(page, rotten=rotten))
+
+    def _report_rot(self, key: bytes) -> None:
+        if self._dead is None and key not in self._rotten:
+            self._rotten.add(key)
+            if self._on_rot is not None:
+                self._on_rot(key)
+
     def close(self) -> None:
         """What is not durable by now may be lost."""
         if self._closed:
@@ -144,7 +180,7 @@ class EmbeddedStore(Transactor):
         effects = transaction.effects(levels, sequence)
         if None in effects.values():
             # Clearing an absent key changes nothing.
-            for key in [key for key, value in effects.items() if value is None and levels.get(key) is None]:
+            for key in [key for key, value in effects.items() if value is None and not levels.holds(key)]:
                 del effects[key]
         if self._undo.has_readers():
             self._undo.record({key: levels.replaced(key) for key in effects})
@@ -221,6 +257,9 @@ class EmbeddedStore(Transactor):
         if self._durable_undo.has_readers():
             self._durable_undo.record({key: self._durable.replaced(key) for key in flushed})
         levels.active.add(flushed)
+        if self._rotten and not self._rotten.isdisjoint(flushed):
+            self._rotten.difference_update(flushed)
+            self._mended = True
         self._levels = MemtableStack(levels.open, EMPTY, levels.active, levels.frozen, levels.tree)
 
     def _notify(self) -> None:
@@ -233,16 +272,17 @@ class EmbeddedStore(Transactor):
                 self._schedule(self._notify)
 
     def _freeze_if_due(self) -> None:
-        """The log is long, or a cut waits for nothing but a checkpoint."""
+        """The log is long, a rotten row was written again, or a cut waits for nothing but a checkpoint."""
         if self._checkpointing or self._writing:
             return
-        if self._log_bytes >= self._log_limit or (self._cuts and self._cuts[0][0] <= self._synced):
+        if self._log_bytes >= self._log_limit or self._mended or (self._cuts and self._cuts[0][0] <= self._synced):
             self._freeze()
 
     def _freeze(self) -> None:
         """The frame just written is the last of the generation."""
         self._checkpointing = True
         self._frozen_through = self._synced
+        self._mended = False
         self._log_bytes = 0
         levels = self._levels
         self._levels = MemtableStack(levels.open, levels.flushing, Memtable(), levels.active, levels.tree)
@@ -300,7 +340,7 @@ class EmbeddedStore(Transactor):
 
 
 def open_folder(
-    folder: Path, log_bytes: int, files: Files = SYSTEM_FILES
+    folder: Path, log_bytes: int, files: Files = SYSTEM_FILES, reports: DamageReports | None = None
 ) -> tuple[Tree, WriteAheadLog, dict[bytes, bytes | None], LogPosition]:
     """Tree and log, the rows the log has beyond the tree, and how far it reaches. The next segment is made before older
     ones may be deleted, so a tree that was ever written always has a log."""
@@ -309,7 +349,7 @@ def open_folder(
         files.make_folder(part)
     files.sync_folder(folder)
     with ExitStack() as undo:
-        tree = Tree(tree_folder, files)
+        tree = Tree(tree_folder, files, reports)
         undo.callback(tree.close)
         files.sync_folder(tree_folder)
         written = tree.position()

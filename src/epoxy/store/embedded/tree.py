@@ -10,6 +10,9 @@ compares with a stem as with every key that begins with it, so the order of the 
     ff "b" branch rest      value          the rest of a key below its stem; or a stem again
     ff "/position"          the position in the log up to which the tree has its rows
     ff "/branches"          the last branch that was numbered
+
+Every value, the tree's own too, has its checksum in front of it (`checksums.py`), written with the checkpoint and
+checked by every read. A row whose checksum is wrong is never returned.
 """
 
 import os
@@ -25,9 +28,10 @@ from msgspec import DecodeError
 from msgspec.msgpack import Decoder, Encoder
 
 from epoxy.codec.tuple import strinc
-from epoxy.model.errors import StoreFailed, StoreRefused
+from epoxy.model.errors import RottenRow, StoreFailed, StoreRefused
 from epoxy.ports import KeyValue
 from epoxy.store.conflicts import Values
+from epoxy.store.embedded.checksums import ROTTEN, seal, unseal
 from epoxy.store.embedded.files import (
     READ_AHEAD_BYTES,
     SYSTEM_FILES,
@@ -54,7 +58,7 @@ SORTED_ROWS = 1024
 SAMPLED = 64
 """One key in so many is a sample for the bounds of ranges: sixteen for every range."""
 
-BRANCH = FIRST_RESERVED_KEY + b"b"
+BRANCH, BRANCH_BYTES = FIRST_RESERVED_KEY + b"b", 8
 POSITION_ROW = FIRST_RESERVED_KEY + b"/position"
 BRANCHES_ROW = FIRST_RESERVED_KEY + b"/branches"
 
@@ -63,59 +67,108 @@ position_decoder = Decoder(LogPosition)
 
 Row = tuple[bytes, bytes | None]
 
+DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError)
+"""Pages that LMDB itself knows to be wrong."""
+
+
+def ignore(_: object) -> None: ...
+
 
 class TreeView:
     """The tree at one moment. LMDB keeps its pages until the view is dropped."""
 
-    __slots__ = ("_transaction", "find")
+    __slots__ = ("_reports", "find", "transaction")
 
-    def __init__(self, transaction: TreeTransaction) -> None:
-        self._transaction = transaction
+    def __init__(self, transaction: TreeTransaction, reports: "DamageReports") -> None:
+        self.transaction = transaction
         self.find = transaction.get
-        """For keys below STEM_BYTES."""
+        """For keys below STEM_BYTES; with the checksum."""
+        self._reports = reports
 
     def get(self, key: bytes) -> bytes | None:
         try:
-            if len(key) < STEM_BYTES:
-                return self.find(key) if key else None
-            row = locate(self._transaction, key)
-            return self.find(row) if row is not None else None
+            row = key if len(key) < STEM_BYTES else locate(self.transaction, key)
+            sealed = self.find(row) if row else None
         except lmdb.Error as error:
-            raise StoreFailed(f"the tree cannot be read: {error}") from error
+            raise self.failed(error) from error
+        except RottenRow as stem:
+            raise self.rotten(key) from stem
+        if row is None or sealed is None:
+            return None
+        value = unseal(row, sealed)
+        if value is ROTTEN:
+            raise self.rotten(key)
+        return value
 
     def rows(self, begin: bytes, end: bytes, reverse: bool) -> Iterator[KeyValue]:
-        """The rows with begin <= key < end, read lazily."""
+        """The rows with begin <= key < end, read lazily. A rotten one has ROTTEN for its value: a newer row may hide
+        it. The row that ends the range is checked, too: if its key is damaged, the range may go on behind it."""
         end = min(end, FIRST_RESERVED_KEY)
         if begin >= end:
             return
         try:
             yield from (self._descending if reverse else self._ascending)(b"", b"", begin, end)
         except lmdb.Error as error:
-            raise StoreFailed(f"the tree cannot be read: {error}") from error
+            raise self.failed(error) from error
+
+    def rotten(self, key: bytes) -> RottenRow:
+        """What to raise, after it has been reported."""
+        self._reports.on_rot(key)
+        return RottenRow(key)
+
+    def failed(self, error: lmdb.Error) -> StoreFailed:
+        failure = failure_of(error, "read")
+        if isinstance(error, DAMAGE):
+            self._reports.on_damage(failure)
+        return failure
 
     def _ascending(self, prefix: bytes, stem: bytes, begin: bytes, end: bytes) -> Iterator[KeyValue]:
         """The rows of a branch: all keys begin with `stem`, in whose place the rows have `prefix`."""
         first = prefix + begin[len(stem) :] if begin.startswith(stem) else prefix
-        cursor = self._transaction.cursor()
-        if not cursor.set_range(first[:STEM_BYTES]):
+        cursor = self.transaction.cursor()
+        if not self._seek(cursor, first[:STEM_BYTES]):
             return
-        for row, value in cursor.iternext():
-            key = stem + row[len(prefix) :]
-            if not row.startswith(prefix) or key >= end:
+        for row, sealed in cursor.iternext():
+            key, value = stem + row[len(prefix) :], unseal(row, sealed)
+            is_inside = row.startswith(prefix) and key < end
+            if value is ROTTEN and (not is_inside or len(row) == STEM_BYTES):
+                raise self.rotten(key)
+            if not is_inside:
                 return
             if len(row) == STEM_BYTES:
                 yield from self._ascending(BRANCH + value, key, begin, end)
             else:
                 yield key, value
 
+    def _seek(self, cursor: TreeCursor, row: bytes) -> bool:
+        """Go to the first row that is not before this one. A search that compared with a damaged key ends beside it, so
+        the rows on both sides are checked."""
+        if found := cursor.set_range(row):
+            self._check(cursor)
+        if cursor.prev() if found else cursor.last():
+            self._check(cursor)
+            return cursor.next()
+        return cursor.set_range(row)
+
+    def _check(self, cursor: TreeCursor) -> None:
+        row = cursor.key()
+        if unseal(row, cursor.value()) is ROTTEN:
+            raise self.rotten(row)
+
     def _descending(self, prefix: bytes, stem: bytes, begin: bytes, end: bytes) -> Iterator[KeyValue]:
         beyond = prefix + end[len(stem) :] if end.startswith(stem) else strinc(prefix)
-        cursor = self._transaction.cursor()
-        if not seek_below(cursor, beyond):
+        cursor = self.transaction.cursor()
+        found = self._seek(cursor, beyond[:STEM_BYTES])
+        # The last row before this key; for a long key that is its stem, if it exists.
+        is_stem = found and len(beyond) > STEM_BYTES and cursor.key() == beyond[:STEM_BYTES]
+        if not (is_stem or (cursor.prev() if found else cursor.last())):
             return
-        for row, value in cursor.iterprev():
-            key = stem + row[len(prefix) :]
-            if not row.startswith(prefix) or (key < begin and not begin.startswith(key)):
+        for row, sealed in cursor.iterprev():
+            key, value = stem + row[len(prefix) :], unseal(row, sealed)
+            is_inside = row.startswith(prefix) and (key >= begin or begin.startswith(key))
+            if value is ROTTEN and (not is_inside or len(row) == STEM_BYTES):
+                raise self.rotten(key)
+            if not is_inside:
                 return
             if len(row) == STEM_BYTES:
                 yield from self._descending(BRANCH + value, key, begin, end)
@@ -123,8 +176,19 @@ class TreeView:
                 yield key, value
 
 
+class DamageReports:
+    """Where damage of the tree is reported, in the thread that reads it."""
+
+    def __init__(
+        self, on_rot: Callable[[bytes], object] = ignore, on_damage: Callable[[StoreFailed], object] = ignore
+    ) -> None:
+        self.on_rot = on_rot
+        self.on_damage = on_damage
+
+
 class Tree:
-    def __init__(self, folder: Path, files: Files = SYSTEM_FILES) -> None:
+    def __init__(self, folder: Path, files: Files = SYSTEM_FILES, reports: DamageReports | None = None) -> None:
+        self._reports = reports or DamageReports()
         try:
             self._environment: TreeEnvironment = files.open_environment(folder)
         except lmdb.Error as error:
@@ -139,16 +203,16 @@ class Tree:
         """The position in the log up to which the tree has its rows; None in a tree that was never written."""
         try:
             with self._environment.begin() as transaction:
-                row = transaction.get(POSITION_ROW)
+                row = checked(transaction, POSITION_ROW)
             return position_decoder.decode(row) if row is not None else None
-        except (lmdb.Error, DecodeError) as error:
+        except (lmdb.Error, DecodeError, RottenRow) as error:
             raise StoreRefused(f"{self._environment.path()}: the tree's position cannot be read: {error}") from error
 
     def view(self) -> TreeView:
         try:
-            return TreeView(self._environment.begin())
+            return TreeView(self._environment.begin(), self._reports)
         except lmdb.Error as error:
-            raise StoreFailed(f"the tree cannot be read: {error}") from error
+            raise failure_of(error, "read") from error
 
     def apply(self, effects: Values, reached: LogPosition) -> None:
         """A checkpoint: effects and position in one synced transaction. Runs in a thread."""
@@ -157,12 +221,19 @@ class Tree:
                 for rows in in_order(effects):
                     write(transaction, rows)
                     give_way()
-                transaction.put(POSITION_ROW, encoder.encode(reached))
-        except lmdb.Error as error:
-            raise StoreFailed(f"the tree cannot be written: {error}") from error
+                put(transaction, POSITION_ROW, encoder.encode(reached))
+        except (lmdb.Error, RottenRow) as error:
+            raise failure_of(error, "written") from error
 
     def close(self) -> None:
         self._environment.close()
+
+
+def failure_of(error: Exception, use: str) -> StoreFailed:
+    """`use`: what the tree cannot be."""
+    if isinstance(error, (*DAMAGE, RottenRow)):
+        return StoreFailed(f"the tree is damaged, and this node must be replaced: {error}")
+    return StoreFailed(f"the tree cannot be {use}: {error}")
 
 
 def memory_of_the_machine() -> int:
@@ -213,12 +284,26 @@ def slices(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 def write(transaction: TreeTransaction, rows: list[Row]) -> None:
     cursor = transaction.cursor()
-    cursor.putmulti([(key, value) for key, value in rows if value is not None and len(key) < STEM_BYTES])
+    cursor.putmulti([(key, seal(key, value)) for key, value in rows if value is not None and len(key) < STEM_BYTES])
     for key, value in rows:
         if value is None:
             delete(transaction, key)
         elif len(key) >= STEM_BYTES:
-            transaction.put(grow(transaction, key), value)
+            put(transaction, grow(transaction, key), value)
+
+
+def put(transaction: TreeTransaction, row: bytes, value: bytes) -> None:
+    transaction.put(row, seal(row, value))
+
+
+def checked(transaction: TreeTransaction, row: bytes) -> bytes | None:
+    sealed = transaction.get(row)
+    if sealed is None:
+        return None
+    value = unseal(row, sealed)
+    if value is ROTTEN:
+        raise RottenRow(row)
+    return value
 
 
 def locate(transaction: TreeTransaction, key: bytes) -> bytes | None:
@@ -230,9 +315,9 @@ def grow(transaction: TreeTransaction, key: bytes) -> bytes:
     """The row of a key, with missing stems added."""
 
     def branch_off(stem: bytes) -> bytes:
-        branch = (int.from_bytes(transaction.get(BRANCHES_ROW) or b"", "big") + 1).to_bytes(8, "big")
-        transaction.put(BRANCHES_ROW, branch)
-        transaction.put(stem, branch)
+        branch = (int.from_bytes(checked(transaction, BRANCHES_ROW) or b"", "big") + 1).to_bytes(BRANCH_BYTES, "big")
+        put(transaction, BRANCHES_ROW, branch)
+        put(transaction, stem, branch)
         return branch
 
     row = descend(transaction, key, branch_off)
@@ -244,7 +329,7 @@ def descend(transaction: TreeTransaction, key: bytes, missing: Callable[[bytes],
     row = key
     while len(row) >= STEM_BYTES:
         stem, rest = row[:STEM_BYTES], row[STEM_BYTES:]
-        branch = transaction.get(stem)
+        branch = checked(transaction, stem)
         if branch is None and (branch := missing(stem)) is None:
             return None
         row = BRANCH + branch + rest
@@ -257,7 +342,7 @@ def delete(transaction: TreeTransaction, key: bytes) -> None:
     row = key
     while len(row) >= STEM_BYTES:
         stems.append(row[:STEM_BYTES])
-        branch = transaction.get(stems[-1])
+        branch = checked(transaction, stems[-1])
         if branch is None:
             return
         row = BRANCH + branch + row[STEM_BYTES:]
@@ -267,14 +352,6 @@ def delete(transaction: TreeTransaction, key: bytes) -> None:
 
 
 def is_bare(transaction: TreeTransaction, stem: bytes) -> bool:
-    prefix = BRANCH + (transaction.get(stem) or b"")
+    prefix = BRANCH + (checked(transaction, stem) or b"")
     cursor = transaction.cursor()
     return not (cursor.set_range(prefix) and cursor.key().startswith(prefix))
-
-
-def seek_below(cursor: TreeCursor, beyond: bytes) -> bool:
-    """Go to the last row before this key; for a long key that is its stem, if it exists."""
-    found = cursor.set_range(beyond[:STEM_BYTES])
-    if found and len(beyond) > STEM_BYTES and cursor.key() == beyond[:STEM_BYTES]:
-        return True
-    return cursor.prev() if found else cursor.last()
