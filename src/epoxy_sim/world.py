@@ -46,6 +46,11 @@ class World:
                 event.action()
         return True
 
+    def begin_here(self) -> None:
+        """This moment is time zero: what happened so far was preparation."""
+        self._queue = [(at_us - self.now_us, added, event) for at_us, added, event in self._queue]
+        self.now_us = 0
+
     def note(self, text: str) -> None:
         """A line of the trace. Callers of every message test `trace` first: formatting costs more than simulating."""
         if self.trace is not None:

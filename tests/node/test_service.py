@@ -227,7 +227,7 @@ def test_a_read_that_nobody_answers_is_over_in_time() -> None:
     world = World()
     world.node.driver.timing = Timing(hedge_ms=100.0 * TIMEOUT_MS, round_timeout_ms=100.0 * TIMEOUT_MS)
     world.node.stop()  # only the timers that follow the links
-    world.node.ready = True
+    world.node.ready = world.node.reads_here = True
     world.node.read(KEY, Consistency.LINEARIZABLE, world.reads.append)
     world.clock.advance(TIMEOUT_MS)
     assert world.reads == [ReadFailed(reason="no answer in time")]

@@ -20,8 +20,10 @@ from epoxy.model.records import ChangelogEntry, Proposal, ProposalId
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members.member import Membership
+from epoxy.node.members.peer_gate import PeerGate
 from epoxy.protocol.effects import Timing
 from epoxy.protocol.members.effects import Effect, Followed, HostEffect, Keep, Repair, Settle, Synced
+from epoxy.store.member_rows import MemberSpace
 from epoxy.store.memory import MemoryStore
 from tests.scenarios import prose
 from tests.scenarios.prose import name
@@ -66,7 +68,11 @@ class Place:
         self.now = 0.0
         self.replica = Replica(me, store, config, self.alarm)
         self.driver = Driver(self.replica, self, self, self, Timing(), self.alarm)
-        self.member = Narrated(self.driver, store, self, self)
+        gate = PeerGate(self.replica, store, MemberSpace(self.replica.keyspace, me), self, self)
+        for other in config.replica_ids:
+            if other != me:
+                gate.answered(other)
+        self.member = Narrated(self.driver, store, self, self, gate)
         self.member.say = world.say
         self.member.space.page_rows = PAGE_ROWS
 

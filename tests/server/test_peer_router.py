@@ -122,6 +122,7 @@ def test_a_store_nobody_has_met_takes_configurations_and_no_part_in_anything(wor
 
 def test_a_member_is_served(world: World) -> None:
     world.adopt(members(1, 2, 3))
+    assert world.router.heard(2, 102)
     (reply,) = world.hear(replace(READ, epoch=2), epoch=2) or ()
     assert isinstance(reply, ReadOk)
     assert isinstance(world.ask(2, epoch=2), MemberStatus)

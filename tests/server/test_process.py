@@ -69,6 +69,8 @@ def acquainted(folder: Path) -> ClusterNode:
     cluster = Cluster(nodes, folder)
     try:
         cluster.start()
+        with nodes[0].client() as client:
+            client.reserve(b"name", b"taken")
         for node in nodes:
             node.stop()
     finally:
@@ -182,11 +184,25 @@ def add(node: ClusterNode, text: str) -> None:
 # Starting
 
 
-def test_ready_although_its_peers_are_absent(tmp_path: Path) -> None:
+def test_reads_are_served_although_its_peers_are_absent(tmp_path: Path) -> None:
+    """A name that was taken is read at home for ever. It is not sure whether its disk is the newest, so it writes
+    nothing."""
     with running(acquainted(tmp_path)) as served:
-        assert served.ask("GET", "/readyz")[0] == 200
+        assert served.ask("GET", "/v2/kv/name") == (200, b"taken")
+        assert served.ask("PUT", "/v2/kv/name", b"taken")[0] == 200
+        assert served.ask("PUT", "/v2/kv/name", b"other")[0] == 409
+        for method, path in (
+            ("GET", "/readyz"),
+            ("GET", "/v2/kv/free"),
+            ("PUT", "/v2/kv/free"),
+            ("DELETE", "/v2/kv/x"),
+        ):
+            refused, body = served.ask(method, path, b"")
+            assert (refused, json.loads(body)["error"]["definite"]) == (503, True)
+            assert "others must confirm" in json.loads(body)["error"]["message"]
         status = served.status()
-        assert (status["ready"], status["available"], status["tolerated_failures"]) == (True, False, -1)
+        assert (status["ready"], status["available"], status["tolerated_failures"]) == (False, False, -1)
+        assert status["state"] == "confirming"
         assert [peer["reachable"] for peer in status["peers"]] == [False, False]
         assert status["pid"] == served.process.pid
         assert served.lines[-1]["http"] == served.node.url.removeprefix("http://")
@@ -422,8 +438,15 @@ def test_what_reaches_a_node_that_stops_is_refused_and_not_lost(tmp_path: Path) 
 
 
 def test_a_second_sigterm_does_not_wait(tmp_path: Path) -> None:
-    """Its peers are not there, so the write would be waited for until its time is over."""
-    with running(acquainted(tmp_path)) as served, ExitStack() as stack:
+    """Its peers have gone, so the write would be waited for until its time is over."""
+    me, *others = lay_out(tmp_path, 3, QuorumPolicy.OPTIMAL)
+    with running(me) as served, ExitStack() as stack:
+        for other in others:
+            other.start(wait=False)
+            stack.callback(other.kill)
+        until(lambda: bool(served.status()["ready"]), "ready")
+        for other in others:
+            other.kill()
         redis, http = stack.enter_context(served.redis()), served.http()
         stack.callback(http.close)
         http.request("PUT", "/v2/kv/a", b"1")

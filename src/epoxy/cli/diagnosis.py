@@ -23,8 +23,11 @@ MANY_KEPT = 100_000
 LONG_LEARNING_S = 900.0
 """Enough for more than 50 million keys at the 60,000 a second that were measured."""
 
-OUTSIDE = ("new", "joining", "learning", "removed", "displaced", "unconfirmed")
+OUTSIDE = ("new", "joining", "learning", "removed", "displaced", "unconfirmed", "confirming", "refused")
 """States of nodes that do not vote: their view of the cluster does not count."""
+
+WAITING = ("unconfirmed", "confirming")
+"""States of members that vote once they have reached others."""
 
 COMING = ("joining", "learning")
 """States that members report of a newcomer that is being added."""
@@ -155,6 +158,12 @@ def unready(status: Status, newest: int) -> Finding:
         case "displaced":
             advice = "Stop it. A machine whose disk was lost comes back under a new id, as a newcomer."
             return broken(f"{who} runs with another disk than the one the cluster knows", advice)
+        case "confirming":
+            advice = "Start the others, and let it reach them. Until then it serves reads of what it holds."
+            return broken(f"{who} votes once enough of the others have answered since it started", advice)
+        case "refused":
+            advice = f"Stop it: `epoxy members add NEW-ID URL --replace {status.id}`, with an empty disk, replaces it."
+            return broken(f"{who} has a disk that is not what it was, and takes no part: {status.reason}", advice)
         case "unconfirmed":
             advice = (
                 "If the cluster is new, start the other nodes, and let all reach each other. If its disk was lost, "
@@ -292,7 +301,7 @@ def conversing(statuses: list[Status]) -> list[Status]:
     return [
         status
         for status in statuses
-        if status.state not in OUTSIDE or (status.state == "unconfirmed" and status.epoch == newest)
+        if status.state not in OUTSIDE or (status.state in WAITING and status.epoch == newest)
     ]
 
 

@@ -30,9 +30,10 @@ from epoxy.node.keys.driver import UNBEGUN, Change, Driver
 from epoxy.node.keys.latency import RoundLatency
 from epoxy.node.keys.listing import Listing
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.lifecycle import STARTING, STOPPING, lifecycle_of
+from epoxy.node.members.lifecycle import STARTING, STOPPING, Lifecycle, lifecycle_of
 from epoxy.node.members.member import Membership
 from epoxy.node.members.members_admin import MembersAdmin
+from epoxy.node.members.peer_gate import GatedTransport, PeerGate
 from epoxy.node.process.config import Limits, Settings
 from epoxy.node.report import inspect, report_of
 from epoxy.node.timing import Links, key_timing, txn_timing
@@ -43,6 +44,7 @@ from epoxy.protocol.effects import Timing
 from epoxy.protocol.members.retention import RetentionCeiling, RetentionFloor, ceiling
 from epoxy.runtime.admission import Admission, Ticket
 from epoxy.runtime.stall import BEAT_MS, Stall
+from epoxy.store.member_rows import MemberSpace
 
 RETIME_EVERY_MS = BEAT_MS
 """How often timeouts and admission limits follow what was measured: links change by the minute, not by the message."""
@@ -68,19 +70,23 @@ class Node:
         self.me = settings.node.id
         self.links = links
         self.clock = clock
+        self._store = store
         self.violations = 0
         self.longest_sync_ms: Callable[[], float | None] = lambda: None
         self.disk_usage: Callable[[], DiskUsage | None] = lambda: None
         """Both of the store; None: it has no disk."""
         self._sound_alarm = alarm
-        self.ready = False
+        self.ready = self.reads_here = False
+        """Whether clients are served; whether they may read what is held here."""
         self.lifecycle = STARTING
         self.paths: Counter[Path] = Counter()
         self.started_ms = self.epoch_began_ms = clock.now_ms()
         self.replica = Replica(self.me, store, settings.first_config(), self._alarm)
-        self.driver = Driver(self.replica, links, clock, dice, Timing(), self._alarm)
+        self.gate = self._gate(dice) if member_rpc is not None else None
+        transport = GatedTransport(self.gate, links) if self.gate is not None else links
+        self.driver = Driver(self.replica, transport, clock, dice, Timing(), self._alarm)
         self.driver.observer = self.latency = RoundLatency()
-        self.ordered = OrderedEngine(self.me, store, None, links, clock, dice, self._alarm)
+        self.ordered = OrderedEngine(self.me, store, None, transport, clock, dice, self._alarm)
         self.failures = self.ordered.failures = self.driver.failures
         self.ordered.terms.decided_end = self._decided_end
         self.ordered.terms.decide_end = self._decide_end
@@ -97,24 +103,34 @@ class Node:
         self.feed = CommitFeed(self.replica, store)
         self.changes, self.changes_gone, self.on_change = self.feed.changes, self.feed.gone, self.feed.on_change
         self.on_overwrite = self.feed.on_overwrite
-        self._store = store
         self._refusal_listeners: list[Callable[[], None]] = []
         self._started = False
         self._retiming: Timer | None = None
         self.replica.config_watchers.append(self._config_changed)
         self.member = (
-            Membership(self.driver, store, member_rpc, dice, self.ordered.terms) if member_rpc is not None else None
+            Membership(self.driver, store, member_rpc, dice, self.gate, self.ordered.terms)
+            if member_rpc is not None and self.gate is not None
+            else None
         )
         self.members_admin = MembersAdmin(self.member, links.reachable) if self.member is not None else None
         self._backfill = Backfill(self.replica.keyspace, store, clock) if settings.store.backfill else None
 
+    def _gate(self, dice: Dice) -> PeerGate:
+        space = MemberSpace(self.replica.keyspace, self.me)
+        strict = self.settings.cluster.strict_start
+        return PeerGate(self.replica, self._store, space, self.clock, dice, strict=strict)
+
     def start(self) -> None:
         """Peers may be absent. Clients are served once most of the others have recorded this node's store."""
+        if self.gate is not None:
+            self.gate.changed = self._gate_changed
+            if self.gate.refused:
+                self._become_ready()
+                return
         self._retime()
         self.ordered.adopt(self.replica.config)
         self.ordered.start()
         if self.member is not None:
-            self.member.identity_check.confirmed = self._update_lifecycle
             self.member.key_sync.gc.floor = floor_of(self.settings.limits)
             self.member.key_sync.gc.ceiling = self.changelog_ceiling
             self.member.start()
@@ -125,9 +141,7 @@ class Node:
     def refuse_clients(self) -> None:
         """Refuse every new request, definitely. Requests under way go on, with their time limits."""
         self._started = False
-        was_ready, self.ready, self.lifecycle = self.ready, False, STOPPING
-        if was_ready:
-            self._announce_refusal()
+        self._enter(STOPPING)
 
     def stop(self) -> None:
         self.refuse_clients()
@@ -149,7 +163,7 @@ class Node:
         return {"writes_in_flight": writes, "reads_in_flight": self._reads.refused}
 
     def write(self, write: Write, answered: Callable[[Outcome], None]) -> None:
-        ticket = self._admit_write(answered)
+        ticket = self._admit_write(answered, is_taken=not self.ready and self._is_taken(write))
         if ticket is not None:
             self.driver.write(write, partial(self._written, ticket), ticket)
 
@@ -164,10 +178,17 @@ class Node:
         admission = self._writes if writes else self._reads
         return admission.count >= admission.limit
 
-    def _admit_write(self, answered: Callable[[Outcome], None]) -> Ticket[Outcome] | None:
+    def _is_taken(self, write: Write) -> bool:
+        """Whether this reserves a name whose value is known here: it is answered without a message."""
+        if write.mutable or not self.reads_here:
+            return False
+        here = self.replica.peek(write.key, use_cache=False)
+        return here is not None and is_final(here) and not is_owned(here.committed)
+
+    def _admit_write(self, answered: Callable[[Outcome], None], *, is_taken: bool = False) -> Ticket[Outcome] | None:
         """None: it was refused, and answered so."""
         writes = self._writes
-        if not self.ready:
+        if not self.ready and not is_taken:
             reason = self.lifecycle.reason
         elif self._stall.is_waking:
             reason = STOOD_STILL
@@ -182,7 +203,7 @@ class Node:
     def read(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
         """A value that is known here is answered at once, and never refused; so is a linearizable read of a reserved
         name, because its value cannot change."""
-        if not self.ready:
+        if not self.reads_here:
             answered(ReadFailed(reason=self.lifecycle.reason))
             return
         if consistency is Consistency.LINEARIZABLE and may_change(self.replica.newest(key)):
@@ -198,7 +219,9 @@ class Node:
 
     def _ask_others(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
         reads = self._reads
-        if reads.count >= reads.limit:
+        if not self.ready:
+            answered(ReadFailed(reason=self.lifecycle.reason))
+        elif reads.count >= reads.limit:
             reads.refused += 1
             answered(Refused(reason=f"{reads.limit} reads are asking other regions already"))
         else:
@@ -214,7 +237,9 @@ class Node:
             answered(outcome)
 
     def _read_ordered(self, key: bytes, consistency: Consistency, answered: Callable[[ReadAnswer], None]) -> None:
-        if consistency is Consistency.LINEARIZABLE:
+        if consistency is Consistency.LINEARIZABLE and not self.ready:
+            answered(ReadFailed(reason=self.lifecycle.reason))
+        elif consistency is Consistency.LINEARIZABLE:
             self.transactions.read(key, answered)
         else:
             answered(self.transactions.here(key))
@@ -238,7 +263,7 @@ class Node:
     def peek(self, key: bytes) -> ReadResult | None:
         """What an optimistic read finds without a message. A node that serves no clients finds nothing; `read` then
         answers why."""
-        here = self.replica.peek(key, use_cache=True) if self.ready else None
+        here = self.replica.peek(key, use_cache=True) if self.reads_here else None
         return here if here is None or not is_owned(here.committed) else self.transactions.here(key)
 
     @property
@@ -290,15 +315,29 @@ class Node:
         """After a change of what decides whether clients are served."""
         if not self._started:
             return
-        check = self.member.identity_check if self.member is not None else None
-        identity, may_vote = (check.identity, check.may_vote) if check is not None else (0, True)
-        self.lifecycle = lifecycle_of(self.replica.config, self.me, identity, may_vote=may_vote)
-        was_ready, self.ready = self.ready, self.lifecycle.serves
+        gate, config = self.gate, self.replica.config
+        if gate is None:
+            self._enter(lifecycle_of(config, self.me, 0, is_known=True))
+        else:
+            known, waits_for, refused = gate.is_known, gate.waits_for, gate.refused
+            self._enter(
+                lifecycle_of(config, self.me, gate.identity, is_known=known, waits_for=waits_for, refused=refused)
+            )
         if self.ready:
             self.ordered.found(self.replica.config)
             self.ordered.adopt(self.replica.config)
-        if was_ready and not self.ready:
+
+    def _enter(self, lifecycle: Lifecycle) -> None:
+        read_here, self.lifecycle = self.reads_here, lifecycle
+        self.ready, self.reads_here = lifecycle.serves, lifecycle.reads
+        if read_here and not self.reads_here:
             self._announce_refusal()
+
+    def _gate_changed(self) -> None:
+        """This node may vote from now on, or was refused."""
+        if self.gate is not None and self.gate.refused:
+            self.ordered.stop()
+        self._update_lifecycle()
 
     def _config_changed(self, _key: bytes, _before: KeyState, _after: KeyState) -> None:
         self.epoch_began_ms = self.clock.now_ms()

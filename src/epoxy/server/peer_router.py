@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from epoxy.model.incarnation import Greeting, Incarnation
 from epoxy.model.members import MemberReply, MemberRequest
 from epoxy.model.messages import Failed, Reply, Request, StaleEpoch, UpdateConfig
 from epoxy.model.records import KeyState
@@ -32,15 +33,14 @@ class PeerRouter:
         self._node = node
         self._replica = node.replica
         self._member = node.member
-        self._identity_check = node.member.identity_check
+        self._gate = node.member.gate
         self._peers = peers
         self._member_rpc = member_rpc
         self._link = link
         self._handle = handle
         self._links: dict[int, str] = {}
         self._loop = asyncio.get_running_loop()
-        self.identity = self._identity_check.identity
-        self.heard = self._identity_check.heard
+        self.identity = self._gate.identity
         self._replica.config_watchers.append(self._config_changed)
 
     def start(self) -> None:
@@ -93,7 +93,17 @@ class PeerRouter:
     # Requests of others
 
     def _recognises(self, header: SignedHeader) -> bool | None:
-        return None if self._has_left(header) else self._identity_check.admits(header.sender, header.store)
+        return None if self._has_left(header) else self._gate.meet(header.sender, unstarted(header.store)) is None
+
+    def heard(self, peer: int, store: int) -> bool:
+        """Whether an answer counts. A peer that names no store has not recorded this one: it answers that this replica
+        is no member."""
+        if store == 0:
+            return True
+        if self._gate.meet(peer, unstarted(store)) is not None:
+            return False
+        self._gate.answered(peer)
+        return True
 
     def _has_left(self, header: SignedHeader) -> bool:
         """A sender that is no member here, with a newer epoch, may be one that this replica does not know of yet."""
@@ -103,7 +113,7 @@ class PeerRouter:
     def _handler_for(self, header: SignedHeader) -> Handle:
         if self._has_left(header):
             return self._refuse_removed
-        return self._handle if self._identity_check.may_vote else self._accept_configs
+        return self._handle if self._gate.may_vote else self._accept_configs
 
     def _refuse_removed(self, requests: Sequence[Request], answered: Replied) -> None:
         """A removed member that does not know it yet gets the configuration as its answer."""
@@ -121,3 +131,8 @@ class PeerRouter:
             self._handle((), lambda _: answered(StaleEpoch(config=self._replica.config)))
         else:
             self._member.answer(request, answered)
+
+
+def unstarted(store: int) -> Greeting:
+    """As long as frames name the store of their sender and not its start."""
+    return Greeting(incarnation=Incarnation(store=store, counter=0, nonce=0, base=0), position=0)

@@ -4,9 +4,13 @@
 (2, replica, IDENTITY)             this store's own identity, drawn when it was made
 (2, replica, NOTED, replica)       the identity of another replica's store at the first contact
 (2, replica, MEASURED)             the bytes of the changelog up to a stamp
+(2, replica, START)                the number and the nonce of this store's last start
+(2, replica, SIGHTINGS, replica)   the last start of another replica's store, and the highest position it reported
+(2, replica, REFUSED)              why this store takes no part any more: others know a later state of it
 """
 
-from collections.abc import Callable, Iterator
+import struct
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TypeVar
 
@@ -15,6 +19,7 @@ from msgspec import Struct
 from epoxy.codec import wire
 from epoxy.codec.tuple import STAMP_BYTES, pack, pack_bytes, strinc, unpack
 from epoxy.model.cluster import ClusterConfig
+from epoxy.model.incarnation import Sighting
 from epoxy.model.members import (
     MAX_PAGE_BYTES,
     MAX_PAGE_ROWS,
@@ -46,10 +51,12 @@ from epoxy.store.keyspace import (
 )
 
 # Beside those of `keyspace`, and as unchangeable.
-PROGRESS, IDENTITY, NOTED = 3, 4, 5
+PROGRESS, IDENTITY, NOTED, START, SIGHTINGS, REFUSED = 3, 4, 5, 9, 10, 11
 MEASURED = 20
 
 IDENTITY_BYTES = 8
+START_ROW = struct.Struct(">QQ")
+SIGHTING_ROW = struct.Struct(">QQQQ")
 
 SIZE_BYTES = 8
 
@@ -78,6 +85,9 @@ class MemberSpace:
         self._progress = pack((LAYOUT, replica_id, PROGRESS))
         self._identity = pack((LAYOUT, replica_id, IDENTITY))
         self._noted = pack((LAYOUT, replica_id, NOTED))
+        self._start = pack((LAYOUT, replica_id, START))
+        self._sightings = pack((LAYOUT, replica_id, SIGHTINGS))
+        self._refused = pack((LAYOUT, replica_id, REFUSED))
         self._truncated = pack((LAYOUT, replica_id, TRUNCATED))
         self._measured = pack((LAYOUT, replica_id, MEASURED))
 
@@ -117,6 +127,35 @@ class MemberSpace:
 
     def note(self, tx: Transaction, replica_id: int, identity: int) -> None:
         tx.set(self._noted + pack((replica_id,)), identity.to_bytes(IDENTITY_BYTES, "big"))
+
+    def last_start(self, view: Snapshot) -> tuple[int, int]:
+        """Counter and nonce; zeros before the first."""
+        value = view.get(self._start)
+        if value is None:
+            return 0, 0
+        counter, nonce = START_ROW.unpack(value)
+        return counter, nonce
+
+    def begin(self, tx: Transaction, counter: int, nonce: int) -> None:
+        tx.set(self._start, START_ROW.pack(counter, nonce))
+
+    def sightings(self, view: Snapshot) -> dict[int, Sighting]:
+        rows = scan(view, self._sightings, strinc(self._sightings), SCAN_ROWS, False)
+        return {number(key, self._sightings): sighting_of(value) for key, value in rows}
+
+    def sighting_rows(self, sightings: Mapping[int, Sighting]) -> dict[bytes, bytes | None]:
+        """For `Store.put`, or for `Store.remember` if only positions have changed."""
+        return {
+            self._sightings + pack((i,)): SIGHTING_ROW.pack(seen.store, seen.counter, seen.nonce, seen.position)
+            for i, seen in sightings.items()
+        }
+
+    def refusal(self, view: Snapshot) -> str:
+        """Empty: this store was not refused."""
+        return (view.get(self._refused) or b"").decode()
+
+    def refuse(self, tx: Transaction, reason: str) -> None:
+        tx.set(self._refused, reason.encode())
 
     # Pages
 
@@ -232,6 +271,11 @@ class MemberSpace:
     def _stamp(self, row: bytes) -> bytes:
         start = len(self._changelog)
         return row[start : start + STAMP_BYTES]
+
+
+def sighting_of(row: bytes) -> Sighting:
+    store, counter, nonce, position = SIGHTING_ROW.unpack(row)
+    return Sighting(store=store, counter=counter, nonce=nonce, position=position)
 
 
 def is_same(held: Stretch, entries: tuple[ChangelogEntry, ...]) -> bool:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from epoxy.model.cluster import ClusterConfig, first_epoch
 from epoxy.model.errors import StoreError, StoreFailed
+from epoxy.model.incarnation import Greeting, Sighting
 from epoxy.model.messages import Reply, Request
 from epoxy.model.records import KeyState
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
+from epoxy.node.members.peer_gate import GatedTransport, PeerGate, StoreMismatch
+from epoxy.store.member_rows import MemberSpace
 from epoxy_sim.disk.embedded_disk import EmbeddedDisk
 from epoxy_sim.disk.memory_disk import MemoryDisk
 from epoxy_sim.disk.port import Disk
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from epoxy_sim.keys.network import Network
 
 T = TypeVar("T")
+
+GREET_MS = 50.0
+"""Between two attempts of a process to reach the others, until enough of them have recorded its start."""
 
 
 class Machine:
@@ -38,6 +44,8 @@ class Machine:
         self.timing = plan.timing
         self.clock_rate = plan.skew[machine_id - 1]
         self.dice = Random(f"machine/{machine_id}/{plan.seed}")
+        self.start_dice = Random(f"start/{machine_id}/{plan.seed}")
+        """For what happens at each start, so that the rest of a run does not depend on it."""
         self.disk_slow = False
         self.disk_full = False
         self.fsync_fails = False
@@ -52,6 +60,8 @@ class Machine:
         self._disks = 0
         self.disk = self.new_disk()
         self.lives = 0
+        self.identity = 0
+        """Of the store on its disk, as the last process found it."""
 
     def start(self) -> None:
         if self.life is None and (life := self.begin_life()) is not None:
@@ -134,6 +144,9 @@ class Machine:
 class Life:
     """One process, from start to crash. It is the production replica's clock, transport, dice and disk."""
 
+    is_starting = False
+    """Whether only what belongs to the start waits for the disk."""
+
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.hang_ups: list[Action] = []
@@ -142,7 +155,31 @@ class Life:
         alarm = machine.judge.alarm
         self.replica = Replica(machine.id, self.store, machine.config, alarm)
         self.replica.watchers.append(self._watch)
-        self.driver = Driver(self.replica, self, self, self, machine.timing, alarm)
+        self.is_starting = True
+        space = MemberSpace(self.replica.keyspace, machine.id)
+        self.gate = PeerGate(self.replica, self.store, space, self, StartDice(machine.start_dice))
+        self.gate.alarm = machine.world.note
+        machine.identity = self.gate.identity
+        self.met: set[Life] = set()
+        """Processes that are connected to this one."""
+        self.store.when_durable(self._started)
+        self.transport = GatedTransport(self.gate, self)
+        self.driver = Driver(self.replica, self.transport, self, self, machine.timing, alarm)
+
+    def _started(self) -> None:
+        self.is_starting = False
+        self.call_later(0 if self.machine.lives > 1 else GREET_MS, self._greet)
+
+    def _greet(self) -> None:
+        """Connect to the others, as links do, until this process may vote."""
+        config, me = self.replica.config, self.machine.id
+        if self.gate.may_vote or self.gate.refused:
+            return
+        if config.info(me) is not None:
+            for other in config.replica_ids:
+                if other != me:
+                    self.machine.network.greet(self, other)
+        self.call_later(GREET_MS, self._greet)
 
     def run(self, action: Action) -> None:
         self.machine.run(self, action)
@@ -161,18 +198,29 @@ class Life:
     @property
     def votes(self) -> bool:
         """Whether it takes requests of clients, by the configuration it knows."""
-        return self.machine.id in self.replica.config.voters
+        return self.gate.may_vote and self.machine.id in self.replica.config.voters
 
-    def admits(self, other: "Life") -> bool:  # noqa: ARG002
-        """Whether requests and replies of the other are accepted."""
-        return True
+    def admits(self, other: "Life", greeting: Greeting, told: Sighting | None = None) -> StoreMismatch | None:
+        """Judge a request or a reply of the other. The first one on a connection brings its greeting."""
+        peer, nonce = other.machine.id, greeting.incarnation.nonce
+        if other in self.met and self.gate.hear(peer, nonce, greeting.position):
+            return None
+        self.gate.told(peer, greeting.known)
+        mismatch = self.gate.meet(peer, greeting, told)
+        if mismatch is None and other not in self.met and other.machine.life is other:
+            self.met.add(other)
+            self.gate.connected(peer, nonce)
+        return mismatch
 
-    def serves(self, requests: Sequence[Request]) -> bool:  # noqa: ARG002
-        """Whether it answers requests of other replicas."""
-        return True
+    def refused_by(self, other: "Life", greeting: Greeting, mismatch: StoreMismatch) -> None:
+        self.gate.told(other.machine.id, greeting.known)
+        self.gate.objected(other.machine.id, mismatch.code)
 
-    def heard_from(self, other: "Life") -> None:
-        """A reply of the other has arrived."""
+    def hung_up(self, other: "Life") -> None:
+        """The other process has ended, and its connections with it."""
+        if other in self.met:
+            self.met.discard(other)
+            self.gate.disconnected(other.machine.id, other.gate.incarnation.nonce)
 
     def truncate(self) -> None:
         """Throw the changelog away. There is none unless members change."""
@@ -181,6 +229,7 @@ class Life:
         return self.store.transact(lambda tx: self.replica.keyspace.load(tx, key))
 
     def end(self) -> None:
+        self.machine.network.hung_up(self)
         for hang_up in self.hang_ups:
             self.machine.world.after(0, hang_up)
 
@@ -210,7 +259,8 @@ class Life:
     def wait_for_disk(self, then: Callable[[], None]) -> None:
         machine = self.machine
         slowest_us = 200_000 if machine.disk_slow else 500
-        machine.world.after(machine.dice.randrange(50, slowest_us), lambda: self.run(then))
+        dice = machine.start_dice if self.is_starting else machine.dice
+        machine.world.after(dice.randrange(50, slowest_us), lambda: self.run(then))
 
     def soon(self, then: Callable[[], None]) -> None:
         self.machine.world.after(0, lambda: self.run(then))
@@ -231,3 +281,16 @@ class Life:
         judge, replica_id = self.machine.judge, self.machine.id
         judge.stepped(replica_id, key, before, after)
         self.store.when_durable(lambda: judge.durable(replica_id, key, after))
+
+
+class StartDice:
+    """Draws identities and nonces."""
+
+    def __init__(self, dice: Random) -> None:
+        self._dice = dice
+
+    def uniform(self) -> float:
+        return self._dice.random()
+
+    def nonce(self) -> int:
+        return self._dice.getrandbits(64)

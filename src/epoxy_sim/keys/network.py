@@ -1,10 +1,12 @@
 """The simulated network: it delays, loses, repeats and reorders, and never changes a message."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from random import Random
 
 from epoxy.codec import wire
+from epoxy.model.incarnation import Greeting
 from epoxy.model.messages import Commit, Failed, Reply, Request
 from epoxy_sim.keys.machine import Life, Machine
 from epoxy_sim.keys.plan import ClusterPlan, FaultKind, Weather
@@ -15,6 +17,9 @@ CALM = Weather()
 
 SHORTEST_US = 100
 """Between two machines in one building."""
+
+BOOT_LIMIT_US = 10_000_000
+"""A first start takes a few syncs."""
 
 
 class Network:
@@ -52,8 +57,10 @@ class Network:
             if waiting:
                 life.run(lambda: waiting.pop()(reply) if waiting else None)
 
+        spoken = life.gate.greeting(to)
+
         def arrive() -> None:
-            self._deliver(life, to, requests, hand_over)
+            self._deliver(life, to, spoken, requests, hand_over)
 
         extra_loss = self.weather.commit_loss if answered is None and isinstance(requests[-1], Commit) else 0.0
         if self._world.trace is not None:
@@ -61,40 +68,102 @@ class Network:
         self._travel(life.machine.id, to, arrive, extra_loss)
         life.machine.spring(FaultKind.CRASH_ON_SEND)
 
-    def _deliver(self, sender: Life, to: int, requests: Sequence[Request], hand_over: Callable[[Reply], None]) -> None:
-        receiver = self._receiver(sender, to, hand_over)
-        if receiver is None:
-            return
-        if not receiver.serves(requests):
-            self._travel(to, sender.machine.id, lambda: hand_over(Failed(reason="not admitted yet")), 0.0)
-            return
+    def greet(self, life: Life, to: int) -> None:
+        """A probe: a request without contents. Its answer leaves when the greeting is recorded durably."""
+        spoken = life.gate.greeting(to)
 
-        def answer(reply: Reply) -> None:
+        def greeted(receiver: Life) -> None:
+            receiver.store.when_durable(lambda: self._return(life, receiver, spoken, "hello", lambda: None))
+
+        self._travel(life.machine.id, to, lambda: self._reach(life, to, spoken, greeted, lambda _: None), 0.0)
+
+    def introduce(self, members: Iterable[int]) -> None:
+        """When a run begins these machines have been up for a while: their starts are durable, and known to the others.
+        Time begins after that."""
+        lives = [life for i in members if (life := self.machines[i].life) is not None]
+        self._world.run_until(lambda: all(life.gate.is_open for life in lives), BOOT_LIMIT_US)
+        durable: list[Life] = []
+        for one in lives:
+            one.is_starting = True
+            for other in lives:
+                if one is not other:
+                    assert one.admits(other, other.gate.greeting(one.machine.id)) is None
+                    one.gate.answered(other.machine.id)
+            one.store.when_durable(partial(durable.append, one))
+        self._world.run_until(lambda: len(durable) == len(lives), BOOT_LIMIT_US)
+        for one in lives:
+            one.is_starting = False
+        self._world.begin_here()
+
+    def is_cleared(self) -> bool:
+        """Whether every process that is a member votes, or is refused."""
+        lives = [machine.life for machine in self.machines.values() if machine.life is not None]
+        members = [life for life in lives if life.replica.config.info(life.machine.id) is not None]
+        return all(life.gate.may_vote or life.gate.refused for life in members)
+
+    def hung_up(self, ended: Life) -> None:
+        for machine in self.machines.values():
+            if machine.life is not None:
+                machine.life.hung_up(ended)
+
+    def _deliver(
+        self, sender: Life, to: int, spoken: Greeting, requests: Sequence[Request], hand_over: Callable[[Reply], None]
+    ) -> None:
+        def arrived(receiver: Life) -> None:
+            if receiver.gate.serves(requests):
+                receiver.handle(requests, partial(answer, receiver))
+            else:
+                self._travel(to, sender.machine.id, lambda: hand_over(Failed(reason="not admitted yet")), 0.0)
+
+        def answer(receiver: Life, reply: Reply) -> None:
             reply = wire.decode_reply(wire.encode_reply(reply)) if self._encoded else reply
-            self._return(sender, receiver, reply, lambda: hand_over(reply))
+            self._return(sender, receiver, spoken, reply, lambda: hand_over(reply))
 
-        receiver.run(lambda: receiver.handle(requests, answer))
+        self._reach(sender, to, spoken, arrived, hand_over)
 
-    def _receiver(self, sender: Life, to: int, hand_over: Callable[[Failed], None]) -> Life | None:
-        """None: the request is refused, and the sender gets a `Failed`."""
-        receiver = self.machines[to].life
-        if receiver is not None and receiver.admits(sender):
-            return receiver
-        reason = "connection refused" if receiver is None else "another store is on record"
-        self._travel(to, sender.machine.id, lambda: hand_over(Failed(reason=reason)), 0.0)
-        return None
+    def _reach(
+        self,
+        sender: Life,
+        to: int,
+        spoken: Greeting,
+        arrived: Callable[[Life], None],
+        hand_over: Callable[[Failed], None],
+    ) -> None:
+        """Unless the request is refused: then the sender gets a `Failed`, and learns what the receiver remembers."""
+        receiver, back = self.machines[to].life, sender.machine.id
+        if receiver is None:
+            self._travel(to, back, lambda: hand_over(Failed(reason="connection refused")), 0.0)
+            return
 
-    def _return(self, sender: Life, receiver: Life, reply: object, hand_over: Callable[[], None]) -> None:
-        """The way back. A reply of a store that is not the one on record is dropped."""
+        def handle() -> None:
+            mismatch = receiver.admits(sender, spoken)
+            if mismatch is None:
+                arrived(receiver)
+                return
+            greeting = receiver.gate.greeting(back)
+
+            def refused() -> None:
+                sender.run(lambda: sender.refused_by(receiver, greeting, mismatch))
+                hand_over(Failed(reason=mismatch.words))
+
+            self._travel(to, back, refused, 0.0)
+
+        receiver.run(handle)
+
+    def _return(
+        self, sender: Life, receiver: Life, spoken: Greeting, reply: object, hand_over: Callable[[], None]
+    ) -> None:
+        """The way back. A reply of a start that is not the one on record is dropped."""
         if self._world.trace is not None:
             self._world.note(f"{sender.machine.name} <- {receiver.machine.name}: {say(reply)}")
+        greeting = receiver.gate.greeting(sender.machine.id)
 
-        def arrive() -> None:
-            if sender.machine.life is sender and sender.admits(receiver):
-                sender.heard_from(receiver)
+        def heard() -> None:
+            if sender.admits(receiver, greeting, spoken.known) is None:
+                sender.gate.answered(receiver.machine.id)
                 hand_over()
 
-        self._travel(receiver.machine.id, sender.machine.id, arrive, 0.0)
+        self._travel(receiver.machine.id, sender.machine.id, lambda: sender.run(heard), 0.0)
 
     def _travel(self, sender: int, to: int, arrive: Callable[[], None], extra_loss: float) -> None:
         """One way. A message is lost if the link is cut when it leaves or when it arrives."""

@@ -44,6 +44,7 @@ class KeysSimulation(Simulation[Plan]):
     def play(self) -> None:
         for machine in self.machines:
             machine.start()
+        self.network.introduce(self.plan.first_members)
         self.begin()
         self.world.after(self.plan.faults_end_us, self._faults_end)
         self._must_finish(self.clients, "clients")
@@ -63,6 +64,8 @@ class KeysSimulation(Simulation[Plan]):
 
     def settle(self) -> tuple[int, ...]:
         """Called when faults have ended and all clients are done. The members that a last look may ask."""
+        if not self.run_in_calm(self.network.is_cleared):
+            raise Violation("liveness", "all is calm, and yet a start is not cleared")
         return tuple(range(1, self.plan.n + 1))
 
     def judge_all(self) -> None:

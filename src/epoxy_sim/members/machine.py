@@ -1,11 +1,10 @@
 """A simulated datacenter whose members change: it learns, is admitted or not, and keeps a changelog for learners."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epoxy.model.cluster import CONFIG_KEY
 from epoxy.model.members import NO_STAMP, ChangelogRead, CursorTruncated, MemberReply, MemberRequest, SnapshotRead
-from epoxy.model.messages import Request, UpdateConfig
 from epoxy.model.records import KeyState
 from epoxy.node.members.member import Membership
 from epoxy.protocol.members.retention import UNLIMITED, RetentionCeiling, RetentionFloor, learners
@@ -63,7 +62,7 @@ class MembersLife(Life):
 
     def __init__(self, machine: MembersMachine) -> None:
         super().__init__(machine)
-        self.member = Membership(self.driver, self.store, self, self)
+        self.member = Membership(self.driver, self.store, self, self, self.gate)
         self.reading: dict[int, bytes] = {}
         """How far each learner has read here, for as long as it is a learner."""
         self.begun: dict[int, bytes] = {}
@@ -74,21 +73,6 @@ class MembersLife(Life):
         self.member.key_sync.gc.ceiling = lambda: RetentionCeiling(size=machine.kept_bytes, pinned_size=UNLIMITED)
         self.member.key_sync.gc.look_ms = SWEEP_MS
         self.replica.commit_watchers.append(self._reconfigured)
-
-    @property
-    def votes(self) -> bool:
-        return self.member.identity_check.may_vote and super().votes
-
-    def admits(self, other: Life) -> bool:
-        assert isinstance(other, MembersLife)
-        return self.member.identity_check.admits(other.machine.id, other.member.identity_check.identity)
-
-    def serves(self, requests: Sequence[Request]) -> bool:
-        """Before it is admitted it accepts nothing but configurations."""
-        return self.member.identity_check.may_vote or all(isinstance(request, UpdateConfig) for request in requests)
-
-    def heard_from(self, other: Life) -> None:
-        self.member.identity_check.answered(other.machine.id)
 
     def ask(self, to: int, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
         """The transport of member requests."""

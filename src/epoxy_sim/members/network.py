@@ -1,9 +1,12 @@
 """The simulated network with the requests of a change of members, which travel beside those of keys."""
 
 from collections.abc import Callable
+from functools import partial
 
 from epoxy.codec import wire
+from epoxy.model.incarnation import Greeting
 from epoxy.model.members import MemberReply, MemberRequest
+from epoxy_sim.keys.machine import Life
 from epoxy_sim.keys.network import Network
 from epoxy_sim.keys.plan import FaultKind
 from epoxy_sim.members.machine import MembersLife
@@ -29,18 +32,20 @@ class MembersNetwork(Network):
         if self._world.trace is not None:
             self._world.note(f"{life.machine.name} -> {self.machines[to].name}: {say(request)}")
         request = wire.decode_member_request(wire.encode_member_request(request)) if self._encoded else request
-        self._travel(life.machine.id, to, lambda: self._answer(life, to, request, hand_over), 0.0)
+        spoken = life.gate.greeting(to)
+        self._travel(life.machine.id, to, lambda: self._answer(life, to, spoken, request, hand_over), 0.0)
         life.machine.spring(FaultKind.CRASH_ON_SEND)
 
-    def _answer(self, sender: MembersLife, to: int, request: MemberRequest, hand_over: HandOver) -> None:
-        receiver = self._receiver(sender, to, hand_over)
-        if receiver is None:
-            return
-        assert isinstance(receiver, MembersLife)
+    def _answer(
+        self, sender: MembersLife, to: int, spoken: Greeting, request: MemberRequest, hand_over: HandOver
+    ) -> None:
+        def arrived(receiver: Life) -> None:
+            assert isinstance(receiver, MembersLife)
+            receiver.member.answer(request, partial(answer, receiver))
 
-        def answer(reply: MemberReply) -> None:
+        def answer(receiver: MembersLife, reply: MemberReply) -> None:
             reply = wire.decode_member_reply(wire.encode_member_reply(reply)) if self._encoded else reply
             lost_rows = receiver.lost_rows(request, reply)
-            self._return(sender, receiver, reply, lambda: hand_over(reply, lost_rows))
+            self._return(sender, receiver, spoken, reply, lambda: hand_over(reply, lost_rows))
 
-        receiver.run(lambda: receiver.member.answer(request, answer))
+        self._reach(sender, to, spoken, arrived, hand_over)

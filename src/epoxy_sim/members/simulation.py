@@ -25,18 +25,9 @@ class MembersSimulation(KeysSimulation):
         return [MembersMachine(i, self.world, self.network, self.judge, self.plan) for i in range(1, self.plan.n + 1)]
 
     def begin(self) -> None:
-        self._introduce()
         super().begin()
         for operator in self.operators:
             operator.start()
-
-    def _introduce(self) -> None:
-        """The first members know each other's identities before the run begins."""
-        lives = [self.machines[i - 1].life for i in self.plan.founders or ()]
-        members = [life.member for life in lives if isinstance(life, MembersLife)]
-        for one in members:
-            for other in members:
-                one.identity_check.note(other.replica.me, other.identity_check.identity)
 
     def settle(self) -> tuple[int, ...]:
         """When faults stop, the members asked for last become the members, and repair what they have missed."""

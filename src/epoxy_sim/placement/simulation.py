@@ -86,6 +86,7 @@ class PlacementSimulation(Simulation[PlacementPlan]):
     def play(self) -> None:
         for site in self.sites:
             site.start()
+        self.network.introduce(self.plan.sites.first_members)
         for envoy in self.envoys:
             envoy.start()
         self._starve_a_namespace()

@@ -67,7 +67,9 @@ class TxnLife(per_key.Life):
     def __init__(self, machine: TxnMachine) -> None:
         super().__init__(machine)
         self._judge = machine.judge
-        self.engine = OrderedEngine(machine.id, self.store, self.replica.config, self, self, self, machine.judge.alarm)
+        self.engine = OrderedEngine(
+            machine.id, self.store, self.replica.config, self.transport, self, self, machine.judge.alarm
+        )
         self.engine.timing = machine.ordered_timing
         self.engine.replica.most_held = machine.most_held
         self.ends: dict[int, bytes] = {}

@@ -110,7 +110,11 @@ class Members:
                 self._machines[i].wipe(self.config)
         old, new = set(self.config.active), set(change.members)
         replicas = tuple(
-            ReplicaInfo(id=i, status=ReplicaStatus.ACTIVE if i in new else ReplicaStatus.LEAVING)
+            ReplicaInfo(
+                id=i,
+                status=ReplicaStatus.ACTIVE if i in new else ReplicaStatus.LEAVING,
+                identity=self._machines[i].identity,
+            )
             for i in sorted(old | new)
         )
         self._given_up = change.given_up

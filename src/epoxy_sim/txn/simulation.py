@@ -52,6 +52,7 @@ class TxnSimulation(Simulation[AnyPlan]):
     def play(self) -> None:
         for machine in self.machines:
             machine.start()
+        self.network.introduce(self.plan.first_members)
         self.members.start()
         self.nemesis.arrange(self.plan.faults)
         for client in self.clients:

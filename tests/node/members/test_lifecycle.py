@@ -19,7 +19,7 @@ WITHOUT_ME = replace(FIRST, epoch=5, replicas=FIRST.replicas[1:], coordinator_id
 
 
 @pytest.mark.parametrize(
-    ("config", "may_vote", "state", "words"),
+    ("config", "is_known", "state", "words"),
     [
         (FIRST, True, LifecycleState.ACTIVE, ""),
         (FIRST, False, LifecycleState.UNCONFIRMED, "most of the others have no record of this store of replica 1"),
@@ -32,7 +32,20 @@ WITHOUT_ME = replace(FIRST, epoch=5, replicas=FIRST.replicas[1:], coordinator_id
         (replace(WITHOUT_ME, epoch=1), False, LifecycleState.NEW, "`epoxy members add 1 URL`"),
     ],
 )
-def test_every_state(config: ClusterConfig, may_vote: bool, state: LifecycleState, words: str) -> None:
-    found = lifecycle_of(config, ME, STORE, may_vote=may_vote)
+def test_every_state(config: ClusterConfig, is_known: bool, state: LifecycleState, words: str) -> None:
+    found = lifecycle_of(config, ME, STORE, is_known=is_known)
     assert (found.state, found.serves) == (state, not words)
     assert words in found.reason
+    assert found.reads is found.serves
+
+
+def test_a_start_that_waits_for_others_serves_reads() -> None:
+    found = lifecycle_of(FIRST, ME, STORE, is_known=True, waits_for="no answer")
+    assert (found.state, found.serves, found.reads) == (LifecycleState.CONFIRMING, False, True)
+    assert "not an older copy: no answer" in found.reason
+
+
+def test_a_refused_store_serves_nothing_whatever_else_it_is() -> None:
+    for config in (FIRST, WITHOUT_ME):
+        found = lifecycle_of(config, ME, STORE, is_known=True, waits_for="no answer", refused="an older copy")
+        assert (found.state, found.reason, found.reads) == (LifecycleState.REFUSED, "an older copy", False)

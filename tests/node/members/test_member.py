@@ -38,6 +38,7 @@ from epoxy.model.writes import Committed, Outcome
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import member
+from epoxy.node.members.peer_gate import PeerGate
 from epoxy.protocol.effects import Timing
 from epoxy.protocol.members.digest import NOTHING
 from epoxy.protocol.members.effects import (
@@ -55,6 +56,7 @@ from epoxy.protocol.members.effects import (
     tell,
 )
 from epoxy.runtime.flow import FlowRunner
+from epoxy.store.member_rows import MemberSpace
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import HandClock, HandTransport
 from tests.protocol.keys.harness import A, B, C, FixedDice, accept, fast_vote, prop
@@ -76,13 +78,23 @@ class Line:
 
 
 class Bench:
-    def __init__(self, config: ClusterConfig | None = None, me: int = A) -> None:
+    def __init__(self, config: ClusterConfig | None = None, me: int = A, *, is_cleared: bool = True) -> None:
         self.store = MemoryStore()
         self.clock, self.transport, self.line = HandClock(), HandTransport(), Line()
         self.replica = Replica(me, self.store, config or first_epoch((A,)), alarm=print)
         dice = FixedDice()
         self.driver = Driver(self.replica, self.transport, self.clock, dice, Timing(), print)
-        self.member = member.Membership(self.driver, self.store, self.line, dice)
+        space = MemberSpace(self.replica.keyspace, me)
+        self.gate = PeerGate(self.replica, self.store, space, self.clock, dice)
+        self.member = member.Membership(self.driver, self.store, self.line, dice, self.gate)
+        if is_cleared:
+            self.greet_all()
+
+    def greet_all(self) -> None:
+        """All others have recorded this start."""
+        for other in self.replica.config.replica_ids:
+            if other != self.replica.me:
+                self.gate.answered(other)
 
     def answer(self, request: MemberRequest) -> MemberReply:
         replies: list[MemberReply] = []
@@ -266,10 +278,9 @@ def answer_as_newcomer(request: object, answered: Callable[..., None] | None) ->
 def test_a_store_that_may_not_vote_coordinates_nothing() -> None:
     """It may be an empty one in place of the member's: nobody has written it down yet. What it makes of a wish would
     count as that member's word."""
-    bench = Bench(first_epoch((A, B, C)))
+    bench = Bench(first_epoch((A, B, C)), is_cleared=False)
     bench.member.coordinate()
     assert (bench.transport.sent, bench.line.asked) == ([], [])
-    for other, identity in ((B, 12), (C, 13)):
-        assert bench.member.identity_check.heard(other, identity)
+    bench.greet_all()
     bench.member.coordinate()
     assert {type(each.requests[0]) for each in bench.transport.sent} == {Read}, "it asks what is wanted"

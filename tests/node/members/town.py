@@ -7,12 +7,12 @@ from random import Random
 
 from epoxy.model.address import Address
 from epoxy.model.members import Member, MemberReply, MemberRequest
-from epoxy.model.messages import Reply, Request, UpdateConfig
+from epoxy.model.messages import Reply, Request
 from epoxy.model.quorum import QuorumPolicy
 from epoxy.model.transactions import Executed, Txn, TxnOutcome
 from epoxy.node import service
 from epoxy.node.members.members_admin import Accepted, Verdict
-from epoxy.node.members.store_identity import StoreIdentityCheck
+from epoxy.node.members.peer_gate import PeerGate
 from epoxy.node.process import config
 from epoxy.protocol.members.change_request import Amendment
 from epoxy.store.memory import MemoryStore
@@ -144,11 +144,11 @@ class Life:
 
     def send(self, to: int, requests: Sequence[Request], answered: Callable[[Reply], None] | None) -> None:
         def arrive(there: "Life") -> None:
-            if there.admits(self) and there.listens(requests):
+            if there.admits(self) and there.gate.serves(requests):
                 there.node.replica.handle(requests, lambda reply: self._later(lambda: heard(there, reply)))
 
         def heard(there: "Life", reply: Reply) -> None:
-            if self.identity_check.heard(to, there.identity_check.identity) and answered is not None:
+            if self.heard(there) and answered is not None:
                 answered(reply)
 
         if not self.town.loses(self.me, to, requests):
@@ -182,20 +182,23 @@ class Life:
         return "" if self.reachable(peer) else "gone"
 
     @property
-    def identity_check(self) -> StoreIdentityCheck:
-        assert self.node.member is not None
-        return self.node.member.identity_check
+    def gate(self) -> PeerGate:
+        assert self.node.gate is not None
+        return self.node.gate
 
     def greet(self, other: "Life") -> None:
         """Links beat when they are idle, too, and so all stores get to know each other."""
         if other is not self and other.admits(self):
-            self.identity_check.heard(other.me, other.identity_check.identity)
+            self.heard(other)
+
+    def heard(self, other: "Life") -> bool:
+        if not self.admits(other):
+            return False
+        self.gate.answered(other.me)
+        return True
 
     def admits(self, other: "Life") -> bool:
-        return self.identity_check.admits(other.me, other.identity_check.identity)
-
-    def listens(self, requests: Sequence[Request]) -> bool:
-        return self.identity_check.may_vote or all(isinstance(request, UpdateConfig) for request in requests)
+        return self.gate.meet(other.me, other.gate.greeting(self.me)) is None
 
     # Clock and dice
 

@@ -80,6 +80,7 @@ class Town:
         self.nemesis = Nemesis(self.world, self.network, self.machines)
         for machine in self.machines:
             machine.start()
+        self.network.introduce(self.plan.first_members)
         self.pass_ms(1)
 
     def pass_ms(self, ms: float) -> None:

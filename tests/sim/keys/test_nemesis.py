@@ -44,6 +44,7 @@ def test_a_restart_brings_it_back_with_room_on_its_disk() -> None:
     town = struck_by(fault(FaultKind.CRASH, A), fault(FaultKind.DISK_FULL, A))
     assert town.machine(A).life is None
     struck_by(fault(FaultKind.RESTART, A), town=town)
+    town.pass_ms(100)
     assert hears(town, B, A) == OK
     assert not town.machine(A).disk_full
 
@@ -123,9 +124,11 @@ def test_faults_strike_at_their_time() -> None:
 def test_relenting_ends_all() -> None:
     stormy = Weather(loss=0.9, duplicate=0.9, long_delay=0.9, commit_loss=0.9)
     town = Town(plan_of(weather=stormy))
-    kinds = [kind for kind in FaultKind if kind not in (FaultKind.HEAL, FaultKind.RESUME, FaultKind.RESTART)]
+    over = (FaultKind.HEAL, FaultKind.RESUME, FaultKind.RESTART, FaultKind.LOSE_DISK)
+    kinds = [kind for kind in FaultKind if kind not in over]
     struck_by(*(fault(kind, A) for kind in kinds), fault(FaultKind.CRASH, B, C), town=town)
     town.nemesis.relent()
+    town.pass_ms(200)
     for machine in town.machines:
         assert machine.life is not None
         assert (machine.paused, machine.disk_slow, machine.disk_full, machine.fsync_fails) == (False,) * 4

@@ -253,12 +253,15 @@ def test_an_answer_does_not_reach_a_later_life() -> None:
 
 
 def test_a_message_to_an_earlier_life_reaches_the_one_that_is_up() -> None:
+    """Which serves it once its start is cleared, and not before."""
     here = town()
-    replies = here.send(A, B, prepare(2))
-    here.machine(B).crash()
-    here.machine(B).start()
-    here.pass_ms(10)
-    assert replies == [PrepareOk(vote=None)]
+    for wait_ms, reply in ((0, Failed(reason="not admitted yet")), (100, PrepareOk(vote=None))):
+        here.machine(B).crash()
+        here.machine(B).start()
+        here.pass_ms(wait_ms)
+        replies = here.send(A, B, prepare(2))
+        here.pass_ms(10)
+        assert replies == [reply]
 
 
 def test_who_dies_before_the_disk_is_done_has_not_answered() -> None:

@@ -1,6 +1,7 @@
 """A machine whose members change: what it admits, and rows that a learner still reads must stay."""
 
 from epoxy.model.members import NO_STAMP, ChangelogRead, CursorTruncated
+from epoxy.node.members.peer_gate import MismatchCode
 from epoxy_sim.members.generate import generate
 from epoxy_sim.members.machine import MembersLife
 from epoxy_sim.members.simulation import MembersSimulation
@@ -12,7 +13,7 @@ def started() -> MembersSimulation:
     simulation = MembersSimulation(generate(0), tracing=True)
     for machine in simulation.machines:
         machine.start()
-    simulation._introduce()
+    simulation.network.introduce(simulation.plan.first_members)
     return simulation
 
 
@@ -36,7 +37,7 @@ def test_a_founder_admits_the_other_founders_and_votes() -> None:
     founders = simulation.plan.first_members
     one, other = (life_of(simulation, i) for i in founders[:2])
     assert one.votes
-    assert one.admits(other)
+    assert one.admits(other, other.gate.greeting(one.machine.id)) is None
 
 
 def test_rows_that_a_learner_reads_must_not_go() -> None:
@@ -62,5 +63,7 @@ def test_a_machine_that_loses_its_disk_is_another_one() -> None:
     simulation.machines[other - 1].lose_disk()
     simulation.machines[other - 1].start()
     after = life_of(simulation, other)
-    assert after.member.identity_check.identity != before.member.identity_check.identity
-    assert not life_of(simulation, one).admits(after)
+    assert after.gate.identity != before.gate.identity
+    mismatch = life_of(simulation, one).admits(after, after.gate.greeting(one))
+    assert mismatch is not None
+    assert mismatch.code is MismatchCode.ANOTHER_STORE

@@ -102,7 +102,7 @@ class Api:
             message = f"{shown(method.encode())} is not possible here"
             allow = ", ".join(sorted(methods)).encode()
             call.fail(405, "method_not_allowed", message, headers=((b"Allow", allow),))
-        elif route.needs_ready and not self._node.ready:
+        elif route.needs_ready and not (self._node.ready or (route.local and self._node.lifecycle.reads)):
             not_ready(call, self._node)
         else:
             try:

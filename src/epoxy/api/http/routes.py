@@ -58,6 +58,8 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     body_description: str = ""
     answers: Mapping[int, RouteAnswer] = {}
     needs_ready: bool = True
+    local: bool = False
+    """Needs only what the node holds: also served by one that is not sure yet whether its store is the newest."""
     head: bool = True
 
     @cached_property

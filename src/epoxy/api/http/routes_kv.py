@@ -19,6 +19,7 @@ from epoxy.api.http.routes import (
     overloaded,
     refusal,
 )
+from epoxy.api.http.routes_status import not_ready
 from epoxy.codec.txn_json import quoted
 from epoxy.model.api import (
     DEFAULT_LIMIT,
@@ -113,6 +114,7 @@ class KeyRoutes:
                 handler=self.get,
                 kind="http_get_key",
                 operation="getKey",
+                local=True,
                 summary="Read a key",
                 parameters=(KEY, Parameter("read", Consistency, "How sure to be.", "optimistic")),
                 answers={
@@ -133,6 +135,7 @@ class KeyRoutes:
                 handler=self.put,
                 kind="http_put_key",
                 operation="putKey",
+                local=True,
                 summary="Reserve a name, or write a mutable key",
                 parameters=(
                     KEY,
@@ -176,6 +179,7 @@ class KeyRoutes:
                 handler=self.page,
                 kind="http_get_keys",
                 operation="listKeys",
+                local=True,
                 summary="Committed keys of this replica, in order",
                 parameters=(
                     Parameter("prefix", KeyPart, "Only keys that begin with this."),
@@ -207,7 +211,15 @@ class KeyRoutes:
         if if_version is not None and not mutable:
             raise BadRequest(400, "bad_parameter", "if_version belongs to mode=put: a reserved name has one version")
         write = Write(key=key, value=body_of(call), mutable=mutable, if_version=if_version)
-        self._node.write(write, partial(answer_write, call, key))
+        answered = answer_write if self._node.ready else self._answer_unready
+        self._node.write(write, partial(answered, call, key))
+
+    def _answer_unready(self, call: ApiCall, key: bytes, outcome: Outcome) -> None:
+        """Names that are taken are known to a node that takes no writes yet."""
+        if isinstance(outcome, Refused):
+            not_ready(call, self._node)
+        else:
+            answer_write(call, key, outcome)
 
     def delete(self, call: ApiCall) -> None:
         key = key_of(call.request.path[len(KEYS) :])

@@ -21,7 +21,12 @@ MAX_INSPECTIONS = 8
 """Under way at a time. Each looks through a thousand rows at every replica, some milliseconds of their event loops; it
 is for people, who come one by one."""
 
-CODES = {LifecycleState.REMOVED: "removed", LifecycleState.DISPLACED: "displaced", LifecycleState.STOPPING: "stopping"}
+CODES = {
+    LifecycleState.REMOVED: "removed",
+    LifecycleState.DISPLACED: "displaced",
+    LifecycleState.REFUSED: "refused",
+    LifecycleState.STOPPING: "stopping",
+}
 """Of nodes that will not serve again, or not in this process."""
 
 

@@ -31,8 +31,8 @@ from epoxy.node.keys.driver import Driver
 from epoxy.node.members.config_record import change_request, change_write
 from epoxy.node.members.key_count import KeyCount
 from epoxy.node.members.key_sync import KeySync
+from epoxy.node.members.peer_gate import PeerGate
 from epoxy.node.members.settle import Settling
-from epoxy.node.members.store_identity import StoreIdentityCheck
 from epoxy.node.members.txn_sync import TxnStateSource, TxnSync
 from epoxy.ports import Dice, MemberTransport, Store, Timer, Transaction
 from epoxy.protocol.effects import Adopt, Local
@@ -87,6 +87,7 @@ class Membership:
         store: Store,
         transport: MemberTransport,
         dice: Dice,
+        gate: PeerGate,
         ordered: TxnStateSource | None = None,
     ) -> None:
         """`ordered`: the ordered engine, whose state new members copy too."""
@@ -97,9 +98,8 @@ class Membership:
         self.clock = driver.clock
         self.failures = driver.failures
         self._dice = dice
+        self.gate = gate
         self.space = MemberSpace(self.replica.keyspace, self.replica.me)
-        identity = store.transact(lambda tx: self.space.identity(tx, dice.nonce()))
-        self.identity_check = StoreIdentityCheck(self.replica, store, self.space, identity)
         self.key_sync = KeySync(self.replica, store, self.space, driver.clock)
         self.txn_sync = (
             TxnSync(self.replica, store, ordered, self, lambda: driver.timing.near) if ordered is not None else None
@@ -135,7 +135,7 @@ class Membership:
         self.driver.write(change_write(request), written)
 
     def coordinate(self) -> None:
-        if not self._coordinating and self.identity_check.may_vote:
+        if not self._coordinating and self.gate.may_vote:
             self._coordinating = True
             flow = coordinate(self.replica.me)
             FlowRunner(self, "coordinator", flow, lambda _: None, self._coordinated).start()
@@ -144,6 +144,9 @@ class Membership:
 
     def answer(self, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
         """The reply leaves when what it rests on is durable."""
+        if not self.gate.answers(request):
+            answered(Failed(reason="this node takes no part yet, or no longer"))
+            return
         if isinstance(request, BackupRequest):
             self.backup_source.answer(request, answered)
             return
@@ -176,7 +179,7 @@ class Membership:
     def status(self, tx: Transaction) -> MemberStatus:
         epoch = self.replica.config.epoch
         return MemberStatus(
-            identity=self.identity_check.identity,
+            identity=self.gate.identity,
             epoch=epoch,
             sources=self.key_sync.sources(tx) if self.txn_sync is None or self.txn_sync.is_ready else (),
             synced=self._synced_epoch == epoch and (self.txn_sync is None or self.txn_sync.is_synced),
@@ -306,6 +309,8 @@ class Membership:
         timer = self.clock.call_later(patience_ms, lambda: answered(Failed(reason="timeout")))
         if to == self.replica.me:
             self.answer(request, answered)
+        elif not self.gate.answers(request):
+            answered(Failed(reason="this node takes no part yet, or no longer"))
         else:
             self._transport.ask(to, request, answered)
 

@@ -57,7 +57,8 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
 
 class ClusterSettings(Struct, frozen=True, kw_only=True):
     """`join`: this node is none of the first members; it waits until it is added. `id`: of a cluster that was made from
-    a backup. A data directory that exists has it, too."""
+    a backup. A data directory that exists has it, too. `strict_start`: wait for n - slow + 1 others at each start, and
+    not for a slow quorum (`protocol.members.incarnation`)."""
 
     members: Annotated[
         tuple[MemberSetting, ...],
@@ -67,6 +68,7 @@ class ClusterSettings(Struct, frozen=True, kw_only=True):
     secret_file: FilePath
     join: bool = False
     id: ClusterId = ""
+    strict_start: bool = False
 
 
 class TlsSettings(Struct, frozen=True, kw_only=True):
