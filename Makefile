@@ -128,9 +128,11 @@ sim: setup ## simulate immutable and mutable keys over SEEDS (default 0..10000)
 	$(BIN)/epoxy sim mutable --seeds $(SEEDS)
 
 KILLS ?= 1000
+POWER_CUTS ?= 1000
 .PHONY: crash
-crash: setup ## kill a process that writes to the store KILLS times (default 1000), and look for what it acknowledged
+crash: setup ## kill a process that writes to the store KILLS times, cut its power POWER_CUTS times (default 1000 each), and look for what it acknowledged
 	$(BIN)/python -m tests.store.crash --kills $(KILLS)
+	$(BIN)/python -m tests.store.power_cuts --cuts $(POWER_CUTS)
 
 .PHONY: soak
 soak: setup ## simulate all workloads until interrupted; SUMMARY is the file it resumes from

@@ -22,6 +22,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from epoxy.model.errors import StoreError
+from epoxy.store.embedded import files
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.files import SystemFiles
 from epoxy.store.embedded.log import LOG_SUFFIX
@@ -37,7 +38,10 @@ REPLICA = 1
 MOST_NOTES = 400
 """A start makes about thirty, a commit three, a checkpoint some fifty."""
 
-CUTS_OF_A_FOLDER = 50
+FIRST_CUTS, FIRST_NOTES = 3, 60
+"""The first lives of a directory are so short: it is being made, or has just been."""
+
+CUTS_OF_A_FOLDER = 25
 """The judge looks at everything each time, so a folder must not grow for ever."""
 
 LONGEST_LIFE_S = 60
@@ -71,9 +75,9 @@ def no_sync_of_names() -> crash.Acknowledge:
     """A new segment of the log has a name that is not synced."""
     real = SystemFiles.sync_folder
 
-    def forgetful(files: SystemFiles, folder: Path) -> None:
+    def forgetful(disk: SystemFiles, folder: Path) -> None:
         if folder.name != "log":
-            real(files, folder)
+            real(disk, folder)
 
     patch.object(SystemFiles, "sync_folder", forgetful).start()
     return crash.when_durable
@@ -83,8 +87,8 @@ def no_sync_of_frames() -> crash.Acknowledge:
     """The log is written without O_DSYNC."""
     real = SystemFiles.create
 
-    def unsynced(files: SystemFiles, path: Path) -> int:
-        os.close(real(files, path))
+    def unsynced(disk: SystemFiles, path: Path) -> int:
+        os.close(real(disk, path))
         return os.open(path, os.O_RDWR)
 
     patch.object(SystemFiles, "create", unsynced).start()
@@ -95,13 +99,19 @@ def log_goes_first() -> crash.Acknowledge:
     """A segment is removed before its rows are in the tree."""
     real = SystemFiles.rename
 
-    def forgetful(files: SystemFiles, path: Path, to: Path) -> None:
-        real(files, path, to)
-        for name in sorted(files.names(to.parent))[:-1]:
+    def forgetful(disk: SystemFiles, path: Path, to: Path) -> None:
+        real(disk, path, to)
+        for name in sorted(disk.names(to.parent))[:-1]:
             if to.suffix == LOG_SUFFIX and name.endswith(LOG_SUFFIX):
-                files.remove(to.parent / name)
+                disk.remove(to.parent / name)
 
     patch.object(SystemFiles, "rename", forgetful).start()
+    return crash.when_durable
+
+
+def no_draft_of_the_tree() -> crash.Acknowledge:
+    """LMDB's file has its name before its first pages are synced."""
+    patch.object(files, "make_tree_file", lambda _: None).start()
     return crash.when_durable
 
 
@@ -110,6 +120,7 @@ PLANTED: dict[str, Callable[[], crash.Acknowledge]] = {
     "names-not-synced": no_sync_of_names,
     "frames-not-synced": no_sync_of_frames,
     "log-goes-first": log_goes_first,
+    "tree-named-first": no_draft_of_the_tree,
 }
 
 
@@ -149,11 +160,12 @@ def one_life(disk: Path, journal: Path, count: int, planted: str | None) -> None
         raise Violation(f"the child hung for {LONGEST_LIFE_S} s")
 
 
-def one_cut(disk: Path, journal: Path, dice: random.Random, planted: str | None) -> int:
-    """A life, and what a power cut leaves of it; the highest number that was acknowledged before, or 0."""
+def one_cut(disk: Path, journal: Path, most: int, dice: random.Random, planted: str | None) -> int:
+    """A life of up to so many notes, and what a power cut leaves of it. The highest number that was acknowledged before,
+    or 0."""
     replay, told = Replay(disk), 0
     journal.unlink(missing_ok=True)
-    one_life(disk, journal, int(MOST_NOTES * dice.random() ** 2), planted)
+    one_life(disk, journal, int(most * dice.random() ** 2), planted)
     for note in notes(journal.read_bytes()):
         replay.apply(note)
         if note.kind is NoteKind.TOLD:
@@ -186,8 +198,9 @@ def one_folder(cuts: int, dice: random.Random, planted: str | None, folder: Path
     disk.mkdir()
     try:
         acknowledged = 0
-        for _ in range(cuts):
-            acknowledged = max(acknowledged, one_cut(disk, home / "journal", dice, planted))
+        for number in range(cuts):
+            most = FIRST_NOTES if number < FIRST_CUTS else MOST_NOTES
+            acknowledged = max(acknowledged, one_cut(disk, home / "journal", most, dice, planted))
             if dice.random() < crash.LOOKS:
                 judge(disk, acknowledged)
         return judge(disk, acknowledged)

@@ -105,7 +105,8 @@ class Replay:
                 folder.change(removed=path.name, added=to.name)
             case NoteKind.REMOVE:
                 folder.change(removed=path.name)
-            case NoteKind.FOLDER:
+            case _:
+                assert note.kind is NoteKind.FOLDER
                 folder.add(path.name, SimFolder())
 
     def _create(self, folder: SimFolder, name: str, note: Note) -> None:

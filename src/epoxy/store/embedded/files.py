@@ -21,6 +21,9 @@ and more than one replica should hold."""
 TREE_FILE = "data.mdb"
 """LMDB's name for the file of a tree, in the folder it is given."""
 
+TREE_DRAFT = "data.next"
+"""The same file before its first pages are synced."""
+
 READ_AHEAD_BYTES = 8 << 20
 """Read into the page cache at a time."""
 
@@ -220,8 +223,21 @@ class SystemFiles:
                 os.posix_fadvise(data.fileno(), offset, READ_AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
 
     def open_environment(self, folder: Path) -> TreeEnvironment:
+        if not (folder / TREE_FILE).exists():
+            make_tree_file(folder)
         # Lookups are scattered: reading ahead would fill the page cache with rows that are not wanted.
         return lmdb.open(str(folder), map_size=MAP_BYTES, mode=0o600, readahead=False)
+
+
+def make_tree_file(folder: Path) -> None:
+    """LMDB syncs the first pages of its file with the first commit: a power cut before that would leave a file that it
+    does not open. So the file gets its name when they are synced."""
+    draft = folder / TREE_DRAFT
+    draft.unlink(missing_ok=True)
+    environment = lmdb.open(str(draft), subdir=False, lock=False, mode=0o600)
+    environment.sync(True)
+    environment.close()
+    draft.rename(folder / TREE_FILE)
 
 
 SYSTEM_FILES = SystemFiles()

@@ -1,0 +1,30 @@
+"""Real processes whose power is cut. A process of its own forks them, under the shim."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.store.power_cuts import PLANTED
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def torment(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.store.power_cuts", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_what_was_acknowledged_outlives_fifty_power_cuts() -> None:
+    outcome = torment("--cuts", "50")
+    assert outcome.stderr == ""
+    assert outcome.stdout.startswith("held: 50 power cuts")
+    assert outcome.returncode == 0
+
+
+@pytest.mark.parametrize("fault", sorted(PLANTED))
+def test_power_cuts_find_a_planted_fault(fault: str) -> None:
+    outcome = torment("--cuts", "1000", "--seed", "1", "--plant", fault)
+    assert outcome.returncode == 1
+    assert "acknowledged" in outcome.stderr or "refused" in outcome.stderr or "Refused" in outcome.stderr
