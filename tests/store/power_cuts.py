@@ -161,8 +161,7 @@ def one_life(disk: Path, journal: Path, count: int, planted: str | None) -> None
 
 
 def one_cut(disk: Path, journal: Path, most: int, dice: random.Random, planted: str | None) -> int:
-    """A life of up to so many notes, and what a power cut leaves of it. The highest number that was acknowledged before,
-    or 0."""
+    """A life of up to so many notes, and what a power cut leaves of it. The highest number it acknowledged, or 0."""
     replay, told = Replay(disk), 0
     journal.unlink(missing_ok=True)
     one_life(disk, journal, int(most * dice.random() ** 2), planted)
