@@ -45,10 +45,16 @@ Choose = Callable[[Transaction, EnvoyPool], Allocation]
 
 def load(view: Snapshot, actor_id: bytes) -> ActorEntry | None:
     value = view.get(ACTOR + pack((actor_id,)))
-    if value is None:
-        return None
+    return decode(value) if value is not None else None
+
+
+def decode(value: bytes) -> ActorEntry:
     assert value.startswith(FORMAT), value[:1]
     return decoder.decode(value[1:])
+
+
+def encode(actor: ActorEntry) -> bytes:
+    return FORMAT + encoder.encode(actor)
 
 
 def named(view: Snapshot, name: ActorName) -> ActorEntry | None:
@@ -256,7 +262,7 @@ def speaks_of(actor: ActorEntry, envoy: EnvoyId, generation: int) -> bool:
 
 
 def save(tx: Transaction, actor: ActorEntry) -> None:
-    tx.set(ACTOR + pack((actor.id,)), FORMAT + encoder.encode(actor))
+    tx.set(ACTOR + pack((actor.id,)), encode(actor))
 
 
 def name_row(name: ActorName) -> bytes:

@@ -30,6 +30,7 @@ ROOMS = {
     "envoy": "actors",
     "bench": "bench",
     "elect": "elect",
+    "restore": "restore",
     "legacy": "legacy",
     "sim": "sim.command",
 }

@@ -75,6 +75,10 @@ class Keyspace:
         self._has_legacy: bool | None = None
         self._has_cached: bool | None = None
 
+    def value_row(self, key: bytes) -> bytes:
+        """The row of the committed record."""
+        return self._keys + pack_bytes(key) + VALUE
+
     def load(self, view: Snapshot, key: bytes) -> KeyState:
         """Everything the acceptor holds for a key. A legacy value counts as committed."""
         packed = pack_bytes(key)

@@ -45,11 +45,14 @@ class OrderedSpace:
 
     # Values
 
+    def value_row(self, key: bytes) -> bytes:
+        return self._values + pack_bytes(key)
+
     def value(self, view: Snapshot, key: bytes) -> bytes | None:
-        return view.get(self._values + pack_bytes(key))
+        return view.get(self.value_row(key))
 
     def set_value(self, tx: Transaction, key: bytes, value: bytes | None) -> None:
-        write(tx, self._values + pack_bytes(key), value)
+        write(tx, self.value_row(key), value)
 
     # Terms
 

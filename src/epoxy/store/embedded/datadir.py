@@ -4,6 +4,7 @@ format      {"format": 5, "replica": id, "cluster": id}, written when the direct
             cluster's id is empty unless it was made from a backup
 lock        the name of the process that uses the directory; locked, as is the directory itself: without this file a
             second process is refused all the same, and versions before format 5 lock the file alone
+restoring   a directory that is being made from a backup: `bulk.py`
 log, tree   the embedded store: made before `format`, so a directory that has `format` alone has lost them
 """
 
@@ -25,7 +26,7 @@ FORMAT = 5
 the ordered engine are kept by term, which the configuration counts. 5: rows carry checksums."""
 FIRST_LOG_BYTES = 1 << 12
 """Of the segment that is made with the directory: it gets no frames, for the first start begins another."""
-FORMAT_FILE, FORMAT_DRAFT, LOCK_FILE = "format", "format.next", "lock"
+FORMAT_FILE, FORMAT_DRAFT, LOCK_FILE, RESTORING = "format", "format.next", "lock", "restoring"
 
 
 class Description(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,15 +82,22 @@ class DataDir:
         self.close()
 
 
-def make_folder(path: Path, files: Files) -> None:
-    """Refuse a folder that holds something else before anything is put into it."""
+def make_parents(path: Path, files: Files) -> None:
+    """The folder, with those above it."""
     for missing in reversed([folder for folder in (path, *path.parents) if not files.exists(folder)]):
         files.make_folder(missing, 0o700 if missing == path else 0o777)
         files.sync_folder(missing.parent)
+
+
+def make_folder(path: Path, files: Files) -> None:
+    """Refuse a folder that holds something else before anything is put into it."""
+    make_parents(path, files)
     if not files.is_folder(path):
         raise StoreRefused(f"data directory {path}: not a directory")
     # A crash while the directory is made leaves at most these.
     others = set(files.names(path)) - {LOCK_FILE, FORMAT_DRAFT, LOG_FOLDER, TREE_FOLDER}
+    if RESTORING in others and FORMAT_FILE not in others:
+        raise StoreRefused(f"data directory {path}: `epoxy restore` was interrupted here; run it again")
     if others and FORMAT_FILE not in others:
         raise StoreRefused(f"data directory {path}: not empty, and not made by Epoxy (it has no file `{FORMAT_FILE}`)")
 
