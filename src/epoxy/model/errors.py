@@ -96,6 +96,8 @@ class StoreRefused(StoreError): ...
 
 
 class RottenRow(StoreError):
+    """`key` is the row's. The store goes on: other rows can be read, and this one can be written anew."""
+
     def __init__(self, key: bytes) -> None:
         super().__init__(f"the row {key!r} is damaged on this node's disk")
         self.key = key

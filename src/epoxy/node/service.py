@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from epoxy.model.api import DiskUsage, NodeReport, ReplicaView
+from epoxy.model.errors import RottenRow
 from epoxy.model.instances import end_key
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.transactions import Txn, TxnOutcome, TxnRefused
@@ -26,6 +27,7 @@ from epoxy.model.writes import (
 )
 from epoxy.node.commit_feed import CommitFeed
 from epoxy.node.keys.backfill import Backfill
+from epoxy.node.keys.changelog_gc import ChangelogGc
 from epoxy.node.keys.driver import UNBEGUN, Change, Driver
 from epoxy.node.keys.latency import RoundLatency
 from epoxy.node.keys.listing import Listing
@@ -36,6 +38,8 @@ from epoxy.node.members.members_admin import MembersAdmin
 from epoxy.node.members.peer_gate import GatedTransport, PeerGate
 from epoxy.node.process.config import Limits, Settings
 from epoxy.node.report import inspect, report_of
+from epoxy.node.scrub.repairs import Repairs
+from epoxy.node.scrub.scrubber import Scrubber
 from epoxy.node.timing import Links, key_timing, txn_timing
 from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.transactions import LATE, Transactions, is_owned
@@ -48,6 +52,9 @@ from epoxy.store.member_rows import MemberSpace
 
 RETIME_EVERY_MS = BEAT_MS
 """How often timeouts and admission limits follow what was measured: links change by the minute, not by the message."""
+
+BUSY_REQUESTS = 8
+"""Writes, transactions and reads of other regions under way: as many as one client with a few connections has."""
 
 WRITE_LATE = ConsensusFailed(reason="not decided in time; it may still take effect")
 STOOD_STILL = "this node was paused for a while, and drops the requests that reached it meanwhile; try again"
@@ -113,6 +120,11 @@ class Node:
             else None
         )
         self.members_admin = MembersAdmin(self.member, links.reachable) if self.member is not None else None
+        space = MemberSpace(self.replica.keyspace, self.me)
+        gc = self.member.key_sync.gc if self.member is not None else ChangelogGc(self.replica, store, space, clock)
+        self.repairs = Repairs(self.driver, store, space, gc, clock)
+        self.scrubber: Scrubber | None = None
+        """None: its store has no disk."""
         self._backfill = Backfill(self.replica.keyspace, store, clock) if settings.store.backfill else None
 
     def _gate(self, dice: Dice) -> PeerGate:
@@ -136,6 +148,8 @@ class Node:
             self.member.start()
         if self._backfill is not None:
             self._backfill.start()
+        if self.scrubber is not None:
+            self.scrubber.start()
         self._store.when_durable(self._become_ready)
 
     def refuse_clients(self) -> None:
@@ -148,6 +162,8 @@ class Node:
         for admission in self._admission:
             admission.stop()
         self.ordered.stop()
+        if self.scrubber is not None:
+            self.scrubber.stop()
         if self._retiming is not None:
             self._retiming.cancel()
 
@@ -155,6 +171,11 @@ class Node:
     def in_flight(self) -> int:
         """Writes under way, whether their clients still wait or were answered that the time is over."""
         return self._writes.count + self._txns.count
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether work that is not urgent should wait."""
+        return self.in_flight + self._reads.count >= BUSY_REQUESTS
 
     @property
     def refused(self) -> dict[str, int]:
@@ -206,10 +227,15 @@ class Node:
         if not self.reads_here:
             answered(ReadFailed(reason=self.lifecycle.reason))
             return
-        if consistency is Consistency.LINEARIZABLE and may_change(self.replica.newest(key)):
-            self._ask_others(key, consistency, answered)
+        try:
+            if consistency is Consistency.LINEARIZABLE and may_change(self.replica.newest(key)):
+                self._ask_others(key, consistency, answered)
+                return
+            here = self.replica.peek(key, use_cache=consistency is not Consistency.SKIP_CACHE)
+        except RottenRow:
+            # This replica has no answer for the key, and counts in no quorum; the others may.
+            self._ask_others(key, Consistency.LINEARIZABLE, answered)
             return
-        here = self.replica.peek(key, use_cache=consistency is not Consistency.SKIP_CACHE)
         if here is not None and is_owned(here.committed):
             self._read_ordered(key, consistency, answered)
         elif here is not None and (consistency is not Consistency.LINEARIZABLE or is_final(here)):
@@ -263,7 +289,10 @@ class Node:
     def peek(self, key: bytes) -> ReadResult | None:
         """What an optimistic read finds without a message. A node that serves no clients finds nothing; `read` then
         answers why."""
-        here = self.replica.peek(key, use_cache=True) if self.reads_here else None
+        try:
+            here = self.replica.peek(key, use_cache=True) if self.reads_here else None
+        except RottenRow:
+            return None
         return here if here is None or not is_owned(here.committed) else self.transactions.here(key)
 
     @property
@@ -352,7 +381,10 @@ class Node:
         done(outcome)
 
     def _decided_end(self, term: int) -> bytes | None:
-        found = self.replica.newest(end_key(term))
+        try:
+            found = self.replica.newest(end_key(term))
+        except RottenRow:
+            return None
         return found.value if found is not None else None
 
     def _decide_end(self, term: int, value: bytes, done: Callable[[bytes | None], None]) -> None:

@@ -24,10 +24,10 @@ from operator import itemgetter, lt
 from epoxy.codec import wire
 from epoxy.codec.quoting import escape, pack_bytes
 from epoxy.codec.tuple import STAMP_BYTES, pack, strinc
-from epoxy.model.ballot import NO_BALLOT
+from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.members import NO_STAMP
-from epoxy.model.records import FRESH, LEGACY_PROPOSAL_ID, ChangelogEntry, CommittedRecord, KeyState, Proposal
+from epoxy.model.records import FRESH, LEGACY_PROPOSAL_ID, ChangelogEntry, CommittedRecord, KeyState, Proposal, Vote
 from epoxy.ports import KeyValue, Snapshot, Transaction
 from epoxy.store.buffer import scan
 
@@ -128,6 +128,33 @@ class Keyspace:
         if vote is not before.vote and vote != before.vote:
             rows[self._votes + packed] = wire.encode_vote(vote) if vote is not None else None
         return rows, entry
+
+    def in_flight(self, view: Snapshot, key: bytes) -> tuple[Ballot, Vote | None]:
+        """Promise and vote of a key whose committed row may be unreadable."""
+        packed = pack_bytes(key)
+        ballot, vote = view.get(self._keys + packed + BALLOT), view.get(self._votes + packed)
+        return (
+            wire.decode_ballot(ballot) if ballot is not None else NO_BALLOT,
+            wire.decode_vote(vote) if vote is not None else None,
+        )
+
+    def restored(self, view: Snapshot, key: bytes, state: KeyState) -> tuple[Rows, Stamped]:
+        """All rows of a key, with a row of the changelog: the lost version may have been an older one."""
+        packed = pack_bytes(key)
+        assert state.committed is not None, state
+        value, logged = wire.encode_decision(key, state.committed, state.lineage)
+        rows: Rows = {
+            self._keys + packed + VALUE: value,
+            self._keys + packed + BALLOT: wire.encode_ballot(state.promised) if state.promised != NO_BALLOT else None,
+            self._votes + packed: wire.encode_vote(state.vote) if state.vote is not None else None,
+        }
+        if self._any_cached(view):
+            rows[self._keys + packed + CACHE] = None
+        if self._any_legacy(view):
+            rows |= dict.fromkeys(
+                (self._legacy_keys + packed + LEGACY_COMMITTED, self._legacy_keys + packed + LEGACY_VALUE)
+            )
+        return rows, (self._changelog, USER_VERSION, logged)
 
     def committed(self, view: Snapshot, key: bytes) -> Proposal | None:
         """The committed value. A legacy one has version 0."""

@@ -19,6 +19,7 @@ from msgspec import Struct
 from epoxy.codec import wire
 from epoxy.codec.tuple import STAMP_BYTES, pack, pack_bytes, strinc, unpack
 from epoxy.model.cluster import ClusterConfig
+from epoxy.model.errors import RottenRow
 from epoxy.model.incarnation import Sighting
 from epoxy.model.members import (
     MAX_PAGE_BYTES,
@@ -37,7 +38,7 @@ from epoxy.model.records import ChangelogEntry
 from epoxy.ports import Snapshot, Transaction
 from epoxy.protocol.keys.recovery import still_counts
 from epoxy.protocol.members.digest import digest, stretch
-from epoxy.protocol.members.retention import INDEX_BITS
+from epoxy.protocol.members.retention import INDEX_BITS, last_of
 from epoxy.store.buffer import scan
 from epoxy.store.keyspace import (
     CHANGELOG,
@@ -220,7 +221,14 @@ class MemberSpace:
 
     def measured(self, view: Snapshot) -> ChangelogSize:
         """As it was last recorded; the rows beyond it are not counted."""
-        value, truncated = view.get(self._measured) or b"", self._keyspace.truncated(view)
+        try:
+            truncated = self._keyspace.truncated(view)
+        except RottenRow:
+            truncated = self.first_kept(view, 0)
+        try:
+            value = view.get(self._measured) or b""
+        except RottenRow:
+            value = b""
         through, size = value[:STAMP_BYTES], int.from_bytes(value[STAMP_BYTES:], "big")
         is_known = through >= truncated
         return ChangelogSize(through=through if is_known else truncated, size=size if is_known else 0)
@@ -260,13 +268,24 @@ class MemberSpace:
         while place <= end:
             stamp = place.to_bytes(STAMP_BYTES, "big")
             row = self._changelog + stamp + USER_VERSION
-            if (value := view.get(row)) is not None:
-                yield stamp, len(row) + len(value)
+            if (size := size_of(view, row)) is not None:
+                yield stamp, size
                 place += 1
             elif place >> INDEX_BITS < end >> INDEX_BITS:
                 place = (place >> INDEX_BITS) + 1 << INDEX_BITS
             else:
                 return
+
+    def first_kept(self, view: Snapshot, newest_commit: int) -> bytes:
+        """What the row TRUNCATED may say after it was lost: that all before the first row of the changelog was deleted.
+        Readers further back begin again with a snapshot."""
+        try:
+            rows = view.range(self._changelog, strinc(self._changelog), limit=1)
+        except RottenRow as first:
+            rows = [(first.key, b"")]
+        if not rows:
+            return last_of(newest_commit)
+        return (int.from_bytes(self._stamp(rows[0][0]), "big") - 1).to_bytes(STAMP_BYTES, "big")
 
     def _stamp(self, row: bytes) -> bytes:
         start = len(self._changelog)
@@ -276,6 +295,15 @@ class MemberSpace:
 def sighting_of(row: bytes) -> Sighting:
     store, counter, nonce, position = SIGHTING_ROW.unpack(row)
     return Sighting(store=store, counter=counter, nonce=nonce, position=position)
+
+
+def size_of(view: Snapshot, row: bytes) -> int | None:
+    """Of key and value. A rotten row has a key, and can still be deleted."""
+    try:
+        value = view.get(row)
+    except RottenRow:
+        return len(row)
+    return len(row) + len(value) if value is not None else None
 
 
 def is_same(held: Stretch, entries: tuple[ChangelogEntry, ...]) -> bool:

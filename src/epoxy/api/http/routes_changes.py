@@ -15,6 +15,7 @@ from epoxy.api.http.inputs import BadRequest, flag, fragment, shown
 from epoxy.api.http.routes import Parameter, Route, RouteAnswer, refusal
 from epoxy.codec.tuple import STAMP_BYTES
 from epoxy.model.api import ChangeEvent, ChangesGone, Cursor, Flag, KeyPart
+from epoxy.model.errors import RottenRow
 from epoxy.model.records import ChangelogEntry
 from epoxy.node.txn.transactions import is_owned
 from epoxy.transport.http.exchange import Stream
@@ -148,6 +149,13 @@ class ChangeFeed:
         self._awake = False
         if self._over or not self._stream.writable:
             return
+        try:
+            self._send_batch()
+        except RottenRow:
+            # The reader comes back with its cursor, which is gone when the changelog is truncated.
+            self.close()
+
+    def _send_batch(self) -> None:
         if is_gone(self._node, self._cursor):
             self._stream.write(b"event: gone\ndata: %s\n\n" % msgspec.json.encode(ChangesGone(message=GONE)))
             self.close()

@@ -7,6 +7,7 @@ two look-ups more.
 from collections.abc import Callable
 from functools import partial
 
+from epoxy.model.errors import RottenRow
 from epoxy.ports import Clock, Store, Timer
 from epoxy.store.keyspace import Keyspace
 
@@ -15,6 +16,9 @@ STEP_ROWS = 256
 
 SHARE = 0.1
 """Of the time. 100,000 values take about ten seconds."""
+
+AGAIN_MS = 1_000.0
+"""After a row that is rotten, which is repaired meanwhile."""
 
 
 class Backfill:
@@ -38,7 +42,11 @@ class Backfill:
 
     def _step(self, after: bytes) -> None:
         begun_ms = self._clock.now_ms()
-        moved, last = self._store.transact(partial(self._keyspace.move_legacy, after=after, limit=STEP_ROWS))
+        try:
+            moved, last = self._store.transact(partial(self._keyspace.move_legacy, after=after, limit=STEP_ROWS))
+        except RottenRow:
+            self._timer = self._clock.call_later(AGAIN_MS, partial(self._step, after))
+            return
         self.moved += moved
         if last is None:
             self._store.when_durable(self._ended)

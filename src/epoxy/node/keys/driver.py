@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from epoxy.model.errors import RottenRow
 from epoxy.model.messages import Reply
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import ConsensusFailed, Consistency, Outcome, ReadFailed, ReadOutcome, Refused, Write
@@ -17,6 +18,7 @@ from epoxy.ports import Clock, Dice, Transport
 from epoxy.protocol.effects import Context, Local, Pause, Timing
 from epoxy.protocol.keys import reader
 from epoxy.protocol.keys.effects import Effect, Flow, Requests
+from epoxy.protocol.keys.restoring import highest_seen, read_from_others
 from epoxy.runtime.flow import Done, FlowFailures, FlowRunner
 
 Change = Callable[[Proposal | None], Write | None]
@@ -122,6 +124,11 @@ class Driver:
         else:
             self.run_read(reader.read(key, consistency, self._context()), answered)
 
+    def read_from_others(self, key: bytes, answered: Callable[[ReadOutcome], None]) -> None:
+        """What a quorum without this replica knows of a key, whose committed row cannot be read here."""
+        above = highest_seen(*self.replica.in_flight(key))
+        self.run_read(read_from_others(key, above, self._context()), answered)
+
     def run_read(self, flow: Flow[ReadOutcome], answered: Callable[[ReadOutcome], None]) -> None:
         FlowRunner(self, "read", flow, lambda reason: ReadFailed(reason=reason), answered).start()
 
@@ -197,6 +204,10 @@ class Driver:
         """Whatever comes of the change, the next write in the queue of the key begins."""
         try:
             write = change(self.replica.newest(key))
+        except RottenRow as rot:
+            self._pass_on(key)
+            answered(Refused(reason=str(rot)))
+            return
         except Exception as error:
             self._pass_on(key)
             answered(Refused(reason=f"failed at {error!r}"))

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import assert_never
 
+from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import CONFIG_KEY, ClusterConfig
+from epoxy.model.errors import RottenRow
 from epoxy.model.instances import InTerm
 from epoxy.model.messages import (
     Accept,
@@ -28,7 +30,7 @@ from epoxy.model.messages import (
     Request,
     UpdateConfig,
 )
-from epoxy.model.records import FRESH, ChangelogEntry, KeyState, Proposal
+from epoxy.model.records import FRESH, ChangelogEntry, KeyState, Proposal, Vote
 from epoxy.model.writes import ReadResult, Source
 from epoxy.node.keys.key_state_cache import KeyStateCache
 from epoxy.node.members import config_record
@@ -36,6 +38,7 @@ from epoxy.ports import Store, Transaction
 from epoxy.protocol.effects import Adopt
 from epoxy.protocol.keys import acceptor, local
 from epoxy.protocol.keys.operations import Cache, Conclude, KeyOp, LocalOp, Peek, Reserve, Select
+from epoxy.protocol.keys.restoring import restored
 from epoxy.store.keyspace import Keyspace
 
 INSPECTED_ROWS = 1_000
@@ -94,6 +97,14 @@ class Replica:
                 assert_never(op)
 
     def _request(self, request: Request) -> Reply:
+        """A key whose row is rotten has no reply: neither "nothing is committed" nor a vote. Other requests of the
+        frame are not affected."""
+        try:
+            return self._reply(request)
+        except RottenRow as rot:
+            return Failed(reason=str(rot))
+
+    def _reply(self, request: Request) -> Reply:
         match request:
             case Accept() | Commit() | Read() | Prepare():
                 return self._key_request(request)
@@ -178,6 +189,29 @@ class Replica:
             return ReadResult(committed=committed, source=Source.LOCAL if committed.version else Source.LEGACY)
         cached = self.keyspace.cached(view, key) if use_cache else None
         return ReadResult(committed=cached, source=Source.CACHE) if cached is not None else None
+
+    def in_flight(self, key: bytes) -> tuple[Ballot, Vote | None]:
+        """Promise and vote of a key whose committed row cannot be read."""
+        return self.keyspace.in_flight(self._store.newest(), key)
+
+    def restore(self, key: bytes, found: Proposal) -> bool:
+        """Write the rows of a key anew whose committed row is rotten, with what a quorum of the others knows. If the
+        row was written meanwhile, that stays, and this is learned as any other decision. False: what was found does not
+        fit this replica's own vote. Not durable yet."""
+        view = self._store.newest()
+        try:
+            self.keyspace.committed(view, key)
+        except RottenRow:
+            state = restored(found, *self.keyspace.in_flight(view, key))
+            if state is None:
+                return False
+            self._store.put(*self.keyspace.restored(view, key, state))
+            self._states.put(key, state)
+            for watcher in (*self.watchers, *self.commit_watchers):
+                watcher(key, KeyState(committed=found), state)
+        else:
+            self.learn(key, found)
+        return True
 
     def learn(self, key: bytes, proposal: Proposal) -> None:
         """A decision found elsewhere. Not durable yet."""

@@ -7,9 +7,10 @@ local selection, a decision made elsewhere, a new epoch, a quorum out of reach, 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from epoxy.model.errors import RottenRow
 from epoxy.model.messages import Accept, AcceptOk, AlreadyCommitted, Commit, Prepare, Reply, StaleEpoch
 from epoxy.model.records import Proposal
-from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, Write
+from epoxy.model.writes import Committed, ConsensusFailed, Outcome, Path, Refused, Write
 from epoxy.node.keys.direct_round import DirectRound, RoundPlan
 from epoxy.ports import Clock
 from epoxy.protocol.keys.effects import Effect, Requests
@@ -43,6 +44,8 @@ class Uncontended(DirectRound[Outcome]):
                 self._driver.replica.perform(selection(self._intent, self._plan.ctx), self._selected)
             else:
                 self._leave(None)
+        except RottenRow as rot:  # before anything was proposed
+            self._finish(Refused(reason=str(rot)))
         except Exception as error:
             self._broke(error)
 

@@ -1,5 +1,6 @@
 """How many keys a replica holds, to show the progress of a copy. Counted in small steps."""
 
+from epoxy.model.errors import RottenRow
 from epoxy.node.keys.replica import Replica
 from epoxy.ports import Clock, Store
 
@@ -30,7 +31,11 @@ class KeyCount:
             self._step(None)
 
     def _step(self, after: bytes | None) -> None:
-        found, last = self._replica.keyspace.count(self._store.durable(), after, STEP_ROWS)
+        try:
+            found, last = self._replica.keyspace.count(self._store.durable(), after, STEP_ROWS)
+        except RottenRow:
+            self._counting = False
+            return
         self._counted += found
         if last is not None:
             self._clock.call_later(STEP_MS, lambda: self._step(last))

@@ -8,7 +8,9 @@ from functools import partial
 from typing import TypeVar, assert_never
 
 from epoxy.model.cluster import CHANGE_REQUEST_KEY, CONFIG_KEY
+from epoxy.model.errors import RottenRow
 from epoxy.model.members import ChangelogRead, MemberReply, SnapshotRead
+from epoxy.model.messages import Failed
 from epoxy.model.records import KeyState
 from epoxy.node.keys.changelog_gc import ChangelogGc
 from epoxy.node.keys.replica import Replica
@@ -104,7 +106,7 @@ class KeySync:
     def serve(self, work: Callable[[Transaction], MemberReply], answered: Callable[[MemberReply], None]) -> None:
         """The page leaves when it is durable, and later still while clients write and the epoch is not joint."""
         begun_ms = self._clock.now_ms()
-        reply = self._store.transact(work)
+        reply = whole_or_failed(self._store, work)
         is_free = self._replica.config.is_joint or not self._commits
         wait_ms = 0.0 if is_free else (self._clock.now_ms() - begun_ms) * (1 / SERVING_SHARE - 1)
         self._commits = 0
@@ -128,7 +130,11 @@ class KeySync:
     # As a learner
 
     def is_changing(self) -> bool:
-        return is_changing(self._replica.config, change_request(self._replica.newest(CHANGE_REQUEST_KEY)))
+        try:
+            request = change_request(self._replica.newest(CHANGE_REQUEST_KEY))
+        except RottenRow:
+            return True  # it may be: a copy is more than a comparison
+        return is_changing(self._replica.config, request)
 
     def sources(self, tx: Transaction) -> tuple[int, ...]:
         """Replicas that need not be copied in the joint epoch."""
@@ -167,3 +173,11 @@ class KeySync:
         news = self.pace.timed(lambda: self._replica.learn_all(effect.entries, beside))
         self._store.when_durable(partial(done, news))
         return news
+
+
+def whole_or_failed(store: Store, work: Callable[[Transaction], MemberReply]) -> MemberReply:
+    """A page that meets a rotten row is not sent, not even in part: the reader would count the row as absent."""
+    try:
+        return store.transact(work)
+    except RottenRow as rot:
+        return Failed(reason=str(rot))

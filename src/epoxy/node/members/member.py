@@ -30,7 +30,7 @@ from epoxy.node.backup.source import BackupRequest, BackupSource
 from epoxy.node.keys.driver import Driver
 from epoxy.node.members.config_record import change_request, change_write
 from epoxy.node.members.key_count import KeyCount
-from epoxy.node.members.key_sync import KeySync
+from epoxy.node.members.key_sync import KeySync, whole_or_failed
 from epoxy.node.members.peer_gate import PeerGate
 from epoxy.node.members.settle import Settling
 from epoxy.node.members.txn_sync import TxnStateSource, TxnSync
@@ -153,7 +153,7 @@ class Membership:
         if isinstance(request, PAGES):
             self.key_sync.serve(partial(self._reply, request), answered)
             return
-        reply = self._store.transact(partial(self._reply, request))
+        reply = whole_or_failed(self._store, partial(self._reply, request))
         self._store.when_durable(partial(answered, reply))
 
     def _reply(self, request: ChangeOfMembers, tx: Transaction) -> MemberReply:

@@ -6,6 +6,7 @@ there, with a value that gives it to transactions, unless a write came first."""
 from collections.abc import Callable
 from functools import partial
 
+from epoxy.model.errors import RottenRow
 from epoxy.model.records import LEGACY_PROPOSAL_ID, Proposal
 from epoxy.model.transactions import Executed, Txn, TxnOutcome, TxnRefused, TxnUnknown, WrongEngine, flaw_of
 from epoxy.model.writes import (
@@ -92,7 +93,10 @@ class Transactions:
     def _is_owned(self, key: bytes) -> bool:
         if key in self._owned:
             return True
-        here = self._driver.replica.peek(key, use_cache=False)
+        try:
+            here = self._driver.replica.peek(key, use_cache=False)
+        except RottenRow:
+            return False
         if here is None or not is_owned(here.committed):
             return False
         self._remember(key)

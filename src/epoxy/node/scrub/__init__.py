@@ -1,0 +1,1 @@
+"""Rows that rot: found, and repaired."""

@@ -1,0 +1,143 @@
+"""Rows that rot: a store whose marked rows have a wrong checksum, as the embedded store finds it when it reads them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from epoxy.model.errors import RottenRow
+from epoxy.ports import KeyValue, Snapshot, Store, StoreCut, Transaction
+from epoxy.store.embedded.scrub import ScrubPage
+
+T = TypeVar("T")
+
+EVERYTHING = b"\xff"
+"""Beyond every row."""
+
+
+def checked(rotten: Iterable[bytes], key: bytes) -> None:
+    """Every read of a row comes through here."""
+    if key in rotten:
+        raise RottenRow(key)
+
+
+class CheckedSnapshot:
+    def __init__(self, view: Snapshot, rot: "RottingStore", rotten: set[bytes]) -> None:
+        self._view = view
+        self._rot = rot
+        self._rotten = rotten
+
+    def get(self, key: bytes) -> bytes | None:
+        self._rot.check(key, self._rotten)
+        return self._view.get(key)
+
+    def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
+        found = self._view.range(begin, end, limit=limit, reverse=reverse)
+        if self._rotten:
+            for key, _ in found:
+                self._rot.check(key, self._rotten)
+        return found
+
+
+class CheckedTransaction(CheckedSnapshot):
+    def __init__(self, transaction: Transaction, rot: "RottingStore") -> None:
+        super().__init__(transaction, rot, rot.unwritten)
+        self._transaction = transaction
+        self.written: dict[bytes, bytes | None] = {}
+        self.clear_range = transaction.clear_range
+        self.add = transaction.add
+        self.set_stamped = transaction.set_stamped
+        self.add_read_conflict = transaction.add_read_conflict
+        self.commit = transaction.commit
+
+    def set(self, key: bytes, value: bytes) -> None:
+        self.written[key] = value
+        self._transaction.set(key, value)
+
+    def clear(self, key: bytes) -> None:
+        self.written[key] = None
+        self._transaction.clear(key)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return CheckedSnapshot(self._transaction.snapshot, self._rot, self._rot.unwritten)
+
+
+class RottingStore:
+    """`rotten` belongs to the disk: a row leaves it when it was written anew, durably. `unwritten` are those of them
+    that were not written since, durable or not."""
+
+    def __init__(self, store: Store, rotten: set[bytes]) -> None:
+        self._store = store
+        self.rotten = rotten
+        self.unwritten = set(rotten)
+        self.on_rot: Callable[[bytes], None] = lambda _: None
+        self.when_durable = store.when_durable
+        self.newest_stamp = store.newest_stamp
+        self.position = store.position
+        self.stamped_bytes = store.stamped_bytes
+        self.close = store.close
+
+    def rot(self, rows: Iterable[bytes]) -> None:
+        """Only what is on the disk can rot."""
+        found = [row for row in rows if self._store.durable().get(row) is not None]
+        self.rotten.update(found)
+        self.unwritten.update(found)
+
+    def check(self, key: bytes, rotten: set[bytes]) -> None:
+        try:
+            checked(rotten, key)
+        except RottenRow:
+            self.on_rot(key)
+            raise
+
+    def begin(self) -> Transaction:
+        raise NotImplementedError("what simulations run uses `transact`")
+
+    def transact(self, body: Callable[[Transaction], T]) -> T:
+        tried: list[CheckedTransaction] = []
+
+        def run(tx: Transaction) -> T:
+            tried.append(CheckedTransaction(tx, self))
+            return body(tried[-1])
+
+        result = self._store.transact(run)
+        self._written(tried[-1].written)
+        self._forget_when_durable(tried[-1].written)
+        return result
+
+    def put(self, rows: dict[bytes, bytes | None], stamped: tuple[bytes, bytes, bytes] | None) -> None:
+        self._written(rows)
+        self._store.put(rows, stamped)
+        self._forget_when_durable(rows)
+
+    def remember(self, rows: dict[bytes, bytes | None]) -> None:
+        self._written(rows)
+        self._store.remember(rows)
+        self._forget_when_durable(rows)
+
+    def newest(self) -> Snapshot:
+        return CheckedSnapshot(self._store.newest(), self, self.unwritten)
+
+    def durable(self) -> Snapshot:
+        return CheckedSnapshot(self._store.durable(), self, self.rotten)
+
+    def cut(self, done: Callable[[StoreCut], None]) -> None:
+        self._store.cut(done)
+
+    def scrub(self, after: bytes, rows: int, done: Callable[[ScrubPage], None]) -> None:
+        found = self._store.durable().range(after + b"\x00", EVERYTHING, limit=rows)
+        done(
+            ScrubPage(
+                rows=len(found),
+                bytes=sum(len(key) + len(value) for key, value in found),
+                rotten=tuple(key for key, _ in found if key in self.rotten),
+                last=found[-1][0] if len(found) == rows else None,
+            )
+        )
+
+    def _written(self, rows: dict[bytes, bytes | None]) -> None:
+        self.unwritten.difference_update(rows)
+
+    def _forget_when_durable(self, rows: dict[bytes, bytes | None]) -> None:
+        anew = self.rotten.intersection(rows)
+        if anew:
+            self._store.when_durable(lambda: self.rotten.difference_update(anew))
