@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from epoxy.cli.diagnosis import NodeVisit
+from epoxy.cli.findings import NodeVisit
 from epoxy.client import Status
 from tests.client.fake import STATUS
 

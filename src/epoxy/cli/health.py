@@ -1,9 +1,12 @@
 """`epoxy status` and `epoxy doctor`: the state of a cluster in words."""
 
+import time
+
 import click
 
 from epoxy.cli import output, target
-from epoxy.cli.diagnosis import Finding, NodeVisit, Severity, diagnose
+from epoxy.cli.diagnosis import diagnose
+from epoxy.cli.findings import Finding, NodeVisit, Severity
 from epoxy.cli.groups import SETTINGS
 from epoxy.client import Client, Status
 from epoxy.model.api import PeerStatus
@@ -138,7 +141,11 @@ def visit_all(urls: list[str]) -> list[NodeVisit]:
 def visit(url: str, datacenter: str = "") -> NodeVisit:
     try:
         with Client(url, timeout=VISIT_S, connect_timeout=VISIT_S) as client:
-            return NodeVisit(url=url, status=client.status())
+            begun = time.time()
+            status = client.status()
+            here = (begun + time.time()) / 2
+            ahead = status.clock_s - here if status.clock_s is not None else None
+            return NodeVisit(url=url, status=status, clock_ahead_s=ahead)
     except ClientError as error:
         reason = str(error).removeprefix(f"{url}: ")
         return NodeVisit(url=url, status=None, reason=reason, datacenter=datacenter)

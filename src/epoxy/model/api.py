@@ -167,7 +167,8 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     is known to have missed. `txn_kept` and `txn_kept_for`: how many it keeps because not all replicas have executed
     them, and which replicas lack a great deal. `longest_sync_ms`: at the disk, of the last seconds. `disk`: what the
     data directory takes. `changelog_bytes`, `changelog_limit`: what the changelog takes of it, and may take.
-    `invariant_violations`: seen by this process; not 0 means that data may be wrong. `compiled`: whether the hot
+    `clock_s`: seconds since 1970, by this node's clock. `invariant_violations`: seen by this process; not 0 means that
+    data may be wrong. `flow_failures`: exceptions that only a bug explains. `compiled`: whether the hot
     modules are (decision 0015).
     """
 
@@ -202,7 +203,9 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     disk: DiskUsage | None = None
     changelog_bytes: int | None = None
     changelog_limit: int | None = None
+    clock_s: float | None = None
     invariant_violations: int = 0
+    flow_failures: int = 0
     compiled: bool = False
 
 

@@ -1,6 +1,7 @@
 """What a node reports: about itself (`/v2/status`), and about a key at every replica (`/v2/inspect`)."""
 
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -53,7 +54,9 @@ def report_of(node: "Node") -> NodeReport:
         disk=node.disk_usage(),
         changelog_bytes=node.changelog_bytes,
         changelog_limit=node.changelog_ceiling().size,
+        clock_s=round(time.time(), 3),
         invariant_violations=node.violations,
+        flow_failures=sum(node.failures.count.values()),
         compiled=__compiled__,
     )
 

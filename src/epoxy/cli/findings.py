@@ -1,0 +1,60 @@
+"""What `epoxy doctor` finds, and what it finds it in: the visits to the nodes."""
+
+import enum
+from ipaddress import ip_address
+
+from msgspec import Struct
+
+from epoxy.client.http1 import parse_url
+from epoxy.client.results import Status
+
+
+class Severity(enum.Enum):
+    FINE = "ok"
+    WARNING = "warning"
+    BROKEN = "BROKEN"
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    severity: Severity
+    words: str
+    advice: str = ""
+
+
+class NodeVisit(Struct, frozen=True, kw_only=True):
+    """`status` None: it did not answer, for `reason`. `datacenter` is what its peers call it. `clock_ahead_s`: how far
+    its clock is ahead of this machine's."""
+
+    url: str
+    status: Status | None
+    reason: str = ""
+    datacenter: str = ""
+    clock_ahead_s: float | None = None
+
+    @property
+    def place(self) -> str:
+        return f"{self.datacenter} at {self.url}" if self.datacenter else self.url
+
+
+def fine(words: str) -> Finding:
+    return Finding(severity=Severity.FINE, words=words)
+
+
+def warning(words: str, advice: str = "") -> Finding:
+    return Finding(severity=Severity.WARNING, words=words, advice=advice)
+
+
+def broken(words: str, advice: str = "") -> Finding:
+    return Finding(severity=Severity.BROKEN, words=words, advice=advice)
+
+
+def name(status: Status) -> str:
+    return f"{status.datacenter or 'replica'} ({status.id})"
+
+
+def is_local(url: str | None) -> bool:
+    host = parse_url(url).host if url is not None else "localhost"
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

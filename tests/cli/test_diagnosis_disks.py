@@ -1,0 +1,41 @@
+"""What `epoxy doctor` says about disks."""
+
+from typing import Any
+
+import pytest
+
+from epoxy.cli.diagnosis import diagnose
+from epoxy.cli.findings import NodeVisit, Severity
+from tests.cli.visits import visit
+
+
+def disk(*, free: int) -> dict[str, int]:
+    """In MiB."""
+    return {"free_bytes": free << 20, "tree_bytes": 2 << 30, "log_bytes": 16 << 20}
+
+
+@pytest.mark.parametrize(
+    ("visits", "severity", "words"),
+    [
+        ([visit(invariant_violations=1)], Severity.BROKEN, "us-east-1 (1) has seen 1 broken invariant: two values"),
+        ([visit(longest_sync_ms=2400.0)], Severity.WARNING, "the disk of us-east-1 (1) took 2.4 s for a sync"),
+        (
+            [visit(txn_kept=120_000, txn_kept_for=[3])],
+            Severity.WARNING,
+            "us-east-1 (1) keeps 120000 decisions about transactions on its disk for replica 3",
+        ),
+        ([visit(flow_failures=2)], Severity.WARNING, "us-east-1 (1) has met 2 exceptions"),
+        ([visit(disk=disk(free=800))], Severity.WARNING, "800 MiB left, beside a tree of 2.0 GiB and a log of 16"),
+        ([visit(disk=disk(free=299))], Severity.BROKEN, "the disk of us-east-1 (1) has 299 MiB left"),
+        ([visit(changelog_bytes=5 << 29, changelog_limit=1 << 30)], Severity.WARNING, "2.5 GiB, and may take 1.0 GiB"),
+        ([visit(id=9, ready=False, state="refused", longest_sync_ms=900.0)], Severity.WARNING, "took 0.9 s"),
+    ],
+)  # fmt: skip
+def test_each_trouble_is_named(visits: list[NodeVisit], severity: Severity, words: str) -> None:
+    (found,) = [finding for finding in diagnose(visits) if words in finding.words]
+    assert found.severity is severity
+
+
+def test_enough_room_is_no_finding() -> None:
+    fine: dict[str, Any] = {"disk": disk(free=1024), "changelog_bytes": 1 << 30, "changelog_limit": 1 << 30}
+    assert {finding.severity for finding in diagnose([visit(**fine)])} == {Severity.FINE}

@@ -1,0 +1,54 @@
+"""What `epoxy doctor` says about nodes that are no members, and about changes of members."""
+
+import pytest
+
+from epoxy.cli.diagnosis import diagnose
+from epoxy.cli.findings import NodeVisit, Severity
+from tests.cli.visits import HEALTHY, away, peers, visit
+
+
+@pytest.mark.parametrize(
+    ("visits", "severity", "words"),
+    [
+        ([away("new")], Severity.WARNING, "(9) waits to be added"),
+        ([away("learning")], Severity.WARNING, "(9) is learning: it serves no clients yet"),
+        ([*HEALTHY, away("removed")], Severity.WARNING, "(9) was removed and still runs"),
+        ([away("displaced")], Severity.BROKEN, "(9) runs with another disk than the one the cluster knows"),
+        ([away("unconfirmed")], Severity.BROKEN, "(9) has a store that most of the others have no record of"),
+        ([away("unconfirmed"), visit(epoch=8)], Severity.BROKEN, "(9) has an empty store, and the cluster is"),
+        (
+            [visit(state="active", txn_state="learning", txn_term=2, epoch_age_s=90.0)],
+            Severity.WARNING,
+            "transactions wait at us-east-1 (1) (learning, term 2)",
+        ),
+        (
+            [visit(state="active", txn_state="catching-up", txn_behind=9000)],
+            Severity.WARNING,
+            "us-east-1 (1) orders no transactions yet: it missed 9000 decisions",
+        ),
+        ([visit(joint=True, epoch_age_s=2.0)], Severity.FINE, "old and new members decide together (epoch 1, 2 s)"),
+        ([visit(joint=True, epoch_age_s=90.0)], Severity.BROKEN, "that should take seconds"),
+        ([visit(joint=True, peers=peers(reachable=False))], Severity.BROKEN, "together (epoch 1, 0 s), and eu-west-1"),
+        ([visit(peers=peers(status="joining", reachable=False))], Severity.BROKEN, "(2) is joining and cannot"),
+        ([visit(peers=peers(status="learning"), epoch_age_s=1200.0)], Severity.WARNING, "learning for 20 minutes"),
+        ([*HEALTHY, away("refused")], Severity.BROKEN, "(9) has a disk that is not what it was, and takes no part: why not"),
+        ([*HEALTHY, away("confirming")], Severity.BROKEN, "(9) votes once enough of the others have answered"),
+    ],
+)  # fmt: skip
+def test_each_trouble_is_named(visits: list[NodeVisit], severity: Severity, words: str) -> None:
+    (found,) = [finding for finding in diagnose(visits) if words in finding.words]
+    assert found.severity is severity
+
+
+def test_a_refused_store_is_replaced_with_a_command() -> None:
+    (found,) = [finding for finding in diagnose([*HEALTHY, away("refused")]) if "(9)" in finding.words]
+    assert "`epoxy members add NEW-ID URL --replace 9`" in found.advice
+
+
+def test_a_newcomer_that_answers_us_and_not_the_members_is_not_to_be_started_or_added() -> None:
+    """As with another secret."""
+    findings = diagnose([visit(peers=peers(id=9, status="joining", reachable=False)), away("new")])
+    (found,) = [finding for finding in findings if "(9)" in finding.words]
+    assert found.severity is Severity.BROKEN
+    assert found.words == "eu-west-1 (9) is joining and answers, but the members do not reach it"
+    assert "secret" in found.advice
