@@ -31,7 +31,7 @@ from tests.cli.visits import HEALTHY, away, peers, visit
         ([visit(joint=True, peers=peers(reachable=False))], Severity.BROKEN, "together (epoch 1, 0 s), and eu-west-1"),
         ([visit(peers=peers(status="joining", reachable=False))], Severity.BROKEN, "(2) is joining and cannot"),
         ([visit(peers=peers(status="learning"), epoch_age_s=1200.0)], Severity.WARNING, "learning for 20 minutes"),
-        ([*HEALTHY, away("refused")], Severity.BROKEN, "(9) has a disk that is not what it was, and takes no part: why not"),
+        ([*HEALTHY, away("refused")], Severity.BROKEN, "is not what it was, and takes no part: why not"),
         ([*HEALTHY, away("confirming")], Severity.BROKEN, "(9) votes once enough of the others have answered"),
     ],
 )  # fmt: skip
