@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, first_epoch
+from epoxy.model.incarnation import Greeting, Incarnation, Sighting
 from epoxy.model.members import MemberReply, MemberStatus, StatusRead
 from epoxy.model.messages import ConfigOk, Failed, Read, ReadOk, Reply, Request, StaleEpoch, UpdateConfig
 from epoxy.node.service import Node
@@ -71,8 +72,8 @@ class World:
 
     def hear(self, *requests: Request, sender: int = 2, epoch: int = 1, store: int = 102) -> Sequence[Reply] | None:
         """None: another store than the one on record."""
-        header = SignedHeader(sender, ME, epoch, 0, 0, store)
-        if self.router._recognises(header) is False:
+        header = SignedHeader(sender, ME, epoch, 0, 0, greeting(store))
+        if not self.router._has_left(header) and self.node.gate.meet(sender, header.greeting) is not None:  # type: ignore[union-attr]
             return None
         replies: list[Reply] = []
         self.router._handler_for(header)(requests, replies.extend)
@@ -80,8 +81,20 @@ class World:
 
     def ask(self, sender: int, epoch: int) -> MemberReply:
         replies: list[MemberReply] = []
-        self.router._answer(SignedHeader(sender, ME, epoch, 0, 0, 102), StatusRead(), replies.append)
+        self.router._answer(SignedHeader(sender, ME, epoch, 0, 0, greeting(102)), StatusRead(), replies.append)
         return replies[0]
+
+
+def greeting(store: int) -> Greeting:
+    return Greeting(incarnation=Incarnation(store=store, counter=1, nonce=store, base=0), position=0)
+
+
+def confirm(world: World) -> None:
+    """Another member has recorded this start."""
+    gate = world.node.gate
+    assert gate is not None
+    assert gate.meet(2, greeting(102)) is None
+    gate.answered(2)
 
 
 @pytest.fixture
@@ -122,7 +135,7 @@ def test_a_store_nobody_has_met_takes_configurations_and_no_part_in_anything(wor
 
 def test_a_member_is_served(world: World) -> None:
     world.adopt(members(1, 2, 3))
-    assert world.router.heard(2, 102)
+    confirm(world)
     (reply,) = world.hear(replace(READ, epoch=2), epoch=2) or ()
     assert isinstance(reply, ReadOk)
     assert isinstance(world.ask(2, epoch=2), MemberStatus)
@@ -134,7 +147,9 @@ def test_who_was_removed_is_told_so_and_not_written_down(world: World) -> None:
     assert world.hear(READ, READ, sender=3, store=103) == [told, told]
     assert world.hear(sender=3, store=104) == [], "whatever its store"
     assert world.ask(3, epoch=1) == told
-    assert world.router._recognises(SignedHeader(3, ME, 1, 0, 0, 103)) is None
+    gate = world.node.gate
+    assert gate is not None
+    assert gate.greeting(3).known is None
 
 
 def test_a_stranger_of_a_newer_epoch_may_be_a_member(world: World) -> None:
@@ -142,3 +157,19 @@ def test_a_stranger_of_a_newer_epoch_may_be_a_member(world: World) -> None:
     newer = members(1, 2, 9, epoch=5)
     (reply,) = world.hear(UpdateConfig(config=newer), sender=9, epoch=5, store=109) or ()
     assert reply == ConfigOk(epoch=5)
+
+
+def test_a_store_that_is_refused_has_no_links_and_hears_no_other(world: World) -> None:
+    world.adopt(members(1, 2, 3))
+    confirm(world)
+    gate = world.node.gate
+    assert gate is not None
+    gate.alarm = lambda _: world.router.refused()
+    gate.told(2, Sighting(store=IDENTITY, counter=9, nonce=9, position=0))
+    assert gate.refused
+    for then in world.scheduled:
+        then()
+    assert world.peers.links == world.questions.links == {}
+    assert world.hear(READ) is None
+    world.adopt(members(1, 2, 3, epoch=3))
+    assert world.peers.links == {}

@@ -4,6 +4,8 @@ A store that was copied, restored from an older copy, or shortened has the ident
 tells them apart is how often it was started, by which process, and how much of it was ever durable.
 """
 
+import enum
+
 from msgspec import Struct
 
 
@@ -35,3 +37,26 @@ class Greeting(Struct, frozen=True, kw_only=True):
     incarnation: Incarnation
     position: int
     known: Sighting | None = None
+
+
+class MismatchCode(enum.Enum):
+    """Why a node is not heard, as told in answers."""
+
+    ANOTHER_STORE = "another_store"
+    """Another store is on record for its id."""
+    OLD_COPY = "old_copy"
+    CLONE = "clone"
+    SHORTENED = "shortened"
+    STILL_RUNNING = "still_running"
+    """An earlier start of its store still runs. It is heard once that one has ended."""
+    REFUSED_HERE = "refused_here"
+    """The node that answers was refused itself."""
+    STARTING = "starting"
+    """The start of the node that answers is not durable yet."""
+
+
+class StoreMismatch(Struct, frozen=True):
+    """A code for programs, and words for people."""
+
+    code: MismatchCode
+    words: str

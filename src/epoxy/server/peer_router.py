@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from epoxy.model.incarnation import Greeting, Incarnation
 from epoxy.model.members import MemberReply, MemberRequest
-from epoxy.model.messages import Failed, Reply, Request, StaleEpoch, UpdateConfig
+from epoxy.model.messages import Failed, Reply, Request, StaleEpoch
 from epoxy.model.records import KeyState
 from epoxy.node.service import Node
 from epoxy.transport.http.exchange import Handler
@@ -24,7 +23,7 @@ UNLINK_DELAY_S = 5.0
 """How long the links to removed members stay, for the coordinator to tell them. A member that misses the message gets
 the configuration as the answer to its next request."""
 
-UNCONFIRMED = Failed(reason="most of the others have no record of this store yet")
+UNCONFIRMED = Failed(reason="not enough of the others have confirmed this store since it started")
 
 
 class PeerRouter:
@@ -55,8 +54,10 @@ class PeerRouter:
 
     def endpoints(self, secret: bytes, *, certificates: bool) -> dict[bytes, Handler]:
         cluster = self._node.settings.cluster.id
-        verifier = Verifier(self._replica.me, secret, store=self.identity, cluster=cluster)
-        authenticator = Authenticator(verifier, link=self._link, certificates=certificates, recognises=self._recognises)
+        verifier = Verifier(self._replica.me, secret, cluster=cluster)
+        authenticator = Authenticator(
+            verifier, self._gate, link=self._link, certificates=certificates, has_left=self._has_left
+        )
         messages = PeerEndpoint(self._handle, authenticator, handler_for=self._handler_for)
         member_rpc = MemberRpcEndpoint(self._answer, authenticator)
         return {MESSAGE_PATH: messages, STREAM_PATH: messages, MEMBER_PATH: member_rpc, CHANGELOG_READ_PATH: member_rpc}
@@ -67,10 +68,17 @@ class PeerRouter:
         """Called within a transaction, where no connection may be closed: links follow in the next turn of the loop."""
         self._loop.call_soon(self._follow)
 
+    def refused(self) -> None:
+        """The store of this node was refused: it has no part in anything any more. The links go in the next turn of the
+        loop, because one of them may have brought the news."""
+        self._links = {}
+        self._loop.call_soon(self._unlink)
+
     def _follow(self) -> None:
-        """Link to all other members, or to none while this replica is no member itself."""
+        """Link to all other members, or to none while this replica is no member itself, or its store is refused."""
         config, me = self._replica.config, self._replica.me
-        others = [info for info in config.replicas if info.id != me] if config.info(me) is not None else []
+        takes_part = config.info(me) is not None and not self._gate.refused
+        others = [info for info in config.replicas if info.id != me] if takes_part else []
         if self._node.settings.wan.emulate:
             self._link.measure({info.id: self._rtt_ms(info.id) for info in others})
         links = {info.id: info.url for info in others}
@@ -92,19 +100,6 @@ class PeerRouter:
 
     # Requests of others
 
-    def _recognises(self, header: SignedHeader) -> bool | None:
-        return None if self._has_left(header) else self._gate.meet(header.sender, unstarted(header.store)) is None
-
-    def heard(self, peer: int, store: int) -> bool:
-        """Whether an answer counts. A peer that names no store has not recorded this one: it answers that this replica
-        is no member."""
-        if store == 0:
-            return True
-        if self._gate.meet(peer, unstarted(store)) is not None:
-            return False
-        self._gate.answered(peer)
-        return True
-
     def _has_left(self, header: SignedHeader) -> bool:
         """A sender that is no member here, with a newer epoch, may be one that this replica does not know of yet."""
         config = self._replica.config
@@ -113,15 +108,15 @@ class PeerRouter:
     def _handler_for(self, header: SignedHeader) -> Handle:
         if self._has_left(header):
             return self._refuse_removed
-        return self._handle if self._gate.may_vote else self._accept_configs
+        return self._handle if self._gate.may_vote else self._handle_unconfirmed
 
     def _refuse_removed(self, requests: Sequence[Request], answered: Replied) -> None:
         """A removed member that does not know it yet gets the configuration as its answer."""
         self._handle((), lambda _: answered([StaleEpoch(config=self._replica.config)] * len(requests)))
 
-    def _accept_configs(self, requests: Sequence[Request], answered: Replied) -> None:
+    def _handle_unconfirmed(self, requests: Sequence[Request], answered: Replied) -> None:
         """A replica that may not vote yet accepts configurations, and refuses all other requests."""
-        if all(isinstance(request, UpdateConfig) for request in requests):
+        if self._gate.serves(requests):
             self._handle(requests, answered)
         else:
             self._handle((), lambda _: answered([UNCONFIRMED] * len(requests)))
@@ -131,8 +126,3 @@ class PeerRouter:
             self._handle((), lambda _: answered(StaleEpoch(config=self._replica.config)))
         else:
             self._member.answer(request, answered)
-
-
-def unstarted(store: int) -> Greeting:
-    """As long as frames name the store of their sender and not its start."""
-    return Greeting(incarnation=Incarnation(store=store, counter=0, nonce=0, base=0), position=0)

@@ -114,11 +114,12 @@ class Process:
                 limits=PeerLimits(queue_messages=settings.limits.peer_queue),
                 ssl=self._client_tls,
                 link=self._link,
-                store=lambda: self.peer_router.identity,
-                accepts_answer=lambda peer, store: self.peer_router.heard(peer, store),
             )
             member_rpc = MemberRpcClient(self._peers.identity, self._peers.context)
             self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm, member_rpc)
+            assert self.node.gate is not None, "a node with peers has a gate"
+            self._peers.identity.gate = self._gate = self.node.gate
+            self._gate.alarm = self._store_refused
             check_members(settings, self.node.replica.config)
             warn(settings, self._data_dir, self._certificate_flaw())
             self.metrics = Metrics(self.node, self._requests)
@@ -146,10 +147,15 @@ class Process:
             undo.pop_all()
 
     async def start(self) -> None:
-        """Returns when the node has its configuration and its store; peers may be absent."""
+        """Returns when the node has its configuration and its store; peers may be absent. No port is open, and no
+        other node is told anything, before the identity of the store and this start of it are durable: if they were
+        told and then lost, the others would wait for a store that is no more."""
         node, config = self.settings.node, self.node.replica.config
         read = members_reader(self._client_tls)
         await check_member_url(self.settings, config, self.peer_router.identity, read)
+        durable = self._loop.create_future()
+        self._store.when_durable(lambda: durable.set_result(None))
+        await durable
         limits = HttpLimits(connections=self._connections.limit, pipelined=self.settings.limits.pipeline)
         opening = serve_http(
             self._api,
@@ -167,9 +173,6 @@ class Process:
         self.peer_router.start()
         self.node.start()
         self._actors.start()
-        durable = self._loop.create_future()
-        self._store.when_durable(lambda: durable.set_result(None))
-        await durable
         if self.node.members_admin is not None:
             move_alone(self.node.members_admin, self.settings, config, self.node.clock)
         LOGGER.info(
@@ -177,7 +180,7 @@ class Process:
             extra={
                 "replica": node.id,
                 "datacenter": node.datacenter,
-                "cluster": self.settings.cluster.id or None,
+                **({"cluster": self.settings.cluster.id} if self.settings.cluster.id else {}),
                 "pid": os.getpid(),
                 "epoch": self.node.replica.config.epoch,
                 "http": str(node.http),
@@ -272,6 +275,12 @@ class Process:
 
     def _alarm(self, text: str) -> None:
         LOGGER.critical("invariant violated", extra={"detail": text}, exc_info=sys.exc_info()[0] is not None)
+
+    def _store_refused(self, text: str) -> None:
+        """Of this node, or of another."""
+        LOGGER.critical("a store is refused", extra={"detail": text})
+        if self._gate.refused:
+            self.peer_router.refused()
 
     def _flow_failed(self, flow: str, error: Exception) -> None:
         LOGGER.error("a flow failed by a fault of this node", extra={"flow": flow}, exc_info=error)

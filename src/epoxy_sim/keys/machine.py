@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from epoxy.model.cluster import ClusterConfig, first_epoch
 from epoxy.model.errors import StoreError, StoreFailed
-from epoxy.model.incarnation import Greeting, Sighting
+from epoxy.model.incarnation import Greeting, Sighting, StoreMismatch
 from epoxy.model.messages import Reply, Request
 from epoxy.model.records import KeyState
 from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.peer_gate import GatedTransport, PeerGate, StoreMismatch
+from epoxy.node.members.peer_gate import GatedTransport, PeerGate
 from epoxy.store.member_rows import MemberSpace
 from epoxy_sim.disk.embedded_disk import EmbeddedDisk
 from epoxy_sim.disk.memory_disk import MemoryDisk

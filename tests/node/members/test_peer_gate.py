@@ -4,11 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from epoxy.model.cluster import ClusterConfig, ReplicaInfo, first_epoch
-from epoxy.model.incarnation import Greeting, Incarnation, Sighting
+from epoxy.model.incarnation import Greeting, Incarnation, MismatchCode, Sighting
 from epoxy.model.members import StatusRead, UnsettledRead
 from epoxy.model.messages import Failed, Inspect, Reply, UpdateConfig
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.peer_gate import ALIVE_MS, REMEMBER_MS, GatedTransport, MismatchCode, PeerGate
+from epoxy.node.members.peer_gate import ALIVE_MS, REMEMBER_MS, GatedTransport, PeerGate
 from epoxy.store.member_rows import MemberSpace
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import Disk, HandClock, HandTransport

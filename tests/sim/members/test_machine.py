@@ -1,7 +1,7 @@
 """A machine whose members change: what it admits, and rows that a learner still reads must stay."""
 
+from epoxy.model.incarnation import MismatchCode
 from epoxy.model.members import NO_STAMP, ChangelogRead, CursorTruncated
-from epoxy.node.members.peer_gate import MismatchCode
 from epoxy_sim.members.generate import generate
 from epoxy_sim.members.machine import MembersLife
 from epoxy_sim.members.simulation import MembersSimulation

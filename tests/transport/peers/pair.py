@@ -8,18 +8,67 @@ from ssl import SSLContext
 import msgspec
 
 from epoxy.model.ballot import Ballot
+from epoxy.model.incarnation import Greeting, Incarnation, MismatchCode, Sighting, StoreMismatch
 from epoxy.model.messages import Accept, AcceptOk, Read, Reply, Request
 from epoxy.model.records import Proposal, ProposalId
 from epoxy.runtime.clock import LoopClock, SystemDice
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
+from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.peers.transport import PeerEndpoint, Peers
 from epoxy.transport.wan.emulation import Link
 from tests.transport.http.harness import RunningServer, running_server, until
 
 SECRET = b"a secret of the whole cluster"
 ME, PEER = 1, 2
+
+
+CLONE = StoreMismatch(MismatchCode.CLONE, "another process was started from a copy")
+
+
+class HandGate(OpenGate):
+    """A gate that is told what to say, and remembers what it was asked."""
+
+    def __init__(self, store: int = 0, *, nonce: int = 1, position: int = 0) -> None:
+        super().__init__(store)
+        self.incarnation = Incarnation(store=store, counter=1, nonce=nonce, base=0)
+        self.at = position
+        self.position = lambda: self.at
+        self.known: Sighting | None = None
+        self.mismatch: StoreMismatch | None = None
+        self.hears = True
+        self.calls: list[tuple[str, object]] = []
+
+    def greeting(self, peer: int) -> Greeting:  # noqa: ARG002
+        return Greeting(incarnation=self.incarnation, position=self.at, known=self.known)
+
+    def told(self, peer: int, known: Sighting | None) -> None:
+        self.calls.append(("told", (peer, known)))
+
+    def meet(self, peer: int, greeting: Greeting, told: Sighting | None) -> StoreMismatch | None:
+        self.calls.append(("meet", (peer, greeting, told)))
+        return self.mismatch
+
+    def hear(self, peer: int, nonce: int, position: int) -> bool:
+        self.calls.append(("hear", (peer, nonce, position)))
+        return self.hears
+
+    def answered(self, peer: int) -> None:
+        self.calls.append(("answered", peer))
+
+    def objected(self, peer: int, code: MismatchCode) -> None:
+        self.calls.append(("objected", (peer, code)))
+
+    def connected(self, peer: int, nonce: int) -> None:
+        self.calls.append(("connected", (peer, nonce)))
+
+    def disconnected(self, peer: int, nonce: int) -> None:
+        self.calls.append(("disconnected", (peer, nonce)))
+
+    def of(self, name: str) -> list[object]:
+        return [given for called, given in self.calls if called == name]
+
 
 NEVER_MS = 1e9
 
@@ -74,8 +123,10 @@ async def replica_server(
     ssl: SSLContext | None = None,
     link: Link | None = None,
     certificates: bool = False,
+    gate: OpenGate | None = None,
 ) -> AsyncIterator[RunningServer]:
-    endpoint = PeerEndpoint(replica.handle, Authenticator(Verifier(me, secret), link=link, certificates=certificates))
+    authenticator = Authenticator(Verifier(me, secret), gate, link=link, certificates=certificates)
+    endpoint = PeerEndpoint(replica.handle, authenticator)
     async with running_server(endpoint, ssl=ssl, port=port) as opened:
         yield opened
 
@@ -90,6 +141,7 @@ async def peers_to(
     ssl: SSLContext | None = None,
     rtt_ms: float = 0.0,
     secret: bytes = SECRET,
+    gate: OpenGate | None = None,
 ) -> AsyncIterator["Caller"]:
     clock = LoopClock(asyncio.get_running_loop())
     link = Link(clock, {PEER: rtt_ms})
@@ -103,6 +155,7 @@ async def peers_to(
         limits=limits or patient(),
         ssl=ssl,
         link=link,
+        gate=gate,
     )
     peers.start()
     try:

@@ -5,6 +5,7 @@ from itertools import count
 
 import pytest
 
+from epoxy.model.incarnation import Greeting, Incarnation, Sighting
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.auth import (
     MAX_NONCES,
@@ -19,7 +20,12 @@ from epoxy.transport.peers.signed_header import Signed, SignedHeader
 SECRET = b"a secret of the whole cluster"
 PATH = b"/v2/epoxy/message"
 BODY = b"body"
-STORE = 0x5702E
+GREETING = Greeting(
+    incarnation=Incarnation(store=6, counter=7, nonce=8, base=9),
+    position=10,
+    known=Sighting(store=11, counter=12, nonce=13, position=14),
+)
+GREETING_TEXT = b"0000000000000006,7,0000000000000008,9,10,000000000000000b,12,000000000000000d,14"
 NOW = 1_800_000_000_000
 
 
@@ -29,14 +35,14 @@ class Ground:
     def __init__(self) -> None:
         self.now_ms = NOW
         self.verifier = Verifier(
-            2, SECRET, admits=lambda sender, epoch: sender < 9 or epoch > 5, store=STORE, now_ms=lambda: self.now_ms
+            2, SECRET, admits=lambda sender, epoch: sender < 9 or epoch > 5, now_ms=lambda: self.now_ms
         )
         self.nonces: Iterator[int] = count(1)
 
     def header(
         self, *, sender: int = 1, epoch: int = 5, recipient: int = 2, age_ms: int = 0, nonce: int = 0
     ) -> SignedHeader:
-        return SignedHeader(sender, recipient, epoch, self.now_ms - age_ms, nonce or next(self.nonces))
+        return SignedHeader(sender, recipient, epoch, self.now_ms - age_ms, nonce or next(self.nonces), GREETING)
 
     def enter(self, header: SignedHeader, *, secret: bytes = SECRET, path: bytes = PATH, body: bytes = BODY) -> Signed:
         value, _ = auth.sign(secret, header, PATH, BODY)
@@ -55,12 +61,12 @@ def test_a_peer_is_let_in_and_known(ground: Ground) -> None:
 
 def test_the_bytes_of_a_signature() -> None:
     """Written down, so that a change of format is noticed before an upgrade is. The MACs were made with openssl."""
-    value, mac = auth.sign(b"secret", SignedHeader(1, 2, 3, 4, 5, 6), b"/path", b"body")
-    assert value == b"Epoxy v2,1,2,3,4,0000000000000005,0000000000000006," + mac
-    assert mac == b"c71129608ca0f7d4149bc6dd4dc0f065836d70f92df6b5e18fa8208eb14abae1"
+    value, mac = auth.sign(b"secret", SignedHeader(1, 2, 3, 4, 5, GREETING), b"/path", b"body")
+    assert value == b"Epoxy v3,1,2,3,4,0000000000000005," + GREETING_TEXT + b"," + mac
+    assert mac == b"643d132685a69dbb944181073c63707292c7d34d042e46eb746e361b76e51512"
     assert (
-        auth.answer_mac(b"secret", b"mac", 200, b"0000000000000006", b"body")
-        == b"4ee1b9faa793e43f1001578aa98079c313eb5bdb8b2470a6bf8edb56ff3331fc"
+        auth.answer_mac(b"secret", b"mac", 200, GREETING_TEXT, b"body")
+        == b"725c44156b51d4882f0473ded2bc7bf0c5948ad2036394e2f48b6c8ea7f3933f"
     )
 
 
@@ -75,7 +81,9 @@ def test_what_was_signed_cannot_be_changed(ground: Ground) -> None:
     with pytest.raises(Unauthenticated, match="not signed with our secret"):
         ground.enter(ground.header(), path=b"/v2/admin/links")
     genuine = auth.sign(SECRET, ground.header(), PATH, BODY)[0].split(b",")
-    changes = [b"3", b"7", b"6", b"%d" % (NOW + 1), b"%016x" % 99, b"%016x" % 98, b"0" * 64]
+    changes = [b"3", b"7", b"6", b"%d" % (NOW + 1), b"%016x" % 99]
+    changes += [b"%016x" % 98, b"98", b"%016x" % 98, b"98", b"98"]
+    changes += [b"%016x" % 98, b"98", b"%016x" % 98, b"98", b"0" * 64]
     for field, other in enumerate(changes, start=1):
         changed = [*genuine[:field], other, *genuine[field + 1 :]]
         with pytest.raises(Unauthenticated, match="not signed with our secret"):
@@ -87,13 +95,15 @@ def test_what_was_signed_cannot_be_changed(ground: Ground) -> None:
     [
         b"",
         b"Basic YTpi",
-        b"Epoxy v2,",
-        b"Epoxy v2,1,2,3,4,5,6",
-        b"Epoxy v2,1,2,3,4,5,6,7,8",
-        b"Epoxy v1,1,2,5,1,0000000000000001,0000000000000002,00",
-        b"Epoxy v2,one,2,5,1,0000000000000001,0000000000000002,00",
-        b"Epoxy v2,\xff,2,5,1,0000000000000001,0000000000000002,00",
-        b"Epoxy v2,%b,2,5,1,0000000000000001,0000000000000002,00" % (b"9" * 5000),
+        b"Epoxy v3,",
+        b"Epoxy v3,1,2,3,4,5,6",
+        b"Epoxy v3,1,2,5,1,0000000000000001,%b,7,00" % GREETING_TEXT,
+        b"Epoxy v3,1,2,5,1,0000000000000001,%b" % GREETING_TEXT,
+        b"Epoxy v3,one,2,5,1,0000000000000001,%b,00" % GREETING_TEXT,
+        b"Epoxy v3,\xff,2,5,1,0000000000000001,%b,00" % GREETING_TEXT,
+        b"Epoxy v3,%b,2,5,1,0000000000000001,%b,00" % (b"9" * 5000, GREETING_TEXT),
+        b"Epoxy v3,1,2,5,1,0000000000000001,%b,00" % GREETING_TEXT.replace(b"14", b"-14"),
+        b"Epoxy v3,1,2,5,1,0000000000000001,%b,00" % GREETING_TEXT.replace(b"14", b"%d" % (1 << 64)),
     ],
 )
 def test_what_is_no_signature_is_refused(ground: Ground, value: bytes) -> None:
@@ -106,10 +116,10 @@ def test_what_is_no_signature_is_refused(ground: Ground, value: bytes) -> None:
 @pytest.mark.parametrize("spelling", [b"+1", b"01", b" 1", b"1_0"])
 def test_a_number_has_one_spelling(ground: Ground, spelling: bytes) -> None:
     """Signed as it stands by somebody who knows the secret, even."""
-    words = b"%b,2,5,%d,0000000000000001,0000000000000002" % (spelling, NOW)
+    words = b"%b,2,5,%d,0000000000000001,%b" % (spelling, NOW, GREETING_TEXT)
     mac = auth.request_mac(SECRET, words, PATH, BODY)
     with pytest.raises(Unauthenticated, match="spelling"):
-        ground.verifier.verify({b"authorization": b"Epoxy v2,%b,%b" % (words, mac)}, PATH, BODY)
+        ground.verifier.verify({b"authorization": b"Epoxy v3,%b,%b" % (words, mac)}, PATH, BODY)
 
 
 def test_a_request_for_another_replica_is_refused(ground: Ground) -> None:
@@ -188,17 +198,23 @@ def test_memory_is_bounded() -> None:
 
 def test_an_answer_belongs_to_its_request(ground: Ground) -> None:
     one, other = ground.enter(ground.header()), ground.enter(ground.header())
-    name, value = ground.verifier.answer(one, 200, b"yes")
-    store, _, mac = value.partition(b",")
-    assert name == auth.MAC_HEADER
-    assert auth.store_of(SECRET, one.mac, 200, value, b"yes") == STORE == int(store, 16)
+    name, value = ground.verifier.answer(one, 200, b"yes", GREETING)
+    text, _, mac = value.rpartition(b",")
+    assert (name, text) == (auth.MAC_HEADER, GREETING_TEXT)
+    assert auth.greeting_of(SECRET, one.mac, 200, value, b"yes") == GREETING
     for parts in [
         (SECRET, other.mac, 200, value, b"yes"),
         (SECRET, one.mac, 201, value, b"yes"),
         (SECRET, one.mac, 200, value, b"no"),
-        (SECRET, one.mac, 200, b"%016x,%b" % (STORE + 1, mac), b"yes"),
+        (SECRET, one.mac, 200, b"%b,%b" % (text.replace(b"14", b"15"), mac), b"yes"),
         (SECRET, one.mac, 200, mac, b"yes"),
         (SECRET, one.mac, 200, b"", b"yes"),
+        (SECRET, one.mac, 200, b"x," + auth.answer_mac(SECRET, one.mac, 200, b"x", b"yes"), b"yes"),
         (b"x", one.mac, 200, value, b"yes"),
     ]:
-        assert auth.store_of(*parts) is None
+        assert auth.greeting_of(*parts) is None
+
+
+def test_a_signature_of_another_release_is_told_from_none(ground: Ground) -> None:
+    with pytest.raises(Unauthenticated, match="another release does: this one speaks Epoxy v3"):
+        ground.verifier.verify({b"authorization": b"Epoxy v2,1,2,5,1,1,2,00"}, PATH, BODY)

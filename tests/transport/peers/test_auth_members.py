@@ -24,7 +24,7 @@ def test_a_cluster_made_from_a_backup_understands_only_itself() -> None:
     secrets = {peer_secret(SECRET, config, cluster) for cluster in ("", "00000000000000aa", "00000000000000bb")}
     assert len(secrets) == 3
     verifier = Verifier(1, peer_secret(SECRET, config, "00000000000000aa"), cluster="00000000000000aa")
-    header = SignedHeader(sender=2, recipient=1, epoch=1, time_ms=wall_ms(), nonce=1, store=1)
+    header = SignedHeader(sender=2, recipient=1, epoch=1, time_ms=wall_ms(), nonce=1)
     value, _ = sign(peer_secret(SECRET, config), header, b"/x", b"")
     with pytest.raises(Unauthenticated, match=r"cluster id \(of replica 1: 00000000000000aa\)"):
         verifier.verify({b"authorization": value}, b"/x", b"")

@@ -2,12 +2,16 @@
 
 import pytest
 
+from epoxy.model.incarnation import MismatchCode, StoreMismatch
 from epoxy.transport.http.request import HttpRequest
 from epoxy.transport.peers.auth import OPERATOR, Verifier, sign
-from epoxy.transport.peers.authenticator import Authenticator, Recognises
+from epoxy.transport.peers.authenticator import Authenticator, HasLeft, has_none_left
 from epoxy.transport.peers.signed_header import SignedHeader
+from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.wan.emulation import Link
 from tests.api.http.http_bench import Wire
+from tests.transport.peers.pair import HandGate
+from tests.transport.peers.test_auth import GREETING
 from tests.transport.wan.test_emulation import JumpingClock
 
 SECRET, ME, SENDER, STORE, NOW_MS = b"secret", 2, 1, 0x57, 1_800_000_000_000
@@ -16,9 +20,12 @@ SECRET, ME, SENDER, STORE, NOW_MS = b"secret", 2, 1, 0x57, 1_800_000_000_000
 class Caller(Wire):
     """One signed request."""
 
-    def __init__(self, *, sender: int = SENDER, secret: bytes = SECRET, certified: bool = False) -> None:
-        signature, _ = sign(secret, SignedHeader(sender, ME, 1, NOW_MS, 7), b"/path", b"body")
-        super().__init__(HttpRequest("POST", b"/path", b"", {b"authorization": signature}, b"body"))
+    def __init__(
+        self, *, sender: int = SENDER, secret: bytes = SECRET, certified: bool = False, upgrade: bytes = b""
+    ) -> None:
+        signature, _ = sign(secret, SignedHeader(sender, ME, 1, NOW_MS, 7, GREETING), b"/path", b"body")
+        headers = {b"authorization": signature, b"upgrade": upgrade}
+        super().__init__(HttpRequest("POST", b"/path", b"", headers, b"body"))
         self.certified = certified
         self.is_peer = False
 
@@ -27,10 +34,14 @@ class Caller(Wire):
 
 
 def authenticator(
-    *, link: Link | None = None, certificates: bool = False, recognises: Recognises = lambda _: True
+    gate: OpenGate | None = None,
+    *,
+    link: Link | None = None,
+    certificates: bool = False,
+    has_left: HasLeft = has_none_left,
 ) -> Authenticator:
-    verifier = Verifier(ME, SECRET, store=STORE, now_ms=lambda: NOW_MS)
-    return Authenticator(verifier, link=link, certificates=certificates, recognises=recognises)
+    verifier = Verifier(ME, SECRET, now_ms=lambda: NOW_MS)
+    return Authenticator(verifier, gate or OpenGate(STORE), link=link, certificates=certificates, has_left=has_left)
 
 
 def test_a_holder_of_the_secret_counts_as_a_peer() -> None:
@@ -53,16 +64,43 @@ def test_a_certificate_is_asked_for_beside_the_signature() -> None:
     assert authenticator(certificates=True).verify(Caller(certified=True).exchange) is not None
 
 
-def test_another_store_is_refused() -> None:
-    caller = Caller()
-    assert authenticator(recognises=lambda _: False).authenticate(caller.exchange) is None
-    assert caller.sent.startswith(b"HTTP/1.1 403 ")
-    assert b"another_store" in caller.sent
+def test_a_start_on_record_is_heard_without_being_judged_again() -> None:
+    """Its position may have been overtaken by that of a frame."""
+    gate = HandGate(STORE)
+    assert authenticator(gate).authenticate(Caller().exchange) is not None
+    assert gate.calls == [("told", (SENDER, GREETING.known)), ("hear", (SENDER, 8, 10))]
 
 
-@pytest.mark.parametrize(("recognised", "named"), [(True, b"%016x" % STORE), (None, b"%016x" % 0)])
-def test_only_a_sender_on_record_is_told_our_store(recognised: bool | None, named: bytes) -> None:
-    caller, mine = Caller(), authenticator(recognises=lambda _: recognised)
+@pytest.mark.parametrize("mismatch", [None, StoreMismatch(MismatchCode.OLD_COPY, "an older copy")])
+def test_a_start_that_is_not_on_record_is_judged_and_told_why(mismatch: StoreMismatch | None) -> None:
+    caller, gate = Caller(), HandGate(STORE)
+    gate.hears, gate.mismatch = False, mismatch
+    assert (authenticator(gate).authenticate(caller.exchange) is None) is (mismatch is not None)
+    assert gate.of("meet") == [(SENDER, GREETING, None)]
+    if mismatch is not None:
+        assert caller.sent.startswith(b"HTTP/1.1 403 ")
+        assert b'"old_copy"' in caller.sent
+        assert b"an older copy" in caller.sent
+
+
+def test_one_that_left_is_answered_and_not_met() -> None:
+    gate = HandGate(STORE)
+    signed = authenticator(gate, has_left=lambda _: True).authenticate(Caller().exchange)
+    assert signed is not None
+    assert not signed.known
+    assert gate.calls == []
+
+
+def test_another_version_of_frames_is_named_with_ours() -> None:
+    caller = Caller(upgrade=b"epoxy-frames/2")
+    assert authenticator().verify_handshake(caller.exchange) is None
+    assert caller.sent.startswith(b"HTTP/1.1 400 ")
+    assert b"this address speaks epoxy-frames/3, and 'epoxy-frames/2' was asked for" in caller.sent
+
+
+@pytest.mark.parametrize(("has_left", "named"), [(False, b"%016x" % STORE), (True, b"%016x" % 0)])
+def test_only_a_sender_on_record_is_told_our_store(has_left: bool, named: bytes) -> None:
+    caller, mine = Caller(), authenticator(has_left=lambda _: has_left)
     signed = mine.authenticate(caller.exchange)
     assert signed is not None
     mine.respond(caller.exchange, signed, b"yes")
@@ -94,7 +132,7 @@ def test_a_frame_from_a_removed_replica_is_refused() -> None:
         def fail(self, status: int, code: str, message: str) -> None:  # noqa: ARG002
             self.failed = status
 
-    verifier = Verifier(ME, SECRET, admits=lambda sender, epoch: epoch > 1, store=STORE)  # noqa: ARG005
+    verifier = Verifier(ME, SECRET, admits=lambda sender, epoch: epoch > 1)  # noqa: ARG005
     frame = Frame()
     assert Authenticator(verifier).authenticate_frame(frame) is None  # type: ignore[arg-type]
     assert frame.failed == 401

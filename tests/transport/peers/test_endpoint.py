@@ -11,7 +11,8 @@ from epoxy.transport.limits import CHANGELOG_READ_PATH, MESSAGE_PATH
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.auth import OPERATOR, Admits, Verifier
 from epoxy.transport.peers.authenticator import Authenticator
-from epoxy.transport.peers.signed_header import SignedHeader
+from epoxy.transport.peers.signed_header import SignedHeader, greeting_text
+from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.peers.transport import PeerEndpoint, encode_replies, how_many_fit
 from tests.transport.http.harness import RunningServer, until, with_server
 from tests.transport.peers.pair import ME, PEER, SECRET, Replica, accept, read
@@ -47,9 +48,9 @@ def test_requests_are_answered_in_order_and_signed() -> None:
         mac = request.partition(b"\r\ncontent-length")[0].rpartition(b",")[2]
         head, _, body = (await server.ask(request)).partition(b"\r\n\r\n")
         assert wire.decode_peer_response(body) == PeerResponse(replies=tuple(Behind(version=n) for n in (1, 2, 3)))
-        assert b"epoxy-mac: %016x,%b" % (0, auth.answer_mac(SECRET, mac, 200, b"%016x" % 0, body)) in head.split(
-            b"\r\n"
-        )
+        text = greeting_text(OpenGate().greeting(ME))
+        expected = b"epoxy-mac: %b,%b" % (text, auth.answer_mac(SECRET, mac, 200, text, body))
+        assert expected in head.split(b"\r\n")
         assert b"\r\nepoxy-took-us: " in head
 
     with_server(PeerEndpoint(replica.handle, Authenticator(verifier())), test)

@@ -16,16 +16,24 @@ from epoxy.transport.peers import frames
 from epoxy.transport.peers.auth import Admits, admit_all
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.frames import MAX_FRAME_BYTES, BadFrame, FrameExchange, Frames, PeerHandshake
-from epoxy.transport.peers.session import SEAL_BYTES, PeerSession, accept_handshake
+from epoxy.transport.peers.session import SEAL_BYTES, PeerSession, accept_handshake, conclude_handshake
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
+from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.peers.transport import PeerEndpoint
 from tests.transport.http.harness import Client, RunningServer, expect_report, run, running_server, until, with_server
 from tests.transport.peers.pair import ME, PEER, SECRET, Replica, accept, read
 from tests.transport.peers.test_endpoint import NONCES, NOW_MS, frame, post, verifier
 
+GATE = OpenGate()
+
 
 def hello(*, secret: bytes = SECRET, epoch: int = 1, nonce: int = 0) -> PeerHandshake:
-    return PeerHandshake(b"x", secret, SignedHeader(ME, PEER, epoch, NOW_MS, nonce or next(NONCES)))
+    return PeerHandshake(b"x", secret, SignedHeader(ME, PEER, epoch, NOW_MS, nonce or next(NONCES)), GATE)
+
+
+def session_of(secret: bytes, mac: bytes, nonce: bytes, header: SignedHeader) -> PeerSession:
+    """The client's end of a connection to a server that greets as `GATE` does."""
+    return conclude_handshake(secret, mac, nonce, header, GATE.greeting(ME), GATE)
 
 
 class Caller:
@@ -35,8 +43,8 @@ class Caller:
         self.client = client
         self.session = session
 
-    def sealed(self, body: bytes, *, epoch: int = 1) -> bytes:
-        return frames.seal_request(self.session.request_seals, epoch, body) + body
+    def sealed(self, body: bytes, *, epoch: int = 1, position: int = 0) -> bytes:
+        return frames.seal_request(self.session.request_seals, epoch, position, body) + body
 
     def send(self, *bodies: bytes) -> None:
         self.client.send(*(self.sealed(body) for body in bodies))
@@ -87,57 +95,61 @@ def test_a_frame_that_is_too_long_is_refused_by_its_length() -> None:
 # Seals
 
 
-PROOF = "d1db9a76c384fc7886edefb54135dd39c890c382a7cd7e94e89420bb4a88e498"
-QUESTION = "2826af76db2c0a904ef621eab5264fa8588cbec39f50da676b1e5f521d7fb37a"
-ANSWER = "b8a56ded240bfe5bc8f47131369e0b3d61715eadf2a3f4449cce93c3156e7725"
+PROOF = "893266a8d3097175579cc6ccd17fec3b83f9c3ae8e2f082c896d852d0023533f"
+QUESTION = "86c50e1983dc5a827725e118963161e3f292d678eafe966fb28cf972befaf68d"
+ANSWER = "0f2141eaae3fea36e9d0faea95325f1dab85cb194370f21954a2e942b2165104"
 
 
 def test_the_bytes_of_a_session() -> None:
     """Written down, so that a change of format is noticed before an upgrade is. The MACs were made with openssl."""
-    session = PeerSession(b"secret", b"greeting", bytes(16), SignedHeader(1, 2, 3, 4, 5, 6))
+    session = session_of(b"secret", b"greeting", bytes(16), SignedHeader(1, 2, 3, 4, 5))
     assert session.proof.hex() == PROOF
-    assert frames.seal_request(session.request_seals, 3, b"body").hex() == "2c000000" + QUESTION + "0300000000000000"
     assert (
-        frames.seal_answer(session.answer_seals, 200, 5, 6, b"body").hex()
-        == "32000000" + ANSWER + "c800" + "05000000" + "0600000000000000"
+        frames.seal_request(session.request_seals, 3, 7, b"body").hex()
+        == "34000000" + QUESTION + "0300000000000000" + "0700000000000000"
+    )
+    assert (
+        frames.seal_answer(session.answer_seals, 200, 5, True, 6, b"body").hex()
+        == "33000000" + ANSWER + "c800" + "05000000" + "01" + "0600000000000000"
     )
 
 
 def ends() -> tuple[PeerSession, PeerSession]:
     """Of one connection."""
     header = SignedHeader(ME, PEER, 1, NOW_MS, next(NONCES))
-    here = accept_handshake(SECRET, Signed(header, b"mac"))
-    return here, PeerSession(SECRET, b"mac", here.nonce, header)
+    here = accept_handshake(SECRET, Signed(header, b"mac"), GATE)
+    return here, session_of(SECRET, b"mac", here.nonce, header)
 
 
-@given(st.integers(0, 1 << 63), st.binary(max_size=200), st.data())
-def test_a_changed_frame_is_refused(epoch: int, body: bytes, data: st.DataObject) -> None:
+@given(st.integers(0, 1 << 63), st.integers(0, (1 << 64) - 1), st.binary(max_size=200), st.data())
+def test_a_changed_frame_is_refused(epoch: int, position: int, body: bytes, data: st.DataObject) -> None:
     here, there = ends()
-    frame = (frames.seal_request(there.request_seals, epoch, body) + body)[4:]
+    frame = (frames.seal_request(there.request_seals, epoch, position, body) + body)[4:]
     place = data.draw(st.integers(0, len(frame) - 1))
     forged = bytearray(frame)
     forged[place] ^= data.draw(st.integers(1, 255))
     with pytest.raises(BadFrame):
         frames.read_request(ends()[0], frame)
     for other in (bytes(forged), frame[:place], frame + b"x"):
-        fresh = PeerSession(SECRET, b"mac", here.nonce, here.header)
+        fresh = session_of(SECRET, b"mac", here.nonce, here.header)
         with pytest.raises(BadFrame):
             frames.read_request(fresh, other)
-    header, heard = frames.read_request(here, frame)
-    assert (header.epoch, heard) == (epoch, body)
+    header, at, heard = frames.read_request(here, frame)
+    assert (header.epoch, at, heard) == (epoch, position, body)
 
 
-@given(st.binary(max_size=200), st.data())
-def test_a_changed_answer_is_refused(body: bytes, data: st.DataObject) -> None:
+@given(st.booleans(), st.integers(0, (1 << 64) - 1), st.binary(max_size=200), st.data())
+def test_a_changed_answer_is_refused(recorded: bool, position: int, body: bytes, data: st.DataObject) -> None:
     here, there = ends()
-    frame = (frames.seal_answer(here.answer_seals, 200, 1 << 40, 7, body) + body)[4:]
+    frame = (frames.seal_answer(here.answer_seals, 200, 1 << 40, recorded, position, body) + body)[4:]
     place = data.draw(st.integers(0, len(frame) - 1))
     forged = bytearray(frame)
     forged[place] ^= data.draw(st.integers(1, 255))
     for other in (bytes(forged), frame[:place], frame + b"x"):
         with pytest.raises(BadFrame):
-            frames.read_answer(PeerSession(SECRET, b"mac", here.nonce, here.header).answer_seals, other)
-    assert frames.read_answer(there.answer_seals, frame) == HttpReply(200, {}, body, frames.MAX_TOOK_US, 7)
+            frames.read_answer(session_of(SECRET, b"mac", here.nonce, here.header).answer_seals, other)
+    read = frames.read_answer(there.answer_seals, frame)
+    assert read == HttpReply(200, {}, body, frames.MAX_TOOK_US, recorded, position)
 
 
 # The server's end
@@ -151,7 +163,7 @@ def test_frames_are_answered_in_order_and_proved() -> None:
         caller.send(*(frame(read(n)) for n in (1, 2, 3)))
         for number in (1, 2, 3):
             got = await caller.answer()
-            assert (got.status, got.store) == (200, 0)
+            assert (got.status, got.recorded, got.position) == (200, True, 0)
             assert wire.decode_peer_response(got.body) == PeerResponse(replies=(Behind(version=number),))
 
     with_server(endpoint(replica), test)
@@ -289,14 +301,14 @@ def test_only_who_holds_the_secret_is_switched() -> None:
 def test_a_connection_that_does_not_ask_for_frames_gets_none() -> None:
     async def test(opened: RunningServer) -> None:
         for words in (
-            hello().request.replace(b"upgrade: epoxy-frames/2", b"upgrade: websocket"),
+            hello().request.replace(b"upgrade: epoxy-frames/3", b"upgrade: websocket"),
             hello().request.replace(b"upgrade", b"x"),
-            hello().request.replace(b"epoxy-frames/2", b"epoxy-frames"),
-            hello().request.replace(b"epoxy-frames/2", b"epoxy-frames/3"),
+            hello().request.replace(b"epoxy-frames/3", b"epoxy-frames"),
+            hello().request.replace(b"epoxy-frames/3", b"epoxy-frames/2"),
         ):
             answer = await opened.ask(words)
             assert answer.startswith(b"HTTP/1.1 400 ")
-            assert b"this address speaks epoxy-frames/2" in answer
+            assert b"this address speaks epoxy-frames/3" in answer
 
     with_server(endpoint(Replica()), test)
 
@@ -310,7 +322,12 @@ def test_those_who_speak_http_are_still_served() -> None:
 
 def test_nonsense_ends_the_connection() -> None:
     async def test(opened: RunningServer) -> None:
-        for nonsense in (b"\xff" * 8, b"\x00" * 4, b"\x02\x00\x00\x00\x00\x00", b"\x27\x00\x00\x00" + bytes(39)):
+        for nonsense in (
+            b"\xff" * 8,
+            b"\x00" * 4,
+            b"\x02\x00\x00\x00\x00\x00",
+            b"\x2f\x00\x00\x00" + bytes(47),
+        ):
             caller = await switched(opened)
             caller.client.send(nonsense)
             await caller.hung_up_on()

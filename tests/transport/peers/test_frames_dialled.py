@@ -14,7 +14,7 @@ from epoxy.transport.peers.signed_header import Signed, SignedHeader
 from tests.transport.http.harness import run, until
 from tests.transport.peers.pair import ME, PEER, SECRET
 from tests.transport.peers.test_endpoint import NOW_MS
-from tests.transport.peers.test_frames import hello
+from tests.transport.peers.test_frames import GATE, hello
 
 
 async def gone(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -40,7 +40,7 @@ class Impostor:
         self._turns.append(asyncio.current_task())
         greeting = await reader.readuntil(b"\r\n\r\n")
         mac = greeting.partition(b"\r\nconnection")[0].rpartition(b",")[2]
-        session = accept_handshake(SECRET, Signed(SignedHeader(ME, PEER, 1, NOW_MS, 0), mac))
+        session = accept_handshake(SECRET, Signed(SignedHeader(ME, PEER, 1, NOW_MS, 0), mac), GATE)
         for byte in self._welcome(session):
             writer.write(bytes((byte,)))
         with suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -65,13 +65,16 @@ WELCOMES: dict[str, Callable[[PeerSession], bytes]] = {
     "no such page": lambda _: b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
     "another protocol": lambda _: b"SSH-2.0\r\n",
     "without end": lambda _: frames.SWITCHING + b"0" * 2000,
-    "another version": lambda session: frames.handshake_answer(session).replace(b"epoxy-frames/2", b"epoxy-frames/3"),
+    "another version": lambda session: frames.handshake_answer(session).replace(b"epoxy-frames/3", b"epoxy-frames/4"),
     "no proof": lambda session: frames.handshake_answer(session).partition(b",")[0] + b"\r\n\r\n",
     "no nonce": lambda _: frames.SWITCHING + b"\r\n\r\n",
     "another nonce": lambda session: frames.handshake_answer(session).replace(session.nonce.hex().encode(), b"00" * 16),
     "a proof that is made up": lambda session: frames.handshake_answer(session).replace(
         session.proof.hex().encode(), b"0" * 64
     ),
+    "another greeting": lambda session: frames.handshake_answer(session).replace(b",1,", b",2,", 1),
+    "another spelling": lambda session: frames.handshake_answer(session).replace(b",1,", b",01,", 1),
+    "no greeting": lambda session: frames.handshake_answer(session).replace(session.greeting_text + b",", b""),
     "not ASCII": lambda _: frames.SWITCHING + b"\xff\xff,\xff\r\n\r\n",
 }
 
@@ -92,7 +95,7 @@ def test_who_does_not_switch_or_prove_itself_is_no_peer(name: str) -> None:
 def test_a_welcome_is_no_answer_to_another_greeting() -> None:
     async def story() -> None:
         recorded = frames.handshake_answer(
-            accept_handshake(SECRET, Signed(SignedHeader(ME, PEER, 1, NOW_MS, 0), b"another mac"))
+            accept_handshake(SECRET, Signed(SignedHeader(ME, PEER, 1, NOW_MS, 0), b"another mac"), GATE)
         )
         impostor = Impostor(lambda _: recorded)
         dial = await impostor.dialled()
@@ -105,18 +108,18 @@ def test_a_welcome_is_no_answer_to_another_greeting() -> None:
 
 
 def sealed_answer(session: PeerSession) -> bytes:
-    return frames.seal_answer(session.answer_seals, 200, 5, 7, b"body") + b"body"
+    return frames.seal_answer(session.answer_seals, 200, 5, True, 7, b"body") + b"body"
 
 
 def mirrored(session: PeerSession) -> bytes:
     """Sealed the wrong way round, as if it were a question."""
-    return frames.seal_answer(session.request_seals, 200, 5, 7, b"body") + b"body"
+    return frames.seal_answer(session.request_seals, 200, 5, True, 7, b"body") + b"body"
 
 
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        (sealed_answer, [HttpReply(200, {}, b"body", 5, 7)]),
+        (sealed_answer, [HttpReply(200, {}, b"body", 5, True, 7)]),
         (mirrored, [None]),
         (lambda session: sealed_answer(session).replace(b"body", b"lies"), [None]),
         (lambda session: sealed_answer(session) and sealed_answer(session), [None]),

@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 
 from epoxy.codec import wire
+from epoxy.model.incarnation import MismatchCode, StoreMismatch
 from epoxy.model.members import (
     NO_STAMP,
     ChangelogPage,
@@ -29,9 +30,10 @@ from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.member_rpc import MAX_WAITING, MemberRpcClient, MemberRpcEndpoint
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
+from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.wan.emulation import Link
 from tests.transport.http.harness import RunningServer, run, running_server, with_server
-from tests.transport.peers.pair import ME, PEER, SECRET
+from tests.transport.peers.pair import ME, PEER, SECRET, HandGate
 from tests.transport.peers.test_endpoint import NOW_MS, unsigned
 
 OURS, THEIRS = 0x0A, 0x0B
@@ -61,16 +63,11 @@ class Answerer:
 class Asker:
     def __init__(self, links: dict[int, str]) -> None:
         clock = LoopClock(asyncio.get_running_loop())
-        self.heard: list[tuple[int, int]] = []
-        self.admits = True
-        identity = Identity(ME, SECRET, lambda: 3, lambda: OURS, self._heard)
+        self.gate = HandGate(OURS)
+        identity = Identity(ME, SECRET, lambda: 3, self.gate)
         self.link = Link(clock)
         self.rpc = MemberRpcClient(identity, LinkContext(clock, SystemDice(), self.link, None))
         self.rpc.set_links(links)
-
-    def _heard(self, peer: int, store: int) -> bool:
-        self.heard.append((peer, store))
-        return self.admits
 
     async def ask(self, request: MemberRequest, to: int = PEER) -> MemberReply:
         answer: asyncio.Future[MemberReply] = asyncio.get_running_loop().create_future()
@@ -86,7 +83,7 @@ class Asker:
 
 @asynccontextmanager
 async def both(answerer: Answerer) -> AsyncIterator[Asker]:
-    endpoint = MemberRpcEndpoint(answerer, Authenticator(Verifier(PEER, SECRET, store=THEIRS)))
+    endpoint = MemberRpcEndpoint(answerer, Authenticator(Verifier(PEER, SECRET), OpenGate(THEIRS)))
     async with running_server(endpoint) as opened:
         asker = Asker({PEER: f"http://127.0.0.1:{opened.port}"})
         try:
@@ -102,7 +99,10 @@ def test_a_question_is_answered_and_both_stores_are_named() -> None:
         async with both(answerer) as asker:
             assert await asker.insist(StatusRead()) == STATUS
             assert isinstance(await asker.ask(CHANGES), ChangelogPage)
-            assert asker.heard == [(PEER, THEIRS)] * 2
+            theirs = OpenGate(THEIRS).greeting(ME)
+            assert asker.gate.of("meet") == [(PEER, theirs, asker.gate.known)] * 2
+            assert asker.gate.of("told") == [(PEER, theirs.known)] * 2
+            assert asker.gate.of("answered") == [PEER] * 2
 
     run(story())
     assert [request for _, request in answerer.asked] == [StatusRead(), CHANGES]
@@ -112,10 +112,13 @@ def test_a_question_is_answered_and_both_stores_are_named() -> None:
 def test_the_answer_of_another_store_does_not_count() -> None:
     async def story() -> None:
         async with both(Answerer()) as asker:
-            asker.admits = False
+            asker.gate.mismatch = StoreMismatch(
+                MismatchCode.ANOTHER_STORE, f"another store is on record for replica {PEER}"
+            )
             reply = await asker.insist(StatusRead())
             assert isinstance(reply, Failed)
-            assert f"another store is on record for replica {PEER}" in reply.reason
+            assert f"another_store: another store is on record for replica {PEER}" in reply.reason
+            assert asker.gate.of("answered") == []
 
     run(story())
 
@@ -167,7 +170,7 @@ def test_a_link_that_is_cut_carries_no_questions() -> None:
 
 def post(request: MemberRequest, path: bytes) -> bytes:
     body = wire.encode_member_request(request)
-    header = SignedHeader(ME, PEER, 1, NOW_MS, next(NONCES), OURS)
+    header = SignedHeader(ME, PEER, 1, NOW_MS, next(NONCES), OpenGate(OURS).greeting(PEER))
     return unsigned(body, path, b"authorization: " + auth.sign(SECRET, header, path, body)[0])
 
 
@@ -197,7 +200,7 @@ def test_changelogs_are_read_at_their_own_address_and_nothing_else_is(
 
 def test_a_stranger_is_answered_without_a_word_about_our_store() -> None:
     authenticator = Authenticator(
-        Verifier(PEER, SECRET, store=THEIRS, now_ms=lambda: NOW_MS), recognises=lambda _: None
+        Verifier(PEER, SECRET, now_ms=lambda: NOW_MS), OpenGate(THEIRS), has_left=lambda _: True
     )
 
     async def test(server: RunningServer) -> None:
@@ -207,7 +210,12 @@ def test_a_stranger_is_answered_without_a_word_about_our_store() -> None:
 
 
 def test_an_impostor_is_told_why_it_is_not_heard() -> None:
-    authenticator = Authenticator(Verifier(PEER, SECRET, now_ms=lambda: NOW_MS), recognises=lambda _: False)
+    gate = HandGate(THEIRS)
+    gate.hears, gate.mismatch = (
+        False,
+        StoreMismatch(MismatchCode.ANOTHER_STORE, "a replica that lost its disk needs a new id"),
+    )
+    authenticator = Authenticator(Verifier(PEER, SECRET, now_ms=lambda: NOW_MS), gate)
 
     async def test(server: RunningServer) -> None:
         answer = await server.ask(post(StatusRead(), MEMBER_PATH))
@@ -221,7 +229,7 @@ Forgery = Callable[[Verifier, Signed, bytes], tuple[bytes, bytes]]
 
 
 def honest(verifier: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
-    return verifier.answer(signed, 200, body)
+    return verifier.answer(signed, 200, body, OpenGate(THEIRS).greeting(ME))
 
 
 def of_another_body(verifier: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
@@ -233,7 +241,7 @@ def of_another_status(verifier: Verifier, signed: Signed, body: bytes) -> tuple[
 
 
 def with_another_secret(_: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
-    return Verifier(PEER, b"another secret of some length", store=THEIRS).answer(signed, 200, body)
+    return Verifier(PEER, b"another secret of some length").answer(signed, 200, body)
 
 
 def of_another_question(verifier: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
@@ -242,7 +250,7 @@ def of_another_question(verifier: Verifier, signed: Signed, body: bytes) -> tupl
 
 
 def of_another_store(verifier: Verifier, signed: Signed, body: bytes) -> tuple[bytes, bytes]:
-    name, value = verifier.answer(signed, 200, body)
+    name, value = honest(verifier, signed, body)
     return name, b"%016x" % OURS + value[16:]
 
 
@@ -256,7 +264,7 @@ def missing(_: Verifier, __: Signed, ___: bytes) -> tuple[bytes, bytes]:
 )
 def test_an_answer_that_does_not_prove_itself_is_not_heard(forge: Forgery) -> None:
     """Whoever sits between two members may say what it likes; nothing of it counts."""
-    verifier = Verifier(PEER, SECRET, store=THEIRS)
+    verifier = Verifier(PEER, SECRET)
     authenticator = Authenticator(verifier)
     forges = True
 
@@ -274,7 +282,7 @@ def test_an_answer_that_does_not_prove_itself_is_not_heard(forge: Forgery) -> No
                 reply = await asker.insist(StatusRead())
                 assert isinstance(reply, Failed)
                 assert "not signed with the cluster's secret" in reply.reason
-                assert asker.heard == [], "nor is the store it names"
+                assert asker.gate.calls == [], "nor is the store it names"
                 forges = False
                 assert await asker.insist(StatusRead()) == STATUS
             finally:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from epoxy.codec.wire import MAX_ENCODED_BYTES
+from epoxy.model.incarnation import Greeting, Incarnation, Sighting
 from epoxy.model.messages import Read, ReadOk
 from epoxy.node.process.config import Limits
 from epoxy.transport.http.exchange import Exchange
@@ -17,15 +18,21 @@ from epoxy.transport.peers.auth import MAX_NONCES, OPERATOR, SCHEME, WINDOW_MS, 
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.frames import PROTOCOL, FrameExchange
 from epoxy.transport.peers.session import NONCE_BYTES
-from epoxy.transport.peers.signed_header import SignedHeader
+from epoxy.transport.peers.signed_header import SignedHeader, greeting_text
 from epoxy.transport.peers.transport import PeerEndpoint
 from epoxy.transport.wan.emulation import Link, LinkAdmin
 from tests.transport.http.harness import RunningServer, with_server
-from tests.transport.peers.pair import Replica
+from tests.transport.peers.pair import HandGate, Replica
 from tests.transport.wan.test_emulation import JumpingClock
 
 PAGE = (Path(__file__).parents[3] / "docs" / "protocol" / "peers.md").read_text("utf-8")
 KEY, ME, STORE, NOW_MS = b"secret", 2, 0xFEDC_BA98_7654_3210, 1_800_000_000_000
+
+CLIENT = Greeting(
+    incarnation=Incarnation(store=0x0123456789ABCDEF, counter=3, nonce=0x1111111111111111, base=900),
+    position=1000,
+    known=Sighting(store=STORE, counter=7, nonce=0x2222222222222222, position=2000),
+)
 
 blocks = [re.sub(r"^    ", "", block, flags=re.MULTILINE) for block in re.findall(r"(?:^    .*\n|^\n)+", PAGE, re.M)]
 examples = [block.strip("\n") for block in blocks if block.strip("\n")]
@@ -52,7 +59,10 @@ def without_time(answer: bytes) -> bytes:
 
 
 def authenticator() -> Authenticator:
-    return Authenticator(Verifier(ME, KEY, store=STORE, now_ms=lambda: NOW_MS))
+    gate = HandGate(STORE, nonce=0x2222222222222222, position=2004)
+    gate.incarnation = Incarnation(store=STORE, counter=7, nonce=0x2222222222222222, base=1900)
+    gate.known = Sighting(store=0x0123456789ABCDEF, counter=3, nonce=0x1111111111111111, position=996)
+    return Authenticator(Verifier(ME, KEY, now_ms=lambda: NOW_MS), gate)
 
 
 def test_the_request_is_answered_as_the_page_says() -> None:
@@ -67,14 +77,14 @@ def test_the_request_is_answered_as_the_page_says() -> None:
 
 
 def test_the_handshake_and_the_frames_are_answered_as_the_page_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    nonce, (request, answer) = bytes(range(NONCE_BYTES)), in_frames(example("31 00 00 00"))
+    nonce, (request, answer) = bytes(range(NONCE_BYTES)), in_frames(example("39 00 00 00"))
     system = os.urandom
     monkeypatch.setattr(os, "urandom", lambda size: nonce if size == NONCE_BYTES else system(size))
-    asked: list[tuple[SignedHeader, bytes]] = []
+    asked: list[tuple[SignedHeader, int, bytes]] = []
 
     def respond(exchange: FrameExchange) -> None:
-        asked.append((exchange.header, exchange.body))
-        exchange.respond(200, bytes.fromhex("02 00 01 03 00 00"), 412, STORE)
+        asked.append((exchange.header, exchange.position, exchange.body))
+        exchange.respond(200, bytes.fromhex("02 00 01 03 00 00"), 412, recorded=True)
 
     def switch(exchange: Exchange) -> None:
         signed = authenticator().verify(exchange)
@@ -88,7 +98,7 @@ def test_the_handshake_and_the_frames_are_answered_as_the_page_says(monkeypatch:
         assert await client.reader.readexactly(len(expected)) == expected
         client.send(request)
         assert await client.reader.readexactly(len(answer)) == answer
-        assert asked == [(SignedHeader(1, ME, 5, NOW_MS, 0xC0FFEE00C0FFEF, 0x0123456789ABCDEF), request[-9:])]
+        assert asked == [(SignedHeader(1, ME, 5, NOW_MS, 0xC0FFEE00C0FFEF, CLIENT), 1000, request[-9:])]
 
     with_server(switch, test)
 
@@ -108,7 +118,7 @@ def test_a_signature_is_made_as_the_page_says(request_line: str) -> None:
         "epoch": b"%d" % header.epoch,
         "time": b"%d" % header.time_ms,
         "nonce": b"%016x" % header.nonce,
-        "store": b"%016x" % header.store,
+        "greeting": greeting_text(header.greeting),
         "body": body,
     }
     signed = re.sub(rb"<(\w+)>", lambda name: named[name[1].decode()], recipe.replace("\\n", "\n").encode())

@@ -21,6 +21,7 @@ from epoxy.transport.peers.auth import Verifier
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.peer import PeerLink
+from epoxy.transport.peers.store_gate import OpenGate
 from epoxy.transport.peers.transport import PeerEndpoint
 from epoxy.transport.wan.emulation import Link
 from tests.transport.http.harness import expect_report, run, running_server, until
@@ -56,7 +57,7 @@ def test_who_stood_still_calls_nobody_late_before_looking() -> None:
     async def story() -> None:
         clock = Hands(asyncio.get_running_loop())
         world = LinkContext(clock, SystemDice(), Link(clock), None)
-        peer = PeerLink(PEER, "http://127.0.0.1:1", Identity(ME, SECRET, lambda: 1), world, PeerLimits())
+        peer = PeerLink(PEER, "http://127.0.0.1:1", Identity(ME, SECRET, lambda: 1, OpenGate()), world, PeerLimits())
         replies: list[Reply] = []
         peer.send(b"", 1, replies.append)
         for clock.now in (250, 500, 5000):

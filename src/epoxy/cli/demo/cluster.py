@@ -27,6 +27,10 @@ Link = frozenset[str]
 NEWCOMERS = ("new", "removed")
 
 
+WAITING = ("confirming", "unconfirmed")
+"""States of a node that waits for others."""
+
+
 class DemoCluster:
     def __init__(self, plan: DemoPlan) -> None:
         self.plan = plan
@@ -134,9 +138,12 @@ class DemoCluster:
         ]
 
     def _start(self, node: RegionNode) -> None:
-        """The process may be running even if it is not ready in time."""
+        """Until it is ready, or waits for others that do not run or cannot be reached: a start votes once enough of the
+        others have confirmed it. The process may be running even if it is not ready in time."""
         try:
-            node.start()
+            node.start(wait=False)
+            alone = len(self.within_reach(node.datacenter)) < self.plan.sizes.slow
+            node.wait_until(lambda status: status.ready or (alone and status.state in WAITING), "ready")
         finally:
             if node.running:
                 self._expected_down.discard(node.datacenter)

@@ -145,7 +145,8 @@ class Membership:
     def answer(self, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
         """The reply leaves when what it rests on is durable."""
         if not self.gate.answers(request):
-            answered(Failed(reason="this node takes no part yet, or no longer"))
+            # When the record of the sender's start is durable: any answer tells it that there is one.
+            self._store.when_durable(partial(answered, Failed(reason="this node takes no part yet, or no longer")))
             return
         if isinstance(request, BackupRequest):
             self.backup_source.answer(request, answered)

@@ -17,15 +17,12 @@ The order in which its methods are called on a connection:
     the end     disconnected
 """
 
-import enum
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from msgspec import Struct
-
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.incarnation import Greeting, Incarnation, Sighting
+from epoxy.model.incarnation import Greeting, Incarnation, MismatchCode, Sighting, StoreMismatch
 from epoxy.model.members import MemberRequest, StatusRead
 from epoxy.model.messages import Failed, Reply, Request, UpdateConfig
 from epoxy.node.keys.replica import Replica
@@ -43,27 +40,6 @@ ALIVE_MS = 3_000.0
 more often; a machine that lost its power is back later than that."""
 
 WAY_OUT = "It takes no part any more; `epoxy members add NEW-ID URL --replace {me}` replaces it, with an empty disk"
-
-
-class MismatchCode(enum.Enum):
-    """Why a node is not heard, as told in answers."""
-
-    ANOTHER_STORE = "another_store"
-    """Another store is on record for its id."""
-    OLD_COPY = "old_copy"
-    CLONE = "clone"
-    SHORTENED = "shortened"
-    STILL_RUNNING = "still_running"
-    """An earlier start of its store still runs. It is heard once that one has ended."""
-    REFUSED_HERE = "refused_here"
-    """The node that answers was refused itself."""
-    STARTING = "starting"
-    """The start of the node that answers is not durable yet."""
-
-
-class StoreMismatch(Struct, frozen=True):
-    code: MismatchCode
-    words: str
 
 
 CODES = {
@@ -121,6 +97,10 @@ class PeerGate:
         """Called when this node may vote from now on, or was refused."""
         self.alarm: Callable[[str], None] = lambda _: None
         """Called once for each start that is refused, here or of another node."""
+        self.position: Callable[[], int] = store.position
+        """How much of the own store is durable now."""
+        self.refusals: Counter[MismatchCode] = Counter()
+        """Starts of other nodes that were refused, each counted once, by reason."""
         if not self.refused:
             store.when_durable(self._open)
 
@@ -245,6 +225,7 @@ class PeerGate:
             self._record(peer, greeting)
         elif self._warned.get(peer) != (greeting.incarnation.nonce, mismatch.code):
             self._warned[peer] = greeting.incarnation.nonce, mismatch.code
+            self.refusals[mismatch.code] += 1
             if mismatch.code not in (MismatchCode.STARTING, MismatchCode.REFUSED_HERE):
                 self.alarm(f"replica {peer} is refused: {mismatch.words}")
         return mismatch

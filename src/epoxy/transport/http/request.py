@@ -14,12 +14,14 @@ class HttpRequest(Struct, frozen=True):
 
 
 class HttpReply(Struct, frozen=True):
-    """A reply at the client's end. A frame has no headers; `took_us` and `store` are fields of it instead."""
+    """A reply at the client's end. A frame has no headers; fields of it stand below instead."""
 
     status: int
     headers: dict[bytes, bytes]
     body: bytes
     took_us: int = 0
     """Time the server spent, mostly on its disk."""
-    store: int = 0
-    """The identity of the server's store; 0 if ours is not on record there."""
+    recorded: bool = False
+    """Whether our store is on record at the server."""
+    position: int = 0
+    """Of the server's store."""

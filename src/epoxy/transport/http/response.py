@@ -50,7 +50,13 @@ def problem(code: str, message: str, *, definite: bool = True, retry_after_ms: i
 
 def message_of(body: bytes) -> str:
     """The message in an error answer; of a body in another format, its beginning."""
+    return problem_of(body)[1]
+
+
+def problem_of(body: bytes) -> tuple[str, str]:
+    """The code and the message in an error answer. A body in another format has no code."""
     try:
-        return msgspec.json.decode(body, type=Failure).error.message
+        found = msgspec.json.decode(body, type=Failure).error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return body[:200].decode("utf-8", "replace")
+        return "", body[:200].decode("utf-8", "replace")
+    return found.code, found.message

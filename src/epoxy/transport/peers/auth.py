@@ -1,12 +1,12 @@
 """Requests between replicas are signed with the cluster's secret, and accepted once.
 
-    authorization: Epoxy v2,<sender>,<recipient>,<epoch>,<time_ms>,<nonce>,<store>,<mac>
-    epoxy-mac: <store>,<mac>                                                            of an answer
+    authorization: Epoxy v3,<sender>,<recipient>,<epoch>,<time_ms>,<nonce>,<greeting>,<mac>
+    epoxy-mac: <greeting>,<mac>                                                         of an answer
 
-The MAC is HMAC-SHA256 under the secret over all of that, the address and the body. A repeated request is refused by
-its nonce while its time is within the window, and afterwards by its time. The MAC of an answer covers that of its
-request, so an answer can neither be forged nor moved to another request. Nothing is encrypted: that is what TLS is
-for.
+A greeting names the store of its sender and what the sender remembers of the other's: `signed_header`. The MAC is
+HMAC-SHA256 under the secret over all of that, the address and the body. A repeated request is refused by its nonce
+while its time is within the window, and afterwards by its time. The MAC of an answer covers that of its request, so an
+answer can neither be forged nor moved to another request. Nothing is encrypted: that is what TLS is for.
 """
 
 import hashlib
@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from epoxy.model.cluster import ClusterConfig
-from epoxy.transport.peers.signed_header import Signed, SignedHeader
+from epoxy.model.incarnation import Greeting
+from epoxy.transport.peers.signed_header import NO_GREETING, Signed, SignedHeader, greeting_text, read_greeting
 
 WINDOW_MS = 30_000
 """How far two clocks may be apart, including a request's time in the network. Without NTP they drift a second a day."""
@@ -37,9 +38,9 @@ MAX_SECRETS = 4
 OPERATOR = 0
 """The sender's id in requests of an operator. Ids of replicas are positive."""
 
-SCHEME = b"Epoxy v2,"
+SCHEME = b"Epoxy v3,"
+ANY_SCHEME = b"Epoxy v"
 MAC_HEADER = b"epoxy-mac"
-NO_STORE = b"%016x" % 0
 
 Admits = Callable[[int, int], bool]
 """Whether a sender is accepted, by its id and its epoch."""
@@ -74,16 +75,19 @@ def request_mac(secret: bytes, text: bytes, path: bytes, body: bytes) -> bytes:
     return mac_of(secret, b"request\n%b\n%b\n" % (path, text), body)
 
 
-def answer_mac(secret: bytes, mac: bytes, status: int, store: bytes, body: bytes) -> bytes:
-    return mac_of(secret, b"answer\n%b\n%d\n%b\n" % (mac, status, store), body)
+def answer_mac(secret: bytes, mac: bytes, status: int, greeting: bytes, body: bytes) -> bytes:
+    return mac_of(secret, b"answer\n%b\n%d\n%b\n" % (mac, status, greeting), body)
 
 
-def store_of(secret: bytes, mac: bytes, status: int, header: bytes, body: bytes) -> int | None:
-    """The store that answered; None: the MAC is not one of our secret for this request."""
-    store, _, answered = header.partition(b",")
-    if not hmac.compare_digest(answered, answer_mac(secret, mac, status, store, body)):
+def greeting_of(secret: bytes, mac: bytes, status: int, header: bytes, body: bytes) -> Greeting | None:
+    """Of the node that answered; None: the MAC is not one of our secret for this request."""
+    greeting, _, answered = header.rpartition(b",")
+    if not hmac.compare_digest(answered, answer_mac(secret, mac, status, greeting, body)):
         return None
-    return int(store, 16)
+    try:
+        return read_greeting(greeting.split(b","))
+    except ValueError:
+        return None
 
 
 def mac_of(secret: bytes, head: bytes, body: bytes) -> bytes:
@@ -122,14 +126,11 @@ class Verifier:
         secret: bytes,
         *,
         admits: Admits = admit_all,
-        store: int = 0,
         cluster: str = "",
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
-        """`store`: the identity of this node's store, for the answers. `cluster`: as `peer_secret` has it."""
+        """`cluster`: as `peer_secret` has it."""
         self.me = me
-        self.store = store
-        self._named = b"%016x" % store
         self.secret = secret
         self._admits = admits
         self._cluster = cluster or "none, it was not made from a backup"
@@ -166,23 +167,25 @@ class Verifier:
             found = self._seen[sender] = Nonces()
         return found
 
-    def answer(self, signed: Signed, status: int, body: bytes) -> tuple[bytes, bytes]:
+    def answer(self, signed: Signed, status: int, body: bytes, greeting: Greeting = NO_GREETING) -> tuple[bytes, bytes]:
         """The header line that authenticates the answer."""
-        store = self._named if signed.known else NO_STORE
-        mac = answer_mac(self.secret, signed.mac, status, store, body)
-        return MAC_HEADER, b"%b,%b" % (store, mac)
+        text = greeting_text(greeting)
+        mac = answer_mac(self.secret, signed.mac, status, text, body)
+        return MAC_HEADER, b"%b,%b" % (text, mac)
 
 
 def read_authorization(value: bytes) -> tuple[SignedHeader, bytes, bytes]:
     """The header, the text it was read from, and the MAC. Numbers have one spelling, so the text is what was signed."""
+    if not value.startswith(SCHEME):
+        if value.startswith(ANY_SCHEME):
+            raise Unauthenticated(f"signed as another release does: this one speaks {SCHEME[:-1].decode()}")
+        raise Unauthenticated("peers sign their requests with the cluster's secret; this one is not signed")
     text, _, mac = value.removeprefix(SCHEME).rpartition(b",")
     fields = text.split(b",")
-    if not value.startswith(SCHEME) or len(fields) != 6:
-        raise Unauthenticated("peers sign their requests with the cluster's secret; this one is not signed")
     try:
         sender, recipient, epoch, time_ms = map(int, fields[:4])
-        header = SignedHeader(sender, recipient, epoch, time_ms, int(fields[4], 16), int(fields[5], 16))
-    except ValueError:
+        header = SignedHeader(sender, recipient, epoch, time_ms, int(fields[4], 16), read_greeting(fields[5:]))
+    except (ValueError, IndexError):
         raise Unauthenticated("a signature that cannot be read") from None
     if header.text() != text:
         raise Unauthenticated("a signature in an unusual spelling")

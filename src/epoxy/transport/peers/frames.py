@@ -1,10 +1,11 @@
 """Requests and answers between peers as short binary frames, on a connection that began as HTTP.
 
-    GET /v2/epoxy/stream        signed like every request; `upgrade: epoxy-frames/2`, answered with 101
-    request     length u32 | seal, 32 bytes | epoch of the sender u64 | body
-    answer      length u32 | seal, 32 bytes | status u16 | took, us u32 | store u64 | body
+    GET /v2/epoxy/stream        signed like every request; `upgrade: epoxy-frames/3`, answered with 101
+    request     length u32 | seal, 32 bytes | epoch of the sender u64 | position u64 | body
+    answer      length u32 | seal, 32 bytes | status u16 | took, us u32 | recorded u8 | position u64 | body
 
-Numbers are little endian; a length counts what follows it. The handshake is a signed request. Its MAC and a nonce in
+Numbers are little endian; a length counts what follows it. A position is that of the sender's store; `recorded`: 1 if
+the store of the client is on record at the server. The handshake is a signed request. Its MAC and a nonce in
 the server's answer make the keys of this one connection (`session.py`), so a frame needs no signature, only a seal; a
 frame with a wrong seal ends the connection. Senders are authorized as for HTTP, which still serves the same messages at
 `MESSAGE_PATH`. Answers come in the order of the requests.
@@ -19,31 +20,42 @@ from collections.abc import Callable
 from typing import cast
 
 from epoxy.codec.wire import MAX_ENCODED_BYTES
+from epoxy.model.incarnation import StoreMismatch
 from epoxy.transport.http import response
 from epoxy.transport.http.connections import Account, Connections
 from epoxy.transport.http.request import HttpReply
 from epoxy.transport.limits import STREAM_PATH, HttpLimits
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.dial import Answered, Dial, report
-from epoxy.transport.peers.session import NONCE_BYTES, SEAL_BYTES, PeerSession, Seals
-from epoxy.transport.peers.signed_header import SignedHeader
+from epoxy.transport.peers.session import (
+    NONCE_BYTES,
+    SEAL_BYTES,
+    PeerSession,
+    Seals,
+    StartCheck,
+    conclude_handshake,
+)
+from epoxy.transport.peers.signed_header import SignedHeader, read_greeting
+from epoxy.transport.peers.store_gate import StoreGate
 
 log = logging.getLogger("epoxy.peers")
 
-PROTOCOL = b"epoxy-frames/2"
+PROTOCOL = b"epoxy-frames/3"
 """Contains the version. A request for another one is refused with an answer that names this one."""
 
 SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %b\r\nepoxy-session: " % PROTOCOL
-"""Followed by the nonce and the proof in hex, with a comma between them."""
+"""Followed by the nonce in hex, the server's greeting, and the proof in hex, with commas between them."""
 
 MAX_FRAME_BYTES = MAX_ENCODED_BYTES + (4 << 10)
 """The longest body, and the fields before it."""
 
 MAX_HANDSHAKE_BYTES = 1 << 10
-"""Of the server's answer to a handshake, which has a quarter of that."""
+"""Of the server's answer to a handshake, which has less than half of that."""
 
-EPOCH_END = SEAL_BYTES + 8
-STATUS_END, TOOK_END, STORE_END = SEAL_BYTES + 2, SEAL_BYTES + 6, SEAL_BYTES + 14
+REQUEST_HEAD_BYTES = 8 + 8
+REQUEST_BODY = SEAL_BYTES + REQUEST_HEAD_BYTES
+ANSWER_BODY = SEAL_BYTES + 2 + 4 + 1 + 8
+"""Where the body begins."""
 
 MAX_TOOK_US = (1 << 32) - 1
 
@@ -62,7 +74,8 @@ def handshake_request(host: bytes, signature: bytes) -> bytes:
 
 
 def handshake_answer(session: PeerSession) -> bytes:
-    return b"%b%b,%b\r\n\r\n" % (SWITCHING, session.nonce.hex().encode(), session.proof.hex().encode())
+    nonce, proof = session.nonce.hex().encode(), session.proof.hex().encode()
+    return b"%b%b,%b,%b\r\n\r\n" % (SWITCHING, nonce, session.greeting_text, proof)
 
 
 class BadFrame(Exception):
@@ -106,51 +119,70 @@ class Frames:
         return frames
 
 
-def seal_request(seals: Seals, epoch: int, body: bytes) -> bytes:
+def seal_request(seals: Seals, epoch: int, position: int, body: bytes) -> bytes:
     """The frame up to the body."""
-    head = epoch.to_bytes(8, "little")
-    return (EPOCH_END + len(body)).to_bytes(4, "little") + seals.next(head, body) + head
+    head = (epoch | position << 64).to_bytes(REQUEST_HEAD_BYTES, "little")
+    return (REQUEST_BODY + len(body)).to_bytes(4, "little") + seals.next(head, body) + head
 
 
-def read_request(session: PeerSession, frame: bytes) -> tuple[SignedHeader, bytes]:
-    """The sender's header and the body."""
-    head, body = frame[SEAL_BYTES:EPOCH_END], frame[EPOCH_END:]
-    if len(head) < 8 or not session.request_seals.matches(frame[:SEAL_BYTES], head, body):
+def read_request(session: PeerSession, frame: bytes) -> tuple[SignedHeader, int, bytes]:
+    """The sender's header, its position and the body."""
+    head, body = frame[SEAL_BYTES:REQUEST_BODY], frame[REQUEST_BODY:]
+    if len(head) < REQUEST_HEAD_BYTES or not session.request_seals.matches(frame[:SEAL_BYTES], head, body):
         raise BadFrame(f"a frame of replica {session.header.sender} is not sealed for its place")
-    return session.header_at(int.from_bytes(head, "little")), body
+    header = session.header_at(int.from_bytes(head[:8], "little"))
+    return header, int.from_bytes(head[8:], "little"), body
 
 
-def seal_answer(seals: Seals, status: int, took_us: int, store: int, body: bytes) -> bytes:
-    head = status.to_bytes(2, "little") + min(took_us, MAX_TOOK_US).to_bytes(4, "little") + store.to_bytes(8, "little")
-    return (STORE_END + len(body)).to_bytes(4, "little") + seals.next(head, body) + head
+def seal_answer(seals: Seals, status: int, took_us: int, recorded: bool, position: int, body: bytes) -> bytes:
+    fields = status | min(took_us, MAX_TOOK_US) << 16 | recorded << 48
+    head = fields.to_bytes(7, "little") + position.to_bytes(8, "little")
+    return (ANSWER_BODY + len(body)).to_bytes(4, "little") + seals.next(head, body) + head
 
 
 def read_answer(seals: Seals, frame: bytes) -> HttpReply:
-    head, body = frame[SEAL_BYTES:STORE_END], frame[STORE_END:]
-    if len(frame) < STORE_END or not seals.matches(frame[:SEAL_BYTES], head, body):
+    head, body = frame[SEAL_BYTES:ANSWER_BODY], frame[ANSWER_BODY:]
+    if len(frame) < ANSWER_BODY or not seals.matches(frame[:SEAL_BYTES], head, body):
         raise BadFrame("an answer is not sealed for its place")
     status, took_us = int.from_bytes(head[:2], "little"), int.from_bytes(head[2:6], "little")
-    return HttpReply(status, NO_HEADERS, body, took_us, int.from_bytes(head[6:], "little"))
+    return HttpReply(status, NO_HEADERS, body, took_us, head[6] == 1, int.from_bytes(head[7:], "little"))
 
 
 class FrameExchange:
     """One request of a peer and its one answer, which is ignored if the connection is lost."""
 
-    __slots__ = ("_server", "answer", "answered", "body", "header", "size", "status", "store", "took_us")
+    __slots__ = (
+        "_server",
+        "answer",
+        "answered",
+        "body",
+        "header",
+        "position",
+        "recorded",
+        "size",
+        "start",
+        "status",
+        "took_us",
+    )
 
-    def __init__(self, server: "FrameServer", header: SignedHeader, body: bytes, size: int) -> None:
+    def __init__(
+        self, server: "FrameServer", header: SignedHeader, position: int, start: StartCheck, body: bytes, size: int
+    ) -> None:
+        """`position`: of the sender's store, and `start` knows whether that is heard."""
         self.header = header
+        self.position = position
+        self.start = start
         self.body = body
         self.size = size
-        self.answered = False
-        self.status = self.took_us = self.store = 0
+        self.answered = self.recorded = False
+        self.status = self.took_us = 0
         self.answer = b""
         self._server: FrameServer | None = server
 
-    def respond(self, status: int, body: bytes, took_us: int = 0, store: int = 0) -> None:
+    def respond(self, status: int, body: bytes, took_us: int = 0, recorded: bool = False) -> None:
         assert not self.answered, "one answer for each request"
         self.answered = True
-        self.status, self.answer, self.took_us, self.store = status, body, took_us, store
+        self.status, self.answer, self.took_us, self.recorded = status, body, took_us, recorded
         if self._server is not None:
             self._server.advance()
 
@@ -201,6 +233,7 @@ class FrameServer(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._transport = None
+        self._session.start.close()
         self._connections.forget(self)
         self._waiting.clear()
         for exchange in self._exchanges:
@@ -236,11 +269,11 @@ class FrameServer(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        seals = self._session.answer_seals
+        seals, gate = self._session.answer_seals, self._session.start.gate
         while self._exchanges and self._exchanges[0].answered:
             exchange = self._exchanges.popleft()
             body = exchange.answer
-            head = seal_answer(seals, exchange.status, exchange.took_us, exchange.store, body)
+            head = seal_answer(seals, exchange.status, exchange.took_us, exchange.recorded, gate.position(), body)
             transport.write(head + body)
             self._account.add(-exchange.size)
         if self._waiting or self._draining or self._paused:
@@ -271,13 +304,13 @@ class FrameServer(asyncio.Protocol):
         while self._waiting and not self._is_full:
             frame = self._waiting.popleft()
             try:
-                header, body = read_request(self._session, frame)
+                header, position, body = read_request(self._session, frame)
             except BadFrame as bad:
                 log.warning("%s; connection closed", bad)
                 self._waiting.clear()
                 self.abort()
                 return
-            exchange = FrameExchange(self, header, body, len(frame))
+            exchange = FrameExchange(self, header, position, self._session.start, body, len(frame))
             self._exchanges.append(exchange)
             self._handle(exchange)
         transport = self._transport
@@ -308,22 +341,30 @@ class FrameServer(asyncio.Protocol):
 class PeerHandshake:
     """The client's part of a handshake."""
 
-    def __init__(self, host: bytes, secret: bytes, header: SignedHeader) -> None:
+    def __init__(self, host: bytes, secret: bytes, header: SignedHeader, gate: StoreGate) -> None:
         self._secret = secret
         self._header = header
+        self._gate = gate
+        self.mismatch: StoreMismatch | None = None
+        """Why the server is not heard, after its answer."""
         signature, self._mac = auth.sign(secret, header, STREAM_PATH, b"")
         self.request = handshake_request(host, signature)
 
     def session(self, head: bytes) -> PeerSession | None:
         """From the head of the answer. None: it is not an answer to this handshake by a holder of our secret."""
-        given, _, proof = head.removeprefix(SWITCHING).partition(b",")
+        given, _, rest = head.removeprefix(SWITCHING).partition(b",")
+        text, _, proof = rest.rpartition(b",")
         try:
-            nonce = bytes.fromhex(given.decode("ascii"))
+            nonce, greeting = bytes.fromhex(given.decode("ascii")), read_greeting(text.split(b","))
         except ValueError:
             return None
-        session = PeerSession(self._secret, self._mac, nonce, self._header)
-        proven = hmac.compare_digest(proof, session.proof.hex().encode())
-        return session if proven and len(nonce) == NONCE_BYTES else None
+        session = conclude_handshake(self._secret, self._mac, nonce, self._header, greeting, self._gate)
+        proven = hmac.compare_digest(proof, session.proof.hex().encode()) and session.greeting_text == text
+        if not proven or len(nonce) != NONCE_BYTES:
+            return None
+        self._gate.told(self._header.recipient, greeting.known)
+        self.mismatch = session.start.refusal(greeting.position)
+        return session
 
 
 class FrameDial(Dial):
@@ -336,6 +377,8 @@ class FrameDial(Dial):
         self._frames = Frames()
         self._handshake_answer = b""
         self._session: PeerSession | None = None
+        self.start: StartCheck | None = None
+        """Of the server, once the connection is open."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -344,13 +387,16 @@ class FrameDial(Dial):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self.end("connection lost")
+        if self.start is not None:
+            self.start.close()
 
     def ask(self, epoch: int, body: bytes, answered: Answered) -> None:
         if self._transport is None or self._session is None:
             answered(None)
             return
         self._waiting.append(answered)
-        self._transport.write(seal_request(self._session.request_seals, epoch, body) + body)
+        session = self._session
+        self._transport.write(seal_request(session.request_seals, epoch, session.start.gate.position(), body) + body)
 
     def data_received(self, data: bytes) -> None:
         if not self.opened.done():
@@ -375,12 +421,24 @@ class FrameDial(Dial):
         if switches and end and self._handshake is not None:
             self._session = self._handshake.session(head)
         if self._session is None:
-            self.abort()
-            self.end(f"answered {refusal_text(self._handshake_answer)}")
-            return b""
+            return self._give_up(f"answered {refusal_text(self._handshake_answer)}")
+        mismatch = self._handshake.mismatch if self._handshake is not None else None
+        if mismatch is not None:
+            return self._give_up(mismatch_text(mismatch))
+        self.start = self._session.start
         self._handshake_answer = b""
         self.opened.set_result(None)
         return rest
+
+    def _give_up(self, reason: str) -> bytes:
+        self._session = None
+        self.abort()
+        self.end(reason)
+        return b""
+
+
+def mismatch_text(mismatch: StoreMismatch) -> str:
+    return f"{mismatch.code.value}: {mismatch.words}"
 
 
 def refusal_text(refusal: bytes) -> str:

@@ -8,33 +8,21 @@ from msgspec import Struct
 from epoxy.ports import Clock, Dice
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.signed_header import SignedHeader
+from epoxy.transport.peers.store_gate import StoreGate
 from epoxy.transport.wan.emulation import Link
 
-AcceptsAnswer = Callable[[int, int], bool]
-"""Called for each answer, with the peer and the store it came from. False: the answer is ignored."""
 
-
-def no_store() -> int:
-    return 0
-
-
-def accept_any_store(peer: int, store: int) -> bool:  # noqa: ARG001
-    return True
-
-
-class Identity(Struct, frozen=True):
-    """This node as a sender: its id, its keys, its epoch."""
+class Identity(Struct):
+    """This node as a sender: its id, its keys, its epoch, its store. `gate` is set before the first link is made."""
 
     me: int
     secret: bytes
     epoch: Callable[[], int]
-    store: Callable[[], int] = no_store
-    """The identity of this node's store, part of every signed header: see `protocol.members.identity`."""
-    accepts_answer: AcceptsAnswer = accept_any_store
+    gate: StoreGate
     wall_ms: Callable[[], int] = auth.wall_ms
 
     def header(self, recipient: int, nonce: int) -> SignedHeader:
-        return SignedHeader(self.me, recipient, self.epoch(), self.wall_ms(), nonce, self.store())
+        return SignedHeader(self.me, recipient, self.epoch(), self.wall_ms(), nonce, self.gate.greeting(recipient))
 
 
 class LinkContext(Struct, frozen=True):

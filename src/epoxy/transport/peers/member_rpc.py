@@ -94,17 +94,19 @@ class MemberConnection:
             len(body),
         )
         there_ms = (perf_counter() - left_s) * 1000
-        dial.request(head, body, partial(self._on_answer, mac, there_ms, answered))
+        dial.request(head, body, partial(self._on_answer, header, mac, there_ms, answered))
 
-    def _on_answer(self, mac: bytes, there_ms: float, answered: Answered, answer: HttpReply | None) -> None:
+    def _on_answer(
+        self, header: SignedHeader, mac: bytes, there_ms: float, answered: Answered, answer: HttpReply | None
+    ) -> None:
         if answer is None:
             answered(Failed(reason="connection lost"))
         elif answer.status != LOST_STATUS:
-            self._context.link.back(self._member, there_ms, lambda: answered(self._reply(mac, answer)))
+            self._context.link.back(self._member, there_ms, lambda: answered(self._reply(header, mac, answer)))
 
-    def _reply(self, mac: bytes, answer: HttpReply) -> MemberReply:
+    def _reply(self, header: SignedHeader, mac: bytes, answer: HttpReply) -> MemberReply:
         try:
-            check_answer(self._identity, self._member, mac, answer)
+            check_answer(self._identity, header, mac, answer)
             return wire.decode_member_reply(answer.body)
         except (CodecError, PeerRefused) as error:
             return Failed(reason=f"answered {answer.status}: {error}"[:MAX_REASON])

@@ -22,17 +22,20 @@ from functools import partial
 
 from epoxy.codec import wire
 from epoxy.model.errors import CodecError
+from epoxy.model.incarnation import MismatchCode
 from epoxy.model.messages import Reply
 from epoxy.ports import Timer
 from epoxy.transport.http.request import HttpReply
-from epoxy.transport.http.response import message_of
+from epoxy.transport.http.response import message_of, problem_of
 from epoxy.transport.limits import PeerLimits
 from epoxy.transport.peers import auth
 from epoxy.transport.peers.authenticator import LOST_STATUS
 from epoxy.transport.peers.batch import Answered, Batch, Envelope, WindowedMinimum, deliver, fail
-from epoxy.transport.peers.frames import FrameDial, PeerHandshake
+from epoxy.transport.peers.frames import FrameDial, PeerHandshake, mismatch_text
 from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.reconnect import PeerConnections
+from epoxy.transport.peers.session import StartCheck
+from epoxy.transport.peers.signed_header import SignedHeader
 
 log = logging.getLogger("epoxy.peers")
 
@@ -41,6 +44,11 @@ NUMBERS = re.compile(r"\d+")
 
 MAX_REASONS = 16
 """Logged while a peer is unreachable. Its answers are part of the reasons, and may differ each time."""
+
+
+REFUSED_STATUS = 403
+OBJECTIONS = frozenset([code.value for code in MismatchCode])
+"""Codes of such an answer: the peer does not hear this node's store."""
 
 
 class LinkState(Enum):
@@ -136,7 +144,7 @@ class PeerLink:
 
     def _begin_handshake(self) -> PeerHandshake:
         header = self._identity.header(self.id, self._context.dice.nonce())
-        return PeerHandshake(self._connections.netloc, self._identity.secret, header)
+        return PeerHandshake(self._connections.netloc, self._identity.secret, header, self._identity.gate)
 
     # Sending.
 
@@ -215,24 +223,26 @@ class PeerLink:
         assert isinstance(dial, FrameDial)
         batch.dial = dial
         batch.there_ms = (time.perf_counter() - left_s) * 1000
-        dial.ask(self._identity.epoch(), body, partial(self._on_answer, batch, left_s))
+        dial.ask(self._identity.epoch(), body, partial(self._on_answer, batch, dial.start, left_s))
 
     # Receiving.
 
-    def _on_answer(self, batch: Batch, left_s: float, answer: HttpReply | None) -> None:
+    def _on_answer(self, batch: Batch, start: StartCheck | None, left_s: float, answer: HttpReply | None) -> None:
         batch.dial = None
         if answer is None:
             self._finish(batch)
             batch.fail("connection lost")
         elif answer.status != LOST_STATUS:
-            self._context.link.back(self.id, batch.there_ms, partial(self._handle_answer, batch, left_s, answer))
+            assert start is not None, "an answer on a connection that is open"
+            handle = partial(self._handle_answer, batch, start, left_s, answer)
+            self._context.link.back(self.id, batch.there_ms, handle)
 
-    def _handle_answer(self, batch: Batch, left_s: float, answer: HttpReply) -> None:
+    def _handle_answer(self, batch: Batch, start: StartCheck, left_s: float, answer: HttpReply) -> None:
         if batch.done:
             return
         self._finish(batch)
         try:
-            replies = self._replies(batch, answer)
+            replies = self._replies(batch, start, answer)
         except (CodecError, PeerRefused) as error:
             if answer.status < 500:
                 self._went_down(f"answered {answer.status}: {error}")
@@ -246,12 +256,25 @@ class PeerLink:
         if self._queue and not (self._gathering is not None and self._is_lazy):
             self._flush_soon()
 
-    def _replies(self, batch: Batch, answer: HttpReply) -> Sequence[Reply]:
-        check_store(self._identity, self.id, answer, answer.store)
+    def _replies(self, batch: Batch, start: StartCheck, answer: HttpReply) -> Sequence[Reply]:
+        if answer.status == REFUSED_STATUS:
+            self._objected(answer)
+        check_status(answer)
+        mismatch = start.refusal(answer.position)
+        if mismatch is not None:
+            raise PeerRefused(mismatch_text(mismatch))
+        if answer.recorded:
+            self._identity.gate.answered(self.id)
         replies = wire.decode_peer_response(answer.body).replies
         if len(replies) > sum([envelope[1] for envelope in batch.envelopes]):
             raise PeerRefused("more replies than requests")
         return replies
+
+    def _objected(self, answer: HttpReply) -> None:
+        code, words = problem_of(answer.body)
+        if code in OBJECTIONS:
+            self._identity.gate.objected(self.id, MismatchCode(code))
+        raise PeerRefused(f"{code}: {words}")
 
     def _deliver(self, batch: Batch, replies: Sequence[Reply]) -> None:
         """Replies that did not fit into the answer are missing at its end; their requests are sent again."""
@@ -327,18 +350,23 @@ class PeerRefused(Exception):
     """The answer is no list of replies from the peer."""
 
 
-def check_answer(identity: Identity, peer: int, mac: bytes, answer: HttpReply) -> None:
-    """Verify the MAC of an answer in HTTP. (A frame has its seal.)"""
-    header = answer.headers.get(auth.MAC_HEADER, b"")
-    store = auth.store_of(identity.secret, mac, answer.status, header, answer.body) if answer.status == 200 else 0
-    if store is None:
+def check_answer(identity: Identity, header: SignedHeader, mac: bytes, answer: HttpReply) -> None:
+    """Verify the MAC of an answer in HTTP, and the store it came from. (A frame has its seal and its session.)"""
+    check_status(answer)
+    gate, peer = identity.gate, header.recipient
+    given = answer.headers.get(auth.MAC_HEADER, b"")
+    greeting = auth.greeting_of(identity.secret, mac, answer.status, given, answer.body)
+    if greeting is None:
         raise PeerRefused("not signed with the cluster's secret")
-    check_store(identity, peer, answer, store)
+    if greeting.incarnation.store == 0:
+        return  # This node is no member there. The answer says that, and nothing about a store.
+    gate.told(peer, greeting.known)
+    mismatch = gate.meet(peer, greeting, header.greeting.known)
+    if mismatch is not None:
+        raise PeerRefused(mismatch_text(mismatch))
+    gate.answered(peer)
 
 
-def check_store(identity: Identity, peer: int, answer: HttpReply, store: int) -> None:
-    """An answer of another store than the peer's is ignored: `protocol.members.identity`."""
+def check_status(answer: HttpReply) -> None:
     if answer.status != 200:
         raise PeerRefused(message_of(answer.body))
-    if not identity.accepts_answer(peer, store):
-        raise PeerRefused(f"another store is on record for replica {peer}")

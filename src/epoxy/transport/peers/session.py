@@ -3,8 +3,9 @@
     secret      what peers sign with (`auth.peer_secret`)
     mac         the MAC of the request that asked for frames: it covers both replicas, epoch, time, store and a nonce
     nonce       drawn by the server
-    proof       HMAC-SHA256(secret, "switched\\n" mac "\\n" nonce)
-    key         HMAC-SHA256(secret, direction "\\n" mac "\\n" nonce)      for each direction: "questions", "answers"
+    greeting    of the server, as text
+    proof       HMAC-SHA256(secret, "switched\\n" mac "\\n" nonce greeting)
+    key         HMAC-SHA256(secret, direction "\\n" mac "\\n" nonce greeting)    for "questions" and for "answers"
     seal        HMAC-SHA256(key, number u64 | the frame behind its seal)  numbers count from 0 in each direction
 
 Both ends contribute a fresh number to the keys, so bytes recorded on one connection are refused on any other, and a
@@ -14,8 +15,12 @@ frame is accepted once, at its own place. No nonces have to be remembered for th
 import hmac
 import os
 
+from msgspec.structs import replace
+
+from epoxy.model.incarnation import Greeting, Sighting, StoreMismatch
 from epoxy.transport.peers import auth
-from epoxy.transport.peers.signed_header import Signed, SignedHeader
+from epoxy.transport.peers.signed_header import Signed, SignedHeader, greeting_text
+from epoxy.transport.peers.store_gate import StoreGate
 
 SEAL_BYTES = 32
 
@@ -44,30 +49,88 @@ class Seals:
         return hmac.compare_digest(seal, self.next(head, body))
 
 
-class PeerSession:
-    """Either end of a connection. `header` is the client's."""
+class StartCheck:
+    """Whether the other end of a connection is heard: the start of its store that the handshake named.
 
-    def __init__(self, secret: bytes, mac: bytes, nonce: bytes, header: SignedHeader) -> None:
+    It is judged by the first position that the other end read after this end said what it remembers: at the client by
+    the answer to the handshake, at the server by the first frame. Positions of two connections overtake each other, so
+    no other comparison is free of races.
+    """
+
+    def __init__(self, gate: StoreGate, peer: int, greeting: Greeting, told: Sighting | None) -> None:
+        """`greeting`: of the other end. `told`: what this end said it remembers, in this handshake."""
+        self.gate = gate
+        self._peer = peer
+        self._greeting = greeting
+        self._told = told
+        self._nonce = greeting.incarnation.nonce
+        self._is_met = False
+
+    def refusal(self, position: int) -> StoreMismatch | None:
+        """Called with the position of every frame. None: it is heard."""
+        if self._is_met and self.gate.hear(self._peer, self._nonce, position):
+            return None
+        return self._meet(position)
+
+    def _meet(self, position: int) -> StoreMismatch | None:
+        """For the first time, or because another start was recorded since: then what was told is out of date."""
+        told = None if self._is_met else self._told
+        mismatch = self.gate.meet(self._peer, replace(self._greeting, position=position), told)
+        if mismatch is None and not self._is_met:
+            self._is_met = True
+            self.gate.connected(self._peer, self._nonce)
+        return mismatch
+
+    def close(self) -> None:
+        """The connection has ended."""
+        if self._is_met:
+            self._is_met = False
+            self.gate.disconnected(self._peer, self._nonce)
+
+
+class PeerSession:
+    """Either end of a connection."""
+
+    def __init__(
+        self, secret: bytes, mac: bytes, nonce: bytes, header: SignedHeader, greeting: Greeting, start: StartCheck
+    ) -> None:
+        """`header` is the client's, `greeting` the server's, `start` checks the other end's."""
         self.header = header
+        self.start = start
         self.nonce = nonce
-        self.proof = derive_key(secret, b"switched", mac, nonce)
-        self.request_seals = Seals(derive_key(secret, b"questions", mac, nonce))
-        self.answer_seals = Seals(derive_key(secret, b"answers", mac, nonce))
+        self.greeting_text = greeting_text(greeting)
+        drawn = nonce + self.greeting_text
+        self.proof = derive_key(secret, b"switched", mac, drawn)
+        self.request_seals = Seals(derive_key(secret, b"questions", mac, drawn))
+        self.answer_seals = Seals(derive_key(secret, b"answers", mac, drawn))
 
     def header_at(self, epoch: int) -> SignedHeader:
         """The client's header with the epoch of its latest frame."""
         header = self.header
         if header.epoch != epoch:
-            header = SignedHeader(header.sender, header.recipient, epoch, header.time_ms, header.nonce, header.store)
+            header = SignedHeader(header.sender, header.recipient, epoch, header.time_ms, header.nonce, header.greeting)
             self.header = header
         return header
 
 
-def derive_key(secret: bytes, purpose: bytes, mac: bytes, nonce: bytes) -> bytes:
-    """What stands before the nonce holds no line end, so no two derivations have the same input."""
-    return hmac.digest(secret, b"%b\n%b\n%b" % (purpose, mac, nonce), "sha256")
+def derive_key(secret: bytes, purpose: bytes, mac: bytes, drawn: bytes) -> bytes:
+    """What stands before the nonce holds no line end, and the nonce has one length: no two derivations have the same
+    input."""
+    return hmac.digest(secret, b"%b\n%b\n%b" % (purpose, mac, drawn), "sha256")
 
 
-def accept_handshake(secret: bytes, signed: Signed) -> PeerSession:
-    """`signed`: the request that asked for frames, verified."""
-    return PeerSession(secret, signed.mac, os.urandom(NONCE_BYTES), signed.header)
+def accept_handshake(secret: bytes, signed: Signed, gate: StoreGate) -> PeerSession:
+    """The server's end. `signed`: the request that asked for frames, verified."""
+    header = signed.header
+    gate.told(header.sender, header.greeting.known)
+    greeting = gate.greeting(header.sender)
+    start = StartCheck(gate, header.sender, header.greeting, greeting.known)
+    return PeerSession(secret, signed.mac, os.urandom(NONCE_BYTES), header, greeting, start)
+
+
+def conclude_handshake(
+    secret: bytes, mac: bytes, nonce: bytes, header: SignedHeader, greeting: Greeting, gate: StoreGate
+) -> PeerSession:
+    """The client's end, before the server's proof is checked."""
+    start = StartCheck(gate, header.recipient, greeting, header.greeting.known)
+    return PeerSession(secret, mac, nonce, header, greeting, start)

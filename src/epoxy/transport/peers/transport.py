@@ -17,9 +17,10 @@ from epoxy.transport.http.exchange import Exchange
 from epoxy.transport.limits import STREAM_PATH, PeerLimits
 from epoxy.transport.peers.authenticator import Authenticator
 from epoxy.transport.peers.frames import FrameExchange
-from epoxy.transport.peers.link_context import AcceptsAnswer, Identity, LinkContext, accept_any_store, no_store
+from epoxy.transport.peers.link_context import Identity, LinkContext
 from epoxy.transport.peers.peer import PeerLink
 from epoxy.transport.peers.signed_header import Signed, SignedHeader
+from epoxy.transport.peers.store_gate import OpenGate, StoreGate
 from epoxy.transport.wan.emulation import Link
 
 Handle = Callable[[Sequence[Request], Callable[[Sequence[Reply]], None]], None]
@@ -48,15 +49,14 @@ class Peers:
         limits: PeerLimits | None = None,
         ssl: tls.SSLContext | None = None,
         link: Link | None = None,
-        store: Callable[[], int] = no_store,
-        accepts_answer: AcceptsAnswer = accept_any_store,
+        gate: StoreGate | None = None,
     ) -> None:
-        """`links`: the address of every peer. `link`: emulated delays and cuts. `store` and `accepts_answer`: see
-        `Identity`."""
+        """`links`: the address of every peer. `link`: emulated delays and cuts. `gate`: which stores are heard; without
+        one, all."""
         self._limits = limits or PeerLimits()
         self._clock = clock
         self._timer: Timer | None = None
-        self.identity = Identity(me, secret, epoch, store, accepts_answer)
+        self.identity = Identity(me, secret, epoch, gate if gate is not None else OpenGate())
         self.context = LinkContext(clock, dice, link or Link(clock), ssl)
         self._urls: dict[int, str] = {}
         self._peers: dict[int, PeerLink] = {}
@@ -150,7 +150,7 @@ class PeerEndpoint:
 
     def __call__(self, exchange: Exchange) -> None:
         if exchange.request.path == STREAM_PATH:
-            handshake = self._authenticator.verify(exchange)
+            handshake = self._authenticator.verify_handshake(exchange)
             if handshake is not None:
                 exchange.switch(self._authenticator.open_session(handshake), self.handle_frame)
             return
