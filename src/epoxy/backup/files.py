@@ -37,10 +37,12 @@ class BackupWriter:
     """Writes FILE.partial, and renames it when it is complete and synced. Anything that fails before that leaves no
     FILE. A block is checked before it is written: it may have come over a network."""
 
-    def __init__(self, path: Path, header: BackupHeader) -> None:
-        if path.exists():
+    def __init__(self, path: Path, header: BackupHeader, *, replace: bool = False) -> None:
+        """`replace`: a file that is there already, when this one is complete."""
+        if path.exists() and not replace:
             raise BackupError(f"{path} exists; a backup is never overwritten")
         self.path = path
+        self._replace = replace
         self._partial = path.with_name(path.name + PARTIAL)
         try:
             self._file = open_partial(self._partial)
@@ -68,7 +70,7 @@ class BackupWriter:
         try:
             self._file.flush()
             os.fsync(self._file.fileno())
-            if self.path.exists():
+            if self.path.exists() and not self._replace:
                 raise BackupError(f"{self.path} exists; a backup is never overwritten")
             os.rename(self._partial, self.path)
             folder = os.open(self.path.parent, os.O_RDONLY)

@@ -26,6 +26,7 @@ ROOMS = {
     "doctor": "health",
     "inspect": "inspection",
     "members": "members",
+    "backup": "backup",
     "actor": "actors",
     "envoy": "actors",
     "bench": "bench",

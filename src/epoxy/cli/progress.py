@@ -40,6 +40,11 @@ class ProgressBar:
         if self._console.is_terminal:
             self._bar.stop()
 
+    @property
+    def is_live(self) -> bool:
+        """On a terminal."""
+        return self._console.is_terminal
+
     def tell(self, done: int, told: str) -> None:
         if self._console.is_terminal:
             self._bar.update(self._task, completed=done, told=told, refresh=True)

@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from epoxy.client import calls
+from epoxy.client import backup_calls, calls
 from epoxy.client.actors import AsyncActors
 from epoxy.client.async_pool import AsyncPool, pieces
 from epoxy.client.calls import Call
@@ -39,6 +39,10 @@ class AsyncClient(Pooled[AsyncPool]):
     status = awaited(calls.status)
     members = awaited(calls.members)
     change_members = awaited(calls.change_members)
+    begin_backup = awaited(backup_calls.begin_backup)
+    backup_state = awaited(backup_calls.backup_state)
+    backup_block = awaited(backup_calls.backup_block)
+    end_backup = awaited(backup_calls.end_backup)
     inspect = awaited(calls.inspect)
 
     @property

@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from epoxy.client import calls
+from epoxy.client import backup_calls, calls
 from epoxy.client.actors import Actors
 from epoxy.client.calls import Call
 from epoxy.client.feed import Feed
@@ -40,6 +40,10 @@ class Client(Pooled[BlockingPool]):
     status = blocking(calls.status)
     members = blocking(calls.members)
     change_members = blocking(calls.change_members)
+    begin_backup = blocking(backup_calls.begin_backup)
+    backup_state = blocking(backup_calls.backup_state)
+    backup_block = blocking(backup_calls.backup_block)
+    end_backup = blocking(backup_calls.end_backup)
     inspect = blocking(calls.inspect)
 
     @property

@@ -271,6 +271,39 @@ class Members(Struct, frozen=True, kw_only=True, omit_defaults=True):
     waiting: str | None = None
 
 
+BackupPhase = Literal["settling", "executing", "cutting", "ready", "done", "failed"]
+
+
+class BackedUpMember(Struct, frozen=True, kw_only=True):
+    id: ReplicaId
+    datacenter: str
+    url: str
+
+
+class BackupState(Struct, frozen=True, kw_only=True):
+    """A backup that this node makes. `compared`: keys that were compared with other members' so far, of about `keys`.
+    `written`: keys and values in blocks so far. `asked`: the members whose votes and
+    commits are in it. `missing`, when it is done: datacenters that own actors and could not be asked for them."""
+
+    id: str
+    phase: BackupPhase
+    reason: Annotated[str, documented("Why it failed.")]
+    made_at: Annotated[str, documented("When it began, UTC.")]
+    replica: ReplicaId
+    datacenter: str
+    epoch: Count
+    members: tuple[BackedUpMember, ...]
+    quorum_policy: str
+    version: Annotated[str, documented("Of Epoxy.")]
+    cluster: Annotated[str, documented("The id of a cluster that was restored from a backup itself.")]
+    asked: tuple[int, ...]
+    compared: Count
+    keys: Count
+    written: Count
+    bytes: Count
+    missing: tuple[str, ...]
+
+
 class Newcomer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A node to be added: it runs, and waits for this."""
 

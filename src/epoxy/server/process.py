@@ -15,9 +15,11 @@ from urllib.parse import urlsplit
 
 from epoxy.api.counters import Requests
 from epoxy.api.http.router import Api
+from epoxy.api.http.routes_backups import BackupRoutes
 from epoxy.api.metrics import Metrics
 from epoxy.api.resp.limits import RespLimits
 from epoxy.api.resp.server import RespServer
+from epoxy.backup.backups import Backups
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.errors import ConfigError, EpoxyError, StoreFailed
 from epoxy.model.messages import Reply, Request
@@ -138,7 +140,11 @@ class Process:
             )
             self._actors.max_envoys = min(self._actors.max_envoys, most)
             handlers = endpoints | {LINKS_PATH: links}
-            self._api = Api(self.node, self.metrics, handlers, self._names, self._actors.routes())
+            assert self.node.member is not None, "a process has links to members"
+            self._backups = Backups(self.node.member, self._store, dice, settings.cluster.id, self.node.datacenter_of)
+            self.node.on_refusal(lambda: self._backups.end(self.node.lifecycle.reason))
+            more = [*self._actors.routes(), *BackupRoutes(self._backups).table()]
+            self._api = Api(self.node, self.metrics, handlers, self._names, more)
             self._connections = Connections(most)
             limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
             self._resp = RespServer(self.node, limits, password)

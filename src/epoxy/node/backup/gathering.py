@@ -43,6 +43,8 @@ class ActorSpool:
     def add(self, source: int, rows: tuple[ActorRow, ...], *, begins: bool) -> None:
         if begins:
             self._pages[source] = []
+        if not rows:
+            return
         data = rows_encoder.encode(rows)
         if self._file is None:
             self._file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 (closed with the backup)
