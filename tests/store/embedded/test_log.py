@@ -1,80 +1,25 @@
-"""The log: what a crash may leave is cut off, everything else that is not as it was written is refused."""
+"""The log: what is written, and when it is durable."""
 
 import fcntl
 import os
-import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from epoxy.model.errors import StoreRefused
-from epoxy.store.embedded import log as log_module
-from epoxy.store.embedded.files import SYSTEM_FILES, write_all
+from epoxy.store.embedded.files import SYSTEM_FILES, SystemFiles, write_all
 from epoxy.store.embedded.log import (
+    CRC,
     FRAME_HEADER_BYTES,
-    SECTOR_BYTES,
-    SEGMENT_HEADER_BYTES,
-    Header,
+    FRAMES_AT,
+    SEGMENT_HEADER,
     LogPosition,
     Segment,
     WriteAheadLog,
-    encode_frame,
-    encoder,
-    open_segment,
-    recover,
     segment_path,
 )
+from epoxy.store.embedded.recovery import recover
 
 BEGUN = LogPosition()
-"""Where a tree stands that was made and never checkpointed."""
-
-Effects = dict[bytes, bytes | None]
-COMMITS: list[Effects] = [{b"a": b"1", b"b": b"1"}, {b"b": None, b"c": b"2"}, {b"a": b"3"}]
-
-
-def written(folder: Path, *commits: Effects, segment_bytes: int = 1024) -> Path:
-    """The segment of a log with a frame for each of these."""
-    log = WriteAheadLog(folder, BEGUN, segment_bytes)
-    for sequence, effects in enumerate(commits, start=10):
-        log.write(log.frame(sequence, effects))
-    log.close()
-    return segment_path(folder, 1)
-
-
-def bounds(path: Path) -> list[int]:
-    """Where the frames begin, and where the last one ends."""
-    header, data = open_segment(path)
-    found = [SEGMENT_HEADER_BYTES]
-    while (frame := log_module.frame_at(data, found[-1], header.salt)) is not None:
-        found.append(frame.end)
-    return found
-
-
-def after(*commits: Effects) -> Effects:
-    effects: Effects = {}
-    for commit in commits:
-        effects.update(commit)
-    return effects
-
-
-def test_what_was_written_is_read(tmp_path: Path) -> None:
-    written(tmp_path, *COMMITS)
-    assert recover(tmp_path, BEGUN) == (after(*COMMITS), LogPosition(generation=1, frame=3, sequence=12))
-
-
-def test_generations_follow_each_other(tmp_path: Path) -> None:
-    log = WriteAheadLog(tmp_path, BEGUN, 512)
-    reached = []
-    for sequence, effects in enumerate(COMMITS):
-        log.write(log.frame(sequence, effects))
-        reached.append(log.rotate())
-    log.close()
-    assert reached == [LogPosition(generation=n + 1, frame=n + 1, sequence=n) for n in range(3)]
-    end = LogPosition(generation=4, frame=3, sequence=2)
-    assert recover(tmp_path, BEGUN) == (after(*COMMITS), end)
-    assert recover(tmp_path, reached[0]) == (after(*COMMITS[1:]), end)
-    assert recover(tmp_path, reached[2]) == ({}, end)
 
 
 def test_dropped_generations_are_gone(tmp_path: Path) -> None:
@@ -103,177 +48,13 @@ def test_a_segment_is_not_seen_before_it_is_whole(tmp_path: Path, monkeypatch: p
     assert recover(tmp_path, None) == ({}, BEGUN)
 
 
-# Cuts.
-
-
-def test_a_last_frame_cut_at_any_byte_is_as_if_it_had_never_been(tmp_path: Path) -> None:
-    path = written(tmp_path, *COMMITS)
-    whole, (*_, begin, end) = path.read_bytes(), bounds(path)
-    for kept in range(begin, end):
-        rest = bytes(len(whole) - kept)
-        for tail in (rest, b"", rest[:3]):
-            path.write_bytes(whole[:kept] + tail)
-            assert recover(tmp_path, BEGUN)[0] == after(*COMMITS[:2]), (kept, len(tail))
-
-
-def test_a_last_frame_that_lacks_any_of_its_sectors_is_as_if_it_had_never_been(tmp_path: Path) -> None:
-    """A disk writes the sectors of one call in any order."""
-    path = written(tmp_path, COMMITS[0], {b"k": b"v" * 5 * SECTOR_BYTES}, segment_bytes=8192)
-    whole, (*_, begin, end) = path.read_bytes(), bounds(path)
-    sectors = range(begin // SECTOR_BYTES, -(-end // SECTOR_BYTES))
-    assert len(sectors) >= 6
-    for sector in sectors:
-        start, stop = max(begin, sector * SECTOR_BYTES), min(end, (sector + 1) * SECTOR_BYTES)
-        path.write_bytes(whole[:start] + bytes(stop - start) + whole[stop:])
-        assert recover(tmp_path, BEGUN)[0] == COMMITS[0], sector
-
-
-def test_a_cut_before_the_next_generation_is_in_order(tmp_path: Path) -> None:
-    """A start that was itself cut short: it had begun the next segment, and not yet brought the tree up to date."""
-    path = written(tmp_path, *COMMITS)
-    path.write_bytes(path.read_bytes()[: bounds(path)[-1] - 1])
-    effects, reached = recover(tmp_path, BEGUN)
-    WriteAheadLog(tmp_path, reached, 512).close()
-    assert recover(tmp_path, BEGUN) == (effects, LogPosition(generation=2, frame=2, sequence=11))
-
-
-# Damage.
-
-
-def flips_that_pass(path: Path, stop: int, expected: Effects) -> list[tuple[int, int]]:
-    """The single bits before `stop` that can be turned round without anybody noticing, or with other contents."""
-    whole, passed = path.read_bytes(), []
-    for place in range(stop):
-        for bit in range(8):
-            path.write_bytes(whole[:place] + bytes((whole[place] ^ 1 << bit,)) + whole[place + 1 :])
-            try:
-                effects, _ = recover(path.parent, BEGUN)
-            except StoreRefused:
-                continue
-            passed.append((place, bit))
-            assert effects != expected, "read as if nothing had happened"
-    path.write_bytes(whole)
-    return passed
-
-
-def test_every_flipped_bit_is_refused_in_the_last_frame_too(tmp_path: Path) -> None:
-    path = written(tmp_path, *COMMITS)
-    assert flips_that_pass(path, bounds(path)[-1], after(*COMMITS)) == []
-
-
-def test_a_log_without_checksums_would_let_flips_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zlib, "crc32", lambda _data, _start=0: 0)
-    path = written(tmp_path, *COMMITS)
-    assert flips_that_pass(path, bounds(path)[-1], {})
-
-
-@pytest.mark.parametrize("damage", [lambda frame: bytes(len(frame)), lambda frame: frame[:-5] + bytes(5)])
-def test_a_bad_frame_before_a_good_one_is_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
-    """It was acknowledged: the frame behind it was only started when it was synced."""
-    path = written(tmp_path, *COMMITS)
-    whole, (_, begin, end, _) = path.read_bytes(), bounds(path)
-    path.write_bytes(whole[:begin] + damage(whole[begin:end]) + whole[end:])
-    with pytest.raises(StoreRefused, match=r"frame 2 at byte .* is damaged, but frame 3 follows it"):
-        recover(tmp_path, BEGUN)
-
-
-def test_a_cut_frame_whose_value_looks_like_a_frame_is_still_a_cut_frame(tmp_path: Path) -> None:
-    """Nobody outside knows the salt."""
-    lookalike = encode_frame(2, encoder.encode((1, {b"x": b"y"})), salt=0)
-    path = written(tmp_path, COMMITS[0], {b"k": lookalike * 2})
-    path.write_bytes(path.read_bytes()[: bounds(path)[-1] - 1])
-    assert recover(tmp_path, BEGUN)[0] == COMMITS[0]
-
-
-def test_a_gap_in_the_numbers_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, *COMMITS)
-    header, data = open_segment(path)
-    end = bounds(path)[-1]
-    late = encode_frame(5, encoder.encode((13, {b"d": b"5"})), header.salt)
-    path.write_bytes(data[:end] + late + data[end + len(late) :])
-    with pytest.raises(StoreRefused, match=r"frame 5 at byte .*, where frame 4 is next"):
-        recover(tmp_path, BEGUN)
-
-
-@pytest.mark.parametrize("lost", [1, 2])
-def test_a_missing_segment_is_refused(tmp_path: Path, lost: int) -> None:
-    log = WriteAheadLog(tmp_path, BEGUN, 512)
-    for effects in COMMITS:
-        log.write(log.frame(1, effects))
-        log.rotate()
-    log.close()
-    segment_path(tmp_path, lost).unlink()
-    with pytest.raises(StoreRefused, match=rf"but frame {lost} of generation {lost} is next"):
-        recover(tmp_path, BEGUN)
-
-
-def test_frames_missing_at_the_end_of_an_older_segment_are_refused(tmp_path: Path) -> None:
-    log = WriteAheadLog(tmp_path, BEGUN, 512)
-    log.write(log.frame(1, COMMITS[0]))
-    log.write(log.frame(1, COMMITS[1]))
-    log.rotate()
-    log.close()
-    path = segment_path(tmp_path, 1)
-    path.write_bytes(path.read_bytes()[: bounds(path)[1]])
-    with pytest.raises(StoreRefused, match="begins with frame 3 of generation 2, but frame 2 of generation 2 is next"):
-        recover(tmp_path, BEGUN)
-
-
-def test_a_log_that_is_gone_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreRefused, match="the log after generation 4 is missing"):
-        recover(tmp_path, LogPosition(generation=4, frame=9, sequence=9))
-
-
-def test_rows_without_a_tree_are_refused(tmp_path: Path) -> None:
-    written(tmp_path, *COMMITS)
-    with pytest.raises(StoreRefused, match="a tree that was never written"):
-        recover(tmp_path, None)
-
-
-@pytest.mark.parametrize(
-    ("place", "data", "message"),
-    [
-        (0, b"NOTOURS!", "not a log segment"),
-        (8, b"\x02\x00\x00\x00", "log format 2; this version reads format 1"),
-        (20, b"\x07", "the segment's header is damaged"),
-    ],
-)
-def test_a_segment_of_another_kind_is_refused(tmp_path: Path, place: int, data: bytes, message: str) -> None:
-    path = written(tmp_path, *COMMITS)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:place] + data + whole[place + len(data) :])
-    with pytest.raises(StoreRefused, match=message):
-        recover(tmp_path, BEGUN)
-
-
-def test_a_segment_without_a_header_is_refused(tmp_path: Path) -> None:
-    written(tmp_path).write_bytes(b"EPOXYLOG")
-    with pytest.raises(StoreRefused, match="8 bytes are no log segment"):
-        recover(tmp_path, BEGUN)
-
-
-def test_a_file_that_is_no_segment_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "console.log").touch()
-    with pytest.raises(StoreRefused, match=r"console\.log: not a log segment"):
-        recover(tmp_path, BEGUN)
-
-
-def test_a_payload_of_another_shape_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path)
-    header = Header(generation=1, first_frame=1, salt=5)
-    path.write_bytes(header.encode() + encode_frame(1, encoder.encode("rows"), header.salt))
-    with pytest.raises(StoreRefused, match="frame 1 is not what this version writes"):
-        recover(tmp_path, BEGUN)
-
-
-# Writing.
-
-
 def test_a_short_write_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pwrite = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, offset: pwrite(file, data[:7], offset))
-    written(tmp_path, *COMMITS)
-    assert recover(tmp_path, BEGUN)[0] == after(*COMMITS)
+    log = WriteAheadLog(tmp_path, BEGUN, 512)
+    log.write(log.frame(1, {b"a": bytes(100)}))
+    log.close()
+    assert recover(tmp_path, BEGUN)[0] == {b"a": bytes(100)}
 
 
 def test_a_write_that_fails_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,12 +70,32 @@ def test_a_write_that_fails_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) 
     assert calls == [0]
 
 
-def test_a_frame_may_be_longer_than_its_segment(tmp_path: Path) -> None:
-    large: Effects = {b"k": bytes(4096)}
-    written(tmp_path, COMMITS[0], large, COMMITS[1], segment_bytes=512)
-    assert recover(tmp_path, BEGUN)[0] == after(COMMITS[0], large, COMMITS[1])
+def test_a_segment_grows_by_whole_allocations_and_says_so_before_the_frame_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def spied(name: str) -> None:
+        real = getattr(SystemFiles, name)
+
+        def spy(*given: object) -> object:
+            calls.append(name)
+            return real(*given)
+
+        monkeypatch.setattr(SystemFiles, name, spy)
+
+    for name in ("allocate", "sync", "write"):
+        spied(name)
+    log = WriteAheadLog(tmp_path, BEGUN, 100)
+    calls.clear()
+    log.write(log.frame(1, {b"a": b"v"}))
+    assert calls == ["write"], "as long as there is room"
+    log.write(log.frame(2, {b"a": bytes(250)}))
+    assert calls[1:] == ["allocate", "sync", "write", "write"]
+    log.close()
+    assert segment_path(tmp_path, 1).stat().st_size == FRAMES_AT + 400
 
 
 def test_the_header_is_where_it_is_said_to_be() -> None:
     """These sizes are the format: another number would not read what is on disks."""
-    assert (SEGMENT_HEADER_BYTES, FRAME_HEADER_BYTES) == (36, 25)
+    assert (SEGMENT_HEADER.size + CRC.size, FRAMES_AT, FRAME_HEADER_BYTES) == (44, 512, 25)

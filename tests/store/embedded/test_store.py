@@ -15,7 +15,8 @@ from epoxy.store.conflicts import Values
 from epoxy.store.embedded import space
 from epoxy.store.embedded import store as embedded
 from epoxy.store.embedded.files import Files
-from epoxy.store.embedded.log import LogPosition, recover, segments
+from epoxy.store.embedded.log import LogPosition, segments
+from epoxy.store.embedded.recovery import recover
 from epoxy.store.embedded.scrub import ScrubPage
 from epoxy.store.embedded.store import LOG_BYTES, MAX_LOG_BYTES, EmbeddedStore
 from epoxy.store.embedded.tree import Tree, TreeView

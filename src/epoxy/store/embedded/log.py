@@ -1,50 +1,51 @@
-"""The write-ahead log: commits that are not in the tree yet.
+"""The write-ahead log: commits that are not in the tree yet. `recovery.py` reads it.
 
 A segment is one file for one generation of the store. It is made whole (allocated, header, synced) under another name
-before it gets its own, so a segment that exists has a good header. After the header come frames, each the effects of
-all transactions that share one sync:
+before it gets its own, so a segment that exists has a good header. After the header, which has a sector for itself,
+come frames, each the effects of all transactions that share one sync:
 
-    segment     "EPOXYLOG" | format u32 | salt u32 | generation u64 | number of its first frame u64 | crc u32
-    frame       "EPXF" | length u32 | number u64 | crc of the payload u32 | crc of this header u32 | a5
-                payload: msgpack [sequence of the stamps, {key: value or nil}] | a5
+    segment     "EPOXYLOG" | format u32 | salt u32 | generation u64 | number of its first frame u64 | allocated u64
+                | crc of this header u32
+    frame       "EPXF" | length u32 | number u64 | crc of the body u32 | crc of this header u32 | a5
+                body: msgpack [sequence of the stamps, {key: value or nil}], with the byte a5 put in at the beginning of
+                every sector of the file | a5
 
-A frame is written with one call and synced before the next one is started. So a crash can cut only the last frame, and
-a cut frame lacks a part: its last byte, or a whole sector, still reads as the zeros the file was allocated with. A
-complete frame with a wrong checksum was damaged later, and so was a log with good frames after a bad one: both are
-refused, because the lost commits were acknowledged. Checksums start from the segment's salt, which no client knows, so
-no client can store a value that looks like a frame.
+A frame is written with one call and synced before the next one is started. The file reads as zeros where nothing was
+written, and every sector of a frame holds a byte that is not zero, whatever is stored in it: so a frame that was cut by
+a crash is told from one that was damaged later.
+
+The file grows before a frame needs it: more is allocated and synced, then the header says so, then the frame is
+written. So a file that is shorter than its header says was cut short. Checksums start from the segment's salt, which no
+client knows, so no client can store a value that looks like a frame.
 """
 
 import secrets
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 
-from msgspec import DecodeError, Struct
-from msgspec.msgpack import Decoder, Encoder
+from msgspec import Struct
+from msgspec.msgpack import Encoder
+from msgspec.structs import replace
 
 from epoxy.model.errors import StoreRefused
 from epoxy.store.conflicts import Values
 from epoxy.store.embedded.files import SYSTEM_FILES, Files, write_all
 from epoxy.store.embedded.syncs import SyncTimes
 
-FORMAT = 1
+FORMAT = 2
 SECTOR_BYTES = 512
 """Every disk writes so much atomically. Larger sectors only make cuts coarser."""
 
 LOG_SUFFIX = ".log"
 SEGMENT_MAGIC, FRAME_MAGIC, END = b"EPOXYLOG", b"EPXF", b"\xa5"
-SEGMENT_HEADER = struct.Struct("<8sIIQQ")
+SEGMENT_HEADER = struct.Struct("<8sIIQQQ")
 FRAME_HEADER = struct.Struct("<4sIQI")
 CRC = struct.Struct("<I")
-SEGMENT_HEADER_BYTES = SEGMENT_HEADER.size + CRC.size
+FRAMES_AT = SECTOR_BYTES
 FRAME_HEADER_BYTES = FRAME_HEADER.size + CRC.size + len(END)
 
-Payload = tuple[int, Mapping[bytes, bytes | None]]
 encoder = Encoder()
-decoder = Decoder(tuple[int, dict[bytes, bytes | None]])
 
 
 class LogPosition(Struct, frozen=True, kw_only=True):
@@ -56,42 +57,46 @@ class LogPosition(Struct, frozen=True, kw_only=True):
 
 
 class Header(Struct, frozen=True, kw_only=True):
+    """`allocated`: how long the file is, at least."""
+
     generation: int
     first_frame: int
     salt: int
+    allocated: int
 
     def encode(self) -> bytes:
-        fields = SEGMENT_HEADER.pack(SEGMENT_MAGIC, FORMAT, self.salt, self.generation, self.first_frame)
+        numbers = (self.salt, self.generation, self.first_frame, self.allocated)
+        fields = SEGMENT_HEADER.pack(SEGMENT_MAGIC, FORMAT, *numbers)
         return fields + CRC.pack(zlib.crc32(fields))
-
-
-class Frame(Struct, frozen=True, kw_only=True):
-    number: int
-    payload: bytes
-    end: int
 
 
 class Segment:
     """A generation's file, open for appending."""
 
-    def __init__(self, files: Files, file: int, header: Header) -> None:
+    def __init__(self, files: Files, file: int, header: Header, allocate_bytes: int) -> None:
         self.header = header
         self.next_frame = header.first_frame
         self.broken = False
         self._files = files
         self._file = file
-        self._end = SEGMENT_HEADER_BYTES
+        self._allocate_bytes = allocate_bytes
+        self._end = FRAMES_AT
 
     @classmethod
     def create(
         cls, folder: Path, generation: int, first_frame: int, allocate_bytes: int, files: Files = SYSTEM_FILES
     ) -> "Segment":
-        header = Header(generation=generation, first_frame=first_frame, salt=secrets.randbits(32))
+        header = Header(
+            generation=generation,
+            first_frame=first_frame,
+            salt=secrets.randbits(32),
+            allocated=FRAMES_AT + allocate_bytes,
+        )
         draft = folder / "next"
         file = files.create(draft)
         try:
             # Allocated now: a full disk fails here, and later syncs need not update the file's size.
-            files.allocate(file, 0, allocate_bytes)
+            files.allocate(file, 0, header.allocated)
             write_all(files, file, header.encode(), 0)
             files.sync(file)
             files.rename(draft, segment_path(folder, generation))
@@ -99,24 +104,36 @@ class Segment:
         except BaseException:
             files.close(file)
             raise
-        return cls(files, file, header)
+        return cls(files, file, header, allocate_bytes)
 
     def frame(self, sequence: int, effects: Values) -> bytes:
         """The next one."""
-        return encode_frame(self.next_frame, encoder.encode((sequence, effects)), self.header.salt)
+        return encode_frame(self.next_frame, encoder.encode((sequence, effects)), self.header.salt, self._end)
 
     def write(self, frame: bytes) -> int:
         """Write and sync one frame; its size in bytes. After a failure the end of the segment is unknown."""
         assert not self.broken, "a failed sync is never tried again"
         self.broken = True
+        end = self._end + len(frame)
+        if end > self.header.allocated:
+            self._grow(end)
         write_all(self._files, self._file, frame, self._end)
-        self._end += len(frame)
+        self._end = end
         self.next_frame += 1
         self.broken = False
         return len(frame)
 
     def close(self) -> None:
         self._files.close(self._file)
+
+    def _grow(self, end: int) -> None:
+        """The length first, durably, and then the header that promises it."""
+        begin = self.header.allocated
+        size = -(-(end - begin) // self._allocate_bytes) * self._allocate_bytes
+        self._files.allocate(self._file, begin, size)
+        self._files.sync(self._file)
+        self.header = replace(self.header, allocated=begin + size)
+        write_all(self._files, self._file, self.header.encode(), 0)
 
 
 class WriteAheadLog:
@@ -172,123 +189,20 @@ class WriteAheadLog:
         return Segment.create(self._folder, reached.generation + 1, reached.frame + 1, self._segment_bytes, self._files)
 
 
-def recover(
-    folder: Path, reached: LogPosition | None, files: Files = SYSTEM_FILES
-) -> tuple[dict[bytes, bytes | None], LogPosition]:
-    """The rows the log has beyond a tree at this position (None: a tree that was never written), and the position with
-    them. Nothing on the disk is changed."""
-    ahead = [
-        (generation, path)
-        for generation, path in segments(folder, files)
-        if generation > (reached or LogPosition()).generation
-    ]
-    if reached is not None and not ahead:
-        raise StoreRefused(f"{folder}: the log after generation {reached.generation} is missing")
-    effects: dict[bytes, bytes | None] = {}
-    at = reached or LogPosition()
-    for generation, path in ahead:
-        header, data = open_segment(path, files)
-        if (header.generation, generation, header.first_frame) != (at.generation + 1, at.generation + 1, at.frame + 1):
-            raise StoreRefused(
-                f"{path}: begins with frame {header.first_frame} of generation {header.generation}, "
-                f"but frame {at.frame + 1} of generation {at.generation + 1} is next"
-            )
-        at = LogPosition(generation=generation, frame=at.frame, sequence=at.sequence)
-        for frame in frames(path, header, data):
-            sequence, changed = decode(path, frame)
-            effects.update(changed)
-            at = LogPosition(generation=generation, frame=frame.number, sequence=sequence)
-    if reached is None and at.frame:
-        raise StoreRefused(f"{folder}: a log with rows beside a tree that was never written")
-    return effects, at
+def encode_frame(number: int, payload: bytes, salt: int, offset: int) -> bytes:
+    """For this place in the file."""
+    body = marked(payload, offset + FRAME_HEADER_BYTES)
+    fields = FRAME_HEADER.pack(FRAME_MAGIC, len(payload), number, zlib.crc32(body, salt))
+    return b"".join((fields, CRC.pack(zlib.crc32(fields, salt)), END, body, END))
 
 
-def open_segment(path: Path, files: Files = SYSTEM_FILES) -> tuple[Header, bytes]:
-    data = files.read_synced(path)
-    if len(data) < SEGMENT_HEADER_BYTES:
-        raise StoreRefused(f"{path}: {len(data)} bytes are no log segment")
-    magic, version, salt, generation, first_frame = SEGMENT_HEADER.unpack_from(data)
-    if magic != SEGMENT_MAGIC:
-        raise StoreRefused(f"{path}: not a log segment")
-    if version != FORMAT:
-        raise StoreRefused(f"{path}: log format {version}; this version reads format {FORMAT}")
-    if CRC.unpack_from(data, SEGMENT_HEADER.size)[0] != zlib.crc32(data[: SEGMENT_HEADER.size]):
-        raise StoreRefused(f"{path}: the segment's header is damaged")
-    return Header(generation=generation, first_frame=first_frame, salt=salt), data
-
-
-def frames(path: Path, header: Header, data: bytes) -> Iterator[Frame]:
-    """The frames of a segment, up to one that was cut by a crash."""
-    offset, number = SEGMENT_HEADER_BYTES, header.first_frame
-    while (frame := frame_at(data, offset, header.salt)) is not None:
-        if frame.number != number:
-            raise StoreRefused(f"{path}: frame {frame.number} at byte {offset}, where frame {number} is next")
-        yield frame
-        offset, number = frame.end, number + 1
-    if not was_cut(data, offset, header.salt):
-        raise StoreRefused(f"{path}: frame {number} at byte {offset} is damaged")
-    if (later := next_frame(data, offset, header.salt)) is not None:
-        raise StoreRefused(f"{path}: frame {number} at byte {offset} is damaged, but frame {later.number} follows it")
-
-
-def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:
-    """The complete frame with a right checksum that begins here, if there is one."""
-    length = payload_length(data, offset, salt)
-    if length is None:
-        return None
-    _, _, number, crc = FRAME_HEADER.unpack_from(data, offset)
-    begin = offset + FRAME_HEADER_BYTES
-    end = begin + length
-    payload = data[begin:end]
-    if data[end : end + 1] != END or zlib.crc32(payload, salt) != crc:
-        return None
-    return Frame(number=number, payload=payload, end=end + len(END))
-
-
-def payload_length(data: bytes, offset: int, salt: int) -> int | None:
-    """From the header of the frame here, if that is complete and its checksum right."""
-    fields = data[offset : offset + FRAME_HEADER.size]
-    rest = data[offset + FRAME_HEADER.size : offset + FRAME_HEADER_BYTES]
-    if not fields.startswith(FRAME_MAGIC) or rest != CRC.pack(zlib.crc32(fields, salt)) + END:
-        return None
-    length: int = FRAME_HEADER.unpack(fields)[1]
-    return length
-
-
-def was_cut(data: bytes, offset: int, salt: int) -> bool:
-    """Whether a crash can have left this: nothing, or a frame of which some part was never written."""
-    length = payload_length(data, offset, salt)
-    if length is None:
-        return lacks_part(data, offset, offset + FRAME_HEADER_BYTES)
-    return lacks_part(data, offset, offset + FRAME_HEADER_BYTES + length + len(END))
-
-
-def lacks_part(data: bytes, begin: int, end: int) -> bool:
-    """Whether the last byte, or all bytes in one sector, are zero. No part ends with a zero byte."""
-    if end > len(data) or data[end - 1] == 0:
-        return True
-    bounds = [begin, *range(begin - begin % SECTOR_BYTES + SECTOR_BYTES, end, SECTOR_BYTES), end]
-    return any(not any(data[start:stop]) for start, stop in pairwise(bounds))
-
-
-def next_frame(data: bytes, offset: int, salt: int) -> Frame | None:
-    """The first frame with a right checksum anywhere after this offset."""
-    while (offset := data.find(FRAME_MAGIC, offset + 1)) >= 0:
-        if (frame := frame_at(data, offset, salt)) is not None:
-            return frame
-    return None
-
-
-def encode_frame(number: int, payload: bytes, salt: int) -> bytes:
-    fields = FRAME_HEADER.pack(FRAME_MAGIC, len(payload), number, zlib.crc32(payload, salt))
-    return b"".join((fields, CRC.pack(zlib.crc32(fields, salt)), END, payload, END))
-
-
-def decode(path: Path, frame: Frame) -> Payload:
-    try:
-        return decoder.decode(frame.payload)
-    except DecodeError as error:
-        raise StoreRefused(f"{path}: frame {frame.number} is not what this version writes: {error}") from None
+def marked(payload: bytes, begin: int) -> bytes:
+    """With a byte that is not zero at the beginning of every sector of the file."""
+    room = -begin % SECTOR_BYTES
+    if len(payload) <= room:
+        return payload
+    step = SECTOR_BYTES - len(END)
+    return END.join([payload[:room], *[payload[at : at + step] for at in range(room, len(payload), step)]])
 
 
 def segment_path(folder: Path, generation: int) -> Path:

@@ -25,8 +25,9 @@ from epoxy.store.conflicts import Values
 from epoxy.store.cut import ViewCut
 from epoxy.store.embedded.files import SYSTEM_FILES, Files
 from epoxy.store.embedded.io_thread import AdaptiveIoThread, IoExecutor, IoThread, Post
-from epoxy.store.embedded.log import LogPosition, WriteAheadLog, recover
+from epoxy.store.embedded.log import LogPosition, WriteAheadLog
 from epoxy.store.embedded.memtable import EMPTY, MISSING, Memtable, MemtableStack, Replaced, StoreView
+from epoxy.store.embedded.recovery import recover
 from epoxy.store.embedded.scrub import ScrubPage, verify
 from epoxy.store.embedded.space import cause_of, usage_of
 from epoxy.store.embedded.tree import DamageReports, Tree
