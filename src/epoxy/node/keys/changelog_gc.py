@@ -36,6 +36,9 @@ SHARE = 0.1
 """Of the time, while there are rows to delete. A row is deleted five times as fast as a commit adds one, so this keeps
 up with a node that spends half of its time on commits."""
 
+CROWDED_SHARE = 0.5
+"""While they take more than they may: large values are committed as fast as the disk writes."""
+
 MARKS = 16
 """Points in time that are kept to tell the age of rows: rows stay up to a sixteenth of the age longer."""
 
@@ -108,7 +111,8 @@ class ChangelogGc:
         try:
             measuring, removing = self._measure_some(), self._remove_some(begun_ms)
             if measuring or removing:
-                rest_ms = (self._clock.now_ms() - begun_ms) * (1 / SHARE - 1)
+                share = CROWDED_SHARE if self.kept_bytes > self.ceiling().size else SHARE
+                rest_ms = (self._clock.now_ms() - begun_ms) * (1 / share - 1)
             elif self._counted - self._recorded >= RECORD_BYTES:
                 self._recorded = self._counted
                 self._store.transact(partial(self._space.record, size=self._size))
