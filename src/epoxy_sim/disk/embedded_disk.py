@@ -13,6 +13,7 @@ from epoxy.model.errors import StoreError, StoreFailed
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.io_thread import Post
 from epoxy.store.embedded.store import EmbeddedStore
+from epoxy_sim.disk import damage
 from epoxy_sim.disk.port import DiskUser
 from epoxy_sim.disk.sim_files import PowerCut, SimFiles
 from epoxy_sim.disk.volume import Volume
@@ -132,6 +133,7 @@ class EmbeddedDisk:
         return self._store
 
     def crash(self, keep: float) -> None:
+        """If all is kept, only the process has ended: what it wrote is in the page cache, and still not synced."""
         assert self._files is not None, "a crash ends a process"
         for executor in self._executors:
             if executor.under_way is not None:
@@ -146,6 +148,9 @@ class EmbeddedDisk:
         return EmbeddedDisk(
             f"{self._seed}/{self._images}", self._replica, self.volume.image(), log_bytes=self._log_bytes
         )
+
+    def shorten(self) -> None:
+        damage.shorten(self.volume.folder(FOLDER), self.dice)
 
     def lie(self) -> None:
         self.volume.lying = True
@@ -175,7 +180,10 @@ class EmbeddedDisk:
     def _cut_power(self, keep: float) -> None:
         assert self._files is not None
         self._files.end()
-        self.volume.cut_power(keep, self.dice)
+        if keep == 1.0 and not self.volume.lying:
+            self.volume.locked.clear()
+        else:
+            self.volume.cut_power(keep, self.dice)
         if self._store is not None:
             self._store.close()
         self._files = self._store = None

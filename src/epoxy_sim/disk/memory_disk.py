@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from epoxy.model.errors import StoreRefused
 from epoxy.store.memory import MemoryStore
 from epoxy_sim.disk.port import DiskUser
 
@@ -13,8 +14,12 @@ class MemoryDisk:
         self._contents = dict(contents or {})
         self._store: MemoryStore | None = None
         self._before_lies: dict[bytes, bytes] | None = None
+        self._shortened = False
 
     def open(self, user: DiskUser) -> MemoryStore:
+        if self._shortened:
+            raise StoreRefused("the log is shorter than it was made")
+
         def synced(done: Callable[[], None]) -> None:
             error = user.disk_error()
             if error is not None:
@@ -34,7 +39,13 @@ class MemoryDisk:
         self._store = None
 
     def image(self) -> "MemoryDisk":
-        return MemoryDisk(self._contents if self._store is None else self._store.survivors())
+        copy = MemoryDisk(self._contents if self._store is None else self._store.survivors())
+        copy._shortened = self._shortened
+        return copy
+
+    def shorten(self) -> None:
+        """As the embedded store, this one refuses such a log."""
+        self._shortened = True
 
     def lie(self) -> None:
         if self._before_lies is None:

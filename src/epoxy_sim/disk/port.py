@@ -33,5 +33,8 @@ class Disk(Protocol):
     def image(self) -> "Disk":
         """A copy of the disk at this moment, as a snapshot of a running machine is one: all that is synced."""
 
+    def shorten(self) -> None:
+        """The log ends earlier than it did. Only while no process has the disk open."""
+
     def lie(self) -> None:
         """From now on syncs are reported and not done, until the next crash loses what they should have kept."""

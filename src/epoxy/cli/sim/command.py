@@ -6,7 +6,7 @@ import click
 
 from epoxy.cli import output
 from epoxy.cli.groups import SETTINGS, Group
-from epoxy.cli.sim import elect, keys, placement, results, txn
+from epoxy.cli.sim import elect, keys, placement, results, store, txn
 from epoxy.cli.sim import parameters as options
 from epoxy.cli.sim.campaigns import HELD, VIOLATED
 from epoxy.cli.sim.mutants import mutants
@@ -120,5 +120,6 @@ for command in (
     *(keys.per_key, keys.mutable, keys.membership, keys.as_described, soak, mutants),
     *(elect.elect, elect.as_described, elect.elect_mutants),
     *(txn.ordered, txn.ordered_mutants, placement.placement, placement.placement_mutants),
+    *(store.store, store.store_mutants),
 ):
     sim.add_command(command)

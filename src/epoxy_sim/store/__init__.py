@@ -1,0 +1,1 @@
+"""The embedded store alone, on a simulated disk, against a model."""

@@ -1,0 +1,55 @@
+"""A whole run of the store as data: commits, crashes, and what happens to its disk."""
+
+import enum
+
+from msgspec import Struct
+
+
+class StoreStepKind(enum.Enum):
+    COMMIT = "commit"
+    WAIT = "wait"
+    CRASH = "crash"
+    """A power cut, or a kill if all is kept; then the next start."""
+    FULL = "disk-full"
+    FAIL = "fsync-fails"
+    LIE = "lying-sync"
+    COPY = "copy"
+    """An image of the disk is put away."""
+    RESTORE = "old-copy"
+    """The disk is replaced by that image."""
+    FLIP = "bit-flips"
+    SECTOR = "sector-changes"
+    ZERO = "zeroed-tail"
+    SHORTEN = "shortened"
+    ROT_VALUE = "value-rots"
+    ROT_KEY = "key-rots"
+
+
+DAMAGES = (
+    StoreStepKind.FLIP,
+    StoreStepKind.SECTOR,
+    StoreStepKind.ZERO,
+    StoreStepKind.SHORTEN,
+    StoreStepKind.ROT_VALUE,
+    StoreStepKind.ROT_KEY,
+)
+"""Done to a disk while the store is down. The run ends with the start after it."""
+
+
+class StoreStep(Struct, frozen=True, kw_only=True):
+    """`rows`: of a commit, the number of a key and the size of its value, or -1: cleared. `share`: what a crash keeps, or
+    how long is waited, in milliseconds."""
+
+    kind: StoreStepKind
+    rows: tuple[tuple[int, int], ...] = ()
+    share: float = 0.0
+
+
+class StorePlan(Struct, frozen=True, kw_only=True):
+    seed: int
+    log_bytes: int
+    steps: tuple[StoreStep, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.steps)
