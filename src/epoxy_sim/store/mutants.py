@@ -7,7 +7,7 @@ from typing import Any
 from epoxy.store.conflicts import Values
 from epoxy.store.embedded import checksums, recovery
 from epoxy.store.embedded.files import Files, write_all
-from epoxy.store.embedded.log import FORMAT, LogPosition, Segment
+from epoxy.store.embedded.log import END, FORMAT, FRAME_HEADER, FRAME_HEADER_BYTES, LogPosition, Segment
 from epoxy.store.embedded.recovery import Frame, SegmentData
 from epoxy.store.embedded.store import LOG_FOLDER, EmbeddedStore
 from epoxy.store.embedded.tree import Tree
@@ -17,6 +17,7 @@ from epoxy_sim.patching import Mutant, Mutants, Patch, always, never, nothing
 MUTANTS: Mutants[Mutant] = Mutants(Mutant)
 mutant = MUTANTS.mutant
 
+position = EmbeddedStore.position
 sync_folder = SimFiles.sync_folder
 read_segment = recovery.read_segment
 write_frame = Segment.write
@@ -28,9 +29,9 @@ def acknowledge_at_once(_: EmbeddedStore, done: Callable[[], None]) -> None:
     done()
 
 
-@mutant(EmbeddedStore, "position", "position-early", "counts the frame that is being written")
+@mutant(EmbeddedStore, "position", "position-early", "counts commits that are not synced")
 def position_of_next(store: EmbeddedStore) -> int:
-    return store._log.next_frame
+    return position(store) + bool(store.pending)
 
 
 @mutant(SimFiles, "sync_folder", "names-not-synced", "a new segment's name is not synced")
@@ -39,7 +40,7 @@ def forget_names(files: SimFiles, folder: Path) -> None:
         sync_folder(files, folder)
 
 
-mutant(SimFiles, "sync", "length-not-synced", "a segment is named before its length is synced")(nothing)
+mutant(SimFiles, "sync", "length-not-synced", "a segment is named before its length is synced", since=300)(nothing)
 
 
 @mutant(EmbeddedStore, "_checkpoint", "log-goes-first", "a checkpoint drops the log before the tree has its rows")
@@ -74,10 +75,10 @@ def any_frame(segment: SegmentData, offset: int) -> Frame | None:
     end = recovery.body_end(segment, offset)
     if end is None or end > len(segment.data):
         return None
-    _, length, number, _ = recovery.FRAME_HEADER.unpack_from(segment.data, offset)
-    begin = offset + recovery.FRAME_HEADER_BYTES
+    _, length, number, _ = FRAME_HEADER.unpack_from(segment.data, offset)
+    begin = offset + FRAME_HEADER_BYTES
     payload = recovery.unmarked(segment.data[begin:end], begin)[:length]
-    return Frame(number=number, payload=payload, end=end + len(recovery.END))
+    return Frame(number=number, payload=payload, end=end + len(END))
 
 
 class PaddedFiles:
@@ -90,7 +91,7 @@ class PaddedFiles:
         return self._files.read_synced(path).ljust(1 << 16, b"\x00")
 
 
-@mutant(recovery, "read_segment", "length-unchecked", "a segment may be shorter than its header says")
+@mutant(recovery, "read_segment", "length-unchecked", "a segment may be shorter than its header says", since=100)
 def read_any_length(path: Path, files: Files, log_format: int = FORMAT) -> SegmentData:
     padded: Any = PaddedFiles(files)
     return read_segment(path, padded, log_format)
@@ -122,5 +123,3 @@ def go_on(segment: Segment, frame: bytes) -> int:
     except OSError:
         segment.broken = False
         return len(frame)
-
-

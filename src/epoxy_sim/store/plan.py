@@ -37,8 +37,8 @@ DAMAGES = (
 
 
 class StoreStep(Struct, frozen=True, kw_only=True):
-    """`rows`: of a commit, the number of a key and the size of its value, or -1: cleared. `share`: what a crash keeps, or
-    how long is waited, in milliseconds."""
+    """`rows`: of a commit, the number of a key and the size of its value, or -1: cleared. `share`: what a crash keeps,
+    or how long is waited, in milliseconds."""
 
     kind: StoreStepKind
     rows: tuple[tuple[int, int], ...] = ()

@@ -10,8 +10,8 @@ store = campaign_command(
     seeds="0..2000",
     short="The embedded store: power cuts, rot, lying syncs, old copies.",
     text="""The store of a node, on a simulated disk: power cuts tear, reorder and lose what was not synced; then bits
-    change, files get shorter, the disk has lied, or an old copy is put back. Nothing acknowledged is lost unnoticed, and
-    no read is wrong.
+    change, files get shorter, the disk has lied, or an old copy is put back. Nothing acknowledged is lost unnoticed,
+    and no read is wrong.
 
     \b
     Examples:
