@@ -1,0 +1,87 @@
+"""docs/operating-disks.md: an operator's day, its commands in order, and what they print."""
+
+import os
+import re
+from contextlib import ExitStack
+from pathlib import Path
+
+from epoxy.testing import Cluster, ClusterNode, cluster, free_ports
+from tests.end_to_end.pages import ROOT, Shell, blocks
+
+PAGE = ROOT / "docs" / "operating-disks.md"
+BLOCKS = blocks(PAGE)
+NAMES = {"us-east-1": "dc-1", "eu-west-1 at": "dc-2 at", "ap-northeast-1": "dc-3"}
+"""Of datacenters, on the page and in a test's cluster."""
+
+
+def transcript(heading: str) -> list[tuple[str, str]]:
+    """The commands under a heading, each with what it prints."""
+    steps: list[tuple[str, str]] = []
+    for line in "".join([text for place, text in BLOCKS if place == heading]).splitlines():
+        if line.startswith("$ "):
+            steps.append((line[2:], ""))
+        elif steps and line:
+            steps[-1] = steps[-1][0], f"{steps[-1][1]}{line}\n"
+    return steps
+
+
+def masked(text: str) -> str:
+    """Without numbers, sizes, addresses, times and ids."""
+    text = re.sub(r"http://\S+:\d+", "URL", text)
+    text = re.sub(r"\b[0-9a-f]{16}\b", "ID", text)
+    return re.sub(r"\d[\d.,:T+-]*( kB| MB| MiB)?", "#", text)
+
+
+def play(shell: Shell, steps: list[tuple[str, str]]) -> None:
+    for command, printed in steps:
+        said = shell.run(command)
+        assert masked(said).rstrip() == masked(shell.adapt(printed)).rstrip(), (command, said)
+
+
+def test_every_command_of_the_page_is_run_below() -> None:
+    assert [place for place, text in BLOCKS if text.startswith("$ ")] == [
+        "Look",
+        "Back up",
+        *["Restore into a new cluster"] * 3,
+        *["Replace a node"] * 2,
+    ]
+
+
+def test_the_day(tmp_path: Path) -> None:
+    with cluster(3, folder=tmp_path / "cluster") as nodes, ExitStack() as undo:
+        staging, newcomer = staged(tmp_path), nodes.prepare()
+        shell = operator_shell(tmp_path, nodes, newcomer, staging)
+        with nodes.client() as client:
+            client.reserve(b"user/ada", b"eu-west-1")
+            for number in range(10):
+                client.put(b"k/%d" % number, b"v")
+        restore = transcript("Restore into a new cluster")
+        play(shell, [*transcript("Look"), *transcript("Back up"), *restore[:2]])
+        undo.callback(staging.kill)
+        staging.start()
+        play(shell, restore[2:])
+        staging.kill()
+
+        nodes[1].kill()
+        newcomer.start(wait=False)
+        newcomer.wait_until(lambda status: status.state == "new", "there")
+        nodes[0].wait_until(lambda status: status.tolerated_failures == 0, "noticed")
+        nodes[2].wait_until(lambda status: status.tolerated_failures == 0, "noticed")
+        play(shell, transcript("Replace a node"))
+
+
+def staged(folder: Path) -> ClusterNode:
+    """The node of the page's own file, on free ports."""
+    http, resp = free_ports(2)
+    node = ClusterNode(node_id=1, datacenter="staging", folder=folder, http=http, resp=resp)
+    (sample,) = (text for _, text in BLOCKS if text.startswith("[node]"))
+    (folder / "staging-secret").write_text("0" * 64)
+    (folder / "staging-secret").chmod(0o600)
+    node.config.write_text(sample.replace("7900", str(http)))
+    return node
+
+
+def operator_shell(folder: Path, nodes: Cluster, newcomer: ClusterNode, staging: ClusterNode) -> Shell:
+    addresses = {"10.3.0.1:7800": newcomer.url, "10.1.0.1:7800": nodes[1].url, "127.0.0.1:7900": staging.url}
+    changes = {re.escape(f"http://{there}"): url for there, url in addresses.items()} | NAMES
+    return Shell(folder, {**os.environ, "EPOXY_URL": nodes[0].url}, changes)
