@@ -104,6 +104,8 @@ class FakeNode:
         self.misdeeds: deque[Misdeed] = deque()
         self.status: dict[str, Any] = dict(STATUS)
         self.inspected: object = []
+        self.scrubs: list[tuple[int, object]] = []
+        """Statuses and bodies, answer after answer; the last one stays."""
         self.members: list[object] = []
         """What is shown of the members, look after look; the last one stays."""
         self.orders: list[Any] = []
@@ -137,6 +139,9 @@ class FakeNode:
             self.changes(request, query)
         elif path == "/v2/status":
             request.reply(200, msgspec.json.encode(self.status), "application/json")
+        elif path == "/v2/scrub":
+            status, shown = self.scrubs.pop(0) if len(self.scrubs) > 1 else self.scrubs[0]
+            request.reply(status, msgspec.json.encode(shown), "application/json")
         elif path == "/v2/members" and request.command == "POST":
             self.orders.append(msgspec.json.decode(request.body))
             request.reply(self.verdict[0], msgspec.json.encode(self.verdict[1]), "application/json")

@@ -18,6 +18,7 @@ from epoxy.api.counters import Counters, Histogram, Requests
 from epoxy.model.cluster import ReplicaStatus
 from epoxy.model.writes import Path
 from epoxy.node.service import Node
+from epoxy.store.row_kinds import RowKind
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4.encode()
 
@@ -92,6 +93,26 @@ def disk_bytes(node: Node) -> dict[str, int]:
     return {"log": usage.log_bytes, "tree": usage.tree_bytes, "free": usage.free_bytes} if usage is not None else {}
 
 
+def scrubbed(node: Node, what: str) -> int:
+    return getattr(node.scrubber, what, 0)
+
+
+def scrub_progress(node: Node) -> float:
+    """By the rows of the round before; in the first one there is nothing to compare with."""
+    scrubber = node.scrubber
+    if scrubber is None or not scrubber.is_running or not scrubber.progress.last_rows:
+        return 0.0
+    return min(1.0, scrubber.progress.rows / scrubber.progress.last_rows)
+
+
+def scrub_ended(node: Node) -> float:
+    return node.scrubber.progress.ended_ms / 1000 if node.scrubber is not None else 0.0
+
+
+def rotten_rows(node: Node) -> dict[str, int]:
+    return {kind.name: node.repairs.found[kind] for kind in RowKind}
+
+
 COUNTED: tuple[Family, ...] = (
     Family(COUNTER, "proposals", "Writes answered, by outcome and path", lambda c: c.proposals, ("result", "path")),
     Family(HISTOGRAM, "proposal_duration_seconds", "From a write to its answer", lambda c: c.proposal_seconds),
@@ -112,6 +133,13 @@ OF_NODE: tuple[Family, ...] = (
     Family(GAUGE, "changelog_bytes", "Bytes of this replica's changelog", lambda n: n.changelog_bytes or 0),
     Family(GAUGE, "disk_bytes", "Of the data directory, and free beside it", disk_bytes, ("part",)),
     Family(COUNTER, "repaired_keys", "Keys learned by comparing with another replica", lambda n: n.repaired),
+    Family(COUNTER, "scrubbed_rows", "Rows checked by scrubs", lambda n: scrubbed(n, "rows")),
+    Family(COUNTER, "scrubbed_bytes", "Bytes checked by scrubs", lambda n: scrubbed(n, "bytes")),
+    Family(GAUGE, "scrub_progress", "Of the scrub under way, from 0 to 1; 0 if none is", scrub_progress),
+    Family(GAUGE, "scrub_last_timestamp_seconds", "When the last scrub ended; 0: never", scrub_ended),
+    Family(COUNTER, "rotten_rows", "Rows found rotten, by kind", rotten_rows, ("kind",)),
+    Family(COUNTER, "rotten_rows_repaired", "Of these, repaired", lambda n: n.repairs.repaired),
+    Family(GAUGE, "rotten_rows_left", "Of these, not repaired yet", lambda n: len(n.repairs.rotten)),
     Family(GAUGE, "replicas", "Members of the cluster", replicas_by_status, ("status",)),
     Family(GAUGE, "txn_term", "The term of the ordered engine this node is in", lambda n: n.ordered.replica.number),
     Family(GAUGE, "txn_open", "1 while this node orders transactions", lambda n: n.ordered.is_open),

@@ -27,6 +27,7 @@ ROOMS = {
     "inspect": "inspection",
     "members": "members",
     "backup": "backup",
+    "scrub": "scrub",
     "actor": "actors",
     "envoy": "actors",
     "bench": "bench",

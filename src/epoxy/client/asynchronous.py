@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from epoxy.client import backup_calls, calls
+from epoxy.client import backup_calls, calls, scrub_calls
 from epoxy.client.actors import AsyncActors
 from epoxy.client.async_pool import AsyncPool, pieces
 from epoxy.client.calls import Call
@@ -43,6 +43,8 @@ class AsyncClient(Pooled[AsyncPool]):
     backup_state = awaited(backup_calls.backup_state)
     backup_block = awaited(backup_calls.backup_block)
     end_backup = awaited(backup_calls.end_backup)
+    scrub = awaited(scrub_calls.scrub)
+    begin_scrub = awaited(scrub_calls.begin_scrub)
     inspect = awaited(calls.inspect)
 
     @property

@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from epoxy.client import backup_calls, calls
+from epoxy.client import backup_calls, calls, scrub_calls
 from epoxy.client.actors import Actors
 from epoxy.client.calls import Call
 from epoxy.client.feed import Feed
@@ -44,6 +44,8 @@ class Client(Pooled[BlockingPool]):
     backup_state = blocking(backup_calls.backup_state)
     backup_block = blocking(backup_calls.backup_block)
     end_backup = blocking(backup_calls.end_backup)
+    scrub = blocking(scrub_calls.scrub)
+    begin_scrub = blocking(scrub_calls.begin_scrub)
     inspect = blocking(calls.inspect)
 
     @property

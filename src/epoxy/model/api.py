@@ -167,6 +167,8 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     is known to have missed. `txn_kept` and `txn_kept_for`: how many it keeps because not all replicas have executed
     them, and which replicas lack a great deal. `longest_sync_ms`: at the disk, of the last seconds. `disk`: what the
     data directory takes. `changelog_bytes`, `changelog_limit`: what the changelog takes of it, and may take.
+    `rotten_rows`: rows whose checksum was wrong, since the node started; `unrepaired_rows`: those that still are.
+    `scrub_ended_at`: when all rows had been read and checked, in seconds since 1970.
     `clock_s`: seconds since 1970, by this node's clock. `invariant_violations`: seen by this process; not 0 means that
     data may be wrong. `flow_failures`: exceptions that only a bug explains. `compiled`: whether the hot
     modules are (decision 0015).
@@ -204,6 +206,9 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     changelog_bytes: int | None = None
     changelog_limit: int | None = None
     clock_s: float | None = None
+    rotten_rows: int = 0
+    unrepaired_rows: int = 0
+    scrub_ended_at: float | None = None
     invariant_violations: int = 0
     flow_failures: int = 0
     compiled: bool = False

@@ -21,7 +21,7 @@ from epoxy.api.resp.limits import RespLimits
 from epoxy.api.resp.server import RespServer
 from epoxy.backup.backups import Backups
 from epoxy.model.cluster import ClusterConfig
-from epoxy.model.errors import ConfigError, EpoxyError, StoreFailed
+from epoxy.model.errors import ConfigError, EpoxyError, RottenRow, StoreFailed
 from epoxy.model.messages import Reply, Request
 from epoxy.node.process import descriptors, signals
 from epoxy.node.process.config import Settings
@@ -36,6 +36,7 @@ from epoxy.runtime.coarse_timers import CoarseClock
 from epoxy.server.actors import ActorSystem
 from epoxy.server.member_url import check_member_url, members_reader, move_alone
 from epoxy.server.peer_router import PeerRouter
+from epoxy.server.scrubbing import EndsSoon, Scrubbing, cannot_start
 from epoxy.store.embedded.datadir import DataDir
 from epoxy.store.embedded.store import EmbeddedStore
 from epoxy.transport import tls
@@ -66,6 +67,9 @@ LAST_CALL_S = 0.25
 """How long a stopping node still reads requests, refuses them as `stopping`, and closes each connection after the
 answer, before it closes the idle ones: a request that is on its way when its connection is closed has no outcome. The
 longest round trip on earth."""
+
+END_S = 10.0
+"""How long a process that cannot start waits until the disk has the reason."""
 
 COLLECT_AFTER = 20_000, 20, 50
 """Thresholds of the garbage collector. With the default of 700 it looks at the thousands of objects of the writes under
@@ -102,6 +106,7 @@ class Process:
                 post=self._loop.call_soon_threadsafe,
                 schedule=self._loop.call_soon,
                 on_failure=self._store_failed,
+                on_rot=lambda key: self.node.repairs.noticed(key),
             )
             undo.callback(self._store.close)
             clock, dice = LoopClock(self._loop), SystemDice()
@@ -118,10 +123,15 @@ class Process:
                 link=self._link,
             )
             member_rpc = MemberRpcClient(self._peers.identity, self._peers.context)
-            self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm, member_rpc)
+            try:
+                self.node = Node(settings, self._store, self._peers, CoarseClock(clock), dice, self._alarm, member_rpc)
+            except RottenRow as rot:
+                undo.pop_all()
+                raise cannot_start(rot, settings.node.id, self._store, self._store_failed) from rot
             assert self.node.gate is not None, "a node with peers has a gate"
             self._peers.identity.gate = self._gate = self.node.gate
             self._gate.alarm = self._store_refused
+            scrubbing = Scrubbing(self.node, self._store, clock, self._store_failed)
             check_members(settings, self.node.replica.config)
             warn(settings, self._data_dir, self._certificate_flaw())
             self.metrics = Metrics(self.node, self._requests)
@@ -143,7 +153,7 @@ class Process:
             assert self.node.member is not None, "a process has links to members"
             self._backups = Backups(self.node.member, self._store, dice, settings.cluster.id, self.node.datacenter_of)
             self.node.on_refusal(lambda: self._backups.end(self.node.lifecycle.reason))
-            more = [*self._actors.routes(), *BackupRoutes(self._backups).table()]
+            more = [*self._actors.routes(), *BackupRoutes(self._backups).table(), *scrubbing.routes()]
             self._api = Api(self.node, self.metrics, handlers, self._names, more)
             self._connections = Connections(most)
             limits = RespLimits(connections=most, pipeline=settings.limits.pipeline)
@@ -292,8 +302,11 @@ class Process:
         LOGGER.error("a flow failed by a fault of this node", extra={"flow": flow}, exc_info=error)
 
     def _unexpected(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An exception that nothing caught: a bug, or a read from a store that has failed."""
+        """An exception that nothing caught: a bug, or a read from a store that has failed. A rotten row has its line in
+        the log since it was found."""
         error = context.get("exception")
+        if isinstance(error, RottenRow):
+            return
         if isinstance(error, StoreFailed):
             if self._stopped:
                 return
@@ -369,7 +382,11 @@ async def serve(settings: Settings) -> int:
     descriptors.raise_limit()
     over, hurry = asyncio.Event(), asyncio.Event()
     with signals.handled(lambda: (hurry if over.is_set() else over).set()):
-        process = Process(settings)
+        try:
+            process = Process(settings)
+        except EndsSoon:
+            await asyncio.sleep(END_S)
+            raise
         try:
             await process.start()
         except EpoxyError:

@@ -26,6 +26,7 @@ from epoxy.codec.quoting import escape, pack_bytes
 from epoxy.codec.tuple import STAMP_BYTES, pack, strinc
 from epoxy.model.ballot import NO_BALLOT, Ballot
 from epoxy.model.cluster import FIRST_SYSTEM_KEY
+from epoxy.model.errors import RottenRow
 from epoxy.model.members import NO_STAMP
 from epoxy.model.records import FRESH, LEGACY_PROPOSAL_ID, ChangelogEntry, CommittedRecord, KeyState, Proposal, Vote
 from epoxy.ports import KeyValue, Snapshot, Transaction
@@ -119,7 +120,7 @@ class Keyspace:
             row = self._keys + packed
             rows[row + VALUE], logged = wire.encode_decision(key, committed, after.lineage)
             entry = (self._changelog, USER_VERSION, logged)
-            if self._any_cached(view):
+            if self.any_cached(view):
                 rows[row + CACHE] = None
         promised = after.promised
         if promised is not before.promised and promised != before.promised:
@@ -148,7 +149,7 @@ class Keyspace:
             self._keys + packed + BALLOT: wire.encode_ballot(state.promised) if state.promised != NO_BALLOT else None,
             self._votes + packed: wire.encode_vote(state.vote) if state.vote is not None else None,
         }
-        if self._any_cached(view):
+        if self.any_cached(view):
             rows[self._keys + packed + CACHE] = None
         if self._any_legacy(view):
             rows |= dict.fromkeys(
@@ -176,10 +177,13 @@ class Keyspace:
             tx.set(self._caches, b"")
             tx.set(self._keys + pack_bytes(key) + CACHE, wire.encode_cached(proposal))
 
-    def _any_cached(self, view: Snapshot) -> bool:
+    def any_cached(self, view: Snapshot) -> bool:
         """Whether anything was ever cached here. Most replicas cache nothing; then a commit need not delete it."""
         if self._has_cached is None:
-            self._has_cached = view.get(self._caches) is not None
+            try:
+                self._has_cached = view.get(self._caches) is not None
+            except RottenRow:
+                self._has_cached = True
         return self._has_cached
 
     def page(self, view: Snapshot, prefix: bytes, after: bytes | None, limit: int) -> list[tuple[bytes, Proposal]]:
@@ -270,7 +274,10 @@ class Keyspace:
     def _any_legacy(self, view: Snapshot) -> bool:
         """Checked once: a running replica writes no rows of the first layout."""
         if self._has_legacy is None:
-            self._has_legacy = bool(view.range(self._legacy_keys, strinc(self._legacy_keys), limit=1))
+            try:
+                self._has_legacy = bool(view.range(self._legacy_keys, strinc(self._legacy_keys), limit=1))
+            except RottenRow:
+                self._has_legacy = True
         return self._has_legacy
 
     def move_legacy(self, tx: Transaction, after: bytes, limit: int) -> tuple[int, bytes | None]:

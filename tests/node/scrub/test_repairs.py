@@ -194,8 +194,9 @@ def test_a_row_that_a_scrub_found_and_no_lookup_finds_ends_the_node() -> None:
         (pack((LAYOUT, 1, VOTES, KEY)), "a vote of user/ada"),
         (pack((LEGACY_LAYOUT, 1, VALUES, KEY)), "a value of transactions of user/ada"),
         (b"\xfe\x00", "a row of no known kind"),
+        (pack((LAYOUT, 1, KV, KEY)) + CACHE, "a row of no known kind"),
     ],
-    ids=["promise", "vote", "transactions", "unknown"],
+    ids=["promise", "vote", "transactions", "unknown", "cached where none ever was"],
 )
 def test_what_only_this_replica_knew_ends_the_node_once(row: bytes, words: str) -> None:
     cluster, first = written()

@@ -12,7 +12,7 @@ import msgspec
 
 from epoxy.api.http import openapi
 from epoxy.api.http.backend import Backend
-from epoxy.api.http.calls import ApiCall
+from epoxy.api.http.calls import RETRY_AFTER_MS, ApiCall
 from epoxy.api.http.cross_site import CrossSiteGuard, Names
 from epoxy.api.http.inputs import BadRequest, shown
 from epoxy.api.http.routes import JSON, Route
@@ -22,7 +22,7 @@ from epoxy.api.http.routes_members import MembersRoutes
 from epoxy.api.http.routes_status import StatusRoutes, not_ready, plain_route
 from epoxy.api.http.routes_txn import TxnRoutes
 from epoxy.api.metrics import Metrics
-from epoxy.model.errors import InvalidRequest
+from epoxy.model.errors import InvalidRequest, RottenRow
 from epoxy.transport.http import response
 from epoxy.transport.http.exchange import Exchange, Handler
 
@@ -111,6 +111,8 @@ class Api:
                 call.reject(rejected)
             except InvalidRequest as error:
                 call.fail(400, "bad_request", str(error))
+            except RottenRow as rot:
+                call.fail(503, "rotten_row", f"{rot}; it is being repaired", retry_after_ms=RETRY_AFTER_MS)
 
     @cached_property
     def _document(self) -> bytes:

@@ -18,7 +18,7 @@ from epoxy.api.resp.limits import CACHED_GETS_BYTES, FLUSH_BYTES, LONG_CHUNK_BYT
 from epoxy.api.resp.reply_queue import Busy, Promise, Slot
 from epoxy.codec import resp
 from epoxy.codec.resp import CommandReader
-from epoxy.model.errors import InvalidRequest, StoreFailed
+from epoxy.model.errors import InvalidRequest, RottenRow, StoreFailed
 from epoxy.model.records import MAX_VALUE_BYTES
 from epoxy.transport.http.graceful_close import CLOSE_DELAY_S, FLUSH_S, cork, end_stream
 from epoxy.transport.http.response_cache import ResponseCache
@@ -244,6 +244,8 @@ class RespConnection(RespSession, asyncio.Protocol):
             reply = self._run(command, arguments)
         except InvalidRequest as error:
             reply = resp.error(f"ERR {error}")
+        except RottenRow as rot:
+            reply = resp.error(f"ERR {rot}; it is being repaired, try again")
         except StoreFailed:
             raise
         except Exception:

@@ -75,8 +75,9 @@ class PeerGate:
         self.identity = self.incarnation.store
         self.refused = space.refusal(store.newest())
         """Why this store takes no part any more, for good; empty if it does."""
-        self._noted = space.noted(store.newest())
-        self._sightings = space.sightings(store.newest())
+        # A store that is refused may be so because rows beside these are damaged.
+        self._noted = space.noted(store.newest()) if not self.refused else {}
+        self._sightings = space.sightings(store.newest()) if not self.refused else {}
         self._admitted: dict[int, int] = {}
         """The nonce of each peer that is heard in this configuration."""
         self._risen: set[int] = set()

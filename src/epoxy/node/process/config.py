@@ -78,10 +78,13 @@ class TlsSettings(Struct, frozen=True, kw_only=True):
 
 
 class StoreSettings(Struct, frozen=True, kw_only=True):
-    """`backfill`: move values of the first layout to the one in use."""
+    """`backfill`: move values of the first layout to the one in use. `scrub_days`: between two rounds in which all rows
+    are read and checked, `scrub_mib_s`: how fast at most."""
 
     driver: Literal["embedded"] = "embedded"
     backfill: bool = False
+    scrub_days: Annotated[int, Meta(ge=0, le=3_650)] = 7
+    scrub_mib_s: Annotated[int, Meta(ge=1, le=100_000)] = 8
 
 
 class Limits(Struct, frozen=True, kw_only=True):

@@ -15,9 +15,9 @@ from epoxy.model.errors import RottenRow
 from epoxy.model.writes import ReadFailed, ReadOutcome
 from epoxy.node.keys.changelog_gc import SWEPT_BYTES, SWEPT_ROWS, ChangelogGc
 from epoxy.node.keys.driver import Driver
-from epoxy.ports import Clock, Store
+from epoxy.ports import Clock, Store, StoreCut
 from epoxy.store.member_rows import MemberSpace
-from epoxy.store.row_kinds import Remedy, Row, RowKind, row_of
+from epoxy.store.row_kinds import UNKNOWN, Remedy, Row, RowKind, row_of
 
 AT_ONCE = 8
 """Keys that are read from others at the same time: rot comes in pages of many rows, and clients go on meanwhile."""
@@ -58,6 +58,8 @@ class Repairs:
         self._waiting: deque[bytes] = deque()
         self._reading = 0
         self._tries: Counter[bytes] = Counter()
+        self._written: list[bytes] = []
+        self._replacing = False
 
     def noticed(self, key: bytes) -> None:
         """A read met a rotten row, perhaps in the middle of a transaction: it is looked at in the next turn."""
@@ -70,7 +72,7 @@ class Repairs:
         return [in_words(row) for row in list(self.rotten.values())[:MAX_LISTED]]
 
     def _look(self, key: bytes) -> None:
-        row = row_of(key, self._driver.replica.me)
+        row = self._row(key)
         is_there = self._is_there(key)
         self._noticed.discard(key)  # not before it was read, which is noticed again
         if is_there or (is_there is False and row.remedy in (Remedy.DROP, Remedy.RENEW, Remedy.TRUNCATE)):
@@ -84,6 +86,13 @@ class Repairs:
         else:
             self.report("error", in_words(row), row.remedy.value)
             self._mend(key)
+
+    def _row(self, key: bytes) -> Row:
+        """A cached value where none was ever cached is a promise whose key was changed."""
+        replica = self._driver.replica
+        row = row_of(key, replica.me)
+        is_known = row.kind is not RowKind.CACHE or replica.keyspace.any_cached(self._store.newest())
+        return row if is_known else UNKNOWN
 
     def _is_there(self, key: bytes) -> bool | None:
         """None: it is rotten."""
@@ -179,14 +188,26 @@ class Repairs:
         self._clock.call_later(pause_ms, partial(self._mend, key))
 
     def _mended(self, key: bytes) -> None:
-        self._store.when_durable(partial(self._durable, key))
+        """Written, and on its way to the tree. Until it is there, reads of the rows beside it meet the rotten one."""
+        self._written.append(key)
+        self._clock.call_later(0, self._replace)
 
-    def _durable(self, key: bytes) -> None:
-        row = self.rotten.pop(key, None)
-        if row is not None:
+    def _replace(self) -> None:
+        """A cut makes a checkpoint: one for all rows that were written by then."""
+        if self._written and not self._replacing:
+            keys, self._written = self._written, []
+            self._replacing = True
+            self._store.cut(partial(self._replaced, keys))
+
+    def _replaced(self, keys: list[bytes], cut: StoreCut) -> None:
+        cut.close()
+        self._replacing = False
+        for key in keys:
+            row = self.rotten.pop(key)
             self.repaired += 1
             self._tries.pop(key, None)
             self.report("info", in_words(row), "repaired")
+        self._replace()
 
 
 def in_words(row: Row) -> str:
