@@ -176,6 +176,10 @@ bench-learn: setup ## how fast a newcomer copies KEYS (default 1000000): two sto
 	$(BIN)/python -m benchmarks.learn_cluster --keys $(KEYS)
 
 FAILOVERS ?= 20
+.PHONY: bench-backup
+bench-backup: setup ## back up KEYS (default 1000000) from three real nodes while clients write, look for every key, restore
+	$(BIN)/python -m benchmarks.backup --keys $(KEYS)
+
 .PHONY: bench-failover
 bench-failover: setup ## fail over real servers beside Redis Sentinel, FAILOVERS (default 20) of each kind; 10 minutes
 	$(BIN)/python -m benchmarks.failover --failovers $(FAILOVERS)

@@ -12,9 +12,7 @@ It ends by itself when its reader is silent for a minute.
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from itertools import count
-from time import perf_counter
 
 from epoxy import __version__
 from epoxy.backup.format import Kind
@@ -158,15 +156,13 @@ class Backup:
         if self._making or self._stream is None or self.phase != "ready" or len(self._made) > 1:
             return
         self._making = True
-        began = perf_counter()
-        self._stream.next(partial(self._have_made, began), self._broke)
+        self._stream.next(self._have_made, self._broke)
 
-    def _have_made(self, began: float, block: bytes | None) -> None:
-        if self.phase == "failed":
+    def _have_made(self, block: bytes | None) -> None:
+        if self.phase == "failed" or self._stream is None:
             return
-        took_ms = (perf_counter() - began) * 1000
         stamp, self._stamp = self._stamp, self._store.newest_stamp()
-        rest_ms = min(LONGEST_REST_MS, took_ms * (1 / SHARE - 1)) if stamp != self._stamp else 0.0
+        rest_ms = min(LONGEST_REST_MS, self._stream.cpu_ms * (1 / SHARE - 1)) if stamp != self._stamp else 0.0
         self._newest += 1
         self._made[self._newest] = block
         self._hand_out()

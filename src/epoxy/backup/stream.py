@@ -43,6 +43,8 @@ class BackupStream:
         self._labels: set[int] = set()
         """Of the datacenters that own names."""
         self._blocks: Iterator[bytes] | None = None
+        self.cpu_ms = 0.0
+        """That the last block took in the store's thread."""
         self.totals = dict.fromkeys((Kind.KEYS, Kind.VALUES, Kind.ACTORS), KindTotal())
 
     @property
@@ -60,9 +62,11 @@ class BackupStream:
         self._spool.close()
 
     def _next(self, view: Snapshot) -> bytes | None:
+        begun_s = time.thread_time()
         if self._blocks is None:
             self._blocks = self._all(view)
         block = next(self._blocks, None)
+        self.cpu_ms = (time.thread_time() - begun_s) * 1000
         if block is not None:
             kind, records = check_block(block)
             self.totals[kind] = self.totals[kind].plus(records, len(block))

@@ -151,6 +151,7 @@ class Process:
             self._actors.max_envoys = min(self._actors.max_envoys, most)
             handlers = endpoints | {LINKS_PATH: links}
             assert self.node.member is not None, "a process has links to members"
+            self.node.member.backup_source.cpu_ms = cpu_ms
             self._backups = Backups(self.node.member, self._store, dice, settings.cluster.id, self.node.datacenter_of)
             self.node.on_refusal(lambda: self._backups.end(self.node.lifecycle.reason))
             more = [*self._actors.routes(), *BackupRoutes(self._backups).table(), *scrubbing.routes()]
@@ -319,6 +320,11 @@ class Process:
         LOGGER.critical("the store failed; ending without another answer", extra={"detail": str(error)})
         sys.stderr.flush()
         os._exit(EXIT_STORE)
+
+
+def cpu_ms() -> float:
+    """Of this thread."""
+    return time.thread_time() * 1000
 
 
 def check_members(settings: Settings, in_force: ClusterConfig) -> None:

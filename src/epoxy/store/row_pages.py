@@ -16,7 +16,7 @@ from epoxy.model.members import DIGEST_BYTES, MAX_PAGE_BYTES, MAX_PAGE_ROWS, STR
 from epoxy.model.records import ChangelogEntry
 from epoxy.ports import KeyValue, Snapshot
 from epoxy.store.keyspace import KV, LAYOUT, VALUE_OF_A_KEY, key_of, rows_of
-from epoxy.store.member_rows import fitting
+from epoxy.store.member_rows import entry_bytes, fitting
 
 
 class HeldSpace:
@@ -35,11 +35,13 @@ class HeldSpace:
         told = [self._stretch(part, open_ended=False) for part in parts[:-1]]
         return (*told, self._stretch(parts[-1], open_ended=not more))
 
-    def page(self, view: Snapshot, after: bytes | None, held: Sequence[Stretch]) -> HeldPage:
-        """What is in stretches that differ from the reader's, within the limits of a page; at least one entry, if there
-        is any."""
-        entries: list[ChangelogEntry] = []
-        size = MAX_PAGE_BYTES
+    def page(
+        self, view: Snapshot, after: bytes | None, held: Sequence[Stretch], begun: Sequence[ChangelogEntry] = ()
+    ) -> HeldPage:
+        """What is in stretches that differ from the reader's, within the limits of a page, which may have been `begun`;
+        at least one entry, if there is any."""
+        entries = list(begun)
+        size = MAX_PAGE_BYTES - sum(map(entry_bytes, entries))
         for stretch in held:
             rows, more = fitting(self._rows(view, after, stretch.until), self.page_rows - len(entries), size, row_bytes)
             if entries and (more or len(entries) + len(rows) > self.page_rows):

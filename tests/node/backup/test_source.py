@@ -1,6 +1,7 @@
 """What a member answers to one that makes a backup."""
 
 from functools import partial
+from itertools import count
 
 from epoxy.codec.tuple import pack
 from epoxy.model.ballot import fast_ballot
@@ -18,6 +19,7 @@ from epoxy.model.members import (
     VotesRead,
 )
 from epoxy.model.messages import EpochAhead, Failed, StaleEpoch
+from epoxy.model.records import ChangelogEntry
 from epoxy.node.backup.source import SLICE, BackupSource, actors_page
 from epoxy.node.keys.replica import Replica
 from epoxy.protocol.members.digest import NOTHING
@@ -35,6 +37,8 @@ class Place:
         self.replica = Replica(A, self.store, config, print)
         space = MemberSpace(self.replica.keyspace, A)
         self.source = BackupSource(self.replica, self.store, space, None, self.clock)
+        work = count()
+        self.source.cpu_ms = lambda: float(next(work))
 
     def ask(self, request: MemberRequest) -> MemberReply:
         replies: list[MemberReply] = []
@@ -58,7 +62,7 @@ def test_without_the_ordered_engine_there_is_no_frontier() -> None:
     assert isinstance(Place().ask(FrontierRead()), Failed)
 
 
-def test_a_comparison_rests_between_slices_and_ends_with_the_first_that_differs() -> None:
+def test_a_comparison_takes_several_turns_and_ends_with_a_full_page() -> None:
     source, reader = Place(), Place()
     for number in range(40):
         for place in (source, reader):
@@ -71,8 +75,15 @@ def test_a_comparison_rests_between_slices_and_ends_with_the_first_that_differs(
     page = source.ask(HeldRead(after=None, held=held))
     assert isinstance(page, HeldPage)
     assert [entry.key for entry in page.entries] == [b"20x", b"21"]
-    assert page.through == held[2 * SLICE - 1].until, "the rest is asked for after these are learned"
-    assert source.ask(HeldRead(after=b"21", held=(NOTHING,))) != page
+    assert page.through is None
+    source.source.held.page_rows = 1
+    page = source.ask(HeldRead(after=None, held=held))
+    assert isinstance(page, HeldPage)
+    assert (page.through, len(page.entries)) == (b"20x", 1), "the rest is asked for after these are learned"
+    assert source.clock.now_ms() > 0, "it rested between slices"
+    assert source.ask(HeldRead(after=b"38", held=(NOTHING,))) == HeldPage(
+        entries=(ChangelogEntry(key=b"39", committed=prop(b"v")),), through=b"39"
+    )
 
 
 def test_rows_of_actors_come_in_pages_and_no_others() -> None:

@@ -7,21 +7,18 @@ from typing import IO, assert_never
 
 import msgspec
 
-from epoxy.model.members import ActorRow, Frontier
-from epoxy.node.members.key_sync import Pace
+from epoxy.model.members import ActorRow, Frontier, Stretch
+from epoxy.node.backup.source import SLICE
 from epoxy.node.members.member import Membership
 from epoxy.ports import Store
 from epoxy.protocol.members import gather
-from epoxy.protocol.members.effects import BackupEffect, CollectActors, Execute, GiveWay, HostEffect, SummariseRows
+from epoxy.protocol.members.effects import BackupEffect, CollectActors, Execute, HostEffect, SummariseRows
 from epoxy.protocol.members.gather import GatherOutcome
 from epoxy.runtime.flow import Done, FlowRunner
 from epoxy.store.row_pages import HeldSpace
 
 SHARE = 0.3
 """Of this replica's time, while it compares its keys with others'."""
-
-SLICE = 16
-"""Stretches that are summarised in one turn of the event loop: a thousand rows, some two milliseconds."""
 
 EXECUTED_MS, LOOK_MS = 30_000.0, 20.0
 """How long transactions may take to be executed here, and how often that is checked."""
@@ -74,6 +71,17 @@ class ActorSpool:
             self._file.close()
 
 
+class Summary:
+    """Of what is held here beyond a key, as it grows."""
+
+    def __init__(self, after: bytes | None, wanted: int) -> None:
+        self.after = after
+        self.wanted = self.left = wanted
+        self.told: list[Stretch] = []
+        self.is_whole = False
+        self.done: Done | None = None
+
+
 class Gathering:
     """`actors`, then `keys`, then `transactions`; each calls back once, unless `stop` is called before."""
 
@@ -84,7 +92,8 @@ class Gathering:
         self.failures = member.failures
         self.send = member.send
         self._held = HeldSpace(member.replica.me)
-        self._pace = Pace(member.clock)
+        self._cpu_ms = member.backup_source.cpu_ms
+        self._summary: Summary | None = None
         self.spool = ActorSpool()
         self.compared = 0
         """Keys, so far."""
@@ -126,15 +135,13 @@ class Gathering:
     def perform(self, effect: HostEffect, done: Done) -> None:
         if isinstance(effect, BackupEffect):
             self._perform_here(effect, done)
-        elif isinstance(effect, GiveWay):
-            self._pace.give_way(effect.share, partial(done, None))
         else:
             self._member.perform(effect, done)
 
     def _perform_here(self, effect: BackupEffect, done: Done) -> None:
         match effect:
             case SummariseRows():
-                self._summarise(effect.after, effect.stretches, (), done)
+                self._summarise(effect, done)
             case CollectActors():
                 self.spool.add(effect.source, effect.rows, begins=effect.begins)
                 done(None)
@@ -143,17 +150,46 @@ class Gathering:
             case _:
                 assert_never(effect)
 
-    def _summarise(self, after: bytes | None, left: int, told: tuple[object, ...], done: Done) -> None:
-        """A slice in each turn of the event loop, and rests between them."""
-        if self._stopped:
+    def _summarise(self, effect: SummariseRows, done: Done) -> None:
+        """The next stretches, which were begun while the ones before were compared elsewhere: an older summary of this
+        replica is as good, since what it has learned meanwhile is only sent again."""
+        summary = self._summary
+        if summary is None or summary.after != effect.after:
+            summary = self._begin_summary(effect.after, effect.stretches)
+        summary.done = done
+        self._deliver(summary)
+
+    def _begin_summary(self, after: bytes | None, stretches: int) -> "Summary":
+        self._summary = summary = Summary(after, stretches)
+        self._summarise_some(summary)
+        return summary
+
+    def _summarise_some(self, summary: "Summary") -> None:
+        """A slice in each turn of the event loop, and a rest after it."""
+        if self._stopped or summary is not self._summary:
             return
-        some = self._pace.timed(lambda: self._held.stretches(self._store.newest(), after, min(SLICE, left)))
+        begun_ms = self._cpu_ms()
+        after = summary.told[-1].until if summary.told else summary.after
+        some = self._held.stretches(self._store.newest(), after, min(SLICE, summary.left))
         self.compared += sum([stretch.count for stretch in some])
-        told = (*told, *some)
-        if some[-1].until is None or left <= SLICE:
-            self._pace.give_way(SHARE, partial(done, told))
+        summary.told += some
+        summary.left -= SLICE
+        rest_ms = (self._cpu_ms() - begun_ms) * (1 / SHARE - 1)
+        if some[-1].until is None or summary.left <= 0:
+            summary.is_whole = True
+            self.clock.call_later(rest_ms, partial(self._deliver, summary))
         else:
-            self._pace.give_way(SHARE, partial(self._summarise, some[-1].until, left - SLICE, told, done))
+            self.clock.call_later(rest_ms, partial(self._summarise_some, summary))
+
+    def _deliver(self, summary: "Summary") -> None:
+        done = summary.done
+        if summary is not self._summary or not summary.is_whole or done is None or self._stopped:
+            return
+        self._summary = None
+        until = summary.told[-1].until
+        if until is not None:
+            self._begin_summary(until, summary.wanted)
+        done(tuple(summary.told))
 
     def _execute(self, frontier: Frontier, done: Done) -> None:
         engine = self._member.txn_sync.engine if self._member.txn_sync is not None else None
