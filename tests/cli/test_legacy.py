@@ -79,6 +79,8 @@ def test_what_is_imported_is_committed_at_version_0(config: Path) -> None:
 def test_a_second_import_changes_nothing_and_a_dry_run_writes_nothing(config: Path) -> None:
     tried = imported(config, LINES, "--dry-run", "--json")
     assert json.loads(tried.output) == {"replica": 1, "dry_run": True, "written": 2, "present": 0}
+    assert not (config.parent / "data").exists()
+    assert "line 1: " in imported(config, "{}\n", "--dry-run").output
     assert held(config, b"user/ada") is None
     imported(config, LINES)
     again = imported(config, LINES, "--json")

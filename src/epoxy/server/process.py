@@ -26,7 +26,7 @@ from epoxy.model.messages import Reply, Request
 from epoxy.node.process import descriptors, signals
 from epoxy.node.process.config import Settings
 from epoxy.node.process.exits import EXIT_STORE
-from epoxy.node.process.listening import listen
+from epoxy.node.process.listening import check_address, listen
 from epoxy.node.process.logs import LOGGER
 from epoxy.node.process.secret_files import is_open_to_others, read_resp_password, read_secret
 from epoxy.node.service import Node
@@ -85,6 +85,9 @@ class Process:
         secret, password = read_secret(settings), read_resp_password(settings)
         check_regions(settings)
         check_hash()
+        check_address("node.http", settings.node.http)
+        if settings.node.resp is not None:
+            check_address("node.resp", settings.node.resp)
         self._stopped = False
         self._server_tls, self._client_tls = tls_contexts(settings)
         name = f"{settings.node.datacenter} (replica {settings.node.id})"

@@ -8,7 +8,7 @@ import pytest
 
 from epoxy.model.address import Address
 from epoxy.model.errors import CannotListen, ConfigError, EpoxyError
-from epoxy.node.process.listening import listen
+from epoxy.node.process.listening import check_address, listen
 
 HERE = Address("127.0.0.1", 7)
 
@@ -39,3 +39,14 @@ def test_a_port_that_cannot_be_opened_names_its_setting(error: OSError, kind: ty
 
 def test_a_port_that_opens_is_returned() -> None:
     assert asyncio.run(listen("node.http", HERE, opened())) == "listening"
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "a..b", "x" * 70])
+def test_a_host_name_that_is_not_found_is_a_wrong_setting(host: str) -> None:
+    with pytest.raises(ConfigError, match=f"^node.resp: cannot listen on {host}:7: "):
+        check_address("node.resp", Address(host, 7))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "0.0.0.0", "localhost"])
+def test_an_address_and_a_known_name_are_fine(host: str) -> None:
+    check_address("node.http", Address(host, 0))

@@ -3,7 +3,7 @@
 import pytest
 
 from epoxy.model.cluster import ClusterConfig, first_epoch
-from epoxy.model.errors import InvariantViolation
+from epoxy.model.errors import InvariantViolation, StoreFailed
 from epoxy.model.instances import (
     Closed,
     Deps,
@@ -45,6 +45,16 @@ def test_what_was_held_is_held_after_a_crash() -> None:
     assert after.waits_for(ONE)
     after.handle(commit(ONE))
     assert after.log.executed == {2: 2}
+
+
+def test_a_vote_that_is_not_stored_is_not_in_memory_either() -> None:
+    """The next replica that asks would be told of it."""
+    store = MemoryStore()
+    voting = replica(store=store)
+    store.close()
+    with pytest.raises(StoreFailed):
+        voting.handle(PreAccept(id=ONE, command=write(), deps=Deps()))
+    assert voting.log.instances == {}
 
 
 def test_a_founder_begins_the_first_term_and_one_that_comes_later_does_not() -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 from collections.abc import Awaitable
 from typing import TypeVar
 
@@ -9,6 +10,16 @@ from epoxy.model.address import Address
 from epoxy.model.errors import CannotListen, ConfigError
 
 T = TypeVar("T")
+
+
+def check_address(setting: str, address: Address) -> None:
+    """ConfigError for a host name that is not found. `listen` would say so, too, but later: after the data directory
+    was made."""
+    try:
+        socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no host name"
+        raise ConfigError(f"{setting}: cannot listen on {address}: {reason}") from error
 
 
 async def listen(setting: str, address: Address, listening: Awaitable[T]) -> T:

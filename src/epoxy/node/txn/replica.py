@@ -261,18 +261,23 @@ class OrderedReplica:
     def _keep(self, before: Instance, after: Instance) -> None:
         if after is before or after == before:
             return
+        if not after.is_committed:
+            # The row first: a vote that is only in memory would be told to the next replica that asks.
+            self._store.transact(lambda tx: self.rows.save(tx, before, after))
+            self.log.put(after)
+            self.on_change(after)
+            return
         self.log.put(after)
-        waited = self._executor.free(after.id) if after.is_committed else []
-        if after.is_committed and self._waits_for_nothing(after):
+        waited = self._executor.free(after.id)
+        if self._waits_for_nothing(after):
             self._executor.execute([after.id], before)
         else:
             self._store.transact(lambda tx: self.rows.save(tx, before, after))
         self.on_change(after)
-        if after.is_committed:
-            self._votes.drop(after.id)
-            self._executor.add(after.id, *waited)
-            self.execute_some()
-            self.on_news(after.id)
+        self._votes.drop(after.id)
+        self._executor.add(after.id, *waited)
+        self.execute_some()
+        self.on_news(after.id)
 
     def _waits_for_nothing(self, decided: Instance) -> bool:
         return decided.nop or next(self.log.unexecuted(self.log.deps_of(decided)), None) is None
