@@ -33,6 +33,7 @@ ROOMS = {
     "bench": "bench",
     "elect": "elect",
     "restore": "restore",
+    "rescue": "rescue",
     "legacy": "legacy",
     "sim": "sim.command",
 }

@@ -76,6 +76,10 @@ class Keyspace:
         self._has_legacy: bool | None = None
         self._has_cached: bool | None = None
 
+    def rows(self) -> tuple[bytes, bytes, bytes]:
+        """The beginnings of the rows of keys, of votes, and of keys of the first layout."""
+        return self._keys, self._votes, self._legacy_keys
+
     def value_row(self, key: bytes) -> bytes:
         """The row of the committed record."""
         return self._keys + pack_bytes(key) + VALUE

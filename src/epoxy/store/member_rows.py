@@ -119,7 +119,8 @@ class MemberSpace:
         tx.set(self._identity, draw.to_bytes(IDENTITY_BYTES, "big"))
         return draw
 
-    def _own_identity(self, view: Snapshot) -> int:
+    def own_identity(self, view: Snapshot) -> int:
+        """0: it has none yet."""
         return int.from_bytes(view.get(self._identity) or b"", "big")
 
     def noted(self, view: Snapshot) -> dict[int, int]:
@@ -169,7 +170,7 @@ class MemberSpace:
         return stretch(entries, entries[-1].key if more else None)
 
     def snapshot_page(self, view: Snapshot, request: SnapshotRead) -> SnapshotPage | CursorTruncated:
-        mine = self._own_identity(view)
+        mine = self.own_identity(view)
         if request.store not in (0, mine):
             return CursorTruncated()
         entries, more = self._page(self._held(view, request.after, request.held.until))
@@ -183,7 +184,7 @@ class MemberSpace:
 
     def changelog_page(self, view: Snapshot, request: ChangelogRead) -> ChangelogPage | CursorTruncated:
         after = request.after
-        if request.store != self._own_identity(view) or is_gone(after, self._keyspace.truncated(view)):
+        if request.store != self.own_identity(view) or is_gone(after, self._keyspace.truncated(view)):
             return CursorTruncated()
         cursors: list[bytes] = []
         entries, more = self._page(self._learned(view, after, cursors))

@@ -45,6 +45,10 @@ class OrderedSpace:
 
     # Values
 
+    def value_rows(self) -> bytes:
+        """The beginning of their keys."""
+        return self._values
+
     def value_row(self, key: bytes) -> bytes:
         return self._values + pack_bytes(key)
 
