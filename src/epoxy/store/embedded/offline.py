@@ -24,8 +24,8 @@ from epoxy.store.embedded.datadir import (
     release,
 )
 from epoxy.store.embedded.files import MAP_BYTES, SystemFiles, TreeCursor, TreeEnvironment
-from epoxy.store.embedded.log import recover
 from epoxy.store.embedded.memtable import EMPTY, Memtable, MemtableStack, newest_of_each
+from epoxy.store.embedded.recovery import recover
 from epoxy.store.embedded.store import LOG_FOLDER, TREE_FOLDER
 from epoxy.store.embedded.tree import DamageReports, Tree, TreeView
 
