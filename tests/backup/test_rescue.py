@@ -10,7 +10,7 @@ from epoxy.actors import directory as actors
 from epoxy.backup.files import BackupReader
 from epoxy.backup.format import Kind
 from epoxy.backup.open_writes import Doubt, OpenWrite
-from epoxy.backup.rescue import Rescue, RescueWriter, survey
+from epoxy.backup.rescue import RescueSurvey, RescueWriter, survey
 from epoxy.codec import wire
 from epoxy.codec.tuple import pack
 from epoxy.model.ballot import fast_ballot
@@ -55,7 +55,7 @@ def node(
     return directory(path / f"node-{me}", me, own, *fills, config=config, cluster=cluster)
 
 
-def surveyed(stack: ExitStack, *paths: Path, take: bool = True) -> Rescue:
+def surveyed(stack: ExitStack, *paths: Path, take: bool = True) -> RescueSurvey:
     return survey([stack.enter_context(StoppedStore(path)) for path in paths], take=take)
 
 

@@ -26,7 +26,7 @@ from epoxy.store.txn_rows import OrderedSpace
 Values = dict[bytes, bytes | None]
 
 
-class Progress(Struct, frozen=True, kw_only=True):
+class ExecutedSoFar(Struct, frozen=True, kw_only=True):
     """How far a survivor has executed. It has executed all of the terms before its own; -1: it has no part in any."""
 
     replica: int
@@ -53,12 +53,12 @@ def values_of(stores: Sequence[tuple[int, StoppedStore]]) -> tuple[Iterator[Reco
     return merged(furthest, written), doubts
 
 
-def progress_of(replica: int, store: StoppedStore) -> Progress:
+def progress_of(replica: int, store: StoppedStore) -> ExecutedSoFar:
     space = OrderedSpace(replica)
     term = space.term(store.rows)
     number = term.number if term is not None else 0
     log = space.within(number).load(store.rows)
-    return Progress(replica=replica, store=store, term=number if term is not None else -1, log=log)
+    return ExecutedSoFar(replica=replica, store=store, term=number if term is not None else -1, log=log)
 
 
 def learn(log: InstanceLog, other: InstanceLog) -> None:
@@ -84,7 +84,7 @@ def execute_decided(log: InstanceLog, state: ExecutionState) -> Values:
     return state.written
 
 
-def undecided(log: InstanceLog, all_of_them: Sequence[Progress], term: int) -> Iterator[OpenWrite]:
+def undecided(log: InstanceLog, all_of_them: Sequence[ExecutedSoFar], term: int) -> Iterator[OpenWrite]:
     for instance in sorted(log.instances.values(), key=lambda each: each.id):
         if not log.is_executed(instance.id) and instance.command is not None and not instance.nop:
             holders = tuple(each.replica for each in all_of_them if each.term == term and knows(each.log, instance))
@@ -97,7 +97,7 @@ def knows(log: InstanceLog, instance: Instance) -> bool:
     return instance.id in log.instances
 
 
-def merged(furthest: Progress, written: Values) -> Iterator[Record]:
+def merged(furthest: ExecutedSoFar, written: Values) -> Iterator[Record]:
     stored = ((key, 1, value) for key, value in stored_values(furthest))
     changed = ((key, 0, value) for key, value in sorted(written.items()))
     last = None
@@ -107,12 +107,12 @@ def merged(furthest: Progress, written: Values) -> Iterator[Record]:
         last = key
 
 
-def stored_values(furthest: Progress) -> Iterator[tuple[bytes, bytes | None]]:
+def stored_values(furthest: ExecutedSoFar) -> Iterator[tuple[bytes, bytes | None]]:
     root = OrderedSpace(furthest.replica).value_rows()
     return ((key_of(row, root), value) for row, value in furthest.store.scan(root, strinc(root)))
 
 
-def rotten_values(furthest: Progress) -> Iterator[OpenWrite]:
+def rotten_values(furthest: ExecutedSoFar) -> Iterator[OpenWrite]:
     """One of them is lost: other survivors may have it as of another moment."""
     for key, value in stored_values(furthest):
         if value is None:

@@ -36,7 +36,7 @@ CACHE_OF_A_KEY = b"\x00" + CACHE
 ACTOR_ROWS = pack((directory.ROOT,))
 
 
-class Part(enum.IntEnum):
+class HeldPart(enum.IntEnum):
     """What a row holds of a key. A value that was found elsewhere is committed, too."""
 
     RECORD = 0
@@ -46,7 +46,7 @@ class Part(enum.IntEnum):
     VOTE = 4
 
 
-Held = tuple[bytes, int, Part, bytes | None]
+Held = tuple[bytes, int, HeldPart, bytes | None]
 """Key, replica, part and value; a value of None is rotten."""
 
 
@@ -71,28 +71,28 @@ class Survivor:
         streams = (
             self._under(keys, part_of),
             self._under(legacy, legacy_part),
-            self._under(votes, lambda _: Part.VOTE),
+            self._under(votes, lambda _: HeldPart.VOTE),
         )
         return heapq.merge(*streams, key=itemgetter(0))
 
-    def _under(self, root: bytes, part: Callable[[bytes], Part]) -> Iterator[Held]:
+    def _under(self, root: bytes, part: Callable[[bytes], HeldPart]) -> Iterator[Held]:
         for row, value in self.store.scan(root, strinc(root)):
             key = key_of(row, root)
             if is_carried(key):
                 yield key, self.id, part(row), value
 
 
-def part_of(row: bytes) -> Part:
+def part_of(row: bytes) -> HeldPart:
     if row.endswith(VALUE_OF_A_KEY):
-        return Part.RECORD
-    return Part.CACHED if row.endswith(CACHE_OF_A_KEY) else Part.PROMISE
+        return HeldPart.RECORD
+    return HeldPart.CACHED if row.endswith(CACHE_OF_A_KEY) else HeldPart.PROMISE
 
 
-def legacy_part(_row: bytes) -> Part:
-    return Part.LEGACY
+def legacy_part(_row: bytes) -> HeldPart:
+    return HeldPart.LEGACY
 
 
-class Rescue(Struct, frozen=True, kw_only=True):
+class RescueSurvey(Struct, frozen=True, kw_only=True):
     """`lost`: members whose directories are not given. `behind`: given ones that are not what they were, and why."""
 
     survivors: Survivors
@@ -109,7 +109,7 @@ class Rescue(Struct, frozen=True, kw_only=True):
         return info.datacenter if info is not None and info.datacenter else f"replica-{replica}"
 
 
-def survey(stores: Sequence[StoppedStore], *, take: bool) -> Rescue:
+def survey(stores: Sequence[StoppedStore], *, take: bool) -> RescueSurvey:
     """Raises StoreRefused if these are not directories of one cluster."""
     found = sorted((Survivor(store) for store in stores), key=lambda each: each.id)
     config = max((each.config for each in found), key=lambda each: each.epoch)
@@ -117,7 +117,7 @@ def survey(stores: Sequence[StoppedStore], *, take: bool) -> Rescue:
     behind = {each.id: reason for each in found if (reason := behind_of(each, found))}
     present = tuple(each.id for each in found if each.id in config.voters)
     whole = is_quorum(config, present) and not behind
-    return Rescue(
+    return RescueSurvey(
         survivors=Survivors(config=config, voters=present, quorum=whole, take=take),
         stores=tuple(found),
         lost=tuple(replica for replica in config.replica_ids if replica not in {each.id for each in found}),
@@ -165,7 +165,7 @@ def behind_of(one: Survivor, all_of_them: Sequence[Survivor]) -> str:
     return ""
 
 
-def header_of(rescue: Rescue) -> BackupHeader:
+def header_of(rescue: RescueSurvey) -> BackupHeader:
     config = rescue.config
     first = rescue.stores[0]
     return BackupHeader(
@@ -186,7 +186,7 @@ def header_of(rescue: Rescue) -> BackupHeader:
 class RescueWriter:
     """Writes the backup, and collects what is in doubt."""
 
-    def __init__(self, rescue: Rescue) -> None:
+    def __init__(self, rescue: RescueSurvey) -> None:
         self._rescue = rescue
         self.doubts: list[OpenWrite] = []
         self.keys = 0
@@ -235,14 +235,14 @@ def held_of(key: bytes, rows: Iterable[Held]) -> HeldKey:
     for _, replica, part, value in rows:
         if value is None:
             held.rotten.add(replica)
-        elif part is Part.VOTE:
+        elif part is HeldPart.VOTE:
             held.votes[replica] = wire.decode_vote(value)
-        elif part is Part.PROMISE:
+        elif part is HeldPart.PROMISE:
             held.promised.add(replica)
-        elif part is Part.RECORD:
+        elif part is HeldPart.RECORD:
             held.records[replica] = value
         else:
-            proposal = wire.decode_cached(value) if part is Part.CACHED else legacy_proposal(value)
+            proposal = wire.decode_cached(value) if part is HeldPart.CACHED else legacy_proposal(value)
             record = wire.encode_committed_record(CommittedRecord(committed=proposal))
             held.records.setdefault(replica, record)
     return held

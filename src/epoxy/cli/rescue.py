@@ -12,7 +12,7 @@ import msgspec
 
 from epoxy.backup.format import BackupEnd
 from epoxy.backup.open_writes import Doubt, OpenWrite
-from epoxy.backup.rescue import Rescue, RescueWriter, survey
+from epoxy.backup.rescue import RescueSurvey, RescueWriter, survey
 from epoxy.cli import output
 from epoxy.cli.groups import SETTINGS
 from epoxy.cli.progress import ProgressBar
@@ -112,11 +112,11 @@ def stop(error: EpoxyError, status: int) -> NoReturn:
     sys.exit(status)
 
 
-def named(found: Rescue, ids: tuple[int, ...]) -> str:
+def named(found: RescueSurvey, ids: tuple[int, ...]) -> str:
     return ", ".join(f"{replica} ({found.datacenter(replica)})" for replica in ids)
 
 
-def explain(found: Rescue) -> None:
+def explain(found: RescueSurvey) -> None:
     """What is given and what is not, before anything is asked or written."""
     config = found.config
     given = tuple(each.id for each in found.stores)
@@ -132,7 +132,7 @@ def explain(found: Rescue) -> None:
         click.echo("these are no quorum: acknowledged writes may be missing", err=True)
 
 
-def confirm(found: Rescue, lost: str | None) -> None:
+def confirm(found: RescueSurvey, lost: str | None) -> None:
     """The operator types the members that are lost."""
     wanted = ",".join(map(str, found.lost))
     if not wanted and not lost:
@@ -183,7 +183,7 @@ def value_of(value: bytes | None) -> dict[str, Any]:
         return {"value_base64": value}
 
 
-def report(found: Rescue, end: BackupEnd, doubts: list[OpenWrite], out: Path, *, as_json: bool) -> None:
+def report(found: RescueSurvey, end: BackupEnd, doubts: list[OpenWrite], out: Path, *, as_json: bool) -> None:
     if as_json:
         output.emit_json(
             {
