@@ -24,6 +24,9 @@ def disk(*, free: int) -> dict[str, int]:
             Severity.WARNING,
             "us-east-1 (1) keeps 120000 decisions about transactions on its disk for replica 3",
         ),
+        ([visit(rotten_rows=3, unrepaired_rows=1)], Severity.BROKEN, "(1) has 1 rotten row that could not be repaired yet"),
+        ([visit(rotten_rows=3)], Severity.WARNING, "us-east-1 (1) has found 3 rotten rows, and repaired all"),
+        ([visit(clock_s=86_400.0 * 50, scrub_ended_at=86_400.0)], Severity.WARNING, "were last checked 49 days ago"),
         ([visit(flow_failures=2)], Severity.WARNING, "us-east-1 (1) has met 2 exceptions"),
         ([visit(disk=disk(free=800))], Severity.WARNING, "800 MiB left, beside a tree of 2.0 GiB and a log of 16"),
         ([visit(disk=disk(free=299))], Severity.BROKEN, "the disk of us-east-1 (1) has 299 MiB left"),
@@ -39,3 +42,8 @@ def test_each_trouble_is_named(visits: list[NodeVisit], severity: Severity, word
 def test_enough_room_is_no_finding() -> None:
     fine: dict[str, Any] = {"disk": disk(free=1024), "changelog_bytes": 1 << 30, "changelog_limit": 1 << 30}
     assert {finding.severity for finding in diagnose([visit(**fine)])} == {Severity.FINE}
+
+
+def test_a_node_that_was_never_scrubbed_is_no_finding() -> None:
+    assert {finding.severity for finding in diagnose([visit(clock_s=1e9)])} == {Severity.FINE}
+    assert {finding.severity for finding in diagnose([visit(clock_s=1e9, scrub_ended_at=1e9)])} == {Severity.FINE}

@@ -43,6 +43,7 @@ def test_every_command_of_the_page_is_run_below() -> None:
         "Look",
         "Back up",
         *["Restore into a new cluster"] * 3,
+        "Check the rows on a disk",
         *["Replace a node"] * 2,
     ]
 
@@ -62,6 +63,7 @@ def test_the_day(tmp_path: Path) -> None:
         play(shell, restore[2:])
         staging.kill()
 
+        play(shell, transcript("Check the rows on a disk"))
         nodes[1].kill()
         newcomer.start(wait=False)
         newcomer.wait_until(lambda status: status.state == "new", "there")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from epoxy.cli.diagnosis_disks import changelogs, disks, failures, kept, space, violations
+from epoxy.cli.diagnosis_disks import changelogs, disks, failures, kept, rot, scrubs, space, violations
 from epoxy.cli.diagnosis_links import ABSENT, CAUSES_HERE, clocks, cure, distances, encryption, links
 from epoxy.cli.diagnosis_members import COMING, arrivals, changes, transactions, unready
 from epoxy.cli.findings import Finding, NodeVisit, Severity, broken, fine, name, warning
@@ -25,7 +25,7 @@ def diagnose(visits: list[NodeVisit]) -> list[Finding]:
     statuses = [status for status in present if status.state not in OUTSIDE]
     expected = {peer.id for status in statuses for peer in status.peers if peer.status in COMING}
     found = [*links(conversing(present)), *attendance(visits, expected), *twins(present), *clusters(present)]
-    for look_at_all in (violations, failures, disks, space, changelogs):
+    for look_at_all in (violations, failures, rot, scrubs, disks, space, changelogs):
         found += look_at_all(present)
     found += clocks(visits)
     if statuses:

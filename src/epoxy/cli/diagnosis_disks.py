@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from epoxy.cli.findings import Finding, broken, name, warning
+from epoxy.cli.output import plural
 from epoxy.client.results import Status
 
 MANY_KEPT = 100_000
@@ -17,6 +18,9 @@ LEAST_FREE_BYTES = 300 << 20
 
 OVERLONG = 1.25
 """Of what a changelog may take. For a second it may take a little more."""
+
+LONG_UNSCRUBBED_DAYS = 30.0
+"""Four rounds, by default."""
 
 GIB = 1 << 30
 
@@ -38,6 +42,34 @@ def disks(statuses: list[Status]) -> Iterator[Finding]:
                 f"the disk of {name(status)} took {status.longest_sync_ms / 1000:.1f} s for a sync just now",
                 "Every acknowledgement of that node waits for it. Look for other load on the disk, or replace it.",
             )
+
+
+def rot(statuses: list[Status]) -> Iterator[Finding]:
+    for status in statuses:
+        url = "`epoxy scrub --url` with its address"
+        if status.unrepaired_rows:
+            yield broken(
+                f"{name(status)} has {plural(status.unrepaired_rows, 'rotten row')} that could not be repaired yet",
+                f"They are not served. Start the other nodes: a quorum of them has the values; then {url}. "
+                "With fewer than three nodes, replace it.",
+            )
+        elif status.rotten_rows:
+            yield warning(
+                f"{name(status)} has found {plural(status.rotten_rows, 'rotten row')}, and repaired all",
+                f"Its disk does not keep what was written. Look at it, then {url}; replace the node if there are more.",
+            )
+
+
+def scrubs(statuses: list[Status]) -> Iterator[Finding]:
+    """One that has never ended is no finding: a new node has a week for it."""
+    for status in statuses:
+        if status.clock_s is not None and status.scrub_ended_at:
+            days = (status.clock_s - status.scrub_ended_at) / 86_400
+            if days > LONG_UNSCRUBBED_DAYS:
+                yield warning(
+                    f"the rows of {name(status)} were last checked {days:.0f} days ago",
+                    "It is too busy, or store.scrub_days is 0: `epoxy scrub --url` with its address checks them now.",
+                )
 
 
 def space(statuses: list[Status]) -> Iterator[Finding]:
