@@ -24,7 +24,7 @@ def disk(*, free: int) -> dict[str, int]:
             Severity.WARNING,
             "us-east-1 (1) keeps 120000 decisions about transactions on its disk for replica 3",
         ),
-        ([visit(rotten_rows=3, unrepaired_rows=1)], Severity.BROKEN, "(1) has 1 rotten row that could not be repaired yet"),
+        ([visit(rotten_rows=3, unrepaired_rows=1)], Severity.BROKEN, "has 1 rotten row that could not be repaired"),
         ([visit(rotten_rows=3)], Severity.WARNING, "us-east-1 (1) has found 3 rotten rows, and repaired all"),
         ([visit(clock_s=86_400.0 * 50, scrub_ended_at=86_400.0)], Severity.WARNING, "were last checked 49 days ago"),
         ([visit(flow_failures=2)], Severity.WARNING, "us-east-1 (1) has met 2 exceptions"),
