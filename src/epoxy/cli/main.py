@@ -34,6 +34,7 @@ ROOMS = {
     "elect": "elect",
     "restore": "restore",
     "rescue": "rescue",
+    "store": "store",
     "legacy": "legacy",
     "sim": "sim.command",
 }

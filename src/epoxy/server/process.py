@@ -27,8 +27,9 @@ from epoxy.node.process import descriptors, signals
 from epoxy.node.process.config import Settings
 from epoxy.node.process.exits import EXIT_STORE
 from epoxy.node.process.listening import check_address, listen
-from epoxy.node.process.logs import LOGGER
+from epoxy.node.process.logs import LOGGER, ProgressLog
 from epoxy.node.process.secret_files import is_open_to_others, read_resp_password, read_secret
+from epoxy.node.process.sigbus import end_on_bus_error
 from epoxy.node.service import Node
 from epoxy.protocol.placement.ring import check_hash
 from epoxy.runtime.clock import LoopClock, SystemDice
@@ -71,6 +72,8 @@ longest round trip on earth."""
 END_S = 10.0
 """How long a process that cannot start waits until the disk has the reason."""
 
+STORE_FAILED = "the store failed; ending without another answer"
+
 COLLECT_AFTER = 20_000, 20, 50
 """Thresholds of the garbage collector. With the default of 700 it looks at the thousands of objects of the writes under
 way again and again, for 7 % of a busy node's CPU time, and finds nothing: the path of a write makes no cycles."""
@@ -97,10 +100,12 @@ class Process:
             name=name,
             cluster=settings.cluster.id,
             make=settings.cluster.join or not settings.cluster.id,
+            tell=ProgressLog("the data directory is migrated"),
         )
         self.settings = settings = settings.of_cluster(self._data_dir.cluster)
         shared = peer_secret(secret, settings.first_config(), settings.cluster.id)
         self._servers: list[Listener] = []
+        end_on_bus_error(self._bus_error)
         # An exception below must leave no thread behind: it would write to a log of an interpreter that has ended.
         with ExitStack() as undo:
             undo.callback(self._data_dir.close)
@@ -317,10 +322,15 @@ class Process:
             self._store_failed(error)
         LOGGER.error(context["message"], exc_info=error)
 
+    def _bus_error(self) -> None:
+        detail = f"SIGBUS: the tree in {self.settings.node.data_dir} was cut short, or its disk cannot read it"
+        LOGGER.critical(STORE_FAILED, extra={"detail": detail})
+        sys.stderr.flush()
+
     def _store_failed(self, error: StoreFailed) -> NoReturn:
         """Only what is on the disk may be acknowledged, and what is in memory may not be there: so the process ends
         without another answer, and without closing connections in order."""
-        LOGGER.critical("the store failed; ending without another answer", extra={"detail": str(error)})
+        LOGGER.critical(STORE_FAILED, extra={"detail": str(error)})
         sys.stderr.flush()
         os._exit(EXIT_STORE)
 

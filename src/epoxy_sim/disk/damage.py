@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from random import Random
 
-from epoxy.store.embedded.files import TREE_FILE
+from epoxy.store.embedded.files import LOG_FOLDER, TREE_FILE, TREE_FOLDER
 from epoxy.store.embedded.log import LOG_SUFFIX
-from epoxy.store.embedded.store import LOG_FOLDER, TREE_FOLDER
 from epoxy_sim.disk.ordered_map import OrderedMap, Rows
 from epoxy_sim.disk.volume import SECTOR_BYTES, SimFile, SimFolder
 

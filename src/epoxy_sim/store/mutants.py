@@ -6,10 +6,10 @@ from typing import Any
 
 from epoxy.store.conflicts import Values
 from epoxy.store.embedded import checksums, recovery
-from epoxy.store.embedded.files import Files, write_all
+from epoxy.store.embedded.files import LOG_FOLDER, Files, write_all
 from epoxy.store.embedded.log import END, FORMAT, FRAME_HEADER, FRAME_HEADER_BYTES, LogPosition, Segment
 from epoxy.store.embedded.recovery import Frame, SegmentData
-from epoxy.store.embedded.store import LOG_FOLDER, EmbeddedStore
+from epoxy.store.embedded.store import EmbeddedStore
 from epoxy.store.embedded.tree import Tree
 from epoxy_sim.disk.sim_files import SimFiles
 from epoxy_sim.patching import Mutant, Mutants, Patch, always, never, nothing

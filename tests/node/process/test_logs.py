@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from epoxy.node.process import logs
-from epoxy.node.process.logs import LOGGER
+from epoxy.node.process.logs import LOGGER, ProgressLog
 
 
 class Terminal(io.StringIO):
@@ -121,3 +121,13 @@ def test_tracebacks_of_one_kind_are_few_and_the_rest_is_counted() -> None:
     first, second = [json.loads(line) for line in stream.getvalue().splitlines()[-2:]]
     assert first["suppressed"] == 1000 - logs.TRACEBACKS
     assert "suppressed" not in second
+
+
+def test_long_work_is_told_at_its_beginning_now_and_then_and_at_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    now = [100.0]
+    tell = ProgressLog("work", lambda: now[0])
+    with caplog.at_level("INFO", logger="epoxy"):
+        for done in range(1, 101):
+            now[0] += 0.2
+            tell(done, 100)
+    assert [vars(record)["done"] for record in caplog.records] == [1, 26, 51, 76, 100]

@@ -9,7 +9,7 @@ from epoxy.store.embedded import scrub
 from epoxy.store.embedded.checksums import seal
 from epoxy.store.embedded.log import LogPosition
 from epoxy.store.embedded.scrub import PAGE_BYTES, ScrubPage, verify
-from epoxy.store.embedded.tree import BRANCHES_ROW, POSITION_ROW, STEM_BYTES, Tree, TreeView, encoder
+from epoxy.store.embedded.tree import BRANCHES_ROW, LENGTH_ROW, POSITION_ROW, STEM_BYTES, Tree, TreeView, encoder
 from tests.store.rot import rot, rot_separator
 
 START = LogPosition(generation=6)
@@ -21,7 +21,7 @@ ROWS: dict[bytes, bytes | None] = {
     b"t": b"the last",
 }
 STEMS = (STEM, STEM * 2)
-NOTES = (POSITION_ROW, BRANCHES_ROW)
+NOTES = (POSITION_ROW, BRANCHES_ROW, LENGTH_ROW)
 
 
 @pytest.fixture

@@ -16,6 +16,9 @@ TRACEBACKS = 5
 TRACEBACKS_S = 60.0
 """Tracebacks of one kind in that time: enough to see that it recurs, and 15 MB a day at most."""
 
+PROGRESS_S = 5.0
+"""Between two lines about long work."""
+
 MAX_KINDS = 1000
 """Kinds that are counted. There are a few dozen: as many as places that log a failure."""
 
@@ -66,6 +69,21 @@ class LimitTracebacks(logging.Filter):
             self._kinds.clear()
         self._kinds[kind] = since, seen + 1
         return seen < TRACEBACKS
+
+
+class ProgressLog:
+    """Of long work: a line when it begins, one every few seconds, and one at its end."""
+
+    def __init__(self, event: str, now: Callable[[], float] = time.monotonic) -> None:
+        self._event = event
+        self._now = now
+        self._last_s: float | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        now_s = self._now()
+        if self._last_s is None or now_s - self._last_s >= PROGRESS_S or done == total:
+            self._last_s = now_s
+            LOGGER.info(self._event, extra={"done": done, "of": total})
 
 
 def facts_of(record: logging.LogRecord) -> dict[str, object]:

@@ -18,7 +18,6 @@ from epoxy.store.conflicts import Values
 from epoxy.store.embedded.datadir import (
     FIRST_LOG_BYTES,
     FORMAT,
-    FORMAT_FILE,
     LOCK_FILE,
     RESTORING,
     Description,
@@ -27,8 +26,16 @@ from epoxy.store.embedded.datadir import (
     release,
     take_locks,
 )
-from epoxy.store.embedded.files import SYSTEM_FILES, Files, sync_parents, write_whole
-from epoxy.store.embedded.store import LOG_FOLDER, TREE_FOLDER, open_folder
+from epoxy.store.embedded.files import (
+    FORMAT_FILE,
+    LOG_FOLDER,
+    SYSTEM_FILES,
+    TREE_FOLDER,
+    Files,
+    sync_parents,
+    write_whole,
+)
+from epoxy.store.embedded.store import open_folder
 
 
 class DataDirBuilder:

@@ -6,27 +6,40 @@ lock        the name of the process that uses the directory; locked, as is the d
             second process is refused all the same, and versions before format 5 lock the file alone
 restoring   a directory that is being made from a backup: `bulk.py`
 log, tree   the embedded store: made before `format`, so a directory that has `format` alone has lost them
+migrating, previous, discarded      of a directory that was migrated from format 4: `migration.py`
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from msgspec import DecodeError, Struct, ValidationError, json
+from msgspec.structs import replace
 
 from epoxy.model.errors import StoreRefused
-from epoxy.store.embedded.files import SYSTEM_FILES, TREE_FILE, Files, sync_parents, write_whole
+from epoxy.store.embedded.files import (
+    FORMAT_FILE,
+    LOG_FOLDER,
+    SYSTEM_FILES,
+    TREE_FILE,
+    TREE_FOLDER,
+    Files,
+    sync_parents,
+    write_whole,
+)
 from epoxy.store.embedded.log import LOG_SUFFIX
-from epoxy.store.embedded.store import LOG_FOLDER, TREE_FOLDER, open_folder
+from epoxy.store.embedded.migration import FROM_FORMAT, Tell, build, can_go_back, go_back, settle
+from epoxy.store.embedded.store import open_folder
 
 FORMAT = 5
 """Of the rows. 2: the configuration is the value of a key. 3: votes have rows apart from their keys. 4: instances of
 the ordered engine are kept by term, which the configuration counts. 5: rows carry checksums."""
 FIRST_LOG_BYTES = 1 << 12
 """Of the segment that is made with the directory: it gets no frames, for the first start begins another."""
-FORMAT_FILE, FORMAT_DRAFT, LOCK_FILE, RESTORING = "format", "format.next", "lock", "restoring"
+FORMAT_DRAFT, LOCK_FILE, RESTORING = "format.next", "lock", "restoring"
 
 
 class Description(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,18 +65,28 @@ class DataDir:
 
     @classmethod
     def open(
-        cls, path: Path, *, replica: int, name: str, cluster: str = "", make: bool = True, files: Files = SYSTEM_FILES
+        cls,
+        path: Path,
+        *,
+        replica: int,
+        name: str,
+        cluster: str = "",
+        make: bool = True,
+        files: Files = SYSTEM_FILES,
+        tell: Tell | None = None,
     ) -> Self:
         """Lock the directory for this replica, and make it, for this cluster, if there is none. A process that finds it
         locked reports `name`. Without `make`, a directory without rows is refused: a first member of a cluster that was
-        made from a backup would vote without them."""
+        made from a backup would vote without them. A directory of the format before this one is migrated, and `tell`
+        is called with how far it is."""
         try:
             make_folder(path, files)
             locks = take_locks(path, name, files)
         except OSError as error:
             raise StoreRefused(f"data directory {path}: {error.strerror}") from error
         try:
-            found, is_new = describe(path, Description(format=FORMAT, replica=replica, cluster=cluster), files, make)
+            wanted = Description(format=FORMAT, replica=replica, cluster=cluster)
+            found, is_new = describe(path, wanted, files, make, tell or ignore)
         except OSError as error:
             release(locks, files)
             raise StoreRefused(f"data directory {path}: {error.strerror}") from error
@@ -129,7 +152,7 @@ def release(locks: Iterable[int], files: Files) -> None:
         files.close(lock)
 
 
-def describe(path: Path, wanted: Description, files: Files, make: bool) -> tuple[Description, bool]:
+def describe(path: Path, wanted: Description, files: Files, make: bool, tell: Tell) -> tuple[Description, bool]:
     """Check the description, or write it into a directory that has none: True."""
     file = path / FORMAT_FILE
     if not files.exists(file):
@@ -143,7 +166,51 @@ def describe(path: Path, wanted: Description, files: Files, make: bool) -> tuple
         write_whole(files, file, json.encode(wanted))
         return wanted, True
     found = read_description(file, files)
-    if found.format != FORMAT:
+    check_description(path, found, wanted)
+    if found.format == FROM_FORMAT:
+        check_store(path, files)
+        found = migrate(path, found, files, tell)
+    settle(path, files)
+    check_store(path, files)
+    return found, False
+
+
+def migrate(path: Path, found: Description, files: Files, tell: Tell) -> Description:
+    build(path, files, tell)
+    found = replace(found, format=FORMAT)
+    write_whole(files, path / FORMAT_FILE, json.encode(found))
+    return found
+
+
+def return_to_previous(path: Path, files: Files = SYSTEM_FILES) -> None:
+    """The directory as it was before its migration, for the version before this one."""
+    with holding(path, "epoxy store back", files):
+        if not can_go_back(path, files):
+            raise StoreRefused(
+                f"data directory {path}: no way back: it was not migrated from format {FROM_FORMAT}, or a node of this "
+                "version has written to it since, and the old rows lack that. The version before this one can come "
+                "back only as a replacement of this member, with an empty disk"
+            )
+        go_back(path, files)
+
+
+@contextmanager
+def holding(path: Path, name: str, files: Files = SYSTEM_FILES) -> Iterator[None]:
+    """The locks of a directory that exists. Errors of the disk are refusals."""
+    try:
+        if not files.exists(path / FORMAT_FILE):
+            raise StoreRefused(f"data directory {path}: not made by Epoxy (it has no file `{FORMAT_FILE}`)")
+        locks = take_locks(path, name, files)
+        try:
+            yield
+        finally:
+            release(locks, files)
+    except OSError as error:
+        raise StoreRefused(f"data directory {path}: {error.strerror}") from error
+
+
+def check_description(path: Path, found: Description, wanted: Description) -> None:
+    if found.format not in (FORMAT, FROM_FORMAT):
         raise StoreRefused(f"data directory {path}: format {found.format}; this version reads format {FORMAT}")
     if found.replica != wanted.replica:
         raise StoreRefused(
@@ -153,8 +220,9 @@ def describe(path: Path, wanted: Description, files: Files, make: bool) -> tuple
         raise StoreRefused(
             f"data directory {path}: belongs to {cluster_name(found.cluster)}, but cluster.id is {wanted.cluster}"
         )
-    check_store(path, files)
-    return found, False
+
+
+def ignore(*_: object) -> None: ...
 
 
 def cluster_name(cluster: str) -> str:

@@ -18,6 +18,9 @@ MAP_BYTES = 1 << 40
 """Address space, not memory or disk: the file grows with its rows. A terabyte is a 128th of a process's address space,
 and more than one replica should hold."""
 
+FORMAT_FILE, LOG_FOLDER, TREE_FOLDER = "format", "log", "tree"
+"""In a data directory."""
+
 TREE_FILE = "data.mdb"
 """LMDB's name for the file of a tree, in the folder it is given."""
 

@@ -15,7 +15,6 @@ from epoxy.ports import Snapshot
 from epoxy.store.embedded.checksums import ROTTEN
 from epoxy.store.embedded.datadir import (
     FORMAT,
-    FORMAT_FILE,
     LOCK_FILE,
     Description,
     check_store,
@@ -23,10 +22,17 @@ from epoxy.store.embedded.datadir import (
     read_description,
     release,
 )
-from epoxy.store.embedded.files import MAP_BYTES, SystemFiles, TreeCursor, TreeEnvironment
+from epoxy.store.embedded.files import (
+    FORMAT_FILE,
+    LOG_FOLDER,
+    MAP_BYTES,
+    TREE_FOLDER,
+    SystemFiles,
+    TreeCursor,
+    TreeEnvironment,
+)
 from epoxy.store.embedded.memtable import EMPTY, Memtable, MemtableStack, newest_of_each
 from epoxy.store.embedded.recovery import recover
-from epoxy.store.embedded.store import LOG_FOLDER, TREE_FOLDER
 from epoxy.store.embedded.tree import DamageReports, Tree, TreeView
 
 

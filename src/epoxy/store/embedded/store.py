@@ -23,18 +23,17 @@ from epoxy.ports import Snapshot, StoreCut
 from epoxy.store.buffer import WriteBuffer, stamp
 from epoxy.store.conflicts import Values
 from epoxy.store.cut import ViewCut
-from epoxy.store.embedded.files import SYSTEM_FILES, Files
+from epoxy.store.embedded.files import LOG_FOLDER, SYSTEM_FILES, TREE_FOLDER, Files
 from epoxy.store.embedded.io_thread import AdaptiveIoThread, IoExecutor, IoThread, Post
 from epoxy.store.embedded.log import LogPosition, WriteAheadLog
 from epoxy.store.embedded.memtable import EMPTY, MISSING, Memtable, MemtableStack, Replaced, StoreView
+from epoxy.store.embedded.migration import PREVIOUS, forget_previous
 from epoxy.store.embedded.recovery import recover
 from epoxy.store.embedded.scrub import ScrubPage, verify
 from epoxy.store.embedded.space import cause_of, usage_of
 from epoxy.store.embedded.tree import DamageReports, Tree
 from epoxy.store.mvcc import UndoLog
 from epoxy.store.transact import Transactor
-
-LOG_FOLDER, TREE_FOLDER = "log", "tree"
 
 FEW_COMMITS = 4
 """In one sync, at most: with so few the loop has little else to do, and may wait for the disk."""
@@ -81,6 +80,7 @@ class EmbeddedStore(Transactor):
             raise StoreRefused(f"{folder}: {cause_of(error, folder, files)}") from error
         self._folder = folder
         self._files = files
+        self._has_previous = files.exists(folder / PREVIOUS)
         self._schedule = schedule
         self._on_failure = on_failure
         self._on_rot = on_rot
@@ -231,9 +231,16 @@ class EmbeddedStore(Transactor):
         # Encoded here: in the thread it would wait for the interpreter's lock once more beside a busy loop.
         frame = self._log.frame(self._sequence, effects.values)
         light = through - self._synced <= FEW_COMMITS
+        write = self._first_write if self._has_previous else self._log.write
         self._writer.submit(
-            lambda: self._log.write(frame), lambda size: self._flushed(through, position, size), self._fail, light=light
+            lambda: write(frame), lambda size: self._flushed(through, position, size), self._fail, light=light
         )
+
+    def _first_write(self, frame: bytes) -> int:
+        """After a migration: what was migrated lacks this write, and must not be brought back."""
+        forget_previous(self._folder, self._files)
+        self._has_previous = False
+        return self._log.write(frame)
 
     def _too_far_ahead(self) -> bool:
         return self._checkpointing and self._log_bytes >= MAX_LOG_BYTES // LOG_BYTES * self._log_limit

@@ -10,6 +10,7 @@ compares with a stem as with every key that begins with it, so the order of the 
     ff "b" branch rest      value          the rest of a key below its stem; or a stem again
     ff "/position"          the position in the log up to which the tree has its rows
     ff "/branches"          the last branch that was numbered
+    ff "/length"            how long the file was when the last checkpoint began: it never becomes shorter
 
 Every value, the tree's own too, has its checksum in front of it (`checksums.py`), written with the checkpoint and
 checked by every read. A row whose checksum is wrong is never returned.
@@ -61,6 +62,7 @@ SAMPLED = 64
 BRANCH, BRANCH_BYTES = FIRST_RESERVED_KEY + b"b", 8
 POSITION_ROW = FIRST_RESERVED_KEY + b"/position"
 BRANCHES_ROW = FIRST_RESERVED_KEY + b"/branches"
+LENGTH_ROW = FIRST_RESERVED_KEY + b"/length"
 
 encoder = Encoder()
 position_decoder = Decoder(LogPosition)
@@ -193,16 +195,25 @@ class Tree:
             self._environment: TreeEnvironment = files.open_environment(folder)
         except lmdb.Error as error:
             raise StoreRefused(f"{folder}: {error}") from error
-        file = folder / TREE_FILE
+        self._files = files
+        self._file = file = folder / TREE_FILE
         # A row that is not in the page cache blocks the event loop until the disk has read it, and after a start of
         # the machine no row is.
         if READ_AHEAD_BYTES < files.size(file) <= memory_of_the_machine() // 2:
             Thread(target=files.read_ahead, args=(file,), name="epoxy-warm", daemon=True).start()
 
     def position(self) -> LogPosition | None:
-        """The position in the log up to which the tree has its rows; None in a tree that was never written."""
+        """The position in the log up to which the tree has its rows; None in a tree that was never written. A file that
+        was cut short has failed: LMDB would map pages that do not exist."""
         try:
             with self._environment.begin() as transaction:
+                length = int.from_bytes(checked(transaction, LENGTH_ROW) or b"", "big")
+                if self._files.size(self._file) < length:
+                    raise StoreFailed(
+                        f"{self._file}: {self._files.size(self._file):,} bytes, but it had {length:,}: the file was "
+                        "cut short. Put it back as it was, or replace this node with an empty disk "
+                        "(`epoxy members replace`)"
+                    )
                 row = checked(transaction, POSITION_ROW)
             return position_decoder.decode(row) if row is not None else None
         except (lmdb.Error, DecodeError, RottenRow) as error:
@@ -216,12 +227,14 @@ class Tree:
 
     def apply(self, effects: Values, reached: LogPosition) -> None:
         """A checkpoint: effects and position in one synced transaction. Runs in a thread."""
+        length = self._files.size(self._file)
         try:
             with self._environment.begin(write=True) as transaction:
                 for rows in in_order(effects):
                     write(transaction, rows)
                     give_way()
                 put(transaction, POSITION_ROW, encoder.encode(reached))
+                put(transaction, LENGTH_ROW, length.to_bytes(8, "big"))
         except (lmdb.Error, RottenRow) as error:
             raise failure_of(error, "written") from error
 

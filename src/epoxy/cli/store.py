@@ -1,0 +1,133 @@
+"""`epoxy store`: the data directory of a node that is not running."""
+
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+import msgspec
+
+from epoxy.cli import output
+from epoxy.cli.groups import SETTINGS, Group
+from epoxy.cli.progress import ProgressBar
+from epoxy.model.errors import EpoxyError, StoreFailed
+from epoxy.node.process.config import Settings, load
+from epoxy.node.process.exits import EXIT_CONFIG, EXIT_STORE
+from epoxy.store.embedded.datadir import FORMAT, DataDir, holding, read_description, return_to_previous
+from epoxy.store.embedded.files import FORMAT_FILE, SYSTEM_FILES
+from epoxy.store.embedded.migration import FROM_FORMAT, MigrationPlan, plan
+
+config_option = click.option(
+    "--config", "path", type=click.Path(path_type=Path), required=True, help="The node's epoxy.toml."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+@click.group(cls=Group, context_settings=SETTINGS, short_help="Migrate a node's data directory, or go back.")
+def store() -> None:
+    """The data directory of a node that is not running."""
+
+
+@store.command(context_settings=SETTINGS, short_help="Migrate it to the format of this version.")
+@config_option
+@click.option("--dry-run", is_flag=True, help="Say what would be done, how long it takes and what it needs.")
+@json_option
+def migrate(path: Path, dry_run: bool, as_json: bool) -> None:
+    """Migrate the data directory to the format of this version, with the node stopped. `epoxy serve` does the same by
+    itself; here it can be done at a time of your choice, and undone: what was migrated is kept until a node of this
+    version writes to the directory, which it does as soon as it starts.
+
+    The old files are only read. The new ones are made beside them, so there must be room for both. Interrupted, it
+    leaves the directory as it was; run it again.
+
+    \b
+    Exit status:
+      0   the directory is of this version's format
+      74  the disk failed
+      78  a setting or the directory is wrong, there is no room, or a node is using it
+
+    \b
+    Example:
+      epoxy store migrate --config epoxy.toml --dry-run
+    """
+    try:
+        settings = load(path, flags={}, environ=os.environ)
+        found, planned = survey(settings)
+        if planned is not None and not dry_run:
+            with ProgressBar("migrating", planned.rows) as bar:
+                DataDir.open(
+                    settings.node.data_dir,
+                    replica=settings.node.id,
+                    name="epoxy store migrate",
+                    tell=lambda done, rows: bar.tell(done, f"{done:,} of {rows:,} rows"),
+                ).close()
+    except StoreFailed as error:
+        end(error, EXIT_STORE)
+    except EpoxyError as error:
+        end(error, EXIT_CONFIG)
+    if as_json:
+        facts = msgspec.structs.asdict(planned) if planned is not None else {}
+        output.emit_json({"from": found, "to": FORMAT, "dry_run": dry_run, "migrates": planned is not None, **facts})
+    else:
+        click.echo(summary(settings.node.data_dir, planned, dry_run=dry_run))
+
+
+def survey(settings: Settings) -> tuple[int, MigrationPlan | None]:
+    """The directory's format, and what there is to do."""
+    path = settings.node.data_dir
+    with holding(path, "epoxy store migrate"):
+        found = read_description(path / FORMAT_FILE, SYSTEM_FILES).format
+        return found, plan(path, SYSTEM_FILES) if found == FROM_FORMAT else None
+
+
+def summary(path: Path, planned: MigrationPlan | None, *, dry_run: bool) -> str:
+    if planned is None:
+        return f"{path}: nothing to migrate, it is of format {FORMAT}"
+    rows = output.plural(planned.rows, "row")
+    if not dry_run:
+        return (
+            f"{path}: migrated from format {FROM_FORMAT} to {FORMAT}, {rows}; "
+            "until a node of this version is started, `epoxy store back` undoes it"
+        )
+    return (
+        f"{path}: {rows} would be migrated from format {FROM_FORMAT} to {FORMAT}, in about {planned.seconds:.0f} s; "
+        f"{planned.needed_bytes >> 20:,} MiB must be free, and {planned.free_bytes >> 20:,} MiB are"
+    )
+
+
+@store.command(context_settings=SETTINGS, short_help="Undo a migration, for the version before this one.")
+@config_option
+@json_option
+def back(path: Path, as_json: bool) -> None:
+    """Bring back the data directory as it was before its migration, for the version before this one.
+
+    This works until a node of this version has started on it: a start writes, and the old files lack that write. After
+    that, a node of the version before can come back only as a replacement of this member, with an empty disk.
+
+    \b
+    Exit status:
+      0   the directory is as it was
+      74  the disk failed
+      78  there is no way back, or a node is using the directory
+
+    \b
+    Example:
+      epoxy store back --config epoxy.toml
+    """
+    try:
+        settings = load(path, flags={}, environ=os.environ)
+        return_to_previous(settings.node.data_dir)
+    except StoreFailed as error:
+        end(error, EXIT_STORE)
+    except EpoxyError as error:
+        end(error, EXIT_CONFIG)
+    if as_json:
+        output.emit_json({"from": FORMAT, "to": FROM_FORMAT})
+    else:
+        click.echo(f"{settings.node.data_dir}: of format {FROM_FORMAT} again, as it was before its migration")
+
+
+def end(error: EpoxyError, status: int) -> NoReturn:
+    click.echo(f"epoxy: {error}", err=True)
+    sys.exit(status)

@@ -1,0 +1,68 @@
+"""`epoxy store`: a data directory of the format before is migrated offline, and brought back."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from epoxy.cli.store import store
+from epoxy.node.process.exits import EXIT_CONFIG
+from epoxy.store.embedded.datadir import DataDir
+from epoxy.store.embedded.log import LogPosition
+from tests.cli.test_legacy import FILE
+from tests.store.format4 import make_format4
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "epoxy.toml"
+    path.write_text(FILE)
+    (tmp_path / "data").mkdir()
+    make_format4(tmp_path / "data", replica=1, rows={b"a": b"1"}, frames=[{b"b": b"2"}], reached=LogPosition())
+    return path
+
+
+def run(config: Path, command: str, *options: str) -> Result:
+    return CliRunner().invoke(store, [command, "--config", str(config), *options])
+
+
+def format_of(config: Path) -> object:
+    return json.loads((config.parent / "data" / "format").read_text())["format"]
+
+
+def test_a_dry_run_says_what_it_would_do(config: Path) -> None:
+    told = run(config, "migrate", "--dry-run")
+    assert (told.exit_code, format_of(config)) == (0, 4)
+    assert "2 rows would be migrated from format 4 to 5, in about 1 s; 64 MiB must be free" in told.output
+    facts = json.loads(run(config, "migrate", "--dry-run", "--json").stdout)
+    assert (facts["from"], facts["to"], facts["rows"], facts["migrates"]) == (4, 5, 2, True)
+
+
+def test_there_and_back_again(config: Path) -> None:
+    told = run(config, "migrate")
+    assert (told.exit_code, format_of(config)) == (0, 5)
+    assert "migrated from format 4 to 5, 2 rows; until a node of this version is started" in told.output
+    assert "nothing to migrate" in run(config, "migrate").output
+    assert "of format 4 again" in run(config, "back").output
+    assert format_of(config) == 4
+    assert json.loads(run(config, "migrate", "--json").stdout)["migrates"] is True
+    assert json.loads(run(config, "back", "--json").stdout) == {"from": 5, "to": 4}
+
+
+@pytest.mark.parametrize("command", ["migrate", "back"])
+def test_a_directory_in_use_and_one_that_is_missing_are_refused(config: Path, command: str) -> None:
+    with DataDir.open(config.parent / "data", replica=1, name="a node"):
+        told = run(config, command)
+        assert (told.exit_code, "in use by a node" in told.output) == (EXIT_CONFIG, True)
+    config.write_text(FILE.replace('"data"', '"elsewhere"'))
+    told = run(config, command)
+    assert told.exit_code == EXIT_CONFIG
+    assert told.output.count("\n") == 1
+    assert "has no file `format`" in told.output
+
+
+def test_without_a_migration_there_is_no_way_back(config: Path) -> None:
+    told = run(config, "back")
+    assert (told.exit_code, "no way back" in told.output) == (EXIT_CONFIG, True)
