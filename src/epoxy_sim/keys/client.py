@@ -70,6 +70,9 @@ class PatientClient(Generic[StepT]):
 
     word: str
 
+    asks_copy = False
+    """Whether it asks a copy of a machine before the machine itself."""
+
     def __init__(self, name: str, home: int, steps: Iterable[StepT], machines: Sequence[Machine], world: World) -> None:
         self.name = name
         self.done = False
@@ -88,6 +91,14 @@ class PatientClient(Generic[StepT]):
 
     def _do(self, step: StepT) -> None:
         raise NotImplementedError
+
+    @property
+    def _lives(self) -> list[Life]:
+        """The processes that are up, in the order in which it asks them."""
+        asked: list[Machine] = []
+        for machine in self._machines:
+            asked += [*machine.copies, machine] if self.asks_copy else [machine]
+        return [machine.life for machine in asked if machine.life is not None]
 
     def _note(self, text: Callable[[], str]) -> None:
         if self._world.trace is not None:
@@ -139,6 +150,7 @@ class Client(PatientClient[Step]):
     ) -> None:
         super().__init__(name, plan.home, plan.steps, machines, world)
         self.outcomes: list[Outcome | ReadOutcome] = []
+        self.asks_copy = plan.copy
         self._judge = judge
         self._recorder = recorder
         self._seen: dict[bytes, int] = {}
@@ -218,7 +230,7 @@ class Client(PatientClient[Step]):
 
     def _life_that_votes(self) -> Life | None:
         """In a datacenter that takes requests: not one that is still learning, or has left."""
-        return next((each.life for each in self._machines if each.life is not None and each.life.votes), None)
+        return next((life for life in self._lives if life.votes), None)
 
     def _remember(self, key: bytes, committed: Proposal | None) -> None:
         if committed is not None:

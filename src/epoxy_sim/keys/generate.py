@@ -2,7 +2,7 @@
 
 Swarm testing: each seed draws its own cluster, its own workload and its own few kinds of fault, so that rare
 combinations come up and common ones do not hide them. Every fourth seed aims at crash points instead
-(`plans/crash_points.py`).
+(`plans/crash_points.py`), and every fourteenth at disks that are not what they were (`plans/disk_copies.py`).
 """
 
 from random import Random
@@ -14,6 +14,7 @@ from epoxy.model.writes import Consistency
 from epoxy.protocol.effects import Timing
 from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, Plan, Step, Weather, has_embedded_store
 from epoxy_sim.keys.plans.crash_points import crash_points
+from epoxy_sim.keys.plans.disk_copies import disk_copies, has_disk_copies
 
 POLLS = 20
 SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7, 8, 9)
@@ -27,7 +28,7 @@ READS = (Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.OPTIMIS
 
 
 def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPolicy | None = None) -> Plan:
-    draw = crash_points if seed % 4 == 3 else swarm
+    draw = disk_copies if has_disk_copies(seed) else crash_points if seed % 4 == 3 else swarm
     return replace(draw(seed, workload, n, policy), embedded=has_embedded_store(seed))
 
 

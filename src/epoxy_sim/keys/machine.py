@@ -2,12 +2,13 @@
 
 import errno
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from epoxy.model.cluster import ClusterConfig, first_epoch
 from epoxy.model.errors import StoreError, StoreFailed
-from epoxy.model.incarnation import Greeting, Sighting, StoreMismatch
+from epoxy.model.incarnation import Greeting, Incarnation, MismatchCode, Sighting, StoreMismatch
 from epoxy.model.messages import Reply, Request
 from epoxy.model.records import KeyState
 from epoxy.node.keys.driver import Driver
@@ -30,6 +31,12 @@ T = TypeVar("T")
 GREET_MS = 50.0
 """Between two attempts of a process to reach the others, until enough of them have recorded its start."""
 
+OPEN_MS = 1.0
+"""Between two checks of whether its start is durable."""
+
+PROBE_MS = 300.0
+"""Between two probes after that, in runs in which positions matter."""
+
 
 class Machine:
     """What survives a crash: its disk."""
@@ -44,6 +51,7 @@ class Machine:
         self.timing = plan.timing
         self.clock_rate = plan.skew[machine_id - 1]
         self.dice = Random(f"machine/{machine_id}/{plan.seed}")
+        self.plan = plan
         self.start_dice = Random(f"start/{machine_id}/{plan.seed}")
         """For what happens at each start, so that the rest of a run does not depend on it."""
         self.disk_slow = False
@@ -62,6 +70,16 @@ class Machine:
         self.lives = 0
         self.identity = 0
         """Of the store on its disk, as the last process found it."""
+        self.remembered: dict[int, Sighting] = {}
+        """What its disk held of other stores when the last process ended."""
+        self.resumes: Incarnation | None = None
+        """The start that the next process goes on with, because it is a snapshot of a running one."""
+        self.strict_start = plan.strict_start
+        self.went_back = False
+        """Whether its disk was struck: it is not what it was."""
+        self.is_original = False
+        """Whether its process ran while a copy of its disk was started: that one is refused, and not this one."""
+        self.copies: list[Machine] = []
 
     def start(self) -> None:
         if self.life is None and (life := self.begin_life()) is not None:
@@ -88,11 +106,39 @@ class Machine:
     def crash(self, keep: float = 0.0) -> None:
         """The process is gone, and with it what was not synced, except for the share `keep` of it."""
         if self.life is not None:
+            with suppress(StoreFailed):
+                self.remembered = self.life.remembered()
             self.disk.crash(keep)
             self.life.end()
             self.life = None
             self.paused = False
             self._backlog.clear()
+
+    @property
+    def is_refused(self) -> bool:
+        """For good: by itself, or by its store, which does not open."""
+        return self.life.gate.refused != "" if self.life is not None else self.went_back
+
+    def start_leniently(self) -> None:
+        self.strict_start = False
+        if self.life is not None and not self.life.gate.may_vote:
+            self.crash()
+            self.start()
+
+    @property
+    def voting(self) -> list["Life"]:
+        """The processes under this id that vote: this one, and those of copies."""
+        lives = [each.life for each in (self, *self.copies)]
+        return [life for life in lives if life is not None and life.gate.may_vote]
+
+    def copy_beside(self, disk: Disk) -> "Machine":
+        """Another machine under the same id, with a copy of this disk. No message is addressed to it, and its disk does
+        not count."""
+        copy = type(self)(self.id, self.world, self.network, self.judge.for_copy(), self.plan)
+        copy.name, copy.lives, copy.disk = f"{self.name}'", self.lives, disk.image()
+        copy.start_dice = Random(f"copy/{len(self.copies)}/{self.id}/{self.plan.seed}")
+        self.copies.append(copy)
+        return copy
 
     def restore(self, image: Disk) -> None:
         """The process ends, and the disk is replaced by a copy of this image of it, or of another."""
@@ -157,29 +203,37 @@ class Life:
         self.replica.watchers.append(self._watch)
         self.is_starting = True
         space = MemberSpace(self.replica.keyspace, machine.id)
-        self.gate = PeerGate(self.replica, self.store, space, self, StartDice(machine.start_dice))
+        self._space = space
+        strict = machine.strict_start
+        self.gate = PeerGate(self.replica, self.store, space, self, StartDice(machine.start_dice), strict=strict)
+        if machine.resumes is not None:
+            self.gate.incarnation, self.gate.is_cleared, machine.resumes = machine.resumes, True, None
         self.gate.alarm = machine.world.note
         machine.identity = self.gate.identity
         self.met: set[Life] = set()
         """Processes that are connected to this one."""
         self.store.when_durable(self._started)
+        self.call_later(0 if machine.lives > 1 else GREET_MS, self._greet)
         self.transport = GatedTransport(self.gate, self)
         self.driver = Driver(self.replica, self.transport, self, self, machine.timing, alarm)
 
     def _started(self) -> None:
         self.is_starting = False
-        self.call_later(0 if self.machine.lives > 1 else GREET_MS, self._greet)
 
     def _greet(self) -> None:
-        """Connect to the others, as links do, until this process may vote."""
+        """Connect to the others, as links do, until this process may vote; then probe them from time to time."""
+        if not self.gate.is_open and not self.gate.refused:
+            self.call_later(OPEN_MS, self._greet)
+            return
         config, me = self.replica.config, self.machine.id
-        if self.gate.may_vote or self.gate.refused:
+        is_done = self.gate.may_vote and not self.machine.plan.probes
+        if is_done or self.gate.refused:
             return
         if config.info(me) is not None:
             for other in config.replica_ids:
                 if other != me:
                     self.machine.network.greet(self, other)
-        self.call_later(GREET_MS, self._greet)
+        self.call_later(PROBE_MS if self.gate.may_vote else GREET_MS, self._greet)
 
     def run(self, action: Action) -> None:
         self.machine.run(self, action)
@@ -205,6 +259,11 @@ class Life:
         peer, nonce = other.machine.id, greeting.incarnation.nonce
         if other in self.met and self.gate.hear(peer, nonce, greeting.position):
             return None
+        if other not in self.met and other.machine.life is other:
+            # The handshake, which is over before the first frame leaves.
+            other.gate.told(self.machine.id, self.gate.greeting(peer).known)
+            if other.gate.refused:
+                return StoreMismatch(MismatchCode.REFUSED_HERE, other.gate.refused)
         self.gate.told(peer, greeting.known)
         mismatch = self.gate.meet(peer, greeting, told)
         if mismatch is None and other not in self.met and other.machine.life is other:
@@ -221,6 +280,10 @@ class Life:
         if other in self.met:
             self.met.discard(other)
             self.gate.disconnected(other.machine.id, other.gate.incarnation.nonce)
+
+    def remembered(self) -> dict[int, Sighting]:
+        """What is durable here about other stores."""
+        return self._space.sightings(self.store.durable())
 
     def truncate(self) -> None:
         """Throw the changelog away. There is none unless members change."""

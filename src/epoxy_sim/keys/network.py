@@ -10,6 +10,7 @@ from epoxy.model.incarnation import Greeting
 from epoxy.model.messages import Commit, Failed, Reply, Request
 from epoxy_sim.keys.machine import Life, Machine
 from epoxy_sim.keys.plan import ClusterPlan, FaultKind, Weather
+from epoxy_sim.simulation import Violation
 from epoxy_sim.trace_format import say
 from epoxy_sim.world import World
 
@@ -101,10 +102,18 @@ class Network:
         members = [life for life in lives if life.replica.config.info(life.machine.id) is not None]
         return all(life.gate.may_vote or life.gate.refused for life in members)
 
+    def judge_refusals(self) -> None:
+        """Only stores that are not what they were are refused. Of two copies that were started, one may be."""
+        for machine in self.machines.values():
+            honest = machine.is_original or not (machine.went_back or machine.copies)
+            if honest and machine.life is not None and machine.life.gate.refused:
+                raise Violation("refused without a cause", f"{machine.name}: {machine.life.gate.refused}")
+
     def hung_up(self, ended: Life) -> None:
         for machine in self.machines.values():
-            if machine.life is not None:
-                machine.life.hung_up(ended)
+            for each in (machine, *machine.copies):
+                if each.life is not None:
+                    each.life.hung_up(ended)
 
     def _deliver(
         self, sender: Life, to: int, spoken: Greeting, requests: Sequence[Request], hand_over: Callable[[Reply], None]
@@ -137,6 +146,8 @@ class Network:
 
         def handle() -> None:
             mismatch = receiver.admits(sender, spoken)
+            if mismatch is None and receiver.gate.refused:
+                raise Violation("a refused store takes part", f"{receiver.machine.name} hears {sender.machine.name}")
             if mismatch is None:
                 arrived(receiver)
                 return
@@ -161,6 +172,8 @@ class Network:
         def heard() -> None:
             if sender.admits(receiver, greeting, spoken.known) is None:
                 sender.gate.answered(receiver.machine.id)
+                if len(self.machines[sender.machine.id].voting) > 1:
+                    raise Violation("two processes vote", f"both copies of the store of {sender.machine.name}")
                 hand_over()
 
         self._travel(receiver.machine.id, sender.machine.id, lambda: sender.run(heard), 0.0)

@@ -43,9 +43,11 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class ClientPlan(Struct, frozen=True, kw_only=True):
-    """A client asks its own datacenter, and another one only while that is down."""
+    """A client asks its own datacenter, and another one only while that is down. `copy`: it asks a copy of its
+    datacenter's machine first, if one was started."""
 
     home: int
+    copy: bool = False
     steps: tuple[Step, ...]
 
 
@@ -55,6 +57,8 @@ class FaultKind(enum.Enum):
     PARTITION = "partition"
     ONE_WAY = "one-way"
     HEAL = "heal"
+    CUT = "cut"
+    """The first machine and the others that are named do not reach each other; all other links work."""
     PAUSE = "pause"
     RESUME = "resume"
     SLOW_DISK = "slow-disk"
@@ -69,21 +73,47 @@ class FaultKind(enum.Enum):
     """All rows of the changelog are deleted: a learner that has not read them must copy everything again."""
     LOSE_DISK = "lose-disk"
     """The machine restarts under its old id with an empty disk."""
+    IMAGE = "image"
+    """A copy of the disk is made, and put away."""
+    LIE = "lie"
+    """From now on the disk reports syncs that it has not done."""
+    OLD_COPY = "old-copy"
+    """The machine restarts with the image in place of its disk. If no process has started since it was made, that is
+    what a shortened log leaves, too."""
+    SNAPSHOT_RESUMED = "snapshot-resumed"
+    """The machine goes on as the process it was when the image was made."""
+    LYING_SYNC = "lying-sync"
+    """The power is cut, and all that was synced since the lie is lost."""
+    CLONE = "clone"
+    """A copy of the disk is started beside the original, under its id. An original that is down is started, too."""
 
 
 OF_CHANGES = (FaultKind.TRUNCATE, FaultKind.LOSE_DISK)
 """Faults that matter only where members change."""
 
 
+OF_COPIES = (
+    FaultKind.IMAGE,
+    FaultKind.LIE,
+    FaultKind.OLD_COPY,
+    FaultKind.SNAPSHOT_RESUMED,
+    FaultKind.LYING_SYNC,
+    FaultKind.CLONE,
+)
+"""Faults of disks that are not what they were."""
+
+
 class Fault(Struct, frozen=True, kw_only=True):
     """`machines`: one side of a partition, or those it strikes. `keep`: the share of unsynced transactions that a crash
-    leaves on the disk. `count`: which of the next answers or messages springs a trap."""
+    leaves on the disk. `count`: which of the next answers or messages springs a trap. `sure`: strike a disk even if
+    some machines do not know better, because the other faults see to it that it meets those that do first."""
 
     at_us: int
     kind: FaultKind
     machines: tuple[int, ...]
     keep: float = 0.0
     count: int = 1
+    sure: bool = False
 
 
 class Weather(Struct, frozen=True, kw_only=True):
@@ -115,6 +145,10 @@ class ClusterPlan(Struct, frozen=True, kw_only=True):
     """Whether messages travel as bytes: slower, so only in some runs."""
     embedded: bool = False
     """Whether machines have the embedded store on a simulated disk: slower than rows in memory, so in some runs."""
+    strict_start: bool = False
+    """Whether starts wait for n - slow + 1 others."""
+    probes: bool = False
+    """Whether processes probe each other all the time, as links do: slower, so only where positions matter."""
     founders: tuple[int, ...] | None = None
     """Those of the n machines that are members from the beginning; None: all."""
 

@@ -69,6 +69,7 @@ class KeysSimulation(Simulation[Plan]):
         return tuple(range(1, self.plan.n + 1))
 
     def judge_all(self) -> None:
+        self.network.judge_refusals()
         operations = list(self.recorder.operations.values())
         verdicts = check(operations)
         self.verdicts.update(type(verdict).__name__ for verdict in verdicts)

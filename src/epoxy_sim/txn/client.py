@@ -45,11 +45,12 @@ class TxnClient(PatientClient[TxnStep]):
         self, name: str, plan: TxnClientPlan, machines: Sequence[TxnMachine], world: World, recorder: TxnRecorder
     ) -> None:
         super().__init__(name, plan.home, plan.steps, machines, world)
+        self.asks_copy = plan.copy
         self._recorder = recorder
 
     def _do(self, step: TxnStep) -> None:
-        lives = [each.life for each in self._machines if isinstance(each.life, TxnLife)]
-        life = next((each for each in lives if each.engine.is_member), None)
+        lives = [life for life in self._lives if isinstance(life, TxnLife)]
+        life = next((each for each in lives if each.engine.is_member and each.gate.may_vote), None)
         if life is None:
             self._world.after(RETRY_US, lambda: self._do(step))
             return

@@ -35,6 +35,12 @@ class TxnJudge(per_key.Judge):
         self._copied: dict[int, int] = {}
         """The last term of which a replica has a copy instead of its decisions."""
 
+    def for_copy(self) -> "TxnJudge":
+        return TxnJudge(self.members[0])
+
+    def gone(self, replica: int) -> None:
+        self._under_way.pop(replica, None)
+
     # While it runs
 
     def held(self, replica: int, instance: Instance, term: int = 0) -> None:

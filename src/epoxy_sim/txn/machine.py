@@ -11,6 +11,7 @@ from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.executor import Results
 from epoxy.node.txn.replica import MAX_HELD
 from epoxy.protocol.txn.effects import TxnTiming
+from epoxy_sim.disk.port import Disk
 from epoxy_sim.keys import machine as per_key
 from epoxy_sim.keys.network import Network
 from epoxy_sim.txn.judge import TxnJudge
@@ -46,6 +47,12 @@ class TxnMachine(per_key.Machine):
             replica = life.engine.replica
             self.judge.reads(self.id, replica.log, replica.number)
             self.run(life, life.engine.start)
+
+    def copy_beside(self, disk: Disk) -> per_key.Machine:
+        copy = super().copy_beside(disk)
+        assert isinstance(copy, TxnMachine)
+        copy.decide_end = self.decide_end
+        return copy
 
     def new_life(self) -> "TxnLife":
         return TxnLife(self)

@@ -3,7 +3,7 @@
 # Broken rules keep the signatures of the right ones, used or not.
 # ruff: noqa: ARG001
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 
 from msgspec.structs import replace
@@ -27,10 +27,11 @@ from epoxy.model.instances import (
     Validate,
     Voted,
 )
-from epoxy.model.messages import Failed, Reply
+from epoxy.model.messages import Failed, Reply, Request
 from epoxy.model.quorum import Quorums
 from epoxy.model.transactions import Add
 from epoxy.model.writes import Path
+from epoxy.node.members.peer_gate import PeerGate
 from epoxy.node.txn import replica
 from epoxy.node.txn.engine import OrderedEngine
 from epoxy.node.txn.replica import OrderedReplica
@@ -53,6 +54,7 @@ from epoxy_sim.keys.mutants import acknowledge_at_once
 from epoxy_sim.patching import Mutant, Mutants, Patch, constant, never, nothing
 
 _submitted, _weigh = OrderedEngine._submitted, recovery.check_rivals
+_serves = PeerGate.serves
 _count, _decides, _adopted = Votes.count, votes.decides, terms.adopted
 
 MUTANTS = Mutants(Mutant)
@@ -373,3 +375,17 @@ def flights_are_begun_again(self: Submissions) -> None:
     self.term = self._host.replica.number
     for instance_id in list(self.flights):
         self.take_back(instance_id)
+
+
+def orders_uncleared(gate: PeerGate, requests: Sequence[Request]) -> bool:
+    return _serves(gate, requests) or all(isinstance(request, InTerm) for request in requests)
+
+
+mutant(
+    PeerGate,
+    "serves",
+    "orders-uncleared",
+    "a store that may be an older copy takes part in ordering",
+    Patch(PeerGate, "may_send", orders_uncleared),
+    since=770,
+)(orders_uncleared)

@@ -14,7 +14,10 @@ class TxnStep(Struct, frozen=True, kw_only=True):
 
 
 class TxnClientPlan(Struct, frozen=True, kw_only=True):
+    """`copy`: it asks a copy of its machine first, if one was started."""
+
     home: int
+    copy: bool = False
     steps: tuple[TxnStep, ...]
 
 

@@ -80,14 +80,18 @@ class TxnSimulation(Simulation[AnyPlan]):
         if self.judge.is_busy:
             return False
         config = self.members.config
-        engines = [self.machines[i - 1].engine for i in config.active]
+        engines = [self.machines[i - 1].engine for i in self._counting()]
         replicas = [engine.replica for engine in engines if engine is not None]
         if any(replica.number != config.term or replica.part is not Part.OPEN for replica in replicas):
             return False
         logs = [replica.log for replica in replicas]
-        if len(logs) < len(config.active) or any(log.beyond or log.executed != logs[0].executed for log in logs):
+        if len(logs) < len(engines) or any(log.beyond or log.executed != logs[0].executed for log in logs):
             return False
         return all(log.executed.get(r, 0) == slot for log in logs for r, slot in log.highest.items())
+
+    def _counting(self) -> list[int]:
+        """The members, without those whose disks are not what they were."""
+        return [i for i in self.members.config.active if not self.machines[i - 1].is_refused]
 
     def _faults_end(self) -> None:
         self.world.note("all faults end")
@@ -97,6 +101,7 @@ class TxnSimulation(Simulation[AnyPlan]):
     # Judgement
 
     def judge_all(self) -> None:
+        self.network.judge_refusals()
         self.judge.sum_up()
         numbers = self._numbers()
         wrong = explain(self.recorder.asked, numbers) or self._total_changed() or self._values_differ()
@@ -121,7 +126,7 @@ class TxnSimulation(Simulation[AnyPlan]):
         return None
 
     def _values_differ(self) -> str | None:
-        machines = [self.machines[i - 1] for i in self.members.config.active]
+        machines = [self.machines[i - 1] for i in self._counting()]
         for key in self.plan.names():
             values = {machine.engine.value(key) for machine in machines if machine.engine is not None}
             if len(values) > 1:

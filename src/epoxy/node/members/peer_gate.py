@@ -77,7 +77,7 @@ class PeerGate:
         """Why this store takes no part any more, for good; empty if it does."""
         # A store that is refused may be so because rows beside these are damaged.
         self._noted = space.noted(store.newest()) if not self.refused else {}
-        self._sightings = space.sightings(store.newest()) if not self.refused else {}
+        self._sightings = self._recall() if not self.refused else {}
         self._admitted: dict[int, int] = {}
         """The nonce of each peer that is heard in this configuration."""
         self._risen: set[int] = set()
@@ -103,7 +103,7 @@ class PeerGate:
         self.refusals: Counter[MismatchCode] = Counter()
         """Starts of other nodes that were refused, each counted once, by reason."""
         if not self.refused:
-            store.when_durable(self._open)
+            self._open_when_durable()
 
     def _begin(self, base: int, identity: int, nonce: int, tx: Transaction) -> Incarnation:
         store = self._space.identity(tx, identity)
@@ -112,6 +112,12 @@ class PeerGate:
             return Incarnation(store=store, counter=counter, nonce=last_nonce, base=base)
         self._space.begin(tx, counter + 1, nonce)
         return Incarnation(store=store, counter=counter + 1, nonce=nonce, base=base)
+
+    def _recall(self) -> dict[int, Sighting]:
+        return self._space.sightings(self._store.newest())
+
+    def _open_when_durable(self) -> None:
+        self._store.when_durable(self._open)
 
     def _open(self) -> None:
         self.is_open = True
