@@ -28,8 +28,11 @@ READS = (Consistency.LINEARIZABLE, Consistency.LINEARIZABLE, Consistency.OPTIMIS
 
 
 def generate(seed: int, workload: str, *, n: int | None = None, policy: QuorumPolicy | None = None) -> Plan:
-    draw = disk_copies if has_disk_copies(seed) else crash_points if seed % 4 == 3 else swarm
-    return replace(draw(seed, workload, n, policy), embedded=has_embedded_store(seed))
+    if has_disk_copies(seed) and (n is None or n > 2):
+        plan = disk_copies(seed, workload, n, policy)
+    else:
+        plan = (crash_points if seed % 4 == 3 else swarm)(seed, workload, n, policy)
+    return replace(plan, embedded=has_embedded_store(seed))
 
 
 def swarm(seed: int, workload: str, n: int | None, policy: QuorumPolicy | None) -> Plan:

@@ -26,7 +26,7 @@ from epoxy.protocol.members.identity import Recognition
 from epoxy.protocol.members.retention import LAST_STAMP, Reader, Removal, removable
 from epoxy.runtime.flow import Done
 from epoxy.store import member_rows
-from epoxy_sim.keys import start_mutants
+from epoxy_sim.keys import gate_mutants
 from epoxy_sim.keys.mutants import AMBIGUOUS, KeysMutant
 from epoxy_sim.patching import Mutants, Patch, always, constant, never, nothing
 
@@ -37,7 +37,7 @@ begin_joint = changes.begin_joint
 MEMBERSHIP = "membership"
 """The workload in which members change."""
 
-MUTANTS = Mutants(KeysMutant, start_mutants.MUTANTS)
+MUTANTS = Mutants(KeysMutant, gate_mutants.MUTANTS)
 mutant = partial(MUTANTS.mutant, workload=MEMBERSHIP)
 
 

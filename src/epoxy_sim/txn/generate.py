@@ -25,7 +25,7 @@ def generate(seed: int, *, n: int | None = None) -> AnyPlan:
 
 
 def timed(seed: int, n: int | None) -> TxnPlan:
-    if has_disk_copies(seed):
+    if has_disk_copies(seed) and (n is None or n > 2):
         return txn_disk_copies(seed, n)
     if seed % 4:
         return coordinator_crash(seed, n)

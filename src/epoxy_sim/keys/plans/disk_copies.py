@@ -34,11 +34,12 @@ def has_disk_copies(seed: int) -> bool:
 def disk_copies(seed: int, workload: str, n: int | None, policy: QuorumPolicy | None) -> Plan:
     dice = Random(f"copies/{workload}/{seed}")
     size = n if n is not None else dice.choice((3, 3, 3, 3, 5))
-    home, struck, *rest = dice.sample(range(1, size + 1), k=size) if size > 1 else (1, 1)
+    home, struck, *rest = dice.sample(range(1, size + 1), k=size)
     kind = dice.choice(KINDS)
     back_us = dice.randrange(LAST_US + 50_000, LAST_US + 600_000)
     strict = kind is FaultKind.CLONE or dice.random() < 0.7
-    rivals = draw_rivals(dice, kind, struck, tuple(rest) or (home,), back_us)
+    rivals = draw_rivals(dice, kind, struck, tuple(rest), back_us)
+    faults = copy_faults(dice, kind, home, struck, tuple(rest), back_us, strict=strict)
     return Plan(
         seed=seed,
         n=size,
@@ -49,7 +50,7 @@ def disk_copies(seed: int, workload: str, n: int | None, policy: QuorumPolicy | 
         skew=(1.0,) * size,
         faults_end_us=END_US,
         clients=(taker(dice, workload, home), *rivals),
-        faults=copy_faults(dice, kind, home, struck, tuple(rest), back_us, strict=strict),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at_us)),
         strict_start=strict,
         probes=True,
     )
@@ -100,7 +101,7 @@ def copy_faults(
     if dice.random() < 0.7:
         faults.append(Fault(at_us=LAST_US - 100_000, kind=FaultKind.CRASH_ON_ANSWER, machines=(home,)))
         faults.append(Fault(at_us=dice.randrange(back_us + 200_000, END_US), kind=FaultKind.RESTART, machines=(home,)))
-    return tuple(sorted(faults, key=lambda fault: fault.at_us))
+    return tuple(faults)
 
 
 def clone_faults(dice: Random, struck: int, others: tuple[int, ...], back_us: int) -> tuple[Fault, ...]:
