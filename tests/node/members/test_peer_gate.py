@@ -8,7 +8,7 @@ from epoxy.model.incarnation import Greeting, Incarnation, MismatchCode, Sightin
 from epoxy.model.members import StatusRead, UnsettledRead
 from epoxy.model.messages import Failed, Inspect, Reply, UpdateConfig
 from epoxy.node.keys.replica import Replica
-from epoxy.node.members.peer_gate import ALIVE_MS, REMEMBER_MS, GatedTransport, PeerGate
+from epoxy.node.members.peer_gate import ALIVE_MS, OBJECTION_MS, REMEMBER_MS, GatedTransport, PeerGate
 from epoxy.store.member_rows import MemberSpace
 from epoxy.store.memory import MemoryStore
 from tests.node.bench import Disk, HandClock, HandTransport
@@ -256,6 +256,16 @@ def test_a_start_waits_for_a_peer_that_refuses_it() -> None:
     assert not here.gate.may_vote
     assert here.gate.waits_for == "replica 3 refuses it: still_running"
     here.gate.answered(THIRD)
+    assert here.gate.may_vote
+
+
+def test_a_peer_that_refused_it_and_fell_silent_is_not_waited_for() -> None:
+    here = Gate(config=WRITTEN)
+    here.gate.objected(THIRD, MismatchCode.STILL_RUNNING)
+    here.gate.answered(OTHER)
+    here.clock.advance(OBJECTION_MS)
+    assert not here.gate.may_vote
+    here.gate.answered(OTHER)
     assert here.gate.may_vote
 
 

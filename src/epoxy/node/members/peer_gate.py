@@ -54,6 +54,9 @@ WORDS = {
     StoreRefusal.SHORTENED: "it held more before: its log was shortened, or an older copy of it restored",
 }
 
+OBJECTION_MS = 10_000.0
+"""How long a peer that refused this start, and has fallen silent, is waited for. One that is reached says it again."""
+
 KNOWING_BETTER = frozenset(
     (MismatchCode.OLD_COPY, MismatchCode.CLONE, MismatchCode.SHORTENED, MismatchCode.STILL_RUNNING)
 )
@@ -87,7 +90,7 @@ class PeerGate:
         self._heard_ms: dict[int, float] = {}
         self._warned: dict[int, tuple[int, MismatchCode]] = {}
         self._recorded_by: set[int] = set()
-        self._objections: dict[int, MismatchCode] = {}
+        self._objections: dict[int, tuple[MismatchCode, float]] = {}
         self._config: ClusterConfig | None = None
         self._may_vote = self._is_known = False
         self.is_cleared = False
@@ -145,9 +148,8 @@ class PeerGate:
         """Why this start is not cleared, in words; empty if it is."""
         if self.is_cleared:
             return ""
-        objecting = sorted(self._objections)
-        if objecting:
-            return f"replica {objecting[0]} refuses it: {self._objections[objecting[0]].value}"
+        for peer in self._objecting():
+            return f"replica {peer} refuses it: {self._objections[peer][0].value}"
         return "not enough of the others have answered since it started"
 
     def serves(self, requests: Sequence[Request]) -> bool:
@@ -174,7 +176,7 @@ class PeerGate:
         was_noted = self._noted.get(me) == self.identity
         noted_by = set(config.voters) if was_noted else self._recorded_by
         self._is_known = may_vote(config, me, self.identity, noted_by)
-        if not self.is_cleared and self._takes_part and not self._objections:
+        if not self.is_cleared and self._takes_part and not self._objecting():
             self.is_cleared = is_cleared(config, me, self._recorded_by, strict=self._strict)
         self._may_vote = self._is_known and self.is_cleared and self._takes_part
         self._config = config
@@ -182,7 +184,7 @@ class PeerGate:
 
     def answered(self, peer: int) -> None:
         """A peer that answers a frame of this node has recorded its store and its start."""
-        if peer in self._recorded_by and peer not in self._objections:
+        if peer in self._recorded_by and not self._objections:
             return
         self._recorded_by.add(peer)
         self._objections.pop(peer, None)
@@ -197,7 +199,12 @@ class PeerGate:
         """A peer refuses this start. It does not vote before that peer has changed its mind."""
         if code in KNOWING_BETTER:
             self._recorded_by.discard(peer)
-            self._objections[peer] = code
+            self._objections[peer] = code, self._clock.now_ms()
+
+    def _objecting(self) -> list[int]:
+        since_ms = self._clock.now_ms() - OBJECTION_MS
+        members = self._replica.config.replica_ids
+        return [peer for peer, (_, at_ms) in sorted(self._objections.items()) if peer in members and at_ms > since_ms]
 
     def told(self, peer: int, known: Sighting | None) -> None:
         """What a peer remembers of this store. If that is more than it holds, it takes no part from now on, in the next
