@@ -38,8 +38,7 @@ class StoreSetup(CampaignSetup[StorePlan], frozen=True, kw_only=True):
     def describe(self, plan: StorePlan) -> Iterator[str]:
         yield f"segments of {plan.log_bytes} bytes; what a power cut keeps: seed {plan.seed}"
         for step in plan.steps:
-            rows = ", ".join(f"{key} cleared" if size < 0 else f"{key}: {size} bytes" for key, size in step.rows)
-            yield f"{step.kind.value} {rows or f'{step.share:g}'}"
+            yield step.words
 
     def is_embedded(self, plan: StorePlan) -> bool:  # noqa: ARG002
         return True

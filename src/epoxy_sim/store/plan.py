@@ -44,6 +44,21 @@ class StoreStep(Struct, frozen=True, kw_only=True):
     rows: tuple[tuple[int, int], ...] = ()
     share: float = 0.0
 
+    @property
+    def words(self) -> str:
+        rows = ", ".join(f"key {key} cleared" if size < 0 else f"key {key}: {size} bytes" for key, size in self.rows)
+        match self.kind:
+            case StoreStepKind.COMMIT:
+                return f"commit {rows}"
+            case StoreStepKind.WAIT:
+                return f"wait {self.share:g} ms"
+            case StoreStepKind.CRASH if self.share < 1.0:
+                return f"power cut, keeps {self.share:.0%} of what is not synced"
+            case StoreStepKind.CRASH:
+                return "kill"
+            case _:
+                return str(self.kind.value)
+
 
 class StorePlan(Struct, frozen=True, kw_only=True):
     seed: int

@@ -96,7 +96,7 @@ class StoreSimulation(Simulation[StorePlan]):
         for step in self.plan.steps:
             if self._over:
                 return
-            self.world.note(f"{step.kind.value} {step.share:g} {step.rows or ''}")
+            self.world.note(step.words)
             self._play(step)
         if not self._over:
             self._crash(0.0)
