@@ -1,5 +1,7 @@
 """Who is accepted: certificates, signatures, stores on record, and cut links."""
 
+from functools import partial
+
 import pytest
 
 from epoxy.model.incarnation import MismatchCode, StoreMismatch
@@ -89,6 +91,23 @@ def test_one_that_left_is_answered_and_not_met() -> None:
     assert signed is not None
     assert not signed.known
     assert gate.calls == []
+
+
+def constant(answer: bool, _: SignedHeader) -> bool:
+    return answer
+
+
+def test_a_handshake_is_judged_for_the_log_unless_its_sender_left_or_is_cut_off() -> None:
+    link = Link(JumpingClock())
+    for has_left, is_cut, judged in ((False, False, 1), (True, False, 0), (False, True, 0)):
+        gate = HandGate(STORE)
+        if is_cut:
+            link.cut(SENDER)
+        mine = authenticator(gate, link=link, has_left=partial(constant, has_left))
+        signed = mine.verify(Caller().exchange)
+        assert signed is not None
+        mine.open_session(signed)
+        assert gate.of("meet") == [(SENDER, GREETING, None)] * judged
 
 
 def test_another_version_of_frames_is_named_with_ours() -> None:

@@ -110,7 +110,14 @@ class Authenticator:
         return None
 
     def open_session(self, signed: Signed) -> PeerSession:
-        return accept_handshake(self._verifier.secret, signed, self._gate)
+        """A store that is refused refuses itself when it reads the answer, and sends no frame. So its start is judged
+        here already, all but its position, for the sake of the log at this end."""
+        header = signed.header
+        session = accept_handshake(self._verifier.secret, signed, self._gate)
+        is_heard = self._link is None or self._link.hears(header.sender)
+        if is_heard and not self._has_left(header):
+            self._gate.meet(header.sender, header.greeting, None)
+        return session
 
     def respond(self, exchange: Exchange, signed: Signed, body: bytes, headers: Headers = ()) -> None:
         if self._is_cut_to(signed.header.sender):
