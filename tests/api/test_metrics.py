@@ -1,5 +1,6 @@
 """What Prometheus is told: the names of the interface, and figures that add up."""
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ from epoxy.api.counters import BUCKETS, Counters
 from epoxy.api.metrics import Metrics, snake_case
 from epoxy.model.api import DiskUsage
 from epoxy.model.cluster import ReplicaInfo, ReplicaStatus, first_epoch
+from epoxy.model.incarnation import MismatchCode
 from epoxy.model.messages import Behind, ConfigOk, Read, ReadOk, UpdateConfig
 from epoxy.model.writes import Path
 from epoxy.node.observer import Observer, Unobserved
@@ -39,6 +41,9 @@ INTERFACE = {
     "epoxy_txn_kept",
     "epoxy_txn_learned",
     "epoxy_peer_rtt_seconds",
+    "epoxy_store_starts",
+    "epoxy_store_position",
+    "epoxy_stores_refused",
     "epoxy_invariant_violations",
     "epoxy_flow_failures",
 }
@@ -137,8 +142,20 @@ def node_with(**attributes: Any) -> Any:
         "repaired": 0,
         "refused": {},
         "violations": 0,
+        "gate": None,
     }
     return SimpleNamespace(**(standard | attributes))
+
+
+def test_starts_and_refused_stores() -> None:
+    start = SimpleNamespace(counter=4)
+    refusals = Counter({MismatchCode.CLONE: 2})
+    gate = SimpleNamespace(incarnation=start, position=lambda: 77, refusals=refusals)
+    found = samples(Metrics(node_with(gate=gate)))
+    assert (found["epoxy_store_starts", ()], found["epoxy_store_position", ()]) == (4, 77)
+    assert found["epoxy_stores_refused_total", (("reason", "clone"),)] == 2
+    assert found["epoxy_stores_refused_total", (("reason", "old_copy"),)] == 0, "it rises from 0, for alerts"
+    assert samples(Metrics(node_with()))["epoxy_store_starts", ()] == 0
 
 
 def test_gauges_are_looked_up_when_asked() -> None:

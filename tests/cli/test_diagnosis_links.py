@@ -32,6 +32,12 @@ def test_each_trouble_is_named(visits: list[NodeVisit], severity: Severity, word
         ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired", "certificate"),
         ("no answer in time", "its disk is slow"),
         ("answered 403: another store is on record for replica 1", "new id"),
+        *(
+            (f"answered 403: {code}: it is refused", "Its disk is not what it was")
+            for code in ("old_copy", "clone", "shortened", "refused_here")
+        ),
+        ("answered 403: still_running: two processes have one identity", "Stop the one that was started last"),
+        ("starting: replica 2 is starting", "Its disk is slow"),
         ("[Errno 111] Connection refused", "routes"),
     ],
 )

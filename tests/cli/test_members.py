@@ -172,6 +172,7 @@ def test_a_change_that_somebody_else_undoes_is_not_waited_for(node: FakeNode, ca
     ("change", "words"),
     [
         ({"id": 7}, "is replica 7, not 4"),
+        ({"url": "http://10.9.9.9:7800"}, "by its own file replica 4 is at http://10.9.9.9:7800"),
         ({"state": "active"}, "replica 4 is no newcomer: its state is active, in epoch 1"),
     ],
 )

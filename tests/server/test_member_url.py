@@ -12,7 +12,7 @@ from epoxy.model.writes import Refused
 from epoxy.node.members.members_admin import Accepted
 from epoxy.protocol.members.change_request import Amendment
 from epoxy.server import member_url
-from epoxy.server.member_url import check_member_url, move_alone, same_url
+from epoxy.server.member_url import check_member_url, move_alone
 from tests.node.bench import HandClock
 from tests.node.service_bench import settings_of
 
@@ -55,22 +55,6 @@ class Others:
 
 def check(in_force: ClusterConfig, others: Others) -> None:
     asyncio.run(check_member_url(settings_of(3), in_force, STORE, others.read))
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("http://a:7800", "http://a:7800/", True),
-        ("http://A.example", "http://a.example:80", True),
-        ("https://a", "https://a.:443", True),
-        ("http://[::1]:7800", "http://[::1]:7800/", True),
-        ("http://a:7800", "https://a:7800", False),
-        ("http://a:7800", "http://a:7801", False),
-        ("http://a", "http://b", False),
-    ],
-)
-def test_spelling_makes_no_difference(one: str, other: str, same: bool) -> None:
-    assert same_url(one, other) is same
 
 
 @pytest.mark.parametrize(

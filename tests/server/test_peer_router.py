@@ -173,3 +173,21 @@ def test_a_store_that_is_refused_has_no_links_and_hears_no_other(world: World) -
     assert world.hear(READ) is None
     world.adopt(members(1, 2, 3, epoch=3))
     assert world.peers.links == {}
+
+
+def test_the_status_has_this_start_and_what_is_remembered_of_others(world: World) -> None:
+    assert [(peer.id, peer.starts, peer.position) for peer in world.node.status().peers] == [(2, 0, 0), (3, 0, 0)]
+    start = world.node.status().start
+    assert start is not None
+    assert (start.starts, start.state) == (1, "confirming")
+    world.adopt(members(1, 2, 3))
+    confirm(world)
+    start = world.node.status().start
+    assert start is not None
+    assert start.state == "cleared"
+    assert [(peer.id, peer.starts) for peer in world.node.status().peers] == [(2, 1), (3, 0)]
+    assert world.node.gate is not None
+    world.node.gate.refuse("told so")
+    start = world.node.status().start
+    assert start is not None
+    assert start.state == "refused"

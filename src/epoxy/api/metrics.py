@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from epoxy.api.counters import Counters, Histogram, Requests
 from epoxy.model.cluster import ReplicaStatus
+from epoxy.model.incarnation import MismatchCode
 from epoxy.model.writes import Path
 from epoxy.node.service import Node
 from epoxy.store.row_kinds import RowKind
@@ -80,6 +81,18 @@ def snake_case(name: str) -> str:
 def replicas_by_status(node: Node) -> dict[str, int]:
     statuses = [replica.status for replica in node.replica.config.replicas]
     return {status.value: statuses.count(status) for status in ReplicaStatus}
+
+
+def store_starts(node: Node) -> int:
+    return node.gate.incarnation.counter if node.gate is not None else 0
+
+
+def store_position(node: Node) -> int:
+    return node.gate.position() if node.gate is not None else 0
+
+
+def refused_stores(node: Node) -> dict[str, int]:
+    return {code.value: node.gate.refusals[code] if node.gate is not None else 0 for code in MismatchCode}
 
 
 def peer_rtts(node: Node) -> dict[str, float]:
@@ -147,6 +160,9 @@ OF_NODE: tuple[Family, ...] = (
     Family(GAUGE, "txn_kept", "Decisions kept for members that lack them", lambda n: n.ordered.replica.kept),
     Family(COUNTER, "txn_learned", "Decisions missed and learned later", lambda n: n.ordered.catchup.learned),
     Family(GAUGE, "peer_rtt_seconds", "Round trip to a peer", peer_rtts, ("peer",)),
+    Family(GAUGE, "store_starts", "How often this node's store was started", store_starts),
+    Family(GAUGE, "store_position", "Frames of this node's log that are durable", store_position),
+    Family(COUNTER, "stores_refused", "Starts of other nodes' stores that were refused", refused_stores, ("reason",)),
     Family(COUNTER, "invariant_violations", "Broken invariants seen; if not 0, an emergency", lambda n: n.violations),
 )
 """Read from the Node."""

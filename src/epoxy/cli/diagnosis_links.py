@@ -14,6 +14,8 @@ SECRETS = (
 CERTIFICATES = "Check its certificate: the authority that signed it, the name in it, and its end date."
 SLOWNESS = "It is reached and does not answer in time: it is paused, overloaded, or its disk is slow."
 STORES = "A machine whose disk was lost must come back under a new id, as a newcomer."
+COPIES = "Its disk is not what it was. Stop it: `epoxy members add NEW-ID URL --replace ID`, with an empty disk."
+TWINS = "Two processes run with copies of one disk. Stop the one that was started last."
 ROUTES = "Is it listening on that address? Check routes and firewalls between the two."
 
 CAUSES = {
@@ -23,6 +25,12 @@ CAUSES = {
     "ssl": CERTIFICATES,
     "no answer in time": SLOWNESS,
     "another store": STORES,
+    "old_copy": COPIES,
+    "clone": COPIES,
+    "shortened": COPIES,
+    "refused_here": COPIES,
+    "still_running": TWINS,
+    "starting": "Its disk is slow: it speaks to others once this start is on it.",
 }
 """Advice by words in the reason that a node reports for not reaching another. Otherwise: `ROUTES`."""
 

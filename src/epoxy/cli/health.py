@@ -55,6 +55,8 @@ def tell_status(told: Status) -> None:
         output.row("floor", f"{told.floor_ms:.1f} ms: the round trip to the nearest quorum, for a fresh key")
     if told.uptime_s is not None:
         output.row("up for", duration(told.uptime_s))
+    if told.start is not None:
+        output.row("store", f"{told.start.state}, start {told.start.starts}, position {told.start.position:,}")
     if told.peers:
         click.echo()
         output.table(("datacenter", "replica", "round trip", "state"), [peer_row(peer) for peer in told.peers])

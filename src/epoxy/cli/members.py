@@ -12,6 +12,7 @@ from epoxy.cli.members_progress import ChangeProgress, MembersProgress, is_done
 from epoxy.client import Client, Status
 from epoxy.model.api import MemberRow, Members, MovedMember, Newcomer
 from epoxy.model.errors import ClientError, InvalidRequest, Unavailable
+from epoxy.node.process.sections import same_url
 
 VISIT_S = 5.0
 """For the status of a newcomer: ten times the longest round trip."""
@@ -194,6 +195,11 @@ def introduced(member_id: int, address: str) -> str:
 def check_newcomer(member_id: int, address: str, status: Status) -> None:
     if status.id != member_id:
         raise click.UsageError(f"the node at {address} is replica {status.id}, not {member_id}")
+    if status.url and not same_url(status.url, address):
+        raise click.UsageError(
+            f"by its own file replica {member_id} is at {status.url}: add it there, or write "
+            f'advertise_url = "{address}" into [node] of its file and start it again'
+        )
     if status.state not in ("new", "removed", "joining", "learning"):
         raise click.UsageError(
             f"replica {member_id} is no newcomer: its state is {status.state}, in epoch {status.epoch}"

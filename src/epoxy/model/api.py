@@ -136,7 +136,8 @@ class ChangesGone(Struct, frozen=True, kw_only=True):
 
 
 class PeerStatus(Struct, frozen=True, kw_only=True):
-    """`trouble`: the last failure of the link, if the peer is not reachable."""
+    """`trouble`: the last failure of the link, if the peer is not reachable. `starts` and `position`: what this node
+    remembers of the peer's store, 0 if nothing."""
 
     id: Count
     datacenter: str = ""
@@ -145,6 +146,18 @@ class PeerStatus(Struct, frozen=True, kw_only=True):
     reachable: bool = False
     status: str = "active"
     trouble: str = ""
+    starts: Count = 0
+    position: Count = 0
+
+
+class StoreStart(Struct, frozen=True, kw_only=True):
+    """The start of a store that a process is (docs/protocol/incarnations.md): how often the store was started, how much
+    of it is durable, and whether it votes: "starting", "confirming" until enough others have recorded it, "cleared", or
+    "refused"."""
+
+    starts: Count
+    position: Count
+    state: str
 
 
 class DiskUsage(Struct, frozen=True, kw_only=True):
@@ -171,7 +184,8 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     `scrub_ended_at`: when all rows had been read and checked, in seconds since 1970.
     `clock_s`: seconds since 1970, by this node's clock. `invariant_violations`: seen by this process; not 0 means that
     data may be wrong. `flow_failures`: exceptions that only a bug explains. `compiled`: whether the hot
-    modules are (decision 0015).
+    modules are (decision 0015). `url`: where others reach it, by its own
+    file.
     """
 
     id: Count
@@ -212,6 +226,8 @@ class NodeReport(Struct, frozen=True, kw_only=True):
     invariant_violations: int = 0
     flow_failures: int = 0
     compiled: bool = False
+    url: str = ""
+    start: StoreStart | None = None
 
 
 # Members

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from epoxy import __compiled__
-from epoxy.model.api import NodeReport, PeerStatus, ReplicaView
+from epoxy.model.api import NodeReport, PeerStatus, ReplicaView, StoreStart
 from epoxy.model.cluster import ReplicaInfo, Side
 from epoxy.model.messages import Failed, Inspect, Inspected, Reply
 from epoxy.model.writes import Path
@@ -61,6 +61,8 @@ def report_of(node: "Node") -> NodeReport:
         invariant_violations=node.violations,
         flow_failures=sum(node.failures.count.values()),
         compiled=__compiled__,
+        url=node.settings.node.advertise_url,
+        start=start_of(node),
     )
 
 
@@ -72,7 +74,15 @@ def tolerated_failures(node: "Node") -> int:
     return min([len(reached & side.members) - side.need for side in sides])
 
 
+def start_of(node: "Node") -> StoreStart | None:
+    gate = node.gate
+    if gate is None:
+        return None
+    return StoreStart(starts=gate.incarnation.counter, position=gate.position(), state=gate.state)
+
+
 def peer_status(node: "Node", info: ReplicaInfo) -> PeerStatus:
+    known = node.gate.greeting(info.id).known if node.gate is not None else None
     return PeerStatus(
         id=info.id,
         datacenter=node.datacenter_of(info.id),
@@ -81,6 +91,8 @@ def peer_status(node: "Node", info: ReplicaInfo) -> PeerStatus:
         reachable=node.links.reachable(info.id),
         status=info.status.value,
         trouble=node.links.trouble(info.id),
+        starts=known.counter if known is not None else 0,
+        position=known.position if known is not None else 0,
     )
 
 

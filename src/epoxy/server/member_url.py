@@ -8,7 +8,6 @@ this member has moved to that URL.
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
-from urllib.parse import urlsplit
 
 from epoxy.client import AsyncClient
 from epoxy.model.api import Members
@@ -18,10 +17,9 @@ from epoxy.model.members import Member
 from epoxy.model.writes import ConsensusFailed, Refused
 from epoxy.node.members.members_admin import MembersAdmin, Verdict
 from epoxy.node.process.config import Settings
+from epoxy.node.process.sections import same_url
 from epoxy.ports import Clock
 from epoxy.protocol.members.change_request import Amendment
-
-PORTS = {"http": 80, "https": 443}
 
 ASK_S = 3.0
 """For the members of another node: ten round trips around the world. A start that waits for it fails otherwise."""
@@ -31,17 +29,6 @@ MOVE_AGAIN_MS = 250.0
 
 ReadMembers = Callable[[str], Awaitable[Members]]
 """Reads `/v2/members` of the node at a URL; raises EpoxyError if it does not answer."""
-
-
-def same_url(one: str, other: str) -> bool:
-    """Whether two URLs of nodes differ in spelling alone."""
-    return spelled(one) == spelled(other)
-
-
-def spelled(url: str) -> tuple[str, str, int | None]:
-    parts = urlsplit(url)
-    scheme = parts.scheme.lower()
-    return scheme, (parts.hostname or "").rstrip("."), parts.port or PORTS.get(scheme)
 
 
 async def check_member_url(settings: Settings, config: ClusterConfig, identity: int, read: ReadMembers) -> None:

@@ -81,8 +81,10 @@ def test_base64_is_any_base64() -> None:
 
 
 def url_pattern() -> re.Pattern[str]:
-    (schema,) = named("url", SCHEMAS["MembersOrder"])
-    return re.compile(schema["pattern"])
+    """Of members that are added and of those that move."""
+    added, moved = (schema["pattern"] for schema in named("url", SCHEMAS["MembersOrder"]))
+    assert added == moved
+    return re.compile(added)
 
 
 @pytest.mark.parametrize(

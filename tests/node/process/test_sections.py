@@ -18,6 +18,7 @@ from epoxy.node.process.sections import (
     known,
     read_address,
     read_section,
+    same_url,
     settings_of,
 )
 from epoxy.node.process.toml_file import TomlSource
@@ -137,3 +138,19 @@ def test_an_address_is_a_host_and_a_port() -> None:
     for wrong in ("h", "h:", ":1", "h:65536", "h:+1", "[]:1", 7):
         with pytest.raises(ValueError):  # noqa: PT011 (the caller makes the sentence)
             read_address(wrong)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("http://a:7800", "http://a:7800/", True),
+        ("http://A.example", "http://a.example:80", True),
+        ("https://a", "https://a.:443", True),
+        ("http://[::1]:7800", "http://[::1]:7800/", True),
+        ("http://a:7800", "https://a:7800", False),
+        ("http://a:7800", "http://a:7801", False),
+        ("http://a", "http://b", False),
+    ],
+)
+def test_spelling_makes_no_difference(one: str, other: str, same: bool) -> None:
+    assert same_url(one, other) is same

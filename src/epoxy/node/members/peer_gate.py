@@ -152,6 +152,15 @@ class PeerGate:
             return f"replica {peer} refuses it: {self._objections[peer][0].value}"
         return "not enough of the others have answered since it started"
 
+    @property
+    def state(self) -> str:
+        """Of this start, in a word."""
+        if self.refused:
+            return "refused"
+        if not self.is_open:
+            return "starting"
+        return "cleared" if self.is_cleared else "confirming"
+
     def serves(self, requests: Sequence[Request]) -> bool:
         """Whether requests of a peer that is heard are handled: before this node may vote, only configurations."""
         if self.may_vote:

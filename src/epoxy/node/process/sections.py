@@ -32,6 +32,9 @@ def read_address(value: Any) -> Address:
     return Address(host.strip("[]"), int(port))
 
 
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
 def read_url(value: Any) -> str:
     """The base URL of a node: scheme, host and port, and nothing else."""
     parts = urlsplit(msgspec.convert(value, str).rstrip("/"))
@@ -41,6 +44,17 @@ def read_url(value: Any) -> str:
     if not parts.netloc.isascii() or not parts.netloc.isprintable() or " " in parts.netloc:
         raise ValueError
     return parts.geturl()
+
+
+def same_url(one: str, other: str) -> bool:
+    """Whether two URLs of nodes differ in spelling alone."""
+    return spelled(one) == spelled(other)
+
+
+def spelled(url: str) -> tuple[str, str, int | None]:
+    parts = urlsplit(url)
+    scheme = parts.scheme.lower()
+    return scheme, (parts.hostname or "").rstrip("."), parts.port or DEFAULT_PORTS.get(scheme)
 
 
 Text = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
