@@ -82,22 +82,31 @@ def restore(file: Path, node: ClusterNode, *options: str) -> str:
     return cluster_id
 
 
-def test_copies_of_stopped_nodes_make_clusters_of_any_size(tmp_path: Path) -> None:
+def test_a_backup_and_copies_of_stopped_nodes_make_clusters_of_any_size(tmp_path: Path) -> None:
+    """A backup of the running cluster as one of five, copies of its stopped nodes as one of one."""
+    online, copies = tmp_path / "online.backup", tmp_path / "copies.backup"
     with cluster(3, folder=tmp_path / "old") as old:
         with old.client() as client:
             actor = write(client)
+        epoxy("backup", online, "--url", old[1].url)
+        refused = epoxy("restore", online, "--config", old[2].config, status=78)
+        assert "holds the rows of replica 3" in refused
+        old[2].kill()
+        shutil.rmtree(old[2].data_dir)
+        refused = epoxy("restore", online, "--config", old[2].config, status=78)
+        assert "A single member is not restored: replace it" in refused
         for node in old:
             node.stop()
-    file, secret = tmp_path / "all.backup", tmp_path / "old" / "secret"
-    said = epoxy("rescue", *(node.data_dir for node in old), "--out", file)
+    secret = tmp_path / "old" / "secret"
+    said = epoxy("rescue", old[0].data_dir, old[1].data_dir, "--out", copies, "--lost", "3")
     assert "these are a quorum" in said
-    assert not Path(f"{file}.missing").exists()
+    assert not Path(f"{copies}.missing").exists()
     with laid_out(tmp_path / "one", 1, secret) as alone:
-        moved = [option for other in ("dc-2", "dc-3") for option in ("--actors-of", f"{other}=dc-1")]
-        restore(file, alone[0], *moved)
+        restore(copies, alone[0])
         alone.start()
         with alone.client() as client:
             check(client, actor)
+    file = online
     with laid_out(tmp_path / "five", 5, secret) as grown:
         assert len({restore(file, node) for node in grown}) == 1
         grown.start()

@@ -43,7 +43,12 @@ class BackupGroup(Group):
         return [name for name in super().list_commands(ctx) if name != CREATE]
 
 
-@click.group(cls=BackupGroup, context_settings=SETTINGS, short_help="Back up the cluster, or check a backup.")
+ROOMS = {"inspect": "backup_inspection"}
+
+
+@click.group(
+    cls=BackupGroup, rooms=ROOMS, context_settings=SETTINGS, short_help="Back up the cluster, or check a backup."
+)
 def backup() -> None:
     """Write a backup of the whole cluster to FILE, from one node, while clients write.
 
@@ -55,6 +60,7 @@ def backup() -> None:
     Examples:
       epoxy backup cluster.backup
       epoxy backup --url http://10.0.2.1:7800 /mnt/backups/monday.backup
+      epoxy backup inspect cluster.backup
     """
 
 
