@@ -2,7 +2,7 @@
 
 from epoxy.actors import directory
 from epoxy.actors.reservation import key_of
-from epoxy.backup.actor_rows import owner_of, relabelled_record, restored_rows
+from epoxy.backup.actor_rows import owner_of, record_row, relabelled_record, restored_actor, restored_name
 from epoxy.codec import wire
 from epoxy.codec.tuple import pack
 from epoxy.model.actors import ActorEntry, ActorName, ActorState, label_of, make_id
@@ -36,9 +36,8 @@ def entry(state: ActorState = ActorState.RUNNING, actor_id: bytes = FRESH) -> Ac
     )
 
 
-def rows(actor: ActorEntry, labels: dict[int, int | None]) -> dict[bytes, bytes]:
-    row = directory.ACTOR + pack((actor.id,))
-    return dict(restored_rows(row, directory.encode(actor), labels))
+def restored(actor: ActorEntry, labels: dict[int, int | None]) -> ActorEntry | None:
+    return restored_actor(record_row(actor.id), directory.encode(actor), labels)
 
 
 def test_the_owner_of_a_name_is_found() -> None:
@@ -59,30 +58,27 @@ def test_a_reservation_gets_the_new_label_and_keeps_all_else() -> None:
 
 def test_a_living_actor_waits_for_an_envoy() -> None:
     for state in (ActorState.RUNNING, ActorState.STARTING, ActorState.MOVING, ActorState.PENDING):
-        found = rows(entry(state), {7: 2})
-        actor_row, pending = found
-        actor = directory.decode(found[actor_row])
+        actor = restored(entry(state), {7: 2})
+        assert actor is not None
         assert (label_of(actor.id), actor.id[:-2]) == (2, FRESH[:-2])
-        assert actor_row == directory.ACTOR + pack((actor.id,))
-        assert pending == directory.pending_row(actor)
         assert (actor.state, actor.envoy_key, actor.counted, actor.after) == (ActorState.PENDING, None, False, None)
         assert (actor.failures, actor.not_before_ms, actor.since_ms) == (0, 0, 0)
         assert (actor.generation, actor.input, actor.name, actor.pool) == (5, b"hi", NAME, "chat")
 
 
 def test_a_destroyed_one_stays_destroyed() -> None:
-    (value,) = rows(entry(ActorState.DESTROYED), {7: 7}).values()
-    actor = directory.decode(value)
+    actor = restored(entry(ActorState.DESTROYED), {7: 7})
+    assert actor is not None
     assert (actor.id, actor.state, actor.envoy_key) == (FRESH, ActorState.DESTROYED, None)
 
 
 def test_names_follow_and_rows_of_envoys_are_left_out() -> None:
-    row = directory.name_row(NAME)
-    assert list(restored_rows(row, FRESH, {7: 2})) == [(row, make_id(3, 4, 2))]
+    assert restored_name(directory.name_row(NAME), FRESH, {7: 2}) == make_id(3, 4, 2)
     for other in (directory.envoy_row(entry()), directory.pending_row(entry()), directory.LOST + pack(("a", "b"))):
-        assert list(restored_rows(other, b"", {7: 2})) == []
+        assert restored_name(other, b"", {7: 2}) is None
+        assert restored_actor(other, b"", {7: 2}) is None
 
 
 def test_actors_that_are_left_out_leave_nothing() -> None:
-    assert rows(entry(), {7: None}) == {}
-    assert list(restored_rows(directory.name_row(NAME), FRESH, {7: None})) == []
+    assert restored(entry(), {7: None}) is None
+    assert restored_name(directory.name_row(NAME), FRESH, {7: None}) is None

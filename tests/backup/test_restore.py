@@ -154,6 +154,18 @@ def test_actors_without_a_place_need_a_choice(tmp_path: Path) -> None:
     assert (done.actors, done.names_left_out) == (0, 1)
 
 
+def test_a_record_counts_only_if_its_name_leads_to_it(tmp_path: Path) -> None:
+    """Planted: destroyed and made again while the rows were read. The first would run beside the second."""
+    again = make_id(8, 8, 2)
+    half: Records = [ACTORS[0], (b"eu", directory.name_row(ROOM), again)]
+    done, rows = restored(backup(tmp_path / "b", [*KEYS, RESERVED], actors=half), tmp_path / "d", config("us", "eu"), 2)
+    view = snapshot_of(rows)
+    assert (directory.load(view, EU_ID), directory.named(view, ROOM)) == (None, None)
+    assert directory.waiting(view, 0, 10)[0] == []
+    assert done.actors == 0
+    assert set(rows) == {Keyspace(2).value_row(key) for key, _ in [*KEYS, RESERVED]}
+
+
 def test_names_of_a_member_that_left_before_have_no_place_either(tmp_path: Path) -> None:
     path = backup(tmp_path / "b", [*KEYS, (key_of(ROOM), record(make_id(1, 2, 5)))])
     with pytest.raises(BackupError, match=r"replica-5 \(1\)"):

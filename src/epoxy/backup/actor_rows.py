@@ -1,9 +1,11 @@
 """Actors in another cluster. The id of an actor ends with the label of the datacenter that owns its name: the id of a
 replica, which may be another one in a new cluster. So ids are given the new label, in the keys that reserve names and
 in the rows of the datacenter. No actor of the new cluster is on an envoy: all wait for one.
+
+Rows of actors are read page by page while actors come and go: a record counts only if its name leads to it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -45,18 +47,18 @@ def relabelled(actor_id: bytes, labels: Labels) -> bytes | None:
     return actor_id[:-2] + label.to_bytes(2, "big") if label is not None else None
 
 
-def restored_rows(row: bytes, value: bytes, labels: Labels) -> Iterator[tuple[bytes, bytes]]:
-    """What becomes of a row of a datacenter: records and names stay, all else follows from them."""
-    if row.startswith(directory.NAME):
-        actor_id = relabelled(value, labels)
-        if actor_id is not None:
-            yield row, actor_id
-    elif row.startswith(directory.ACTOR):
-        actor = waiting(directory.decode(value), labels)
-        if actor is not None:
-            yield directory.ACTOR + pack((actor.id,)), directory.encode(actor)
-            if actor.is_alive:
-                yield directory.pending_row(actor), b""
+def restored_actor(row: bytes, value: bytes, labels: Labels) -> ActorEntry | None:
+    """None: the row is no record of an actor, or the actor is left out."""
+    return waiting(directory.decode(value), labels) if row.startswith(directory.ACTOR) else None
+
+
+def restored_name(row: bytes, value: bytes, labels: Labels) -> bytes | None:
+    """The id of the last actor of a name; None: the row is no name, or left out. Rows of envoys are left out."""
+    return relabelled(value, labels) if row.startswith(directory.NAME) else None
+
+
+def record_row(actor_id: bytes) -> bytes:
+    return directory.ACTOR + pack((actor_id,))
 
 
 def waiting(actor: ActorEntry, labels: Labels) -> ActorEntry | None:

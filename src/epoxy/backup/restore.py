@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from epoxy.actors import directory
 from epoxy.backup import actor_rows
 from epoxy.backup.files import BackupReader
 from epoxy.backup.format import BackupEnd, BackupHeader, Block, Kind, Record, is_carried
@@ -159,6 +160,8 @@ class Restore:
         self._keyspace = Keyspace(replica)
         self._ordered = OrderedSpace(replica)
         self._keys = self._values = self._actors = self._left_out = 0
+        self._unnamed: set[bytes] = set()
+        """Actors whose names have not come yet: in a file, all records come first."""
 
     def run(self, path: Path, expected: BackupEnd, progress: Progress) -> Restored:
         """All of the file, which must be the one that was surveyed; then the directory is complete."""
@@ -168,6 +171,7 @@ class Restore:
                 progress(reader.read_bytes, reader.size)
             if reader.end != expected:
                 raise BackupError(f"{path}: the file was changed while it was read")
+        self._builder.write(dict.fromkeys(map(actor_rows.record_row, self._unnamed)))
         self._builder.finish()
         return Restored(
             cluster=self._plan.cluster,
@@ -184,7 +188,9 @@ class Restore:
             case Kind.VALUES:
                 self._builder.write(self._value_rows(block))
             case _:
-                self._builder.write(dict(self._actor_rows(block.records)))
+                mine = [record for record in block.records if self._plan.places.get(record[0].decode()) == self._me]
+                self._builder.write(dict(self._actor_records(mine)))
+                self._builder.write(dict(self._actor_names(mine)))
 
     def _key_rows(self, block: Block) -> dict[bytes, bytes | None]:
         row_of = self._keyspace.value_row
@@ -212,10 +218,22 @@ class Restore:
         self._values += len(keys)
         return rows
 
-    def _actor_rows(self, records: list[Record]) -> Iterator[tuple[bytes, bytes | None]]:
-        places, labels = self._plan.places, self._plan.labels
-        for datacenter, row, value in records:
-            if places.get(datacenter.decode()) == self._me:
-                for found, content in actor_rows.restored_rows(row, value, labels):
-                    self._actors += content == b""
-                    yield found, content
+    def _actor_records(self, records: list[Record]) -> Iterator[tuple[bytes, bytes | None]]:
+        for _, row, value in records:
+            actor = actor_rows.restored_actor(row, value, self._plan.labels)
+            if actor is not None:
+                self._unnamed.add(actor.id)
+                yield actor_rows.record_row(actor.id), directory.encode(actor)
+
+    def _actor_names(self, records: list[Record]) -> Iterator[tuple[bytes, bytes | None]]:
+        named = [(row, actor_rows.restored_name(row, value, self._plan.labels)) for _, row, value in records]
+        found = [(row, actor_id) for row, actor_id in named if actor_id is not None]
+        stored = self._builder.read([actor_rows.record_row(actor_id) for _, actor_id in found])
+        for (row, actor_id), record in zip(found, stored, strict=True):
+            if record is not None:
+                self._unnamed.discard(actor_id)
+                yield row, actor_id
+                actor = directory.decode(record)
+                if actor.is_alive:
+                    self._actors += 1
+                    yield directory.pending_row(actor), b""
