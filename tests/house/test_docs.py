@@ -132,10 +132,11 @@ def commands() -> frozenset[tuple[str, ...]]:
 
 
 def unknown_commands(text: str) -> list[str]:
-    """`epoxy a|b c`: a word that is no command where one is expected. Groups may be named alone."""
+    """`epoxy a|b c`: a word that is no command where one is expected. Groups may be named alone, and files are no
+    words."""
     wrong = []
     for span in code_in(text):
-        found = re.match(r"(?:\$ |EPOXY_URL=\S+ |SSL_CERT_FILE=\S+ )*epoxy((?: [a-z][a-z|-]*)+)", span)
+        found = re.match(r"(?:\$ |EPOXY_URL=\S+ |SSL_CERT_FILE=\S+ )*epoxy((?: [a-z][a-z|-]*(?![\w./]))+)", span)
         words = found[1].split() if found else []
         reached: set[tuple[str, ...]] = {()}
         for word in words:
