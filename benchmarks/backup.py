@@ -110,7 +110,7 @@ def measure(nodes: list[Node], keys: int, python: str, file: Path, *, writers: i
     time.sleep(QUIET_S / 3)
     quiet = time.monotonic()
     time.sleep(QUIET_S)
-    print(f"load average of the machine when it began: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    print(f"load average of the machine when it began: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     cpu_s = [node.cpu_s() for node in nodes]
     began = time.monotonic()
     acknowledged = {each.key for each in list(load.written)}
@@ -160,7 +160,7 @@ def restored(folder: Path, file: Path, python: str) -> None:
     )
     began = time.monotonic()
     subprocess.run([python, "-m", "epoxy", "restore", str(file), "--config", str(config)], check=True)
-    print(f"restored in {time.monotonic() - began:.1f} s, load average {os.getloadavg()[0]:.1f}")
+    print(f"restored in {time.monotonic() - began:.1f} s")
 
 
 def main() -> None:

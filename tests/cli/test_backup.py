@@ -145,6 +145,12 @@ def test_a_node_that_stays_away_is_given_up(
     assert capsys.readouterr().err.count("epoxy: ") == 1
 
 
+def test_a_refusal_is_one_line(node: FakeBackupNode, file: Path, capsys: Captured) -> None:
+    node.misdeeds.append(lambda request: request.error(409, "backup_running"))
+    assert run(["backup", str(file)]) == 1
+    assert capsys.readouterr().err == "epoxy: about backup_running (backup_running)\n"
+
+
 def test_a_folder_that_is_not_there(node: FakeBackupNode, tmp_path: Path, capsys: Captured) -> None:
     assert run(["backup", str(tmp_path / "none" / "file")]) == 1
     assert "does not exist" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from epoxy.cli.backup_progress import BackupProgress
 from epoxy.cli.groups import SETTINGS, Group, Interrupted
 from epoxy.client import Client
 from epoxy.model.api import BackupState
-from epoxy.model.errors import BackupError, ClientError, InvalidRequest, Unavailable
+from epoxy.model.errors import BackupError, EpoxyError, Unavailable
 
 LOOK_S = 0.2
 """Between two looks at a backup that is not ready."""
@@ -98,7 +98,7 @@ def create(file: Path, force: bool, urls: list[str], as_json: bool) -> None:
         raise click.ClickException(f"{file.parent} does not exist, or cannot be written to")
     try:
         made = from_any(urls, file, force=force, quiet=as_json)
-    except (ClientError, BackupError) as error:
+    except EpoxyError as error:
         if as_json:
             output.emit_json(target.error_json(error))
         raise click.ClickException(str(error)) from error
@@ -141,7 +141,7 @@ def leave(client: Client, state: BackupState) -> None:
     """Otherwise the node would keep the backup for a minute."""
     try:
         client.end_backup(state.id, timeout=1.0)
-    except (ClientError, InvalidRequest):
+    except EpoxyError:
         return
 
 

@@ -35,10 +35,10 @@ class BackupProgress:
         if self._quiet:
             return
         if state.phase != self._phase:
-            self._begin(state.phase, WORDS[state.phase], state.keys if state.phase == "settling" else None)
+            self._begin(state.phase, WORDS[state.phase], None)
         assert self._bar is not None
-        told = f"{state.compared:,} of about {state.keys:,} keys compared" if state.keys else ""
-        self._bar.tell(min(state.compared, state.keys), told if state.phase == "settling" else "")
+        of_all = f" of about {state.keys:,}" if state.keys else ""
+        self._bar.tell(state.compared, f"{state.compared:,}{of_all} keys" if state.phase == "settling" else "")
 
     def copying(self, state: BackupState, records: int, size: int) -> None:
         self._keys += records

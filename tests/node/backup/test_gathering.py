@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from epoxy.model.cluster import ClusterConfig
+from epoxy.model.errors import RottenRow
 from epoxy.model.members import ActorRow
 from epoxy.model.messages import Commit, Request
 from epoxy.model.transactions import Add, Executed, Txn, TxnOutcome
@@ -139,6 +140,41 @@ def test_too_few_members_are_named() -> None:
     town.until(lambda: bool(outcomes), "refused")
     assert outcomes[0].reason.startswith("dc-2 (replica 2) and dc-3 (replica 3) do not answer")
     assert outcomes[0].reason.endswith("a backup needs 2 of 3 members")
+
+
+def test_one_node_alone_has_everything() -> None:
+    town = Town((1,))
+    member = town.lives[1].node.member
+    assert member is not None
+    outcomes: list[GatherOutcome] = []
+    gathering = Gathering(member, town.stores[1])
+    gathering.keys(outcomes.append)
+    town.until(lambda: bool(outcomes), "gathered")
+    assert outcomes == [GatherOutcome(asked=(1,))]
+
+
+def test_a_rotten_row_here_ends_it_and_elsewhere_leaves_that_member_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    town = Town((1, 2, 3))
+    lives = {me: town.lives[me].node.member for me in (1, 2, 3)}
+    assert all(lives.values())
+
+    def rotten(*_: object) -> None:
+        raise RottenRow(b"row")
+
+    other = lives[2]
+    assert other is not None
+    monkeypatch.setattr(other.backup_source.held, "page", rotten)
+    member = lives[1]
+    assert member is not None
+    outcomes: list[GatherOutcome] = []
+    Gathering(member, town.stores[1]).keys(outcomes.append)
+    town.until(lambda: len(outcomes) == 1, "gathered")
+    assert outcomes[0] == GatherOutcome(asked=(1, 3), missing=(2,))
+    gathering = Gathering(member, town.stores[1])
+    monkeypatch.setattr(gathering._held, "stretches", rotten)
+    gathering.keys(outcomes.append)
+    town.until(lambda: len(outcomes) == 2, "given up")
+    assert "it is repaired from the other members: try again" in outcomes[1].reason
 
 
 # Transactions

@@ -7,6 +7,7 @@ from typing import IO, assert_never
 
 import msgspec
 
+from epoxy.model.errors import RottenRow
 from epoxy.model.members import ActorRow, Frontier, Stretch
 from epoxy.node.backup.source import SLICE
 from epoxy.node.members.member import Membership
@@ -98,6 +99,8 @@ class Gathering:
         self.compared = 0
         """Keys, so far."""
         self._runner: FlowRunner[tuple[int, ...]] | FlowRunner[GatherOutcome] | FlowRunner[str] | None = None
+        self._refused: Callable[[GatherOutcome], None] = lambda _: None
+        """What waits for the keys."""
         self._stopped = False
 
     def actors(self, done: Callable[[tuple[int, ...]], None]) -> None:
@@ -114,12 +117,17 @@ class Gathering:
 
     def keys(self, done: Callable[[GatherOutcome], None]) -> None:
         flow = gather.gather_keys(self._member.replica.me)
+        self._refused = done
         self._run(FlowRunner(self, "backup", flow, lambda reason: GatherOutcome(reason=reason), done))
 
     def transactions(self, done: Callable[[str], None]) -> None:
         """`done` gets why it failed, or an empty text."""
         flow = gather.gather_transactions(self._member.replica.config, self._member.replica.me)
         self._run(FlowRunner(self, "backup", flow, lambda reason: reason, done))
+
+    def _give_up(self, reason: str) -> None:
+        self.stop()
+        self._refused(GatherOutcome(reason=reason))
 
     def _run(self, runner: FlowRunner[tuple[int, ...]] | FlowRunner[GatherOutcome] | FlowRunner[str]) -> None:
         self._runner = runner
@@ -170,7 +178,11 @@ class Gathering:
             return
         begun_ms = self._cpu_ms()
         after = summary.told[-1].until if summary.told else summary.after
-        some = self._held.stretches(self._store.newest(), after, min(SLICE, summary.left))
+        try:
+            some = self._held.stretches(self._store.newest(), after, min(SLICE, summary.left))
+        except RottenRow as error:
+            self._give_up(f"{error}; it is repaired from the other members: try again")
+            return
         self.compared += sum([stretch.count for stretch in some])
         summary.told += some
         summary.left -= SLICE

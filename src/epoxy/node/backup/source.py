@@ -7,6 +7,7 @@ from typing import Protocol, assert_never
 
 from epoxy.codec.tuple import pack, strinc
 from epoxy.model.actors import ACTOR_ROWS
+from epoxy.model.errors import RottenRow
 from epoxy.model.members import (
     MAX_PAGE_BYTES,
     MAX_PAGE_ROWS,
@@ -108,7 +109,12 @@ class HeldComparison:
     def go_on(self) -> None:
         begun_ms = self._cpu_ms()
         part, self._left = self._left[:SLICE], self._left[SLICE:]
-        page = self._held.page(self._store.newest(), self._after, part, self._entries)
+        try:
+            page = self._held.page(self._store.newest(), self._after, part, self._entries)
+        except RottenRow as error:
+            # It is repaired, and asked for again; the answer of another member may be enough.
+            self._answered(Failed(reason=str(error)))
+            return
         self._entries, self._after = page.entries, page.through
         if self._left and page.through == part[-1].until:
             rest_ms = (self._cpu_ms() - begun_ms) * (1 / SERVING_SHARE - 1)
