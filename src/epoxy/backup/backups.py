@@ -27,7 +27,7 @@ from epoxy.protocol.members.gather import GatherOutcome
 SILENCE_MS, LOOK_MS = 60_000.0, 5_000.0
 """After so long without a request the backup ends; and how often that is checked."""
 
-SHARE = 0.25
+SHARE = 0.2
 """Of this node's time for making blocks, while its clients write. In quiet times they are made one after the other."""
 
 LONGEST_REST_MS = 1_000.0

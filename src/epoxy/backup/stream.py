@@ -6,6 +6,7 @@ The blocks are made in the store's thread, one at a time. Rows are passed on as 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
+from itertools import chain
 
 from msgspec import Struct
 
@@ -13,6 +14,7 @@ from epoxy.backup.format import Kind, KindTotal, Record, blocks, check_block, is
 from epoxy.codec import wire
 from epoxy.codec.tuple import pack, strinc
 from epoxy.model.actors import RESERVATION_KEYS, label_of
+from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.records import CommittedRecord, Proposal, ProposalId
 from epoxy.node.backup.gathering import ActorSpool
 from epoxy.node.backup.source import ACTORS
@@ -115,9 +117,17 @@ def keys(view: Snapshot, replica: int) -> Iterator[tuple[bytes, bytes]]:
                 yield key, wire.encode_committed_record(CommittedRecord(committed=committed))
         return
     root = pack((LAYOUT, replica, KV))
-    for row, value in rows(view, root):
-        if row.endswith(VALUE_OF_A_KEY) and is_carried(key := key_of(row, root)):
-            yield key, value
+    first, last = len(root) + 1, -len(VALUE_OF_A_KEY)
+    for part in parts(view, root):
+        found = [(plain(row[first:last]), value) for row, value in part if row.endswith(VALUE_OF_A_KEY)]
+        if found and found[-1][0] >= FIRST_SYSTEM_KEY:
+            found = [record for record in found if is_carried(record[0])]
+        yield from found
+
+
+def plain(escaped: bytes) -> bytes:
+    """As `key_of`, of the part that is the key: a call less, for millions of them."""
+    return escaped.replace(b"\x00\xff", b"\x00") if b"\x00" in escaped else escaped
 
 
 def values(view: Snapshot, replica: int) -> Iterator[tuple[bytes, bytes]]:
@@ -134,6 +144,8 @@ def with_marks(
     mark = Proposal(value=OWNED, version=1, mutable=False, proposal_id=ProposalId(replica, 0))
     marked = wire.encode_committed_record(CommittedRecord(committed=mark))
     waiting = next(owned, None)
+    if waiting is None:
+        yield from records
     for record in records:
         while waiting is not None and waiting[0] < record[0]:
             yield waiting[0], marked
@@ -147,8 +159,12 @@ def with_marks(
 
 
 def rows(view: Snapshot, root: bytes) -> Iterator[KeyValue]:
+    return chain.from_iterable(parts(view, root))
+
+
+def parts(view: Snapshot, root: bytes) -> Iterator[Sequence[KeyValue]]:
     begin, end = root, strinc(root)
     while found := view.range(begin, end, limit=ROWS):
-        yield from found
+        yield found
         begin = found[-1][0] + b"\x00"
         time.sleep(0)

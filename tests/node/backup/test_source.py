@@ -20,7 +20,7 @@ from epoxy.model.members import (
 )
 from epoxy.model.messages import EpochAhead, Failed, StaleEpoch
 from epoxy.model.records import ChangelogEntry
-from epoxy.node.backup.source import SLICE, BackupSource, actors_page
+from epoxy.node.backup.source import BackupSource, actors_page
 from epoxy.node.keys.replica import Replica
 from epoxy.protocol.members.digest import NOTHING
 from epoxy.store.member_rows import MemberSpace
@@ -71,7 +71,7 @@ def test_a_comparison_takes_several_turns_and_ends_with_a_full_page() -> None:
     for place in (source, reader):
         place.source.held.stretch_rows = 1
     view = reader.store.newest()
-    held = reader.source.held.stretches(view, None, 3 * SLICE)
+    held = reader.source.held.stretches(view, None, 64)
     page = source.ask(HeldRead(after=None, held=held))
     assert isinstance(page, HeldPage)
     assert [entry.key for entry in page.entries] == [b"20x", b"21"]

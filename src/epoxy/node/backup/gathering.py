@@ -18,7 +18,7 @@ from epoxy.protocol.members.gather import GatherOutcome
 from epoxy.runtime.flow import Done, FlowRunner
 from epoxy.store.row_pages import HeldSpace
 
-SHARE = 0.3
+SHARE = 0.2
 """Of this replica's time, while it compares its keys with others'."""
 
 EXECUTED_MS, LOOK_MS = 30_000.0, 20.0
