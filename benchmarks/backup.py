@@ -108,9 +108,11 @@ def measure(nodes: list[Node], keys: int, python: str, file: Path, *, writers: i
     wait_until(lambda: all(node.ask("GET", "/v2/status")["ready"] for node in nodes), "all are ready")
     load = PacedWriters(nodes, writers, rate)
     time.sleep(QUIET_S / 3)
-    quiet = time.monotonic()
+    quiet, quiet_cpu_s = time.monotonic(), [node.cpu_s() for node in nodes]
     time.sleep(QUIET_S)
     print(f"load average of the machine when it began: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
+    quiet_cpu = [(node.cpu_s() - before) / QUIET_S for node, before in zip(nodes, quiet_cpu_s, strict=True)]
+    print(f"CPU of each node in quiet: {', '.join(f'{each:.0%}' for each in quiet_cpu)}", flush=True)
     cpu_s = [node.cpu_s() for node in nodes]
     began = time.monotonic()
     acknowledged = {each.key for each in list(load.written)}

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from epoxy.backup.backups import SILENCE_MS, Backup, Backups, BlockAnswer
+from epoxy.backup import backups
+from epoxy.backup.backups import Backup, Backups, BlockAnswer
 from epoxy.backup.format import Kind, decode_block
 from epoxy.model.writes import Outcome, Write
 from tests.node.members.town import Town
@@ -64,7 +65,7 @@ def test_blocks_are_not_skipped_and_not_kept(office: Office) -> None:
         assert isinstance(office.block(backup, number), bytes)
     assert office.block(backup, 0) == "blocks are given in order: 3 is next, not 0"
     assert office.block(backup, 4) == "blocks are given in order: 3 is next, not 4"
-    office.town.run(10_000)
+    office.town.run(500)
     assert backup.state().written <= 40
     assert len(backup._made) <= 2, "memory is bounded"
 
@@ -80,13 +81,17 @@ def test_one_at_a_time(office: Office) -> None:
     assert isinstance(office.block(second, 0), bytes)
 
 
-def test_it_ends_when_its_reader_is_silent(office: Office) -> None:
+def test_it_ends_when_its_reader_is_silent(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A minute of three whole nodes takes long even in virtual time."""
+    assert (backups.SILENCE_MS, backups.LOOK_MS) == (60_000, 5_000)
+    monkeypatch.setattr(backups, "SILENCE_MS", 1_000.0)
+    monkeypatch.setattr(backups, "LOOK_MS", 50.0)
     backup = office.ready()
-    office.town.run(SILENCE_MS * 0.9)
+    office.town.run(900)
     assert office.backups.find(backup.id) is backup
-    office.town.run(SILENCE_MS * 0.9)
+    office.town.run(900)
     assert backup.phase == "ready"
-    office.town.run(SILENCE_MS * 0.3)
+    office.town.run(300)
     assert (backup.phase, backup.reason) == ("failed", "nothing was asked for a minute")
     assert office.backups.find(backup.id) is None
 
@@ -109,7 +114,7 @@ def test_blocks_are_asked_for_when_it_is_ready(office: Office) -> None:
 def test_an_end_while_it_gathers_and_while_a_reader_waits(office: Office) -> None:
     gathering = office.backups.begin()
     office.backups.end("the node is stopping")
-    office.town.run(5_000)
+    office.town.run(500)
     assert (gathering.phase, gathering.reason) == ("failed", "the node is stopping")
     backup = office.ready()
     assert isinstance(office.block(backup, 0), bytes)

@@ -12,17 +12,20 @@ from itertools import islice
 
 from epoxy.codec import wire
 from epoxy.codec.tuple import pack
-from epoxy.model.members import DIGEST_BYTES, MAX_PAGE_BYTES, MAX_PAGE_ROWS, STRETCH_ROWS, HeldPage, Stretch
+from epoxy.model.members import DIGEST_BYTES, MAX_PAGE_BYTES, MAX_PAGE_ROWS, HeldPage, Stretch
 from epoxy.model.records import ChangelogEntry
 from epoxy.ports import KeyValue, Snapshot
 from epoxy.store.keyspace import KV, LAYOUT, VALUE_OF_A_KEY, key_of, rows_of
 from epoxy.store.member_rows import entry_bytes, fitting
 
+HELD_ROWS = 256
+"""In a stretch. To find its beginning costs as much as a hundred rows, and few stretches differ."""
+
 
 class HeldSpace:
     def __init__(self, replica_id: int) -> None:
         self._root = pack((LAYOUT, replica_id, KV))
-        self.stretch_rows = STRETCH_ROWS
+        self.stretch_rows = HELD_ROWS
         self.page_rows = MAX_PAGE_ROWS
 
     def stretches(self, view: Snapshot, after: bytes | None, count: int) -> tuple[Stretch, ...]:

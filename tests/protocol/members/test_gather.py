@@ -7,7 +7,6 @@ import pytest
 from epoxy.model.cluster import ClusterConfig, first_epoch
 from epoxy.model.instances import InstanceId
 from epoxy.model.members import (
-    MAX_STRETCHES,
     ActorRow,
     ActorsPage,
     ActorsRead,
@@ -123,7 +122,7 @@ def test_what_differs_is_learned_from_all_up_to_the_shortest_page() -> None:
     entries: Any = ("an entry",)
     pages = {2: HeldPage(entries=(), through=b"m"), 3: HeldPage(entries=entries, through=b"k")}
     assert flow.send(pages) == Repair(entries=entries)
-    assert flow.send(1) == SummariseRows(after=b"k", stretches=MAX_STRETCHES)
+    assert flow.send(1) == SummariseRows(after=b"k", stretches=gather.STRETCHES)
 
 
 def test_votes_that_cannot_be_settled_refuse_the_backup() -> None:

@@ -32,7 +32,7 @@ from epoxy.store.row_pages import HeldSpace, row_bytes
 
 BackupRequest = VotesRead | HeldRead | FrontierRead | ActorsRead
 
-SLICE = 8
+SLICE = 2
 """Stretches that are compared in one turn of the event loop: five hundred rows, about a millisecond."""
 
 SERVING_SHARE = 0.2

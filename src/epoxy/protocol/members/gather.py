@@ -19,7 +19,6 @@ from msgspec import Struct
 from epoxy.model.cluster import ClusterConfig
 from epoxy.model.instances import InstanceId
 from epoxy.model.members import (
-    MAX_STRETCHES,
     ActorsPage,
     ActorsRead,
     Frontier,
@@ -54,6 +53,9 @@ AGAIN_MS = 1_000.0
 
 ASKED_AGAIN = 3
 """How often one page is asked for: a busy replica may answer late."""
+
+STRETCHES = 32
+"""In one request: eight thousand keys, which a busy source compares well within the time-out of a page."""
 
 GRACE_MS = 100.0
 """Before open votes are settled: most belong to writes that their proposers finish within a round trip, and to settle
@@ -140,7 +142,7 @@ def learn_held(sources: Iterable[int]) -> Flow[set[int]]:
     left = set(sources)
     after: bytes | None = None
     while left:
-        held: tuple[Stretch, ...] = yield SummariseRows(after=after, stretches=MAX_STRETCHES)
+        held: tuple[Stretch, ...] = yield SummariseRows(after=after, stretches=STRETCHES)
         replies = yield from ask_each(sorted(left), HeldRead(after=after, held=held))
         pages = {source: page for source, page in replies.items() if isinstance(page, HeldPage)}
         left &= pages.keys()
