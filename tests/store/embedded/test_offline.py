@@ -11,6 +11,7 @@ from epoxy.store.embedded.log import segments
 from epoxy.store.embedded.offline import StoppedStore
 from epoxy.store.embedded.store import LOG_BYTES, open_folder
 from tests.store.embedded.test_bulk import build
+from tests.store.embedded.test_migration import EXPECTED, old_directory
 
 TREE = {b"a": b"1", b"b": b"2", b"c": b"3"}
 
@@ -85,6 +86,23 @@ def test_what_is_no_whole_directory_is_refused(tmp_path: Path, lost: str) -> Non
         StoppedStore(path)
     with pytest.raises(StoreRefused, match="it has no file `format`"):
         StoppedStore(tmp_path / "nothing")
+
+
+def test_a_directory_of_format_4_is_read_and_left_as_it_is(tmp_path: Path) -> None:
+    path = old_directory(tmp_path / "data")
+    before = image(path)
+    with StoppedStore(path) as store:
+        assert dict(store.scan(b"", b"\xff")) == EXPECTED
+        assert {key: store.rows.get(key) for key in EXPECTED} == EXPECTED
+        assert store.description.format == 4
+    assert image(path) == before
+
+
+def test_a_migration_that_was_interrupted_is_finished_by_a_start(tmp_path: Path) -> None:
+    path = made(tmp_path / "data")
+    (path / "migrating").mkdir()
+    with pytest.raises(StoreRefused, match="was interrupted; start its node once"):
+        StoppedStore(path)
 
 
 def test_another_format_is_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import lmdb
 
 from epoxy.model.errors import RottenRow, StoreRefused
 from epoxy.ports import Snapshot
-from epoxy.store.embedded.checksums import ROTTEN
+from epoxy.store.embedded.checksums import ROTTEN, seal
 from epoxy.store.embedded.datadir import (
     FORMAT,
     LOCK_FILE,
@@ -30,9 +30,12 @@ from epoxy.store.embedded.files import (
     SystemFiles,
     TreeCursor,
     TreeEnvironment,
+    TreeTransaction,
 )
+from epoxy.store.embedded.log import FORMAT as LOG_FORMAT
 from epoxy.store.embedded.memtable import EMPTY, Memtable, MemtableStack, newest_of_each
-from epoxy.store.embedded.recovery import recover
+from epoxy.store.embedded.migration import DRAFT, FROM_FORMAT
+from epoxy.store.embedded.recovery import UNMARKED_FORMAT, recover
 from epoxy.store.embedded.tree import DamageReports, Tree, TreeView
 
 
@@ -50,6 +53,65 @@ class ReadingFiles(SystemFiles):
 
     def open_environment(self, folder: Path) -> TreeEnvironment:
         return lmdb.open(str(folder), map_size=MAP_BYTES, readonly=True, lock=False, create=False)
+
+
+class PlainCursor:
+    """A cursor in a tree of format 4, whose rows have no checksums: they get them as they are read, so that everything
+    above reads one format."""
+
+    def __init__(self, cursor: TreeCursor) -> None:
+        self.set_range = cursor.set_range
+        self.last = cursor.last
+        self.prev = cursor.prev
+        self.next = cursor.next
+        self.key = cursor.key
+        self.putmulti = cursor.putmulti
+        self._cursor = cursor
+
+    def value(self) -> bytes:
+        return seal(self._cursor.key(), self._cursor.value())
+
+    def iternext(self) -> Iterator[tuple[bytes, bytes]]:
+        return ((row, seal(row, value)) for row, value in self._cursor.iternext())
+
+    def iterprev(self) -> Iterator[tuple[bytes, bytes]]:
+        return ((row, seal(row, value)) for row, value in self._cursor.iterprev())
+
+
+class PlainTransaction:
+    def __init__(self, transaction: TreeTransaction) -> None:
+        self._transaction = transaction
+        self.put = transaction.put
+        self.delete = transaction.delete
+
+    def __enter__(self) -> Self:
+        self._transaction.__enter__()
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._transaction.__exit__(*reason)
+
+    def get(self, key: bytes, /) -> bytes | None:
+        value = self._transaction.get(key)
+        return seal(key, value) if value is not None else None
+
+    def cursor(self) -> TreeCursor:
+        return PlainCursor(self._transaction.cursor())
+
+
+class PlainEnvironment:
+    def __init__(self, environment: TreeEnvironment) -> None:
+        self._environment = environment
+        self.path = environment.path
+        self.close = environment.close
+
+    def begin(self, *, write: bool = False) -> TreeTransaction:
+        return PlainTransaction(self._environment.begin(write=write))
+
+
+class PlainFiles(ReadingFiles):
+    def open_environment(self, folder: Path) -> TreeEnvironment:
+        return PlainEnvironment(super().open_environment(folder))
 
 
 class LenientView(TreeView):
@@ -70,7 +132,8 @@ class StoppedStore:
         try:
             self.description = self._describe()
             self._take_locks()
-            self._tree = Tree(path / TREE_FOLDER, self._files)
+            is_plain = self.description.format == FROM_FORMAT
+            self._tree = Tree(path / TREE_FOLDER, PlainFiles() if is_plain else self._files)
         except OSError as error:
             release(self._locks, self._files)
             raise StoreRefused(f"data directory {path}: {error.strerror}") from error
@@ -78,7 +141,8 @@ class StoppedStore:
             release(self._locks, self._files)
             raise
         try:
-            replayed, reached = recover(path / LOG_FOLDER, self._tree.position(), self._files)
+            log_format = UNMARKED_FORMAT if is_plain else LOG_FORMAT
+            replayed, reached = recover(path / LOG_FOLDER, self._tree.position(), self._files, log_format)
             view = LenientView(self._tree.view().transaction, DamageReports())
         except BaseException:
             self.close()
@@ -101,8 +165,14 @@ class StoppedStore:
         if not self._files.exists(self.path / FORMAT_FILE):
             raise StoreRefused(f"data directory {self.path}: not made by Epoxy (it has no file `{FORMAT_FILE}`)")
         found = read_description(self.path / FORMAT_FILE, self._files)
-        if found.format != FORMAT:
-            raise StoreRefused(f"data directory {self.path}: format {found.format}; this version reads format {FORMAT}")
+        if found.format not in (FROM_FORMAT, FORMAT):
+            raise StoreRefused(
+                f"data directory {self.path}: format {found.format}; this version reads {FROM_FORMAT} and {FORMAT}"
+            )
+        if found.format == FORMAT and self._files.exists(self.path / DRAFT):
+            raise StoreRefused(
+                f"data directory {self.path}: its migration to format {FORMAT} was interrupted; start its node once"
+            )
         check_store(self.path, self._files)
         return found
 
