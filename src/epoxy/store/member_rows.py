@@ -74,7 +74,7 @@ class ChangelogSize(Struct, frozen=True, kw_only=True):
         """After the removal of all rows up to a stamp. Where they reach further than this, nothing is left to count."""
         if removed.through >= self.through:
             return ChangelogSize(through=removed.through, size=0)
-        return ChangelogSize(through=self.through, size=self.size - removed.size)
+        return ChangelogSize(through=self.through, size=max(0, self.size - removed.size))
 
 
 class MemberSpace:

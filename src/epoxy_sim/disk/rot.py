@@ -1,22 +1,27 @@
 """Rows that rot: a store whose marked rows have a wrong checksum, as the embedded store finds it when it reads them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
+from epoxy.model.cluster import FIRST_SYSTEM_KEY
 from epoxy.model.errors import RottenRow
-from epoxy.ports import KeyValue, Snapshot, Store, StoreCut, Transaction
+from epoxy.ports import KeyValue, Snapshot, StoreCut, Transaction
 from epoxy.store.embedded.scrub import ScrubPage
+from epoxy.store.row_kinds import RowKind, row_of
+from epoxy_sim.disk.port import SimStore
 
 T = TypeVar("T")
+
+MANY_ROWS = 1 << 20
+"""More than any run makes."""
 
 EVERYTHING = b"\xff"
 """Beyond every row."""
 
 
-def checked(rotten: Iterable[bytes], key: bytes) -> None:
-    """Every read of a row comes through here."""
-    if key in rotten:
-        raise RottenRow(key)
+def read_rotten(key: bytes, _value: bytes) -> bytes:
+    """What a read of a rotten row gives: nothing."""
+    raise RottenRow(key)
 
 
 class CheckedSnapshot:
@@ -26,15 +31,14 @@ class CheckedSnapshot:
         self._rotten = rotten
 
     def get(self, key: bytes) -> bytes | None:
-        self._rot.check(key, self._rotten)
-        return self._view.get(key)
+        value = self._view.get(key)
+        return self._rot.check(key, value) if value is not None and key in self._rotten else value
 
     def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
         found = self._view.range(begin, end, limit=limit, reverse=reverse)
-        if self._rotten:
-            for key, _ in found:
-                self._rot.check(key, self._rotten)
-        return found
+        if not self._rotten:
+            return found
+        return [(key, self._rot.check(key, value) if key in self._rotten else value) for key, value in found]
 
 
 class CheckedTransaction(CheckedSnapshot):
@@ -65,7 +69,7 @@ class RottingStore:
     """`rotten` belongs to the disk: a row leaves it when it was written anew, durably. `unwritten` are those of them
     that were not written since, durable or not."""
 
-    def __init__(self, store: Store, rotten: set[bytes]) -> None:
+    def __init__(self, store: SimStore, rotten: set[bytes]) -> None:
         self._store = store
         self.rotten = rotten
         self.unwritten = set(rotten)
@@ -76,15 +80,29 @@ class RottingStore:
         self.stamped_bytes = store.stamped_bytes
         self.close = store.close
 
+    @property
+    def commits(self) -> int:
+        return self._store.commits
+
+    @property
+    def pending(self) -> int:
+        return self._store.pending
+
     def rot(self, rows: Iterable[bytes]) -> None:
         """Only what is on the disk can rot."""
         found = [row for row in rows if self._store.durable().get(row) is not None]
         self.rotten.update(found)
         self.unwritten.update(found)
 
-    def check(self, key: bytes, rotten: set[bytes]) -> None:
+    def rows_of(self, replica: int, kinds: Collection[RowKind]) -> list[bytes]:
+        """The rows of these kinds on the disk, without those of the cluster's own keys."""
+        rows = [row for row, _ in self._store.durable().range(b"\x00", EVERYTHING, limit=MANY_ROWS)]
+        found = [(row, row_of(row, replica)) for row in rows]
+        return [row for row, what in found if what.kind in kinds and what.name < FIRST_SYSTEM_KEY]
+
+    def check(self, key: bytes, value: bytes) -> bytes:
         try:
-            checked(rotten, key)
+            return read_rotten(key, value)
         except RottenRow:
             self.on_rot(key)
             raise

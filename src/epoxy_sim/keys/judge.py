@@ -5,6 +5,7 @@ The numbers are those of the invariants in docs/protocol/per-key.md.
 
 from collections.abc import Callable
 
+from epoxy.model.errors import RottenRow
 from epoxy.model.records import KeyState, Proposal
 from epoxy.model.writes import (
     Committed,
@@ -66,7 +67,10 @@ class Judge:
         for (owner, key), known in self._durable.items():
             if owner != replica:
                 continue
-            found = load(key)
+            try:
+                found = load(key)
+            except RottenRow:
+                continue
             same_version = found.version == known.version
             if found.version < known.version or (same_version and not holds(found, known)):
                 raise Violation("durable state lost", f"{NAMES[replica]}, {key!r}: {say(known)} became {say(found)}")

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from epoxy.model.cluster import ClusterConfig, first_epoch
-from epoxy.model.errors import StoreError, StoreFailed
+from epoxy.model.errors import RottenRow, StoreError, StoreFailed
 from epoxy.model.incarnation import Greeting, Incarnation, MismatchCode, Sighting, StoreMismatch
 from epoxy.model.messages import Reply, Request
 from epoxy.model.records import KeyState
@@ -15,9 +15,11 @@ from epoxy.node.keys.driver import Driver
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members.peer_gate import GatedTransport, PeerGate
 from epoxy.store.member_rows import MemberSpace
+from epoxy.store.row_kinds import RowKind
 from epoxy_sim.disk.embedded_disk import EmbeddedDisk
 from epoxy_sim.disk.memory_disk import MemoryDisk
-from epoxy_sim.disk.port import Disk
+from epoxy_sim.disk.port import Disk, SimStore
+from epoxy_sim.disk.rot import RottingStore
 from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.plan import ClusterPlan, FaultKind
 from epoxy_sim.trace_format import NAMES
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
     from epoxy_sim.keys.network import Network
 
 T = TypeVar("T")
+
+ROTS = {
+    FaultKind.ROT: (RowKind.VALUE, RowKind.CHANGELOG),
+    FaultKind.ROT_VOTES: (RowKind.VOTE, RowKind.BALLOT),
+}
+"""Which rows each of these faults changes."""
 
 GREET_MS = 50.0
 """Between two attempts of a process to reach the others, until enough of them have recorded its start."""
@@ -61,6 +69,12 @@ class Machine:
         self.trap: FaultKind | None = None
         self.trap_count = 0
         self.life: Life | None = None
+        self.rotten: set[bytes] | None = set() if any(fault.kind in ROTS for fault in plan.faults) else None
+        """Rows of its disk; None: none rot in this run."""
+        self.rots: FaultKind | None = None
+        """What rots before the next process begins."""
+        self.ended = ""
+        """Why it takes no part any more; empty if it does."""
         self.stops: list[str] = []
         self._backlog: list[Action] = []
         self._embedded = plan.embedded
@@ -82,7 +96,7 @@ class Machine:
         self.copies: list[Machine] = []
 
     def start(self) -> None:
-        if self.life is None and (life := self.begin_life()) is not None:
+        if self.life is None and not self.ended and (life := self.begin_life()) is not None:
             self.life = life
             self.judge.started(self.id, life.load)
 
@@ -148,7 +162,22 @@ class Machine:
     def lose_disk(self) -> None:
         self.crash()
         self.disk = self.new_disk()
+        if self.rotten is not None:
+            self.rotten.clear()
         self.judge.disk_lost(self.id)
+
+    def rot(self, kind: FaultKind) -> None:
+        if self.life is not None:
+            self.life.rot(kind)
+        else:
+            self.rots = kind
+
+    def end(self, reason: str) -> None:
+        """For good: the process ends, and every later one serves nothing but its status."""
+        self.ended = reason
+        self.world.note(f"{self.name} ends for good: {reason}")
+        self.judge.disk_lost(self.id)
+        self.crash()
 
     def stop(self, reason: str, keep: float) -> None:
         """What production does when a write to the disk fails: end, with a line that says why."""
@@ -178,6 +207,8 @@ class Machine:
         except StoreFailed:
             if life is self.life:
                 raise
+        except RottenRow:
+            pass  # it was reported when it was read
 
     def resume(self) -> None:
         """A paused process wakes up: all its messages and timers arrive at once."""
@@ -197,7 +228,7 @@ class Life:
         self.machine = machine
         self.hang_ups: list[Action] = []
         """Called when the process ends: its connections break."""
-        self.store = machine.disk.open(self)
+        self.store = self._open(machine)
         alarm = machine.judge.alarm
         self.replica = Replica(machine.id, self.store, machine.config, alarm)
         self.replica.watchers.append(self._watch)
@@ -216,6 +247,20 @@ class Life:
         self.call_later(0 if machine.lives > 1 else GREET_MS, self._greet)
         self.transport = GatedTransport(self.gate, self)
         self.driver = Driver(self.replica, self.transport, self, self, machine.timing, alarm)
+
+    def _open(self, machine: Machine) -> SimStore | RottingStore:
+        store = machine.disk.open(self)
+        if machine.rotten is None:
+            return store
+        rotting = RottingStore(store, machine.rotten)
+        if machine.rots is not None:
+            rotting.rot(rotting.rows_of(machine.id, ROTS[machine.rots]))
+            machine.rots = None
+        return rotting
+
+    def rot(self, kind: FaultKind) -> None:
+        assert isinstance(self.store, RottingStore), "a plan with this fault has such stores"
+        self.store.rot(self.store.rows_of(self.machine.id, ROTS[kind]))
 
     def _started(self) -> None:
         self.is_starting = False

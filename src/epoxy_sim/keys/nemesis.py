@@ -67,10 +67,15 @@ class Nemesis:
         if fault.kind is FaultKind.LOSE_DISK:
             machine.lose_disk()
             machine.start()
-        elif machine.life is not None:
-            machine.life.truncate()
+        elif fault.kind is FaultKind.TRUNCATE:
+            if machine.life is not None:
+                machine.life.truncate()
+        else:
+            machine.rot(fault.kind)
 
     def _strike_machine(self, fault: Fault, machine: Machine) -> None:
+        assert fault.kind is not FaultKind.ROT, fault
+        assert fault.kind is not FaultKind.ROT_VOTES, fault
         match fault.kind:
             case FaultKind.CRASH:
                 machine.crash(fault.keep)

@@ -86,9 +86,13 @@ class FaultKind(enum.Enum):
     """The power is cut, and all that was synced since the lie is lost."""
     CLONE = "clone"
     """A copy of the disk is started beside the original, under its id. An original that is down is started, too."""
+    ROT = "rot"
+    """Committed values, and rows of the changelog, are not what was written. Found soon after, as by a scrub."""
+    ROT_VOTES = "rot-votes"
+    """So are promises and votes."""
 
 
-OF_CHANGES = (FaultKind.TRUNCATE, FaultKind.LOSE_DISK)
+OF_CHANGES = (FaultKind.TRUNCATE, FaultKind.LOSE_DISK, FaultKind.ROT, FaultKind.ROT_VOTES)
 """Faults that matter only where members change."""
 
 

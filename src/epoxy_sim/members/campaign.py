@@ -1,17 +1,21 @@
-"""Campaigns on single keys, with the same members throughout (per-key, mutable) or with changing ones (membership)."""
+"""Campaigns on single keys, with the same members throughout (per-key, mutable), with changing ones
+(membership), and with disks that rot meanwhile (rot)."""
 
 from collections.abc import Iterator
+
+from msgspec.structs import replace
 
 from epoxy.model.quorum import QuorumPolicy
 from epoxy_sim import history
 from epoxy_sim.campaign import CampaignSetup, Tally, counts
 from epoxy_sim.keys import generate as keys_generate
 from epoxy_sim.keys.mutants import AS_DESCRIBED
-from epoxy_sim.keys.plan import FaultKind, Plan
+from epoxy_sim.keys.plan import FaultKind, Plan, has_embedded_store
 from epoxy_sim.keys.shrink import PlanSearch
 from epoxy_sim.keys.trace_format import describe
 from epoxy_sim.members.generate import generate
-from epoxy_sim.members.mutants import MEMBERSHIP, MUTANTS
+from epoxy_sim.members.mutants import MEMBERSHIP, MUTANTS, ROT
+from epoxy_sim.members.plans.rot import rot
 from epoxy_sim.members.simulation import run
 from epoxy_sim.simulation import Report
 
@@ -45,6 +49,8 @@ class Setup(CampaignSetup[Plan], frozen=True, kw_only=True):
     def plan(self, seed: int) -> Plan:
         if self.workload == MEMBERSHIP:
             return generate(seed, self.policy)
+        if self.workload == ROT:
+            return replace(rot(seed, self.policy), embedded=has_embedded_store(seed))
         return keys_generate.generate(seed, self.workload, n=self.n, policy=self.policy)
 
     def run(self, plan: Plan, *, tracing: bool = False) -> Report[Plan]:

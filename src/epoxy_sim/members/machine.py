@@ -1,17 +1,21 @@
 """A simulated datacenter whose members change: it learns, is admitted or not, and keeps a changelog for learners."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from epoxy.model.cluster import CONFIG_KEY
 from epoxy.model.members import NO_STAMP, ChangelogRead, CursorTruncated, MemberReply, MemberRequest, SnapshotRead
 from epoxy.model.records import KeyState
 from epoxy.node.members.member import Membership
+from epoxy.node.scrub.repairs import Repairs
 from epoxy.protocol.members.retention import UNLIMITED, RetentionCeiling, RetentionFloor, learners
+from epoxy.store.embedded.scrub import ScrubPage
 from epoxy.store.member_rows import ChangelogSize
+from epoxy_sim.disk.rot import RottingStore
 from epoxy_sim.keys.judge import Judge
 from epoxy_sim.keys.machine import Life, Machine
-from epoxy_sim.keys.plan import ClusterPlan
+from epoxy_sim.keys.plan import ClusterPlan, FaultKind
 from epoxy_sim.world import World
 
 if TYPE_CHECKING:
@@ -31,6 +35,9 @@ KEPT_BYTES = (1 << 40, 300)
 
 SWEEP_MS = 200.0
 """Between two sweeps of the changelog: a few in each phase of a change."""
+
+SCRUB_MS = 20.0
+"""From rot to the scrub that finds it: a few messages come before it."""
 
 MANY_ROWS = 1 << 20
 """More than any run makes."""
@@ -73,6 +80,26 @@ class MembersLife(Life):
         self.member.key_sync.gc.ceiling = lambda: RetentionCeiling(size=machine.kept_bytes, pinned_size=UNLIMITED)
         self.member.key_sync.gc.look_ms = SWEEP_MS
         self.replica.commit_watchers.append(self._reconfigured)
+        self.repairs = Repairs(self.driver, self.store, self.member.space, self.member.key_sync.gc, self)
+        self.repairs.report = lambda _, row, words: machine.world.note(f"{machine.name}: {row}: {words}")
+        self.repairs.end = machine.end
+        if isinstance(self.store, RottingStore):
+            self.store.on_rot = self.repairs.noticed
+            self._scrub_soon(self.store)
+
+    def rot(self, kind: FaultKind) -> None:
+        super().rot(kind)
+        assert isinstance(self.store, RottingStore)
+        self._scrub_soon(self.store)
+
+    def _scrub_soon(self, store: RottingStore) -> None:
+        if store.rotten:
+            self.machine.truncated = True
+            self.call_later(SCRUB_MS, partial(store.scrub, b"", MANY_ROWS, self._scrubbed))
+
+    def _scrubbed(self, page: ScrubPage) -> None:
+        for row in page.rotten:
+            self.repairs.noticed(row)
 
     def ask(self, to: int, request: MemberRequest, answered: Callable[[MemberReply], None]) -> None:
         """The transport of member requests."""

@@ -9,23 +9,34 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from epoxy.codec import wire
 from epoxy.model import cluster
+from epoxy.model.ballot import Ballot
 from epoxy.model.cluster import ClusterConfig, Side
+from epoxy.model.errors import CodecError, RottenRow
 from epoxy.model.members import ChangeRequest, MemberStatus, Progress, SnapshotPage
-from epoxy.model.records import ChangelogEntry, KeyState, Proposal, Vote
+from epoxy.model.records import FRESH, ChangelogEntry, KeyState, Proposal, Vote
+from epoxy.model.writes import ReadOutcome, ReadResult, Source
 from epoxy.node.keys import changelog_gc
 from epoxy.node.keys.replica import Replica
 from epoxy.node.members import member
 from epoxy.node.members.key_sync import KeySync
-from epoxy.ports import Transaction
-from epoxy.protocol.keys import acceptor, local, recovery
+from epoxy.ports import KeyValue, Snapshot, Transaction
+from epoxy.protocol.effects import Context
+from epoxy.protocol.keys import acceptor, local, recovery, restoring
+from epoxy.protocol.keys.effects import Flow as KeysFlow
+from epoxy.protocol.keys.reader import newest_of, read_request
 from epoxy.protocol.keys.recovery import Promises
+from epoxy.protocol.keys.rounds import gather
 from epoxy.protocol.members import changes, digest, identity, learner, retention
 from epoxy.protocol.members.effects import Flow, Keep, Repair
 from epoxy.protocol.members.identity import Recognition
 from epoxy.protocol.members.retention import LAST_STAMP, Reader, Removal, removable
 from epoxy.runtime.flow import Done
 from epoxy.store import member_rows
+from epoxy.store.row_kinds import REMEDIES, Remedy, Row, RowKind
+from epoxy_sim.disk import rot
+from epoxy_sim.disk.rot import CheckedTransaction
 from epoxy_sim.keys import gate_mutants
 from epoxy_sim.keys.mutants import AMBIGUOUS, KeysMutant
 from epoxy_sim.patching import Mutants, Patch, always, constant, never, nothing
@@ -36,6 +47,9 @@ begin_joint = changes.begin_joint
 
 MEMBERSHIP = "membership"
 """The workload in which members change."""
+
+ROT = "rot"
+"""The workload in which rows of the disks rot, while members change."""
 
 MUTANTS = Mutants(KeysMutant, gate_mutants.MUTANTS)
 mutant = partial(MUTANTS.mutant, workload=MEMBERSHIP)
@@ -208,3 +222,73 @@ def straight_to_the_new(
     if not isinstance(step, ClusterConfig):
         return step
     return replace(changes.promote(step, me), epoch=step.epoch, sealed=config.sealed)
+
+
+# Rot
+
+rotten = partial(MUTANTS.mutant, workload=ROT)
+state_of = Replica._state
+remedy_of = REMEDIES.__getitem__
+
+
+@rotten(rot, "read_rotten", "rot-served", "what is on the disk is believed, whatever its checksum")
+def believe(key: bytes, value: bytes) -> bytes:
+    """Only committed values are changed, and still decoded: other rows are as they were."""
+    try:
+        record = wire.decode_committed_record(value)
+    except CodecError:
+        return value
+    changed = replace(record.committed, value=b"rotten") if record.committed.value is not None else record.committed
+    return wire.encode_committed_record(replace(record, committed=changed))
+
+
+@rotten(CheckedTransaction, "snapshot", "rot-copied", "a page has rows as they are on the disk")
+def pages_unchecked(transaction: CheckedTransaction) -> Snapshot:
+    return Believed(transaction._transaction.snapshot, transaction._rot.unwritten)
+
+
+class Believed:
+    """A view in which rotten rows are read as any other."""
+
+    def __init__(self, view: Snapshot, rotten: set[bytes]) -> None:
+        self._view = view
+        self._rotten = rotten
+
+    def get(self, key: bytes) -> bytes | None:
+        value = self._view.get(key)
+        return believe(key, value) if value is not None and key in self._rotten else value
+
+    def range(self, begin: bytes, end: bytes, *, limit: int, reverse: bool = False) -> Sequence[KeyValue]:
+        found = self._view.range(begin, end, limit=limit, reverse=reverse)
+        return [(key, believe(key, value) if key in self._rotten else value) for key, value in found]
+
+
+@rotten(Replica, "_state", "rot-forgotten", "a replica answers for a rotten key as if it had nothing")
+def nothing_here(replica: Replica, key: bytes) -> KeyState:
+    try:
+        return state_of(replica, key)
+    except RottenRow:
+        return FRESH
+
+
+@rotten(restoring, "ask_others", "repaired-from-one", "the first of the others to answer is believed")
+def ask_one(key: bytes, above: Ballot, ctx: Context) -> KeysFlow[ReadOutcome]:
+    got = yield from gather(ctx, read_request(key, ctx), ctx.others(), need=1, own={}, base=None)
+    committed = newest_of(restoring.read_replies(got.oks.values()))
+    return ReadResult(committed=committed, source=Source.QUORUM) if got.oks else restoring.NO_QUORUM
+
+
+@rotten(Row, "remedy", "rotten-vote-forgiven", "a replica drops votes and promises that it cannot read, and goes on")
+def forgive(row: Row) -> Remedy:
+    return Remedy.DROP if row.kind in (RowKind.VOTE, RowKind.BALLOT) else remedy_of(row.kind)
+
+
+@rotten(Replica, "restore", "repair-overwrites", "a repair writes what it read, also over what was committed meanwhile")
+def restore_anyway(replica: Replica, key: bytes, found: Proposal) -> bool:
+    before = replica._states.get(key) or FRESH
+    view, state = replica._store.newest(), KeyState(committed=found)
+    replica._store.put(*replica.keyspace.restored(view, key, state))
+    replica._states.put(key, state)
+    for watcher in (*replica.watchers, *replica.commit_watchers):
+        watcher(key, KeyState(committed=before.committed or found), state)
+    return True

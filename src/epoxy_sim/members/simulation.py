@@ -36,6 +36,10 @@ class MembersSimulation(KeysSimulation):
             raise Violation("liveness", f"all is calm, and yet the members stay {say(self.change.newest())}")
         settled_us = self.world.now_us + SETTLING_US
         self.world.run_until(lambda: self.world.now_us >= settled_us, settled_us + 1)
+        if not self.run_in_calm(
+            lambda: not any(machine.life is not None and machine.rotten for machine in self.machines)
+        ):
+            raise Violation("rot stays", "all is calm, and yet rotten rows are not repaired")
         self.change.compare()
         if not self.world.run_until(lambda: not self.change.gaps, settled_us + CALM_LIMIT_US):
             raise Violation("gaps stay", f"all is calm, and yet {self.change.gaps}")

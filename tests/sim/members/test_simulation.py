@@ -9,7 +9,9 @@ from epoxy.model.quorum import QuorumPolicy
 from epoxy.protocol.effects import Timing
 from epoxy_sim.keys.plan import Ask, ClientPlan, Fault, FaultKind, MembersChangePlan, Plan, Step, Weather
 from epoxy_sim.keys.shrink import with_replicas
+from epoxy_sim.members.campaign import Setup
 from epoxy_sim.members.generate import KINDS, generate
+from epoxy_sim.members.mutants import ROT
 from epoxy_sim.members.plans.churn import CHANGES
 from epoxy_sim.members.simulation import MembersSimulation, run
 
@@ -25,6 +27,20 @@ def test_runs_hold() -> None:
         assert set(report.verdicts) <= {"Linearizable"}
         faults.update(report.faults)
     assert {"crash", "crash-on-answer", "partition", "truncate-changelog", "lost", "duplicated"} <= faults.keys()
+
+
+def test_rotten_rows_are_repaired_or_end_the_machine() -> None:
+    """Each kind of plan a few times; every fifth on the production store."""
+    noted: Counter[str] = Counter()
+    for seed in range(24):
+        setup = Setup(workload=ROT)
+        report = setup.run(setup.plan(seed), tracing=True)
+        assert report.failure is None, f"seed {seed}: {report.failure}"
+        lines = "\n".join(report.trace or ())
+        noted.update(word for word in (": repaired", "ends for good", "changelog is truncated") if word in lines)
+    assert noted[": repaired"] >= 10
+    assert noted["ends for good"] >= 4
+    assert noted["changelog is truncated"] >= 1
 
 
 def test_every_kind_of_plan_and_every_change_comes_up() -> None:

@@ -1,10 +1,10 @@
-"""`epoxy sim per-key`, `mutable`, `membership` and `as-described`: single keys in virtual time."""
+"""`epoxy sim per-key`, `mutable`, `membership`, `rot` and `as-described`: single keys in virtual time."""
 
 from epoxy.cli.sim import parameters as options
 from epoxy.cli.sim.campaigns import campaign_command
 from epoxy_sim.keys.mutants import AS_DESCRIBED
 from epoxy_sim.members.campaign import Setup
-from epoxy_sim.members.mutants import MEMBERSHIP
+from epoxy_sim.members.mutants import MEMBERSHIP, ROT
 
 CHOICES = (options.n_option, options.mutant_option, options.policy_option, options.minutes_option)
 
@@ -53,6 +53,22 @@ membership = campaign_command(
     Examples:
       epoxy sim membership --seeds 0..5000
       epoxy sim membership --mutant early-promotion
+    """,
+)
+rot = campaign_command(
+    Setup,
+    ROT,
+    *(options.policy_option, options.mutant_option, options.minutes_option),
+    workload=ROT,
+    seeds="0..500",
+    short="Rows of the disks rot, while members change.",
+    text="""Committed values, promises and votes rot on the disks, under load and while members change: what rotted is
+    never served, values are repaired from a quorum of the others, and a node without its votes ends.
+
+    \b
+    Examples:
+      epoxy sim rot --seeds 0..2000
+      epoxy sim rot --mutant repaired-from-one
     """,
 )
 as_described = campaign_command(
