@@ -10,7 +10,7 @@ from tests.end_to_end.pages import ROOT, Shell, blocks
 
 PAGE = ROOT / "docs" / "operating-disks.md"
 BLOCKS = blocks(PAGE)
-NAMES = {"us-east-1": "dc-1", "eu-west-1 at": "dc-2 at", "ap-northeast-1": "dc-3"}
+NAMES = {"us-east-1": "dc-1", "eu-west-1(?= at|,)": "dc-2", "ap-northeast-1": "dc-3", "us-west-2": "dc-4"}
 """Of datacenters, on the page and in a test's cluster."""
 
 
@@ -28,7 +28,7 @@ def transcript(heading: str) -> list[tuple[str, str]]:
 def masked(text: str) -> str:
     """Without numbers, sizes, addresses, times and ids."""
     text = re.sub(r"http://\S+:\d+", "URL", text)
-    text = re.sub(r"\b[0-9a-f]{16}\b", "ID", text)
+    text = re.sub(r"\b[0-9a-f]{16,}\b", "ID", text)
     return re.sub(r"\d[\d.,:T+-]*( kB| MB| MiB)?", "#", text)
 
 
@@ -45,6 +45,7 @@ def test_every_command_of_the_page_is_run_below() -> None:
         *["Restore into a new cluster"] * 3,
         "Check the rows on a disk",
         *["Replace a node"] * 2,
+        "Rescue what is left",
     ]
 
 
@@ -70,6 +71,9 @@ def test_the_day(tmp_path: Path) -> None:
         nodes[0].wait_until(lambda status: status.tolerated_failures == 0, "noticed")
         nodes[2].wait_until(lambda status: status.tolerated_failures == 0, "noticed")
         play(shell, transcript("Replace a node"))
+        for node in (*nodes, newcomer):
+            node.stop()
+        play(shell, transcript("Rescue what is left"))
 
 
 def staged(folder: Path) -> ClusterNode:
@@ -86,4 +90,5 @@ def staged(folder: Path) -> ClusterNode:
 def operator_shell(folder: Path, nodes: Cluster, newcomer: ClusterNode, staging: ClusterNode) -> Shell:
     addresses = {"10.3.0.1:7800": newcomer.url, "10.1.0.1:7800": nodes[1].url, "127.0.0.1:7900": staging.url}
     changes = {re.escape(f"http://{there}"): url for there, url in addresses.items()} | NAMES
+    changes["/var/lib/epoxy"] = str(nodes[0].data_dir)
     return Shell(folder, {**os.environ, "EPOXY_URL": nodes[0].url}, changes)
