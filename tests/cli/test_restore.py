@@ -113,7 +113,7 @@ def test_it_makes_no_member_of_a_cluster_that_runs(place: Path, monkeypatch: pyt
     assert (
         "runs at http://10.0.0.2:7800, the address of member 2: it belongs to a cluster that was not" in refused.stderr
     )
-    assert "replace it, with `epoxy members replace`" in refused.stderr
+    assert "replaced, with `epoxy members add NEW-ID URL --replace ID`" in refused.stderr
     assert "data" not in os.listdir(place)
     monkeypatch.setattr(module, "running_cluster", lambda _: cluster)
     assert run().exit_code == 0

@@ -43,9 +43,9 @@ def restore(
     same FILE, the same cluster.members and the same options; then start them all. The new cluster may have any number
     of members, with old or new ids and names.
 
-    A node of the cluster that the backup is of cannot be restored, only replaced, by `epoxy members replace`: a backup
-    has no promises and votes, and without them a member could vote twice. Nodes of the new cluster have its id in their
-    directories, and refuse all others, those of the old cluster included.
+    A node of the cluster that the backup is of cannot be restored, only replaced (`epoxy members add NEW-ID URL
+    --replace ID`): a backup has no promises and votes, and without them a member could vote twice. Nodes of the new
+    cluster have its id in their directories, and refuse all others, those of the old cluster included.
 
     The whole file is verified before the first row is written. Interrupted, it leaves nothing that a node would start
     with; run it again.
@@ -121,8 +121,8 @@ def check_settings(settings: Settings, plan: RestorePlan) -> None:
         if cluster not in (None, plan.cluster):
             raise ConfigError(
                 f"a node of another cluster runs at {member.url}, the address of member {member.id}: it belongs to "
-                f"{cluster_name(cluster or '')}. A single member is not restored: replace it, with `epoxy members "
-                "replace`. For a new cluster stop all nodes of the old one, or give it other addresses"
+                f"{cluster_name(cluster or '')}. A single member is not restored but replaced, with `epoxy "
+                "members add NEW-ID URL --replace ID`. For a new cluster stop all nodes of the old one, or give it other addresses"
             )
 
 

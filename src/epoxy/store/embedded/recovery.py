@@ -112,7 +112,7 @@ def read_segment(path: Path, files: Files = SYSTEM_FILES, log_format: int = FORM
         raise StoreRefused(
             f"{path}: {len(data)} bytes, but its header says {allocated}: the file was cut short, and acknowledged "
             "writes may be missing. Put it back as it was, or replace this node with an empty disk "
-            "(`epoxy members replace`)"
+            "(`epoxy members add NEW-ID URL --replace ID`)"
         )
     return SegmentData(
         path=path,

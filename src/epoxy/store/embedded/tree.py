@@ -212,7 +212,7 @@ class Tree:
                     raise StoreFailed(
                         f"{self._file}: {self._files.size(self._file):,} bytes, but it had {length:,}: the file was "
                         "cut short. Put it back as it was, or replace this node with an empty disk "
-                        "(`epoxy members replace`)"
+                        "(`epoxy members add NEW-ID URL --replace ID`)"
                     )
                 row = checked(transaction, POSITION_ROW)
             return position_decoder.decode(row) if row is not None else None
