@@ -122,7 +122,8 @@ def check_settings(settings: Settings, plan: RestorePlan) -> None:
             raise ConfigError(
                 f"a node of another cluster runs at {member.url}, the address of member {member.id}: it belongs to "
                 f"{cluster_name(cluster or '')}. A single member is not restored but replaced, with `epoxy "
-                "members add NEW-ID URL --replace ID`. For a new cluster stop all nodes of the old one, or give it other addresses"
+                "members add NEW-ID URL --replace ID`. For a new cluster stop all nodes of the old one, or give it "
+                "other addresses"
             )
 
 
