@@ -232,6 +232,38 @@ def test_sums_are_right_in_every_backup_under_load() -> None:
     assert answered > 60
 
 
+def answered_without_one() -> Town:
+    """A transaction that replicas 2 and 3 decide, and 2 answers; then 2 is away. Replica 1 has heard of nothing."""
+    town = Town((1, 2, 3))
+    town.loses = lambda _sender, to, _requests: to == 1
+    told: list[TxnOutcome] = []
+    town.lives[2].node.txn(Txn(then=(Add(key=b"acct/1", amount=5),)), told.append)
+    town.until(lambda: bool(told), "answered")
+    assert isinstance(told[0], Executed)
+    town.kill(2)
+    town.loses = lambda _sender, _to, _requests: False
+    return town
+
+
+def executed_at_one(town: Town) -> bytes | None:
+    node = town.lives[1].node
+    assert node.member is not None
+    reasons: list[str] = []
+    Gathering(node.member, town.stores[1]).transactions(reasons.append)
+    town.until(lambda: bool(reasons), "executed")
+    assert reasons == [""]
+    return node.ordered.value(b"acct/1")
+
+
+def test_an_answered_transaction_is_executed_here_though_its_coordinator_is_away() -> None:
+    assert executed_at_one(answered_without_one()) == b"5"
+
+
+def test_without_the_slots_of_others_it_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "furthest", lambda _: ())
+    assert executed_at_one(answered_without_one()) is None
+
+
 # Actors
 
 
