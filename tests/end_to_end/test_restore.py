@@ -94,7 +94,7 @@ def test_a_backup_and_copies_of_stopped_nodes_make_clusters_of_any_size(tmp_path
         old[2].kill()
         shutil.rmtree(old[2].data_dir)
         refused = epoxy("restore", online, "--config", old[2].config, status=78)
-        assert "A single member is not restored: replace it" in refused
+        assert "A single member is not restored but replaced" in refused
         for node in old:
             node.stop()
     secret = tmp_path / "old" / "secret"
