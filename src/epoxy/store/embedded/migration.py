@@ -41,7 +41,7 @@ FIRST_LOG_BYTES = 1 << 12
 """Of the new segment: it gets no frames, for the next start begins another."""
 
 ROWS_A_SECOND = 100_000
-"""Rows of 120 bytes: 90,000 on two cores at a load of 16, six times as many on idle ones. A tree that is not in memory is read from the disk first."""
+"""Rows of 120 bytes: 90,000 on two cores at a load of 16. A tree that is not in memory is read from the disk first."""
 
 SPARE_BYTES = 64 << 20
 """Beside the new tree: what a start needs."""
