@@ -1,10 +1,13 @@
 """The life of actors: created, started, moved, lost, failed, destroyed; and a process that dies in between."""
 
+from functools import partial
+
 import pytest
 
 from epoxy.actors import directory, hosting
 from epoxy.actors.conversation import Conversation
 from epoxy.actors.messages import CallActor, Destroy, GetActor, Missing, OwnerUnavailable, Responded, Unknown, Verdict
+from epoxy.codec.tuple import pack
 from epoxy.model.actors import (
     ActorEntry,
     ActorName,
@@ -19,9 +22,12 @@ from epoxy.model.actors import (
     Stop,
     Welcome,
 )
+from epoxy.model.errors import RottenRow
 from epoxy.protocol.placement import rows
 from epoxy.protocol.placement.config import PlacementConfig
 from epoxy.protocol.placement.records import EnvoyId, EnvoyPool, KeyInUse
+from epoxy.store.memory import MemoryStore
+from epoxy_sim.disk.rot import RottingStore
 from tests.actors.bench import NAME, Datacenter, Envoy
 
 THRESHOLD_MS = PlacementConfig().eligible_threshold_ms
@@ -496,3 +502,20 @@ def test_pages_are_in_the_order_of_names_and_go_on() -> None:
     rest = here.hosting.page("prod", "room", page[-1].id.hex(), 2)
     assert [actor.name.key for actor in rest] == ["d"]
     assert here.hosting.page("prod", "hall", None, 2) == here.hosting.page("test", None, None, 2) == []
+
+
+def test_a_rotten_record_stops_its_actor_alone() -> None:
+    """Lists leave it out; whatever names it is told."""
+    store = RottingStore(MemoryStore(), set())
+    names = [(key, ActorName("ns", "room", key.hex())) for key in (b"a", b"b")]
+    ensured = [
+        store.transact(partial(directory.ensure, reserved=key, fresh=key, name=name, pool="p", given=b"", now_ms=1))
+        for key, name in names
+    ]
+    actors = [actor for actor, _ in ensured]
+    store.rot([directory.ACTOR + pack((b"a",))])
+    due, _ = directory.waiting(store.newest(), 2, 9)
+    assert due == actors[1:]
+    assert directory.page(store.newest(), "ns", None, None, 9) == actors[1:]
+    with pytest.raises(RottenRow):
+        directory.named(store.newest(), actors[0].name)

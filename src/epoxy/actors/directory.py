@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from epoxy.codec.tuple import pack, strinc, unpack
 from epoxy.model.actors import ACTOR_ROWS, ActorEntry, ActorName, ActorState
+from epoxy.model.errors import RottenRow
 from epoxy.ports import Snapshot, Transaction
 from epoxy.protocol.placement import envoys
 from epoxy.protocol.placement.allocator import Allocation
@@ -57,6 +58,14 @@ def encode(actor: ActorEntry) -> bytes:
     return FORMAT + encoder.encode(actor)
 
 
+def readable(view: Snapshot, actor_id: bytes) -> ActorEntry | None:
+    """For work on many actors: one whose record is rotten is left as it is. Requests that name it are refused."""
+    try:
+        return load(view, actor_id)
+    except RottenRow:
+        return None
+
+
 def named(view: Snapshot, name: ActorName) -> ActorEntry | None:
     """The last actor of a name, perhaps destroyed."""
     actor_id = view.get(name_row(name))
@@ -72,7 +81,7 @@ def page(view: Snapshot, namespace: str, name: str | None, after: bytes | None, 
     found: list[ActorEntry] = []
     while len(found) < limit:
         rows = view.range(begin, strinc(prefix), limit=limit)
-        found += [actor for _, actor_id in rows if (actor := load(view, actor_id)) is not None and actor.is_alive]
+        found += [actor for _, actor_id in rows if (actor := readable(view, actor_id)) is not None and actor.is_alive]
         if len(rows) < limit:
             break
         begin = rows[-1][0] + b"\x00"
@@ -81,14 +90,14 @@ def page(view: Snapshot, namespace: str, name: str | None, after: bytes | None, 
 
 def on_envoy(view: Snapshot, envoy: EnvoyId, limit: int) -> list[ActorEntry]:
     prefix = envoy_rows(envoy)
-    found = [load(view, last_id(row)) for row, _ in view.range(prefix, strinc(prefix), limit=limit)]
+    found = [readable(view, last_id(row)) for row, _ in view.range(prefix, strinc(prefix), limit=limit)]
     return [actor for actor in found if actor is not None]
 
 
 def all_on_envoy(view: Snapshot, envoy: EnvoyId) -> list[ActorEntry]:
     """As many as its slots, which are limited when it connects."""
     rows = scan(view, envoy_rows(envoy), strinc(envoy_rows(envoy)))
-    found = [load(view, last_id(row)) for row in rows]
+    found = [readable(view, last_id(row)) for row in rows]
     return [actor for actor in found if actor is not None]
 
 
@@ -102,7 +111,7 @@ def scan(view: Snapshot, begin: bytes, end: bytes) -> Iterator[bytes]:
 def waiting(view: Snapshot, now_ms: int, limit: int, after: bytes = PENDING) -> tuple[list[ActorEntry], bytes | None]:
     """Actors that may be given an envoy now, and the row to go on from."""
     rows = view.range(after, strinc(PENDING), limit=limit)
-    found = [load(view, last_id(row)) for row, _ in rows]
+    found = [readable(view, last_id(row)) for row, _ in rows]
     due = [actor for actor in found if actor is not None and actor.not_before_ms <= now_ms]
     return due, rows[-1][0] + b"\x00" if len(rows) == limit else None
 
