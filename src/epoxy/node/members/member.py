@@ -232,6 +232,8 @@ class Membership:
         """The replica that published the last configuration coordinates; another does if the epoch does not change."""
         self._idle += 1
         try:
+            if not self.gate.may_vote:
+                self._ask_whether_removed()
             if self.replica.config.coordinator_id == self.replica.me or self._idle >= TAKE_OVER:
                 self._idle = 0
                 self.coordinate()
@@ -239,6 +241,12 @@ class Membership:
             is_new = not all(replica.identity for replica in self.replica.config.replicas)
             every_ms = BEGIN_MS if is_new else COORDINATE_MS
             self.clock.call_later(every_ms * (0.5 + self._dice.uniform()), self._look)
+
+    def _ask_whether_removed(self) -> None:
+        """A node that does not vote sends no requests, so no answer tells it that it is no member any more. A request
+        for the status is allowed, and answered with the configuration if it was removed."""
+        others = tuple(i for i in self.replica.config.replica_ids if i != self.replica.me)
+        self._ask_all(AskAll(to=others, request=StatusRead()), lambda _: None)
 
     def _coordinated(self, _: None) -> None:
         self._coordinating = False
