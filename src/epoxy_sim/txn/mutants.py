@@ -387,5 +387,5 @@ mutant(
     "orders-uncleared",
     "a store that may be an older copy takes part in ordering",
     Patch(PeerGate, "may_send", orders_uncleared),
-    since=770,
+    since=952,
 )(orders_uncleared)
