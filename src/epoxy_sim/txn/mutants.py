@@ -76,7 +76,7 @@ def touching(command: Command, footprint: dict[bytes, bool]) -> Command:
     return part
 
 
-@mutant(acceptor, "joined", "single-ballot", "joining a ballot hides in which one a vote was given", since=2100)
+@mutant(acceptor, "joined", "single-ballot", "joining a ballot hides in which one a vote was given", since=280)
 def one_ballot_for_both(state: Instance, ballot: Ballot) -> Instance:
     """The bug of the first EPaxos: joining a ballot overwrites in which one the vote was given."""
     return replace(state, ballot=ballot, accepted=ballot)
