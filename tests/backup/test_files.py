@@ -1,6 +1,7 @@
 """Backup files: one that can be read is the whole one that was written; every other is refused, with the place."""
 
 import errno
+import io
 import os
 import secrets
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from epoxy.backup import files
 from epoxy.backup.files import BackupReader, BackupWriter
 from epoxy.backup.format import (
     FRAME,
@@ -233,3 +235,19 @@ def test_a_disk_that_fails_leaves_no_backup(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(BackupError, match="No space left"):
         write(tmp_path / "b")
     assert os.listdir(tmp_path) == []
+
+
+class FullDisk(io.RawIOBase):
+    def writable(self) -> bool:
+        return True
+
+    def write(self, _: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("buffered", [10, 1 << 20])
+def test_a_full_disk_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buffered: int) -> None:
+    """At the first write or at the last; what is still buffered is not the next error."""
+    monkeypatch.setattr(files, "open_partial", lambda _: io.BufferedWriter(FullDisk(), buffered))
+    with pytest.raises(BackupError, match="No space left"):
+        write(tmp_path / "b")

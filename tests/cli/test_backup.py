@@ -1,6 +1,7 @@
 """`epoxy backup FILE`: what it writes, what it leaves, and how it exits."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -153,5 +154,22 @@ def test_a_refusal_is_one_line(node: FakeBackupNode, file: Path, capsys: Capture
 
 def test_a_folder_that_is_not_there(node: FakeBackupNode, tmp_path: Path, capsys: Captured) -> None:
     assert run(["backup", str(tmp_path / "none" / "file")]) == 1
-    assert "does not exist" in capsys.readouterr().err
+    assert "is no folder" in capsys.readouterr().err
     assert node.requests == []
+
+
+@pytest.mark.parametrize(("name", "words"), [("-", "not to the standard output"), ("device", "is no regular file")])
+def test_what_is_no_file_is_not_replaced(
+    node: FakeBackupNode,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Captured,
+    name: str,
+    words: str,
+) -> None:
+    """As /dev/null, which a rename would replace for every process of the machine."""
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("device")
+    assert run(["backup", "--force", name]) == 2
+    assert words in capsys.readouterr().err
+    assert (node.requests, os.listdir()) == ([], ["device"])

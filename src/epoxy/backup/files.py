@@ -5,7 +5,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -89,7 +89,9 @@ class BackupWriter:
         if not self._done:
             self._done = True
             self._partial.unlink(missing_ok=True)
-            self._file.close()
+            # What is still buffered fits on a full disk no better than what failed before it.
+            with suppress(OSError):
+                self._file.close()
 
     def _frame(self, block: bytes) -> None:
         prefix = FRAME.pack(len(block), self._frames)

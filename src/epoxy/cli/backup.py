@@ -30,6 +30,8 @@ WITHOUT_ACTORS = 6
 
 CREATE = "create"
 
+STDOUT = Path("-")
+
 
 class BackupGroup(Group):
     """`epoxy backup FILE` makes a backup: what is no command is the file."""
@@ -92,10 +94,7 @@ def create(file: Path, force: bool, urls: list[str], as_json: bool) -> None:
       epoxy backup cluster.backup
       epoxy backup --url http://10.0.2.1:7800 --force /mnt/backups/monday.backup
     """
-    if file.exists() and not force:
-        raise click.UsageError(f"{file} exists; --force replaces it")
-    if not os.access(file.parent, os.W_OK):
-        raise click.ClickException(f"{file.parent} does not exist, or cannot be written to")
+    check_place(file, force=force)
     try:
         made = from_any(urls, file, force=force, quiet=as_json)
     except EpoxyError as error:
@@ -109,6 +108,18 @@ def create(file: Path, force: bool, urls: list[str], as_json: bool) -> None:
         names = ", ".join(made.end.missing)
         click.echo(f"epoxy: the actors of {names} are not in it: no answer from there", err=True)
         raise click.exceptions.Exit(WITHOUT_ACTORS)
+
+
+def check_place(file: Path, *, force: bool) -> None:
+    """Before the cluster is asked for anything. `--force` replaces a file, but no device, as /dev/null."""
+    if file == STDOUT:
+        raise click.UsageError("a backup is written to a file, not to the standard output; ./- is a file")
+    if file.exists() and not file.is_file():
+        raise click.UsageError(f"{file} is no regular file")
+    if file.exists() and not force:
+        raise click.UsageError(f"{file} exists; --force replaces it")
+    if not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
+        raise click.ClickException(f"{file.parent} is no folder, or cannot be written to")
 
 
 def from_any(urls: list[str], file: Path, *, force: bool, quiet: bool) -> Made:
