@@ -251,12 +251,32 @@ def test_what_another_remembers_of_the_store_as_it_is_changes_nothing() -> None:
 
 def test_a_start_waits_for_a_peer_that_refuses_it() -> None:
     here = Gate(config=WRITTEN)
-    here.gate.objected(THIRD, MismatchCode.STILL_RUNNING)
+    reasons: list[str] = []
+    here.gate.changed = lambda: reasons.append(here.gate.waits_for)
+    for _ in range(2):
+        here.gate.objected(THIRD, MismatchCode.STILL_RUNNING)
     here.gate.answered(OTHER)
     assert not here.gate.may_vote
-    assert here.gate.waits_for == "replica 3 refuses it: still_running"
     here.gate.answered(THIRD)
     assert here.gate.may_vote
+    assert reasons == [
+        "replica 3 says that an earlier start of the same store still runs: stop one of the two",
+        "",
+    ]
+
+
+@pytest.mark.parametrize("code", [MismatchCode.OLD_COPY, MismatchCode.CLONE, MismatchCode.SHORTENED])
+def test_a_peer_that_knows_better_since_the_handshake_is_believed_for_good(code: MismatchCode) -> None:
+    """As when a copy waits for the original to end: the original goes on meanwhile, and then the peer falls silent."""
+    here = Gate(config=WRITTEN)
+    here.gate.objected(THIRD, MismatchCode.STILL_RUNNING)
+    here.gate.objected(THIRD, code)
+    here.clock.advance(OBJECTION_MS)
+    here.gate.answered(OTHER)
+    assert not here.gate.may_vote
+    assert here.restarted().gate.refused == here.gate.refused
+    assert "replica 3 knows better" in here.gate.refused
+    assert here.alarms == [here.gate.refused]
 
 
 def test_a_peer_that_refused_it_and_fell_silent_is_not_waited_for() -> None:

@@ -54,13 +54,11 @@ WORDS = {
     StoreRefusal.SHORTENED: "it held more before: its log was shortened, or an older copy of it restored",
 }
 
-OBJECTION_MS = 10_000.0
-"""How long a peer that refused this start, and has fallen silent, is waited for. One that is reached says it again."""
+REFUSALS = {code: refusal for refusal, code in CODES.items()}
 
-KNOWING_BETTER = frozenset(
-    (MismatchCode.OLD_COPY, MismatchCode.CLONE, MismatchCode.SHORTENED, MismatchCode.STILL_RUNNING)
-)
-"""Objections of a peer to this start, until it answers a frame."""
+OBJECTION_MS = 10_000.0
+"""How long a peer to which an earlier start still ran, and which has fallen silent, is waited for. One that is reached
+says it again."""
 
 
 class PeerGate:
@@ -90,7 +88,8 @@ class PeerGate:
         self._heard_ms: dict[int, float] = {}
         self._warned: dict[int, tuple[int, MismatchCode]] = {}
         self._recorded_by: set[int] = set()
-        self._objections: dict[int, tuple[MismatchCode, float]] = {}
+        self._objections: dict[int, float] = {}
+        """Peers to which an earlier start of this store still runs, and when they said so last."""
         self._config: ClusterConfig | None = None
         self._may_vote = self._is_known = False
         self.is_cleared = False
@@ -98,7 +97,7 @@ class PeerGate:
         self.is_open = False
         """Whether this start is durable. Nothing is said to other nodes before that."""
         self.changed: Callable[[], None] = lambda: None
-        """Called when this node may vote from now on, or was refused."""
+        """Called when this node may vote from now on, was refused, or waits for another reason."""
         self.alarm: Callable[[str], None] = lambda _: None
         """Called once for each start that is refused, here or of another node."""
         self.position: Callable[[], int] = store.position
@@ -149,7 +148,7 @@ class PeerGate:
         if self.is_cleared:
             return ""
         for peer in self._objecting():
-            return f"replica {peer} refuses it: {self._objections[peer][0].value}"
+            return f"replica {peer} says that an earlier start of the same store still runs: stop one of the two"
         return "not enough of the others have answered since it started"
 
     @property
@@ -193,33 +192,43 @@ class PeerGate:
 
     def answered(self, peer: int) -> None:
         """A peer that answers a frame of this node has recorded its store and its start."""
-        if peer in self._recorded_by and not self._objections:
+        if peer in self._recorded_by and (self.is_cleared or not self._objections):
             return
         self._recorded_by.add(peer)
-        self._objections.pop(peer, None)
+        objected = self._objections.pop(peer, None) is not None
         could_vote = self._may_vote
         self._look_again()
         if self._is_known and self._noted.get(self._replica.me) != self.identity:
             self.note(self._replica.me, self.identity)
-        if self._may_vote and not could_vote:
+        if objected or (self._may_vote and not could_vote):
             self.changed()
 
     def objected(self, peer: int, code: MismatchCode) -> None:
-        """A peer refuses this start. It does not vote before that peer has changed its mind."""
-        if code in KNOWING_BETTER:
+        """A peer refuses this start: for good if it knows better. If to that peer an earlier one still runs, this one
+        does not vote before the peer has changed its mind."""
+        if code in REFUSALS:
+            self._refuse_itself(peer, REFUSALS[code])
+        elif code is MismatchCode.STILL_RUNNING:
+            is_news = peer not in self._objections and not self.is_cleared
             self._recorded_by.discard(peer)
-            self._objections[peer] = code, self._clock.now_ms()
+            self._objections[peer] = self._clock.now_ms()
+            if is_news:
+                self.changed()
 
     def _objecting(self) -> list[int]:
         since_ms = self._clock.now_ms() - OBJECTION_MS
         members = self._replica.config.replica_ids
-        return [peer for peer, (_, at_ms) in sorted(self._objections.items()) if peer in members and at_ms > since_ms]
+        return [peer for peer, at_ms in sorted(self._objections.items()) if peer in members and at_ms > since_ms]
 
     def told(self, peer: int, known: Sighting | None) -> None:
         """What a peer remembers of this store. If that is more than it holds, it takes no part from now on, in the next
         processes neither: a peer that knows less would hear it again."""
         refusal = refusal_of(known, self.greeting(peer))
-        if refusal is not None and not self.refused:
+        if refusal is not None:
+            self._refuse_itself(peer, refusal)
+
+    def _refuse_itself(self, peer: int, refusal: StoreRefusal) -> None:
+        if not self.refused:
             me = self._replica.me
             words = f"replica {peer} knows better than this store of replica {me}: {WORDS[refusal]}"
             self.refuse(f"{words}. {WAY_OUT.format(me=me)}")
